@@ -1,0 +1,9 @@
+"""The one error that means: what you gave is not what was expected."""
+
+
+class InputError(ValueError):
+    """A file, an argument or a recipe is not usable as it is.
+
+    The message is one line that says what was expected, what came, and what to do next. The command
+    line prints it as it stands and exits with status 2. Everything else that is raised is a defect.
+    """

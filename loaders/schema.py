@@ -1,0 +1,319 @@
+"""What one frame is: its layers, its metadata and the description of the data set it belongs to.
+
+This module is the only definition of schema version 1. Whatever writes or reads frames (folders, HDF5,
+Parquet) takes names, shapes, dtypes, units and colour spaces from here.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy import ndarray
+from pydantic import BaseModel, ConfigDict, Field
+
+from loaders.errors import InputError
+
+SCHEMA_VERSION = 1
+LIGHT_PREFIX = "light/"
+
+Vector = tuple[float, float, float]
+FactorValue = str | int | float
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One kind of array that a frame may carry.
+
+    Attributes:
+        name: field name, the same in every container.
+        dtype: numpy dtype name.
+        channels: 3 for colour and directions, 0 for a plain map (H W).
+        unit: physical unit or value range.
+        colour_space: "linear Rec.709", "sRGB" or "" for what is no colour.
+        meaning: one line.
+    """
+
+    name: str
+    dtype: str
+    channels: int
+    unit: str
+    colour_space: str
+    meaning: str
+
+    def shape(self, height: int, width: int) -> tuple[int, ...]:
+        """Array shape of this layer in a frame of ``height`` by ``width`` pixels.
+
+        Example:
+            >>> LAYERS["albedo"].shape(24, 32), LAYERS["depth"].shape(24, 32)
+            ((24, 32, 3), (24, 32))
+        """
+        return (height, width, self.channels) if self.channels else (height, width)
+
+
+_LINEAR = "linear Rec.709"
+_RADIANCE = "scene radiance"
+LAYERS = {
+    layer.name: layer
+    for layer in (
+        Layer("image", "uint8", 3, "0..255", "sRGB", "`radiance` times the set's exposure, sRGB encoded"),
+        Layer("radiance", "float16", 3, _RADIANCE, _LINEAR, "float16(albedo * shading + residual)"),
+        Layer("albedo", "float16", 3, "0..1", _LINEAR, "base colour x (1 - metallic) x (1 - transmission)"),
+        Layer("shading", "float16", 3, _RADIANCE, _LINEAR, "diffuse radiance / albedo; 0 where albedo is 0"),
+        Layer("shading_direct", "float16", 3, _RADIANCE, _LINEAR, "share of `shading` straight from lights"),
+        Layer("shading_indirect", "float16", 3, _RADIANCE, _LINEAR, "share of `shading` after a bounce"),
+        Layer("residual", "float16", 3, _RADIANCE, _LINEAR, "gloss, transmission, emission, environment"),
+        Layer(
+            "depth", "float32", 0, "metres", "", "distance along the optical axis; inf where nothing is hit"
+        ),
+        Layer("normal", "float16", 3, "unit vector", "", "in OpenCV camera axes; 0 where nothing is hit"),
+        Layer("object", "uint8", 0, "index", "", "1 + index into `objects`, 0 background; not anti-aliased"),
+        Layer("part", "uint8", 0, "index", "", "part index within the object, 0 none; not anti-aliased"),
+    )
+}
+
+
+def layer(name: str) -> Layer:
+    """Look up a layer by name; ``light/<name>`` is the radiance due to that light alone.
+
+    Raises:
+        InputError: no such layer.
+
+    Example:
+        >>> layer("depth").dtype, layer("light/left").channels
+        ('float32', 3)
+    """
+    if name in LAYERS:
+        return LAYERS[name]
+    if name.startswith(LIGHT_PREFIX) and len(name) > len(LIGHT_PREFIX):
+        return Layer(name, "float16", 3, _RADIANCE, _LINEAR, "radiance due to this light alone")
+    raise InputError(f"layer `{name}` is not known; expected one of {', '.join(LAYERS)} or light/<name>")
+
+
+def check_layer(name: str, array: ndarray, height: int, width: int) -> None:
+    """Refuse an array that is not what the schema says of layer ``name``.
+
+    Args:
+        name: layer name.
+        array: the array.
+        height: rows of the frame.
+        width: columns of the frame.
+
+    Raises:
+        InputError: unknown layer, wrong dtype or wrong shape.
+
+    Example:
+        >>> check_layer("depth", np.zeros((2, 3), np.float32), 2, 3)
+    """
+    spec = layer(name)
+    shape = spec.shape(height, width)
+    if array.shape != shape or array.dtype != np.dtype(spec.dtype):
+        raise InputError(
+            f"layer `{name}`: expected {spec.dtype} {list(shape)}, got {array.dtype} {list(array.shape)}"
+        )
+
+
+def array_sha256(array: ndarray) -> str:
+    """Hash of the values of an array: the same in a folder, in HDF5 and in Parquet.
+
+    Covers dtype and shape besides the little-endian bytes in C order.
+
+    Example:
+        >>> array_sha256(np.zeros(2, np.uint8)) == array_sha256(np.zeros(2, np.float16))
+        False
+    """
+    ordered = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    head = f"{array.dtype.name} {list(array.shape)}".encode()
+    return hashlib.sha256(head + b"\n" + ordered.tobytes()).hexdigest()
+
+
+class Record(BaseModel):
+    """Base of every record in this module: immutable, and refuses keys that the schema does not have."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ObjectRecord(Record):
+    """One object of a frame; `object` layer value 1 is the first of them.
+
+    ``base_color`` is linear Rec.709, None where the material is textured. ``rotation`` is degrees about the
+    vertical axis, ``location`` metres of the object's base, ``size`` metres per unit of the asset.
+    ``bbox`` is (left, top, right, bottom) in pixels with y from the top, right and bottom exclusive, of the
+    visible pixels; None where no pixel shows it. ``area`` counts those pixels.
+    """
+
+    type: str
+    material: str
+    base_color: Vector | None
+    size: float
+    rotation: float
+    location: Vector
+    bbox: tuple[int, int, int, int] | None = None
+    area: int = 0
+
+
+class LightRecord(Record):
+    """One lamp: location in metres, power in watts, radius in metres, colour as linear Rec.709.
+
+    ``temperature`` is kelvin, None where the colour was given directly.
+    """
+
+    name: str
+    location: Vector
+    power: float
+    radius: float
+    color: Vector
+    temperature: float | None = None
+
+
+class EnvironmentRecord(Record):
+    """The map around the scene: its asset name, degrees about the vertical, and radiance multiplier."""
+
+    map: str
+    rotation: float
+    strength: float
+
+
+class CameraRecord(Record):
+    """OpenCV camera: x right, y down, z forward; intrinsics in pixels, world-to-camera 4x4 in metres."""
+
+    intrinsics: tuple[Vector, Vector, Vector]
+    world_to_camera: tuple[
+        tuple[float, float, float, float],
+        tuple[float, float, float, float],
+        tuple[float, float, float, float],
+        tuple[float, float, float, float],
+    ]
+
+
+class RendererRecord(Record):
+    """What traced the frame. Bytes repeat on the same build, device class and CPU features."""
+
+    blender: str
+    device: str
+    cpu_features: str
+    samples: int
+    denoiser: str
+    cycles_seed: int
+
+
+class ChecksRecord(Record):
+    """Errors measured while the frame was made.
+
+    ``identity_error``: largest difference of the sum of the light passes from the traced radiance before
+    denoising, relative to max(1, radiance); None with a shadow catcher, where passes do not add up.
+    ``stored_error``: the same for the stored layers. ``clipped``: share of pixels of which a channel of
+    `image` is over-exposed. ``light_sum_error``: 95th percentile over pixels of the difference of the sum
+    of ``light/*`` from `radiance`, relative to the mean radiance; None where no light layers were made.
+    """
+
+    identity_error: float | None
+    stored_error: float
+    clipped: float
+    light_sum_error: float | None = None
+
+
+class RecipeRecord(Record):
+    """Name and SHA-256 of the resolved recipe that the frame was planned from."""
+
+    name: str
+    sha256: str
+
+
+class Metadata(Record):
+    """Everything that is known of one sample, as it stands in its ``metadata.json``.
+
+    ``set`` is the image set within the recipe (the Hugging Face configuration), ``index`` the sample's
+    number in it, ``unit`` what shares exogenous draws and the renderer's seed, ``group`` what shares one
+    trace. ``exogenous`` holds the drawn variables that are not factors. ``layers`` maps each layer to
+    `array_sha256`.
+    """
+
+    schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
+    id: str
+    set: str
+    index: int
+    recipe: RecipeRecord
+    unit: str
+    group: str
+    factors: dict[str, FactorValue]
+    exogenous: dict[str, float]
+    intervention: dict[str, FactorValue]
+    counterfactual_of: str | None = None
+    objects: tuple[ObjectRecord, ...]
+    lights: tuple[LightRecord, ...]
+    environment: EnvironmentRecord | None
+    camera: CameraRecord
+    exposure: float
+    renderer: RendererRecord
+    checks: ChecksRecord
+    layers: dict[str, str]
+
+    def to_json(self) -> str:
+        """Text of ``metadata.json``: one key order, two-space indent, a final newline."""
+        return self.model_dump_json(by_alias=True, indent=2) + "\n"
+
+
+class FactorInfo(Record):
+    """One factor of an image set: categorical with ordered values, or continuous with its bounds."""
+
+    name: str
+    kind: Literal["categorical", "continuous"]
+    values: tuple[FactorValue, ...] | None = None
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+
+
+class SetInfo(Record):
+    """One image set: how many samples, how large, which layers and factors.
+
+    ``varies`` names the factors that change inside one concept set; all others are fixed in it.
+    """
+
+    count: int
+    width: int
+    height: int
+    layers: tuple[str, ...]
+    factors: tuple[FactorInfo, ...]
+    varies: tuple[str, ...] = ()
+    exposure: float = 1.0
+
+    def factor(self, name: str) -> FactorInfo:
+        """Look up a factor by name.
+
+        Raises:
+            InputError: the set has no such factor.
+        """
+        for factor in self.factors:
+            if factor.name == name:
+                return factor
+        known = ", ".join(f.name for f in self.factors) or "none"
+        raise InputError(f"factor `{name}` is not in this set; expected one of: {known}")
+
+
+class DatasetInfo(Record):
+    """``dataset.json``: what a folder of frames, or a pack made from it, holds as a whole."""
+
+    schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
+    name: str
+    description: str
+    licence: str
+    recipe: RecipeRecord
+    seed: int
+    candlelight: str
+    sets: dict[str, SetInfo]
+
+    def set(self, name: str) -> SetInfo:
+        """Look up an image set by name.
+
+        Raises:
+            InputError: there is no such set.
+        """
+        if name not in self.sets:
+            raise InputError(f"set `{name}` is not in `{self.name}`; expected one of: {', '.join(self.sets)}")
+        return self.sets[name]
+
+    def to_json(self) -> str:
+        """Text of ``dataset.json``: one key order, two-space indent, a final newline."""
+        return self.model_dump_json(by_alias=True, indent=2) + "\n"
