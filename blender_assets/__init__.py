@@ -13,7 +13,13 @@ from typing import Any
 
 from loaders.errors import InputError
 
-SUFFIXES = {"objects": ".blend", "materials": ".blend", "textures": ".blend", "lights": ".blend", "scenes": ".exr"}
+SUFFIXES = {
+    "objects": ".blend",
+    "materials": ".blend",
+    "textures": ".blend",
+    "lights": ".blend",
+    "scenes": ".exr",
+}
 
 
 def shipped() -> Path:
@@ -47,8 +53,8 @@ class AssetLibrary:
         'cube.blend'
     """
 
-    def __init__(self, folders: Mapping[str, Path] | None = None) -> None:
-        self._folders = dict(folders or {})
+    def __init__(self, folders: Mapping[Any, Path] | None = None) -> None:
+        self._folders: dict[str, Path] = dict(folders or {})
         for kind, folder in self._folders.items():
             if kind not in SUFFIXES:
                 raise InputError(f"assets: kind `{kind}` is not known; expected one of {', '.join(SUFFIXES)}")

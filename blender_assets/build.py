@@ -32,13 +32,13 @@ LIGHTS = {"left": (5.0, -5.0, 7.0), "middle": (0.0, 0.0, 7.0), "right": (-5.0, 5
 # the panorama that looks most like a photograph behind the objects; the multiplier brings all maps to about
 # the same brightness under one exposure.
 SCENES = {
-    "indoor": ("interior", "hotel_room", 0.0, 1.0),
-    "outdoor": ("courtyard", "courtyard", 0.0, 1.0),
-    "city square": ("city", "portland_landing_pad", 0.0, 1.0),
-    "grassland": ("sunrise", "spruit_sunrise", 0.0, 1.0),
-    "moonlit grass": ("night", "moonless_golf", 0.0, 1.0),
-    "dusk city": ("sunset", "venice_sunset", 0.0, 1.0),
-    "garden": ("forest", "ninomaru_teien", 0.0, 1.0),
+    "indoor": ("interior", "hotel_room", 225.0, 1.2),
+    "outdoor": ("courtyard", "courtyard", 225.0, 1.4),
+    "city square": ("city", "portland_landing_pad", 135.0, 1.5),
+    "grassland": ("sunrise", "spruit_sunrise", 180.0, 1.7),
+    "moonlit grass": ("night", "moonless_golf", 180.0, 2.5),
+    "dusk city": ("sunset", "venice_sunset", 270.0, 1.8),
+    "garden": ("forest", "ninomaru_teien", 180.0, 1.5),
     "studio": ("studio", "studio_small_01", 0.0, 1.0),
 }
 

@@ -1,0 +1,12 @@
+"""Blender: the only package that imports `bpy`, and only inside the render child.
+
+Importing it needs Blender's Python module; everything that plans, schedules, reads or evaluates does not.
+"""
+
+try:
+    import bpy as bpy
+except ImportError as error:
+    raise ImportError(
+        "Rendering needs Blender's Python module `bpy`, which runs on Python 3.11 alone. "
+        "Install it with `pip install candlelight[render]` in a Python 3.11 environment."
+    ) from error

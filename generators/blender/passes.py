@@ -1,0 +1,88 @@
+"""Passes: what Cycles is asked to write, and how it is read back as arrays."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import OpenEXR
+from jaxtyping import Float32
+from numpy import ndarray
+
+from generators.blender import bpy
+from generators.blender.materials import AOVS
+
+Passes = dict[str, Float32[ndarray, "height width *channels"]]
+LAYER = "ViewLayer"
+
+
+def request(scene: Any, lights: Sequence[str]) -> None:
+    """Turn on the passes that the layers of a frame are made from.
+
+    Args:
+        scene: the Blender scene.
+        lights: names of light groups to trace apart, the world's among them as "environment"; empty for none.
+    """
+    view = scene.view_layers[0]
+    view.name = LAYER
+    for kind in ("diffuse", "glossy", "transmission"):
+        for part in ("direct", "indirect", "color"):
+            setattr(view, f"use_pass_{kind}_{part}", True)
+    view.use_pass_emit = view.use_pass_environment = True
+    view.use_pass_z = view.use_pass_object_index = view.use_pass_material_index = True
+    view.cycles.use_pass_volume_direct = view.cycles.use_pass_volume_indirect = True
+    view.cycles.denoising_store_passes = True
+    for name, kind in AOVS.items():
+        aov = view.aovs.add()
+        aov.name, aov.type = name, kind
+    for name in lights:
+        view.lightgroups.add(name=name)
+    scene.render.use_file_extension = False
+    scene.render.image_settings.media_type = "MULTI_LAYER_IMAGE"
+    scene.render.image_settings.file_format = "OPEN_EXR_MULTILAYER"
+    scene.render.image_settings.color_depth = "32"
+    scene.render.image_settings.exr_codec = "NONE"
+
+
+def trace(scene: Any, path: Path) -> Passes:
+    """Render the scene as it stands and return its passes.
+
+    Args:
+        scene: the Blender scene.
+        path: the file that Blender writes, for it gives render results to files only; see `scratch_file`.
+
+    Returns:
+        Pass name to float32 array, linear Rec.709 where it is a colour.
+    """
+    scene.render.filepath = str(path)
+    bpy.ops.render.render(write_still=True)
+    return read(path)
+
+
+def scratch_file() -> Path:
+    """Make a file for `trace` to write: on Linux in memory and nameless, so that none is left behind."""
+    if sys.platform == "linux":
+        return Path(f"/proc/self/fd/{os.memfd_create('candlelight trace')}")
+    handle, name = tempfile.mkstemp(prefix="candlelight-", suffix=".exr")
+    os.close(handle)
+    return Path(name)
+
+
+def read(path: Path) -> Passes:
+    """Read a multilayer EXR: one array per pass, H W for one channel, H W 3 otherwise (alpha left out)."""
+    planes: dict[str, dict[str, ndarray]] = {}
+    with OpenEXR.File(str(path), separate_channels=True) as file:
+        for part in file.parts:
+            for name, channel in part.channels.items():
+                pass_name, _, component = name.removeprefix(f"{LAYER}.").rpartition(".")
+                planes.setdefault(pass_name, {})[component] = np.asarray(channel.pixels, np.float32)
+    return {name: _stack(components) for name, components in planes.items()}
+
+
+def _stack(components: dict[str, ndarray]) -> Float32[ndarray, "height width *channels"]:
+    order = [key for key in ("R", "G", "B", "X", "Y", "Z", "V") if key in components]
+    arrays = [components[key] for key in order]
+    return arrays[0] if len(arrays) == 1 else np.stack(arrays, axis=-1)

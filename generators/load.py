@@ -1,0 +1,189 @@
+"""Reading recipes: shipped ones by name, files by path, with overrides, and errors of one line."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from generators.recipe import Recipe
+from loaders.errors import InputError
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """Return the shipped recipes by name.
+
+    Example:
+        >>> "candle" in shipped_recipes()
+        True
+    """
+    folder = Path(str(files("generators"))) / "recipes"
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def load_recipe(source: str | Path, overrides: Iterable[str] = ()) -> Recipe:
+    """Load a recipe by shipped name or by path, and change some of its fields.
+
+    Args:
+        source: a name of `shipped_recipes`, or the path of a YAML file.
+        overrides: ``field=value`` with dots into nested fields, as in "image.width=64"; the value is YAML.
+
+    Returns:
+        The recipe, checked. Folders in ``assets`` are relative to the file, or to the working directory where
+        an override names them.
+
+    Raises:
+        InputError: no such recipe, not YAML, or a field that is not what it should be; the message names the
+            field, what was expected and what came.
+
+    Example:
+        >>> load_recipe("candle", ["image.width=64"]).image.width
+        64
+    """
+    path = find_recipe(source)
+    data = _read(path)
+    _expand(data, path)
+    data["assets"] = {kind: path.parent / folder for kind, folder in (data.get("assets") or {}).items()}
+    for override in overrides:
+        _override(data, override)
+    try:
+        return Recipe.model_validate(data)
+    except ValidationError as error:
+        raise InputError(f"recipe {path.name}: {first_error(error)}") from None
+
+
+def find_recipe(source: str | Path) -> Path:
+    """Return the file of a recipe, shipped or not.
+
+    Raises:
+        InputError: there is none; the message lists the shipped ones.
+    """
+    known = shipped_recipes()
+    if str(source) in known:
+        return known[str(source)]
+    path = Path(source)
+    if path.is_file():
+        return path
+    raise InputError(
+        f"recipe `{source}` is neither a file nor shipped; expected a path or one of: {', '.join(known)}"
+    )
+
+
+def recipe_sha256(recipe: Recipe) -> str:
+    """Hash of a resolved recipe: the same for the same fields, however they were written down."""
+    return hashlib.sha256(recipe.model_dump_json().encode()).hexdigest()
+
+
+def first_error(error: ValidationError) -> str:
+    """Say the first thing that is wrong as ``field: what was expected, got what came``."""
+    details = error.errors(include_url=False)
+    # Of a value that fits none of several kinds, pydantic reports each; the deepest says most.
+    worst = max(details, key=lambda detail: len(detail["loc"]))
+    field = ".".join(str(part) for part in worst["loc"] if part not in ("categorical", "continuous"))
+    message = worst["msg"].removeprefix("Value error, ")
+    if worst["type"] == "extra_forbidden":
+        return f"{field}: there is no such field; check its spelling"
+    if worst["type"] == "value_error" and "got" in message:
+        return f"{field}: {message}" if field else message
+    given = repr(worst["input"])
+    shown = given if len(given) <= 60 else given[:57] + "..."
+    what = message[0].lower() + message[1:]
+    return f"{field}: {what}; got {shown}" if field else what
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = str(error).replace("\n", " ")
+        raise InputError(f"recipe {path.name}: expected YAML, got something else: {where}") from None
+    if not isinstance(data, dict):
+        raise InputError(f"recipe {path.name}: expected a mapping of fields, got {type(data).__name__}")
+    return data
+
+
+def _expand(data: dict[str, Any], path: Path) -> None:
+    """Put in what a set ``extends``: another recipe's set, under the fields written here."""
+    sets = data.get("sets")
+    if not isinstance(sets, dict):
+        return
+    for name, image_set in sets.items():
+        if isinstance(image_set, dict) and "extends" in image_set:
+            sets[name] = _merge(
+                _base(str(image_set["extends"]), f"recipe {path.name}: sets.{name}.extends"), image_set
+            )
+            del sets[name]["extends"]
+
+
+def _base(reference: str, field: str) -> dict[str, Any]:
+    recipe, _, set_name = reference.partition("/")
+    known = shipped_recipes()
+    if recipe not in known:
+        raise InputError(f"{field}: expected RECIPE/SET with a shipped recipe, got `{reference}`")
+    data = _read(known[recipe])
+    _expand(data, known[recipe])
+    if set_name not in data["sets"]:
+        raise InputError(
+            f"{field}: expected a set of `{recipe}` ({', '.join(data['sets'])}), got `{reference}`"
+        )
+    inherited = {key: data[key] for key in ("image", "render", "layers", "exposure") if key in data}
+    return {**inherited, **data["sets"][set_name]}
+
+
+def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge mappings field by field. A factor or a list is one value and replaced whole."""
+    merged = dict(base)
+    for key, value in changes.items():
+        deeper = isinstance(value, dict) and isinstance(merged.get(key), dict) and "values" not in value
+        merged[key] = _merge(merged[key], value) if deeper else value
+    return merged
+
+
+def _override(data: dict[str, Any], override: str) -> None:
+    field, equals, text = override.partition("=")
+    if not equals or not field:
+        raise InputError(f"--set: expected FIELD=VALUE as in image.width=64, got `{override}`")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise InputError(f"--set {field}: expected a YAML value, got `{text}`") from None
+    *parents, last = field.split(".")
+    if parents == ["assets"]:
+        value = Path(str(value)).absolute()
+    node: Any = data
+    for part in parents:
+        node = _step(node, part, field)
+    if isinstance(node, list):
+        node[_position(node, last, field)] = value
+    else:
+        node[last] = value
+
+
+def _step(node: Any, part: str, field: str) -> Any:
+    """Go one field down; a mapping that is not there yet is made, and checked with the whole recipe."""
+    if isinstance(node, list):
+        return node[_position(node, part, field)]
+    if not isinstance(node.get(part), dict | list):
+        node[part] = {}
+    return node[part]
+
+
+def _position(node: list[Any], part: str, field: str) -> int:
+    if not part.isdigit() or int(part) >= len(node):
+        raise InputError(f"--set {field}: expected a position from 0 to {len(node) - 1}, got `{part}`")
+    return int(part)
+
+
+def revise(recipe: Recipe, **fields: Any) -> Recipe:
+    """Return the recipe with some top-level fields changed, checked anew.
+
+    Raises:
+        InputError: the changed recipe is not valid.
+    """
+    try:
+        return Recipe.model_validate({**recipe.model_dump(exclude_unset=True), **fields})
+    except ValidationError as error:
+        raise InputError(first_error(error)) from None

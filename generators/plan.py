@@ -1,0 +1,268 @@
+"""Plans: every number of every sample, fixed before a pixel is rendered and without Blender."""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from blender_assets import AssetLibrary
+from generators.layout import Draws, hang_lights, place_camera, place_objects, surround
+from generators.linear import normalise_lights
+from generators.load import revise
+from generators.recipe import Categorical, Continuous, Factor, ImageSet, Recipe
+from generators.scene import SamplePlan, Trace
+from generators.settings import light_names, values_of
+from generators.streams import cycles_seed, stream
+from loaders.errors import InputError
+from loaders.schema import FactorValue
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The samples of a recipe, in order.
+
+    Attributes:
+        recipe: the recipe that it was made from.
+        samples: one row per sample; each names the trace group that it is rendered with. Membership of a
+            group is fixed here, before any filter, limit or shard.
+    """
+
+    recipe: Recipe
+    samples: tuple[SamplePlan, ...]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @cached_property
+    def groups(self) -> dict[str, tuple[SamplePlan, ...]]:
+        """Samples by trace group, in order of appearance."""
+        groups: dict[str, list[SamplePlan]] = {}
+        for sample in self.samples:
+            groups.setdefault(sample.group, []).append(sample)
+        return {name: tuple(members) for name, members in groups.items()}
+
+    def limit(self, count: int) -> "Plan":
+        """Keep ``count`` samples of each set, spread over it at random but always the same ones."""
+        kept: list[SamplePlan] = []
+        for name in self.recipe.sets:
+            rows = [sample for sample in self.samples if sample.set == name]
+            order = stream(self.recipe.seed, name, "limit").permutation(len(rows))[:count]
+            kept += [rows[i] for i in sorted(order)]
+        return replace(self, samples=tuple(kept))
+
+    def shard(self, index: int, count: int) -> "Plan":
+        """Keep every ``count``-th trace group, from the ``index``-th on (1-based): groups stay whole.
+
+        Raises:
+            InputError: not 1 <= index <= count.
+        """
+        if not 1 <= index <= count:
+            raise InputError(f"--shard: expected I/N with 1 <= I <= N, got {index}/{count}")
+        mine = set(itertools.islice(self.groups, index - 1, None, count))
+        return replace(self, samples=tuple(sample for sample in self.samples if sample.group in mine))
+
+
+def make_plan(recipe: Recipe) -> Plan:
+    """Plan every sample of a recipe: draw what is drawn, resolve the layout, group what shares a trace.
+
+    Needs no Blender, and depends on the recipe alone.
+
+    Args:
+        recipe: the recipe.
+
+    Returns:
+        The plan, sets in the recipe's order, samples by index.
+
+    Raises:
+        InputError: an asset that does not exist, a value out of range, no room for an object; the message
+            names the set and the field.
+
+    Example:
+        >>> from generators.load import load_recipe
+        >>> plan = make_plan(load_recipe("candle", ["sets.candle.factors.scene.values=[garden]"]))
+        >>> len(plan), plan.samples[0].factors["object_type"]
+        (1350, 'cube')
+    """
+    library = AssetLibrary(recipe.assets)
+    samples: list[SamplePlan] = []
+    for name, image_set in recipe.sets.items():
+        try:
+            light_names(recipe, name)
+            samples += _plan_set(recipe, name, image_set, library)
+        except InputError as error:
+            raise InputError(f"sets.{name}: {error}") from None
+    return Plan(recipe, tuple(samples))
+
+
+def condition(plan: Plan, **values: FactorValue | Collection[FactorValue]) -> Plan:
+    """Select the samples whose factors have the given values: conditioning, not intervention.
+
+    Args:
+        plan: the plan.
+        values: factor to its value, or to several that are all kept.
+
+    Returns:
+        The plan of those samples; ids, groups and numbers are as they were.
+
+    Raises:
+        InputError: no set has such a factor, or no sample is left.
+
+    Example:
+        >>> from generators.load import load_recipe
+        >>> len(condition(make_plan(load_recipe("concepts")), scene="torus", temperature=6500, material=0))
+        96
+    """
+    wanted = {
+        k: v if isinstance(v, Collection) and not isinstance(v, str) else (v,) for k, v in values.items()
+    }
+    for name in wanted:
+        if not any(name in image_set.factors for image_set in plan.recipe.sets.values()):
+            raise InputError(f"condition: `{name}` is no factor of any set of `{plan.recipe.name}`")
+    kept = tuple(
+        sample
+        for sample in plan.samples
+        if all(name in sample.factors and sample.factors[name] in some for name, some in wanted.items())
+    )
+    if not kept:
+        raise InputError(f"condition: no sample of `{plan.recipe.name}` has {dict(values)}")
+    return replace(plan, samples=kept)
+
+
+def do(recipe: Recipe, **values: FactorValue) -> Recipe:
+    """Intervene: replace the mechanism of factors by a value, and keep every exogenous draw.
+
+    Args:
+        recipe: the recipe.
+        values: factor to the value that it is set to.
+
+    Returns:
+        The recipe of the intervened population: as many samples with the same ids, units and draws, in each
+        of which the factors have these values.
+
+    Raises:
+        InputError: no set has such a factor.
+
+    Example:
+        >>> from generators.load import load_recipe
+        >>> plan = make_plan(do(load_recipe("negatives"), count=1))
+        >>> {sample.factors["count"] for sample in plan.samples}
+        {1}
+    """
+    return revise(recipe, do={**recipe.do, **values})
+
+
+def _plan_set(recipe: Recipe, name: str, image_set: ImageSet, library: AssetLibrary) -> Iterator[SamplePlan]:
+    grids = {}
+    for factor_name, factor in image_set.factors.items():
+        if isinstance(factor, Categorical):
+            try:
+                grids[factor_name] = values_of(factor, library)
+            except InputError as error:
+                raise InputError(f"factors.{factor_name}: {error}") from None
+    crossed = image_set.crossed()
+    cells = itertools.product(*(grids[factor_name] for factor_name in crossed))
+    for cell, values in enumerate(cells):
+        for draw in range(image_set.draws):
+            index = cell * image_set.draws + draw
+            given = dict(zip(crossed, values, strict=True))
+            unit = _unit(name, image_set, given, index, draw)
+            yield _sample(recipe, name, image_set, library, grids, given, index, unit)
+
+
+def _unit(name: str, image_set: ImageSet, given: dict[str, FactorValue], index: int, draw: int) -> str:
+    if image_set.unit is None:
+        return f"{name}/{index:06d}"
+    parts = [f"{factor}={given[factor]}" for factor in image_set.unit]
+    return ",".join([*parts, f"draw={draw}"] if image_set.draws > 1 else parts)
+
+
+def _sample(
+    recipe: Recipe,
+    name: str,
+    image_set: ImageSet,
+    library: AssetLibrary,
+    grids: dict[str, tuple[FactorValue, ...]],
+    given: dict[str, FactorValue],
+    index: int,
+    unit: str,
+) -> SamplePlan:
+    intervention = {factor: value for factor, value in recipe.do.items() if factor in image_set.factors}
+    factors: dict[str, FactorValue] = {}
+    for factor_name, factor in image_set.factors.items():
+        if factor_name in intervention:
+            factors[factor_name] = _allowed(factor_name, intervention[factor_name], grids)
+        elif factor_name in given:
+            factors[factor_name] = given[factor_name]
+        else:
+            factors[factor_name] = draw_value(
+                factor, grids.get(factor_name), stream(recipe.seed, unit, factor_name)
+            )
+    exogenous = {
+        variable: float(draw_value(plan, None, stream(recipe.seed, unit, variable)))
+        for variable, plan in image_set.variables.items()
+    }
+    draws = Draws(recipe.seed, unit, {**factors, **exogenous})
+    lights = hang_lights(image_set.layout, draws, library)
+    environment = surround(image_set.layout, draws, library)
+    traced, gain = normalise_lights(lights) if environment is None else (lights, (1.0, 1.0, 1.0))
+    trace = Trace(
+        objects=place_objects(image_set.layout, draws, library),
+        lights=traced,
+        environment=environment,
+        floor=image_set.layout.floor,
+        camera=place_camera(image_set.layout, draws),
+        cycles_seed=cycles_seed(recipe.seed, unit),
+    )
+    return SamplePlan(
+        id=f"{name}-{index:06d}",
+        set=name,
+        index=index,
+        unit=unit,
+        group=_group(name, trace),
+        factors=factors,
+        exogenous=exogenous,
+        intervention=intervention,
+        lights=lights,
+        gain=gain,
+        trace=trace,
+    )
+
+
+def _allowed(name: str, value: FactorValue, grids: dict[str, tuple[FactorValue, ...]]) -> FactorValue:
+    """Return the value of an intervention; it may leave a continuous range, but a category must exist."""
+    if name in grids and value not in grids[name]:
+        known = ", ".join(str(v) for v in grids[name])
+        raise InputError(f"do.{name}: expected one of {known}, got {value!r}")
+    return value
+
+
+def draw_value(
+    factor: Factor, values: tuple[FactorValue, ...] | None, rng: np.random.Generator
+) -> FactorValue:
+    """Draw one value of a factor or variable.
+
+    Args:
+        factor: the distribution.
+        values: the values of a categorical one, each as likely as the other.
+        rng: the stream of this variable in this unit.
+
+    Returns:
+        A value of the list, or a float in [low, high], rounded to nine decimals.
+    """
+    if values is not None:
+        return values[int(rng.integers(len(values)))]
+    assert isinstance(factor, Continuous)
+    if factor.mean is None or factor.std is None:
+        return round(float(rng.uniform(factor.low, factor.high)), 9)
+    while not factor.low <= (value := round(float(rng.normal(factor.mean, factor.std)), 9)) <= factor.high:
+        pass
+    return value
+
+
+def _group(set_name: str, trace: Trace) -> str:
+    text = json.dumps([set_name, trace.model_dump(mode="json")], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

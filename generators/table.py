@@ -1,0 +1,121 @@
+"""A plan as a Parquet table: one row per sample, every number in a column of its own."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from blender_assets import AssetLibrary
+from generators.load import first_error
+from generators.plan import Plan
+from generators.recipe import Categorical, Recipe
+from generators.scene import SamplePlan
+from generators.settings import values_of
+from loaders.disk import replacing
+from loaders.errors import InputError
+from loaders.schema import FactorValue
+
+_FACTOR, _DRAWN, _DO = "factor.", "drawn.", "do."
+
+
+def save_plan(plan: Plan, path: Path) -> None:
+    """Write a plan as a Parquet file, in one step.
+
+    Columns are ``id set index unit group gain lights trace`` and, by name, ``factor.*``, ``drawn.*`` and
+    ``do.*``; the recipe lies in the file's metadata.
+
+    Args:
+        plan: the plan.
+        path: the file; written beside it and renamed.
+
+    Raises:
+        InputError: a factor is a name in one set and a number in another, which no column can hold.
+    """
+    rows = [_row(sample) for sample in plan.samples]
+    try:
+        table = pa.Table.from_pylist(rows, schema=_schema(rows))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InputError(
+            f"plan of `{plan.recipe.name}`: factors of one name must be of one type: {error}"
+        ) from None
+    recipe = {b"candlelight.recipe": plan.recipe.model_dump_json().encode()}
+    with replacing(path) as partial:
+        pq.write_table(table.replace_schema_metadata(recipe), partial, compression="zstd")
+
+
+def load_plan(path: Path) -> Plan:
+    """Read a plan that `save_plan` wrote.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The plan, equal to the one that was written.
+
+    Raises:
+        InputError: the file is missing, or is no plan of this version.
+    """
+    try:
+        table = pq.read_table(path)
+        recipe = Recipe.model_validate_json(table.schema.metadata[b"candlelight.recipe"])
+        values = _values(recipe)
+        samples = tuple(_sample(row, values) for row in table.to_pylist())
+    except FileNotFoundError:
+        raise InputError(f"plan {path}: there is no such file; make one with `candlelight plan`") from None
+    except ValidationError as error:
+        raise InputError(f"plan {path}: made by another version; plan again ({first_error(error)})") from None
+    except (pa.ArrowInvalid, KeyError, TypeError) as error:
+        raise InputError(
+            f"plan {path}: expected a file written by `candlelight plan`, got something else"
+        ) from error
+    return Plan(recipe, samples)
+
+
+def _row(sample: SamplePlan) -> dict[str, Any]:
+    row = sample.model_dump(mode="json", exclude={"factors", "exogenous", "intervention"})
+    for prefix, values in ((_FACTOR, sample.factors), (_DRAWN, sample.exogenous), (_DO, sample.intervention)):
+        row |= {prefix + name: value for name, value in values.items()}
+    return row
+
+
+def _schema(rows: list[dict[str, Any]]) -> pa.Schema:
+    """Infer a schema from all rows: sets differ in their factors, and a column exists if any row has it."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    fields = []
+    for name in names:
+        column = [row.get(name) for row in rows]
+        if name.startswith((_FACTOR, _DRAWN, _DO)) and any(isinstance(value, float) for value in column):
+            column = [float(value) if isinstance(value, int) else value for value in column]
+            fields.append(pa.field(name, pa.array(column).type))
+        else:
+            fields.append(pa.field(name, pa.array(column).type))
+    return pa.schema(fields)
+
+
+def _values(recipe: Recipe) -> dict[tuple[str, str], tuple[FactorValue, ...]]:
+    """List the values of every categorical factor, so that 15 is read as 15 and not as 15.0."""
+    library = AssetLibrary(recipe.assets)
+    return {
+        (set_name, name): values_of(factor, library)
+        for set_name, image_set in recipe.sets.items()
+        for name, factor in image_set.factors.items()
+        if isinstance(factor, Categorical)
+    }
+
+
+def _sample(row: dict[str, Any], values: dict[tuple[str, str], tuple[FactorValue, ...]]) -> SamplePlan:
+    def restore(name: str, value: FactorValue) -> FactorValue:
+        known = values.get((row["set"], name), ())
+        return known[known.index(value)] if value in known else value
+
+    def take(prefix: str) -> dict[str, Any]:
+        found = {k.removeprefix(prefix): v for k, v in row.items() if k.startswith(prefix) and v is not None}
+        return {name: restore(name, value) for name, value in found.items()}
+
+    plain = {key: value for key, value in row.items() if "." not in key}
+    parts = {"factors": take(_FACTOR), "exogenous": take(_DRAWN), "intervention": take(_DO)}
+    # Through JSON, so that lists are taken for the tuples that they were.
+    return SamplePlan.model_validate_json(json.dumps({**plain, **parts}))

@@ -1,0 +1,177 @@
+"""PNG and npz bytes that are a function of the arrays alone, read back without trusting the file.
+
+A damaged or hostile file is refused before memory is taken for what it claims to hold.
+"""
+
+import io
+import struct
+import zipfile
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+from numpy import ndarray
+from PIL import Image
+
+from loaders.errors import InputError
+from loaders.schema import LAYERS, layer
+
+# 8192 x 8192: more than any frame, and less than what makes Pillow warn of a decompression bomb.
+MAX_PIXELS = 2**26
+_PNG_HEAD = struct.Struct(">8s4x4sIIBB")
+_npy: Any = np.lib.format  # numpy 1.26 has no types for it
+_FIXED_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def schema_order(names: Collection[str]) -> list[str]:
+    """Sort layer names as the schema lists them, ``light/*`` last and by name.
+
+    Raises:
+        InputError: a name is not a layer.
+
+    Example:
+        >>> schema_order({"light/right", "depth", "light/left", "image"})
+        ['image', 'depth', 'light/left', 'light/right']
+    """
+    known = list(LAYERS)
+    places = {name: known.index(name) if name in LAYERS else len(known) for name in names if layer(name)}
+    return sorted(places, key=lambda name: (places[name], name))
+
+
+def encode_png(array: UInt8[ndarray, "height width ..."]) -> bytes:
+    """Encode 8-bit RGB or single-channel pixels as PNG.
+
+    Args:
+        array: uint8 pixels, (H W 3) or (H W).
+
+    Returns:
+        The file's bytes; compression level 3, past which files shrink little and writing slows down.
+    """
+    buffer = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(array)).save(buffer, "PNG", compress_level=3)
+    return buffer.getvalue()
+
+
+def png_size(path: Path) -> tuple[int, int]:
+    """Read height and width of an 8-bit RGB PNG from its first 26 bytes.
+
+    Raises:
+        InputError: the file is missing, is no such PNG, or claims more than `MAX_PIXELS`.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(_PNG_HEAD.size)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if len(head) < _PNG_HEAD.size:
+        raise InputError(f"{path} is damaged: expected a PNG, got {len(head)} bytes; render this frame again")
+    magic, chunk, width, height, depth, colour = _PNG_HEAD.unpack(head)
+    if magic != b"\x89PNG\r\n\x1a\n" or chunk != b"IHDR":
+        raise InputError(f"{path} is damaged: it does not start as a PNG does; render this frame again")
+    if (depth, colour) != (8, 2):
+        raise InputError(f"{path}: expected a PNG of 8-bit RGB, got {depth} bits of PNG colour type {colour}")
+    if not 0 < height * width <= MAX_PIXELS:
+        raise InputError(f"{path}: expected at most {MAX_PIXELS} pixels, got {height} x {width}")
+    return height, width
+
+
+def decode_png(path: Path) -> UInt8[ndarray, "height width 3"]:
+    """Decode an 8-bit RGB PNG whose header `png_size` accepts.
+
+    Raises:
+        InputError: the file is missing, truncated or damaged.
+    """
+    height, width = png_size(path)
+    try:
+        data = io.BytesIO(path.read_bytes())
+        with Image.open(data, formats=["PNG"]) as image:
+            image.verify()  # decoding alone does not compare checksums: a flipped bit would pass
+        with Image.open(data, formats=["PNG"]) as image:
+            pixels = np.array(image)
+    except Exception as error:  # whatever Pillow raises on damaged bytes, the file is at fault
+        raise _unreadable(path, error) from None
+    if pixels.shape != (height, width, 3):
+        raise InputError(f"{path} is damaged: expected {[height, width, 3]} pixels, got {list(pixels.shape)}")
+    return pixels
+
+
+def encode_npz(layers: Mapping[str, ndarray]) -> bytes:
+    """Encode layers as a zip of npy files that `numpy.load` reads.
+
+    Args:
+        layers: arrays by layer name.
+
+    Returns:
+        The file's bytes; entries in schema order, deflate level 4, no time stamps.
+
+    Example:
+        >>> data = encode_npz({"depth": np.zeros((2, 3), np.float32)})
+        >>> np.load(io.BytesIO(data))["depth"].shape
+        (2, 3)
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as archive:
+        for name in schema_order(layers):
+            entry = zipfile.ZipInfo(f"{name}.npy", _FIXED_TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system = 3  # else the byte would tell which system wrote it
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, _npy_bytes(layers[name]), compresslevel=4)
+    return buffer.getvalue()
+
+
+def decode_npz(path: Path, names: Collection[str], height: int, width: int) -> dict[str, ndarray]:
+    """Decode some layers of an npz file, each checked against the schema before memory is taken.
+
+    Args:
+        path: the file.
+        names: layers to read; the others are not decompressed.
+        height: rows of the frame.
+        width: columns of the frame.
+
+    Raises:
+        InputError: the file is missing or damaged, or a layer is absent or not as the schema says.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {name: _read_layer(archive, name, height, width) for name in schema_order(names)}
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except Exception as error:  # whatever zipfile, zlib and numpy raise on damaged bytes
+        raise _unreadable(path, error) from None
+
+
+def _npy_bytes(array: ndarray) -> bytes:
+    buffer = io.BytesIO()
+    ordered = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    _npy.write_array(buffer, ordered, version=(1, 0), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _read_layer(archive: zipfile.ZipFile, name: str, height: int, width: int) -> ndarray:
+    if f"{name}.npy" not in archive.namelist():
+        raise InputError(f"layer `{name}` is missing; render this frame again")
+    spec = layer(name)
+    shape, dtype = spec.shape(height, width), np.dtype(spec.dtype)
+    with archive.open(f"{name}.npy") as file:
+        if _npy.read_magic(file) != (1, 0):
+            raise InputError(f"layer `{name}`: expected npy format 1.0; render this frame again")
+        found = _npy.read_array_header_1_0(file)
+        if found != (shape, False, dtype):
+            raise InputError(
+                f"layer `{name}`: expected {dtype} {list(shape)}, got {found[2]} {list(found[0])}"
+            )
+        # One byte more than is due: reading up to the end is what makes zipfile check the CRC.
+        data = file.read(dtype.itemsize * int(np.prod(shape)) + 1)
+    if len(data) != dtype.itemsize * int(np.prod(shape)):
+        raise InputError(f"layer `{name}` holds too few or too many bytes; render this frame again")
+    return np.frombuffer(bytearray(data), dtype).reshape(shape)
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    if isinstance(error, FileNotFoundError):
+        return InputError(f"{path} is missing; render this frame again")
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return InputError(f"{path} cannot be read: {reason}; render this frame again")

@@ -1,0 +1,49 @@
+"""Files that survive a crash: written in full and synced before they get their name."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def sync(path: Path) -> None:
+    """Make the bytes of a closed file, or the names inside a folder, durable."""
+    # fsync acts on the file and not on the handle, so a second handle syncs what a library wrote.
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a new file and make its bytes durable; its name is durable once its folder is synced."""
+    path.write_bytes(data)
+    sync(path)
+
+
+def partial_name(path: Path) -> Path:
+    """Name a sibling of ``path`` that nobody else uses, to build in before renaming.
+
+    Example:
+        >>> partial_name(Path("a/b.h5")).name.startswith(".b.h5.")
+        True
+    """
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a name to write a file under, and move it to ``path`` in one step if nothing was raised.
+
+    Readers see the old file or the new, never a part; nothing is left of a file that failed.
+    """
+    partial = partial_name(path)
+    try:
+        yield partial
+        sync(partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    sync(path.parent)

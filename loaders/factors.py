@@ -1,0 +1,197 @@
+"""The grid that categorical factors span, and how its points are numbered."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Int
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.schema import FactorValue, SetInfo
+
+
+@dataclass(frozen=True, eq=False)
+class FactorSpace:
+    """Grid of all combinations of factor values, and which of them exist.
+
+    A point has a *position* (one value number per factor), a *grid index* (its place in
+    ``itertools.product`` of the values: mixed radix, last factor fastest) and, if it exists, a *row* (its
+    place among the existing points, in order of grid index).
+
+    Attributes:
+        names: factor names.
+        values: values of each factor, in their order.
+        rows: sorted grid indices of the points that exist; None where all of them do.
+
+    Example:
+        >>> space = FactorSpace(("color", "size"), (("red", "blue"), (1.5, 2, 2.5)))
+        >>> space.size, space.index({"size": 2.5, "color": "blue"}), space.values_at(3)
+        (6, 5, {'color': 'blue', 'size': 1.5})
+        >>> space.positions(np.array([0, 5]))
+        array([[0, 0],
+               [1, 2]])
+    """
+
+    names: tuple[str, ...]
+    values: tuple[tuple[FactorValue, ...], ...]
+    rows: Int[ndarray, " exists"] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a grid that does not number its points uniquely."""
+        if not self.names or len(self.names) != len(self.values):
+            raise InputError(
+                f"expected one tuple of values for each of at least one factor, got {len(self.names)} names "
+                f"and {len(self.values)} tuples"
+            )
+        if len(set(self.names)) != len(self.names):
+            raise InputError(f"factor names must differ, got {', '.join(self.names)}")
+        for name, values in zip(self.names, self.values, strict=True):
+            if not values or len(set(values)) != len(values):
+                raise InputError(f"factor `{name}` needs at least one value and no value twice, got {values}")
+        if self.size > np.iinfo(np.int64).max:
+            raise InputError(
+                f"the grid of {', '.join(self.names)} has {self.size} points, more than 2**63 - 1"
+            )
+        if self.rows is not None:
+            self._check_rows(self.rows)
+
+    def _check_rows(self, rows: Int[ndarray, " exists"]) -> None:
+        if np.any(np.diff(rows) <= 0):
+            raise InputError("`rows` must be sorted grid indices without repeats")
+        self._check_indices(rows)
+
+    @classmethod
+    def from_set(cls, info: SetInfo, rows: Int[ndarray, " exists"] | None = None) -> "FactorSpace":
+        """Take the categorical factors of an image set, in the set's order.
+
+        Args:
+            info: the image set.
+            rows: sorted grid indices of the points that exist; None for all.
+
+        Raises:
+            InputError: the set has no categorical factor.
+        """
+        pairs = [(f.name, f.values) for f in info.factors if f.kind == "categorical" and f.values]
+        if not pairs:
+            raise InputError("expected a set with categorical factors to span a grid, got none")
+        return cls(tuple(name for name, _ in pairs), tuple(values for _, values in pairs), rows)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of values of each factor."""
+        return tuple(len(values) for values in self.values)
+
+    @property
+    def size(self) -> int:
+        """Number of points of the full grid."""
+        return math.prod(self.sizes)
+
+    def __len__(self) -> int:
+        """Count the points that exist."""
+        return self.size if self.rows is None else len(self.rows)
+
+    @cached_property
+    def _numbers(self) -> tuple[dict[FactorValue, int], ...]:
+        return tuple({value: number for number, value in enumerate(values)} for values in self.values)
+
+    def index(self, values: Mapping[str, FactorValue]) -> int:
+        """Find the grid index of one combination of values.
+
+        Args:
+            values: one value for every factor, in any order.
+
+        Raises:
+            InputError: a factor is missing or unknown, or a value is not one of the factor's.
+        """
+        if set(values) != set(self.names):
+            odd = sorted(set(values) ^ set(self.names))
+            raise InputError(
+                f"expected one value for each of {', '.join(self.names)}; wrong: {', '.join(odd)}"
+            )
+        index = 0
+        for name, numbers in zip(self.names, self._numbers, strict=True):
+            if values[name] not in numbers:
+                known = ", ".join(map(repr, numbers))
+                raise InputError(f"factor `{name}`: expected one of {known}, got {values[name]!r}")
+            index = index * len(numbers) + numbers[values[name]]
+        return index
+
+    def values_at(self, index: int) -> dict[str, FactorValue]:
+        """Name the values at a grid index.
+
+        Raises:
+            InputError: the index is outside the grid.
+        """
+        position = self.positions(np.array([index]))[0]
+        return {n: v[p] for n, v, p in zip(self.names, self.values, position, strict=True)}
+
+    def positions(self, indices: Int[ndarray, " n"]) -> Int[ndarray, "n k"]:
+        """Turn grid indices into the value number of each factor.
+
+        Raises:
+            InputError: an index is outside the grid.
+        """
+        self._check_indices(indices)
+        return np.stack(np.unravel_index(indices, self.sizes), axis=1)
+
+    def indices(self, positions: Int[ndarray, "n k"]) -> Int[ndarray, " n"]:
+        """Turn value numbers of each factor into grid indices: the inverse of `positions`.
+
+        Raises:
+            InputError: not one column per factor, or a number is outside its factor's values.
+        """
+        if positions.shape[1] != len(self.names):
+            raise InputError(f"expected {len(self.names)} columns, one per factor, got {positions.shape[1]}")
+        wrong = np.any((positions < 0) | (positions >= self.sizes), axis=0)
+        if np.any(wrong):
+            names = ", ".join(np.array(self.names)[wrong])
+            raise InputError(f"value numbers must lie in 0..count - 1; they do not for: {names}")
+        return np.ravel_multi_index(tuple(positions.T), self.sizes)
+
+    def exists(self, indices: Int[ndarray, " n"]) -> Bool[ndarray, " n"]:
+        """Tell which grid indices are points that exist.
+
+        Raises:
+            InputError: an index is outside the grid.
+
+        Example:
+            >>> FactorSpace(("x",), ((0, 1, 2),), np.array([0, 2])).exists(np.array([0, 1, 2]))
+            array([ True, False,  True])
+        """
+        self._check_indices(indices)
+        return np.ones(len(indices), bool) if self.rows is None else np.isin(indices, self.rows)
+
+    def row_numbers(self, indices: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
+        """Turn grid indices into row numbers; `grid_indices` is the inverse.
+
+        Raises:
+            InputError: an index is outside the grid, or no such point exists.
+
+        Example:
+            >>> FactorSpace(("x",), ((0, 1, 2),), np.array([0, 2])).row_numbers(np.array([2]))
+            array([1])
+        """
+        missing = indices[~self.exists(indices)]
+        if len(missing):
+            raise InputError(
+                f"no sample exists at {self.values_at(int(missing[0]))}: it was left out of this set"
+            )
+        return indices.copy() if self.rows is None else np.searchsorted(self.rows, indices)
+
+    def grid_indices(self, rows: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
+        """Turn row numbers into grid indices.
+
+        Raises:
+            InputError: a row number is outside 0..len - 1.
+        """
+        if np.any((rows < 0) | (rows >= len(self))):
+            raise InputError(f"row numbers must lie in 0..{len(self) - 1}")
+        return rows.copy() if self.rows is None else self.rows[rows]
+
+    def _check_indices(self, indices: Int[ndarray, " n"]) -> None:
+        outside = indices[(indices < 0) | (indices >= self.size)]
+        if len(outside):
+            raise InputError(f"grid indices must lie in 0..{self.size - 1}, got {outside[0]}")

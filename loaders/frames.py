@@ -1,0 +1,286 @@
+"""How frames lie on disk: one folder per sample that appears whole or not at all.
+
+``ROOT/dataset.json`` describes the data set; ``ROOT/samples/<set>/<index // 1000>/<index>/`` holds a sample's
+``image.png`` (8-bit RGB), ``layers.npz`` (every other layer) and ``metadata.json``. Samples are built under
+``ROOT/.partial`` and renamed into place, so any number of writers can share a root and be killed at any time.
+"""
+
+import re
+import shutil
+import uuid
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import SupportsIndex
+
+import numpy as np
+from jaxtyping import Float64, Int
+from numpy import ndarray
+
+from loaders.codecs import decode_npz, decode_png, encode_npz, encode_png, png_size, schema_order
+from loaders.disk import replacing, sync, write_synced
+from loaders.errors import InputError
+from loaders.records import read_record
+from loaders.samples import Frame, Sample, factor_number, to_sample
+from loaders.schema import DatasetInfo, Metadata, array_sha256, check_layer
+
+_IMAGE, _LAYERS, _METADATA, _DATASET = "image.png", "layers.npz", "metadata.json", "dataset.json"
+
+
+def frame_path(root: Path, set_name: str, index: int) -> Path:
+    """Name the folder of a sample, whether or not it exists.
+
+    Args:
+        root: folder of the data set.
+        set_name: name of the image set: letters, digits and ``_``, after the first also ``-`` and ``.``.
+        index: number of the sample in its set.
+
+    Raises:
+        InputError: the name does not do as a folder, or the index is negative.
+
+    Example:
+        >>> frame_path(Path("frames"), "candle", 3541).as_posix()
+        'frames/samples/candle/0003/003541'
+    """
+    if not re.fullmatch(r"\w[\w.-]*", set_name, re.ASCII):
+        raise InputError(
+            f"set name `{set_name}`: expected letters, digits and `_`, after the first also `-` and `.`"
+        )
+    if index < 0:
+        raise InputError(f"sample index must be 0 or more, got {index}")
+    return root / "samples" / set_name / f"{index // 1000:04d}" / f"{index:06d}"
+
+
+def is_complete(root: Path, set_name: str, index: int) -> bool:
+    """Tell whether a sample has been written."""
+    return (frame_path(root, set_name, index) / _METADATA).is_file()
+
+
+def complete_indices(root: Path, set_name: str) -> Int[ndarray, " n"]:
+    """List the samples of a set that have been written.
+
+    Returns:
+        Sorted sample numbers; empty if there are none.
+    """
+    folder = frame_path(root, set_name, 0).parent.parent
+    written = (path.parent for path in folder.glob("*/*/" + _METADATA))
+    numbered = (path for path in written if path.name.isdecimal())
+    # A folder that was moved or renamed by hand is not where its number belongs, and would not be read.
+    found = [int(path.name) for path in numbered if path == frame_path(root, set_name, int(path.name))]
+    return np.array(sorted(found), np.int64)
+
+
+def write_frame(root: Path, frame: Frame) -> Path:
+    """Write a sample in one step; the first of several writers wins, the others' work is dropped.
+
+    Args:
+        root: folder of the data set.
+        frame: metadata, and every layer that the metadata lists.
+
+    Returns:
+        The sample's folder.
+
+    Raises:
+        InputError: a layer is missing or not as the schema says, a hash in the metadata is not the array's,
+            or an incomplete folder is in the way.
+    """
+    metadata = frame.metadata
+    _check_frame(frame)
+    final = frame_path(root, metadata.set, metadata.index)
+    partial = root / ".partial" / f"{metadata.set}-{metadata.index:06d}-{uuid.uuid4().hex}"
+    partial.mkdir(parents=True)
+    try:
+        for name, data in _encode(frame).items():
+            write_synced(partial / name, data)
+        sync(partial)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        _rename(partial, final)
+        sync(final.parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return final
+
+
+def clean_partial(root: Path) -> None:
+    """Remove what killed writers left behind; call it only while nobody writes to ``root``."""
+    shutil.rmtree(root / ".partial", ignore_errors=True)
+
+
+def read_metadata(path: Path) -> Metadata:
+    """Read what is known of the sample in folder ``path``.
+
+    Raises:
+        InputError: ``metadata.json`` is missing, damaged or of another schema version.
+    """
+    return read_record(Metadata, path / _METADATA, "render this frame again")
+
+
+def read_frame(
+    path: Path,
+    layers: Collection[str] | None = None,
+    verify: bool = False,
+    size: tuple[int, int] | None = None,
+) -> Frame:
+    """Read a sample. Layers that are not asked for are not decoded.
+
+    Args:
+        path: the sample's folder.
+        layers: names of the layers to read; None for all.
+        verify: whether to compare each array with its hash in the metadata.
+        size: height and width that the frame must have, in pixels; None for whatever the image has.
+
+    Raises:
+        InputError: a file or layer is missing, damaged, or not as the schema or the hashes say.
+    """
+    metadata = read_metadata(path)
+    names = schema_order(metadata.layers if layers is None else layers)
+    for name in names:
+        if name not in metadata.layers:
+            has = ", ".join(metadata.layers)
+            raise InputError(f"{path}: layer `{name}` is missing; this frame has {has}")
+    height, width = png_size(path / _IMAGE)
+    if size not in (None, (height, width)):
+        raise InputError(f"{path / _IMAGE}: expected (height, width) {size}, got {(height, width)}")
+    arrays = {"image": decode_png(path / _IMAGE)} if "image" in names else {}
+    if others := [name for name in names if name != "image"]:
+        arrays |= decode_npz(path / _LAYERS, others, height, width)
+    if verify:
+        _check_hashes(str(path), metadata, arrays)
+    return Frame(metadata, arrays)
+
+
+def write_dataset_info(root: Path, info: DatasetInfo) -> None:
+    """Write ``dataset.json`` in one step, making the folder if need be."""
+    root.mkdir(parents=True, exist_ok=True)
+    with replacing(root / _DATASET) as partial:
+        partial.write_text(info.to_json(), encoding="utf-8")
+
+
+def read_dataset_info(root: Path) -> DatasetInfo:
+    """Read ``dataset.json``.
+
+    Raises:
+        InputError: it is missing, damaged or of another schema version.
+    """
+    return read_record(DatasetInfo, root / _DATASET, "name a folder of rendered frames")
+
+
+def _check_frame(frame: Frame) -> None:
+    metadata = frame.metadata
+    if "image" not in frame.layers or frame.layers.keys() != metadata.layers.keys():
+        raise InputError(
+            f"frame `{metadata.id}`: expected `image` and exactly the layers that its metadata lists "
+            f"({', '.join(metadata.layers)}), got {', '.join(frame.layers)}"
+        )
+    height, width = frame.layers["image"].shape[:2]
+    for name, array in frame.layers.items():
+        check_layer(name, array, height, width)
+    _check_hashes(f"frame `{metadata.id}`", metadata, frame.layers)
+
+
+def _check_hashes(where: str, metadata: Metadata, arrays: dict[str, ndarray]) -> None:
+    for name, array in arrays.items():
+        if (found := array_sha256(array)) != metadata.layers[name]:
+            raise InputError(
+                f"{where}: layer `{name}` has hash {found[:12]}, the metadata says "
+                f"{metadata.layers[name][:12]}; render this frame again"
+            )
+
+
+def _encode(frame: Frame) -> dict[str, bytes]:
+    others = {name: array for name, array in frame.layers.items() if name != "image"}
+    files = {_IMAGE: encode_png(frame.layers["image"])}
+    if others:
+        files[_LAYERS] = encode_npz(others)
+    return files | {_METADATA: frame.metadata.to_json().encode()}
+
+
+def _rename(partial: Path, final: Path) -> None:
+    try:
+        partial.rename(final)
+    except OSError:
+        # Renaming onto a folder that holds something fails: another writer was first.
+        if not final.exists():
+            raise
+        if not (final / _METADATA).is_file():
+            raise InputError(f"{final} is in the way and has no {_METADATA}; delete it") from None
+
+
+class FrameFolder:
+    """The complete samples of one image set in a folder of frames, as `loaders.samples.Frames`.
+
+    Samples that are written later are not seen: what is there is listed once, on opening.
+
+    Example:
+        >>> FrameFolder(Path("nowhere"), "candle")
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered frames
+    """
+
+    def __init__(self, root: Path, set_name: str, layers: Collection[str] | None = None) -> None:
+        """Open an image set.
+
+        Args:
+            root: folder of the data set.
+            set_name: name of the image set.
+            layers: names of the layers to read; None for all.
+
+        Raises:
+            InputError: there is no such data set, set or layer, or no sample is complete.
+        """
+        self.root = root
+        self.info = read_dataset_info(root)
+        self.set_info = self.info.set(set_name)
+        self.set_name = set_name
+        self.layers = choose_layers(self.set_info.layers, layers)
+        self.indices = complete_indices(root, set_name)
+        if not len(self.indices):
+            raise InputError(
+                f"{root}: no sample of set `{set_name}` is complete; run `candlelight render` first"
+            )
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return len(self.indices)
+
+    def path(self, row: SupportsIndex) -> Path:
+        """Name the folder of one row."""
+        return frame_path(self.root, self.set_name, int(self.indices[row]))
+
+    def metadata(self, row: SupportsIndex) -> Metadata:
+        """Read what is known of one row."""
+        return read_metadata(self.path(row))
+
+    def frame(self, row: SupportsIndex, verify: bool = False) -> Frame:
+        """Read one row as numpy arrays, on request comparing them with their hashes."""
+        return read_frame(self.path(row), self.layers, verify, (self.set_info.height, self.set_info.width))
+
+    def __getitem__(self, row: SupportsIndex) -> Sample:
+        """Read one row as tensors."""
+        return to_sample(self.frame(row), self.set_info)
+
+    def __getitems__(self, rows: Sequence[SupportsIndex]) -> list[Sample]:
+        """Read several rows as tensors, in the order asked for."""
+        return [self[row] for row in rows]
+
+    @cached_property
+    def factor_table(self) -> Float64[ndarray, "n k"]:
+        """Factors of every row; the first use reads all metadata."""
+        factors = self.set_info.factors
+        table = np.empty((len(self), len(factors)))
+        for row in range(len(self)):
+            metadata = self.metadata(row)
+            table[row] = [factor_number(factor, metadata) for factor in factors]
+        return table
+
+
+def choose_layers(available: Collection[str], wanted: Collection[str] | None) -> tuple[str, ...]:
+    """Put the wanted layers into schema order.
+
+    Raises:
+        InputError: a wanted layer is not available.
+    """
+    for name in wanted or ():
+        if name not in available:
+            raise InputError(f"layer `{name}` is not in this set; it has {', '.join(available)}")
+    return tuple(schema_order(available if wanted is None else wanted))

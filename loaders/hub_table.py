@@ -1,0 +1,264 @@
+"""Frames as Arrow tables whose schema `datasets` 3.6 and newer read with the right features.
+
+Features are spelled as `datasets` spelled them before version 4 (``Sequence``, a list of a dict), which every
+later version still reads; array columns carry the name of the extension type in their field's metadata,
+without which they would come back as nested lists.
+"""
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy import ndarray
+
+from loaders.codecs import encode_png, schema_order
+from loaders.errors import InputError
+from loaders.samples import Frame, factor_number, factor_value
+from loaders.schema import FactorInfo, Layer, Metadata, SetInfo, layer
+
+_MASKS = ("object", "part")
+_IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+# ObjectRecord, field by field: Arrow type of the elements, and whether there are several.
+_OBJECT = {
+    "type": ("string", False),
+    "material": ("string", False),
+    "base_color": ("float64", True),
+    "size": ("float64", False),
+    "rotation": ("float64", False),
+    "location": ("float64", True),
+    "bbox": ("int64", True),
+    "area": ("int64", False),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One sample to be written: the frame, and the bytes of its ``image.png``."""
+
+    frame: Frame
+    image: bytes
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the row in memory, to within what masks save as PNG."""
+        arrays = sum(array.nbytes for name, array in self.frame.layers.items() if name != "image")
+        return arrays + len(self.image) + len(self.frame.metadata.to_json())
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: what it holds and means, its `datasets` feature, and how rows become its Arrow array.
+
+    ``split_bytes`` is the name of the leaf that is stored byte by byte (exponents compress apart from
+    mantissas), ``plain`` of the leaf that is compressed already; "" where there is none.
+    """
+
+    holds: str
+    meaning: str
+    feature: Any
+    field: pa.Field
+    encode: Callable[[Sequence[Row]], pa.Array]
+    unit: str = ""
+    colour_space: str = ""
+    split_bytes: str = ""
+    plain: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the column."""
+        return str(self.field.name)
+
+
+def columns(set_info: SetInfo) -> list[Column]:
+    """List the columns of an image set: `image`, `id`, factors, the other layers, objects, metadata.
+
+    Categorical factors are class labels, with a column ``value_<name>`` besides if their values are numbers.
+    A layer ``light/<name>`` is in column ``light_<name>``. A factor whose name is that of another column
+    gets the prefix ``factor_``.
+
+    Raises:
+        InputError: two columns would have one name, or two values of a factor the same text.
+    """
+    layers = [_layer_column(name, set_info) for name in schema_order(set_info.layers)]
+    everything = "all that is known of the sample: camera, lights, renderer, checks, hashes"
+    ends = [
+        _text_column("id", "text", "name of the sample", lambda metadata: metadata.id),
+        _objects_column(),
+        _text_column("metadata", "JSON text", everything, Metadata.to_json),
+    ]
+    taken = {column.name for column in layers + ends}
+    factors = [column for factor in set_info.factors for column in _factor_columns(factor, taken)]
+    every = [layers[0], ends[0], *factors, *layers[1:], *ends[1:]]
+    names = [column.name for column in every]
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise InputError(
+            f"columns must have names of their own; rename the factors or lights: {', '.join(twice)}"
+        )
+    return every
+
+
+def arrow_schema(every: Sequence[Column]) -> pa.Schema:
+    """Make the schema that `datasets` takes its features from."""
+    features = {column.name: column.feature for column in every}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    return pa.schema([column.field for column in every], metadata=metadata)
+
+
+def arrow_table(every: Sequence[Column], rows: Sequence[Row]) -> pa.Table:
+    """Turn rows into a table."""
+    return pa.table([column.encode(rows) for column in every], schema=arrow_schema(every))
+
+
+def writer_options(every: Sequence[Column]) -> dict[str, Any]:
+    """Choose compression and encoding of each leaf, as arguments of `pyarrow.parquet.ParquetWriter`."""
+    # The names of the leaves are pyarrow's to choose: ask an empty file for them.
+    file = io.BytesIO()
+    pq.write_table(arrow_schema(every).empty_table(), file)
+    parquet = pq.read_metadata(file).schema
+    leaves = [parquet.column(place).path for place in range(len(parquet))]
+    split = {column.split_bytes for column in every}
+    plain = {column.plain for column in every}
+    return {
+        "compression": {leaf: "none" if leaf in plain else "zstd" for leaf in leaves},
+        "use_dictionary": [leaf for leaf in leaves if leaf not in split | plain],
+        "column_encoding": {leaf: "BYTE_STREAM_SPLIT" for leaf in leaves if leaf in split},
+    }
+
+
+def _layer_column(name: str, set_info: SetInfo) -> Column:
+    spec = layer(name)
+    column = name.replace("/", "_")
+    if name == "image" or name in _MASKS:
+        return _image_column(column, spec)
+    return _array_column(column, spec, [set_info.height, set_info.width])
+
+
+def _image_column(column: str, spec: Layer) -> Column:
+    def encode(rows: Sequence[Row]) -> pa.Array:
+        masks = (encode_png(row.frame.layers[spec.name]) for row in rows)
+        blobs = (row.image for row in rows) if spec.name == "image" else masks
+        return pa.array([{"bytes": blob, "path": None} for blob in blobs], _IMAGE)
+
+    return Column(
+        holds="PNG, 8-bit RGB" if spec.channels else "PNG, 8-bit gray",
+        meaning=spec.meaning,
+        feature={"_type": "Image"},
+        field=pa.field(column, _IMAGE),
+        encode=encode,
+        unit=spec.unit,
+        colour_space=spec.colour_space,
+        plain=f"{column}.bytes",
+    )
+
+
+def _array_column(column: str, spec: Layer, size: list[int]) -> Column:
+    def encode(rows: Sequence[Row]) -> pa.Array:
+        arrays = np.stack([row.frame.layers[spec.name] for row in rows])
+        return _nested(np.moveaxis(arrays, 3, 1) if spec.channels else arrays)
+
+    shape = [spec.channels, *size] if spec.channels else size
+    kind, kept = f"Array{len(shape)}D", pa.from_numpy_dtype(np.dtype(spec.dtype))
+    for _ in shape:
+        kept = pa.list_(kept)
+    extension = {
+        "ARROW:extension:name": f"datasets.features.features.{kind}ExtensionType",
+        "ARROW:extension:metadata": json.dumps([shape, spec.dtype]),
+    }
+    return Column(
+        holds=f"{spec.dtype} {shape}",
+        meaning=spec.meaning,
+        feature={"shape": shape, "dtype": spec.dtype, "_type": kind},
+        field=pa.field(column, kept, metadata=extension),
+        encode=encode,
+        unit=spec.unit,
+        colour_space=spec.colour_space,
+        split_bytes=column + ".list.element" * len(shape),
+    )
+
+
+def _nested(arrays: ndarray) -> pa.Array:
+    """Wrap arrays [row, ...] as lists of lists without touching single numbers."""
+    nested = pa.array(np.ascontiguousarray(arrays).reshape(-1))
+    for length in reversed(arrays.shape[1:]):
+        offsets = np.arange(0, len(nested) + 1, length, dtype=np.int32)
+        nested = pa.ListArray.from_arrays(pa.array(offsets), nested)
+    return nested
+
+
+def _factor_columns(factor: FactorInfo, taken: set[str]) -> list[Column]:
+    name = f"factor_{factor.name}" if factor.name in taken else factor.name
+    if factor.kind == "continuous":
+        return [_number_column(name, factor)]
+    names = [str(value) for value in factor.values or ()]
+    if len(set(names)) != len(names):
+        raise InputError(f"factor `{factor.name}`: its values must differ as text, got {', '.join(names)}")
+
+    def encode(rows: Sequence[Row]) -> pa.Array:
+        return pa.array([factor_number(factor, row.frame.metadata) for row in rows], pa.int64())
+
+    label = Column(
+        holds="class label",
+        meaning=f"factor `{factor.name}`, number of its value",
+        feature={"names": names, "_type": "ClassLabel"},
+        field=pa.field(name, pa.int64()),
+        encode=encode,
+    )
+    if any(isinstance(value, str) for value in factor.values or ()):
+        return [label]
+    return [label, _number_column(f"value_{factor.name}", factor)]
+
+
+def _number_column(name: str, factor: FactorInfo) -> Column:
+    def encode(rows: Sequence[Row]) -> pa.Array:
+        numbers = (factor_number(factor, row.frame.metadata) for row in rows)
+        return pa.array([float(factor_value(factor, number)) for number in numbers])
+
+    return Column(
+        holds="float64",
+        meaning=f"factor `{factor.name}`, its value",
+        feature=_value("float64"),
+        field=pa.field(name, pa.float64()),
+        encode=encode,
+        unit=factor.unit,
+    )
+
+
+def _text_column(name: str, holds: str, meaning: str, text: Callable[[Metadata], str]) -> Column:
+    return Column(
+        holds=holds,
+        meaning=meaning,
+        feature=_value("string"),
+        field=pa.field(name, pa.string()),
+        encode=lambda rows: pa.array([text(row.frame.metadata) for row in rows]),
+    )
+
+
+def _objects_column() -> Column:
+    feature, kept = {}, {}
+    for name, (dtype, several) in _OBJECT.items():
+        one, value = pa.type_for_alias(dtype), _value(dtype)
+        kept[name] = pa.list_(one) if several else one
+        feature[name] = {"feature": value, "_type": "Sequence"} if several else value
+    kind = pa.list_(pa.struct(kept))
+
+    def encode(rows: Sequence[Row]) -> pa.Array:
+        objects = [[record.model_dump() for record in row.frame.metadata.objects] for row in rows]
+        return pa.array(objects, kind)
+
+    return Column(
+        holds="list of records",
+        meaning=f"{', '.join(_OBJECT)} of each object",
+        feature=[feature],
+        field=pa.field("objects", kind),
+        encode=encode,
+    )
+
+
+def _value(dtype: str) -> dict[str, str]:
+    return {"dtype": dtype, "_type": "Value"}

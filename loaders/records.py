@@ -1,0 +1,52 @@
+"""JSON records read with one-line errors."""
+
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from loaders.errors import InputError
+from loaders.schema import SCHEMA_VERSION, Record
+
+_RecordType = TypeVar("_RecordType", bound=Record)
+
+
+def parse_record(kind: type[_RecordType], text: str | bytes, where: str, remedy: str) -> _RecordType:
+    """Parse a record of ``loaders.schema``.
+
+    Args:
+        kind: class of the record.
+        text: its JSON.
+        where: what the text was read from, for messages.
+        remedy: what to do if it is damaged, for messages.
+
+    Raises:
+        InputError: the text is damaged or of another schema version.
+    """
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError as error:
+        problems = error.errors()
+    for problem in problems:
+        if problem["loc"] == ("schema",):
+            raise InputError(
+                f"{where}: expected schema version {SCHEMA_VERSION}, got {problem['input']!r}; install the "
+                "candlelight that wrote it"
+            )
+    place = ".".join(map(str, problems[0]["loc"])) or "JSON"
+    raise InputError(f"{where} is damaged at {place}: {problems[0]['msg']}; {remedy}")
+
+
+def read_record(kind: type[_RecordType], path: Path, remedy: str) -> _RecordType:
+    """Read and parse a JSON file; arguments and errors as in `parse_record`.
+
+    Raises:
+        InputError: the file is missing or unreadable besides.
+    """
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing; {remedy}") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}; {remedy}") from None
+    return parse_record(kind, text, str(path), remedy)

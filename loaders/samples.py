@@ -1,0 +1,209 @@
+"""What every reader of frames has in common: the frame in memory, its tensors, its batches, its groups."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, SupportsIndex, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float64, Int
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.schema import DatasetInfo, FactorInfo, FactorValue, Metadata, SetInfo
+
+Sample = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """One sample in memory: what is known of it, and its arrays by layer name as the schema says."""
+
+    metadata: Metadata
+    layers: dict[str, ndarray]
+
+
+@runtime_checkable
+class Frames(Protocol):
+    """An image set that can be read by row number, whatever it is stored in.
+
+    Rows are numbered 0..len - 1 in order of ``indices``, the samples' numbers in the set. ``frames[row]`` is
+    what `to_sample` makes; `torch.utils.data.DataLoader` takes it together with `collate`.
+    ``factor_table`` holds one row per sample and one column per factor of ``set_info.factors``: the class
+    index of a categorical factor, the value of a continuous one.
+    """
+
+    @property
+    def info(self) -> DatasetInfo:
+        """Description of the data set that the image set belongs to."""
+
+    @property
+    def set_info(self) -> SetInfo:
+        """Description of the image set."""
+
+    @property
+    def set_name(self) -> str:
+        """Name of the image set."""
+
+    @property
+    def indices(self) -> Int[ndarray, " n"]:
+        """Sorted sample numbers, one per row."""
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Names of the layers that are read, in schema order."""
+
+    @property
+    def factor_table(self) -> Float64[ndarray, "n k"]:
+        """Factors of every row."""
+
+    def __len__(self) -> int:
+        """Count the rows."""
+
+    def __getitem__(self, row: SupportsIndex) -> Sample:
+        """Read one row as tensors."""
+
+    def __getitems__(self, rows: Sequence[SupportsIndex]) -> list[Sample]:
+        """Read several rows as tensors, in the order asked for."""
+
+    def metadata(self, row: SupportsIndex) -> Metadata:
+        """Read what is known of one row."""
+
+    def frame(self, row: SupportsIndex) -> Frame:
+        """Read one row as numpy arrays."""
+
+
+def factor_number(factor: FactorInfo, metadata: Metadata) -> int | float:
+    """Encode one factor of a sample: class index if it is categorical, value if it is continuous.
+
+    Raises:
+        InputError: the sample lacks the factor, or has a value that the set does not list.
+    """
+    if factor.name not in metadata.factors:
+        raise InputError(f"sample `{metadata.id}` has no factor `{factor.name}`, which its set lists")
+    value = metadata.factors[factor.name]
+    if factor.kind == "continuous" and not isinstance(value, str):
+        return float(value)
+    if factor.kind == "categorical" and factor.values and value in factor.values:
+        return factor.values.index(value)
+    expected = "a number" if factor.kind == "continuous" else f"one of {factor.values}"
+    raise InputError(f"sample `{metadata.id}`, factor `{factor.name}`: expected {expected}, got {value!r}")
+
+
+def factor_value(factor: FactorInfo, number: float) -> FactorValue:
+    """Decode what `factor_number` encodes.
+
+    Example:
+        >>> factor_value(FactorInfo(name="color", kind="categorical", values=("red", "blue")), 1.0)
+        'blue'
+    """
+    return factor.values[int(number)] if factor.kind == "categorical" and factor.values else number
+
+
+def to_sample(frame: Frame, set_info: SetInfo) -> Sample:
+    """Turn a frame into tensors.
+
+    Args:
+        frame: the frame.
+        set_info: the image set that it belongs to; says which factors are categorical.
+
+    Returns:
+        A dict of ``id`` (str), ``index`` (int), ``set`` (str), each layer as a tensor of its stored dtype
+        (three-channel layers channels first), ``factors`` (name to class index or value) and ``objects``
+        (a list of dicts with the fields of `loaders.schema.ObjectRecord`).
+
+    Raises:
+        InputError: the frame lacks a factor, or has a value that the set does not list.
+    """
+    metadata = frame.metadata
+    return {
+        "id": metadata.id,
+        "index": metadata.index,
+        "set": metadata.set,
+        **{name: _tensor(array) for name, array in frame.layers.items()},
+        "factors": {factor.name: factor_number(factor, metadata) for factor in set_info.factors},
+        "objects": [record.model_dump() for record in metadata.objects],
+    }
+
+
+def _tensor(array: ndarray) -> Any:
+    import torch  # here, because planning and rendering read frames too and must stay light
+
+    # A copy in every case: contiguous, writable, and not tied to a buffer of the reader.
+    return torch.from_numpy(np.array(np.moveaxis(array, 2, 0) if array.ndim == 3 else array, order="C"))
+
+
+def collate(samples: Sequence[Sample]) -> Sample:
+    """Batch samples for `torch.utils.data.DataLoader` (``collate_fn=collate``).
+
+    Args:
+        samples: at least one sample as `to_sample` makes them, all with the same layers and factors.
+
+    Returns:
+        A dict with the same keys: layers stacked, ``index`` and every factor a tensor [batch] (int64, or
+        float64 for continuous factors), ``id``, ``set`` and ``objects`` lists.
+
+    Raises:
+        InputError: the samples differ in layers, factors or image size.
+    """
+    import torch
+
+    first = samples[0]
+    for sample in samples:
+        if sample.keys() != first.keys() or sample["factors"].keys() != first["factors"].keys():
+            raise InputError(
+                f"samples `{first['id']}` and `{sample['id']}` differ in layers or factors: batch them "
+                "apart, or pass `layers` to the readers"
+            )
+    batch: Sample = {}
+    for name, value in first.items():
+        column = [sample[name] for sample in samples]
+        batch[name] = _stack(name, column) if isinstance(value, torch.Tensor) else column
+    batch["index"] = torch.tensor(batch["index"])
+    batch["factors"] = {
+        name: torch.tensor(
+            [sample["factors"][name] for sample in samples],
+            dtype=torch.int64 if isinstance(value, int) else torch.float64,
+        )
+        for name, value in first["factors"].items()
+    }
+    return batch
+
+
+def _stack(name: str, tensors: list[Any]) -> Any:
+    import torch
+
+    shapes = {tuple(tensor.shape) for tensor in tensors}
+    if len(shapes) > 1:
+        raise InputError(
+            f"layer `{name}` has several sizes in one batch, {sorted(shapes)}: crop or resize first"
+        )
+    return torch.stack(tensors)
+
+
+def group_rows(
+    frames: Frames, names: Sequence[str]
+) -> dict[tuple[FactorValue, ...], Int[ndarray, " members"]]:
+    """Group rows by the values of some factors.
+
+    The concept sets of an image set are ``group_rows(frames, [every factor not in set_info.varies])``.
+
+    Args:
+        frames: the image set.
+        names: factors that are equal within a group; none puts all rows into one group.
+
+    Returns:
+        Sorted row numbers by the factors' values, in order of class index or value. Continuous factors
+        group by exact equality.
+
+    Raises:
+        InputError: the set has no such factor.
+    """
+    factors = [frames.set_info.factor(name) for name in names]
+    columns = [frames.set_info.factors.index(factor) for factor in factors]
+    groups: dict[tuple[float, ...], list[int]] = {}
+    for row, key in enumerate(frames.factor_table[:, columns].tolist()):
+        groups.setdefault(tuple(key), []).append(row)
+    return {
+        tuple(factor_value(f, number) for f, number in zip(factors, key, strict=True)): np.array(groups[key])
+        for key in sorted(groups)
+    }

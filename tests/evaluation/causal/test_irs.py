@@ -1,0 +1,104 @@
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from evaluation.causal.irs import irs
+from loaders.errors import InputError
+
+
+def _slow(codes, factors, quantile):
+    """Sums and percentiles written out; codes without variance are skipped."""
+    active = [code for code in range(codes.shape[1]) if codes[:, code].min() < codes[:, code].max()]
+    matrix, weights = [], []
+    for code in active:
+        z = codes[:, code]
+        largest = max(abs(value - z.mean()) for value in z)
+        row = []
+        for factor in range(factors.shape[1]):
+            deviations = []
+            for value in sorted(set(factors[:, factor])):
+                group = z[factors[:, factor] == value]
+                deviations.append(np.percentile(abs(group - group.mean()), 100 * quantile))
+            row.append(1 - np.mean(deviations) / largest)
+        matrix.append(row)
+        weights.append(largest)
+    matrix, weights = np.array(matrix), np.array(weights)
+    return (weights * matrix.max(1)).sum() / weights.sum(), matrix, weights, active
+
+
+def _random(seed, samples=120, codes=5, sizes=(3, 4, 7)):
+    rng = np.random.default_rng(seed)
+    factors = np.stack([rng.integers(0, size, samples) for size in sizes], axis=1)
+    mixed = factors @ rng.normal(size=(len(sizes), codes))
+    return mixed + 0.3 * rng.normal(size=(samples, codes)), factors
+
+
+@pytest.mark.parametrize("quantile", [0.99, 1.0, 0.5])
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_loops(seed, quantile):
+    codes, factors = _random(seed)
+    codes[:, 2] = 1.25
+    result = irs(torch.from_numpy(codes), torch.from_numpy(factors), quantile)
+    score, matrix, weights, active = _slow(codes, factors, quantile)
+    np.testing.assert_allclose(result.matrix, matrix, atol=1e-12)
+    np.testing.assert_allclose(result.weights, weights)
+    np.testing.assert_allclose(result.score, score)
+    assert result.codes.tolist() == active
+    assert result.parents.tolist() == matrix.argmax(1).tolist()
+
+
+def test_by_hand():
+    # Code 0 is factor 0; code 1 is 10 times factor 1 plus factor 0.
+    factors = torch.tensor(list(itertools.product([0, 1], [0, 1])))
+    codes = torch.stack([factors[:, 0], 10 * factors[:, 1] + factors[:, 0]], dim=1).double()
+    result = irs(codes, factors, 1.0)
+    # Given factor 0, code 1 deviates by 5 of at most 5.5; given factor 1, by 0.5.
+    np.testing.assert_allclose(result.matrix, [[1, 0], [1 - 5 / 5.5, 1 - 0.5 / 5.5]], atol=1e-12)
+    np.testing.assert_allclose(result.score, (0.5 * 1 + 5.5 * (1 - 0.5 / 5.5)) / 6)
+
+
+def test_extreme_confounding_is_not_noticed():
+    # The supplement's Table 2: colour and shape always change together, IRS near 1.
+    both = torch.arange(3).repeat(20)
+    codes = torch.stack([both, -2 * both], dim=1).float()
+    assert float(irs(codes, torch.stack([both, both], dim=1)).score) == 1
+
+
+def test_order_names_and_scale_do_not_matter():
+    codes, factors = (torch.from_numpy(x) for x in _random(7))
+    result = irs(codes, factors)
+    order = torch.randperm(len(codes), generator=torch.Generator().manual_seed(0))
+    renamed = irs(-3 * codes[order] + 8, 50 - 7 * factors[order])
+    torch.testing.assert_close(renamed.matrix, result.matrix)
+    torch.testing.assert_close(renamed.score, result.score)
+    assert (result.matrix <= 1).all()
+
+
+def test_float32_codes_and_rare_values():
+    codes, factors = _random(8, samples=30)
+    factors[0, 0] = 99
+    result = irs(torch.from_numpy(codes).float(), torch.from_numpy(factors))
+    np.testing.assert_allclose(result.score, _slow(codes, factors, 0.99)[0], rtol=1e-5)
+
+
+def test_collapsed_encoder_scores_nothing():
+    result = irs(torch.full((6, 3), 0.1), torch.arange(6)[:, None] % torch.tensor([[2, 3]]))
+    assert float(result.score) == 0
+    assert result.matrix.shape == (0, 2)
+    assert result.codes.tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("codes", "quantile", "message"),
+    [
+        (torch.zeros(3, 2), 0.0, "`quantile` must be above 0 and at most 1, got 0.0"),
+        (torch.zeros(3, 2), 1.1, "`quantile` must be above 0 and at most 1, got 1.1"),
+        (torch.zeros(0, 2), 0.99, "`codes` needs at least one sample"),
+        (torch.full((3, 2), torch.nan), 0.99, "`codes` must be finite"),
+    ],
+)
+def test_what_is_refused(codes, quantile, message):
+    with pytest.raises(InputError, match=message):
+        irs(codes, torch.zeros(len(codes), 1, dtype=torch.int64), quantile)

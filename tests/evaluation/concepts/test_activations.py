@@ -1,0 +1,138 @@
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from evaluation.concepts.activations import (
+    layer_activations,
+    layer_gradients,
+    output_gradient,
+    pixel_loss,
+)
+from loaders.errors import InputError
+
+
+def _generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture
+def pair():
+    prediction = torch.rand(3, 3, 4, 5, generator=_generator(0), dtype=torch.float64)
+    target = torch.rand(3, 3, 4, 5, generator=_generator(1), dtype=torch.float64)
+    return prediction, target, torch.rand(3, 4, 5, generator=_generator(2)) > 0.4
+
+
+class Split(nn.Module):
+    """A shared layer, then one layer for either branch; dropout and batch norm would betray training mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.shared = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(inplace=True))
+            self.norm = nn.BatchNorm2d(4)
+            self.drop = nn.Dropout(0.5)
+            self.reflectance = nn.Conv2d(4, 3, 1)
+            self.shading = nn.Conv2d(4, 3, 1)
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        hidden = self.drop(self.norm(self.shared(image)))
+        return self.reflectance(hidden).sigmoid(), self.shading(hidden).exp()
+
+
+@pytest.mark.parametrize("align", [False, True])
+def test_loss_equals_loops(pair, align):
+    prediction, target, mask = (x.numpy() for x in pair)
+    expected = []
+    for p, t, m in zip(prediction, target, mask, strict=True):
+        values = [(p[:, y, x], t[:, y, x]) for y in range(4) for x in range(5) if m[y, x]]
+        scale = sum(a @ b for a, b in values) / sum(a @ a for a, _ in values) if align else 1
+        expected.append(np.mean([(scale * a - b) ** 2 for a, b in values]))
+    np.testing.assert_allclose(pixel_loss(*pair, align), expected)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("align", [False, True])
+def test_closed_form_equals_automatic_differentiation(pair, align, masked):
+    prediction, target, mask = pair
+    mask = mask if masked else None
+    leaf = prediction.clone().requires_grad_()
+    pixel_loss(leaf, target, mask, align).sum().backward()
+    torch.testing.assert_close(output_gradient(prediction, target, mask, align), leaf.grad.flatten(1))
+    assert torch.autograd.gradcheck(
+        lambda p: ((pixel_loss(p, target, mask, align)),), (leaf.detach().requires_grad_(),)
+    )
+
+
+def test_aligned_loss_ignores_scale(pair):
+    prediction, target, mask = pair
+    torch.testing.assert_close(
+        pixel_loss(7 * prediction, target, mask, True), pixel_loss(prediction, target, mask, True)
+    )
+    gradient = output_gradient(prediction, target, mask, True)
+    assert (gradient * prediction.flatten(1)).sum(1).abs().max() < 1e-15
+
+
+@pytest.mark.parametrize("align", [False, True])
+def test_empty_mask_and_black_prediction(align):
+    one, black = torch.ones(1, 3, 2, 2), torch.zeros(1, 3, 2, 2)
+    nothing = torch.zeros(1, 2, 2, dtype=torch.bool)
+    assert pixel_loss(one, 2 * one, nothing, align).tolist() == [0]
+    assert (output_gradient(one, 2 * one, nothing, align) == 0).all()
+    assert output_gradient(black, one, None, align).isfinite().all()
+
+
+def test_activations_are_those_of_evaluation_mode_in_any_batches():
+    model, images = Split(), torch.rand(5, 3, 6, 6, generator=_generator())
+    found = layer_activations(model, ["shared.0", "norm"], images, batch_size=2)
+    expected = model.shared[0](images).detach()
+    torch.testing.assert_close(found["shared.0"], expected.flatten(1))
+    torch.testing.assert_close(found["norm"], (expected.relu() / (1 + 1e-5) ** 0.5).flatten(1))
+    assert model.training
+    assert model.norm.num_batches_tracked == 0
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_gradients_equal_finite_differences(frozen):
+    model = Split().double().eval().requires_grad_(not frozen)
+    images = torch.rand(3, 3, 4, 4, generator=_generator(), dtype=torch.float64)
+
+    def loss(output, rows):
+        assert len(output[0]) == rows.stop - rows.start
+        return output[0].square().flatten(1).sum(1)
+
+    found = layer_gradients(model, "shared.1", images, loss, batch_size=2)
+    hidden = layer_activations(model, ["shared.1"], images)["shared.1"].reshape(3, 4, 4, 4)
+    step = torch.zeros_like(hidden)
+    step[:, 2, 1, 3] = 1e-6
+
+    def above(activation):
+        return model.reflectance(model.norm(activation)).sigmoid().square().flatten(1).sum(1)
+
+    with torch.no_grad():
+        slope = (above(hidden + step) - above(hidden - step)) / 2e-6
+    torch.testing.assert_close(found.reshape(3, 4, 4, 4)[:, 2, 1, 3], slope, rtol=1e-6, atol=1e-8)
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_gradients_work_under_no_grad():
+    with torch.no_grad():
+        found = layer_gradients(Split(), "norm", torch.rand(1, 3, 4, 4), lambda y, _: y[1].flatten(1).sum(1))
+    assert found.abs().sum() > 0
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_layer_of_the_other_branch(frozen):
+    model = Split().requires_grad_(not frozen)
+    with pytest.raises(
+        InputError, match="the loss does not depend on layer `shading`; choose a layer of that"
+    ):
+        layer_gradients(model, "shading", torch.rand(1, 3, 4, 4), lambda y, _: y[0].flatten(1).sum(1))
+
+
+def test_unknown_layer():
+    with pytest.raises(
+        InputError, match=r"layer `encoder` is not in the model; expected one of: shared, shared\.0"
+    ):
+        layer_activations(Split(), ["encoder"], torch.rand(1, 3, 4, 4))

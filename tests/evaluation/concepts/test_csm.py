@@ -1,0 +1,89 @@
+import math
+
+import pytest
+import torch
+
+from evaluation.concepts.csm import csm
+from loaders.errors import InputError
+
+# Gupta et al. 2022, Table 3: R_di, S_di, CSM_R on two natural concept sets.
+PUBLISHED = {
+    "MIW IIWW": (0.391, 0.296, 0.757),
+    "MIW CGIID": (0.373, 0.462, 1.239),
+    "PS IIWW": (0.409, 0.501, 1.225),
+    "PS USI3D": (0.75, 0.612, 0.816),
+    "PS CGIID": (0.061, 0.587, 9.623),
+}
+
+
+def _double(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("r", "s", "expected"), PUBLISHED.values(), ids=PUBLISHED)
+@pytest.mark.parametrize("reduce", ["mean_of_ratios", "ratio_of_means"])
+def test_published_ratios(r, s, expected, reduce):
+    result = csm(_double(r), _double(s), _double(r), _double(s), reduce)
+    assert abs(float(result.csm_r) - expected) < 6e-4
+    torch.testing.assert_close(result.csm_s, 1 / result.csm_r)
+
+
+@pytest.mark.parametrize(
+    ("miw", "ps", "mean"),
+    [("MIW IIWW", "PS IIWW", 0.991), ("MIW CGIID", "PS CGIID", 5.431)],
+    ids=["IIWW", "CGIID"],
+)
+def test_published_means_are_means_of_ratios(miw, ps, mean):
+    (r1, s1, _), (r2, s2, _) = PUBLISHED[miw], PUBLISHED[ps]
+    result = csm(_double(0.5), _double(0.5), _double(r1, r2), _double(s1, s2))
+    assert abs(float(result.csm_r) - mean) < 1e-3
+
+
+def test_both_orders_by_hand():
+    r, s = _double(0.8, 0.2), _double(0.4, 0.4)
+    one, other = csm(r, s, r, s, "mean_of_ratios"), csm(r, s, r, s, "ratio_of_means")
+    assert float(one.csm_s) == pytest.approx((2 + 0.5) / 2)
+    assert float(other.csm_s) == pytest.approx(0.5 / 0.4)
+    assert float(one.csm_r) == pytest.approx((0.5 + 2) / 2)
+    assert float(other.csm_r) == pytest.approx(0.4 / 0.5)
+    assert float(one.bounded_s) == pytest.approx((0.8 / 1.2 + 0.2 / 0.6) / 2)
+    assert float(other.bounded_s) == pytest.approx(0.5 / 0.9)
+
+
+def test_ideal_and_worst():
+    one, zero = _double(1.0), _double(0.0)
+    ideal = csm(one, zero, zero, one)
+    assert [float(x) for x in (ideal.csm_s, ideal.csm_r)] == [math.inf, math.inf]
+    assert [float(x) for x in (ideal.bounded_s, ideal.bounded_r)] == [1, 1]
+    worst = csm(zero, one, one, zero)
+    assert [float(x) for x in (worst.csm_s, worst.csm_r, worst.bounded_s, worst.bounded_r)] == [0, 0, 0, 0]
+
+
+def test_nothing_over_nothing_is_nan():
+    zero, half = _double(0.0), _double(0.5)
+    result = csm(zero, zero, half, half)
+    assert result.csm_s.isnan()
+    assert result.bounded_s.isnan()
+    assert float(result.csm_r) == 1
+
+
+def test_one_infinite_ratio_carries_through_the_mean_of_ratios_only():
+    r, s = _double(0.5, 0.5), _double(0.0, 0.5)
+    assert float(csm(r, s, r, s).csm_s) == math.inf
+    assert float(csm(r, s, r, s, "ratio_of_means").csm_s) == 2
+
+
+@pytest.mark.parametrize("reduce", ["mean_of_ratios", "ratio_of_means"])
+def test_no_sets_are_nan(reduce):
+    none, half = _double(), _double(0.5)
+    result = csm(none, none, half, half, reduce)
+    assert result.csm_s.isnan()
+    assert float(result.csm_r) == 1
+
+
+@pytest.mark.parametrize("value", [1.1, -0.1, math.nan])
+@pytest.mark.parametrize("name", ["r_albedo", "s_albedo", "r_illumination", "s_illumination"])
+def test_values_out_of_range(name, value):
+    inputs = {n: _double(0.5) for n in ("r_albedo", "s_albedo", "r_illumination", "s_illumination")}
+    with pytest.raises(InputError, match=f"`{name}` must hold sensitivities from 0 to 1"):
+        csm(**{**inputs, name: _double(value)})

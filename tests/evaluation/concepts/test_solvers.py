@@ -1,0 +1,154 @@
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from evaluation.concepts import solvers
+from evaluation.concepts.solvers import train
+from loaders.errors import InputError
+
+
+def _problem(seed, rows=30, dim=4, distance=1.0):
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(rows, dim, generator=generator, dtype=torch.float64)
+    labels = torch.cat([torch.ones(rows // 2), -torch.ones(rows - rows // 2)]).double()
+    features[:, 0] += distance * labels
+    return features, labels
+
+
+def _solve(features, labels, classifier, penalty):
+    members = torch.arange(len(features))[None]
+    beta, bias = train(features @ features.T, members, labels, classifier, penalty)
+    return (beta @ features)[0].numpy(), float(bias[0]), beta
+
+
+def _slow(features, labels, loss, penalty):
+    """The primal problem with a general minimiser."""
+    x, y = features.numpy(), labels.numpy()
+
+    def objective(point):
+        margin = y * (x @ point[:-1] + point[-1])
+        return penalty / 2 * point[:-1] @ point[:-1] + loss(margin).mean()
+
+    found = minimize(objective, np.zeros(x.shape[1] + 1), method="BFGS", options={"gtol": 1e-9})
+    return found.x[:-1], found.x[-1]
+
+
+LOSSES = {
+    "svm": lambda m: np.maximum(0, 1 - m) ** 2 / 2,
+    "logistic": lambda m: np.logaddexp(0, -m),
+    "ridge": lambda m: (1 - m) ** 2 / 2,
+}
+
+
+@pytest.mark.parametrize("penalty", [1.0, 0.01])
+@pytest.mark.parametrize("distance", [0.2, 3.0], ids=["overlapping", "separable"])
+@pytest.mark.parametrize("classifier", LOSSES)
+def test_dual_equals_the_primal(classifier, distance, penalty):
+    features, labels = _problem(0, distance=distance)
+    weight, bias, _ = _solve(features, labels, classifier, penalty)
+    slow_weight, slow_bias = _slow(features, labels, LOSSES[classifier], penalty)
+    np.testing.assert_allclose(weight, slow_weight, atol=2e-5)
+    np.testing.assert_allclose(bias, slow_bias, atol=2e-5)
+
+
+def test_logistic_equals_scikit_learn():
+    features, labels = _problem(1)
+    weight, bias, _ = _solve(features, labels, "logistic", 0.05)
+    model = LogisticRegression(C=1 / (0.05 * len(labels)), tol=1e-10, max_iter=1000)
+    model.fit(features.numpy(), labels.numpy())
+    np.testing.assert_allclose(weight, model.coef_[0], atol=1e-5)
+    np.testing.assert_allclose(bias, model.intercept_[0], atol=1e-5)
+
+
+def test_ridge_equals_scikit_learn():
+    features, labels = _problem(2)
+    weight, bias, _ = _solve(features, labels, "ridge", 0.05)
+    model = Ridge(alpha=0.05 * len(labels)).fit(features.numpy(), labels.numpy())
+    np.testing.assert_allclose(weight, model.coef_, atol=1e-10)
+    np.testing.assert_allclose(bias, model.intercept_, atol=1e-10)
+
+
+def test_mean_is_the_mean_of_the_concept_minus_that_of_all():
+    features, labels = _problem(3)
+    weight, bias, _ = _solve(features, labels, "mean", 0.0)
+    expected = features[labels > 0].mean(0) - features.mean(0)
+    np.testing.assert_allclose(weight, expected, atol=1e-12)
+    np.testing.assert_allclose(bias, -(expected @ features.mean(0)), atol=1e-12)
+
+
+@pytest.mark.parametrize("classifier", [*LOSSES, "mean"])
+def test_batches_of_runs_equal_single_runs(monkeypatch, classifier):
+    features, labels = _problem(4, rows=20)
+    gram = features @ features.T
+    generator = torch.Generator().manual_seed(0)
+    members = torch.stack([torch.randperm(20, generator=generator)[:10] for _ in range(5)])
+    labels = torch.cat([torch.ones(5), -torch.ones(5)]).double()
+    together = train(gram, members, labels, classifier, 0.1)
+    alone = [train(gram, row[None], labels, classifier, 0.1) for row in members]
+    monkeypatch.setattr(solvers, "_BATCH_ELEMENTS", 250)
+    split = train(gram, members, labels, classifier, 0.1)
+    for other in (split, tuple(torch.cat(part) for part in zip(*alone, strict=True))):
+        torch.testing.assert_close(other[0], together[0], atol=1e-7, rtol=1e-5)
+        torch.testing.assert_close(other[1], together[1], atol=1e-7, rtol=1e-5)
+
+
+@pytest.mark.parametrize("classifier", [*LOSSES, "mean"])
+def test_origin_is_immaterial_and_weights_add_up_to_nothing(classifier):
+    features, labels = _problem(5)
+    weight, _, beta = _solve(features, labels, classifier, 0.1)
+    moved, _, _ = _solve(features + 50, labels, classifier, 0.1)
+    np.testing.assert_allclose(moved, weight, atol=1e-7)
+    assert beta.sum().abs() < 1e-12
+
+
+@pytest.mark.parametrize("classifier", LOSSES)
+@pytest.mark.parametrize("penalty", [1e-9, 1e9], ids=["next to none", "huge"])
+def test_extreme_penalties(classifier, penalty):
+    features, labels = _problem(6, rows=12, dim=40)
+    weight, bias, _ = _solve(features, labels, classifier, penalty)
+    assert np.isfinite(weight).all()
+    if penalty < 1:
+        assert (np.sign(features.numpy() @ weight + bias) == labels.numpy()).all()
+    else:
+        assert np.linalg.norm(weight) < 1e-6
+
+
+@pytest.mark.parametrize("classifier", LOSSES)
+def test_equal_rows_give_a_vector_of_zero(classifier):
+    beta, bias = train(
+        torch.zeros(4, 4).double(),
+        torch.arange(4)[None],
+        torch.tensor([1.0, 1, -1, -1]).double(),
+        classifier,
+        0.0,
+    )
+    assert (beta == 0).all()
+    assert (bias == 0).all()
+
+
+@pytest.mark.parametrize("classifier", LOSSES)
+def test_classes_of_the_same_rows_give_next_to_nothing(classifier):
+    features, _ = _problem(8, rows=6)
+    labels = torch.cat([torch.ones(6), -torch.ones(6)]).double()
+    weight, bias, _ = _solve(torch.cat([features, features]) - features.mean(0), labels, classifier, 0.01)
+    assert np.linalg.norm(weight) < 1e-7
+    assert abs(bias) < 1e-7
+
+
+@pytest.mark.parametrize("classifier", LOSSES)
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_units_of_the_rows_are_immaterial(classifier, scale):
+    features, labels = _problem(9)
+    weight, bias, _ = _solve(features, labels, classifier, 0.01)
+    scaled, other, _ = _solve(features * scale, labels, classifier, 0.01 * scale**2)
+    np.testing.assert_allclose(scaled * scale, weight, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(other, bias, rtol=1e-6, atol=1e-8)
+
+
+def test_no_convergence_is_reported(monkeypatch):
+    monkeypatch.setattr(solvers, "_MAX_STEPS", 2)
+    features, labels = _problem(7)
+    with pytest.raises(InputError, match=r"`regularisation` is too small .* use a larger value"):
+        _solve(features, labels, "logistic", 1e-6)

@@ -1,0 +1,127 @@
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy import ndarray
+
+from loaders.frames import write_dataset_info, write_frame
+from loaders.samples import Frame
+from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256
+
+HEIGHT, WIDTH = 24, 32
+LAYERS = (
+    *("image", "radiance", "albedo", "shading", "shading_direct", "shading_indirect", "residual"),
+    *("depth", "normal", "object", "part", "light/left", "light/right"),
+)
+GRID = (
+    FactorInfo(name="color", kind="categorical", values=("red", "blue")),
+    FactorInfo(name="size", kind="categorical", values=(1.5, 2, 2.5), unit="m"),
+)
+FREE = (
+    FactorInfo(name="shape", kind="categorical", values=("cube", "cone", "torus")),
+    FactorInfo(name="angle", kind="continuous", low=0.0, high=90.0, unit="degree"),
+)
+
+
+def _layers(rng: np.random.Generator) -> dict[str, ndarray]:
+    def colour() -> ndarray:
+        return rng.random((HEIGHT, WIDTH, 3)).astype(np.float16)
+
+    arrays = {name: colour() for name in LAYERS if name not in ("image", "depth", "object", "part")}
+    arrays["radiance"] = (arrays["albedo"] * arrays["shading"] + arrays["residual"]).astype(np.float16)
+    arrays["image"] = rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
+    arrays["depth"] = rng.uniform(1, 9, (HEIGHT, WIDTH)).astype(np.float32)
+    arrays["depth"][:4] = np.inf
+    arrays["object"] = rng.integers(0, 4, (HEIGHT, WIDTH), np.uint8)
+    arrays["part"] = rng.integers(0, 3, (HEIGHT, WIDTH), np.uint8)
+    return {name: arrays[name] for name in LAYERS}
+
+
+def _objects(count: int, area: int) -> list[dict]:
+    seen = {"type": "cube", "material": "matte", "base_color": (0.8, 0.1, 0.1), "size": 1.5, "rotation": 30.0}
+    seen |= {"location": (0.0, -1.0, 0.5), "bbox": (3, 4, 20, 18), "area": area}
+    hidden = {"type": "torus", "material": "brick", "base_color": None, "size": 2.0, "rotation": 0.0}
+    hidden |= {"location": (4.0, 0.0, 0.0)}
+    return [seen, hidden, {**seen, "type": "cone"}][:count]
+
+
+def _metadata(set_name: str, index: int, factors: dict, layers: dict[str, ndarray]) -> Metadata:
+    text = {
+        "id": f"{set_name}-{index:06d}",
+        "set": set_name,
+        "index": index,
+        "recipe": {"name": "tiny", "sha256": "a" * 64},
+        "unit": f"unit-{index}",
+        "group": f"group-{index // 2}",
+        "factors": factors,
+        "exogenous": {"camera_jitter": 0.25},
+        "intervention": {},
+        "objects": _objects(1 + index % 3, 100 + index),
+        "lights": [
+            {"name": "left", "location": (1, 2, 3), "power": 60, "radius": 0.1, "color": (1, 1, 1)},
+        ],
+        "environment": None,
+        "camera": {"intrinsics": np.eye(3).tolist(), "world_to_camera": np.eye(4).tolist()},
+        "exposure": 1.0,
+        "renderer": {
+            **{"blender": "5.0.1", "device": "CPU", "cpu_features": "avx2"},
+            **{"samples": 16, "denoiser": "none", "cycles_seed": 7},
+        },
+        "checks": {"identity_error": 1e-7, "stored_error": 0.0, "clipped": 0.01},
+        "layers": {name: array_sha256(array) for name, array in layers.items()},
+    }
+    return Metadata.model_validate(text)
+
+
+@pytest.fixture(scope="session")
+def make_frame() -> Callable[..., Frame]:
+    """Make one frame of set `grid` or `free`; another seed gives other pixels for the same sample."""
+
+    def make(set_name: str = "grid", index: int = 0, seed: int = 0, drop: tuple[str, ...] = ()) -> Frame:
+        layers = _layers(np.random.default_rng([seed, index]))
+        layers = {name: array for name, array in layers.items() if name not in drop}
+        if set_name == "grid":
+            factors = {"color": GRID[0].values[index // 3 % 2], "size": GRID[1].values[index % 3]}
+        else:
+            factors = {"shape": FREE[0].values[index % 3], "angle": 12.5 * index}
+        return Frame(_metadata(set_name, index, factors, layers), layers)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def info() -> DatasetInfo:
+    """Describe the small data set: `grid` is planned and complete, `free` lacks one of six samples."""
+    common = {"count": 6, "width": WIDTH, "height": HEIGHT, "layers": LAYERS}
+    return DatasetInfo(
+        name="tiny",
+        description="Two small sets of noise.",
+        licence="CC-BY-4.0",
+        recipe={"name": "tiny", "sha256": "a" * 64},
+        seed=3,
+        candlelight="0.1.0",
+        sets={
+            "grid": SetInfo(**common, factors=GRID, varies=("size",)),
+            "free": SetInfo(**common, factors=FREE),
+        },
+    )
+
+
+@pytest.fixture(scope="session")
+def frames_root(tmp_path_factory, make_frame, info) -> Path:
+    """Write the small data set once; tests that change it take `frames_copy`."""
+    root = tmp_path_factory.mktemp("frames")
+    write_dataset_info(root, info)
+    for index in range(6):
+        write_frame(root, make_frame("grid", index))
+    for index in (0, 1, 2, 4, 5):
+        write_frame(root, make_frame("free", index))
+    return root
+
+
+@pytest.fixture
+def frames_copy(tmp_path, frames_root) -> Path:
+    """Copy the small data set, for tests that damage or extend it."""
+    return shutil.copytree(frames_root, tmp_path / "frames")

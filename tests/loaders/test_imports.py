@@ -1,0 +1,18 @@
+import subprocess
+import sys
+
+HEAVY = {"bpy", "datasets", "matplotlib", "pandas", "pyarrow", "scipy", "sklearn"}
+CODE = f"""
+import sys
+import loaders
+print(*({HEAVY!r} & sys.modules.keys()))
+import loaders.hub_table
+print(*({HEAVY!r} & sys.modules.keys()))
+"""
+
+
+def test_importing_loaders_stays_light():
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    light, writing_parquet = done.stdout.splitlines()
+    assert light == ""
+    assert "pyarrow" in writing_parquet.split()  # else the line above could not fail

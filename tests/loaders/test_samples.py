@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+import torch
+
+from loaders.errors import InputError
+from loaders.frames import FrameFolder
+from loaders.samples import Frame, Frames, collate, factor_number, factor_value, group_rows, to_sample
+
+
+def test_to_sample_keeps_dtypes_and_puts_channels_first(make_frame, info):
+    frame = make_frame("free", 4)
+    sample = to_sample(frame, info.sets["free"])
+    assert (sample["id"], sample["index"], sample["set"]) == ("free-000004", 4, "free")
+    assert sample["factors"] == {"shape": 1, "angle": 50.0}
+    assert list(map(type, sample["factors"].values())) == [int, float]
+    for name, array in frame.layers.items():
+        expected = array.transpose(2, 0, 1) if array.ndim == 3 else array
+        assert sample[name].is_contiguous()
+        assert sample[name].numpy().dtype == array.dtype
+        np.testing.assert_array_equal(sample[name].numpy(), expected)
+    assert sample["objects"][1]["base_color"] is None
+    assert sample["objects"][0]["bbox"] == (3, 4, 20, 18)
+
+
+def test_tensors_do_not_share_memory_with_the_frame(make_frame, info):
+    frame = make_frame()
+    sample = to_sample(frame, info.sets["grid"])
+    sample["depth"].zero_()
+    sample["image"].zero_()
+    assert frame.layers["depth"].any()
+    assert frame.layers["image"].any()
+
+
+def test_collate_stacks_tensors_and_keeps_ragged_objects(make_frame, info):
+    samples = [to_sample(make_frame("free", index), info.sets["free"]) for index in (1, 2, 5)]
+    batch = collate(samples)
+    assert batch.keys() == samples[0].keys()
+    assert batch["image"].shape == (3, 3, 24, 32)
+    assert batch["light/left"].dtype == torch.float16
+    assert batch["depth"].shape == (3, 24, 32)
+    assert torch.equal(batch["index"], torch.tensor([1, 2, 5]))
+    assert torch.equal(batch["factors"]["shape"], torch.tensor([1, 2, 2]))
+    assert torch.equal(batch["factors"]["angle"], torch.tensor([12.5, 25, 62.5], dtype=torch.float64))
+    assert batch["id"] == ["free-000001", "free-000002", "free-000005"]
+    assert [len(objects) for objects in batch["objects"]] == [2, 3, 3]
+
+
+def test_collate_names_what_differs(make_frame, info):
+    first = to_sample(make_frame(), info.sets["grid"])
+    other_set = to_sample(make_frame("free"), info.sets["free"])
+    with pytest.raises(InputError, match="`grid-000000` and `free-000000` differ in layers or factors"):
+        collate([first, other_set])
+    with pytest.raises(InputError, match="differ in layers"):
+        collate([first, {name: value for name, value in first.items() if name != "depth"}])
+    with pytest.raises(
+        InputError, match=r"layer `depth` has several sizes in one batch, \[\(20, 32\), \(24, 32\)\]"
+    ):
+        collate([first, first | {"depth": first["depth"][:20]}])
+
+
+def test_factor_number_names_what_is_wrong(make_frame, info):
+    metadata = make_frame("free", 1).metadata
+    shape, angle = info.sets["free"].factors
+
+    def changed(**factors):
+        return metadata.model_copy(update={"factors": metadata.factors | factors})
+
+    assert factor_value(shape, factor_number(shape, metadata)) == "cone"
+    assert factor_value(angle, factor_number(angle, metadata)) == 12.5
+    with pytest.raises(InputError, match=r"factor `shape`: expected one of \('cube', .*got 'ball'"):
+        factor_number(shape, changed(shape="ball"))
+    with pytest.raises(InputError, match="factor `angle`: expected a number, got 'steep'"):
+        factor_number(angle, changed(angle="steep"))
+    with pytest.raises(InputError, match="sample `grid-000000` has no factor `shape`, which its set lists"):
+        factor_number(shape, make_frame("grid").metadata)
+
+
+def test_readers_are_frames(frames_root):
+    assert isinstance(FrameFolder(frames_root, "grid"), Frames)
+    assert not isinstance(Frame, Frames)
+
+
+def as_lists(groups):
+    return {values: rows.tolist() for values, rows in groups.items()}
+
+
+def test_group_rows_by_values(frames_root):
+    grid = FrameFolder(frames_root, "grid")
+    assert as_lists(group_rows(grid, ["color"])) == {("red",): [0, 1, 2], ("blue",): [3, 4, 5]}
+    assert as_lists(group_rows(grid, ["size", "color"]))[(2, "blue")] == [4]
+    assert as_lists(group_rows(grid, [])) == {(): [0, 1, 2, 3, 4, 5]}
+    free = FrameFolder(frames_root, "free")
+    assert as_lists(group_rows(free, ["shape"])) == {("cube",): [0], ("cone",): [1, 3], ("torus",): [2, 4]}
+    assert as_lists(group_rows(free, ["angle"]))[(50.0,)] == [3]
+    with pytest.raises(InputError, match="factor `hue` is not in this set; expected one of: shape, angle"):
+        group_rows(free, ["hue"])
+
+
+def test_group_rows_partitions_in_order(frames_root):
+    groups = group_rows(FrameFolder(frames_root, "free"), ["shape"])
+    assert list(groups) == [("cube",), ("cone",), ("torus",)]
+    assert sorted(np.concatenate(list(groups.values()))) == [0, 1, 2, 3, 4]
