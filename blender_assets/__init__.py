@@ -22,6 +22,7 @@ SUFFIXES = {
 }
 
 
+@cache
 def shipped() -> Path:
     """Return the folder of the shipped library."""
     return Path(str(files("blender_assets")))
@@ -55,6 +56,7 @@ class AssetLibrary:
 
     def __init__(self, folders: Mapping[Any, Path] | None = None) -> None:
         self._folders: dict[str, Path] = dict(folders or {})
+        self._paths: dict[tuple[str, str], Path | None] = {}
         for kind, folder in self._folders.items():
             if kind not in SUFFIXES:
                 raise InputError(f"assets: kind `{kind}` is not known; expected one of {', '.join(SUFFIXES)}")
@@ -89,6 +91,12 @@ class AssetLibrary:
         return {}
 
     def _path(self, kind: str, label: str) -> Path | None:
+        # A plan asks for the same few files once per sample.
+        if (kind, label) not in self._paths:
+            self._paths[kind, label] = self._look_for(kind, label)
+        return self._paths[kind, label]
+
+    def _look_for(self, kind: str, label: str) -> Path | None:
         if Path(label).name != label:  # a label is a name, never a way out of the folder
             return None
         for folder in (self._folders.get(kind), shipped() / kind):

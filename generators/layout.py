@@ -9,7 +9,6 @@ import numpy as np
 
 from blender_assets import AssetLibrary
 from generators.blackbody import blackbody
-from generators.camera import record
 from generators.scene import Camera, Environment, Material, Thing
 from generators.specs import Appearance, Layout, LightSpec, ObjectSpec, Scatter, substitute
 from generators.streams import stream
@@ -138,14 +137,15 @@ def footprint(library: AssetLibrary, kind: str) -> float:
     return math.hypot(width, depth) / 2
 
 
-def hang_lights(layout: Layout, draws: Draws, library: AssetLibrary) -> tuple[LightRecord, ...]:
-    """Resolve the lights of a layout.
+def hang_lights(
+    layout: Layout, draws: Draws, library: AssetLibrary, camera: Camera
+) -> tuple[LightRecord, ...]:
+    """Resolve the lights of a layout; azimuths count from the side of ``camera``.
 
     Raises:
         InputError: an asset that does not exist or has no facts, two lights of one name, or a number out of
             range.
     """
-    camera = place_camera(layout, draws)
     lights = tuple(_light(spec, camera, draws, library) for spec in layout.lights)
     names = [light.name for light in lights]
     if len({*names, WORLD}) != len(names) + 1:
@@ -216,7 +216,6 @@ def place_camera(layout: Layout, draws: Draws) -> Camera:
         )
     if math.dist(camera.location[:2], camera.look_at[:2]) < 1e-6:
         raise InputError("layout.camera: expected look_at beside the camera, not straight above or below it")
-    record(camera, 8, 8)
     return camera
 
 

@@ -83,9 +83,9 @@ def make_plan(recipe: Recipe) -> Plan:
 
     Example:
         >>> from generators.load import load_recipe
-        >>> plan = make_plan(load_recipe("candle", ["sets.candle.factors.scene.values=[garden]"]))
-        >>> len(plan), plan.samples[0].factors["object_type"]
-        (1350, 'cube')
+        >>> plan = make_plan(load_recipe("negatives", ["sets.negatives.draws=3"]))
+        >>> [sample.id for sample in plan.samples]
+        ['negatives-000000', 'negatives-000001', 'negatives-000002']
     """
     library = AssetLibrary(recipe.assets)
     samples: list[SamplePlan] = []
@@ -113,8 +113,9 @@ def condition(plan: Plan, **values: FactorValue | Collection[FactorValue]) -> Pl
 
     Example:
         >>> from generators.load import load_recipe
-        >>> len(condition(make_plan(load_recipe("concepts")), scene="torus", temperature=6500, material=0))
-        96
+        >>> plan = make_plan(load_recipe("candle", ["sets.candle.factors.rotation.values=[0]"]))
+        >>> len(plan), len(condition(plan, scene="garden", color=["red", "blue"]))
+        (1350, 90)
     """
     wanted = {
         k: v if isinstance(v, Collection) and not isinstance(v, str) else (v,) for k, v in values.items()
@@ -148,7 +149,7 @@ def do(recipe: Recipe, **values: FactorValue) -> Recipe:
 
     Example:
         >>> from generators.load import load_recipe
-        >>> plan = make_plan(do(load_recipe("negatives"), count=1))
+        >>> plan = make_plan(do(load_recipe("negatives", ["sets.negatives.draws=9"]), count=1))
         >>> {sample.factors["count"] for sample in plan.samples}
         {1}
     """
@@ -206,7 +207,8 @@ def _sample(
         for variable, plan in image_set.variables.items()
     }
     draws = Draws(recipe.seed, unit, {**factors, **exogenous})
-    lights = hang_lights(image_set.layout, draws, library)
+    camera = place_camera(image_set.layout, draws)
+    lights = hang_lights(image_set.layout, draws, library, camera)
     environment = surround(image_set.layout, draws, library)
     traced, gain = normalise_lights(lights) if environment is None else (lights, (1.0, 1.0, 1.0))
     trace = Trace(
@@ -214,7 +216,7 @@ def _sample(
         lights=traced,
         environment=environment,
         floor=image_set.layout.floor,
-        camera=place_camera(image_set.layout, draws),
+        camera=camera,
         cycles_seed=cycles_seed(recipe.seed, unit),
     )
     return SamplePlan(

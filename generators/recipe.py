@@ -6,7 +6,7 @@ factor or variable of that name. Lengths are metres, angles degrees, colours lin
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -16,6 +16,7 @@ from loaders.schema import LAYERS, FactorValue, layer
 NAME = r"^[a-z][a-z0-9_]*$"
 RESERVED = {*LAYERS, "id", "index", "objects", "metadata", "set"}
 ALL_LIGHTS = "light/*"
+AssetKind = Literal["objects", "materials", "textures", "lights", "scenes"]
 
 
 Name = Annotated[str, Field(pattern=NAME)]
@@ -31,11 +32,11 @@ class Categorical(Model):
 
     values: tuple[FactorValue, ...] | None = None
     count: Annotated[int, Field(ge=1)] | None = None
-    assets: Literal["objects", "materials", "textures", "lights", "scenes"] | None = None
+    assets: AssetKind | None = None
     unit: str = ""
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def _one_source(self) -> "Categorical":
         if self.values is not None and self.count is not None:
             raise ValueError("expected `values` or `count`, got both")
         if self.values is None and self.count is None and self.assets is None:
@@ -61,7 +62,7 @@ class Continuous(Model):
     unit: str = ""
 
     @model_validator(mode="after")
-    def _in_order(self) -> Self:
+    def _in_order(self) -> "Continuous":
         if self.low > self.high:
             raise ValueError(f"expected low <= high, got {self.low} and {self.high}")
         if (self.mean is None) != (self.std is None):
@@ -114,7 +115,7 @@ class ImageSet(Model):
     """
 
     factors: dict[Name, Factor]
-    variables: dict[Name, Continuous] = {}
+    variables: dict[Name, Continuous] = Field(default_factory=dict)
     grid: tuple[str, ...] | None = None
     draws: Annotated[int, Field(ge=1)] = 1
     unit: tuple[str, ...] | None = None
@@ -126,7 +127,7 @@ class ImageSet(Model):
     exposure: Annotated[float, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
-    def _names_exist(self) -> Self:
+    def _names_exist(self) -> "ImageSet":
         for name in self.factors.keys() & RESERVED:
             raise ValueError(
                 f"factors.{name}: the name is taken by a column of every data set; choose another"
@@ -170,12 +171,12 @@ class Recipe(Model):
     render: Render = Render()
     layers: tuple[str, ...] = DEFAULT_LAYERS
     exposure: Annotated[float, Field(gt=0)] = 1.0
-    assets: dict[Literal["objects", "materials", "textures", "lights", "scenes"], Path] = {}
-    do: dict[str, FactorValue] = {}
+    assets: dict[AssetKind, Path] = Field(default_factory=dict)
+    do: dict[str, FactorValue] = Field(default_factory=dict)
     sets: Annotated[dict[Name, ImageSet], Field(min_length=1)]
 
     @model_validator(mode="after")
-    def _settle(self) -> Self:
+    def _settle(self) -> "Recipe":
         for name, image_set in self.sets.items():
             layers = image_set.layers or self.layers
             if "image" not in layers or len(set(layers)) != len(layers):

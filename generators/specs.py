@@ -5,7 +5,7 @@ colours linear Rec.709.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -92,7 +92,7 @@ class LightSpec(Model):
     temperature: Number | None = None
 
     @model_validator(mode="after")
-    def _asset_alone(self) -> Self:
+    def _asset_alone(self) -> "LightSpec":
         fields = type(self).model_fields
         extra = [
             name
@@ -133,7 +133,7 @@ class Layout(Model):
     camera: CameraSpec
     objects: tuple[ObjectSpec, ...] = ()
     arrangement: str | None = None
-    arrangements: dict[str, tuple[ObjectSpec, ...]] = {}
+    arrangements: dict[str, tuple[ObjectSpec, ...]] = Field(default_factory=dict)
     scatter: Scatter | None = None
     appearance: Appearance = Appearance()
     lights: tuple[LightSpec, ...] = ()
@@ -141,7 +141,7 @@ class Layout(Model):
     floor: Floor | None = None
 
     @model_validator(mode="after")
-    def _one_kind_of_objects(self) -> Self:
+    def _one_kind_of_objects(self) -> "Layout":
         given = [bool(self.objects), self.arrangement is not None, self.scatter is not None]
         if sum(given) > 1:
             raise ValueError("expected one of `objects`, `arrangement` and `scatter`")

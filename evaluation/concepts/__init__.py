@@ -1,0 +1,17 @@
+"""Concept activation vectors and the Concept Sensitivity Metrics of intrinsic image models."""
+
+from evaluation.concepts.activations import layer_activations as layer_activations
+from evaluation.concepts.activations import layer_gradients as layer_gradients
+from evaluation.concepts.activations import output_gradient as output_gradient
+from evaluation.concepts.activations import pixel_loss as pixel_loss
+from evaluation.concepts.cav import CAVs as CAVs
+from evaluation.concepts.cav import fit_cavs as fit_cavs
+from evaluation.concepts.cav import random_cavs as random_cavs
+from evaluation.concepts.csm import CSM as CSM
+from evaluation.concepts.csm import csm as csm
+from evaluation.concepts.protocol import ConceptScores as ConceptScores
+from evaluation.concepts.protocol import score_concepts as score_concepts
+from evaluation.concepts.sensitivity import Significance as Significance
+from evaluation.concepts.sensitivity import directional_derivatives as directional_derivatives
+from evaluation.concepts.sensitivity import sensitivity as sensitivity
+from evaluation.concepts.sensitivity import significant as significant

@@ -1,0 +1,175 @@
+"""Concept activation vectors (Kim et al. 2018), all runs at once and never longer than the data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from evaluation.concepts.gram import centred_gram
+from evaluation.concepts.solvers import Classifier, train
+from loaders.errors import InputError
+
+
+@dataclass(frozen=True)
+class CAVs:
+    """Concept activation vectors as combinations of the rows that they were trained on.
+
+    The vector of run r is ``v_r = weights[r] @ X`` and points towards the concept; a row x counts as
+    concept where ``v_r . x + intercept[r] > 0``. The weights of a run add up to 0, so the origin of the
+    features is immaterial.
+
+    Attributes:
+        weights: [runs, rows], float64; 0 for rows that a run did not train on.
+        rows: X in blocks (concept, negatives), by reference and not copied.
+        intercept: [runs], for rows as they are (not centred).
+        accuracy: [runs], share of the held-out rows that are classified rightly; 0.5 is chance.
+        norm: [runs], Euclidean norm of the vectors; 0 where the rows do not differ at all.
+    """
+
+    weights: Float[Tensor, "runs rows"]
+    rows: tuple[Float[Tensor, "_ dim"], ...]
+    intercept: Float[Tensor, " runs"]
+    accuracy: Float[Tensor, " runs"]
+    norm: Float[Tensor, " runs"]
+
+
+def fit_cavs(
+    concept: Float[Tensor, "concepts dim"],
+    negatives: Float[Tensor, "negatives dim"],
+    *,
+    generator: torch.Generator,
+    runs: int = 100,
+    classifier: Classifier = "svm",
+    regularisation: float = 0.01,
+    test_share: float = 1 / 3,
+) -> CAVs:
+    """Learn concept activation vectors: normals of linear classifiers of concept against negatives.
+
+    Kim et al. 2018, sec. 3.2; Gupta et al. 2022, sec. 3.1. Every run draws ``q = min(concepts, negatives)``
+    rows of either class without replacement and holds out the same share of both. All linear classifiers
+    with a penalty on |w|^2 lie in the span of their rows, so all runs are trained together on submatrices
+    of one Gram matrix (see `evaluation.concepts.solvers.train` for the objectives), in float64. No
+    vector of length ``dim`` is ever made. At least 20 images for a concept are advised (Kim et al.).
+
+    Blind to: what distinguishes the two sets. A vector that separates them perfectly may follow the scene
+    that all concept images share rather than what varies in them.
+
+    Args:
+        concept: activations of the concept images, flattened; at least 2 rows.
+        negatives: activations of the negative images, from which each run takes its own subset.
+        generator: source of the draws, on any device.
+        runs: how many vectors.
+        classifier: "svm" (squared hinge), "logistic", "ridge", or "mean" (FastCAV, not trained).
+        regularisation: weight of ``|w|^2 / 2`` relative to the mean squared distance of the rows from
+            their mean, so that the scale and the number of features do not matter. "mean" has none.
+        test_share: share of the drawn rows that is held out, in (0, 1); at least one row of each class.
+
+    Returns:
+        The vectors, on the device of ``concept``.
+
+    Raises:
+        InputError: too few rows, an argument out of range, or activations that are not finite.
+
+    Example:
+        >>> g = torch.Generator().manual_seed(0)
+        >>> concept = torch.randn(20, 5, generator=g) + torch.tensor([9.0, 0, 0, 0, 0])
+        >>> cavs = fit_cavs(concept, torch.randn(30, 5, generator=g), generator=g, runs=3)
+        >>> cavs.weights.shape, cavs.accuracy.min()
+        (torch.Size([3, 50]), tensor(1., dtype=torch.float64))
+    """
+    _check_rows("concept", len(concept), 2)
+    _check_rows("negatives", len(negatives), 2)
+    size = min(len(concept), len(negatives))
+    positive = _draw(len(concept), size, runs, generator)
+    negative = _draw(len(negatives), size, runs, generator) + len(concept)
+    return _fit((concept, negatives), positive, negative, classifier, regularisation, test_share)
+
+
+def random_cavs(
+    negatives: Float[Tensor, "negatives dim"],
+    *,
+    generator: torch.Generator,
+    size: int | None = None,
+    runs: int = 100,
+    classifier: Classifier = "svm",
+    regularisation: float = 0.01,
+    test_share: float = 1 / 3,
+) -> CAVs:
+    """Learn vectors of one random half of the negatives against another: what no concept looks like.
+
+    Their scores are the null distribution of `evaluation.concepts.sensitivity.significant`. The two sides
+    of a run share no row; different runs do, so their scores are not fully independent.
+
+    Args:
+        negatives: activations of the negative images, at least 4 rows.
+        generator: source of the draws.
+        size: rows on each side of a run, at least 2; as many as the concept sets have makes the vectors
+            comparable. Half of the negatives if None.
+        runs: how many vectors.
+        classifier: as in `fit_cavs`.
+        regularisation: as in `fit_cavs`.
+        test_share: as in `fit_cavs`.
+
+    Returns:
+        The vectors; ``rows`` is the one block ``negatives``.
+
+    Raises:
+        InputError: too few rows, an argument out of range, or activations that are not finite.
+
+    Example:
+        >>> g = torch.Generator().manual_seed(0)
+        >>> random_cavs(torch.randn(8, 3, generator=g), generator=g, runs=2).weights.shape
+        torch.Size([2, 8])
+    """
+    _check_rows("negatives", len(negatives), 4)
+    half = len(negatives) // 2
+    size = half if size is None else size
+    if not 2 <= size <= half:
+        raise InputError(f"`size` must be 2 to {half}, half of the negatives, got {size}")
+    drawn = _draw(len(negatives), 2 * size, runs, generator)
+    return _fit((negatives,), drawn[:, :size], drawn[:, size:], classifier, regularisation, test_share)
+
+
+def _check_rows(name: str, rows: int, least: int) -> None:
+    if rows < least:
+        raise InputError(f"`{name}` needs at least {least} rows to train on and to test on, got {rows}")
+
+
+def _draw(rows: int, size: int, runs: int, generator: torch.Generator) -> Tensor:
+    """Row numbers without replacement, [runs, size], on the generator's device."""
+    if runs < 1:
+        raise InputError(f"`runs` must be at least 1, got {runs}")
+    return torch.rand(runs, rows, generator=generator, device=generator.device).argsort(1)[:, :size]
+
+
+def _fit(
+    blocks: Sequence[Tensor],
+    positive: Tensor,
+    negative: Tensor,
+    classifier: Classifier,
+    regularisation: float,
+    test_share: float,
+) -> CAVs:
+    """Train on the drawn rows but the first few of either class, which are the test."""
+    if not 0 < test_share < 1:
+        raise InputError(f"`test_share` must lie between 0 and 1, got {test_share}")
+    if not regularisation > 0:
+        raise InputError(f"`regularisation` must be above 0, got {regularisation}")
+    gram, shift = centred_gram(blocks)
+    if not bool(gram.isfinite().all()):
+        raise InputError("activations must be finite, got nan or inf; check the model on these images")
+    size = positive.shape[1]
+    held_out = min(max(round(size * test_share), 1), size - 1)
+    test = torch.cat([positive[:, :held_out], negative[:, :held_out]], dim=1).to(gram.device)
+    members = torch.cat([positive[:, held_out:], negative[:, held_out:]], dim=1).to(gram.device)
+    signs = gram.new_tensor([1.0, -1.0])
+    penalty = regularisation * float(gram.diagonal().mean())
+    beta, bias = train(gram, members, signs.repeat_interleave(size - held_out), classifier, penalty)
+    weights = gram.new_zeros(len(members), len(gram)).scatter(1, members, beta)
+    products = weights @ gram
+    guess = (products + bias[:, None]).gather(1, test) > 0
+    right = guess == (signs.repeat_interleave(held_out) > 0)
+    norm = (products * weights).sum(1).clamp(min=0).sqrt()
+    return CAVs(weights, tuple(blocks), bias - weights @ shift, right.double().mean(1), norm)

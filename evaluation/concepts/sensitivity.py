@@ -1,0 +1,147 @@
+"""How the output responds along concept activation vectors, and whether that is more than chance."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from scipy import stats
+from torch import Tensor
+
+from evaluation.concepts.cav import CAVs
+from evaluation.concepts.gram import centred_products
+from loaders.errors import InputError
+
+
+def directional_derivatives(
+    cavs: CAVs,
+    gradients: Float[Tensor, "inputs dim"],
+    scale: Literal["vector", "unit", "cosine"] = "vector",
+) -> Float[Tensor, "runs inputs"]:
+    """Derivative of the loss (or logit) along each vector at each input.
+
+    ``S_C(x) = grad L(f(x)) . v_C`` (Gupta et al. 2022, eq. 2), computed as ``(G X^T) alpha`` without
+    making any ``v_C``, X about its mean.
+
+    Args:
+        cavs: the vectors.
+        gradients: gradient by the activations for each input, flattened.
+        scale: "vector" takes the vectors as they were learnt, "unit" makes them unit vectors, "cosine"
+            makes the gradients unit vectors too. What has norm 0 gives 0.
+
+    Returns:
+        One derivative for each vector and input, float64.
+
+    Raises:
+        InputError: gradients that are not finite.
+
+    Example:
+        >>> from evaluation.concepts.cav import fit_cavs
+        >>> g = torch.Generator().manual_seed(0)
+        >>> cavs = fit_cavs(torch.ones(4, 2), -torch.ones(4, 2), generator=g, runs=1)
+        >>> directional_derivatives(cavs, torch.tensor([[3.0, 3.0], [1.0, -1.0]]), "cosine")
+        tensor([[1., 0.]], dtype=torch.float64)
+    """
+    products = centred_products(gradients, cavs.rows)
+    if not bool(products.isfinite().all()):
+        raise InputError("`gradients` must be finite, got nan or inf; check the model and the ground truth")
+    derivatives = cavs.weights @ products.T
+    if scale != "vector":
+        derivatives = torch.nan_to_num(derivatives / cavs.norm[:, None], 0, 0, 0)
+    if scale == "cosine":
+        length = torch.linalg.vector_norm(gradients, dim=1, dtype=torch.float64)
+        derivatives = torch.nan_to_num(derivatives / length, 0, 0, 0)
+    return derivatives
+
+
+def sensitivity(
+    cavs: CAVs, gradients: Float[Tensor, "inputs dim"], gradient_of: Literal["loss", "logit"] = "loss"
+) -> Float[Tensor, " runs"]:
+    """Share of the inputs on which the concept helps: the TCAV score.
+
+    ``|{x : S_C(x) < 0}| / |X|`` for the gradient of a loss (Gupta et al. 2022, eq. 3), ``> 0`` for that
+    of a logit (Kim et al. 2018, eq. 2). An input whose derivative is exactly 0 does not count.
+
+    Blind to: how large a derivative is. A share of 1 may rest on derivatives that are next to nothing
+    (`directional_derivatives` shows them), and inputs with like gradients vote as one.
+
+    Args:
+        cavs: the vectors, one per run.
+        gradients: gradient by the activations for each input, flattened; at least one input.
+        gradient_of: what was differentiated; decides which sign counts.
+
+    Returns:
+        Score of each run in [0, 1]; higher means more inputs that the concept helps.
+
+    Raises:
+        InputError: no input, or gradients that are not finite.
+
+    Example:
+        >>> from evaluation.concepts.cav import fit_cavs
+        >>> g = torch.Generator().manual_seed(0)
+        >>> cavs = fit_cavs(torch.ones(4, 2), -torch.ones(4, 2), generator=g, runs=1)
+        >>> sensitivity(cavs, torch.tensor([[-1.0, 0.0], [-2.0, 1.0], [1.0, 0.0], [0.0, 0.0]]))
+        tensor([0.5000], dtype=torch.float64)
+    """
+    if len(gradients) == 0:
+        raise InputError("`gradients` needs at least one input, got none")
+    derivatives = directional_derivatives(cavs, gradients)
+    return (derivatives < 0 if gradient_of == "loss" else derivatives > 0).double().mean(1)
+
+
+@dataclass(frozen=True)
+class Significance:
+    """Outcome of `significant`: the p-value and whether it is below the level asked for."""
+
+    p_value: float
+    passed: bool
+
+
+def significant(
+    concept_scores: Float[Tensor, " runs"], random_scores: Float[Tensor, " random_runs"], p: float = 0.01
+) -> Significance:
+    """Test whether a concept's scores differ from those of random vectors.
+
+    Two-sided Student t-test with equal variances (Gupta et al. 2022, sec. 4.2; p = 0.05 in Kim et al.
+    2018) between the scores of all runs of one concept set and the scores of random against random
+    vectors on the same inputs. The runs of a set pass or fail together: a single run cannot be tested,
+    as one random vector often scores near 0 or 1 by itself because inputs have like gradients. To average
+    "over the significant CAVs" is then to average over the sets that pass.
+
+    Blind to: the size of an effect. With enough runs any difference passes; and as runs share images,
+    p-values are too small.
+
+    Args:
+        concept_scores: scores of the runs of one concept set, at least 2.
+        random_scores: scores of random vectors, at least 2.
+        p: level, in (0, 1).
+
+    Returns:
+        The p-value (lower is stronger evidence) and whether it is below ``p``. If neither group varies,
+        the p-value is 1 for equal and 0 for different means.
+
+    Raises:
+        InputError: fewer than 2 scores in a group, or a level out of range.
+
+    Example:
+        >>> significant(torch.tensor([0.9, 0.8, 0.9]), torch.tensor([0.4, 0.6, 0.5])).passed
+        True
+    """
+    if not 0 < p < 1:
+        raise InputError(f"`p` must lie between 0 and 1, got {p}")
+    if min(len(concept_scores), len(random_scores)) < 2:
+        raise InputError(
+            f"a t-test needs at least 2 scores in each group, got {len(concept_scores)} and "
+            f"{len(random_scores)}; use more `runs`"
+        )
+    concept, random = concept_scores.double().cpu(), random_scores.double().cpu()
+    freedom = len(concept) + len(random) - 2
+    squares = (concept - concept.mean()).square().sum() + (random - random.mean()).square().sum()
+    error = math.sqrt(float(squares) / freedom * (1 / len(concept) + 1 / len(random)))
+    distance = abs(float(concept.mean() - random.mean()))
+    if error > 0:
+        p_value = float(2 * stats.t.sf(distance / error, freedom))
+    else:
+        p_value = float(distance == 0)
+    return Significance(p_value, p_value < p)

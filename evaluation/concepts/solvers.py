@@ -1,0 +1,181 @@
+"""Linear classifiers for many training sets at once, trained on their Gram matrices."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from loaders.errors import InputError
+
+Classifier = Literal["svm", "logistic", "ridge", "mean"]
+
+TOLERANCE = 1e-10
+_MAX_STEPS = 100
+_MAX_HALVINGS = 40
+# float64 numbers of the Gram matrices that are factorised together (512 MiB).
+_BATCH_ELEMENTS = 1 << 26
+
+_Loss = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+
+
+def train(
+    gram: Float[Tensor, "rows rows"],
+    members: Tensor,
+    labels: Float[Tensor, " train"],
+    classifier: Classifier,
+    penalty: float,
+) -> tuple[Float[Tensor, "runs train"], Float[Tensor, " runs"]]:
+    """Train one linear classifier per run in the dual.
+
+    For each run minimises ``penalty/2 |w|^2 + mean_i loss(y_i (w.x_i + b))`` over ``w = sum_i beta_i x_i``
+    and ``b``, which is not penalised, so that ``sum_i beta_i = 0`` and the origin of the rows is
+    immaterial. The loss is ``max(0, 1 - m)^2 / 2`` ("svm"), ``log(1 + exp(-m))`` ("logistic") or
+    ``(1 - m)^2 / 2`` ("ridge"). Newton's method with backtracking until the norm of the gradient by (w, b),
+    with rows scaled to a mean squared norm of 1, is below `TOLERANCE` (or what float64 resolves if the
+    penalty is minute); for "ridge" the first step is the closed form. "mean" is no minimisation: ``w = mean
+    of the concept - mean of all`` and the boundary through the mean of all (FastCAV, Schmalwasser et al.
+    2025).
+
+    Args:
+        gram: inner products of all rows, float64.
+        members: row numbers of each run's training set, [runs, train].
+        labels: +1 or -1 for the columns of ``members``, as many of one as of the other.
+        classifier: which loss.
+        penalty: weight of the squared norm, above 0 unless all rows are equal.
+
+    Returns:
+        ``beta`` and ``b`` of each run.
+
+    Raises:
+        InputError: no convergence, which only a minute penalty can cause.
+
+    Example:
+        >>> gram = torch.tensor([[1.0, -1.0], [-1.0, 1.0]], dtype=torch.float64)
+        >>> labels = torch.tensor([1.0, -1.0], dtype=torch.float64)
+        >>> train(gram, torch.tensor([[0, 1]]), labels, "ridge", 1.0)[0]
+        tensor([[ 0.2500, -0.2500]], dtype=torch.float64)
+    """
+    scale = float(gram.diagonal().mean())
+    batch = max(1, _BATCH_ELEMENTS // members.shape[1] ** 2)
+    parts = []
+    for rows in torch.split(members, batch):
+        small = gram[rows[:, :, None], rows[:, None, :]]
+        if classifier == "mean":
+            parts.append(_mean(small, labels))
+        else:
+            parts.append(_newton(small, labels, _LOSSES[classifier], penalty, scale))
+    return torch.cat([beta for beta, _ in parts]), torch.cat([bias for _, bias in parts])
+
+
+def _mean(gram: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Difference of the concept's mean and the mean of all, for balanced labels."""
+    beta = (labels / len(labels)).expand(len(gram), -1)
+    return beta, -(gram @ beta[..., None]).squeeze(-1).mean(1)
+
+
+def _newton(gram: Tensor, labels: Tensor, loss: _Loss, penalty: float, scale: float) -> tuple[Tensor, Tensor]:
+    """Minimise all runs together; a run that has converged goes on with steps that are next to nothing."""
+    runs, size = gram.shape[:2]
+    beta, bias = gram.new_zeros(runs, size), gram.new_zeros(runs)
+    # Coefficients grow as 1 / penalty, and with them the rounding of the decision values.
+    tolerance = TOLERANCE + 1e-15 * scale / penalty if scale else TOLERANCE
+    for _ in range(_MAX_STEPS):
+        product = _apply(gram, beta)
+        slope = labels * loss(labels * (product + bias[:, None]))[1] / size
+        if bool((_gradient_norm(gram, beta, slope, penalty, scale) <= tolerance).all()):
+            return beta, bias
+        next_beta, next_bias = _quadratic_minimum(gram, product + bias[:, None], bias, labels, loss, penalty)
+        step = _backtrack(gram, (beta, bias), (next_beta - beta, next_bias - bias), labels, loss, penalty)
+        beta = beta + step[:, None] * (next_beta - beta)
+        bias = bias + step * (next_bias - bias)
+    raise InputError(
+        f"`regularisation` is too small to train on these rows: {_MAX_STEPS} Newton steps did not converge; "
+        "use a larger value"
+    )
+
+
+def _apply(gram: Tensor, beta: Tensor) -> Tensor:
+    """Product of each run's Gram matrix with its coefficients."""
+    return torch.matmul(gram, beta[..., None]).squeeze(-1)
+
+
+def _gradient_norm(gram: Tensor, beta: Tensor, slope: Tensor, penalty: float, scale: float) -> Tensor:
+    """Norm of the gradient by (w, b); by w it is ``sum_i r_i x_i``, whose square is ``r^T K r``."""
+    residual = penalty * beta + slope
+    square = (residual * _apply(gram, residual)).sum(1).clamp(min=0)
+    return (square / (scale or 1.0) + slope.sum(1) ** 2).sqrt()
+
+
+def _quadratic_minimum(
+    gram: Tensor, decision: Tensor, bias: Tensor, labels: Tensor, loss: _Loss, penalty: float
+) -> tuple[Tensor, Tensor]:
+    """Where the second-order expansion about the present decision values is smallest.
+
+    With h the curvature, g the slope by the decision value and beta = sqrt(h) gamma:
+    ``(penalty n I + sqrt(h) K sqrt(h)) gamma + sqrt(h) b = sqrt(h) f - g / sqrt(h)``, ``sum beta = 0``.
+    """
+    _, slope, curvature = loss(labels * decision)
+    root = curvature.sqrt()
+    target = root * decision - torch.where(root > 0, labels * slope / root.clamp(min=1e-300), 0)
+    matrix = root[:, :, None] * gram * root[:, None, :]
+    matrix.diagonal(dim1=1, dim2=2).add_(penalty * labels.numel())
+    solved = torch.cholesky_solve(torch.stack([root, target], dim=2), torch.linalg.cholesky(matrix))
+    share = (root * solved[..., 0]).sum(1)
+    # No row inside the margin: the intercept has no say and stays.
+    next_bias = torch.where(share > 0, (root * solved[..., 1]).sum(1) / share.clamp(min=1e-300), bias)
+    return root * (solved[..., 1] - next_bias[:, None] * solved[..., 0]), next_bias
+
+
+def _backtrack(
+    gram: Tensor,
+    point: tuple[Tensor, Tensor],
+    direction: tuple[Tensor, Tensor],
+    labels: Tensor,
+    loss: _Loss,
+    penalty: float,
+) -> Tensor:
+    """Largest step out of 1, 1/2, 1/4, ... that lowers each run's objective enough (Armijo)."""
+    (beta, bias), (beta_step, bias_step) = point, direction
+    product, product_step = _apply(gram, beta), _apply(gram, beta_step)
+
+    def objective(step: Tensor) -> Tensor:
+        moved = product + step[:, None] * product_step
+        norm = ((beta + step[:, None] * beta_step) * moved).sum(1)
+        margin = labels * (moved + (bias + step * bias_step)[:, None])
+        return penalty / 2 * norm + loss(margin)[0].mean(1)
+
+    slope = labels * loss(labels * (product + bias[:, None]))[1]
+    fall = penalty * (beta * product_step).sum(1)
+    fall = fall + (slope * (product_step + bias_step[:, None])).mean(1)
+    step = torch.ones_like(bias)
+    before = objective(torch.zeros_like(bias))
+    for _ in range(_MAX_HALVINGS):
+        # The slack lets a run pass whose gain is below the rounding of its objective.
+        enough = objective(step) <= before + 1e-4 * step * fall + 1e-14 * before
+        if bool(enough.all()):
+            break
+        step = torch.where(enough, step, step / 2)
+    return step
+
+
+def _squared(margin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Value, slope and curvature of (1 - m)^2 / 2."""
+    return (1 - margin) ** 2 / 2, margin - 1, torch.ones_like(margin)
+
+
+def _squared_hinge(margin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Value, slope and curvature of max(0, 1 - m)^2 / 2."""
+    gap = (1 - margin).clamp(min=0)
+    return gap**2 / 2, -gap, (gap > 0).to(margin.dtype)
+
+
+def _logistic(margin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Value, slope and curvature of log(1 + exp(-m))."""
+    wrong = torch.sigmoid(-margin)
+    return functional.softplus(-margin), -wrong, wrong * torch.sigmoid(margin)
+
+
+_LOSSES: dict[str, _Loss] = {"svm": _squared_hinge, "logistic": _logistic, "ridge": _squared}

@@ -1,0 +1,241 @@
+"""Compare sources of heatmaps, such as hidden layers, by how well they cover the objects of frames."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from evaluation.coverage.heatmaps import (
+    Explanations,
+    Pooling,
+    binarise,
+    explanation_heatmap,
+    set_threshold,
+)
+from evaluation.coverage.waiou import WAIoU, part_iou, weigh_iou
+from evaluation.hidden import run_recorded
+from evaluation.models.ground_truth import decode_image
+from evaluation.plain import to_plain
+from loaders.errors import InputError
+from loaders.samples import Frames
+
+HeatmapMethod = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch maps rows columns"]]
+
+PROPORTIONS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1)
+
+
+@dataclass(frozen=True)
+class CoverageScores:
+    """How well each method covers each part.
+
+    Attributes:
+        methods: names, in the order of the rows of every table.
+        parts: object types, in the order of the columns.
+        proportions: shares of points that were tried.
+        average_iou: by method and proportion, mean IoU over all images and the parts that they show.
+        curve: by method and proportion, WAIoU over all parts if all methods used that proportion.
+        best_proportion: by method, where ``average_iou`` is largest.
+        best: the comparison with every method at its best proportion.
+        settings: everything else that was chosen.
+    """
+
+    methods: tuple[str, ...]
+    parts: tuple[str, ...]
+    proportions: tuple[float, ...]
+    average_iou: Float[Tensor, "methods proportions"]
+    curve: Float[Tensor, "methods proportions"]
+    best_proportion: dict[str, float]
+    best: WAIoU
+    settings: dict[str, Any]
+
+    @property
+    def score(self) -> Float[Tensor, " methods"]:
+        """WAIoU over all parts of each method at its best proportion; higher is better."""
+        return self.best.score
+
+    def to_json(self) -> str:
+        """Strict JSON of all fields; nan becomes null."""
+        result = {"metric": "waiou", "better": "higher", **asdict(self)}
+        return json.dumps(to_plain(result), indent=2, allow_nan=False) + "\n"
+
+
+def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
+    """Take the channels of a hidden layer as interpretation heatmaps.
+
+    Args:
+        model: network that takes images as `score_coverage` gives them.
+        layer: name as ``model.named_modules()`` gives it; its output must be [batch, channels, h, w].
+
+    Returns:
+        A method for `score_coverage`.
+
+    Example:
+        >>> method = layer_heatmaps(nn.Sequential(nn.Conv2d(3, 5, 3, stride=2)), "0")
+        >>> method(torch.zeros(2, 3, 9, 9)).shape
+        torch.Size([2, 5, 4, 4])
+    """
+
+    def heatmaps(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch maps rows columns"]:
+        maps = run_recorded(model, [layer], images)[1][layer]
+        if maps.ndim != 4:
+            raise InputError(f"layer `{layer}` gives no maps: expected 4 axes, got {list(maps.shape)}")
+        return maps
+
+    return heatmaps
+
+
+def score_coverage(
+    methods: Mapping[str, HeatmapMethod],
+    frames: Frames,
+    *,
+    part_of: Sequence[str] | None = None,
+    k: int = 1,
+    proportions: Sequence[float] = PROPORTIONS,
+    pooling: Pooling = "set",
+    threshold_at: Literal["mask", "map"] = "mask",
+    strict: bool = False,
+    iou_threshold: float = 0.0,
+    reduce: Literal["mean", "sum"] = "mean",
+    rows: Sequence[int] | None = None,
+    batch_size: int = 16,
+    device: str = "cpu",
+) -> CoverageScores:
+    """Compare methods by the protocol of Behzadi-Khormouji and Oramas on the objects of frames.
+
+    Parts are the object types that the frames show, all objects of a type together. For each method the
+    proportion of marked points with the largest average IoU is chosen on the same frames, as in the paper
+    (sec. 5.6, Table 2), which flatters every method alike.
+
+    Blind to: whether the model uses what is marked, what `part_iou` and `weigh_iou` are blind to, and
+    parts smaller than a pixel of the heatmaps.
+
+    Args:
+        methods: by name, images to interpretation heatmaps; `layer_heatmaps` makes one of a layer. They
+            are given scene-linear images in [0, 1] on ``device``.
+        frames: image set with `image` and `object`.
+        part_of: object types to use as parts; all that occur if None.
+        k: heatmaps that are merged, see `explanation_heatmap`.
+        proportions: shares of points to try, see `set_threshold`.
+        pooling: see `set_threshold`.
+        threshold_at: find thresholds on heatmaps as large as the masks, which marks the share asked for,
+            or at their own resolution. The paper does not say.
+        strict: see `binarise`.
+        iou_threshold: see `weigh_iou`.
+        reduce: see `weigh_iou`.
+        rows: rows to use; all if None.
+        batch_size: images per pass.
+        device: torch device of the computation.
+
+    Returns:
+        Tables of all methods; higher is better.
+
+    Raises:
+        InputError: no frames, methods or parts; a missing layer; an argument out of range.
+    """
+    chosen = list(range(len(frames)) if rows is None else rows)
+    if not methods or not chosen or not proportions:
+        raise InputError("expected at least one method, one frame and one proportion")
+    explained, objects, types = _read(methods, frames, chosen, k, batch_size, device)
+    parts = _part_names(part_of, types)
+    masks = _part_masks(objects, types, parts)
+
+    def one_iou(one: Explanations, share: float) -> Float[Tensor, "images parts"]:
+        return part_iou(_binary(one, share, masks, pooling, threshold_at, strict), masks)
+
+    iou = torch.stack(
+        [torch.stack([one_iou(one, share) for share in proportions]) for one in explained.values()]
+    )
+    average = iou.nanmean((2, 3))
+    choice = average.argmax(1)
+    best = iou[torch.arange(len(iou)), choice]
+    curve = [weigh_iou(iou[:, share], iou_threshold, reduce).score for share in range(len(proportions))]
+    return CoverageScores(
+        methods=tuple(methods),
+        parts=parts,
+        proportions=tuple(proportions),
+        average_iou=average,
+        curve=torch.stack(curve, dim=1),
+        best_proportion={name: proportions[int(i)] for name, i in zip(methods, choice, strict=True)},
+        best=weigh_iou(best, iou_threshold, reduce),
+        settings={
+            "k": k,
+            "pooling": pooling,
+            "threshold_at": threshold_at,
+            "strict": strict,
+            "iou_threshold": iou_threshold,
+            "reduce": reduce,
+            "frames": len(chosen),
+        },
+    )
+
+
+def _read(
+    methods: Mapping[str, HeatmapMethod],
+    frames: Frames,
+    rows: Sequence[int],
+    k: int,
+    batch_size: int,
+    device: str,
+) -> tuple[dict[str, Explanations], Tensor, list[list[str]]]:
+    """Explanations of each method, instance masks, and each frame's object types by instance."""
+    found: dict[str, list[Explanations]] = {name: [] for name in methods}
+    objects, types = [], []
+    for start in tqdm(range(0, len(rows), batch_size), desc="heatmaps", unit="batch", disable=None):
+        samples = [frames[row] for row in rows[start : start + batch_size]]
+        for sample in samples:
+            if "object" not in sample:
+                raise InputError(f"sample `{sample['id']}` has no `object` layer; render the set with it")
+        images = decode_image(torch.stack([sample["image"] for sample in samples])).to(device)
+        for name, method in methods.items():
+            with torch.no_grad():
+                found[name].append(explanation_heatmap(method(images), k))
+        objects.append(torch.stack([sample["object"] for sample in samples]).to(device))
+        types += [[record["type"] for record in sample["objects"]] for sample in samples]
+    explained = {
+        name: Explanations(torch.cat([e.heatmap for e in some]), torch.cat([e.members for e in some]))
+        for name, some in found.items()
+    }
+    return explained, torch.cat(objects), types
+
+
+def _part_names(part_of: Sequence[str] | None, types: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Object types asked for, all that occur if None."""
+    shown = {name for row in types for name in row}
+    parts = tuple(sorted(shown)) if part_of is None else tuple(part_of)
+    if not parts or not shown.issuperset(parts):
+        raise InputError(
+            f"`part_of` must name object types that the frames show, got {list(parts)}; "
+            f"expected some of: {', '.join(sorted(shown)) or 'none, the frames show no objects'}"
+        )
+    return parts
+
+
+def _part_masks(
+    objects: Tensor, types: Sequence[Sequence[str]], parts: Sequence[str]
+) -> Bool[Tensor, "images parts height width"]:
+    """Masks of all objects of each type; instance n of a frame is its object n - 1."""
+    masks = torch.zeros(len(objects), len(parts), *objects.shape[1:], dtype=torch.bool, device=objects.device)
+    for image, names in enumerate(types):
+        for instance, name in enumerate(names, start=1):
+            if name in parts:
+                masks[image, parts.index(name)] |= objects[image] == instance
+    return masks
+
+
+def _binary(
+    explained: Explanations,
+    proportion: float,
+    masks: Tensor,
+    pooling: Pooling,
+    threshold_at: Literal["mask", "map"],
+    strict: bool,
+) -> Bool[Tensor, "images height width"]:
+    """Binary explanations at the resolution of the masks."""
+    resized = explained.resized(*masks.shape[2:])
+    thresholds = set_threshold(resized if threshold_at == "mask" else explained, proportion, pooling)
+    return binarise(resized.heatmap, thresholds, strict)

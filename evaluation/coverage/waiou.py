@@ -1,0 +1,147 @@
+"""Weighted Average Intersection over Union between explanations and annotated parts."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from loaders.errors import InputError
+
+
+@dataclass(frozen=True)
+class WAIoU:
+    """Coverage of parts by the methods that were compared.
+
+    Attributes:
+        score: [methods], over all parts that occur; higher is better.
+        parts: [methods, parts], WAIoU of each part (eq. 5); nan for a part that no image shows, 0 for one
+            that no method covers.
+        mean_iou: [methods, parts], mean of the IoUs above the threshold (right factor of eq. 4), nan
+            without any.
+        counts: [methods, parts], how many IoUs are above the threshold (left factor of eq. 4).
+        labels: [methods, images], part of largest IoU (eq. 6), -1 where no part is touched.
+    """
+
+    score: Float[Tensor, " methods"]
+    parts: Float[Tensor, "methods parts"]
+    mean_iou: Float[Tensor, "methods parts"]
+    counts: Int[Tensor, "methods parts"]
+    labels: Int[Tensor, "methods images"]
+
+
+def part_iou(
+    binary: Bool[Tensor, "images height width"], masks: Bool[Tensor, "images parts height width"]
+) -> Float[Tensor, "images parts"]:
+    """Intersection over union of each image's explanation with each of its parts.
+
+    ``|B n M_j| / |B u M_j|`` (eq. 3).
+
+    Blind to: where an explanation lies that misses a part, and to size: a large part is easier to cover.
+
+    Args:
+        binary: binarised explanations B.
+        masks: annotated parts M of the same images.
+
+    Returns:
+        IoU in [0, 1], float64, higher is better; nan where the image does not show the part.
+
+    Example:
+        >>> masks = torch.tensor([[[[True, True]], [[False, False]]]])
+        >>> part_iou(torch.tensor([[[True, False]]]), masks)
+        tensor([[0.5000,    nan]], dtype=torch.float64)
+    """
+    explained = binary.flatten(1)
+    both, shown, marked = [], [], explained.sum(1)
+    for part in masks.unbind(1):
+        both.append((part.flatten(1) & explained).sum(1))
+        shown.append(part.flatten(1).sum(1))
+    shape = (len(masks), 0)
+    shared = torch.stack(both, dim=1) if both else marked.new_zeros(shape)
+    size = torch.stack(shown, dim=1) if shown else marked.new_zeros(shape)
+    iou = shared.double() / (marked[:, None] + size - shared)
+    return iou.masked_fill(size == 0, torch.nan)
+
+
+def weigh_iou(
+    iou: Float[Tensor, "methods images parts"],
+    iou_threshold: float = 0.0,
+    reduce: Literal["mean", "sum"] = "mean",
+) -> WAIoU:
+    """Compare methods by their IoUs on the same images.
+
+    ``WAIoU_j^Z = sum_p IoU_j^Z[p] / sum_z |IoU_j^z|`` over the IoUs above the threshold (eq. 4, 5): the
+    mean IoU of a method, weighted by its share of all methods' explanations that cover part j.
+
+    Blind to: anything but rank among these methods. The number of one method falls when another that
+    covers more is added; never compare numbers from different comparisons. With one method it is its
+    mean IoU over the images where it covers the part, and misses cost nothing.
+
+    Args:
+        iou: from `part_iou`, one per method; nan where an image does not show a part.
+        iou_threshold: IoUs count only above it, in [0, 1); the paper does not give its value.
+        reduce: how the parts are aggregated into ``score``, "mean" or "sum"; the paper does not say. Parts
+            that no image shows are left out.
+
+    Returns:
+        WAIoU per method and part, and over all parts; higher is better.
+
+    Raises:
+        InputError: a threshold out of range.
+
+    Example:
+        >>> iou = torch.tensor([[[0.5], [0.25]], [[0.5], [0.0]]], dtype=torch.float64)
+        >>> weigh_iou(iou).parts
+        tensor([[0.2500],
+                [0.1667]], dtype=torch.float64)
+    """
+    if not 0 <= iou_threshold < 1:
+        raise InputError(f"`iou_threshold` must be at least 0 and below 1, got {iou_threshold}")
+    kept = iou > iou_threshold
+    counts = kept.sum(1)
+    sums = torch.where(kept, iou, 0).sum(1)
+    parts = sums / counts.sum(0).clamp(min=1)
+    parts = parts.masked_fill(iou.isnan().all(1).all(0), torch.nan)
+    score = parts.nanmean(1) if reduce == "mean" else parts.nansum(1)
+    return WAIoU(score, parts, sums / counts, counts, _labels(iou))
+
+
+def _labels(iou: Float[Tensor, "methods images parts"]) -> Int[Tensor, "methods images"]:
+    """Part of largest IoU, the first of equals; -1 without any overlap."""
+    if iou.shape[2] == 0:
+        return torch.full(iou.shape[:2], -1, device=iou.device)
+    best, label = iou.nan_to_num(0).max(dim=2)
+    return label.masked_fill(best <= 0, -1)
+
+
+def waiou(
+    binary: Bool[Tensor, "methods images height width"],
+    masks: Bool[Tensor, "images parts height width"],
+    iou_threshold: float = 0.0,
+    reduce: Literal["mean", "sum"] = "mean",
+) -> WAIoU:
+    """Compare methods by how well their binary explanations cover annotated parts.
+
+    `part_iou` of each method, then `weigh_iou` ("A Protocol for Evaluating Model Interpretation Methods
+    from Visual Explanations", eq. 3 to 6); see there for what each is blind to.
+
+    Args:
+        binary: binarised explanations of each method for the same images.
+        masks: annotated parts of these images.
+        iou_threshold: see `weigh_iou`.
+        reduce: see `weigh_iou`.
+
+    Returns:
+        WAIoU per method and part, and over all parts; higher is better.
+
+    Raises:
+        InputError: a threshold out of range.
+
+    Example:
+        >>> masks = torch.tensor([[[[True, True, False, False]]]])
+        >>> binary = torch.tensor([[[[True, True, False, False]]], [[[True, False, False, False]]]])
+        >>> waiou(binary, masks).score
+        tensor([0.5000, 0.2500], dtype=torch.float64)
+    """
+    return weigh_iou(torch.stack([part_iou(one, masks) for one in binary]), iou_threshold, reduce)

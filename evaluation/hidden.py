@@ -1,0 +1,101 @@
+"""Run a network once and keep what chosen hidden layers gave, without leaving a trace on the network."""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from loaders.errors import InputError
+
+
+@contextmanager
+def evaluating(model: object) -> Iterator[None]:
+    """Put a network into evaluation mode for a while; each submodule gets its own mode back.
+
+    Args:
+        model: any callable; what is no `torch.nn.Module` has no mode and is left alone.
+
+    Example:
+        >>> model = nn.Dropout(0.5)
+        >>> with evaluating(model):
+        ...     model(torch.ones(3))
+        tensor([1., 1., 1.])
+        >>> model.training
+        True
+    """
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    modes = [module.training for module in modules]
+    try:
+        for module in modules:
+            module.training = False
+        yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
+
+
+def run_recorded(
+    model: nn.Module,
+    layers: Collection[str],
+    images: Float[Tensor, "batch channels height width"],
+    differentiable: bool = False,
+) -> tuple[object, dict[str, Tensor]]:
+    """Run ``model`` on ``images`` in evaluation mode and record the outputs of named layers.
+
+    Args:
+        model: the network.
+        layers: names as ``model.named_modules()`` gives them.
+        images: one batch, whatever the network takes.
+        differentiable: make each recorded tensor a leaf that the output depends on, so that
+            ``torch.autograd.grad(loss, recorded)`` gives the gradient there and touches no ``.grad``.
+            With several layers a later one is then cut off from an earlier one.
+
+    Returns:
+        The output of the model, and one tensor per layer.
+
+    Raises:
+        InputError: no such layer, a layer that does not run exactly once, or whose output is no tensor.
+
+    Example:
+        >>> model = nn.Sequential(nn.ReLU(), nn.Flatten())
+        >>> output, found = run_recorded(model, ["0"], -torch.ones(1, 1, 1, 2))
+        >>> found["0"].shape, found["0"].sum()
+        (torch.Size([1, 1, 1, 2]), tensor(0.))
+    """
+    modules = {name: module for name, module in model.named_modules() if name}
+    for name in layers:
+        if name not in modules:
+            raise InputError(f"layer `{name}` is not in the model; expected one of: {', '.join(modules)}")
+    found: dict[str, Tensor] = {}
+    hooks = [modules[name].register_forward_hook(_recorder(name, found, differentiable)) for name in layers]
+    try:
+        with evaluating(model), torch.set_grad_enabled(differentiable):
+            output = model(images)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for name in layers:
+        if name not in found:
+            raise InputError(f"layer `{name}` did not run in a forward pass; choose a layer that runs once")
+    return output, found
+
+
+def _recorder(
+    name: str, found: dict[str, Tensor], differentiable: bool
+) -> Callable[[nn.Module, object, object], Tensor | None]:
+    """Forward hook that puts the output of one layer into ``found``."""
+
+    def record(_module: nn.Module, _inputs: object, output: object) -> Tensor | None:
+        if not isinstance(output, Tensor):
+            raise InputError(f"layer `{name}` gives {type(output).__name__}; choose one that gives a tensor")
+        if name in found:
+            raise InputError(
+                f"layer `{name}` runs more than once in a forward pass; choose one that runs once"
+            )
+        # Copies: an in-place activation that follows would otherwise overwrite the record, or a leaf.
+        found[name] = output.detach().clone().requires_grad_(differentiable)
+        return found[name].clone() if differentiable else None
+
+    return record

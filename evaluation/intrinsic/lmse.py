@@ -1,0 +1,128 @@
+"""Local mean squared error (LMSE) of the MIT intrinsic images benchmark.
+
+R. Grosse, M. K. Johnson, E. H. Adelson, W. T. Freeman: Ground truth dataset and baseline evaluations for
+intrinsic image algorithms, ICCV 2009. Other papers call other sums "LMSE" (one scale for three channels,
+zero-padded blocks, partial windows); their numbers are not comparable with these.
+"""
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
+
+from evaluation.intrinsic.masked import Mask, masked_double, result_dtype
+from loaders.errors import InputError
+
+# The benchmark leaves a window unscaled where the energy of the estimate is at most 1e-5, in images whose
+# white is 257 (16-bit values over 255). Here white is 1.
+ENERGY_FLOOR = 1e-5 / 257**2
+
+
+def lmse(
+    prediction: Float[Tensor, "batch height width"],
+    target: Float[Tensor, "batch height width"],
+    mask: Mask,
+    window: int = 20,
+    step: int | None = None,
+) -> Float[Tensor, " batch"]:
+    """Compute the local mean squared error of each sample, normalised to 1 for a prediction of zeros.
+
+    ``sum_w min_a sum(m (t - a p)^2) / sum_w sum(m t^2)`` over all windows w that lie wholly in the image:
+    Grosse et al. 2009, eq. 7, 8 and one half of eq. 9 (the paper writes the truth first). Each window has
+    its own scale ``a``, 0 where ``sum(m p^2)`` in it is at most `ENERGY_FLOOR`. The mask multiplies; windows
+    that the image's right or bottom edge would cut are left out, as in the benchmark.
+
+    Args:
+        prediction: predicted reflectance or shading, gray, scene-linear, in any scale.
+        target: ground truth, gray, scene-linear, in any scale.
+        mask: weight of each pixel, >= 0. What lies where it is 0 is never read.
+        window: side of the square windows in pixels.
+        step: distance between windows in pixels; half a window by default.
+
+    Returns:
+        One error per sample in [0, 1], lower is better; nan where the target is 0 in all windows or the
+        mask is empty there. Blind to scale and sign in each window, hence to errors that vary slowly
+        against it, and to the up to ``step - 1`` last rows and columns.
+
+    Raises:
+        InputError: the image is smaller than a window, or the window or the step is below 1.
+
+    Example:
+        >>> target = torch.rand(1, 40, 40, generator=torch.Generator().manual_seed(0))
+        >>> mask = torch.ones(1, 40, 40, dtype=torch.bool)
+        >>> lmse(torch.zeros(1, 40, 40), target, mask), lmse(0.5 * target, target, mask).round(decimals=6)
+        (tensor([1.]), tensor([0.]))
+    """
+    step = max(1, window // 2) if step is None else step
+    height, width = prediction.shape[1:]
+    _check_windows(height, width, window, step)
+    predicted, weight = masked_double(prediction, mask)
+    true, _ = masked_double(target, mask)
+    energy = _window_sums(weight * predicted.square(), window, step)
+    cross = _window_sums(weight * predicted * true, window, step)
+    total = _window_sums(weight * true.square(), window, step)
+    explained = torch.where(energy > ENERGY_FLOOR, cross.square() / energy.clamp(min=ENERGY_FLOOR), 0.0)
+    # The sum of squares with the best scale, expanded; rounding may take it a last digit below zero.
+    errors = (total - explained).clamp(min=0)
+    return (errors.sum(1) / total.sum(1)).to(result_dtype(prediction))
+
+
+def lmse_score(
+    reflectance: Float[Tensor, "batch 3 height width"],
+    shading: Float[Tensor, "batch 3 height width"],
+    true_reflectance: Float[Tensor, "batch 3 height width"],
+    true_shading: Float[Tensor, "batch 3 height width"],
+    mask: Mask,
+) -> Float[Tensor, " batch"]:
+    """Compute the benchmark's score of a decomposition: the mean of the LMSE of its two images.
+
+    ``0.5 lmse(S) + 0.5 lmse(R)`` of the channel means: Grosse et al. 2009, eq. 9, windows of 20 pixels.
+
+    Args:
+        reflectance: predicted reflectance, scene-linear, in any scale.
+        shading: predicted shading, scene-linear, in any scale.
+        true_reflectance: ground-truth reflectance, scene-linear.
+        true_shading: ground-truth shading, scene-linear.
+        mask: weight of each pixel, >= 0. What lies where it is 0 is never read.
+
+    Returns:
+        One score per sample in [0, 1], lower is better; nan where either `lmse` is. Blind to what `lmse`
+        is blind to, and to colour.
+
+    Raises:
+        InputError: the image is smaller than a window.
+
+    Example:
+        >>> images = torch.rand(2, 1, 3, 24, 24, generator=torch.Generator().manual_seed(0))
+        >>> lmse_score(*images, *images, torch.ones(1, 24, 24)).round(decimals=6)
+        tensor([0.])
+    """
+    shading_error = lmse(gray(shading), gray(true_shading), mask)
+    return 0.5 * shading_error + 0.5 * lmse(gray(reflectance), gray(true_reflectance), mask)
+
+
+def gray(image: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch height width"]:
+    """Average the channels, as Grosse et al. 2009 do; at least in single precision.
+
+    Example:
+        >>> gray(torch.tensor([1.0, 2.0, 6.0]).reshape(1, 3, 1, 1))
+        tensor([[[3.]]])
+    """
+    return image.mean(1, dtype=result_dtype(image))
+
+
+def _window_sums(
+    values: Float64[Tensor, "batch height width"], window: int, step: int
+) -> Float64[Tensor, "batch windows"]:
+    """Sum over each full window; summed directly, so nothing cancels as in an integral image."""
+    return avg_pool2d(values.unsqueeze(1), window, step, divisor_override=1).flatten(1)
+
+
+def _check_windows(height: int, width: int, window: int, step: int) -> None:
+    if window < 1 or step < 1:
+        raise InputError(f"`window` and `step` must be at least 1 pixel, got {window} and {step}")
+    if min(height, width) < window:
+        raise InputError(
+            f"images must be at least one window of {window}x{window} pixels, got {height}x{width} "
+            "(height x width); render larger or pass a smaller `window`"
+        )

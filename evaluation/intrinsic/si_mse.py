@@ -1,0 +1,43 @@
+"""Mean squared error after the best scale of the whole prediction."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from evaluation.intrinsic.lmse import ENERGY_FLOOR
+from evaluation.intrinsic.masked import Mask, masked_double, result_dtype
+
+
+def si_mse(
+    prediction: Float[Tensor, "batch *channels height width"],
+    target: Float[Tensor, "batch *channels height width"],
+    mask: Mask,
+) -> Float[Tensor, " batch"]:
+    """Compute the scale-invariant mean squared error of each sample.
+
+    ``min_a sum(m (t - a p)^2) / sum(m)`` with one ``a`` for all pixels and channels of a sample: Grosse et
+    al. 2009, eq. 7, divided by the number of values. ``a`` is 0 where ``sum(m p^2)`` is at most
+    `ENERGY_FLOOR`.
+
+    Args:
+        prediction: predicted values, scene-linear, in any scale.
+        target: ground truth, scene-linear; its scale is the scale of the result.
+        mask: weight of each pixel, >= 0. What lies where it is 0 is never read.
+
+    Returns:
+        One error per sample, >= 0, lower is better; nan where the mask is empty. Blind to the scale of the
+        prediction and to its sign.
+
+    Example:
+        >>> target = torch.tensor([[[1.0, 2.0]]])
+        >>> si_mse(3 * target, target, torch.ones(1, 1, 2))
+        tensor([0.])
+    """
+    predicted, weight = masked_double(prediction, mask)
+    true, _ = masked_double(target, mask)
+    energy = (weight * predicted.square()).flatten(1).sum(1)
+    cross = (weight * predicted * true).flatten(1).sum(1)
+    scale = torch.where(energy > ENERGY_FLOOR, cross / energy.clamp(min=ENERGY_FLOOR), 0.0)
+    scaled = scale.reshape(-1, *(1 for _ in predicted.shape[1:])) * predicted
+    squares = (weight * (true - scaled).square()).flatten(1).sum(1)
+    return (squares / weight.flatten(1).sum(1)).to(result_dtype(prediction))

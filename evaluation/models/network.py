@@ -1,0 +1,120 @@
+"""A small convolutional network that splits an image into reflectance and shading."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from loaders.errors import InputError
+
+LEVELS = 4
+MAX_WIDTH = 256
+# Below this an 8-bit image holds no usable colour; the logarithm of what is left spans about 7.
+_DARKEST = 1e-3
+# A unit that is never active would not learn; a small slope below zero keeps it alive.
+_SLOPE = 0.1
+
+
+class IntrinsicNet(nn.Module):
+    """U-Net with one encoder and two decoders; an `IntrinsicModel` of any image size.
+
+    Hidden layers to hook, from the image to the outputs; each gives `batch channels height width` of the
+    image extended to a multiple of 8 pixels:
+
+    - ``encoder.0`` to ``encoder.3``, shared by both branches: 1, 2, 3 and 4 times ``width`` channels, size
+      divided by 1, 2, 4 and 8;
+    - ``reflectance.blocks.0`` to ``.2`` and ``shading.blocks.0`` to ``.2``, one branch each: 3, 2 and 1 times
+      ``width`` channels, size divided by 4, 2 and 1;
+    - ``reflectance.head`` and ``shading.head``: the outputs before their last nonlinearity.
+
+    Args:
+        width: channels at full resolution; the default makes about 190 000 parameters.
+        seed: of the initial weights, which depend on nothing else.
+
+    Raises:
+        InputError: a width outside 1..256.
+
+    Example:
+        >>> network = IntrinsicNet(width=4, seed=0)
+        >>> reflectance, shading = network(torch.rand(1, 3, 21, 30))
+        >>> reflectance.shape, shading.shape
+        (torch.Size([1, 3, 21, 30]), torch.Size([1, 3, 21, 30]))
+    """
+
+    def __init__(self, *, width: int = 12, seed: int) -> None:
+        super().__init__()
+        if not 1 <= width <= MAX_WIDTH:
+            raise InputError(f"`width` must lie in 1..{MAX_WIDTH}, got {width}")
+        self.width = width
+        sizes = [width * (level + 1) for level in range(LEVELS)]
+        self.encoder = nn.ModuleList(
+            _block(before, after) for before, after in zip([3, *sizes], sizes, strict=False)
+        )
+        self.reflectance = _Decoder(sizes)
+        self.shading = _Decoder(sizes)
+        generator = torch.Generator().manual_seed(seed)
+        for name, values in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(values)
+            else:
+                nn.init.kaiming_normal_(values, a=_SLOPE, generator=generator)
+            if name.endswith("head.weight"):
+                # Starts near a constant output; large first outputs saturate the sigmoid and may stay there.
+                values.data *= 0.1
+
+    def forward(
+        self, image: Float[Tensor, "batch 3 height width"]
+    ) -> tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]]:
+        """Split each image.
+
+        Args:
+            image: scene-linear Rec.709 in [0, 1].
+
+        Returns:
+            Reflectance in (0, 1) and shading above 0, scene-linear; after training their product is about
+            the diffuse part of the image.
+        """
+        height, width = image.shape[-2:]
+        multiple = 2 ** (LEVELS - 1)
+        padding = (0, -width % multiple, 0, -height % multiple)
+        features = 1 + image.clamp(_DARKEST, 1).log() / 3.5
+        features = functional.pad(features, padding, mode="replicate")
+        skips = []
+        for level, block in enumerate(self.encoder):
+            features = block(functional.avg_pool2d(features, 2) if level else features)
+            skips.append(features)
+        reflectance = self.reflectance(skips)[..., :height, :width]
+        shading = self.shading(skips)[..., :height, :width]
+        return reflectance.sigmoid(), functional.softplus(shading)
+
+
+class _Decoder(nn.Module):
+    """The way up from the coarsest features to one image."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        super().__init__()
+        pairs = zip(sizes[:0:-1], sizes[-2::-1], strict=True)
+        self.blocks = nn.ModuleList(_block(below + skip, skip) for below, skip in pairs)
+        self.head = _convolution(sizes[0], 3)
+
+    def forward(self, skips: list[Tensor]) -> Float[Tensor, "batch 3 height width"]:
+        *finer, features = skips
+        for block, skip in zip(self.blocks, reversed(finer), strict=True):
+            larger = functional.interpolate(features, scale_factor=2.0, mode="bilinear", align_corners=False)
+            features = block(torch.cat([larger, skip], dim=1))
+        return self.head(features)
+
+
+def _block(before: int, after: int) -> nn.Sequential:
+    """Two convolutions."""
+    return nn.Sequential(
+        _convolution(before, after),
+        nn.LeakyReLU(_SLOPE),
+        _convolution(after, after),
+        nn.LeakyReLU(_SLOPE),
+    )
+
+
+def _convolution(before: int, after: int) -> nn.Module:
+    """Make a 3x3 convolution whose weights are set later, so that no global generator is drawn from."""
+    return nn.Conv2d(before, after, 3, padding=1, device="meta").to_empty(device="cpu")

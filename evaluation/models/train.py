@@ -1,0 +1,212 @@
+"""Train an `IntrinsicNet` on frames with ground truth."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from tqdm import tqdm
+
+from evaluation.models.ground_truth import NEEDED, GroundTruth, check_rows, ground_truth
+from evaluation.models.network import IntrinsicNet
+from evaluation.models.protocols import IntrinsicFrames, Rows
+from loaders.errors import InputError
+
+# Samples stay in memory as stored, up to this many bytes; what does not fit is read again.
+CACHE_BYTES = 2 * 2**30
+# Added before the logarithm: an 8-bit image hardly tells darker values apart.
+_EPSILON = 0.01
+
+
+@dataclass(frozen=True)
+class History:
+    """Mean loss per epoch, lower is better.
+
+    Attributes:
+        training: average over the steps of the epoch, while the weights moved.
+        validation: measured after each epoch on rows never trained on; empty where there are none.
+    """
+
+    training: tuple[float, ...]
+    validation: tuple[float, ...]
+
+
+def train_intrinsic(
+    frames: IntrinsicFrames,
+    *,
+    seed: int,
+    epochs: int = 20,
+    rows: Rows | None = None,
+    validation: Rows = (),
+    batch_size: int = 4,
+    rate: float = 3e-3,
+    width: int = 12,
+    device: str | torch.device = "cpu",
+) -> tuple[IntrinsicNet, History]:
+    """Train a network to predict `albedo`, and `shading` times exposure, from `image`.
+
+    Minimises `intrinsic_loss` of both outputs by Adam, with one cycle of the learning rate; each image is
+    mirrored left to right with probability one half. Pixels without albedo do not count.
+
+    Args:
+        frames: frames of one set, with `image`, `albedo` and `shading`.
+        seed: of the initial weights, the order and the mirroring. The same seed gives the same weights on
+            the same processor with the same number of threads; on a GPU, nearly the same.
+        epochs: passes over the training rows.
+        rows: row numbers to train on; all but ``validation`` by default.
+        validation: row numbers that are held out. Choose whole groups (`loaders.group_rows`): a frame that
+            differs from a training frame only in its light tests nothing.
+        batch_size: images per step.
+        rate: largest learning rate; twice the default may end in a constant output.
+        width: channels of the network at full resolution, see `IntrinsicNet`.
+        device: where to train; the network stays there.
+
+    Returns:
+        The network in evaluation mode after the last epoch, and the losses.
+
+    Raises:
+        InputError: a row that does not exist or is in both lists, missing ground truth, or ``epochs`` or
+            ``batch_size`` below 1.
+
+    Example:
+        >>> from loaders.schema import SetInfo
+        >>> class Gray(list):
+        ...     set_info = SetInfo(count=1, width=8, height=8, layers=("image",), factors=())
+        >>> half = torch.full((3, 8, 8), 0.5).half()
+        >>> image = torch.full((3, 8, 8), 137, dtype=torch.uint8)
+        >>> frames = Gray([{"id": "a", "image": image, "albedo": half, "shading": half}])
+        >>> network, history = train_intrinsic(frames, seed=0, epochs=10, width=2)
+        >>> history.training[-1] < history.training[0]
+        True
+    """
+    if min(epochs, batch_size) < 1:
+        raise InputError(f"`epochs` and `batch_size` must be at least 1, got {epochs} and {batch_size}")
+    training, held_out = _split(len(frames), rows, validation)
+    read = _reader(frames, training[0])
+    network = IntrinsicNet(width=width, seed=seed).to(device)
+    generator = torch.Generator().manual_seed(seed)
+    optimiser = torch.optim.Adam(network.parameters(), lr=rate)
+    steps = epochs * -(-len(training) // batch_size)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps)
+    losses: list[float] = []
+    validated: list[float] = []
+    bar = tqdm(range(epochs), desc="train", unit="epoch", disable=None)
+    for _ in bar:
+        order = [training[place] for place in torch.randperm(len(training), generator=generator).tolist()]
+        batches = (_mirror(read(some), generator) for some in _batches(order, batch_size))
+        losses.append(float(np.mean([_step(network, truth, optimiser, schedule) for truth in batches])))
+        if held_out:
+            validated.append(_evaluate(network, read, held_out, batch_size))
+        bar.set_postfix(loss=losses[-1])
+    return network.eval(), History(tuple(losses), tuple(validated))
+
+
+def intrinsic_loss(
+    prediction: Float[Tensor, "batch 3 height width"],
+    target: Float[Tensor, "batch 3 height width"],
+    mask: Bool[Tensor, "batch height width"],
+) -> Float[Tensor, " batch"]:
+    """Compute the training loss of one output: log error, half of it forgiven as scale, and its gradient.
+
+    ``mean(d^2) - mean(d)^2 / 2 + mean(|d_y| + |d_x|)`` with ``d = log(p + 0.01) - log(t + 0.01)`` and its
+    differences between neighbours: the scale-invariant loss of Eigen et al. 2014, eq. 4, and an absolute
+    gradient term, which keeps edges where they belong.
+
+    Args:
+        prediction: predicted reflectance or shading, scene-linear, >= 0.
+        target: ground truth, scene-linear, >= 0.
+        mask: pixels that count.
+
+    Returns:
+        One loss per sample, >= 0, lower is better, differentiable; 0 where the mask is empty.
+
+    Example:
+        >>> image = torch.rand(1, 3, 4, 4)
+        >>> intrinsic_loss(image, image, torch.ones(1, 4, 4, dtype=torch.bool))
+        tensor([0.])
+    """
+    weight = mask.unsqueeze(1).to(prediction)
+    error = (prediction + _EPSILON).log() - (target + _EPSILON).log()
+    error = torch.where(mask.unsqueeze(1), error, 0.0)
+    down = error.diff(dim=2).abs() * weight[:, :, 1:] * weight[:, :, :-1]
+    right = error.diff(dim=3).abs() * weight[..., 1:] * weight[..., :-1]
+    count = 3 * weight.flatten(1).sum(1).clamp(min=1)
+    square, mean, down_mean, right_mean = (
+        values.flatten(1).sum(1) / count for values in (error.square(), error, down, right)
+    )
+    return square - mean.square() / 2 + down_mean + right_mean
+
+
+def _split(count: int, rows: Rows | None, validation: Rows) -> tuple[list[int], list[int]]:
+    held_out = check_rows(count, validation, "validation") if len(validation) else []
+    if rows is None:
+        rows = sorted(set(range(count)).difference(held_out))
+    training = check_rows(count, rows)
+    both = set(training).intersection(held_out)
+    if both:
+        raise InputError(f"`rows` and `validation` must share no row, got {min(both)} in both")
+    return training, held_out
+
+
+def _reader(frames: IntrinsicFrames, row: int) -> Callable[[Sequence[int]], GroundTruth]:
+    """Return a function from row numbers to their ground truth, which remembers what fits in memory."""
+    first = ground_truth([frames[row]], 1.0).image
+    # As stored: a byte per value of the image, two bytes for albedo and shading each.
+    size = 5 * first.numel()
+
+    @lru_cache(maxsize=max(1, CACHE_BYTES // size))
+    def sample(row: int) -> dict[str, Any]:
+        return {name: value for name, value in frames[row].items() if name in ("id", *NEEDED)}
+
+    return lambda rows: ground_truth([sample(row) for row in rows], frames.set_info.exposure)
+
+
+def _batches(rows: list[int], batch_size: int) -> list[list[int]]:
+    return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+
+
+def _mirror(truth: GroundTruth, generator: torch.Generator) -> GroundTruth:
+    """Flip a random half of the samples left to right."""
+    flipped = torch.rand(len(truth.image), generator=generator) < 0.5
+    layers = {}
+    for field in fields(truth):
+        values = getattr(truth, field.name)
+        layers[field.name] = torch.where(
+            flipped.reshape(-1, *[1] * (values.ndim - 1)), values.flip(-1), values
+        )
+    return GroundTruth(**layers)
+
+
+def _loss(network: IntrinsicNet, truth: GroundTruth) -> Float[Tensor, " batch"]:
+    device = next(network.parameters()).device
+    albedo, shading, mask = (values.to(device) for values in (truth.albedo, truth.shading, truth.mask))
+    reflectance_out, shading_out = network(truth.image.to(device))
+    return intrinsic_loss(reflectance_out, albedo, mask) + intrinsic_loss(shading_out, shading, mask)
+
+
+def _step(
+    network: IntrinsicNet,
+    truth: GroundTruth,
+    optimiser: torch.optim.Optimizer,
+    schedule: torch.optim.lr_scheduler.LRScheduler,
+) -> float:
+    loss = _loss(network, truth).mean()
+    optimiser.zero_grad()
+    torch.autograd.backward(loss)
+    # A batch of deep shadows has large logarithms; one such step must not undo many others.
+    torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+    optimiser.step()
+    schedule.step()
+    return loss.item()
+
+
+@torch.no_grad()
+def _evaluate(
+    network: IntrinsicNet, read: Callable[[Sequence[int]], GroundTruth], rows: list[int], batch_size: int
+) -> float:
+    losses = [_loss(network, read(some)) for some in _batches(rows, batch_size)]
+    return torch.cat(losses).mean().item()

@@ -1,0 +1,84 @@
+"""Keep a trained `IntrinsicNet` in a file that holds tensors and plain values only."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from evaluation.models.network import IntrinsicNet
+from loaders.disk import replacing
+from loaders.errors import InputError
+
+_FORMAT = "candlelight intrinsic network 1"
+
+
+def save_model(model: IntrinsicNet, path: str | Path) -> Path:
+    """Write the architecture and the weights of a network; the file appears whole or not at all.
+
+    Args:
+        model: the network, on any device.
+        path: file to write; one that exists is replaced.
+
+    Returns:
+        The path.
+
+    Raises:
+        InputError: the folder does not exist, cannot be written to or is full.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = save_model(IntrinsicNet(width=2, seed=0), Path(folder) / "network.pt")
+        ...     load_model(path).width
+        2
+    """
+    path = Path(path)
+    state = {name: values.detach().cpu() for name, values in model.state_dict().items()}
+    content = {"format": _FORMAT, "architecture": {"width": model.width}, "state": state}
+    try:
+        with replacing(path) as partial, partial.open("wb") as file:
+            torch.save(content, file)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {path}: {error.strerror}; give a file in a folder that exists and has room"
+        ) from error
+    return path
+
+
+def load_model(path: str | Path, device: str | torch.device = "cpu") -> IntrinsicNet:
+    """Read a network that `save_model` wrote; nothing in the file is executed.
+
+    Args:
+        path: the file.
+        device: where to put the network.
+
+    Returns:
+        The network in evaluation mode.
+
+    Raises:
+        InputError: there is no such file, or it is not one of ours, or is damaged.
+
+    Example:
+        >>> load_model("missing.pt")
+        Traceback (most recent call last):
+        loaders.errors.InputError: expected a file of `save_model`, but there is no file missing.pt
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"expected a file of `save_model`, but there is no file {path}")
+    try:
+        return _build(torch.load(path, map_location="cpu", weights_only=True)).to(device).eval()
+    except Exception as error:
+        # A file of another kind or a damaged one fails in torch in many ways, which share no type.
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise InputError(
+            f"expected a file of `save_model`, {path} is none or is damaged: {reason}"
+        ) from error
+
+
+def _build(content: Any) -> IntrinsicNet:
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        raise InputError(f"it does not say `{_FORMAT}`")
+    network = IntrinsicNet(width=content["architecture"]["width"], seed=0)
+    network.load_state_dict(content["state"])
+    return network
