@@ -217,14 +217,17 @@ def _classes(factor: FactorInfo, column: Float[ndarray, " n"], bins: int) -> Int
 
 def _show_depth(depth: Float[ndarray, "height width"]) -> Pixels:
     hit = np.isfinite(depth)
-    near, far = depth.min(initial=np.inf, where=hit), depth.max(initial=-np.inf, where=hit)
-    away = np.where(hit, depth - near, 0) / max(far - near, np.finfo(np.float32).tiny)
-    gray = np.where(hit, np.rint(255 - (255 - _FARTHEST) * away), 0).astype(np.uint8)
+    gray = np.zeros(depth.shape, np.uint8)
+    if hit.any():
+        away = depth[hit] - depth[hit].min()
+        gray[hit] = np.rint(255 - (255 - _FARTHEST) * away / (away.max() or 1))
     return np.repeat(gray[..., None], 3, axis=2)
 
 
 def _show_indices(indices: UInt8[ndarray, "height width"]) -> Pixels:
-    return np.where(indices[..., None] > 0, PALETTE[(indices.astype(np.int64) - 1) % len(PALETTE)], np.uint8(0))
+    return np.where(
+        indices[..., None] > 0, PALETTE[(indices.astype(np.int64) - 1) % len(PALETTE)], np.uint8(0)
+    )
 
 
 def _resize(pixels: Pixels) -> Pixels:
@@ -246,11 +249,11 @@ def _text(words: Sequence[str], width: int) -> Pixels:
     font = ImageFont.load_default(_FONT_SIZE)
     lines = [""]
     for word in (" ".join(word.split()) for word in words):
-        longer = f"{lines[-1]}   {word}" if lines[-1] else word
+        longer = f"{lines[-1]}  ·  {word}" if lines[-1] else word
         if font.getlength(longer) <= width or not lines[-1]:
             lines[-1] = longer
         else:
             lines.append(word)
-    image = Image.new("RGB", (width, _LINE * len(lines) + 3), (BACKGROUND,) * 3)
-    ImageDraw.Draw(image).multiline_text((1, 1), "\n".join(lines), (INK,) * 3, font, spacing=2)
+    image = Image.new("RGB", (width, _LINE * len(lines) + 6), (BACKGROUND,) * 3)
+    ImageDraw.Draw(image).multiline_text((1, 4), "\n".join(lines), (INK,) * 3, font, spacing=2)
     return np.asarray(image)

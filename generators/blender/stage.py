@@ -10,6 +10,7 @@ from blender_assets import AssetLibrary
 from generators.blender import bpy
 from generators.blender.materials import Materials, base_color
 from generators.camera import world_to_camera
+from generators.layout import WORLD
 from generators.scene import Camera, Environment, Floor, Thing, Trace
 from loaders.schema import LightRecord, Vector
 
@@ -37,7 +38,7 @@ class Stage:
         bpy.context.preferences.filepaths.use_scripts_auto_execute = False
         self._library = library
         self._meshes: dict[str, Any] = {}
-        self._maps: dict[str, Any] = {}
+        self._worlds: dict[str, Any] = {}
         self._materials = Materials(library)
         self.scene = bpy.context.scene
         self._collection = self.scene.collection
@@ -46,8 +47,6 @@ class Stage:
         self._camera.data.sensor_fit = "HORIZONTAL"
         self._camera.data.clip_end = 1000.0
         self.scene.camera = self._camera
-        self._world = bpy.data.worlds.new("world")
-        self.scene.world = self._world
         self._floor = self._new_object("floor", _plane_mesh())
         self._things: list[Any] = []
         self._lamps: list[Any] = []
@@ -107,31 +106,45 @@ class Stage:
         return hung
 
     def _surround(self, environment: Environment | None) -> None:
-        tree = self._world.node_tree
+        # A world of its own for each map, and touched only where it changes: Cycles builds the map's sampling
+        # table anew at every touch, which costs more than tracing a small frame.
+        label = "" if environment is None else environment.map
+        if label not in self._worlds:
+            self._worlds[label] = self._new_world(label)
+        world = self._worlds[label]
+        if self.scene.world != world:
+            self.scene.world = world
+        if environment is not None:
+            nodes = world.node_tree.nodes
+            _set(nodes["turn"].inputs["Rotation"], (0.0, 0.0, math.radians(environment.rotation)))
+            _set(nodes["shader"].inputs["Strength"], environment.strength)
+
+    def _new_world(self, label: str) -> Any:
+        """Make the world of one map; without a label, a black one."""
+        world = bpy.data.worlds.new(label or "dark")
+        world.use_fake_user = True
+        world.lightgroup = WORLD
+        # Measured at 16 samples on changing worlds: 0.3 CPU s a frame against 1.85 s with the resolution that
+        # Cycles chooses, for 4 % more noise before denoising.
+        world.cycles.sampling_method, world.cycles.sample_map_resolution = "MANUAL", 1024
+        tree = world.node_tree
         tree.nodes.clear()
         output = tree.nodes.new("ShaderNodeOutputWorld")
         shader = tree.nodes.new("ShaderNodeBackground")
-        tree.links.new(shader.outputs[0], output.inputs["Surface"])
+        shader.name = "shader"
         shader.inputs["Color"].default_value = (0.0, 0.0, 0.0, 1.0)
-        if environment is None:
-            return
-        where = tree.nodes.new("ShaderNodeTexCoord")
-        turn = tree.nodes.new("ShaderNodeMapping")
-        turn.inputs["Rotation"].default_value[2] = math.radians(environment.rotation)
-        image = tree.nodes.new("ShaderNodeTexEnvironment")
-        image.image = self._map(environment.map)
-        tree.links.new(where.outputs["Generated"], turn.inputs["Vector"])
-        tree.links.new(turn.outputs["Vector"], image.inputs["Vector"])
-        tree.links.new(image.outputs["Color"], shader.inputs["Color"])
-        shader.inputs["Strength"].default_value = environment.strength
-
-    def _map(self, label: str) -> Any:
-        if label not in self._maps:
-            image = bpy.data.images.load(str(self._library.find("scenes", label)))
-            image.colorspace_settings.name = "Linear Rec.709"
-            image.use_fake_user = True
-            self._maps[label] = image
-        return self._maps[label]
+        tree.links.new(shader.outputs[0], output.inputs["Surface"])
+        if label:
+            where = tree.nodes.new("ShaderNodeTexCoord")
+            turn = tree.nodes.new("ShaderNodeMapping")
+            turn.name = "turn"
+            image = tree.nodes.new("ShaderNodeTexEnvironment")
+            image.image = bpy.data.images.load(str(self._library.find("scenes", label)))
+            image.image.colorspace_settings.name = "Linear Rec.709"
+            tree.links.new(where.outputs["Generated"], turn.inputs["Vector"])
+            tree.links.new(turn.outputs["Vector"], image.inputs["Vector"])
+            tree.links.new(image.outputs["Color"], shader.inputs["Color"])
+        return world
 
     def _lay(self, floor: Floor | None) -> None:
         self._floor.hide_render = floor is None
@@ -188,6 +201,13 @@ def aim(camera: Any, plan: Camera) -> None:
     matrix[:3, 1:3] *= -1
     camera.matrix_world = [list(row) for row in matrix.T.tolist()]
     camera.data.lens = SENSOR_WIDTH / 2 / math.tan(math.radians(plan.field_of_view) / 2)
+
+
+def _set(socket: Any, value: Any) -> None:
+    """Set a socket, but only if that changes it."""
+    # Blender keeps single precision, so that is what is compared.
+    if not np.array_equal(np.array(socket.default_value, np.float32), np.array(value, np.float32)):
+        socket.default_value = value
 
 
 def _plane_mesh() -> Any:

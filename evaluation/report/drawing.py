@@ -1,0 +1,107 @@
+"""What the report's drawings share: matplotlib with settings of its own, written as inline SVG.
+
+The ink is ``currentColor``, so that a drawing follows the page from its light scheme to its dark one. Equal
+scores give equal bytes, whatever matplotlib is configured to do elsewhere.
+"""
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib
+import numpy as np
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from numpy import ndarray
+
+WIDTH = 5.4  # inches; about as wide as a phone, where letters keep their size
+# Bright enough for a dark page, dark enough for a light one.
+COLOURS = ("#3b8fd0", "#e08a1e", "#2fa37c", "#c46aa0", "#a08a00", "#d1603d", "#7f7fd5", "#8a8f98")
+INK = "#010203"  # a colour that nothing else has, replaced by currentColor
+_STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": INK,
+    "axes.facecolor": "none",
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 9,
+    "font.size": 9,
+    "legend.frameon": False,
+    "savefig.facecolor": "none",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "candlelight",
+    "text.color": INK,
+    "text.parse_math": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+@contextmanager
+def drawing(height: float) -> Iterator[Figure]:
+    """Give a figure to draw on that owes nothing to the user's settings of matplotlib.
+
+    Args:
+        height: inches.
+    """
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_STYLE)
+        yield Figure(figsize=(WIDTH, height), layout="constrained")
+
+
+def to_svg(figure: Figure, name: str) -> str:
+    """Write a figure as an SVG element that can stand in a page beside others.
+
+    Args:
+        figure: what `drawing` gave, within its ``with`` block.
+        name: prefix of all ids in it.
+    """
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text, count=2)
+
+    def rewrite(tag: re.Match[str]) -> str:
+        own = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{name}-", tag[0])
+        return own.replace(INK, "currentColor")
+
+    # Within tags only: what stands between them are the users' names.
+    return re.sub(r"<[^>]*>", rewrite, text).strip()
+
+
+def bars(
+    axes: Any,
+    table: Float[ndarray, "rows bars"],
+    names: Sequence[str],
+    spreads: Float[ndarray, "rows bars"] | None = None,
+) -> None:
+    """Draw a group of horizontal bars for each row, and a legend above; nan leaves a gap.
+
+    Args:
+        axes: matplotlib's axes.
+        table: lengths of the bars.
+        names: name of each bar within its group.
+        spreads: half lengths of whiskers.
+    """
+    height = 0.8 / table.shape[1]
+    for bar, name in enumerate(names):
+        places = np.arange(len(table)) - 0.4 + height * (bar + 0.5)
+        error = None if spreads is None else spreads[:, bar]
+        colour = COLOURS[bar % len(COLOURS)]
+        axes.barh(places, table[:, bar], 0.9 * height, color=colour, label=name)
+        if error is not None:
+            axes.errorbar(table[:, bar], places, xerr=error, fmt="none", ecolor=INK, elinewidth=1, capsize=2)
+    axes.grid(axis="x", color=INK, alpha=0.15, linewidth=0.6)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=min(3, len(names)))
+    axes.set_xlim(0, None)
+
+
+def name_rows(axes: Any, names: Sequence[str]) -> None:
+    """Label the vertical axis with one name for each row, the first on top."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)

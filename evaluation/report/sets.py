@@ -1,0 +1,137 @@
+"""Describe an image set for the report: contact sheets, factors with counts, and how it was checked."""
+
+import base64
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluation.report.parts import UNDEFINED, Table, number
+from evaluation.report.sheet import contact_sheet, pick_rows, png_bytes, value_text
+from loaders.samples import Frames
+from loaders.schema import ChecksRecord, FactorInfo, Metadata, RendererRecord
+
+ROWS, COLUMNS = 4, 4  # of one contact sheet at most, so that it can be read on a phone
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image as a data URI, its size in pixels, and what it shows in words."""
+
+    uri: str
+    width: int
+    height: int
+    alt: str
+
+
+@dataclass(frozen=True)
+class SetOverview:
+    """One image set on the page."""
+
+    name: str
+    about: str
+    sheets: tuple[Picture, ...]
+    facts: Table
+    factors: Table
+
+
+def set_overview(frames: Frames) -> SetOverview:
+    """Collect what a reader wants to know of an image set; reads all of its metadata and a few frames.
+
+    Args:
+        frames: the image set.
+
+    Raises:
+        InputError: a frame is missing or damaged.
+    """
+    known = [frames.metadata(row) for row in range(len(frames))]
+    info = frames.info
+    return SetOverview(
+        name=frames.set_name,
+        about=f"{info.name}: {info.description} Licence {info.licence}.",
+        sheets=tuple(_sheets(frames)),
+        facts=Table("What was rendered, and how it was checked", ("", ""), tuple(_facts(frames, known))),
+        factors=_factor_table(frames),
+    )
+
+
+def _sheets(frames: Frames) -> Iterable[Picture]:
+    """Several sheets of the same samples where there are many layers, of more samples where there are few."""
+    layers = np.array_split(frames.layers, math.ceil(len(frames.layers) / COLUMNS))
+    rows = pick_rows(frames, ROWS * max(1, COLUMNS // len(frames.layers)))
+    for start in range(0, len(rows), ROWS):
+        for some in layers:
+            yield _picture(frames, rows[start : start + ROWS], some.tolist())
+
+
+def _picture(frames: Frames, rows: Sequence[int], layers: Sequence[str]) -> Picture:
+    sheet = contact_sheet(frames, rows, layers)
+    ids = ", ".join(frames.metadata(row).id for row in rows)
+    alt = f"Contact sheet of set {frames.set_name}: samples {ids}; layers {', '.join(layers)}."
+    uri = "data:image/png;base64," + base64.b64encode(png_bytes(sheet)).decode()
+    return Picture(uri, sheet.shape[1], sheet.shape[0], alt)
+
+
+def _facts(frames: Frames, known: Sequence[Metadata]) -> Iterable[tuple[str, str]]:
+    info, set_info = frames.info, frames.set_info
+    checks = [metadata.checks for metadata in known]
+    clipped = [check.clipped for check in checks]
+    yield "samples", f"{len(frames)} of {set_info.count}"
+    yield "size", f"{set_info.width} × {set_info.height} pixels"
+    yield "exposure", f"{set_info.exposure:g}, the same for all samples"
+    yield "layers", ", ".join(frames.layers)
+    yield "recipe", f"{info.recipe.name}, SHA-256 {info.recipe.sha256[:12]}…, seed {info.seed}"
+    yield "rendered by", "; ".join(sorted({_renderer(metadata.renderer) for metadata in known}))
+    yield (
+        "largest identity error",
+        _largest(checks, "identity_error", "a shadow catcher has passes that do not add up"),
+    )
+    yield "largest stored error", _largest(checks, "stored_error", "")
+    yield (
+        "largest light sum error",
+        _largest(checks, "light_sum_error", "there are no layers of single lights"),
+    )
+    yield "clipped pixels", f"{np.mean(clipped):.2%} on average, {max(clipped):.2%} at most"
+
+
+def _renderer(record: RendererRecord) -> str:
+    return f"Blender {record.blender}, {record.samples} samples, denoiser {record.denoiser}, {record.device}"
+
+
+def _largest(checks: Sequence[ChecksRecord], name: str, why_none: str) -> str:
+    """Largest of an error over the samples that have it."""
+    measured = [value for check in checks if (value := getattr(check, name)) is not None]
+    if not measured:
+        return f"{UNDEFINED}: {why_none}"
+    some = "" if len(measured) == len(checks) else f" (of {len(measured)} samples that have it)"
+    return number(max(measured)) + some
+
+
+def _factor_table(frames: Frames) -> Table:
+    varies = frames.set_info.varies
+    rows = []
+    for factor, column in zip(frames.set_info.factors, frames.factor_table.T, strict=True):
+        name = f"{factor.name} ({factor.unit})" if factor.unit else factor.name
+        within = ("changes" if factor.name in varies else "fixed",) if varies else ()
+        rows.append((name, factor.kind, _values(factor, column.tolist()), *within))
+    head = ("factor", "kind", "values (samples)", *(("in a concept set",) if varies else ()))
+    return Table("Factors", head, tuple(rows))
+
+
+def _values(factor: FactorInfo, column: Sequence[float]) -> str:
+    """Values of a factor by how often they occur, or the range of a continuous one."""
+    if factor.kind == "continuous":
+        found = f"{value_text(min(column))} to {value_text(max(column))}"
+        return f"{found} (planned: {factor.low} to {factor.high})"
+    counts, same = Counter(column), defaultdict(list)
+    for index, value in enumerate(factor.values or ()):
+        same[counts[index]].append(value_text(value))
+    return "; ".join(f"{', '.join(values)} ({_each(count, len(values))})" for count, values in same.items())
+
+
+def _each(count: int, values: int) -> str:
+    if not count:
+        return "none"
+    return f"{count} each" if values > 1 else str(count)
