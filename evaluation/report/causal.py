@@ -70,7 +70,7 @@ def _draw(scores: CausalScores) -> str:
         axes.set_yticks(range(factors), scores.factors)
         axes.set(xlabel="code", xticks=[], title=_title(scores))
         if codes <= LEGIBLE:
-            axes.set_xticks(range(codes), map(str, scores.irs.codes.tolist()))
+            axes.set_xticks(range(codes), [str(code) for code in scores.irs.codes.tolist()])
             for row, column in np.ndindex(*matrix.shape):
                 own = "*" if int(scores.irs.parents[column]) == row else ""
                 ink = "black" if matrix[row, column] > low + 0.6 * (1 - low) else "white"

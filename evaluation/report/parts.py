@@ -74,12 +74,13 @@ def number(value: float, digits: int = 3) -> str:
 
     Example:
         >>> [number(value) for value in (0.5, 123.4, -1e-7, math.inf, -math.inf, math.nan)]
-        ['0.500', '123', '−1.00e−07', '∞', '−∞', 'not defined']
+        ['0.500', '123', '-1.00e-07', '∞', '-∞', 'not defined']
     """
     if math.isnan(value):
         return UNDEFINED
-    text = "∞" if math.isinf(value) else f"{abs(value):#.{digits}g}".rstrip(".").replace("-", "−")
-    return "−" + text if value < 0 else text
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:#.{digits}g}".rstrip(".")
 
 
 def spread(mean: float, deviation: float) -> str:

@@ -128,7 +128,8 @@ def _values(factor: FactorInfo, column: Sequence[float]) -> str:
     counts, same = Counter(column), defaultdict(list)
     for index, value in enumerate(factor.values or ()):
         same[counts[index]].append(value_text(value))
-    return "; ".join(f"{', '.join(values)} ({_each(count, len(values))})" for count, values in same.items())
+    shown = sorted(same.items(), key=lambda item: item[0] == 0)
+    return "; ".join(f"{', '.join(values)} ({_each(count, len(values))})" for count, values in shown)
 
 
 def _each(count: int, values: int) -> str:

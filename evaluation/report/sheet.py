@@ -153,13 +153,13 @@ def factor_text(set_info: SetInfo, factors: dict[str, FactorValue]) -> list[str]
 
 
 def value_text(value: FactorValue) -> str:
-    """Write a factor's value, numbers with four digits at most.
+    """Write a factor's value, fractions with five digits at most.
 
     Example:
         >>> value_text("red"), value_text(2), value_text(0.123456)
-        ('red', '2', '0.1235')
+        ('red', '2', '0.12346')
     """
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
 def png_bytes(array: Pixels) -> bytes:
@@ -230,14 +230,14 @@ def _show_indices(indices: UInt8[ndarray, "height width"]) -> Pixels:
     )
 
 
-def _resize(pixels: Pixels) -> Pixels:
+def _resize(pixels: Pixels) -> UInt8[ndarray, "rows columns 3"]:
     side = max(pixels.shape[:2])
     step = -(-side // LARGEST)
     factor = -(-SMALLEST // side)
     return pixels[::step, ::step].repeat(factor, axis=0).repeat(factor, axis=1)
 
 
-def _beside(tiles: Sequence[Pixels]) -> Pixels:
+def _beside(tiles: Sequence[Pixels]) -> UInt8[ndarray, "height columns 3"]:
     """Put tiles of one height next to each other, a gap between them."""
     gap = np.full((len(tiles[0]), GAP, 3), BACKGROUND, np.uint8)
     parts = [part for tile in tiles for part in (gap, tile)]
