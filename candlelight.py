@@ -229,7 +229,8 @@ def _sheets(frames: Path) -> None:
     for name in read_dataset_info(frames).sets:
         opened = open_frames(frames, name)
         path = frames / f"preview-{name}.png"
-        write_png(path, contact_sheet(opened, range(len(opened)), ["image", "albedo", "shading"]))
+        shown = [layer for layer in ("image", "albedo", "shading") if layer in opened.layers]
+        write_png(path, contact_sheet(opened, range(len(opened)), shown))
         click.echo(str(path))
 
 

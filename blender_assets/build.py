@@ -33,10 +33,10 @@ LIGHTS = {"left": (5.0, -5.0, 7.0), "middle": (0.0, 0.0, 7.0), "right": (-5.0, 5
 # the same brightness under one exposure.
 SCENES = {
     "indoor": ("interior", "hotel_room", 225.0, 1.2),
-    "outdoor": ("courtyard", "courtyard", 225.0, 1.4),
+    "outdoor": ("courtyard", "courtyard", 90.0, 1.2),
     "city square": ("city", "portland_landing_pad", 135.0, 1.5),
     "grassland": ("sunrise", "spruit_sunrise", 180.0, 1.7),
-    "moonlit grass": ("night", "moonless_golf", 180.0, 2.5),
+    "moonlit grass": ("night", "moonless_golf", 180.0, 1.2),
     "dusk city": ("sunset", "venice_sunset", 270.0, 1.8),
     "garden": ("forest", "ninomaru_teien", 180.0, 1.5),
     "studio": ("studio", "studio_small_01", 0.0, 1.0),

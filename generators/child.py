@@ -38,7 +38,8 @@ class Receipt:
     """What became of one trace group.
 
     ``error`` is empty if all is well; ``died`` says that the child was lost over it, ``fatal`` that no other
-    group would fare better (the disk is full, the folder is gone). ``log`` is the end of the child's output.
+    group would fare better (the disk is full, the folder is gone, no child starts). ``log`` is the end of the
+    child's output.
     """
 
     written: tuple[str, ...] = ()
@@ -57,6 +58,7 @@ class RenderChild:
     _process: subprocess.Popen[str] | None = None
     _replies: IO[bytes] | None = None
     _log: IO[bytes] | None = None
+    _ready: bool = False
     _rendered: int = 0
     _buffer: bytes = field(default=b"")
 
@@ -72,7 +74,8 @@ class RenderChild:
                 self._start()
             reply = self._ask([sample.model_dump(mode="json") for sample in group], self.job.time_limit)
         except (TimeoutError, EOFError, BrokenPipeError) as error:
-            receipt = Receipt(error=str(error) or "the render child is gone", died=True, log=self._tail())
+            what = str(error) or "the render child is gone"
+            receipt = Receipt(error=what, died=True, fatal=not self._ready, log=self._tail())
             self.close()
             return receipt
         self._rendered += len(group)
@@ -88,7 +91,8 @@ class RenderChild:
             for stream in (self._process.stdin, self._replies, self._log):
                 if stream is not None:
                     _close_quietly(stream)
-        self._process, self._replies, self._log, self._rendered, self._buffer = None, None, None, 0, b""
+        self._process, self._replies, self._log = None, None, None
+        self._ready, self._rendered, self._buffer = False, 0, b""
 
     def _start(self) -> None:
         read_end, write_end = os.pipe()
@@ -105,6 +109,7 @@ class RenderChild:
         self._replies = os.fdopen(read_end, "rb", buffering=0)
         recipe = self.job.recipe.model_dump(mode="json")
         self._ask({"root": str(self.job.root), "recipe": recipe, "threads": self.job.threads}, START_LIMIT)
+        self._ready = True
 
     def _ask(self, message: Any, limit: float) -> dict[str, Any]:
         assert self._process is not None
@@ -139,7 +144,7 @@ class RenderChild:
         return self._log.read().decode(errors="replace")[-LOG_TAIL:]
 
 
-def _close_quietly(stream: IO[Any]) -> None:
+def _close_quietly(stream: Any) -> None:
     try:
         stream.close()
     except BrokenPipeError:

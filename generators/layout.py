@@ -19,6 +19,8 @@ from loaders.schema import FactorValue, LightRecord, Vector
 PLACING_ATTEMPTS = 2000
 WORLD = "environment"  # the light layer of the map
 LAMP = "lamp"  # a light that the recipe does not name
+PLAIN = "rgb"  # the label of a material of one colour that the plan states
+ABOVE = 1e-6  # m; what is less than this beside the camera is straight below or above it
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,37 @@ class Draws:
     def fill(self, value: Any) -> Any:
         """Put the sample's values where ``$name`` stands."""
         return substitute(value, self.values.__getitem__)
+
+    def number(self, value: Any, field: str) -> float:
+        """Return the number that a field stands for.
+
+        Raises:
+            InputError: the field names a factor whose value is no number.
+        """
+        filled = self.fill(value)
+        if isinstance(filled, str):
+            raise InputError(f"{field}: expected a number, got `{filled}` from `{value}`")
+        return float(filled)
+
+    def whole(self, value: Any, field: str) -> int:
+        """Return the whole number, at least 0, that a field stands for.
+
+        Raises:
+            InputError: it stands for something else.
+        """
+        number = self.number(value, field)
+        if number < 0 or not number.is_integer():
+            raise InputError(f"{field}: expected a whole number, at least 0, got {number}")
+        return int(number)
+
+    def vector(self, value: Any, field: str) -> Vector:
+        """Return the three numbers that a field stands for.
+
+        Raises:
+            InputError: one of them names a factor whose value is no number.
+        """
+        x, y, z = (self.number(part, field) for part in value)
+        return x, y, z
 
 
 def place_objects(layout: Layout, draws: Draws, library: AssetLibrary) -> tuple[Thing, ...]:
@@ -59,22 +92,32 @@ def place_objects(layout: Layout, draws: Draws, library: AssetLibrary) -> tuple[
 
 def _thing(spec: ObjectSpec, i: int, appearance: Appearance, draws: Draws, library: AssetLibrary) -> Thing:
     kind = str(draws.fill(spec.type))
-    library.find("objects", kind)
+    _require(library, "objects", kind, "layout.objects.type")
     if spec.material is None:
         material = draw_material(appearance, draws, i)
-        if material.label != "rgb":
-            library.find("textures", material.label)
+        if material.label != PLAIN:
+            _require(library, "textures", material.label, "layout.appearance.textures")
     else:
         material = Material(label=str(draws.fill(spec.material)))
-        library.find("materials", material.label)
-    x, y = draws.fill(spec.location)
+        _require(library, "materials", material.label, "layout.objects.material")
+    size = draws.number(spec.size, "layout.objects.size")
+    if size <= 0:
+        raise InputError(f"layout.objects.size: expected more than 0 m, got {size}")
     return Thing(
         type=kind,
         material=material,
-        size=float(draws.fill(spec.size)),
-        rotation=float(draws.fill(spec.rotation)),
-        location=(float(x), float(y), 0.0),
+        size=size,
+        rotation=draws.number(spec.rotation, "layout.objects.rotation"),
+        location=draws.vector((*spec.location, 0.0), "layout.objects.location"),
     )
+
+
+def _require(library: AssetLibrary, kind: str, label: str, field: str) -> None:
+    """Look an asset up, and name the field of the layout if there is none."""
+    try:
+        library.find(kind, label)
+    except InputError as error:
+        raise InputError(f"{field}: {error}") from None
 
 
 def draw_material(appearance: Appearance, draws: Draws, i: int) -> Material:
@@ -83,8 +126,9 @@ def draw_material(appearance: Appearance, draws: Draws, i: int) -> Material:
     Raises:
         InputError: ``texturing`` is neither "rgb" nor "textured".
     """
-    texturing, variation = str(draws.fill(appearance.texturing)), int(draws.fill(appearance.variation))
-    if texturing not in ("rgb", "textured"):
+    texturing = str(draws.fill(appearance.texturing))
+    variation = draws.whole(appearance.variation, "layout.appearance.variation")
+    if texturing not in (PLAIN, "textured"):
         raise InputError(f"layout.appearance.texturing: expected rgb or textured, got `{texturing}`")
     rng = draws.stream(f"appearance/{texturing}/{variation}/{i}")
 
@@ -92,8 +136,8 @@ def draw_material(appearance: Appearance, draws: Draws, i: int) -> Material:
         red, green, blue = srgb_to_linear(rng.uniform(appearance.low, appearance.high, 3)).round(6).tolist()
         return red, green, blue
 
-    if texturing == "rgb":
-        return Material(label="rgb", base_color=color())
+    if texturing == PLAIN:
+        return Material(label=PLAIN, base_color=color())
     label = appearance.textures[int(rng.integers(len(appearance.textures)))]
     x, y, z = rng.uniform(-10.0, 10.0, 3).round(6).tolist()
     scale = round(float(rng.uniform(0.7, 1.8)), 6)
@@ -111,7 +155,7 @@ def scatter(plan: Scatter, draws: Draws, library: AssetLibrary) -> tuple[ObjectS
     x_low, x_high, y_low, y_high = plan.region
     specs: list[ObjectSpec] = []
     circles: list[tuple[float, float, float]] = []
-    for i in range(int(draws.fill(plan.count))):
+    for i in range(draws.whole(plan.count, "layout.scatter.count")):
         rng = draws.stream(f"scatter/{i}")
         kind = plan.types[int(rng.integers(len(plan.types)))]
         size = round(float(rng.uniform(*plan.size)), 6)
@@ -158,7 +202,7 @@ def hang_lights(
 def _light(spec: LightSpec, camera: Camera, draws: Draws, library: AssetLibrary) -> LightRecord:
     if spec.asset is not None:
         label = str(draws.fill(spec.asset))
-        library.find("lights", label)
+        _require(library, "lights", label, "layout.lights.asset")
         facts = library.facts("lights", label)
         if not facts:
             raise InputError(
@@ -166,8 +210,10 @@ def _light(spec: LightSpec, camera: Camera, draws: Draws, library: AssetLibrary)
                 "this file; write the light into the recipe (location, power, radius) instead"
             )
         return LightRecord(name=spec.name or label, **facts)
-    temperature = draws.fill(spec.temperature)
-    power, radius = float(draws.fill(spec.power)), float(draws.fill(spec.radius))
+    power, radius = (draws.number(getattr(spec, f), f"layout.lights.{f}") for f in ("power", "radius"))
+    temperature = None
+    if spec.temperature is not None:
+        temperature = draws.number(spec.temperature, "layout.lights.temperature")
     if power <= 0 or radius < 0:
         raise InputError(f"layout.lights: expected power > 0 W and radius >= 0 m, got {power} and {radius}")
     return LightRecord(
@@ -175,19 +221,26 @@ def _light(spec: LightSpec, camera: Camera, draws: Draws, library: AssetLibrary)
         location=_stand(spec, camera, draws),
         power=power,
         radius=radius,
-        color=(1.0, 1.0, 1.0) if temperature is None else blackbody(float(temperature)),
-        temperature=None if temperature is None else float(temperature),
+        color=(1.0, 1.0, 1.0) if temperature is None else blackbody(temperature),
+        temperature=temperature,
     )
 
 
 def _stand(spec: LightSpec, camera: Camera, draws: Draws) -> Vector:
     """Where a lamp stands: as given, or by azimuth from the camera's side, elevation and distance."""
     if spec.location is not None:
-        x, y, z = (float(value) for value in draws.fill(spec.location))
-        return x, y, z
-    azimuth, elevation = (math.radians(float(draws.fill(v))) for v in (spec.azimuth, spec.elevation))
-    distance = float(draws.fill(spec.distance))
+        return draws.vector(spec.location, "layout.lights.location")
+    azimuth = math.radians(draws.number(spec.azimuth, "layout.lights.azimuth"))
+    elevation = math.radians(draws.number(spec.elevation, "layout.lights.elevation"))
+    distance = draws.number(spec.distance, "layout.lights.distance")
+    if distance <= 0:
+        raise InputError(f"layout.lights.distance: expected more than 0 m, got {distance}")
     towards = np.array([camera.location[0] - spec.target[0], camera.location[1] - spec.target[1], 0.0])
+    if np.linalg.norm(towards) < ABOVE:
+        raise InputError(
+            "layout.lights.target: expected a point that is not straight below the camera, from "
+            "whose side azimuths count; give the light a `location` instead"
+        )
     towards /= np.linalg.norm(towards)
     rightwards = np.cross((0.0, 0.0, 1.0), towards)
     level = math.cos(azimuth) * towards + math.sin(azimuth) * rightwards
@@ -204,17 +257,17 @@ def place_camera(layout: Layout, draws: Draws) -> Camera:
     """
     spec = layout.camera
     camera = Camera(
-        location=draws.fill(spec.location),
-        look_at=draws.fill(spec.look_at),
-        field_of_view=draws.fill(spec.field_of_view),
-        pitch=draws.fill(spec.pitch),
-        yaw=draws.fill(spec.yaw),
+        location=draws.vector(spec.location, "layout.camera.location"),
+        look_at=draws.vector(spec.look_at, "layout.camera.look_at"),
+        field_of_view=draws.number(spec.field_of_view, "layout.camera.field_of_view"),
+        pitch=draws.number(spec.pitch, "layout.camera.pitch"),
+        yaw=draws.number(spec.yaw, "layout.camera.yaw"),
     )
     if not 0 < camera.field_of_view < 180:
         raise InputError(
             f"layout.camera.field_of_view: expected 0 to 180 degrees, got {camera.field_of_view}"
         )
-    if math.dist(camera.location[:2], camera.look_at[:2]) < 1e-6:
+    if math.dist(camera.location[:2], camera.look_at[:2]) < ABOVE:
         raise InputError("layout.camera: expected look_at beside the camera, not straight above or below it")
     return camera
 
@@ -229,10 +282,10 @@ def surround(layout: Layout, draws: Draws, library: AssetLibrary) -> Environment
     if spec is None:
         return None
     label = str(draws.fill(spec.map))
-    library.find("scenes", label)
+    _require(library, "scenes", label, "layout.environment.map")
     facts = library.facts("scenes", label)
-    strength = float(draws.fill(spec.strength)) * facts.get("strength", 1.0)
+    strength = draws.number(spec.strength, "layout.environment.strength") * facts.get("strength", 1.0)
     if strength < 0:
         raise InputError(f"layout.environment.strength: expected at least 0, got {strength}")
-    rotation = (float(draws.fill(spec.rotation)) + facts.get("rotation", 0.0)) % 360.0
-    return Environment(map=label, rotation=rotation, strength=strength)
+    rotation = draws.number(spec.rotation, "layout.environment.rotation") + facts.get("rotation", 0.0)
+    return Environment(map=label, rotation=rotation % 360.0, strength=strength)

@@ -46,7 +46,9 @@ def load_recipe(source: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     path = find_recipe(source)
     data = _read(path)
     _expand(data, path)
-    data["assets"] = {kind: path.parent / folder for kind, folder in (data.get("assets") or {}).items()}
+    if isinstance(folders := data.get("assets"), dict):
+        # Absolute, so that the recipe stays the same wherever it is read again.
+        data["assets"] = {kind: (path.parent / str(folder)).absolute() for kind, folder in folders.items()}
     for override in overrides:
         _override(data, override)
     try:
@@ -86,7 +88,8 @@ def first_error(error: ValidationError) -> str:
     message = worst["msg"].removeprefix("Value error, ")
     if worst["type"] == "extra_forbidden":
         return f"{field}: there is no such field; check its spelling"
-    if worst["type"] == "value_error" and "got" in message:
+    # What a table is checked for as a whole says itself what came; the table would only hide it.
+    if worst["type"] == "value_error" and ("got" in message or isinstance(worst["input"], dict)):
         return f"{field}: {message}" if field else message
     given = repr(worst["input"])
     shown = given if len(given) <= 60 else given[:57] + "..."
@@ -102,7 +105,19 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError(f"recipe {path.name}: expected YAML, got something else: {where}") from None
     if not isinstance(data, dict):
         raise InputError(f"recipe {path.name}: expected a mapping of fields, got {type(data).__name__}")
-    return data
+    try:
+        return {str(key): _apart(value) for key, value in data.items()}
+    except RecursionError:
+        raise InputError(
+            f"recipe {path.name}: expected fields of finite depth, got one inside itself"
+        ) from None
+
+
+def _apart(value: Any) -> Any:
+    """Copy what YAML aliases share, so that an override of one place changes no other."""
+    if isinstance(value, dict):
+        return {key: _apart(item) for key, item in value.items()}
+    return [_apart(item) for item in value] if isinstance(value, list) else value
 
 
 def _expand(data: dict[str, Any], path: Path) -> None:
@@ -134,11 +149,15 @@ def _base(reference: str, field: str) -> dict[str, Any]:
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge mappings field by field. A factor or a list is one value and replaced whole."""
+    """Merge mappings field by field. A factor, a variable or a list is one value and replaced whole."""
     merged = dict(base)
     for key, value in changes.items():
-        deeper = isinstance(value, dict) and isinstance(merged.get(key), dict) and "values" not in value
-        merged[key] = _merge(merged[key], value) if deeper else value
+        if not isinstance(value, dict) or not isinstance(merged.get(key), dict):
+            merged[key] = value
+        elif key in ("factors", "variables"):
+            merged[key] = {**merged[key], **value}
+        else:
+            merged[key] = _merge(merged[key], value)
     return merged
 
 
@@ -159,16 +178,22 @@ def _override(data: dict[str, Any], override: str) -> None:
     if isinstance(node, list):
         node[_position(node, last, field)] = value
     else:
-        node[last] = value
+        _mapping(node, last, field)[last] = value
 
 
 def _step(node: Any, part: str, field: str) -> Any:
     """Go one field down; a mapping that is not there yet is made, and checked with the whole recipe."""
     if isinstance(node, list):
         return node[_position(node, part, field)]
-    if not isinstance(node.get(part), dict | list):
+    if not isinstance(_mapping(node, part, field).get(part), dict | list):
         node[part] = {}
     return node[part]
+
+
+def _mapping(node: Any, part: str, field: str) -> dict[str, Any]:
+    if not isinstance(node, dict):
+        raise InputError(f"--set {field}: expected fields above `{part}`, got the value {node!r}")
+    return node
 
 
 def _position(node: list[Any], part: str, field: str) -> int:

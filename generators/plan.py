@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import NormalDist
 
 import numpy as np
 
@@ -46,7 +47,13 @@ class Plan:
         return {name: tuple(members) for name, members in groups.items()}
 
     def limit(self, count: int) -> "Plan":
-        """Keep ``count`` samples of each set, spread over it at random but always the same ones."""
+        """Keep ``count`` samples of each set, spread over it at random but always the same ones.
+
+        Raises:
+            InputError: not 1 <= count.
+        """
+        if count < 1:
+            raise InputError(f"--limit: expected at least 1 sample of each set, got {count}")
         kept: list[SamplePlan] = []
         for name in self.recipe.sets:
             rows = [sample for sample in self.samples if sample.set == name]
@@ -191,11 +198,15 @@ def _sample(
     index: int,
     unit: str,
 ) -> SamplePlan:
-    intervention = {factor: value for factor, value in recipe.do.items() if factor in image_set.factors}
+    intervention = {
+        factor: _allowed(factor, value, grids)
+        for factor, value in recipe.do.items()
+        if factor in image_set.factors
+    }
     factors: dict[str, FactorValue] = {}
     for factor_name, factor in image_set.factors.items():
         if factor_name in intervention:
-            factors[factor_name] = _allowed(factor_name, intervention[factor_name], grids)
+            factors[factor_name] = intervention[factor_name]
         elif factor_name in given:
             factors[factor_name] = given[factor_name]
         else:
@@ -236,10 +247,14 @@ def _sample(
 
 def _allowed(name: str, value: FactorValue, grids: dict[str, tuple[FactorValue, ...]]) -> FactorValue:
     """Return the value of an intervention; it may leave a continuous range, but a category must exist."""
-    if name in grids and value not in grids[name]:
-        known = ", ".join(str(v) for v in grids[name])
-        raise InputError(f"do.{name}: expected one of {known}, got {value!r}")
-    return value
+    if name in grids:
+        if value not in grids[name]:
+            known = ", ".join(str(v) for v in grids[name])
+            raise InputError(f"do.{name}: expected one of {known}, got {value!r}")
+        return grids[name][grids[name].index(value)]
+    if isinstance(value, str):
+        raise InputError(f"do.{name}: expected a number, got {value!r}")
+    return float(value)
 
 
 def draw_value(
@@ -253,16 +268,20 @@ def draw_value(
         rng: the stream of this variable in this unit.
 
     Returns:
-        A value of the list, or a float in [low, high], rounded to nine decimals.
+        A value of the list, or a float in [low, high], rounded to nine decimals; one uniform number is taken
+        from the stream for it, a normal one being the inverse of its distribution function there.
     """
     if values is not None:
         return values[int(rng.integers(len(values)))]
     assert isinstance(factor, Continuous)
     if factor.mean is None or factor.std is None:
-        return round(float(rng.uniform(factor.low, factor.high)), 9)
-    while not factor.low <= (value := round(float(rng.normal(factor.mean, factor.std)), 9)) <= factor.high:
-        pass
-    return value
+        value = float(rng.uniform(factor.low, factor.high))
+    else:
+        normal = NormalDist(factor.mean, factor.std)
+        share = float(rng.uniform(normal.cdf(factor.low), normal.cdf(factor.high)))
+        # The inverse is not defined at 0 and 1, which bounds far out give.
+        value = normal.inv_cdf(min(max(share, 1e-300), 1 - 1e-16))
+    return min(max(round(value, 9), factor.low), factor.high)
 
 
 def _group(set_name: str, trace: Trace) -> str:

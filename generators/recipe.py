@@ -6,12 +6,13 @@ factor or variable of that name. Lengths are metres, angles degrees, colours lin
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from generators.specs import Layout, Model, references
-from loaders.schema import LAYERS, FactorValue, layer
+from loaders.errors import InputError
+from loaders.schema import LAYERS, LIGHT_PREFIX, FactorValue, layer
 
 NAME = r"^[a-z][a-z0-9_]*$"
 RESERVED = {*LAYERS, "id", "index", "objects", "metadata", "set"}
@@ -35,10 +36,20 @@ class Categorical(Model):
     assets: AssetKind | None = None
     unit: str = ""
 
+    @field_validator("values", mode="before")
+    @classmethod
+    def _no_truths(cls, values: Any) -> Any:
+        # YAML takes yes, no, on and off for truth values, which would pass for the numbers 1 and 0.
+        if isinstance(values, list | tuple) and any(isinstance(value, bool) for value in values):
+            raise ValueError(f"expected names or numbers, got {list(values)}; put names as 'yes' in quotes")
+        return values
+
     @model_validator(mode="after")
     def _one_source(self) -> "Categorical":
         if self.values is not None and self.count is not None:
             raise ValueError("expected `values` or `count`, got both")
+        if self.count is not None and self.assets is not None:
+            raise ValueError("expected `count` or `assets`, got both")
         if self.values is None and self.count is None and self.assets is None:
             raise ValueError("expected `values`, `count` or `assets`, got none of them")
         if self.values is not None:
@@ -48,11 +59,15 @@ class Categorical(Model):
                 raise ValueError(f"expected names or numbers, not both, got {list(self.values)}")
         return self
 
+    def names_things(self) -> bool:
+        """Say whether the values are names; they are numbers otherwise."""
+        return self.count is None and (self.values is None or isinstance(self.values[0], str))
+
 
 class Continuous(Model):
     """A factor or variable drawn between ``low`` and ``high``.
 
-    Uniform, or normal with ``mean`` and ``std`` where they are given: then drawn again until it lies within.
+    Uniform, or normal with ``mean`` and ``std`` where they are given, truncated to what lies within.
     """
 
     low: float
@@ -138,6 +153,8 @@ class ImageSet(Model):
             for name in names or ():
                 if not isinstance(self.factors.get(name), Categorical):
                     raise ValueError(f"{field}: expected names of categorical factors, got `{name}`")
+        if len(set(self.crossed())) != len(self.crossed()):
+            raise ValueError(f"grid: expected distinct factors, got {list(self.crossed())}")
         for name in set(self.unit or ()) - set(self.crossed()):
             raise ValueError(f"unit: expected factors of the grid, got `{name}`")
         for reference in references(self.layout):
@@ -184,14 +201,37 @@ class Recipe(Model):
                     f"sets.{name}: layers: expected distinct names, `image` among them, got {list(layers)}"
                 )
             for wanted in layers:
-                layer(wanted)
+                _check_layer(wanted, f"sets.{name}: layers")
             floor = image_set.layout.floor
             if ALL_LIGHTS in layers and floor is not None and floor.catcher:
                 raise ValueError(
                     f"sets.{name}: layers: light layers are black on a shadow catcher; "
                     "use a plain floor or leave `light/*` out"
                 )
+        for name, kinds in self._kinds().items():
+            if len(kinds) > 1:
+                raise ValueError(
+                    f"factors.{name}: expected names in every set or numbers in every set, got both"
+                )
         for name in self.do:
             if not any(name in image_set.factors for image_set in self.sets.values()):
                 raise ValueError(f"do: `{name}` is no factor of any set")
         return self
+
+    def _kinds(self) -> dict[str, set[str]]:
+        """Say of each factor whether it is a name or a number: in a plan it has one column for all sets."""
+        kinds: dict[str, set[str]] = {}
+        for image_set in self.sets.values():
+            for name, factor in image_set.factors.items():
+                named = isinstance(factor, Categorical) and factor.names_things()
+                kinds.setdefault(name, set()).add("name" if named else "number")
+        return kinds
+
+
+def _check_layer(name: str, field: str) -> None:
+    try:
+        layer(name)
+    except InputError as error:
+        raise ValueError(f"{field}: {error}") from None
+    if name.startswith(LIGHT_PREFIX) and name != ALL_LIGHTS:
+        raise ValueError(f"{field}: expected `{ALL_LIGHTS}`, which makes one of every light, got `{name}`")

@@ -15,15 +15,18 @@ from generators.load import recipe_sha256
 from generators.plan import Plan
 from generators.scene import SamplePlan
 from generators.settings import factor_infos, settings, stored_layers
-from generators.table import save_plan
+from generators.table import join, load_plan, planned_ids, save_plan
 from loaders.errors import InputError
 from loaders.frames import clean_partial, is_complete, read_dataset_info, write_dataset_info
 from loaders.schema import DatasetInfo, RecipeRecord, SetInfo
 
 TRIES = 3  # a group that costs that many children is set aside
 IN_FLIGHT = 2  # tasks per worker that the scheduler holds: one at work, one waiting
-CHILD = "candlelight_render_child"  # where a worker keeps its own
+PARTIAL = ".*.partial"  # what `loaders.disk.replacing` names a file that is being written
 MEMORY_PER_WORKER = 1.5e9  # bytes; measured peak 0.65e9 at 320x240, maps and larger images on top
+
+
+_children: dict[str, RenderChild] = {}  # by address of the worker that owns it
 
 
 @dataclass
@@ -145,6 +148,8 @@ def _folder(out: Path) -> Iterator[None]:
         with suppress(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             clean_partial(out)
+            for path in out.glob(PARTIAL):
+                path.unlink()
         fcntl.flock(handle, fcntl.LOCK_SH)
         yield
     finally:
@@ -152,22 +157,29 @@ def _folder(out: Path) -> Iterator[None]:
 
 
 def _describe(plan: Plan, out: Path) -> None:
-    """Write ``dataset.json`` and ``plan.parquet``, unless the folder belongs to another recipe."""
-    info = dataset_info(plan)
+    """Write ``dataset.json`` and ``plan.parquet``, unless the folder belongs to another recipe.
+
+    They describe what this and earlier runs planned for the folder, however each was limited or filtered.
+    """
+    file, planned = out / "plan.parquet", set[str]()
     if (out / "dataset.json").exists():
         there = read_dataset_info(out)
-        if there.recipe.sha256 != info.recipe.sha256:
+        if there.recipe.sha256 != recipe_sha256(plan.recipe):
             raise InputError(
                 f"output folder {out}: holds frames of another recipe ({there.name}, "
                 f"{there.recipe.sha256[:12]}); name another folder, or render that recipe"
             )
-        if there == info:
-            return
-    elif any(path.name != ".lock" for path in out.iterdir()):
+        if file.exists():
+            planned = planned_ids(file)
+    elif any(path.name != ".lock" and not path.match(PARTIAL) for path in out.iterdir()):
         raise InputError(f"output folder {out}: expected an empty folder or one of frames; name another")
+    if planned and planned.issuperset(sample.id for sample in plan.samples):
+        return
+    whole = join(load_plan(file), plan) if planned else plan
     try:
-        save_plan(plan, out / "plan.parquet")
-        write_dataset_info(out, info)
+        # The plan comes last: a run that was killed in between leaves it to the next to write both.
+        write_dataset_info(out, dataset_info(whole))
+        save_plan(whole, file)
     except OSError as error:
         raise InputError(f"output folder {out}: cannot be written: {error.strerror}; name another") from None
 
@@ -179,17 +191,22 @@ def _missing(group: tuple[SamplePlan, ...], out: Path) -> tuple[SamplePlan, ...]
 def _count(outcome: Outcome, out: Path, group: tuple[SamplePlan, ...], receipt: Receipt) -> None:
     """Add a receipt to the outcome; what failed is set aside with the end of its log."""
     outcome.cpu_seconds += receipt.cpu_seconds
-    outcome.written += len(receipt.written)
     if receipt.fatal:
+        last = receipt.log.strip().rpartition("\n")[2] if receipt.died else ""
         raise InputError(
-            f"output folder {out}: {receipt.error}; finished samples are whole, run again to resume"
+            f"output folder {out}: {receipt.error}{last and f' ({last})'}; finished samples are whole, "
+            "run again to resume"
         )
-    if receipt.error:
-        failed = out / "failed"
-        failed.mkdir(exist_ok=True)
-        for sample in group:
+    for sample in group:
+        log = out / "failed" / f"{sample.id}.log"
+        # A group may have been given up after some of it was written.
+        if not receipt.error or is_complete(out, sample.set, sample.index):
+            outcome.written += 1
+            log.unlink(missing_ok=True)
+        else:
             outcome.failed[sample.id] = receipt.error
-            (failed / f"{sample.id}.log").write_text(f"{receipt.error}\n{receipt.log}", encoding="utf-8")
+            log.parent.mkdir(exist_ok=True)
+            log.write_text(f"{receipt.error}\n{receipt.log}", encoding="utf-8")
 
 
 def _receipts(
@@ -209,7 +226,6 @@ def _receipts(
         ) as cluster,
         Client(cluster) as client,
     ):
-        client.register_plugin(_plugin(job))
         waiting = iter(groups)
         owners: dict[Any, tuple[SamplePlan, ...]] = {}
 
@@ -217,42 +233,34 @@ def _receipts(
             group = next(waiting, None)
             if group is None:
                 return None
-            future = client.submit(_render_group, group, pure=False)
+            future = client.submit(_render_group, job, group, pure=False)
             owners[future] = group
             return future
 
         first = [future for _ in range(workers * IN_FLIGHT) if (future := submit()) is not None]
         running = as_completed(first)
-        for future in running:
-            receipt = future.result()
-            future.release()
-            yield owners.pop(future), receipt
-            if (following := submit()) is not None:
-                running.add(following)
+        try:
+            for future in running:
+                receipt = future.result()
+                future.release()
+                yield owners.pop(future), receipt
+                if (following := submit()) is not None:
+                    running.add(following)
+        finally:
+            _close_children()
 
 
-def _plugin(job: Job) -> Any:
-    from distributed import WorkerPlugin
-
-    class ChildPlugin(WorkerPlugin):
-        """Gives each worker one render child, and ends it with the worker."""
-
-        name = "candlelight"
-
-        def setup(self, worker: Any) -> None:
-            setattr(worker, CHILD, RenderChild(job))
-
-        def teardown(self, worker: Any) -> None:
-            getattr(worker, CHILD).close()
-
-    return ChildPlugin()
+def _close_children() -> None:
+    """End the render children of this process's workers."""
+    while _children:
+        _children.popitem()[1].close()
 
 
-def _render_group(group: tuple[SamplePlan, ...]) -> Receipt:
+def _render_group(job: Job, group: tuple[SamplePlan, ...]) -> Receipt:
     """Render one group in this worker's child; a group that costs several children is given up."""
     from distributed import get_worker
 
-    child: RenderChild = getattr(get_worker(), CHILD)
+    child = _children.setdefault(get_worker().address, RenderChild(job))
     for _ in range(TRIES):
         receipt = child.render(group)
         if not receipt.died:

@@ -24,6 +24,9 @@ def _number(value: object) -> object:
 Number = Annotated[float | str, BeforeValidator(_number)]
 
 
+TEXTURES = ("bricks", "checker", "dots", "marble", "stripes")
+
+
 class Model(BaseModel):
     """Base of the models below: immutable; unknown keys and non-finite numbers are refused."""
 
@@ -39,9 +42,15 @@ class Appearance(Model):
 
     texturing: str = "rgb"
     variation: Number = 0.0
-    textures: tuple[str, ...] = ("bricks", "checker", "dots", "marble", "stripes")
+    textures: Annotated[tuple[str, ...], Field(min_length=1)] = TEXTURES
     low: Annotated[float, Field(ge=0, le=1)] = 0.1
     high: Annotated[float, Field(ge=0, le=1)] = 0.95
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Appearance":
+        if self.low > self.high:
+            raise ValueError(f"expected low <= high, got {self.low} and {self.high}")
+        return self
 
 
 class ObjectSpec(Model):
@@ -66,10 +75,19 @@ class Scatter(Model):
     """
 
     count: Number
-    types: tuple[str, ...]
+    types: Annotated[tuple[str, ...], Field(min_length=1)]
     size: tuple[float, float]
     region: tuple[float, float, float, float]
     gap: Annotated[float, Field(ge=0)] = 0.1
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Scatter":
+        x_low, x_high, y_low, y_high = self.region
+        if x_low > x_high or y_low > y_high:
+            raise ValueError(f"region: expected x low <= x high and y low <= y high, got {list(self.region)}")
+        if not 0 < self.size[0] <= self.size[1]:
+            raise ValueError(f"size: expected 0 < low <= high, got {list(self.size)}")
+        return self
 
 
 class LightSpec(Model):
@@ -145,6 +163,8 @@ class Layout(Model):
         given = [bool(self.objects), self.arrangement is not None, self.scatter is not None]
         if sum(given) > 1:
             raise ValueError("expected one of `objects`, `arrangement` and `scatter`")
+        if self.arrangement is not None and not self.arrangements:
+            raise ValueError("expected `arrangements` that `arrangement` can name, got none")
         if self.environment is None and not self.lights:
             raise ValueError("expected `lights` or an `environment`: nothing would be lit")
         return self

@@ -30,17 +30,9 @@ def save_plan(plan: Plan, path: Path) -> None:
     Args:
         plan: the plan.
         path: the file; written beside it and renamed.
-
-    Raises:
-        InputError: a factor is a name in one set and a number in another, which no column can hold.
     """
     rows = [_row(sample) for sample in plan.samples]
-    try:
-        table = pa.Table.from_pylist(rows, schema=_schema(rows))
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InputError(
-            f"plan of `{plan.recipe.name}`: factors of one name must be of one type: {error}"
-        ) from None
+    table = pa.Table.from_pylist(rows, schema=_schema(rows))
     recipe = {b"candlelight.recipe": plan.recipe.model_dump_json().encode()}
     with replacing(path) as partial:
         pq.write_table(table.replace_schema_metadata(recipe), partial, compression="zstd")
@@ -67,11 +59,33 @@ def load_plan(path: Path) -> Plan:
         raise InputError(f"plan {path}: there is no such file; make one with `candlelight plan`") from None
     except ValidationError as error:
         raise InputError(f"plan {path}: made by another version; plan again ({first_error(error)})") from None
-    except (pa.ArrowInvalid, KeyError, TypeError) as error:
-        raise InputError(
-            f"plan {path}: expected a file written by `candlelight plan`, got something else"
-        ) from error
+    except (OSError, pa.ArrowInvalid, KeyError, TypeError) as error:
+        raise _not_a_plan(path) from error
     return Plan(recipe, samples)
+
+
+def planned_ids(path: Path) -> set[str]:
+    """List the ids of the samples in a plan's file, which is much faster than reading it all.
+
+    Raises:
+        InputError: the file is no plan.
+    """
+    try:
+        return set(pq.read_table(path, columns=["id"]).column("id").to_pylist())
+    except (OSError, pa.ArrowInvalid, KeyError) as error:
+        raise _not_a_plan(path) from error
+
+
+def join(first: Plan, second: Plan) -> Plan:
+    """Put the samples of two plans of one recipe together, sets in its order, samples by index."""
+    samples = {sample.id: sample for plan in (first, second) for sample in plan.samples}
+    place = {name: i for i, name in enumerate(first.recipe.sets)}
+    ordered = sorted(samples.values(), key=lambda sample: (place[sample.set], sample.index))
+    return Plan(first.recipe, tuple(ordered))
+
+
+def _not_a_plan(path: Path) -> InputError:
+    return InputError(f"plan {path}: expected a file written by `candlelight plan`, got something else")
 
 
 def _row(sample: SamplePlan) -> dict[str, Any]:

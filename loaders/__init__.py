@@ -1,12 +1,13 @@
 """Image sets on disk and in memory: the schema of a frame, its files, readers and packs.
 
-Start with `open_frames` (or `FrameFolder`, `HDF5Frames`) and `collate` to read, `group_rows` and
-`FactorSpace` to choose samples by their factors, `pack_hdf5` and `pack_hub` to publish. `loaders.schema` says
-what each layer and each field of the metadata means.
+Start with `open_frames` (or `FrameFolder`, `HDF5Frames`, `HubFrames`) and `collate` to read, `group_rows` and
+`FactorSpace` to choose samples by their factors, `mixed_edges` to choose pixels, `pack_hdf5` and `pack_hub`
+to publish. `loaders.schema` says what each layer and each field of the metadata means.
 """
 
 from loaders.describe import describe as describe
 from loaders.describe import open_frames as open_frames
+from loaders.edges import mixed_edges as mixed_edges
 from loaders.errors import InputError as InputError
 from loaders.factors import FactorSpace as FactorSpace
 from loaders.frames import FrameFolder as FrameFolder
@@ -21,6 +22,7 @@ from loaders.frames import write_frame as write_frame
 from loaders.hdf5 import HDF5Frames as HDF5Frames
 from loaders.hdf5 import pack_hdf5 as pack_hdf5
 from loaders.hub import pack_hub as pack_hub
+from loaders.hub_frames import HubFrames as HubFrames
 from loaders.samples import Frame as Frame
 from loaders.samples import Frames as Frames
 from loaders.samples import collate as collate

@@ -85,16 +85,37 @@ def decode_png(path: Path) -> UInt8[ndarray, "height width 3"]:
     """
     height, width = png_size(path)
     try:
-        data = io.BytesIO(path.read_bytes())
-        with Image.open(data, formats=["PNG"]) as image:
-            image.verify()  # decoding alone does not compare checksums: a flipped bit would pass
-        with Image.open(data, formats=["PNG"]) as image:
-            pixels = np.array(image)
+        return decode_png_bytes(path.read_bytes(), (height, width, 3))
     except Exception as error:  # whatever Pillow raises on damaged bytes, the file is at fault
         raise _unreadable(path, error) from None
-    if pixels.shape != (height, width, 3):
-        raise InputError(f"{path} is damaged: expected {[height, width, 3]} pixels, got {list(pixels.shape)}")
-    return pixels
+
+
+def decode_png_bytes(data: bytes, shape: tuple[int, ...]) -> UInt8[ndarray, "height width ..."]:
+    """Decode an 8-bit PNG of a shape that is known beforehand.
+
+    Args:
+        data: the bytes of the PNG.
+        shape: (H W 3) for RGB or (H W) for gray.
+
+    Raises:
+        InputError: the PNG says that it is another. What Pillow raises on damaged bytes is passed on.
+
+    Example:
+        >>> decode_png_bytes(encode_png(np.eye(2, dtype=np.uint8)), (2, 2))
+        array([[1, 0],
+               [0, 1]], dtype=uint8)
+    """
+    mode = "RGB" if len(shape) == 3 else "L"
+    file = io.BytesIO(data)
+    with Image.open(file, formats=["PNG"]) as image:
+        if (image.mode, image.height, image.width) != (mode, *shape[:2]):
+            raise InputError(
+                f"expected a PNG of {shape[0]} x {shape[1]} pixels, {mode}, got {image.height} x "
+                f"{image.width}, {image.mode}"
+            )
+        image.verify()  # decoding alone does not compare checksums: a flipped bit would pass
+    with Image.open(file, formats=["PNG"]) as image:
+        return np.array(image)
 
 
 def encode_npz(layers: Mapping[str, ndarray]) -> bytes:

@@ -1,4 +1,4 @@
-"""Say what a folder of frames, an HDF5 file or a Hugging Face folder holds, and open what can be opened."""
+"""Say what a folder of frames, an HDF5 file or a Hugging Face folder holds, and open its image sets."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from loaders.errors import InputError
 from loaders.frames import FrameFolder, complete_indices, read_dataset_info
 from loaders.hdf5 import HDF5Frames
+from loaders.hub_frames import HubFrames
 from loaders.manifest import read_manifest
 from loaders.samples import Frames
 from loaders.schema import DatasetInfo, FactorInfo, SetInfo
@@ -43,7 +44,7 @@ def open_frames(path: Path, set_name: str | None = None) -> Frames:
     """Open an image set, whichever way it is stored.
 
     Args:
-        path: a folder of frames, or an ``.h5`` file or a folder of them.
+        path: a folder of frames, an ``.h5`` file or a folder of them, or a folder that `pack_hub` made.
         set_name: name of the image set; may be left out where there is only one.
 
     Raises:
@@ -51,11 +52,10 @@ def open_frames(path: Path, set_name: str | None = None) -> Frames:
     """
     if readers := _hdf5_readers(path):
         return readers[_choose(path, list(readers), set_name)]
-    if (path / "manifest.json").is_file():
-        raise InputError(f"{path} is a Hugging Face folder; open it with `datasets.load_dataset`")
     if not (path / "dataset.json").is_file():
-        raise InputError(f"{path}: expected a folder of frames, an .h5 file or a folder of them")
-    return FrameFolder(path, _choose(path, list(read_dataset_info(path).sets), set_name))
+        raise InputError(f"{path}: {_EXPECTED}")
+    name = _choose(path, list(read_dataset_info(path).sets), set_name)
+    return HubFrames(path, name) if (path / "manifest.json").is_file() else FrameFolder(path, name)
 
 
 def _hdf5_readers(path: Path) -> dict[str, HDF5Frames]:

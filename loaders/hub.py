@@ -39,7 +39,7 @@ def pack_hub(root: Path, out_dir: Path, sets: Collection[str] | None = None) -> 
         sets: names of the sets; None for all.
 
     Returns:
-        ``out_dir``, which `datasets.load_dataset(out_dir, set, split="train")` reads.
+        ``out_dir``, which `HubFrames` and `datasets.load_dataset(out_dir, set, split="train")` read.
 
     Raises:
         InputError: a set is unknown or has no complete sample, a frame is damaged, or ``out_dir`` holds

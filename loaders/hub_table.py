@@ -22,6 +22,7 @@ from loaders.samples import Frame, factor_number, factor_value
 from loaders.schema import FactorInfo, Layer, Metadata, SetInfo, layer
 
 _MASKS = ("object", "part")
+_NOT_FACTORS = ("id", "index", "objects", "metadata")
 _IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
 # ObjectRecord, field by field: Arrow type of the elements, and whether there are several.
 _OBJECT = {
@@ -75,25 +76,23 @@ class Column:
 
 
 def columns(set_info: SetInfo) -> list[Column]:
-    """List the columns of an image set: `image`, `id`, factors, the other layers, objects, metadata.
+    """List the columns of an image set: `image`, `id`, `index`, factors, the other layers, objects, metadata.
 
     Categorical factors are class labels, with a column ``value_<name>`` besides if their values are numbers.
-    A layer ``light/<name>`` is in column ``light_<name>``. A factor whose name is that of another column
-    gets the prefix ``factor_``.
+    `layer_column` and `factor_columns` name the others.
 
     Raises:
         InputError: two columns would have one name, or two values of a factor the same text.
     """
     layers = [_layer_column(name, set_info) for name in schema_order(set_info.layers)]
+    starts = [_text_column("id", "text", "name of the sample", lambda metadata: metadata.id), _index_column()]
     everything = "all that is known of the sample: camera, lights, renderer, checks, hashes"
-    ends = [
-        _text_column("id", "text", "name of the sample", lambda metadata: metadata.id),
-        _objects_column(),
-        _text_column("metadata", "JSON text", everything, Metadata.to_json),
+    ends = [_objects_column(), _text_column("metadata", "JSON text", everything, Metadata.to_json)]
+    named = factor_columns(set_info)
+    factors = [
+        column for factor in set_info.factors for column in _factor_columns(factor, named[factor.name])
     ]
-    taken = {column.name for column in layers + ends}
-    factors = [column for factor in set_info.factors for column in _factor_columns(factor, taken)]
-    every = [layers[0], ends[0], *factors, *layers[1:], *ends[1:]]
+    every = [layers[0], *starts, *factors, *layers[1:], *ends]
     names = [column.name for column in every]
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -101,6 +100,23 @@ def columns(set_info: SetInfo) -> list[Column]:
             f"columns must have names of their own; rename the factors or lights: {', '.join(twice)}"
         )
     return every
+
+
+def layer_column(name: str) -> str:
+    """Name the column of a layer.
+
+    Example:
+        >>> layer_column("albedo"), layer_column("light/left")
+        ('albedo', 'light_left')
+    """
+    return name.replace("/", "_")
+
+
+def factor_columns(set_info: SetInfo) -> dict[str, str]:
+    """Name the column of each factor: as the factor, with ``factor_`` before it where that name is taken."""
+    taken = {*_NOT_FACTORS, *map(layer_column, set_info.layers)}
+    names = (factor.name for factor in set_info.factors)
+    return {name: f"factor_{name}" if name in taken else name for name in names}
 
 
 def arrow_schema(every: Sequence[Column]) -> pa.Schema:
@@ -133,7 +149,7 @@ def writer_options(every: Sequence[Column]) -> dict[str, Any]:
 
 def _layer_column(name: str, set_info: SetInfo) -> Column:
     spec = layer(name)
-    column = name.replace("/", "_")
+    column = layer_column(name)
     if name == "image" or name in _MASKS:
         return _image_column(column, spec)
     return _array_column(column, spec, [set_info.height, set_info.width])
@@ -191,8 +207,7 @@ def _nested(arrays: ndarray) -> pa.Array:
     return nested
 
 
-def _factor_columns(factor: FactorInfo, taken: set[str]) -> list[Column]:
-    name = f"factor_{factor.name}" if factor.name in taken else factor.name
+def _factor_columns(factor: FactorInfo, name: str) -> list[Column]:
     if factor.kind == "continuous":
         return [_number_column(name, factor)]
     names = [str(value) for value in factor.values or ()]
@@ -236,6 +251,16 @@ def _text_column(name: str, holds: str, meaning: str, text: Callable[[Metadata],
         feature=_value("string"),
         field=pa.field(name, pa.string()),
         encode=lambda rows: pa.array([text(row.frame.metadata) for row in rows]),
+    )
+
+
+def _index_column() -> Column:
+    return Column(
+        holds="int64",
+        meaning="number of the sample in its set",
+        feature=_value("int64"),
+        field=pa.field("index", pa.int64()),
+        encode=lambda rows: pa.array([row.frame.metadata.index for row in rows]),
     )
 
 

@@ -61,7 +61,7 @@ def contact_sheet(frames: Frames, rows: Sequence[int], layers: Sequence[str]) ->
         frame = frames.frame(row)
         shown = [show_layer(name, frame.layers[name], frames.set_info.exposure) for name in layers]
         tiles = _beside([_resize(pixels) for pixels in shown])
-        bands += [(factor_text(frames.set_info, frame.metadata.factors), tiles)]
+        bands.append((factor_text(frames.set_info, frame.metadata.factors), tiles))
     width = bands[0][1].shape[1]
     headers = [_text([name], (width - GAP * (len(layers) - 1)) // len(layers)) for name in layers]
     parts = [_beside(headers)]

@@ -4,9 +4,9 @@ from typing import Any
 
 from blender_assets import AssetLibrary
 from generators.blender import bpy
+from generators.layout import PLAIN
 from generators.scene import Floor, Material
 
-PLAIN = "rgb"
 AOVS = {"albedo": "COLOR", "normal": "COLOR", "coverage": "VALUE"}
 
 

@@ -1,0 +1,117 @@
+"""The command line without rendering: help, recipes, plans, one line and status 2 for what is wrong."""
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from candlelight import main
+from generators.table import load_plan
+
+
+def commands(group, path=()):
+    yield path
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(command, (*path, name))
+
+
+def run(*words):
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def refused(result):
+    """Check the form of a refusal and return its line."""
+    assert result.exit_code == 2, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    errors = [line for line in result.output.splitlines() if line.startswith("Error: ")]
+    assert len(errors) == 1, result.output
+    return errors[0]
+
+
+@pytest.mark.parametrize("path", list(commands(main)), ids=" ".join)
+def test_help_has_an_example(path):
+    result = run(*path, "--help")
+    assert result.exit_code == 0
+    assert "candlelight " in result.output.split("Usage:")[1].split("\n", 1)[1]
+
+
+def test_the_commands_of_the_design_exist():
+    assert set(main.commands) == {"demo", "recipes", "plan", "render", "pack", "info", "evaluate", "doctor"}
+    evaluate = main.commands["evaluate"]
+    assert isinstance(evaluate, click.Group)
+    assert set(evaluate.commands) == {"intrinsic", "concepts", "coverage", "causal"}
+
+
+def test_recipes_are_listed():
+    result = run("recipes")
+    assert result.exit_code == 0
+    for name in ("candle", "concepts", "negatives", "demo"):
+        assert f"\n{name} " in f"\n{result.output}"
+
+
+def test_a_recipe_is_shown_as_it_can_be_loaded(tmp_path):
+    copy = tmp_path / "mine.yaml"
+    copy.write_text(run("recipes", "show", "negatives").output)
+    result = run("recipes", "validate", copy, "--set", "sets.negatives.draws=4")
+    assert result.output == "negatives: valid, 4 samples from 4 traces\n"
+
+
+def test_a_plan_is_written_and_can_be_limited(tmp_path):
+    path = tmp_path / "plan.parquet"
+    result = run("plan", "negatives", "--set", "sets.negatives.draws=9", "--limit", "3", "--out", path)
+    assert result.output == f"{path}: 3 samples from 3 traces\n"
+    assert len(load_plan(path)) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("recipes", "validate", "candle", "--set", "image.width=wide"), "image.width"),
+        (("recipes", "validate", "candle", "--set", "image.width"), "FIELD=VALUE"),
+        (("recipes", "validate", "candle", "--set", "nonsense=1"), "nonsense: there is no such field"),
+        (
+            ("recipes", "validate", "candle", "--set", "sets.candle.factors.color.values=[pink]"),
+            "asset `pink`",
+        ),
+        (("recipes", "show", "nothing"), "neither a file nor shipped"),
+        (("plan", "candle", "--out", "/proc/none/plan.parquet"), "/proc/none"),
+        (("render", "nothing.parquet", "--out", "frames"), "there is no such file"),
+        (("render", "candle", "--out", "frames", "--shard", "3"), "I/N"),
+        (
+            ("render", "negatives", "--set", "sets.negatives.draws=2", "--out", "frames", "--shard", "3/2"),
+            "3/2",
+        ),
+        (("info", "nowhere"), "nowhere"),
+        (("pack", "nowhere", "--to", "hub", "--out", "pack"), "nowhere"),
+        (("pack", "nowhere", "--to", "zip", "--out", "pack"), "zip"),
+        (("evaluate", "intrinsic", "nowhere", "--model", "retinex"), "nowhere"),
+        (("evaluate", "intrinsic", "nowhere", "--model", "genius"), "genius"),
+        (("evaluate", "causal", "nowhere", "--model", "retinex", "--layer", "a"), "hidden layers"),
+        (("evaluate", "intrinsic", "nowhere", "--model", "retinex", "--device", "toaster"), "toaster"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_bad_use_gets_one_line_and_status_two(words, part, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert part in refused(run(*words))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_overrides_do_not_change_a_plan(tmp_path):
+    path = tmp_path / "plan.parquet"
+    run("plan", "negatives", "--set", "sets.negatives.draws=1", "--out", path)
+    assert "plan again" in refused(run("render", path, "--set", "seed=2", "--out", tmp_path / "frames"))
+
+
+def test_a_file_that_is_no_plan_is_refused(tmp_path):
+    path = tmp_path / "plan.parquet"
+    path.write_bytes(b"PAR1 but not really PAR1")
+    assert "expected a file written by `candlelight plan`" in refused(
+        run("render", path, "--out", tmp_path / "f")
+    )
+
+
+def test_doctor_says_what_is_there():
+    result = run("doctor")
+    assert result.exit_code in (0, 2)
+    for what in ("Python", "bpy", "system libraries", "GPU", "disk"):
+        assert f" {what}: " in result.output

@@ -1,0 +1,81 @@
+"""What each package imports: the direction of the arrows between them, and the weight of importing them."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+HEAVY = {"bpy", "torch", "datasets", "pandas", "matplotlib", "distributed", "sklearn"}
+ALLOWED = {
+    "generators": set(),
+    "loaders": set(),
+    "blender_assets": set(),
+    "candlelight": set(),
+    "evaluation": set(),
+    "evaluation.concepts": {"torch"},
+    "evaluation.intrinsic": {"torch"},
+    "evaluation.causal": {"torch"},
+    "evaluation.coverage": {"torch"},
+}
+MAY_IMPORT = {
+    "loaders": set(),
+    "blender_assets": {"loaders"},
+    "evaluation": {"loaders"},
+    "generators": {"loaders", "blender_assets"},
+}
+PACKAGES = {*MAY_IMPORT, "candlelight"}
+
+
+def imported_weight(module: str) -> set[str]:
+    code = f"import sys, {module}; print(*({HEAVY!r} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("module", ALLOWED)
+def test_importing_stays_light(module):
+    assert imported_weight(module) <= ALLOWED[module]
+
+
+def test_the_weight_check_can_fail():
+    assert imported_weight("torch") == {"torch"}
+
+
+def imports_of(path):
+    """Yield (top-level package, whether it is imported whenever the module is) of every import."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.split(".")[0]
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_packages_import_in_one_direction_only(package):
+    found = {name for path in (ROOT / package).rglob("*.py") for name in imports_of(path)}
+    assert (found & PACKAGES) - {package} <= MAY_IMPORT[package]
+
+
+def test_blender_is_imported_in_one_folder_only():
+    users = {
+        p.relative_to(ROOT)
+        for name in MAY_IMPORT
+        for p in (ROOT / name).rglob("*.py")
+        if "bpy" in imports_of(p)
+    }
+    assert users == {Path("generators/blender/__init__.py"), Path("blender_assets/build.py")}
+
+
+def test_no_relative_imports():
+    paths = [path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py")]
+    relative = [
+        str(path)
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert len(paths) > 50
+    assert relative == []

@@ -1,0 +1,32 @@
+"""The example of README.md runs as it stands."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+@pytest.mark.blender
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("bpy") is None, reason="renders with bpy, which is not installed")
+def test_python_example_runs(tmp_path):
+    (example,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(example.splitlines()) <= 25
+    done = subprocess.run(
+        [sys.executable, "-c", example],
+        cwd=tmp_path,
+        env={**os.environ, "HF_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(README.parent)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    factors, features, score = done.stdout.splitlines()
+    assert "'color': 'blue'" in factors
+    assert features.endswith("torch.Size([3, 72, 96]) torch.Size([72, 96])")
+    assert re.match(r"LMSE 0\.\d{3}, lower", score)
