@@ -282,6 +282,7 @@ def demo(out: Path, workers: int | None) -> None:
     \b
     candlelight demo --out demo
     """
+    import torch
     from datasets.utils.logging import disable_progress_bar
 
     from evaluation.study import run_study
@@ -298,6 +299,7 @@ def demo(out: Path, workers: int | None) -> None:
     files = pack_hdf5(frames, out / "hdf5")
     hub = pack_hub(frames, out / "hub")
     disable_progress_bar()
+    torch.set_num_threads(1)  # on frames this small a second thread gains nothing, and loses much on a busy machine
     study = run_study(functools.partial(HubFrames, hub), out / "study")
     click.echo(f"frames: {len(made)} in {frames}; packs: {len(files)} HDF5 files, Hugging Face folder {hub}")
     for line in study.summary():

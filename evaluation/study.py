@@ -47,7 +47,7 @@ class Study:
 
 
 def run_study(
-    open_set: Callable[[str], Frames], out: Path, *, epochs: int = 16, seed: int = 0, device: str = "cpu"
+    open_set: Callable[[str], Frames], out: Path, *, epochs: int = 14, seed: int = 0, device: str = "cpu"
 ) -> Study:
     """Train on `tabletop`, score on `tabletop_test`, `albedo`, `illumination` and `candle`, write a report.
 

@@ -1,4 +1,4 @@
-"""The example of README.md runs as it stands."""
+"""README.md lists every recipe, and its example runs as it stands."""
 
 import os
 import re
@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from generators.load import shipped_recipes
+
 README = Path(__file__).parent.parent / "README.md"
+
+
+def test_every_recipe_is_listed():
+    listed = re.findall(r"^\| `([a-z-]+)` \|", README.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(shipped_recipes())
 
 
 @pytest.mark.blender

@@ -7,6 +7,7 @@ from loaders.errors import InputError
 from loaders.frames import FrameFolder, write_dataset_info
 from loaders.hdf5 import HDF5Frames, pack_hdf5
 from loaders.hub import pack_hub
+from loaders.hub_frames import HubFrames
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +50,10 @@ def test_describe_says_the_same_of_packs(stored, name, kind):
     assert ("set grid" in text) == (name != "h5/free.h5")
 
 
-def test_open_frames_picks_the_reader(stored, frames_root):
+def test_open_frames_picks_the_reader(datasets, stored, frames_root):
     assert isinstance(open_frames(frames_root, "grid"), FrameFolder)
     assert isinstance(open_frames(stored / "h5", "grid"), HDF5Frames)
+    assert isinstance(open_frames(stored / "hub", "grid"), HubFrames)
     assert len(open_frames(stored / "h5" / "free.h5")) == 5
     assert len(open_frames(stored / "h5" / "free.h5", "free")) == 5
 
@@ -68,13 +70,12 @@ def test_open_frames_names_what_is_wrong(stored, frames_root, tmp_path):
         open_frames(stored / "h5", "candle")
     with pytest.raises(InputError, match="set `grid` is not there; expected one of: free"):
         open_frames(stored / "h5" / "free.h5", "grid")
-    with pytest.raises(InputError, match=r"Hugging Face folder; open it with `datasets.load_dataset`"):
-        open_frames(stored / "hub", "grid")
+    with pytest.raises(InputError, match="choose a set; expected one of: grid, free"):
+        open_frames(stored / "hub")
     for path in (tmp_path, tmp_path / "none", frames_root / "dataset.json"):
-        with pytest.raises(InputError, match="expected a folder of frames"):
-            open_frames(path)
-        with pytest.raises(InputError, match="or a Hugging Face folder"):
-            describe(path)
+        for function in (open_frames, describe):
+            with pytest.raises(InputError, match=r"expected a folder of frames, .* or a Hugging Face folder"):
+                function(path)
     with pytest.raises(InputError, match=r"none.h5 is missing"):
         describe(tmp_path / "none.h5")
 

@@ -23,18 +23,6 @@ from loaders.schema import FactorInfo, Metadata
 
 
 @pytest.fixture(scope="module")
-def datasets():
-    """Import `datasets` so that it stays offline."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HF_HUB_OFFLINE", "1")
-        patch.setenv("HF_DATASETS_OFFLINE", "1")
-        import datasets
-
-        datasets.disable_progress_bars()
-        yield datasets
-
-
-@pytest.fixture(scope="module")
 def packed(tmp_path_factory, frames_root):
     """Pack the small data set once."""
     return pack_hub(frames_root, tmp_path_factory.mktemp("packed") / "tiny")
@@ -75,8 +63,8 @@ def test_load_dataset_gives_back_every_bit(datasets, packed, frames_root, tmp_pa
 
 def test_features_are_what_the_card_says(datasets, packed, tmp_path):
     features = load(datasets, packed, "grid", tmp_path).features
-    first = ["image", "id", "color", "size", "value_size", "radiance", "albedo"]
-    assert list(features)[:7] == first
+    first = ["image", "id", "index", "color", "size", "value_size", "radiance", "albedo"]
+    assert list(features)[:8] == first
     assert list(features)[-4:] == ["light_left", "light_right", "objects", "metadata"]
     assert features["size"].names == ["1.5", "2", "2.5"]
     assert features["albedo"] == datasets.Array3D((3, 24, 32), "float16")
@@ -90,6 +78,7 @@ def test_factors_and_objects_come_back(datasets, packed, frames_root, tmp_path):
     assert (grid[4]["size"], grid[4]["value_size"]) == (1, 2.0)
     assert (free[3]["shape"], free[3]["angle"]) == (1, 50.0)
     assert "value_shape" not in free.features
+    assert free["index"][:] == [0, 1, 2, 4, 5]
     objects = FrameFolder(frames_root, "free").metadata(3).objects
     plain = [json.loads(record.model_dump_json()) for record in objects]
     assert grid[4]["objects"] == plain
@@ -306,7 +295,7 @@ def test_column_names_that_collide_are_moved_or_refused(info, make_frame):
     word = FactorInfo(name="object", kind="categorical", values=("cube", "cone"))
     number = FactorInfo(name="size", kind="categorical", values=(1, 2))
     light = FactorInfo(name="light_left", kind="continuous", low=0, high=1)
-    assert names(word, light)[1:4] == ["id", "factor_object", "factor_light_left"]
+    assert names(word, light)[1:5] == ["id", "index", "factor_object", "factor_light_left"]
     with pytest.raises(InputError, match="rename the factors or lights: value_size"):
         names(number, FactorInfo(name="value_size", kind="continuous", low=0, high=1))
     with pytest.raises(InputError, match="rename the factors or lights: light_a_b"):

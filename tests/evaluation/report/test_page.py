@@ -1,0 +1,314 @@
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import matplotlib
+import pytest
+import torch
+
+from evaluation.causal.irs import irs
+from evaluation.causal.protocol import CausalScores
+from evaluation.concepts.protocol import BranchScore, ConceptScores, SetScore
+from evaluation.coverage.protocol import CoverageScores
+from evaluation.coverage.waiou import weigh_iou
+from evaluation.report.page import write_report
+from loaders.errors import InputError
+
+HOSTILE = "<script>alert('1')</script>"  # as in conftest.py
+VOID = {"meta", "img", "input", "link", "br", "hr"}
+NAMES = {"href", "src", "srcset", "action", "data", "poster", "xlink:href", "formaction", "ping"}
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, the cells of every table, and whether all tags are closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.rows: list[list[str]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("th", "td"):
+            self.rows[-1].append("")
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+        if self.open and self.open[-1] in ("th", "td"):
+            self.rows[-1][-1] += data
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.elements if name == tag]
+
+    def row(self, *start):
+        """The only rows that start with these cells."""
+        return [row for row in self.rows if row[: len(start)] == list(start)]
+
+
+NOTHING = {"title": "Bare", "summary": [], "sets": [], "settings": {}}
+NOTHING |= {"intrinsic": {}, "concepts": {}, "coverage": None, "causal": None}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a report of some scores and nothing else, and read it."""
+
+    def text(**scores) -> str:
+        return write_report(tmp_path / "only.html", **NOTHING | scores).read_text(encoding="utf-8")
+
+    return text
+
+
+@pytest.fixture(scope="module")
+def everything(plain, caught, intrinsic, concepts, coverage, causal):
+    return {
+        "title": "Demo <of> candlelight",
+        "summary": ["One & two.", "<script>x</script>"],
+        "sets": [plain, caught],
+        "intrinsic": intrinsic,
+        "concepts": concepts,
+        "coverage": coverage,
+        "causal": causal,
+        "settings": {"seed": "0", "<i>": "a & b"},
+    }
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory, everything):
+    return write_report(tmp_path_factory.mktemp("page") / "report.html", **everything).read_text(
+        encoding="utf-8"
+    )
+
+
+@pytest.fixture(scope="module")
+def page(text):
+    return Page(text)
+
+
+def test_is_one_well_formed_document(page, text):
+    assert text.startswith("<!doctype html>")
+    assert page.open == []
+    assert page.all("html") == [{"lang": "en"}]
+    assert page.all("meta")[0] == {"charset": "utf-8"}
+    assert any(meta.get("name") == "viewport" for meta in page.all("meta"))
+    ids = [attrs["id"] for _, attrs in page.elements if attrs.get("id")]
+    assert len(ids) == len(set(ids))
+
+
+def test_refers_to_nothing_outside(page, text):
+    words = re.sub(r"base64,[\w+/=]*", "", text)
+    assert not re.search(r"https?:|//|@import|url\((?!#)", words)
+    assert page.all("script") == page.all("link") == page.all("iframe") == []
+    targets = [value for _, attrs in page.elements for name, value in attrs.items() if name in NAMES]
+    assert targets
+    assert all(target.startswith(("#", "data:image/png;base64,")) for target in targets)
+    ids = {attrs.get("id") for _, attrs in page.elements}
+    inside = {target[1:] for target in targets if target.startswith("#")}
+    inside |= set(re.findall(r"url\(#([^)]*)\)", text))
+    assert inside <= ids
+    policy = [meta["content"] for meta in page.all("meta") if "http-equiv" in meta]
+    assert policy == ["default-src 'none'; img-src data:; style-src 'unsafe-inline'"]
+
+
+def test_every_picture_and_drawing_is_described(page):
+    images = page.all("img")
+    assert len(images) == 3  # seven layers make two sheets of `plain`, one layer makes one of `caught`
+    assert all(image["alt"].startswith("Contact sheet of set ") for image in images)
+    drawings = [attrs for attrs in page.all("div") if attrs.get("role") == "img"]
+    assert len(drawings) == len(page.all("svg")) == 4
+    assert all(drawing["aria-label"] for drawing in drawings)
+    labels = {attrs["id"] for _, attrs in page.elements if attrs.get("id")}
+    named = [attrs["aria-labelledby"] for _, attrs in page.elements if "aria-labelledby" in attrs]
+    assert set(named) <= labels
+    assert {label["for"] for label in page.all("label")} == {box["id"] for box in page.all("input")}
+
+
+def test_tables_name_their_rows_and_columns(page):
+    heads = [attrs.get("scope") for attrs in page.all("th")]
+    assert set(heads) == {"col", "row"}
+    regions = [attrs for attrs in page.all("div") if attrs.get("class") == "scroll"]
+    assert len(regions) == len(page.all("table"))
+    assert all(region["tabindex"] == "0" and region["aria-label"] for region in regions)
+
+
+def test_hostile_names_stay_text(page, text):
+    assert "<script" not in text
+    assert "<of>" not in text
+    assert "<b>" not in text
+    assert "Demo <of> candlelight" in page.text
+    assert f"Noise {HOSTILE} Licence" in page.text
+    assert "first $x$ & <b>" in page.text
+
+
+def test_names_that_look_like_markup_are_not_rewritten_in_drawings(write, intrinsic):
+    name = 'href="#010203" id="x" url(#y)'
+    scores = {name: intrinsic["second"]}
+    text = write(intrinsic=scores)
+    page = Page(text)
+    assert page.text.count(name) >= 3  # table, note, drawing
+    assert page.open == []
+
+
+def test_same_input_gives_the_same_bytes_whatever_matplotlib_is_set_to(tmp_path, everything, text):
+    with matplotlib.rc_context({"font.size": 30, "svg.fonttype": "path", "axes.grid": True}):
+        again = write_report(tmp_path / "again.html", **everything).read_text(encoding="utf-8")
+        assert matplotlib.rcParams["font.size"] == 30
+    assert again == text
+
+
+def test_set_tables(page):
+    (color,) = [row for row in page.row("color") if len(row) == 4]
+    assert color == [
+        "color",
+        "categorical",
+        f"red, {HOSTILE} (4 each); never (none)",
+        "changes",
+    ]
+    (size,) = [row for row in page.row("size (m)") if len(row) == 4]
+    assert size == ["size (m)", "categorical", "1.5, 2 (4 each)", "fixed"]
+    assert page.row("angle (degrees)")[0][2] == "0 to 70 (planned: 0.0 to 90.0)"
+    assert page.row("samples") == [["samples", "8 of 9"], ["samples", "2 of 2"]]
+    assert page.row("exposure")[0] == ["exposure", "0.5, the same for all samples"]
+    identity = [row[1] for row in page.row("largest identity error")]
+    assert identity == ["8.00e-07", "not defined: a shadow catcher has passes that do not add up"]
+    assert page.row("largest stored error")[0][1] == "0.000400"
+    assert page.row("clipped pixels")[0][1] == "3.50% on average, 7.00% at most"
+
+
+def test_description_of_a_data_set_is_given_once(text):
+    assert text.count("Licence CC0-1.0") == 1
+
+
+def test_intrinsic_numbers(page):
+    (first,) = page.row("first $x$ & <b>", "3 of 3")
+    # LMSE is the mean of v and 2 v for v = 0.1, 0.2, 0.3.
+    assert first[2:5] == ["0.300 ± 0.15", "0.200 ± 0.10", "0.400 ± 0.20"]
+    (second,) = page.row("second", "2 of 3")
+    assert second[3] == "0.0200 ± 0.014"
+    assert "second: LMSE is not defined for 1 of 3 samples" in page.text
+
+
+def test_concept_numbers_and_why_some_are_missing(page):
+    kept, every = [row for row in page.row("model") if row[-1] == "1 of 1"]
+    assert kept[1:] == [*"2.00 ∞ 0.667 1.00 0.800 0.400 0.00 0.700".split(), "1 of 2", "1 of 1"]
+    assert every[1] == "5.50"  # mean of 0.8 / 0.4 and 0.9 / 0.1
+    assert (
+        "model: CSM_R is infinite: the reflectance does not respond to 1 of 1 illumination sets." in page.text
+    )
+    assert "blind: CSM_S is not defined: no albedo set is significant for both branches." in page.text
+    assert "blind: CSM_R is not defined: no illumination set was given." in page.text
+    assert page.row("runs") == [["runs", "20", "30"]]
+    detail = page.row("blind", "albedo")[0]
+    assert detail[2:6] == [
+        f"scene {HOSTILE}, temperature 4500",
+        "20",
+        "0.500 ± 0.050",
+        "0.900",
+    ]
+    assert detail[-1] == "no"
+
+
+def test_neither_branch_responding_is_explained(write):
+    none = BranchScore(0.0, 0.0, 0.9, 0.001, True)
+    scores = {"m": ConceptScores((SetScore("albedo", {}, 20, none, none),), {})}
+    text = write(concepts=scores)
+    assert "m: CSM_S is not defined: neither branch responds to some albedo set." in Page(text).text
+
+
+def test_coverage_numbers(page):
+    conv1, conv2 = page.row("conv1")[0], page.row("conv2")[0]
+    assert conv1 == ["conv1", "1%", "0.250", "0.500", "0.250", "not defined"]
+    assert conv2 == ["conv2", "10%", "0.125", "0.250", "0.125", "not defined"]
+    assert "WAIoU of torus is not defined: no frame shows it." in page.text
+    assert page.row("conv1")[1] == ["conv1", "0.500 (1)", "not defined (0)"]
+
+
+def test_one_method_is_not_compared(write):
+    best = weigh_iou(torch.tensor([[[0.5]]], dtype=torch.float64))
+    one = torch.tensor([[0.5]], dtype=torch.float64)
+    scores = CoverageScores(("m",), ("cube",), (0.1,), one, one, {"m": 0.1}, best, {})
+    text = write(coverage=scores)
+    assert "With one method WAIoU is its mean IoU" in text
+
+
+def test_causal_numbers(page):
+    assert page.row("6", "2") == [["6", "2", "1.00", "1.00", "not defined", "1.00", "not defined"]]
+    assert "UC(3) is not defined: it needs 3 codes that vary, and 2 do." in page.text
+    assert page.row("0", "1.00")[0][-1] == "color"
+    assert page.row("1")[0][-1] == "size"
+    assert "IRS 1.00,  UC(1) 1.00,  UC(3) not defined" in page.text
+
+
+def test_an_encoder_without_codes_has_no_heat_map(write):
+    factors = torch.cartesian_prod(torch.arange(2), torch.arange(2))
+    nan = {1: float("nan")}
+    scores = CausalScores(irs(torch.ones(4, 3), factors), nan, nan, ("a", "b"), 4)
+    text = write(causal=scores)
+    page = Page(text)
+    assert "No code varies" in page.text
+    assert page.all("svg") == []
+
+
+def test_many_codes_are_drawn_without_numbers(write):
+    factors = torch.cartesian_prod(torch.arange(3), torch.arange(3))
+    codes = torch.rand(9, 40, generator=torch.Generator().manual_seed(0))
+    scores = CausalScores(irs(codes, factors), {1: 0.0}, {1: 0.0}, ("a", "b"), 9)
+    text = write(causal=scores)
+    svg = re.search(r"<svg.*</svg>", text, re.DOTALL)[0]
+    assert len(re.findall("<text", svg)) < 20
+
+
+def test_models_of_which_nothing_is_defined_are_drawn(write, intrinsic):
+    nothing = type(intrinsic["second"])(("a",), *[torch.tensor([torch.nan])] * 6)
+    text = write(intrinsic={"none": nothing})
+    assert Page(text).row("none", "0 of 1")[0][2:] == ["not defined"] * 7
+
+
+def test_what_was_not_scored_is_left_out(write):
+    text = write()
+    page = Page(text)
+    assert page.all("section") == page.all("a") == page.all("table") == []
+    assert page.text.split()[:1] == ["Bare"]
+
+
+def test_replaces_what_is_there_in_one_step(tmp_path):
+    path = tmp_path / "new folder" / "r.html"
+    for title in ("one", "two"):
+        assert write_report(path, **NOTHING | {"title": title}) == path
+    assert "two" in path.read_text()
+    assert [item.name for item in path.parent.iterdir()] == ["r.html"]
+
+
+@pytest.mark.parametrize("blocked", ["folder", "parent is a file"])
+def test_a_path_that_cannot_be_written(tmp_path, blocked):
+    path = tmp_path / "r.html"
+    if blocked == "folder":
+        path.mkdir()
+    else:
+        path.write_text("")
+        path = path / "r.html"
+    with pytest.raises(InputError, match=r"r\.html cannot be written: .+; name a file that can be") as caught:
+        write_report(path, **NOTHING)
+    assert "\n" not in str(caught.value)
+    assert [item.name for item in tmp_path.iterdir()] == ["r.html"]
+
+
+def test_evaluation_is_imported_without_what_draws():
+    code = "import sys, evaluation; print({'matplotlib', 'jinja2', 'PIL', 'torch'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
