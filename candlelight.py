@@ -299,7 +299,8 @@ def demo(out: Path, workers: int | None) -> None:
     files = pack_hdf5(frames, out / "hdf5")
     hub = pack_hub(frames, out / "hub")
     disable_progress_bar()
-    torch.set_num_threads(1)  # on frames this small a second thread gains nothing, and loses much on a busy machine
+    # On frames this small a second thread gains nothing, and on a busy machine it loses much.
+    torch.set_num_threads(1)
     study = run_study(functools.partial(HubFrames, hub), out / "study")
     click.echo(f"frames: {len(made)} in {frames}; packs: {len(files)} HDF5 files, Hugging Face folder {hub}")
     for line in study.summary():

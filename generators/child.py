@@ -58,6 +58,7 @@ class RenderChild:
     _process: subprocess.Popen[str] | None = None
     _replies: IO[bytes] | None = None
     _log: IO[bytes] | None = None
+    _retired: bool = False
     _ready: bool = False
     _rendered: int = 0
     _buffer: bytes = field(default=b"")
@@ -67,6 +68,8 @@ class RenderChild:
 
         Never raises for what happens in the child: the receipt says it.
         """
+        if self._retired:
+            return Receipt(error="the run was stopped")
         if self._rendered >= self.job.lifetime:
             self.close()
         try:
@@ -82,6 +85,15 @@ class RenderChild:
         if "error" in reply:
             return Receipt(error=reply["error"], fatal=reply["fatal"], log=self._tail())
         return Receipt(written=tuple(reply["written"]), cpu_seconds=reply["cpu_seconds"])
+
+    def retire(self) -> None:
+        """Stop for good, from whichever thread: what is being rendered ends at once, nothing starts anew.
+
+        The thread that waits for the child cleans up after it; `close` does where none waits.
+        """
+        self._retired = True
+        if (process := self._process) is not None:
+            process.kill()
 
     def close(self) -> None:
         """Kill the child if it lives. What it had finished is on disk."""
@@ -124,7 +136,7 @@ class RenderChild:
             selector.register(self._replies, selectors.EVENT_READ)
             while b"\n" not in self._buffer:
                 if not selector.select(limit):
-                    raise TimeoutError(f"no answer within {limit:.0f} s; the render child was stopped")
+                    raise TimeoutError(f"no answer within {limit:g} s; the render child was stopped")
                 received = self._replies.read(65536)
                 if not received:
                     raise EOFError(f"the render child ended with {self._exit_status()}")

@@ -23,6 +23,8 @@ from loaders.schema import DatasetInfo, RecipeRecord, SetInfo
 TRIES = 3  # a group that costs that many children is set aside
 IN_FLIGHT = 2  # tasks per worker that the scheduler holds: one at work, one waiting
 PARTIAL = ".*.partial"  # what `loaders.disk.replacing` names a file that is being written
+# Scheduler and workers always serve HTTP: on this machine only, and on a port that is free.
+LOCAL = "localhost:0"
 MEMORY_PER_WORKER = 1.5e9  # bytes; measured peak 0.65e9 at 320x240, maps and larger images on top
 
 
@@ -138,22 +140,28 @@ def _require_rendering() -> None:
 
 @contextmanager
 def _folder(out: Path) -> Iterator[None]:
-    """Hold the folder open for writing: alone it is cleaned of what killed runs left, then shared."""
+    """Hold the folder open for writing, shared with other runs; the first and the last one clean it."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         handle = os.open(out / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise InputError(f"output folder {out}: cannot be written: {error.strerror}; name another") from None
     try:
-        with suppress(BlockingIOError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            clean_partial(out)
-            for path in out.glob(PARTIAL):
-                path.unlink()
+        _clean(out, handle)
         fcntl.flock(handle, fcntl.LOCK_SH)
         yield
+        _clean(out, handle)
     finally:
         os.close(handle)
+
+
+def _clean(out: Path, handle: int) -> None:
+    """Remove what killed runs left in the making, if nobody else writes to the folder."""
+    with suppress(BlockingIOError):
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        clean_partial(out)
+        for path in out.glob(PARTIAL):
+            path.unlink()
 
 
 def _describe(plan: Plan, out: Path) -> None:
@@ -220,9 +228,16 @@ def _receipts(
         return
     quiet = {"distributed.logging.distributed": "error", "distributed.admin.log-format": "%(message)s"}
     with (
+        _closed_children(),
         dask.config.set(quiet),
         LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=0
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=False,
+            memory_limit=0,
+            dashboard_address=None,
+            worker_dashboard_address=LOCAL,
+            scheduler_kwargs={"dashboard_address": LOCAL},
         ) as cluster,
         Client(cluster) as client,
     ):
@@ -247,13 +262,18 @@ def _receipts(
                 if (following := submit()) is not None:
                     running.add(following)
         finally:
-            _close_children()
+            for child in list(_children.values()):
+                child.retire()
 
 
-def _close_children() -> None:
-    """End the render children of this process's workers."""
-    while _children:
-        _children.popitem()[1].close()
+@contextmanager
+def _closed_children() -> Iterator[None]:
+    """Close what is left of this process's children in the end, when no thread of a worker uses one."""
+    try:
+        yield
+    finally:
+        while _children:
+            _children.popitem()[1].close()
 
 
 def _render_group(job: Job, group: tuple[SamplePlan, ...]) -> Receipt:

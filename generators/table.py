@@ -1,6 +1,7 @@
 """A plan as a Parquet table: one row per sample, every number in a column of its own."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def load_plan(path: Path) -> Plan:
         table = pq.read_table(path)
         recipe = Recipe.model_validate_json(table.schema.metadata[b"candlelight.recipe"])
         values = _values(recipe)
-        samples = tuple(_sample(row, values) for row in table.to_pylist())
+        samples = tuple(_sample(row, recipe, values) for row in table.to_pylist())
     except FileNotFoundError:
         raise InputError(f"plan {path}: there is no such file; make one with `candlelight plan`") from None
     except ValidationError as error:
@@ -120,16 +121,24 @@ def _values(recipe: Recipe) -> dict[tuple[str, str], tuple[FactorValue, ...]]:
     }
 
 
-def _sample(row: dict[str, Any], values: dict[tuple[str, str], tuple[FactorValue, ...]]) -> SamplePlan:
+def _sample(
+    row: dict[str, Any], recipe: Recipe, values: dict[tuple[str, str], tuple[FactorValue, ...]]
+) -> SamplePlan:
     def restore(name: str, value: FactorValue) -> FactorValue:
         known = values.get((row["set"], name), ())
         return known[known.index(value)] if value in known else value
 
-    def take(prefix: str) -> dict[str, Any]:
-        found = {k.removeprefix(prefix): v for k, v in row.items() if k.startswith(prefix) and v is not None}
-        return {name: restore(name, value) for name, value in found.items()}
+    def take(prefix: str, names: Iterable[str]) -> dict[str, Any]:
+        # In the recipe's order, which the columns of several sets do not keep and the metadata do.
+        found = {name: row.get(prefix + name) for name in names}
+        return {name: restore(name, value) for name, value in found.items() if value is not None}
 
+    image_set = recipe.sets[row["set"]]
     plain = {key: value for key, value in row.items() if "." not in key}
-    parts = {"factors": take(_FACTOR), "exogenous": take(_DRAWN), "intervention": take(_DO)}
+    parts = {
+        "factors": take(_FACTOR, image_set.factors),
+        "exogenous": take(_DRAWN, image_set.variables),
+        "intervention": take(_DO, recipe.do),
+    }
     # Through JSON, so that lists are taken for the tuples that they were.
     return SamplePlan.model_validate_json(json.dumps({**plain, **parts}))

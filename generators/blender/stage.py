@@ -139,7 +139,7 @@ class Stage:
             turn = tree.nodes.new("ShaderNodeMapping")
             turn.name = "turn"
             image = tree.nodes.new("ShaderNodeTexEnvironment")
-            image.image = bpy.data.images.load(str(self._library.find("scenes", label)))
+            image.image = load_map(self._library.find("scenes", label))
             image.image.colorspace_settings.name = "Linear Rec.709"
             tree.links.new(where.outputs["Generated"], turn.inputs["Vector"])
             tree.links.new(turn.outputs["Vector"], image.inputs["Vector"])
@@ -181,18 +181,36 @@ def append(path: Path, collection: str, label: str) -> Any:
     one is taken whatever it is called.
 
     Raises:
-        ValueError: the file holds no such block.
+        ValueError: the file is damaged, or holds no such block.
     """
-    with bpy.data.libraries.load(str(path), link=False) as (source, target):
-        names = list(getattr(source, collection))
-        wanted = [name for name in names if name.lower() == label.lower()] or names
-        if len(wanted) != 1:
-            raise ValueError(
-                f"{path.name}: expected one block named `{label}` in {collection}, found {names or 'none'}; "
-                "give the block the file's name"
-            )
-        setattr(target, collection, wanted)
+    try:
+        with bpy.data.libraries.load(str(path), link=False) as (source, target):
+            names = list(getattr(source, collection))
+            wanted = [name for name in names if name.lower() == label.lower()] or names
+            if len(wanted) != 1:
+                raise ValueError(
+                    f"{path.name}: expected one block named `{label}` in {collection}, "
+                    f"found {names or 'none'}; give the block the file's name"
+                )
+            setattr(target, collection, wanted)
+    except OSError:
+        raise ValueError(f"{path}: cannot be read as a .blend file; replace it") from None
     return getattr(target, collection)[0]
+
+
+def load_map(path: Path) -> Any:
+    """Load an environment map.
+
+    Raises:
+        ValueError: the file is damaged; Blender itself would go on with a map of one colour.
+    """
+    try:
+        image = bpy.data.images.load(str(path))
+    except RuntimeError:
+        raise ValueError(f"{path}: cannot be read as an image; replace it") from None
+    if not image.size[0]:
+        raise ValueError(f"{path}: cannot be read as an image; replace it")
+    return image
 
 
 def aim(camera: Any, plan: Camera) -> None:

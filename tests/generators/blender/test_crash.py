@@ -1,0 +1,135 @@
+"""Real renders, really killed: what is on disk is whole, and the next run ends with the same bytes."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from generators.load import load_recipe
+from generators.plan import condition, make_plan
+from generators.rendering import render
+from loaders.errors import InputError
+from loaders.frames import read_metadata
+
+pytestmark = pytest.mark.blender
+
+ROOT = Path(__file__).parents[3]
+RUN = """
+import sys
+from pathlib import Path
+from generators.rendering import render
+from generators.table import load_plan
+render(load_plan(Path(sys.argv[1])), Path(sys.argv[2]), workers=2)
+"""
+
+
+def files_of(root):
+    """Hash every file below a folder's samples."""
+    paths = sorted(path for path in (root / "samples").rglob("*") if path.is_file())
+    return {
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths
+    }
+
+
+def finished(out):
+    return len(list(out.glob("samples/*/*/*/metadata.json")))
+
+
+def start_and_wait(plan_file, out, samples):
+    """Start a run of its own and return it with its processes as soon as that many samples are there."""
+    command = [sys.executable, "-c", RUN, str(plan_file), str(out)]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    run = psutil.Popen(command, cwd=ROOT, start_new_session=True, **quiet)
+    deadline = time.monotonic() + 100
+    while finished(out) < samples:
+        assert run.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return run, run.children(recursive=True)
+
+
+def test_a_run_killed_at_any_moment_goes_on_where_it_was(probe, probe_plan, tmp_path):
+    out, total = tmp_path / "out", len(probe_plan)
+    plan_file = probe / "plan.parquet"
+
+    # First the owner alone: its children must not outlive it.
+    run, children = start_and_wait(plan_file, out, 2)
+    run.kill()
+    run.wait()
+    gone, alive = psutil.wait_procs(children, timeout=20)
+    assert alive == []
+    assert len(gone) == 2
+    first = finished(out)
+    assert 2 <= first < total
+
+    # Then the whole process group, later.
+    run, children = start_and_wait(plan_file, out, first + 4)
+    os.killpg(run.pid, signal.SIGKILL)
+    run.wait()
+    assert psutil.wait_procs(children, timeout=20)[1] == []
+    second = finished(out)
+    assert first < second < total
+    for path in out.glob("samples/*/*/*"):  # whatever is in place is whole
+        read_metadata(path)
+        assert len(list(path.iterdir())) == 3
+
+    outcome = render(probe_plan, out, workers=2)
+    assert (outcome.found, outcome.written, outcome.failed) == (second, total - second, {})
+    assert files_of(out) == files_of(probe)
+    assert sorted(path.name for path in out.iterdir()) == [".lock", "dataset.json", "plan.parquet", "samples"]
+    assert (out / "dataset.json").read_bytes() == (probe / "dataset.json").read_bytes()
+
+
+def test_a_killed_child_costs_a_retry_and_nothing_else(probe, probe_plan, tmp_path):
+    killed = []
+
+    def kill_once(count):
+        del count
+        children = [p for p in psutil.Process().children() if "generators.blender.child" in p.cmdline()]
+        if children and not killed:
+            killed.append(children[0].pid)
+            children[0].kill()
+
+    part = condition(probe_plan, scene="sphere", texturing="rgb")
+    outcome = render(part, tmp_path / "out", workers=1, advance=kill_once)
+    assert len(killed) == 1
+    assert (outcome.written, outcome.failed) == (len(part), {})
+    assert files_of(tmp_path / "out").items() <= files_of(probe).items()
+    assert not (tmp_path / "out" / "failed").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"BLENDER-v500 and then nothing", b"no blend file at all" * 100])
+def test_a_damaged_asset_is_named_and_costs_its_own_samples_only(probe_plan, tmp_path, content):
+    (tmp_path / "broken.blend").write_bytes(content)
+    values = "sets.views.factors.material.values=[broken, red]"
+    folder = f"assets.materials={tmp_path}"
+    recipe = load_recipe(probe_plan.recipe.assets["materials"].parent / "probe.yaml", [values, folder])
+    plan = condition(make_plan(recipe), camera_x=2)
+    outcome = render(plan, tmp_path / "out", workers=1)
+    assert outcome.written == 1
+    ((name, error),) = outcome.failed.items()
+    assert name.startswith("views-")
+    assert "broken.blend" in error
+    assert "\n" not in error
+    with pytest.raises(
+        InputError, match=r"asset `broken2` is not among the materials; expected one of: .*broken"
+    ):
+        make_plan(load_recipe("candle", ["sets.candle.factors.color.values=[broken2]", folder]))
+
+
+def test_a_damaged_map_is_told_and_not_rendered_pink(tmp_path):
+    (tmp_path / "own.exr").write_bytes(b"v/1\x01 and then nothing")
+    overrides = ["image={width: 32, height: 24}", "render.samples=1", f"assets.scenes={tmp_path}"]
+    plan = make_plan(
+        load_recipe("negatives", [*overrides, "sets.negatives.factors.scene.values=[own]"])
+    ).limit(1)
+    outcome = render(plan, tmp_path / "out", workers=1)
+    assert outcome.written == 0
+    (error,) = outcome.failed.values()
+    assert error == f"{tmp_path / 'own.exr'}: cannot be read as an image; replace it"

@@ -1,0 +1,53 @@
+"""The same sample has the same bytes, whatever is rendered with it, in which order, where and how."""
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+
+from generators.rendering import render
+
+pytestmark = pytest.mark.blender
+
+
+def files_of(root):
+    """Hash every file below a folder's samples."""
+    paths = sorted(path for path in (root / "samples").rglob("*") if path.is_file())
+    return {
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths
+    }
+
+
+def test_backwards_by_one_child_with_two_threads(probe, probe_plan, tmp_path):
+    backwards = replace(probe_plan, samples=probe_plan.samples[::-1])
+    outcome = render(backwards, tmp_path / "out", workers=1, threads=2)
+    assert outcome.written == len(probe_plan)
+    assert files_of(tmp_path / "out") == files_of(probe)
+    assert len(files_of(probe)) == 3 * len(probe_plan)
+
+
+@pytest.mark.parametrize(
+    ("set_name", "values"),
+    [
+        # One of three that share a trace: its group is traced for it, and the others are not written.
+        ("concepts", {"texturing": "textured", "paint": 1, "light_azimuth": 70, "temperature": 4500}),
+        ("catcher", {"lights": "right"}),
+    ],
+)
+def test_alone(probe, probe_plan, tmp_path, set_name, values):
+    samples = tuple(
+        s for s in probe_plan.samples if s.set == set_name and values.items() <= s.factors.items()
+    )
+    assert len(samples) == 1
+    render(replace(probe_plan, samples=samples), tmp_path / "out", workers=1)
+    alone = files_of(tmp_path / "out")
+    assert len(alone) == 3
+    assert alone.items() <= files_of(probe).items()
+
+
+def test_a_limit_changes_nothing_of_what_it_keeps(probe, probe_plan, tmp_path):
+    limited = probe_plan.limit(1)
+    render(limited, tmp_path / "out", workers=2)
+    some = files_of(tmp_path / "out")
+    assert len(some) == 3 * len(limited) < 3 * len(probe_plan)
+    assert some.items() <= files_of(probe).items()

@@ -1,0 +1,220 @@
+"""A small recipe of one set per question, rendered once for all tests that look at pixels."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from generators.load import load_recipe
+from generators.plan import Plan, make_plan
+from generators.rendering import Outcome, render
+from generators.scene import SamplePlan
+from loaders.frames import frame_path, read_frame
+from loaders.samples import Frame
+
+ROOT = Path(__file__).parents[2]
+RENDERING = all(find_spec(name) for name in ("bpy", "OpenEXR", "pyoidn", "distributed", "dask"))
+
+# The shortest recipe that is whole.
+TINY = """
+name: tiny
+description: One cube under one lamp.
+sets:
+  cubes:
+    factors:
+      size: {values: [1, 1.5], unit: m}
+      color: {values: [red, blue], assets: materials}
+      azimuth: {low: -60, high: 60, unit: degrees}
+    variables:
+      x: {low: -1, high: 1, unit: m}
+    layout:
+      objects: [{type: cube, material: $color, size: $size, location: [$x, 0]}]
+      lights: [{azimuth: $azimuth, distance: 4}]
+      camera: {location: [0, 5, 2], look_at: [0, 0, 0.5]}
+"""
+
+PROBE = """
+name: probe
+description: One small set for each question that only pixels answer.
+image: {width: 48, height: 36}
+render: {samples: 8, bounces: 2}
+exposure: 0.3
+assets: {materials: materials}
+sets:
+  concepts:  # albedo sets, illumination sets and temperatures of one trace
+    factors:
+      scene: {values: [sphere]}
+      texturing: {values: [rgb, textured]}
+      paint: {count: 2}
+      light_azimuth: {values: [-70, 70], unit: degrees}
+      temperature: {values: [2500, 4500, 6500], unit: K}
+    unit: [scene]
+    varies: [light_azimuth]
+    layout: &table
+      objects: [{type: sphere, size: 1.5}]
+      appearance: {texturing: $texturing, variation: $paint}
+      floor: {base_color: [0.8, 0.8, 0.8]}
+      lights: [{azimuth: $light_azimuth, elevation: 35, distance: 4, radius: 0.3, temperature: $temperature}]
+      camera: {location: [0, 5, 2.2], look_at: [0, 0, 0.6], field_of_view: 32}
+  coloured:  # the first of them again, but with the coloured lamp traced: beside a map nothing is shared
+    factors:
+      scene: {values: [sphere]}
+      temperature: {values: [2500], unit: K}
+    unit: [scene]
+    layout:
+      <<: *table
+      appearance: {}
+      environment: {map: studio, strength: 0}
+      lights: [{azimuth: -70, elevation: 35, distance: 4, radius: 0.3, temperature: $temperature}]
+  views:  # the same objects from two sides; `pink` and `satin` are files of the user's own
+    factors:
+      material: {assets: materials, values: [red, pink, satin]}
+      camera_x: {values: [-2, 2], unit: m}
+    layout:
+      objects: [{type: cube, material: $material, size: 1.2, rotation: 20}]
+      floor: {}
+      lights: [{azimuth: -40, distance: 4}]
+      camera: {location: [$camera_x, 4.5, 2.2], look_at: [0, 0, 0.5], field_of_view: 32}
+  stands:  # one of each object on the floor, the camera turned
+    factors:
+      object_type: {assets: objects, values: [cube, sphere, cylinder, cone, torus, suzanne]}
+    image: {width: 64, height: 48}
+    layout:
+      objects: [{type: $object_type, material: blue, size: 1.4, rotation: 30, location: [0.2, -0.1]}]
+      floor: {}
+      lights: [{azimuth: 20, distance: 5}]
+      camera: {location: [0.5, 5, 2.5], look_at: [0, 0, 0.5], field_of_view: 36, pitch: 2, yaw: -3}
+  floating:  # no floor, two objects, one before the other
+    factors:
+      side: {values: [0.3], unit: m}
+    layout:
+      objects:
+        - {type: cube, material: red, size: 1.2, location: [0, -0.8]}
+        - {type: sphere, material: green, size: 0.6, location: [$side, 0.9]}
+      lights: [{azimuth: 0, distance: 4}]
+      camera: {location: [0, 5, 1.5], look_at: [0, 0, 0.5], field_of_view: 34}
+  lamps: &lamps  # light layers, denoised
+    factors:
+      color: {assets: materials, values: [orange]}
+    layers: [image, radiance, albedo, shading, shading_direct, shading_indirect, residual, object, light/*]
+    layout:
+      objects: [{type: torus, material: $color, size: 1.4}]
+      floor: {}
+      lights:
+        - {name: key, azimuth: -50, distance: 4, power: 800, temperature: 3000}
+        - {name: fill, azimuth: 60, distance: 4, power: 300, temperature: 7000}
+      camera: {location: [0, 5, 2.5], look_at: [0, 0, 0.3], field_of_view: 32}
+  lamps_raw:  # and as traced
+    <<: *lamps
+    render: {samples: 8, bounces: 2, denoise: false}
+  catcher:  # CANDLE's kind: a map, a shadow catcher, a light by its label
+    factors:
+      lights: {assets: lights, values: [left, right]}
+    unit: []
+    layout:
+      environment: {map: moonlit grass}
+      floor: {catcher: true}
+      lights: [{asset: $lights}]
+      objects: [{type: sphere, material: yellow, size: 2, location: [0, -2]}]
+      camera: {location: [0, 6.5, 2.6], look_at: [0, -2, 0.9], field_of_view: 40}
+"""
+
+# `pink.blend` holds a material called Pink; `satin.blend` is a quarter metal and a tenth glass.
+MAKE_MATERIALS = """
+import sys
+import bpy
+for file, name, color, metallic, transmission in (
+    ("pink", "Pink", (0.8, 0.3, 0.5), 0.0, 0.0), ("satin", "satin", (0.4, 0.6, 0.8), 0.25, 0.1),
+):
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+    material = bpy.data.materials.new(name)
+    shader = next(n for n in material.node_tree.nodes if n.type == "BSDF_PRINCIPLED")
+    shader.inputs["Base Color"].default_value = (*color, 1.0)
+    shader.inputs["Metallic"].default_value = metallic
+    shader.inputs["Transmission Weight"].default_value = transmission
+    bpy.data.libraries.write(f"{sys.argv[1]}/{file}.blend", {material}, fake_user=True)
+"""
+
+
+def files_of(root: Path) -> dict[str, str]:
+    """Hash every file below a folder's samples."""
+    paths = sorted(path for path in (root / "samples").rglob("*") if path.is_file())
+    return {
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths
+    }
+
+
+def run_python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process of its own, from the root of the repository."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, env=quiet())
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def quiet() -> dict[str, str]:
+    """Return the environment without what makes Python print or import more."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COVERAGE"))}
+
+
+@pytest.fixture
+def tiny(tmp_path) -> Path:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(TINY)
+    return path
+
+
+@pytest.fixture
+def write_recipe(tmp_path) -> Callable[[str], Path]:
+    def write(text: str) -> Path:
+        path = tmp_path / "own.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def probe_plan(tmp_path_factory) -> Plan:
+    """Plan the probe; the user's own materials lie beside its file."""
+    if not RENDERING:
+        pytest.skip("rendering is not installed here")
+    folder = tmp_path_factory.mktemp("probe")
+    (folder / "materials").mkdir()
+    run_python(MAKE_MATERIALS, folder / "materials")
+    (folder / "probe.yaml").write_text(PROBE)
+    return make_plan(load_recipe(folder / "probe.yaml"))
+
+
+@pytest.fixture(scope="session")
+def probe_run(probe_plan, tmp_path_factory) -> tuple[Path, Outcome]:
+    """Render the probe."""
+    root = tmp_path_factory.mktemp("frames") / "probe"
+    return root, render(probe_plan, root, workers=2)
+
+
+@pytest.fixture(scope="session")
+def probe(probe_run) -> Path:
+    """Name the folder of the probe's frames."""
+    return probe_run[0]
+
+
+@pytest.fixture(scope="session")
+def pick(probe, probe_plan) -> Callable[..., list[tuple[SamplePlan, Frame]]]:
+    """Read the frames of a set whose factors have some values, with what was planned for each."""
+
+    def read(set_name: str, **values: object) -> list[tuple[SamplePlan, Frame]]:
+        found = [
+            (sample, read_frame(frame_path(probe, sample.set, sample.index), verify=True))
+            for sample in probe_plan.samples
+            if sample.set == set_name and values.items() <= sample.factors.items()
+        ]
+        assert found
+        return found
+
+    return read

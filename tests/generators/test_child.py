@@ -1,0 +1,157 @@
+"""The owner's end of a render child, against a child that speaks the protocol and renders nothing."""
+
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+import generators.child
+from generators.child import Job, RenderChild
+from generators.load import load_recipe
+from generators.plan import make_plan
+
+# What the n-th sample of the set makes this child do; it counts its starts in the job's folder.
+SCRIPT = """#!{python}
+import json, os, signal, sys, time
+replies = os.fdopen(int(sys.argv[-1]), "w")
+job = json.loads(sys.stdin.readline())
+root = job["root"]
+with open(root + "/starts", "a") as starts:
+    print(os.getpid(), job["threads"], file=starts)
+if os.path.exists(root + "/broken"):
+    print("chatter")
+    sys.exit("ImportError: libGL.so.1 is missing")
+print(json.dumps({{"ready": True}}), file=replies, flush=True)
+for line in sys.stdin:
+    group = json.loads(line)
+    what = group[0]["index"]
+    print("tracing", group[0]["id"], flush=True)
+    if what == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == 2:
+        time.sleep(60)
+    if what == 3:
+        reply = {{"error": "no such colour", "fatal": False}}
+    else:
+        reply = {{"written": [sample["id"] for sample in group]}}
+    text = json.dumps({{**reply, "cpu_seconds": 0.5}})
+    replies.write(text[:7]); replies.flush()  # a reply may come in pieces
+    time.sleep(0.01)
+    print(text[7:], file=replies, flush=True)
+"""
+
+
+@pytest.fixture
+def start(tmp_path, tiny, monkeypatch):
+    script = tmp_path / "child"
+    script.write_text(SCRIPT.format(python=sys.executable))
+    script.chmod(0o755)
+    monkeypatch.setattr(generators.child, "sys", SimpleNamespace(executable=str(script)))
+    children = []
+
+    def make(**job):
+        children.append(RenderChild(Job(tmp_path, load_recipe(tiny), **job)))
+        return children[-1]
+
+    yield make
+    for child in children:
+        child.close()
+
+
+@pytest.fixture
+def groups(tiny):
+    return [(sample,) for sample in make_plan(load_recipe(tiny)).samples]
+
+
+def starts(folder):
+    return (folder / "starts").read_text().splitlines()
+
+
+def test_renders_group_after_group_with_one_child(start, groups, tmp_path):
+    child = start(threads=3)
+    for _ in range(3):
+        receipt = child.render(groups[0])
+        assert (receipt.written, receipt.cpu_seconds, receipt.error) == (("cubes-000000",), 0.5, "")
+    (only,) = starts(tmp_path)
+    assert only.split()[1] == "3"
+
+
+def test_a_child_that_dies_is_told_and_replaced(start, groups, tmp_path):
+    child = start()
+    receipt = child.render(groups[1])
+    assert (receipt.died, receipt.fatal, receipt.written) == (True, False, ())
+    assert receipt.error == "the render child ended with signal 9"
+    assert "tracing cubes-000001" in receipt.log
+    assert child.render(groups[0]).written == ("cubes-000000",)
+    assert len(starts(tmp_path)) == 2
+
+
+def test_a_child_that_hangs_is_killed(start, groups, tmp_path):
+    child = start(time_limit=0.3)
+    receipt = child.render(groups[2])
+    assert receipt.died
+    assert receipt.error == "no answer within 0.3 s; the render child was stopped"
+    assert not psutil.pid_exists(int(starts(tmp_path)[0].split()[0]))
+
+
+def test_an_error_in_the_child_costs_no_child(start, groups, tmp_path):
+    child = start()
+    receipt = child.render(groups[3])
+    assert (receipt.error, receipt.died, receipt.fatal) == ("no such colour", False, False)
+    assert child.render(groups[0]).error == ""
+    assert len(starts(tmp_path)) == 1
+
+
+def test_a_child_that_does_not_start_is_fatal(start, groups, tmp_path):
+    # Nothing else would fare better: one message, instead of three tries for each of thousands of groups.
+    (tmp_path / "broken").touch()
+    receipt = start().render(groups[0])
+    assert (receipt.died, receipt.fatal) == (True, True)
+    assert receipt.error == "the render child ended with status 1"
+    assert receipt.log.endswith("ImportError: libGL.so.1 is missing\n")
+
+
+def test_children_are_replaced_after_their_lifetime(start, groups, tmp_path):
+    child = start(lifetime=2)
+    for _ in range(5):
+        assert child.render(groups[0]).error == ""
+    assert len(starts(tmp_path)) == 3
+
+
+def test_a_child_killed_from_outside_between_groups(start, groups, tmp_path):
+    child = start()
+    child.render(groups[0])
+    victim = psutil.Process(int(starts(tmp_path)[0].split()[0]))
+    victim.kill()
+    assert child.render(groups[0]).died
+    assert child.render(groups[0]).error == ""
+    assert not victim.is_running()
+
+
+def test_close_ends_the_child_and_may_be_repeated(start, groups, tmp_path):
+    child = start()
+    child.render(groups[0])
+    child.close()
+    child.close()
+    assert not psutil.pid_exists(int(starts(tmp_path)[0].split()[0]))
+    assert child.render(groups[0]).error == ""
+
+
+def test_a_retired_child_stops_at_once_and_for_good(start, groups, tmp_path):
+    # A run that is interrupted retires its children while the workers' threads still wait for them.
+    child, receipts = start(), []
+    thread = threading.Thread(target=lambda: receipts.append(child.render(groups[2])), daemon=True)
+    thread.start()
+    while not (tmp_path / "starts").exists():
+        time.sleep(0.01)
+    time.sleep(0.2)
+    child.retire()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert receipts[0].died
+    again = child.render(groups[0])
+    assert (again.error, again.died, again.written) == ("the run was stopped", False, ())
+    assert len(starts(tmp_path)) == 1
