@@ -66,7 +66,8 @@ class AssetLibrary:
     def labels(self, kind: str) -> list[str]:
         """List the labels of a kind, in alphabetical order: of the user's folder if named, else shipped."""
         folder = self._folders.get(kind, shipped() / kind)
-        return sorted(path.stem for path in folder.glob(f"*{SUFFIXES[kind]}"))
+        files = (path for path in folder.glob(f"[!.]*{SUFFIXES[kind]}") if path.is_file())
+        return sorted(path.stem for path in files)
 
     def has(self, kind: str, label: str) -> bool:
         """Say whether there is an asset of that kind and label."""

@@ -17,9 +17,10 @@ from generators.load import revise
 from generators.recipe import Categorical, Continuous, Factor, ImageSet, Recipe
 from generators.scene import SamplePlan, Trace
 from generators.settings import light_names, values_of
+from generators.specs import Layout
 from generators.streams import cycles_seed, stream
 from loaders.errors import InputError
-from loaders.schema import FactorValue
+from loaders.schema import FactorValue, LightRecord, Vector
 
 
 @dataclass(frozen=True)
@@ -203,33 +204,19 @@ def _sample(
         for factor, value in recipe.do.items()
         if factor in image_set.factors
     }
-    factors: dict[str, FactorValue] = {}
-    for factor_name, factor in image_set.factors.items():
-        if factor_name in intervention:
-            factors[factor_name] = intervention[factor_name]
-        elif factor_name in given:
-            factors[factor_name] = given[factor_name]
-        else:
-            factors[factor_name] = draw_value(
-                factor, grids.get(factor_name), stream(recipe.seed, unit, factor_name)
-            )
+    given = {**given, **intervention}
+    factors = {
+        factor: given[factor]
+        if factor in given
+        else draw_value(plan, grids.get(factor), stream(recipe.seed, unit, factor))
+        for factor, plan in image_set.factors.items()
+    }
     exogenous = {
         variable: float(draw_value(plan, None, stream(recipe.seed, unit, variable)))
         for variable, plan in image_set.variables.items()
     }
     draws = Draws(recipe.seed, unit, {**factors, **exogenous})
-    camera = place_camera(image_set.layout, draws)
-    lights = hang_lights(image_set.layout, draws, library, camera)
-    environment = surround(image_set.layout, draws, library)
-    traced, gain = normalise_lights(lights) if environment is None else (lights, (1.0, 1.0, 1.0))
-    trace = Trace(
-        objects=place_objects(image_set.layout, draws, library),
-        lights=traced,
-        environment=environment,
-        floor=image_set.layout.floor,
-        camera=camera,
-        cycles_seed=cycles_seed(recipe.seed, unit),
-    )
+    lights, gain, trace = _stage(image_set.layout, draws, library)
     return SamplePlan(
         id=f"{name}-{index:06d}",
         set=name,
@@ -243,6 +230,25 @@ def _sample(
         gain=gain,
         trace=trace,
     )
+
+
+def _stage(
+    layout: Layout, draws: Draws, library: AssetLibrary
+) -> tuple[tuple[LightRecord, ...], Vector, Trace]:
+    """Resolve a layout: the lamps as they are, and the trace whose radiance times the gain is theirs."""
+    camera = place_camera(layout, draws)
+    lights = hang_lights(layout, draws, library, camera)
+    environment = surround(layout, draws, library)
+    traced, gain = normalise_lights(lights) if environment is None else (lights, (1.0, 1.0, 1.0))
+    trace = Trace(
+        objects=place_objects(layout, draws, library),
+        lights=traced,
+        environment=environment,
+        floor=layout.floor,
+        camera=camera,
+        cycles_seed=cycles_seed(draws.seed, draws.unit),
+    )
+    return lights, gain, trace
 
 
 def _allowed(name: str, value: FactorValue, grids: dict[str, tuple[FactorValue, ...]]) -> FactorValue:

@@ -1,5 +1,6 @@
 """What every test shares: array shapes and types are checked at run time, as the annotations state them."""
 
+import pytest
 from jaxtyping import install_import_hook
 
 # An int passes for a float, as in PEP 484. Installed here and not by jaxtyping's own pytest option, whose
@@ -8,3 +9,16 @@ install_import_hook(
     ["loaders", "evaluation", "generators"],
     "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
 )
+
+
+@pytest.fixture(scope="session")
+def datasets(tmp_path_factory):
+    """Import `datasets` so that it stays offline, quiet, and out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setenv("HF_DATASETS_OFFLINE", "1")
+        import datasets
+
+        patch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
+        datasets.disable_progress_bars()
+        yield datasets

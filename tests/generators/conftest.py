@@ -1,7 +1,5 @@
 """A small recipe of one set per question, rendered once for all tests that look at pixels."""
 
-import hashlib
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +15,6 @@ from generators.scene import SamplePlan
 from loaders.frames import frame_path, read_frame
 from loaders.samples import Frame
 
-ROOT = Path(__file__).parents[2]
 RENDERING = all(find_spec(name) for name in ("bpy", "OpenEXR", "pyoidn", "distributed", "dask"))
 
 # The shortest recipe that is whole.
@@ -141,27 +138,6 @@ for file, name, color, metallic, transmission in (
 """
 
 
-def files_of(root: Path) -> dict[str, str]:
-    """Hash every file below a folder's samples."""
-    paths = sorted(path for path in (root / "samples").rglob("*") if path.is_file())
-    return {
-        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths
-    }
-
-
-def run_python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run Python in a process of its own, from the root of the repository."""
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, env=quiet())
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
-
-
-def quiet() -> dict[str, str]:
-    """Return the environment without what makes Python print or import more."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COVERAGE"))}
-
-
 @pytest.fixture
 def tiny(tmp_path) -> Path:
     path = tmp_path / "tiny.yaml"
@@ -186,7 +162,7 @@ def probe_plan(tmp_path_factory) -> Plan:
         pytest.skip("rendering is not installed here")
     folder = tmp_path_factory.mktemp("probe")
     (folder / "materials").mkdir()
-    run_python(MAKE_MATERIALS, folder / "materials")
+    subprocess.run([sys.executable, "-c", MAKE_MATERIALS, str(folder / "materials")], check=True, timeout=200)
     (folder / "probe.yaml").write_text(PROBE)
     return make_plan(load_recipe(folder / "probe.yaml"))
 

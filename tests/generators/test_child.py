@@ -5,13 +5,14 @@ import threading
 import time
 from types import SimpleNamespace
 
-import psutil
 import pytest
 
 import generators.child
 from generators.child import Job, RenderChild
 from generators.load import load_recipe
 from generators.plan import make_plan
+
+psutil = pytest.importorskip("psutil")
 
 # What the n-th sample of the set makes this child do; it counts its starts in the job's folder.
 SCRIPT = """#!{python}

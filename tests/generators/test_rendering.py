@@ -6,10 +6,7 @@ import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
-import psutil
 import pytest
-
-pytest.importorskip("distributed")
 
 import generators.child
 import generators.rendering
@@ -19,6 +16,9 @@ from generators.rendering import dataset_info, default_workers, render
 from generators.table import load_plan
 from loaders.errors import InputError
 from loaders.frames import complete_indices, read_dataset_info
+
+pytest.importorskip("distributed")
+psutil = pytest.importorskip("psutil")
 
 # Samples listed in the file `poison` of the output folder kill it, or give an error that is no end.
 SCRIPT = """#!{python}
@@ -166,6 +166,18 @@ def test_children_that_do_not_start_end_the_run_with_their_reason(out, plan):
         render(plan, out, workers=2)
     assert "\n" not in str(e.value)
     assert not (out / "failed").exists()
+
+
+def test_nothing_listens_to_other_machines(out, plan):
+    heard = set()
+
+    def listen(count):
+        del count
+        connections = psutil.Process().net_connections("inet")
+        heard.update(c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN)
+
+    render(plan, out, workers=2, advance=listen)
+    assert heard <= {"127.0.0.1", "::1"}
 
 
 # ------------------------------------------------------------------------------------------ the folder

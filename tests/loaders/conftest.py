@@ -125,16 +125,3 @@ def frames_root(tmp_path_factory, make_frame, info) -> Path:
 def frames_copy(tmp_path, frames_root) -> Path:
     """Copy the small data set, for tests that damage or extend it."""
     return shutil.copytree(frames_root, tmp_path / "frames")
-
-
-@pytest.fixture(scope="session")
-def datasets(tmp_path_factory):
-    """Import `datasets` so that it stays offline, quiet, and out of the user's cache."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HF_HUB_OFFLINE", "1")
-        patch.setenv("HF_DATASETS_OFFLINE", "1")
-        import datasets
-
-        patch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
-        datasets.disable_progress_bars()
-        yield datasets

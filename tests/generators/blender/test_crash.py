@@ -1,6 +1,5 @@
 """Real renders, really killed: what is on disk is whole, and the next run ends with the same bytes."""
 
-import hashlib
 import os
 import signal
 import subprocess
@@ -8,7 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from generators.load import load_recipe
@@ -18,6 +16,7 @@ from loaders.errors import InputError
 from loaders.frames import read_metadata
 
 pytestmark = pytest.mark.blender
+psutil = pytest.importorskip("psutil")
 
 ROOT = Path(__file__).parents[3]
 RUN = """
@@ -27,14 +26,6 @@ from generators.rendering import render
 from generators.table import load_plan
 render(load_plan(Path(sys.argv[1])), Path(sys.argv[2]), workers=2)
 """
-
-
-def files_of(root):
-    """Hash every file below a folder's samples."""
-    paths = sorted(path for path in (root / "samples").rglob("*") if path.is_file())
-    return {
-        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths
-    }
 
 
 def finished(out):
@@ -54,7 +45,7 @@ def start_and_wait(plan_file, out, samples):
     return run, run.children(recursive=True)
 
 
-def test_a_run_killed_at_any_moment_goes_on_where_it_was(probe, probe_plan, tmp_path):
+def test_a_run_killed_at_any_moment_goes_on_where_it_was(probe, probe_plan, files_of, tmp_path):
     out, total = tmp_path / "out", len(probe_plan)
     plan_file = probe / "plan.parquet"
 
@@ -86,7 +77,7 @@ def test_a_run_killed_at_any_moment_goes_on_where_it_was(probe, probe_plan, tmp_
     assert (out / "dataset.json").read_bytes() == (probe / "dataset.json").read_bytes()
 
 
-def test_a_killed_child_costs_a_retry_and_nothing_else(probe, probe_plan, tmp_path):
+def test_a_killed_child_costs_a_retry_and_nothing_else(probe, probe_plan, files_of, tmp_path):
     killed = []
 
     def kill_once(count):

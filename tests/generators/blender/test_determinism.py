@@ -1,6 +1,5 @@
 """The same sample has the same bytes, whatever is rendered with it, in which order, where and how."""
 
-import hashlib
 from dataclasses import replace
 
 import pytest
@@ -10,15 +9,7 @@ from generators.rendering import render
 pytestmark = pytest.mark.blender
 
 
-def files_of(root):
-    """Hash every file below a folder's samples."""
-    paths = sorted(path for path in (root / "samples").rglob("*") if path.is_file())
-    return {
-        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths
-    }
-
-
-def test_backwards_by_one_child_with_two_threads(probe, probe_plan, tmp_path):
+def test_backwards_by_one_child_with_two_threads(probe, probe_plan, files_of, tmp_path):
     backwards = replace(probe_plan, samples=probe_plan.samples[::-1])
     outcome = render(backwards, tmp_path / "out", workers=1, threads=2)
     assert outcome.written == len(probe_plan)
@@ -34,7 +25,7 @@ def test_backwards_by_one_child_with_two_threads(probe, probe_plan, tmp_path):
         ("catcher", {"lights": "right"}),
     ],
 )
-def test_alone(probe, probe_plan, tmp_path, set_name, values):
+def test_alone(probe, probe_plan, files_of, tmp_path, set_name, values):
     samples = tuple(
         s for s in probe_plan.samples if s.set == set_name and values.items() <= s.factors.items()
     )
@@ -45,7 +36,7 @@ def test_alone(probe, probe_plan, tmp_path, set_name, values):
     assert alone.items() <= files_of(probe).items()
 
 
-def test_a_limit_changes_nothing_of_what_it_keeps(probe, probe_plan, tmp_path):
+def test_a_limit_changes_nothing_of_what_it_keeps(probe, probe_plan, files_of, tmp_path):
     limited = probe_plan.limit(1)
     render(limited, tmp_path / "out", workers=2)
     some = files_of(tmp_path / "out")

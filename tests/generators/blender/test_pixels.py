@@ -26,7 +26,10 @@ CATCHER = {"catcher"}
 
 
 def inside(mask, margin=2):
-    """Keep the pixels of a mask that are further than ``margin`` from its edge and the image's."""
+    """Keep the pixels of a mask that are further than ``margin`` from its edge and the image's.
+
+    Two, because a pixel's filter and its neighbour's one sample of the index reach 0.75 pixels each.
+    """
     kept = np.pad(mask, margin)
     shifts = range(-margin, margin + 1)
     everywhere = [np.roll(kept, (dy, dx), (0, 1)) for dy in shifts for dx in shifts]

@@ -1,0 +1,265 @@
+import hashlib
+import json
+import math
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from blender_assets import SUFFIXES, AssetLibrary, manifest, shipped
+from loaders.errors import InputError
+
+CANDLE = {
+    "objects": {"cube", "sphere", "cylinder", "cone", "torus"},
+    "materials": {"red", "blue", "yellow", "purple", "orange"},
+    "lights": {"left", "middle", "right"},
+}
+ENTRIES = list(manifest().values())
+
+
+# ----------------------------------------------------------------------------------------------- manifest
+
+
+def test_the_manifest_lists_exactly_the_files_that_there_are():
+    folders = [shipped() / kind for kind in SUFFIXES]
+    files = {path.relative_to(shipped()).as_posix() for folder in folders for path in folder.iterdir()}
+    listed = [entry["file"] for entry in json.loads((shipped() / "manifest.json").read_text())["assets"]]
+    assert sorted(files) == sorted(listed)
+    assert len(ENTRIES) == len(listed)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["file"])
+def test_files_are_those_that_the_manifest_describes(entry):
+    path = shipped() / entry["file"]
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == entry["sha256"]
+    assert entry["file"] == f"{entry['kind']}/{entry['name']}{SUFFIXES[entry['kind']]}"
+    assert entry["licence"] == "CC0-1.0"
+    assert ("Poly Haven" if entry["kind"] == "scenes" else "blender_assets/build.py") in entry["source"]
+
+
+def test_labels_are_the_file_names():
+    library = AssetLibrary()
+    for kind in SUFFIXES:
+        assert library.labels(kind) == sorted(name for k, name in manifest() if k == kind)
+    for kind, labels in CANDLE.items():
+        assert labels <= set(library.labels(kind))
+    assert len(library.labels("scenes")) >= 4
+
+
+# ------------------------------------------------------------------------------------------------ library
+
+
+def test_a_users_folder_comes_first(tmp_path):
+    for name in ("pink.blend", "red.blend", "notes.txt"):
+        (tmp_path / name).touch()
+    library = AssetLibrary({"materials": tmp_path})
+    assert library.labels("materials") == ["pink", "red"]
+    assert library.find("materials", "pink") == tmp_path / "pink.blend"
+    assert library.find("materials", "red") == tmp_path / "red.blend"
+    assert library.find("materials", "blue") == shipped() / "materials" / "blue.blend"
+    assert library.find("objects", "cube") == shipped() / "objects" / "cube.blend"
+    # What the manifest says of the shipped red says nothing of the user's own.
+    assert library.facts("materials", "red") == {}
+    assert library.facts("materials", "blue")["base_color"] == [0.0759, 0.0768, 0.8]
+
+
+def test_facts_are_a_copy():
+    AssetLibrary().facts("materials", "red")["base_color"] = None
+    assert AssetLibrary().facts("materials", "red")["base_color"] is not None
+
+
+def test_errors_list_what_there_is(tmp_path):
+    (tmp_path / "pink.blend").touch()
+    message = (
+        r"asset `grey` is not among the materials; expected one of: blue, green, orange, purple, red, yellow"
+    )
+    with pytest.raises(InputError, match=message):
+        AssetLibrary().find("materials", "grey")
+    with pytest.raises(InputError, match="expected one of: blue, green, orange, pink, purple, red, yellow"):
+        AssetLibrary({"materials": tmp_path}).find("materials", "grey")
+    for folder in ("none", "pink.blend"):
+        with pytest.raises(
+            InputError, match=rf"assets\.materials: folder `.*{folder}` does not exist; name a"
+        ):
+            AssetLibrary({"materials": tmp_path / folder})
+    with pytest.raises(
+        InputError, match="assets: kind `colours` is not known; expected one of objects, materials"
+    ):
+        AssetLibrary({"colours": tmp_path})
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["../a", "../objects/cube", "..", ".", "", "/etc/passwd", "a/b", "./red", "red.blend", "red ", "*", "\0"],
+)
+def test_a_label_is_a_name_and_no_way_out(tmp_path, label):
+    (tmp_path / "below").mkdir()
+    (tmp_path / "a.blend").touch()
+    library = AssetLibrary({"materials": tmp_path / "below"})
+    assert not library.has("materials", label)
+    assert library.facts("materials", label) == {}
+    with pytest.raises(InputError, match="is not among the materials"):
+        library.find("materials", label)
+
+
+def test_only_files_are_assets(tmp_path):
+    (tmp_path / "own.exr").touch()
+    (tmp_path / "._own.exr").touch()  # as some systems leave beside each file that they copy
+    (tmp_path / "folder.exr").mkdir()
+    library = AssetLibrary({"scenes": tmp_path})
+    assert library.has("scenes", "own")
+    assert library.has("scenes", "garden")
+    assert not library.has("scenes", "folder")
+    assert library.labels("scenes") == ["own"]
+
+
+# ------------------------------------------------------------------------------------ what the files hold
+
+LOOK = """
+import json, sys
+from pathlib import Path
+import bpy
+from blender_assets import build, manifest, shipped
+
+KINDS = ("objects", "materials", "lights", "meshes", "texts", "images")
+
+def look_at_object(thing):
+    facts = {"location": list(thing.location), "scale": list(thing.scale), "turn": list(thing.rotation_euler)}
+    if thing.type == "MESH":
+        axes = list(zip(*(vertex.co for vertex in thing.data.vertices)))
+        facts |= {"low": [min(axis) for axis in axes], "high": [max(axis) for axis in axes]}
+        facts |= {"modifiers": len(thing.modifiers), "slots": len(thing.data.materials)}
+        return facts
+    lamp = thing.data
+    facts |= {"type": lamp.type, "power": lamp.energy, "radius": lamp.shadow_soft_size}
+    return facts | {"color": list(lamp.color)}
+
+def look_at_material(material):
+    nodes = material.node_tree.nodes
+    inputs = next(node for node in nodes if node.type == "BSDF_PRINCIPLED").inputs
+    color = inputs["Base Color"]
+    facts = {"linked": color.is_linked, "base_color": list(color.default_value)[:3], "nodes": nodes.keys()}
+    return facts | {name: inputs[name].default_value for name in ("Metallic", "Transmission Weight")}
+
+found = {}
+for entry in manifest().values():
+    path = shipped() / entry["file"]
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+    if path.suffix == ".exr":
+        image = bpy.data.images.load(str(path))
+        found[entry["file"]] = {"size": list(image.size), "float": image.is_float}
+        continue
+    with bpy.data.libraries.load(str(path), link=False) as (source, target):
+        blocks = {kind: list(getattr(source, kind)) for kind in KINDS}
+        target.objects, target.materials = source.objects, source.materials
+    facts = {"blocks": blocks}
+    for thing in target.objects:
+        facts |= look_at_object(thing)
+    for material in target.materials:
+        facts |= look_at_material(material)
+    found[entry["file"]] = facts
+build.main(Path(sys.argv[1]))
+(Path(sys.argv[1]) / "found.json").write_text(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """Open every file in one Blender, write down what it holds, and build the library anew."""
+    if find_spec("bpy") is None:
+        pytest.skip("Blender's module bpy is not installed here")
+    out = tmp_path_factory.mktemp("built")
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", LOOK, str(out)], cwd=root, capture_output=True, timeout=200)
+    assert done.returncode == 0, done.stderr.decode()
+    return out
+
+
+@pytest.fixture(scope="module")
+def look(built):
+    """List the entries of a kind with what their files hold."""
+    found = json.loads((built / "found.json").read_text())
+    return lambda kind: [(entry, found[entry["file"]]) for entry in ENTRIES if entry["kind"] == kind]
+
+
+@pytest.mark.blender
+def test_objects_stand_on_their_origin_and_are_as_large_as_said(look):
+    for entry, facts in look("objects"):
+        assert facts["blocks"]["objects"] == [entry["name"]]
+        assert facts["blocks"]["materials"] == []
+        assert (facts["modifiers"], facts["slots"]) == (0, 0)
+        assert (facts["location"], facts["turn"], facts["scale"]) == ([0, 0, 0], [0, 0, 0], [1, 1, 1])
+        # The origin is the middle of the base.
+        middle = [(low + high) / 2 for low, high in zip(facts["low"], facts["high"], strict=True)]
+        assert (*middle[:2], facts["low"][2]) == pytest.approx((0, 0, 0), abs=1e-6)
+        lengths = [high - low for low, high in zip(facts["low"], facts["high"], strict=True)]
+        assert lengths == pytest.approx(entry["facts"]["dimensions"], abs=2e-6)
+        assert max(lengths) == pytest.approx(1.25 if entry["name"] == "torus" else 1, abs=1e-5)
+
+
+@pytest.mark.blender
+def test_materials_have_the_colour_that_they_are_called(look):
+    for entry, facts in look("materials"):
+        assert facts["blocks"]["materials"] == [entry["name"]]
+        assert not facts["linked"]
+        assert (facts["Metallic"], facts["Transmission Weight"]) == (0, 0)
+        assert facts["base_color"] == pytest.approx(entry["facts"]["base_color"], abs=1e-6)
+        red, green, blue = facts["base_color"]
+        named = {
+            "red": red > 3 * max(green, blue),
+            "green": green > 3 * max(red, blue),
+            "blue": blue > 3 * max(red, green),
+            "yellow": min(red, green) > 3 * blue,
+            "purple": min(red, blue) > 3 * green,
+            "orange": red > 2 * green > 4 * blue,
+        }
+        assert named[entry["name"]]
+
+
+@pytest.mark.blender
+def test_textures_have_their_handles(look):
+    for entry, facts in look("textures"):
+        assert facts["blocks"]["materials"] == [entry["name"]]
+        assert facts["linked"]
+        assert set(entry["facts"]["handles"]) == {"color a", "color b", "mapping"}
+        assert set(entry["facts"]["handles"]) <= set(facts["nodes"])
+
+
+@pytest.mark.blender
+def test_lights_have_the_numbers_that_are_said(look):
+    for entry, facts in look("lights"):
+        assert facts["blocks"]["objects"] == [entry["name"]]
+        assert {name: facts[name] for name in entry["facts"]} == entry["facts"]
+        assert facts["type"] == "POINT"
+    # CANDLE's camera looks along -y, and what is on its left has the larger x.
+    across = {entry["name"]: entry["facts"]["location"][0] for entry, _ in look("lights")}
+    assert across["left"] > across["middle"] > across["right"]
+
+
+@pytest.mark.blender
+def test_maps_are_panoramas_of_radiance(look):
+    for entry, facts in look("scenes"):
+        width, height = facts["size"]
+        assert width == 2 * height >= 1024
+        assert facts["float"]
+        assert entry["facts"]["strength"] > 0
+        assert math.isfinite(entry["facts"]["rotation"])
+
+
+@pytest.mark.blender
+def test_no_file_carries_scripts_or_pictures(look):
+    for kind in ("objects", "materials", "textures", "lights"):
+        for _, facts in look(kind):
+            assert (facts["blocks"]["texts"], facts["blocks"]["images"]) == ([], [])
+
+
+@pytest.mark.blender
+def test_the_script_builds_what_is_shipped(built):
+    # Blender writes addresses into its files, so that two builds of a .blend differ in their hash alone.
+    def told(entry):
+        return {name: value for name, value in entry.items() if name != "sha256" or entry["kind"] == "scenes"}
+
+    again = json.loads((built / "manifest.json").read_text())["assets"]
+    assert [told(entry) for entry in again] == [told(entry) for entry in ENTRIES]

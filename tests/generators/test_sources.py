@@ -1,0 +1,68 @@
+"""Where numbers come from: named streams alone, never a global generator, a clock or the system's entropy."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import generators
+
+FOLDER = Path(generators.__file__).parent
+BANNED = {"random", "secrets", "uuid", "datetime"}  # modules that no other use would excuse here
+CALLS = {
+    "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"},
+    "os": {"urandom", "getrandom", "getpid"},
+}
+STREAMS = {"Generator", "PCG64", "SeedSequence"}  # of numpy.random, what makes a stream out of a name
+
+
+def offences(source: str) -> list[str]:
+    """List what a module draws on and must not; generators.streams.stream is what it should."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name.split(".")[0] in BANNED]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            used = {alias.name for alias in node.names} & CALLS.get(node.module, set())
+            found += [f"{node.module}.{name}" for name in sorted(used)]
+            found += [node.module] * (node.module.split(".")[0] in BANNED or node.module == "numpy.random")
+        elif isinstance(node, ast.Attribute):
+            owner, _, name = ast.unparse(node).rpartition(".")
+            drawn = owner in ("np.random", "numpy.random") and name not in STREAMS
+            found += [f"{owner}.{name}"] * (drawn or name in CALLS.get(owner, set()))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "hash":
+            found.append("hash")  # of a text it differs from process to process
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.relative_to(FOLDER).as_posix()
+)
+def test_no_module_takes_numbers_from_elsewhere(path):
+    assert offences(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import random",
+        "from random import choice",
+        "import uuid",
+        "np.random.seed(0)",
+        "rng = np.random.default_rng()",
+        "numpy.random.rand(3)",
+        "from numpy.random import rand",
+        "seed = time.time()",
+        "from time import time_ns",
+        "os.urandom(4)",
+        "seed = hash('x')",
+    ],
+)
+def test_the_scan_can_fail(source):
+    assert len(offences(source)) == 1
+
+
+def test_the_scan_lets_streams_and_costs_pass():
+    assert (
+        offences("time.process_time()\nnp.random.Generator(np.random.PCG64(np.random.SeedSequence(1)))") == []
+    )
