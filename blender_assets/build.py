@@ -28,17 +28,18 @@ COLORS = {
 }
 # CANDLE's lights: one point of 5000 W and 0.25 m radius, white.
 LIGHTS = {"left": (5.0, -5.0, 7.0), "middle": (0.0, 0.0, 7.0), "right": (-5.0, 5.0, 7.0)}
-# label: (Blender's map, Poly Haven's name, turn in degrees, radiance multiplier). The turn brings the part of
-# the panorama that looks most like a photograph behind the objects; the multiplier brings all maps to about
-# the same brightness under one exposure.
+# label: (Blender's map, Poly Haven's name, turn in degrees, radiance multiplier). The turn brings a part of
+# the panorama that looks like a photograph behind the objects and lights them about evenly from left and
+# right; the multiplier keeps the map from outshining CANDLE's lamps, so that an object is lit from the side
+# that the label says.
 SCENES = {
-    "indoor": ("interior", "hotel_room", 225.0, 1.2),
+    "indoor": ("interior", "hotel_room", 225.0, 1.0),
     "outdoor": ("courtyard", "courtyard", 90.0, 1.2),
-    "city square": ("city", "portland_landing_pad", 135.0, 1.5),
-    "grassland": ("sunrise", "spruit_sunrise", 180.0, 1.7),
+    "city square": ("city", "portland_landing_pad", 45.0, 0.9),
+    "grassland": ("sunrise", "spruit_sunrise", 225.0, 0.6),
     "moonlit grass": ("night", "moonless_golf", 180.0, 1.2),
-    "dusk city": ("sunset", "venice_sunset", 270.0, 1.8),
-    "garden": ("forest", "ninomaru_teien", 180.0, 1.5),
+    "dusk city": ("sunset", "venice_sunset", 225.0, 1.3),
+    "garden": ("forest", "ninomaru_teien", 225.0, 0.7),
     "studio": ("studio", "studio_small_01", 0.0, 1.0),
 }
 

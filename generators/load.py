@@ -127,9 +127,10 @@ def _expand(data: dict[str, Any], path: Path) -> None:
         return
     for name, image_set in sets.items():
         if isinstance(image_set, dict) and "extends" in image_set:
-            sets[name] = _merge(
-                _base(str(image_set["extends"]), f"recipe {path.name}: sets.{name}.extends"), image_set
-            )
+            base = _base(str(image_set["extends"]), f"recipe {path.name}: sets.{name}.extends")
+            # What this recipe says of all its sets goes before what the other said of its own.
+            inherited = {key: value for key, value in base.items() if key not in data}
+            sets[name] = _merge(inherited, image_set)
             del sets[name]["extends"]
 
 

@@ -4,12 +4,15 @@ import numpy as np
 from jaxtyping import Bool, UInt8
 from numpy import ndarray
 
+REACH = 2  # pixels
+
 
 def mixed_edges(object_layer: UInt8[ndarray, "height width"]) -> Bool[ndarray, "height width"]:
-    """Mark the pixels that may mix two surfaces: those with another object among their eight neighbours.
+    """Mark the pixels that may mix two surfaces: those within two pixels of another object.
 
-    The pixel filter (Blackman-Harris, 1.5 pixels wide) reaches 0.75 pixels from a pixel's centre, so a pixel
-    sees nothing past its neighbours. At a marked pixel, `albedo`, `shading` and `normal` are averages over
+    The pixel filter (Blackman-Harris, 1.5 pixels wide) reaches 0.75 pixels from a pixel's centre, and the one
+    sample that the index is taken from lies as far from it, so that an edge may show in the index as late as
+    two pixels on. At a marked pixel, `albedo`, `shading` and `normal` are averages over
     surfaces: ``albedo * shading + residual`` still gives `radiance`, but no surface need have that albedo,
     and the normal may point along none of them.
 
@@ -23,13 +26,13 @@ def mixed_edges(object_layer: UInt8[ndarray, "height width"]) -> Bool[ndarray, "
         True where a pixel may be mixed.
 
     Example:
-        >>> mixed_edges(np.array([[0, 0, 0, 1, 1]], np.uint8))
-        array([[False, False,  True,  True, False]])
+        >>> mixed_edges(np.array([[0, 0, 0, 0, 1, 1, 1]], np.uint8))
+        array([[False, False,  True,  True,  True,  True, False]])
     """
     height, width = object_layer.shape
-    padded = np.pad(object_layer, 1, mode="edge")
+    padded = np.pad(object_layer, REACH, mode="edge")
     mixed = np.zeros((height, width), bool)
-    for top in range(3):
-        for left in range(3):
+    for top in range(2 * REACH + 1):
+        for left in range(2 * REACH + 1):
             mixed |= padded[top : top + height, left : left + width] != object_layer
     return mixed

@@ -19,28 +19,20 @@ pytestmark = [
 ]
 
 SMALLER = (
+    "image={width: 32, height: 24}",
     "render.samples=4",
-    "sets.candle.image={width: 32, height: 24}",
     "sets.candle.factors.scene.values=[garden]",
     "sets.candle.factors.object_type.values=[cube, cone]",
-    "sets.albedo.image={width: 32, height: 24}",
-    "sets.albedo.render.samples=4",
     "sets.albedo.factors.scene.values=[suzanne]",
     "sets.albedo.factors.texturing.values=[rgb]",
     "sets.albedo.factors.temperature.values=[4500]",
     "sets.albedo.factors.material.count=6",
-    "sets.illumination.image={width: 32, height: 24}",
-    "sets.illumination.render.samples=4",
     "sets.illumination.factors.scene.values=[suzanne]",
     "sets.illumination.factors.texturing.values=[rgb]",
     "sets.illumination.factors.temperature.values=[4500]",
     "sets.illumination.factors.light_azimuth.values=[-40, -20, -4, 4, 20, 40]",
-    "sets.negatives.image={width: 32, height: 24}",
-    "sets.negatives.render.samples=4",
     "sets.negatives.draws=12",
-    "sets.tabletop.image={width: 32, height: 24}",
     "sets.tabletop.draws=8",
-    "sets.tabletop_test.image={width: 32, height: 24}",
     "sets.tabletop_test.draws=4",
 )
 

@@ -44,10 +44,10 @@ class Materials:
             thing.material_slots[slot].material = material
 
     def apply_floor(self, thing: Any, floor: Floor) -> None:
-        """Give the floor its colour; a shadow catcher carries no AOVs, for it has no albedo of its own."""
+        """Give the floor its colour; a shadow catcher has a normal but no albedo of its own."""
         name = "catcher" if floor.catcher else "floor"
         if name not in self._sources:
-            self._sources[name] = plain_material(name, aovs=not floor.catcher)
+            self._sources[name] = plain_material(name, albedo=not floor.catcher)
             shader_of(self._sources[name]).inputs["Specular IOR Level"].default_value = 0.0
         material = self._sources[name]
         set_base_color(material, floor.base_color)
@@ -66,7 +66,7 @@ class Materials:
         from generators.blender.stage import append
 
         if label == PLAIN:
-            return plain_material(PLAIN, aovs=True)
+            return plain_material(PLAIN)
         kind = "materials" if self._library.has("materials", label) else "textures"
         material = append(self._library.find(kind, label), "materials", label)
         material.use_fake_user = True
@@ -74,8 +74,8 @@ class Materials:
         return material
 
 
-def plain_material(name: str, aovs: bool) -> Any:
-    """Make a Principled material of one colour, as the shipped ones are."""
+def plain_material(name: str, albedo: bool = True) -> Any:
+    """Make a Principled material of one colour, as the shipped ones are, with its AOVs."""
     material = bpy.data.materials.new(name)
     material.use_fake_user = True
     tree = material.node_tree
@@ -86,8 +86,10 @@ def plain_material(name: str, aovs: bool) -> Any:
     shader.inputs["IOR"].default_value = 1.45
     output = tree.nodes.new("ShaderNodeOutputMaterial")
     tree.links.new(shader.outputs["BSDF"], output.inputs["Surface"])
-    if aovs:
+    if albedo:
         add_aovs(material)
+    else:
+        add_aov(material, "normal", _geometry_normal(material))
     return material
 
 
@@ -157,13 +159,23 @@ def add_aovs(material: Any) -> None:
         tree.links.new(albedo.outputs[0], product.inputs[0])
         tree.links.new(rest.outputs[0], product.inputs[1])
         albedo = product
-    geometry = tree.nodes.new("ShaderNodeNewGeometry")
-    outputs = {name: tree.nodes.new("ShaderNodeOutputAOV") for name in AOVS}
-    for name, output in outputs.items():
-        output.aov_name = name
-    tree.links.new(albedo.outputs[0], outputs["albedo"].inputs["Color"])
-    tree.links.new(geometry.outputs["Normal"], outputs["normal"].inputs["Color"])
-    outputs["coverage"].inputs["Value"].default_value = 1.0
+    add_aov(material, "albedo", albedo.outputs[0])
+    add_aov(material, "normal", _geometry_normal(material))
+    coverage = tree.nodes.new("ShaderNodeValue")
+    coverage.outputs[0].default_value = 1.0
+    add_aov(material, "coverage", coverage.outputs[0])
+
+
+def add_aov(material: Any, name: str, socket: Any) -> None:
+    """Write what a socket carries into the AOV of that name."""
+    output = material.node_tree.nodes.new("ShaderNodeOutputAOV")
+    output.aov_name = name
+    slot = "Value" if AOVS[name] == "VALUE" else "Color"
+    material.node_tree.links.new(socket, output.inputs[slot])
+
+
+def _geometry_normal(material: Any) -> Any:
+    return material.node_tree.nodes.new("ShaderNodeNewGeometry").outputs["Normal"]
 
 
 def _feed(tree: Any, source: Any, target: Any) -> None:

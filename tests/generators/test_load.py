@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from generators.load import find_recipe, load_recipe, recipe_sha256, revise, shipped_recipes
+from generators.settings import settings
 from loaders.errors import InputError
 
 
@@ -124,6 +125,15 @@ def test_extends_merges_field_by_field(write_recipe):
     assert recipe.sets["own"].layout.arrangements == base.sets["albedo"].layout.arrangements
     # What the base recipe says for all of its sets comes along.
     assert (recipe.sets["own"].render, recipe.sets["own"].exposure) == (base.render, base.exposure)
+
+
+def test_what_a_recipe_says_of_all_its_sets_goes_before_what_a_base_says(write_recipe):
+    fields = "description: d\nexposure: 0.7\nimage: {width: 48, height: 32}\n"
+    text = own("").replace("description: d\n", fields)
+    recipe = load_recipe(write_recipe(text), ["image.width=64"])
+    assert settings(recipe, "own").exposure == 0.7
+    assert settings(recipe, "own").image.width == 64
+    assert settings(recipe, "own").render == load_recipe("concepts").render
 
 
 @pytest.mark.parametrize(

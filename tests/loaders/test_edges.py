@@ -9,29 +9,31 @@ def marked(text: str) -> str:
     return "\n".join("".join(row) for row in np.where(mixed_edges(layer), "#", "."))
 
 
-def test_one_object_marks_itself_and_a_ring_of_one_pixel():
-    assert marked("0000000 0000000 0002000 0000000 0000000") == (
-        ".......\n"
-        "..###..\n"
-        "..###..\n"
-        "..###..\n"
-        "......."
+def test_one_object_marks_itself_and_a_ring_of_two_pixels():
+    assert marked("000000000 000000000 000000000 000020000 000000000 000000000 000000000") == (
+        ".........\n"
+        "..#####..\n"
+        "..#####..\n"
+        "..#####..\n"
+        "..#####..\n"
+        "..#####..\n"
+        "........."
     )  # fmt: skip
 
 
 def test_inside_and_outside_of_an_outline_are_marked_and_nothing_past_them():
-    assert marked("00000000 01111100 01111100 01111100 01111100 01111100") == (
-        "#######.\n"
-        "#######.\n"
-        "##...##.\n"
-        "##...##.\n"
-        "##...##.\n"
-        "##...##."
+    assert marked("000000000 011111000 011111000 011111000 011111000 011111000") == (
+        "########.\n"
+        "########.\n"
+        "########.\n"
+        "###.####.\n"
+        "###.####.\n"
+        "###.####."
     )  # fmt: skip
 
 
-def test_two_objects_that_touch_at_a_corner_and_no_background():
-    assert marked("1122 1122 1122 3322 3322") == ".##.\n.##.\n###.\n###.\n.##."
+def test_two_objects_that_touch_and_no_background():
+    assert marked("111222 111222") == ".####.\n.####."
     assert marked("10 01") == "##\n##"
 
 
@@ -41,7 +43,7 @@ def test_one_surface_has_no_edges(text):
 
 
 def neighbours_differ(layer, row, column):
-    rows, columns = slice(max(row - 1, 0), row + 2), slice(max(column - 1, 0), column + 2)
+    rows, columns = slice(max(row - 2, 0), row + 3), slice(max(column - 2, 0), column + 3)
     return any(index != layer[row, column] for index in layer[rows, columns].flat)
 
 
