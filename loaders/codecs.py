@@ -66,10 +66,14 @@ def png_size(path: Path) -> tuple[int, int]:
     except OSError as error:
         raise _unreadable(path, error) from None
     if len(head) < _PNG_HEAD.size:
-        raise InputError(f"{path} is damaged: expected a PNG, got {len(head)} bytes; render this frame again")
+        raise InputError(
+            f"{path} is damaged: expected a PNG, got {len(head)} bytes; delete its folder and render again"
+        )
     magic, chunk, width, height, depth, colour = _PNG_HEAD.unpack(head)
     if magic != b"\x89PNG\r\n\x1a\n" or chunk != b"IHDR":
-        raise InputError(f"{path} is damaged: it does not start as a PNG does; render this frame again")
+        raise InputError(
+            f"{path} is damaged: it does not start as a PNG does; delete its folder and render again"
+        )
     if (depth, colour) != (8, 2):
         raise InputError(f"{path}: expected a PNG of 8-bit RGB, got {depth} bits of PNG colour type {colour}")
     if not 0 < height * width <= MAX_PIXELS:
@@ -173,12 +177,12 @@ def _npy_bytes(array: ndarray) -> bytes:
 
 def _read_layer(archive: zipfile.ZipFile, name: str, height: int, width: int) -> ndarray:
     if f"{name}.npy" not in archive.namelist():
-        raise InputError(f"layer `{name}` is missing; render this frame again")
+        raise InputError(f"layer `{name}` is missing; delete its folder and render again")
     spec = layer(name)
     shape, dtype = spec.shape(height, width), np.dtype(spec.dtype)
     with archive.open(f"{name}.npy") as file:
         if _npy.read_magic(file) != (1, 0):
-            raise InputError(f"layer `{name}`: expected npy format 1.0; render this frame again")
+            raise InputError(f"layer `{name}`: expected npy format 1.0; delete its folder and render again")
         found = _npy.read_array_header_1_0(file)
         if found != (shape, False, dtype):
             raise InputError(
@@ -187,12 +191,14 @@ def _read_layer(archive: zipfile.ZipFile, name: str, height: int, width: int) ->
         # One byte more than is due: reading up to the end is what makes zipfile check the CRC.
         data = file.read(dtype.itemsize * int(np.prod(shape)) + 1)
     if len(data) != dtype.itemsize * int(np.prod(shape)):
-        raise InputError(f"layer `{name}` holds too few or too many bytes; render this frame again")
+        raise InputError(
+            f"layer `{name}` holds too few or too many bytes; delete its folder and render again"
+        )
     return np.frombuffer(bytearray(data), dtype).reshape(shape)
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:
     if isinstance(error, FileNotFoundError):
-        return InputError(f"{path} is missing; render this frame again")
+        return InputError(f"{path} is missing; delete its folder and render again")
     reason = " ".join(str(error).split()) or type(error).__name__
-    return InputError(f"{path} cannot be read: {reason}; render this frame again")
+    return InputError(f"{path} cannot be read: {reason}; delete its folder and render again")

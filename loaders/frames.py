@@ -112,7 +112,7 @@ def read_metadata(path: Path) -> Metadata:
     Raises:
         InputError: ``metadata.json`` is missing, damaged or of another schema version.
     """
-    return read_record(Metadata, path / _METADATA, "render this frame again")
+    return read_record(Metadata, path / _METADATA, "delete its folder and render again")
 
 
 def read_frame(
@@ -183,7 +183,7 @@ def _check_hashes(where: str, metadata: Metadata, arrays: dict[str, ndarray]) ->
         if (found := array_sha256(array)) != metadata.layers[name]:
             raise InputError(
                 f"{where}: layer `{name}` has hash {found[:12]}, the metadata says "
-                f"{metadata.layers[name][:12]}; render this frame again"
+                f"{metadata.layers[name][:12]}; delete its folder and render again"
             )
 
 

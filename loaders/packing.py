@@ -44,6 +44,6 @@ def whole_frames(frames: FrameFolder) -> Iterator[tuple[int, Frame]]:
         if metadata.layers.keys() != set(frames.set_info.layers):
             raise InputError(
                 f"{path}: expected the layers of its set ({', '.join(frames.set_info.layers)}), got "
-                f"{', '.join(metadata.layers)}; render this frame again"
+                f"{', '.join(metadata.layers)}; delete its folder and render again"
             )
         yield row, frame

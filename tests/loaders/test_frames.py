@@ -163,7 +163,7 @@ def test_reading_the_image_does_not_touch_the_npz(frames_copy):
     path = frame_path(frames_copy, "grid", 1)
     (path / "layers.npz").unlink()
     assert list(read_frame(path, layers=["image"]).layers) == ["image"]
-    with pytest.raises(InputError, match=r"layers.npz is missing; render this frame again"):
+    with pytest.raises(InputError, match=r"layers.npz is missing; delete its folder and render again"):
         read_frame(path, layers=["depth"])
 
 
@@ -189,7 +189,10 @@ def rewrite_npz(path, **changed):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda path: (path / "metadata.json").unlink(), "metadata.json is missing; render this frame again"),
+        (
+            lambda path: (path / "metadata.json").unlink(),
+            "metadata.json is missing; delete its folder and render again",
+        ),
         (lambda path: (path / "metadata.json").write_text("{"), "metadata.json is damaged at JSON"),
         (lambda path: (path / "metadata.json").write_bytes(b"\xff\xfe"), "metadata.json is damaged at JSON"),
         (lambda path: (path / "metadata.json").write_text('{"id": 3}'), "metadata.json is damaged at id"),

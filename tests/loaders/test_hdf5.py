@@ -135,7 +135,10 @@ def add_layer(path):
         (damage_depth, r"000005: layer `depth` has hash"),
         (move_frame, r"000003 holds sample 5 of set `free`; delete it"),
         (drop_layer, r"000005: layer `depth` is missing"),
-        (add_layer, r"000005: expected the layers of its set .* light/top; render this frame again"),
+        (
+            add_layer,
+            r"000005: expected the layers of its set .* light/top; delete its folder and render again",
+        ),
         (lambda path: (path / "image.png").unlink(), "000005/image.png is missing"),
     ],
 )
