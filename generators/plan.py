@@ -11,16 +11,15 @@ from statistics import NormalDist
 import numpy as np
 
 from blender_assets import AssetLibrary
-from generators.layout import Draws, hang_lights, place_camera, place_objects, surround
-from generators.linear import normalise_lights
+from generators.layout import Draws
 from generators.load import revise
 from generators.recipe import Categorical, Continuous, Factor, ImageSet, Recipe
+from generators.resolve import resolve
 from generators.scene import SamplePlan, Trace
 from generators.settings import light_names, values_of
-from generators.specs import Layout
-from generators.streams import cycles_seed, stream
+from generators.streams import stream
 from loaders.errors import InputError
-from loaders.schema import FactorValue, LightRecord, Vector
+from loaders.schema import FactorValue
 
 
 @dataclass(frozen=True)
@@ -216,7 +215,7 @@ def _sample(
         for variable, plan in image_set.variables.items()
     }
     draws = Draws(recipe.seed, unit, {**factors, **exogenous})
-    lights, gain, trace = _stage(image_set.layout, draws, library)
+    lights, gain, trace = resolve(image_set.layout, draws, library)
     return SamplePlan(
         id=f"{name}-{index:06d}",
         set=name,
@@ -230,25 +229,6 @@ def _sample(
         gain=gain,
         trace=trace,
     )
-
-
-def _stage(
-    layout: Layout, draws: Draws, library: AssetLibrary
-) -> tuple[tuple[LightRecord, ...], Vector, Trace]:
-    """Resolve a layout: the lamps as they are, and the trace whose radiance times the gain is theirs."""
-    camera = place_camera(layout, draws)
-    lights = hang_lights(layout, draws, library, camera)
-    environment = surround(layout, draws, library)
-    traced, gain = normalise_lights(lights) if environment is None else (lights, (1.0, 1.0, 1.0))
-    trace = Trace(
-        objects=place_objects(layout, draws, library),
-        lights=traced,
-        environment=environment,
-        floor=layout.floor,
-        camera=camera,
-        cycles_seed=cycles_seed(draws.seed, draws.unit),
-    )
-    return lights, gain, trace
 
 
 def _allowed(name: str, value: FactorValue, grids: dict[str, tuple[FactorValue, ...]]) -> FactorValue:
