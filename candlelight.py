@@ -3,6 +3,7 @@
 Commands parse, call one library function and print; what is heavy is imported inside them.
 """
 
+import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any, Literal, TypeVar
 import click
 
 from evaluation.commands import evaluate
+from generators.asset_commands import assets
 from loaders.errors import InputError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -77,7 +79,7 @@ def _load_plan(recipe: str, overrides: tuple[str, ...], limit: int | None) -> An
             raise UseError("--set changes a recipe; this is a plan, whose numbers are fixed: plan again")
         plan = load_plan(Path(recipe))
     else:
-        plan = make_plan(load_recipe(recipe, overrides))
+        return make_plan(load_recipe(recipe, overrides), limit)
     return plan.limit(limit) if limit else plan
 
 
@@ -138,21 +140,34 @@ def validate(recipe: str, overrides: tuple[str, ...]) -> None:
 
 @main.command()
 @recipe_options
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Parquet file to write.")
-def plan(recipe: str, overrides: tuple[str, ...], limit: int | None, out: Path) -> None:
+@click.option("--out", type=click.Path(path_type=Path), help="Parquet file to write.")
+@click.option(
+    "--report", is_flag=True, help="Print marginals, dependences and the graph; write a page of them."
+)
+def plan(recipe: str, overrides: tuple[str, ...], limit: int | None, out: Path | None, report: bool) -> None:
     """Fix every number of every sample of RECIPE in a table, without Blender.
 
-    RECIPE is a shipped name or a YAML file.
+    RECIPE is a shipped name, a YAML file, or the .parquet of a plan.
 
     \b
     candlelight plan candle --out candle.parquet
-    candlelight plan mine.yaml --set seed=1 --limit 100 --out small.parquet
+    candlelight plan candle-confounded-color --report
+    candlelight plan mine.yaml --set seed=1 --limit 100 --out small.parquet --report
     """
+    from generators.plan_report import report_text, write_plan_report
     from generators.table import save_plan
 
+    if out is None and not report:
+        raise UseError("expected --out FILE.parquet, --report, or both")
     made = _load_plan(recipe, overrides, limit)
-    save_plan(made, out)
-    click.echo(f"{out}: {len(made)} samples from {len(made.groups)} traces")
+    if report:
+        page = (out or Path(made.recipe.name)).with_suffix(".html")
+        click.echo(report_text(made))
+        write_plan_report(made, page)
+        click.echo(f"page with a picture of the graph: {page}")
+    if out is not None:
+        save_plan(made, out)
+        click.echo(f"{out}: {len(made)} samples from {len(made.groups)} traces")
 
 
 def _shard(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, int] | None:
@@ -221,6 +236,74 @@ def render(
         )
 
 
+def _changes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Read interventions such as ``color=blue,object_type=cube``."""
+    import yaml
+
+    changes: list[dict[str, Any]] = []
+    for value in values:
+        pairs = [part.partition("=") for part in value.split(",")]
+        if not all(name.strip() and equals and text.strip() for name, equals, text in pairs):
+            raise click.BadParameter(
+                f"expected FACTOR=VALUE,... as in color=blue,object_type=cube, got {value}"
+            )
+        changes.append({name.strip(): yaml.safe_load(text) for name, _, text in pairs})
+    return changes
+
+
+@main.command()
+@recipe_options
+@click.option("--sample", "ids", multiple=True, help="Id of a sample, as in candle-000012; repeatable.")
+@click.option(
+    "--do",
+    "changes",
+    multiple=True,
+    required=True,
+    callback=_changes,
+    metavar="FACTOR=VALUE,...",
+    help="One question: the factors to change; repeatable.",
+)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of frames to write.")
+@click.option("--workers", type=click.IntRange(1), help="Renderers at a time.  [default: one per processor]")
+def counterfactual(
+    recipe: str,
+    overrides: tuple[str, ...],
+    limit: int | None,
+    ids: tuple[str, ...],
+    changes: list[dict[str, Any]],
+    out: Path,
+    workers: int | None,
+) -> None:
+    """Render samples of RECIPE, and what each would have been had some factors been otherwise.
+
+    Every other draw of a sample is kept, and what depends on the changed factors is worked out anew. Without
+    --sample, --limit says how many samples are asked. Writes counterfactuals.html beside the frames.
+
+    \b
+    candlelight counterfactual candle --sample candle-000012 --do color=yellow --out what-if
+    candlelight counterfactual candle --limit 3 --do color=blue --do object_type=cube,color=blue --out what-if
+    """
+    from evaluation.report.counterfactuals import write_counterfactual_page
+    from generators import counterfactual as plan_twins
+    from generators import render as render_plan
+    from generators.counterfactual import SUFFIX
+
+    if not ids and limit is None:
+        raise UseError("expected --sample ID, or --limit N to ask about N samples of each set")
+    asked = _load_plan(recipe, overrides, None if ids else limit)
+    if ids:
+        chosen = [sample for name in dict.fromkeys(ids) for sample in asked[name].samples]
+        asked = dataclasses.replace(asked, samples=tuple(chosen))
+    twins = plan_twins(asked, *changes)
+    both = dataclasses.replace(twins, samples=(*asked.samples, *twins.samples))
+    with _progress(len(both), "render") as advance:
+        outcome = render_plan(both, out, workers=workers, advance=advance)
+    if outcome.failed:
+        raise UseError(f"{len(outcome.failed)} samples could not be rendered; see {out / 'failed'}")
+    pairs = [(name, name + SUFFIX) for name in dict.fromkeys(sample.set for sample in asked.samples)]
+    click.echo(str(write_counterfactual_page(out / "counterfactuals.html", out, pairs)))
+
+
 def _sheets(frames: Path) -> None:
     """Draw a contact sheet of each set beside its frames."""
     from evaluation.report import contact_sheet, write_png
@@ -256,6 +339,63 @@ def pack(frames: Path, kind: str, out: Path, compression: Literal["gzip", "none"
     else:
         for path in pack_hdf5(frames, out, compression=compression):
             click.echo(str(path))
+
+
+@main.command()
+@click.argument("frames", type=click.Path(path_type=Path))
+@click.option("--to", "kind", type=click.Choice(["candle", "concepts", "mit"]), required=True, help="Layout.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write or resume.")
+@click.option("--set", "set_name", help="Image set; may be left out where only one fits.")
+@click.option(
+    "--layout",
+    type=click.Choice(["flat", "nested"]),
+    default="flat",
+    show_default=True,
+    help="CANDLE: metadata as in its second release, or under the id as in its first.",
+)
+@click.option(
+    "--bounds",
+    type=click.Choice(["exact", "faithful"]),
+    default="exact",
+    show_default=True,
+    help="CANDLE: of the picture, or before the camera's small turns as published.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["paper", "passes"]),
+    default="paper",
+    show_default=True,
+    help="MIT: by the paper's equations from captures and a twin, or from the layers of one frame.",
+)
+def export(
+    frames: Path,
+    kind: Literal["candle", "concepts", "mit"],
+    out: Path,
+    set_name: str | None,
+    layout: Literal["flat", "nested"],
+    bounds: Literal["exact", "faithful"],
+    by: Literal["paper", "passes"],
+) -> None:
+    """Write frames as a published data set lies on disk, for code that reads that.
+
+    \b
+    candlelight export frames --to candle --out candle
+    candlelight export frames --to candle --bounds faithful --layout nested --out candle
+    candlelight export frames --to concepts --out csm
+    candlelight export frames --to mit --by passes --out mit
+    """
+    from loaders.exports import export_candle, export_concepts, export_mit
+
+    if kind == "concepts":
+        counts = export_concepts(frames, out)
+        click.echo(f"{out}: {sum(counts.values())} images in {len(counts)} concept sets")
+        return
+    if kind == "mit":
+        names = export_mit(frames, out, by, set_name)
+        click.echo(f"{out}: {len(names)} objects written")
+        return
+    done = export_candle(frames, out, layout, bounds, set_name)
+    click.echo(f"{out}: {done.written} samples written, {done.found} were there")
 
 
 @main.command()
@@ -327,6 +467,7 @@ def doctor() -> None:
         raise UseError("something that rendering needs is missing; see above")
 
 
+main.add_command(assets)
 main.add_command(evaluate)
 
 if __name__ == "__main__":

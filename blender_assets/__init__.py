@@ -1,24 +1,27 @@
 """Assets: one variation per file, and the file's name is its label.
 
 The shipped library lies beside this module in ``objects materials textures lights scenes``; a folder of a
-user's own is searched before it. `AssetLibrary` finds files and the facts that the manifest records of them.
+user's own is searched before it. `AssetLibrary` finds files and the facts that a manifest records of them.
 """
 
-import json
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from blender_assets.images import find_images
+from blender_assets.manifests import MANIFEST, file_sha256, read_manifest
 from loaders.errors import InputError
 
+# What the files of a kind end in; of several files of one label the first ending goes first.
 SUFFIXES = {
-    "objects": ".blend",
-    "materials": ".blend",
-    "textures": ".blend",
-    "lights": ".blend",
-    "scenes": ".exr",
+    "objects": (".blend",),
+    "materials": (".blend",),
+    "textures": (".blend",),
+    "lights": (".blend",),
+    "scenes": (".blend", ".exr", ".hdr"),
 }
 
 
@@ -36,8 +39,7 @@ def manifest() -> dict[tuple[str, str], dict[str, Any]]:
         >>> manifest()["materials", "red"]["licence"]
         'CC0-1.0'
     """
-    entries = json.loads((shipped() / "manifest.json").read_text(encoding="utf-8"))["assets"]
-    return {(entry["kind"], entry["name"]): entry for entry in entries}
+    return read_manifest(shipped() / MANIFEST)
 
 
 class AssetLibrary:
@@ -57,6 +59,10 @@ class AssetLibrary:
     def __init__(self, folders: Mapping[Any, Path] | None = None) -> None:
         self._folders: dict[str, Path] = dict(folders or {})
         self._paths: dict[tuple[str, str], Path | None] = {}
+        self._entries: dict[tuple[str, str], dict[str, Any] | None] = {}
+        self._manifests: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
+        self._labels: dict[str, list[str]] = {}
+        self._image_files: dict[str, Path] | None = None
         for kind, folder in self._folders.items():
             if kind not in SUFFIXES:
                 raise InputError(f"assets: kind `{kind}` is not known; expected one of {', '.join(SUFFIXES)}")
@@ -65,9 +71,27 @@ class AssetLibrary:
 
     def labels(self, kind: str) -> list[str]:
         """List the labels of a kind, in alphabetical order: of the user's folder if named, else shipped."""
+        # Thousands of images are looked up once per material.
+        if kind not in self._labels:
+            self._labels[kind] = self._list(kind)
+        return list(self._labels[kind])
+
+    def _list(self, kind: str) -> list[str]:
         folder = self._folders.get(kind, shipped() / kind)
-        files = (path for path in folder.glob(f"[!.]*{SUFFIXES[kind]}") if path.is_file())
-        return sorted(path.stem for path in files)
+        files = (path for suffix in SUFFIXES[kind] for path in folder.glob(f"[!.]*{suffix}"))
+        return sorted({*(path.stem for path in files if path.is_file()), *self._images(kind)})
+
+    def has_folder(self, kind: str) -> bool:
+        """Say whether the user named a folder for that kind."""
+        return kind in self._folders
+
+    def _images(self, kind: str) -> dict[str, Path]:
+        """List the images of the user's folder of textures, by label."""
+        if kind != "textures" or kind not in self._folders:
+            return {}
+        if self._image_files is None:
+            self._image_files = find_images(self._folders[kind])
+        return self._image_files
 
     def has(self, kind: str, label: str) -> bool:
         """Say whether there is an asset of that kind and label."""
@@ -86,10 +110,47 @@ class AssetLibrary:
         return path
 
     def facts(self, kind: str, label: str) -> dict[str, Any]:
-        """Return the numbers that the manifest records of a shipped asset; empty for a user's own."""
-        if (path := self._path(kind, label)) and path.parent == shipped() / kind:
-            return dict(manifest().get((kind, label), {}).get("facts", {}))
-        return {}
+        """Return the numbers that a manifest records of an asset; empty where none does.
+
+        Raises:
+            InputError: as of `entry`.
+        """
+        entry = self.entry(kind, label)
+        return {} if entry is None else deepcopy(entry["facts"])
+
+    def entry(self, kind: str, label: str) -> dict[str, Any] | None:
+        """Return the entry of an asset in the manifest beside it; None where there is none.
+
+        Raises:
+            InputError: the manifest is malformed, or the file is not the one that it describes.
+        """
+        # A plan asks for the same few assets once per sample.
+        if (kind, label) not in self._entries:
+            self._entries[kind, label] = self._read_entry(kind, label)
+        return self._entries[kind, label]
+
+    def _read_entry(self, kind: str, label: str) -> dict[str, Any] | None:
+        path = self._path(kind, label)
+        if path is None:
+            return None
+        if path.parent == shipped() / kind:
+            return manifest().get((kind, label))
+        entry = self._own_manifest(kind).get((kind, label))
+        if entry is not None and entry["sha256"] != file_sha256(path):
+            raise InputError(
+                f"assets.{kind}: `{path.name}` is not the file that {MANIFEST} beside it describes; "
+                f"write that anew with `candlelight assets scan {path.parent}`"
+            )
+        return entry
+
+    def _own_manifest(self, kind: str) -> dict[tuple[str, str], dict[str, Any]]:
+        if kind not in self._manifests:
+            path = self._folders[kind] / MANIFEST
+            try:
+                self._manifests[kind] = read_manifest(path) if path.exists() else {}
+            except InputError as error:
+                raise InputError(f"assets.{kind}: {error}") from None
+        return self._manifests[kind]
 
     def _path(self, kind: str, label: str) -> Path | None:
         # A plan asks for the same few files once per sample.
@@ -98,9 +159,10 @@ class AssetLibrary:
         return self._paths[kind, label]
 
     def _look_for(self, kind: str, label: str) -> Path | None:
+        if (image := self._images(kind).get(label)) is not None:
+            return image
         if Path(label).name != label:  # a label is a name, never a way out of the folder
             return None
-        for folder in (self._folders.get(kind), shipped() / kind):
-            if folder is not None and (path := folder / f"{label}{SUFFIXES[kind]}").is_file():
-                return path
-        return None
+        folders = [folder for folder in (self._folders.get(kind), shipped() / kind) if folder is not None]
+        candidates = (folder / f"{label}{suffix}" for folder in folders for suffix in SUFFIXES[kind])
+        return next((path for path in candidates if path.is_file()), None)

@@ -91,7 +91,20 @@ def intrinsic(data: Path, model: str, device: str, out: Path | None, set_name: s
 @click.option(
     "--illumination", default="illumination", show_default=True, help="Set in which only light varies."
 )
-@click.option("--negatives", default="negatives", show_default=True, help="Set of unrelated images.")
+@click.option(
+    "--negatives",
+    default="negatives",
+    show_default=True,
+    help="Unrelated images: a set of DATA, other frames or a pack (PATH or PATH:SET), a folder of images, or "
+    "hf:NAME[:SPLIT[:CONFIGURATION]].",
+)
+@click.option(
+    "--negatives-limit",
+    type=click.IntRange(4),
+    default=500,
+    show_default=True,
+    help="Of a folder of images or a Hugging Face data set.",
+)
 @click.option("--test", "test_set", required=True, help="Set with ground truth to take gradients on.")
 @click.option(
     "--layer", multiple=True, help="Hidden layer; twice for reflectance and shading.  [default: the output]"
@@ -108,6 +121,7 @@ def concepts(
     albedo: str,
     illumination: str,
     negatives: str,
+    negatives_limit: int,
     test_set: str,
     layer: tuple[str, ...],
     runs: int,
@@ -117,16 +131,21 @@ def concepts(
 
     \b
     candlelight evaluate concepts demo/frames --model retinex --test tabletop_test
+    candlelight evaluate concepts demo/frames --model retinex --test tabletop_test --negatives ~/photographs
     """
     from evaluation.concepts import score_concepts
     from evaluation.models.named import find_model
     from loaders.describe import open_frames
+    from loaders.pictures import open_negatives
 
     if len(layer) > 2:
         raise InputError("--layer: expected one name, or two (reflectance, then shading)")
     at: Any = "output" if not layer else layer[0] if len(layer) == 1 else layer
     chosen = _device(device)
-    sets = [open_frames(data, name) for name in (albedo, illumination, negatives, test_set)]
+    changing, lit, test = (open_frames(data, name) for name in (albedo, illumination, test_set))
+    size = changing.set_info.height, changing.set_info.width
+    unrelated = open_negatives(data, negatives, size, negatives_limit, seed)
+    sets = (changing, lit, unrelated, test)
     scores = score_concepts(find_model(model, chosen), *sets, layer=at, runs=runs, seed=seed, device=chosen)
     for which, significant in (("significant", True), ("all", False)):
         ratio = scores.csm(significant_only=significant)
@@ -140,14 +159,22 @@ def concepts(
 @evaluation_options
 @click.option("--set", "set_name", help="Image set with object masks.")
 @click.option("--layer", multiple=True, required=True, help="Hidden layer to compare; repeatable.")
+@click.option(
+    "--by",
+    type=click.Choice(["type", "part"]),
+    default="type",
+    show_default=True,
+    help="What is a part: the type of an object, or a named part of one.",
+)
 def coverage(
-    data: Path, model: str, device: str, out: Path | None, set_name: str | None, layer: tuple[str, ...]
+    data: Path, model: str, device: str, out: Path | None, set_name: str | None, layer: tuple[str, ...], by: Any
 ) -> None:
-    """Compare how hidden layers cover the objects of frames: WAIoU.
+    """Compare how hidden layers cover the objects of frames, or their parts: WAIoU.
 
     \b
     candlelight evaluate coverage demo/frames --set candle --model demo/study/network.pt \\
         --layer encoder.1 --layer encoder.2
+    candlelight evaluate coverage frames --set parts --by part --model network.pt --layer encoder.3
     """
     from evaluation.coverage import layer_heatmaps, score_coverage
     from loaders.describe import open_frames
@@ -155,7 +182,7 @@ def coverage(
     chosen = _device(device)
     network = _network(model, chosen)
     methods = {name: layer_heatmaps(network, name) for name in layer}
-    scores = score_coverage(methods, open_frames(data, set_name), device=chosen)
+    scores = score_coverage(methods, open_frames(data, set_name), by=by, device=chosen)
     for name, score in zip(scores.methods, scores.score.tolist(), strict=True):
         click.echo(f"WAIoU {score:.4f}  {name}  (higher is better)")
     _write_result(scores.to_json(), out)

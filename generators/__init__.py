@@ -3,6 +3,7 @@
 Importing this package brings neither Blender nor torch.
 """
 
+from generators.counterfactual import counterfactual as counterfactual
 from generators.load import load_recipe as load_recipe
 from generators.plan import Plan as Plan
 from generators.plan import condition as condition

@@ -110,7 +110,7 @@ class RenderChild:
         read_end, write_end = os.pipe()
         self._log = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "generators.blender.child", str(write_end)],
+            [sys.executable, "-m", self._module(), str(write_end)],
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=self._log,
@@ -122,6 +122,10 @@ class RenderChild:
         recipe = self.job.recipe.model_dump(mode="json")
         self._ask({"root": str(self.job.root), "recipe": recipe, "threads": self.job.threads}, START_LIMIT)
         self._ready = True
+
+    def _module(self) -> str:
+        traced = any(image_set.layout.leaves is None for image_set in self.job.recipe.sets.values())
+        return "generators.blender.child" if traced else "generators.painter"
 
     def _ask(self, message: Any, limit: float) -> dict[str, Any]:
         assert self._process is not None

@@ -41,6 +41,9 @@ class Decomposition:
     normal: Rgb
     object: UInt8[ndarray, "height width"]
     part: UInt8[ndarray, "height width"]
+    position: Rgb
+    roughness: Map
+    metallic: Map
     identity_error: float | None
 
 
@@ -70,6 +73,7 @@ def decompose(passes: dict[str, ndarray], *, camera: Camera, catcher: bool, spli
     )
     diffuse = albedo * (shading_direct + shading_indirect)
     depth = passes["Depth"]
+    hit = depth < NOTHING_HIT
     return Decomposition(
         albedo=np.where(lit, albedo, 0.0),
         shading_direct=shading_direct,
@@ -81,10 +85,13 @@ def decompose(passes: dict[str, ndarray], *, camera: Camera, catcher: bool, spli
             for name, array in passes.items()
             if name.startswith("Combined_")
         },
-        depth=np.where(depth < NOTHING_HIT, depth, np.inf).astype(np.float32),
+        depth=np.where(hit, depth, np.inf).astype(np.float32),
         normal=camera_normals(passes["normal"], camera),
         object=passes["Object Index"].astype(np.uint8),
         part=passes["Material Index"].astype(np.uint8),
+        position=np.where(hit[..., None], passes["Position"], 0.0).astype(np.float32),
+        roughness=np.clip(passes["roughness"], 0.0, 1.0),
+        metallic=np.clip(passes["metallic"], 0.0, 1.0),
         identity_error=None if catcher else _identity_error(passes, diffuse),
     )
 
@@ -201,6 +208,9 @@ def develop(
         "normal": parts.normal.astype(np.float16),
         "object": parts.object,
         "part": parts.part,
+        "position": parts.position,
+        "roughness": parts.roughness.astype(np.float16),
+        "metallic": parts.metallic.astype(np.float16),
     }
     checks = ChecksRecord(
         identity_error=parts.identity_error,

@@ -1,291 +1,193 @@
 """From the values of a sample's factors and variables to the numbers of its scene."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
 
 from blender_assets import AssetLibrary
-from generators.blackbody import blackbody
-from generators.scene import Camera, Environment, Material, Thing
-from generators.specs import Appearance, Layout, LightSpec, ObjectSpec, Scatter, substitute
-from generators.streams import stream
-from loaders.colour import srgb_to_linear
+from generators.appearance import choose_material, paint_parts
+from generators.draws import Draws, require
+from generators.scene import Environment, Thing
+from generators.specs import Appearance, Layout, ObjectSpec, Scatter
 from loaders.errors import InputError
-from loaders.schema import FactorValue, LightRecord, Vector
 
-PLACING_ATTEMPTS = 2000
+PLACING_ATTEMPTS = 2000  # of one object
+PLACINGS = 20  # of all of them
 WORLD = "environment"  # the light layer of the map
-LAMP = "lamp"  # a light that the recipe does not name
-PLAIN = "rgb"  # the label of a material of one colour that the plan states
-ABOVE = 1e-6  # m; what is less than this beside the camera is straight below or above it
-
-
-@dataclass(frozen=True)
-class Draws:
-    """What a layout may draw from: the recipe's seed, the unit, and the values of the sample."""
-
-    seed: int
-    unit: str
-    values: Mapping[str, FactorValue]
-
-    def stream(self, name: str) -> np.random.Generator:
-        """Return the unit's stream of one named variable."""
-        return stream(self.seed, self.unit, name)
-
-    def fill(self, value: Any) -> Any:
-        """Put the sample's values where ``$name`` stands."""
-        return substitute(value, self.values.__getitem__)
-
-    def number(self, value: Any, field: str) -> float:
-        """Return the number that a field stands for.
-
-        Raises:
-            InputError: the field names a factor whose value is no number.
-        """
-        filled = self.fill(value)
-        if isinstance(filled, str):
-            raise InputError(f"{field}: expected a number, got `{filled}` from `{value}`")
-        return float(filled)
-
-    def whole(self, value: Any, field: str) -> int:
-        """Return the whole number, at least 0, that a field stands for.
-
-        Raises:
-            InputError: it stands for something else.
-        """
-        number = self.number(value, field)
-        if number < 0 or not number.is_integer():
-            raise InputError(f"{field}: expected a whole number, at least 0, got {number}")
-        return int(number)
-
-    def vector(self, value: Any, field: str) -> Vector:
-        """Return the three numbers that a field stands for.
-
-        Raises:
-            InputError: one of them names a factor whose value is no number.
-        """
-        x, y, z = (self.number(part, field) for part in value)
-        return x, y, z
 
 
 def place_objects(layout: Layout, draws: Draws, library: AssetLibrary) -> tuple[Thing, ...]:
     """Resolve the objects of a layout.
 
     Raises:
-        InputError: an arrangement, type or material that does not exist, or no room for a scattered object.
+        InputError: an arrangement, coat, type or material that does not exist, or no room for a scattered
+            object.
     """
     if layout.scatter is not None:
         specs = scatter(layout.scatter, draws, library)
     elif layout.arrangement is not None:
-        name = str(draws.fill(layout.arrangement))
-        if name not in layout.arrangements:
-            known = ", ".join(layout.arrangements)
-            raise InputError(f"layout.arrangement: expected one of {known}, got `{name}`")
-        specs = layout.arrangements[name]
+        specs = draws.choose(layout.arrangements, layout.arrangement, "layout.arrangement")
+        _require_objects(specs, layout, library)
     else:
         specs = layout.objects
+    coat = None if layout.coat is None else draws.choose(layout.coats, layout.coat, "layout.coat")
+    if coat is not None:
+        specs = tuple(spec.model_copy(update={"material": coat, "parts": {}}) for spec in specs)
     return tuple(_thing(spec, i, layout.appearance, draws, library) for i, spec in enumerate(specs))
+
+
+def _require_objects(specs: Sequence[ObjectSpec], layout: Layout, library: AssetLibrary) -> None:
+    """Look up the objects of an arrangement; if one is missing, say which are in all of them."""
+    if all(spec.type.startswith("$") or library.has("objects", spec.type) for spec in specs):
+        return
+    types = dict.fromkeys(spec.type for some in layout.arrangements.values() for spec in some)
+    missing = [kind for kind in types if not kind.startswith("$") and not library.has("objects", kind)]
+    raise InputError(
+        f"layout.arrangements: there are no objects {', '.join(f'`{kind}`' for kind in missing)}; bring each "
+        "in with `candlelight assets add MESH --name LABEL --out FOLDER`, and name the folder with "
+        "`--set assets.objects=FOLDER`"
+    )
 
 
 def _thing(spec: ObjectSpec, i: int, appearance: Appearance, draws: Draws, library: AssetLibrary) -> Thing:
     kind = str(draws.fill(spec.type))
-    _require(library, "objects", kind, "layout.objects.type")
-    if spec.material is None:
-        material = draw_material(appearance, draws, i)
-        if material.label != PLAIN:
-            _require(library, "textures", material.label, "layout.appearance.textures")
-    else:
-        material = Material(label=str(draws.fill(spec.material)))
-        _require(library, "materials", material.label, "layout.objects.material")
+    require(library, "objects", kind, "layout.objects.type")
+    material = choose_material(spec.material, kind, i, appearance, draws, library)
     size = draws.number(spec.size, "layout.objects.size")
     if size <= 0:
         raise InputError(f"layout.objects.size: expected more than 0 m, got {size}")
-    return Thing(
+    tilt_x, tilt_y = (draws.number(part, "layout.objects.tilt") for part in spec.tilt)
+    location = draws.vector((*spec.location, 0.0)[:3], "layout.objects.location")
+    thing = Thing(
         type=kind,
         material=material,
+        parts=paint_parts(spec.parts, kind, material, draws, library),
         size=size,
         rotation=draws.number(spec.rotation, "layout.objects.rotation"),
-        location=draws.vector((*spec.location, 0.0), "layout.objects.location"),
+        tilt=(tilt_x, tilt_y),
+        location=location,
     )
+    return thing if spec.anchor == "base" else _held_by_its_middle(thing, library)
 
 
-def _require(library: AssetLibrary, kind: str, label: str, field: str) -> None:
-    """Look an asset up, and name the field of the layout if there is none."""
-    try:
-        library.find(kind, label)
-    except InputError as error:
-        raise InputError(f"{field}: {error}") from None
+def _held_by_its_middle(thing: Thing, library: AssetLibrary) -> Thing:
+    """Move an object so that the middle of its height is where its base was."""
+    height = library.facts("objects", thing.type).get("dimensions", (1.0, 1.0, 1.0))[2]
+    up = turn(thing.tilt, thing.rotation)[:, 2]
+    x, y, z = (thing.location - 0.5 * thing.size * height * up).round(9).tolist()
+    return thing.model_copy(update={"location": (x, y, z)})
 
 
-def draw_material(appearance: Appearance, draws: Draws, i: int) -> Material:
-    """Draw the material of object ``i``: that of the unit's numbered variation, the same whenever asked.
+def turn(tilt: tuple[float, float], rotation: float) -> Float64[ndarray, "3 3"]:
+    """Rotation matrix of an object: about x, then y, by ``tilt``, then about z, all axes the world's.
 
-    Raises:
-        InputError: ``texturing`` is neither "rgb" nor "textured".
+    Args:
+        tilt: degrees about x and y.
+        rotation: degrees about z.
+
+    Returns:
+        Matrix from the object's axes to the world's.
+
+    Example:
+        >>> (turn((90, 0), 90) @ (0, 0, 1)).round(6) + 0.0
+        array([1., 0., 0.])
     """
-    texturing = str(draws.fill(appearance.texturing))
-    variation = draws.whole(appearance.variation, "layout.appearance.variation")
-    if texturing not in (PLAIN, "textured"):
-        raise InputError(f"layout.appearance.texturing: expected rgb or textured, got `{texturing}`")
-    rng = draws.stream(f"appearance/{texturing}/{variation}/{i}")
-
-    def color() -> Vector:
-        red, green, blue = srgb_to_linear(rng.uniform(appearance.low, appearance.high, 3)).round(6).tolist()
-        return red, green, blue
-
-    if texturing == PLAIN:
-        return Material(label=PLAIN, base_color=color())
-    label = appearance.textures[int(rng.integers(len(appearance.textures)))]
-    x, y, z = rng.uniform(-10.0, 10.0, 3).round(6).tolist()
-    scale = round(float(rng.uniform(0.7, 1.8)), 6)
-    return Material(label=label, color_a=color(), color_b=color(), offset=(x, y, z), scale=scale)
+    angles = np.radians([*tilt, rotation])
+    (cx, cy, cz), (sx, sy, sz) = np.cos(angles), np.sin(angles)
+    about_x = np.array([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])
+    about_y = np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
+    about_z = np.array([[cz, -sz, 0], [sz, cz, 0], [0, 0, 1]])
+    return about_z @ about_y @ about_x
 
 
 def scatter(plan: Scatter, draws: Draws, library: AssetLibrary) -> tuple[ObjectSpec, ...]:
     """Place objects at random so that their bounding circles keep their distance.
 
-    Each object has a stream of its own, so that one more object moves none of the others.
+    Each object has streams of its own, so that one more object moves none of the others; only where one finds
+    no room are all placed anew, each from its next stream, and what they are and how large stays as drawn.
 
     Raises:
-        InputError: an object found no room.
+        InputError: an object found no room, `PLACINGS` times.
     """
+    streams = [draws.stream(f"scatter/{i}") for i in range(draws.whole(plan.count, "layout.scatter.count"))]
+    drawn = [_scattered(plan, rng) for rng in streams]
+    radii = [float(spec.size) * footprint(library, spec.type) for spec in drawn]
+    for placing in range(PLACINGS):
+        if placing:
+            streams = [draws.stream(f"scatter/{i}/{placing}") for i in range(len(drawn))]
+        places = _places(plan, radii, streams)
+        if len(places) == len(drawn):
+            located = zip(drawn, places, strict=True)
+            return tuple(spec.model_copy(update={"location": place}) for spec, place in located)
+    raise InputError(
+        f"layout.scatter: no room for object {len(places) + 1} in region {list(plan.region)}; "
+        "widen the region, or lower count, size or gap"
+    )
+
+
+def _scattered(plan: Scatter, rng: np.random.Generator) -> ObjectSpec:
+    """Draw what a scattered object is, its size and its turn; not yet where it stands."""
+    kind = plan.types[int(rng.integers(len(plan.types)))]
+    size = round(float(rng.uniform(*plan.size)), 6)
+    return ObjectSpec(type=kind, size=size, rotation=round(float(rng.uniform(0.0, 360.0)), 6))
+
+
+def _places(
+    plan: Scatter, radii: Sequence[float], streams: Sequence[np.random.Generator]
+) -> list[tuple[float, float]]:
+    """Draw a place for one circle after another, up to the first that finds no room."""
     x_low, x_high, y_low, y_high = plan.region
-    specs: list[ObjectSpec] = []
-    circles: list[tuple[float, float, float]] = []
-    for i in range(draws.whole(plan.count, "layout.scatter.count")):
-        rng = draws.stream(f"scatter/{i}")
-        kind = plan.types[int(rng.integers(len(plan.types)))]
-        size = round(float(rng.uniform(*plan.size)), 6)
-        rotation = round(float(rng.uniform(0.0, 360.0)), 6)
-        radius = size * footprint(library, kind)
+    places: list[tuple[float, float]] = []
+    for radius, rng in zip(radii, streams, strict=True):
         for _ in range(PLACING_ATTEMPTS):
             x, y = round(float(rng.uniform(x_low, x_high)), 6), round(float(rng.uniform(y_low, y_high)), 6)
-            if all(math.hypot(x - a, y - b) >= radius + r + plan.gap for a, b, r in circles):
+            others = zip(places, radii, strict=False)
+            if all(math.dist((x, y), place) >= radius + r + plan.gap for place, r in others):
+                places.append((x, y))
                 break
         else:
-            raise InputError(
-                f"layout.scatter: no room for object {i + 1} in region {list(plan.region)}; "
-                "widen the region, or lower count, size or gap"
-            )
-        circles.append((x, y, radius))
-        specs.append(ObjectSpec(type=kind, size=size, rotation=rotation, location=(x, y)))
-    return tuple(specs)
+            break
+    return places
 
 
 def footprint(library: AssetLibrary, kind: str) -> float:
-    """Radius of the circle around an object of size 1 in metres; a user's own counts as a unit box."""
-    width, depth, _ = library.facts("objects", kind).get("dimensions", (1.0, 1.0, 1.0))
+    """Radius in metres of the circle about its origin that holds an object of size 1, seen from above.
+
+    That of a user's own of which no manifest says anything is that of a unit box.
+    """
+    facts = library.facts("objects", kind)
+    if "footprint" in facts:
+        return float(facts["footprint"])
+    width, depth, _ = facts.get("dimensions", (1.0, 1.0, 1.0))
     return math.hypot(width, depth) / 2
-
-
-def hang_lights(
-    layout: Layout, draws: Draws, library: AssetLibrary, camera: Camera
-) -> tuple[LightRecord, ...]:
-    """Resolve the lights of a layout; azimuths count from the side of ``camera``.
-
-    Raises:
-        InputError: an asset that does not exist or has no facts, two lights of one name, or a number out of
-            range.
-    """
-    lights = tuple(_light(spec, camera, draws, library) for spec in layout.lights)
-    names = [light.name for light in lights]
-    if len({*names, WORLD}) != len(names) + 1:
-        raise InputError(
-            f"layout.lights: expected a different `name` for each light, none `{WORLD}`, got {names}"
-        )
-    return lights
-
-
-def _light(spec: LightSpec, camera: Camera, draws: Draws, library: AssetLibrary) -> LightRecord:
-    if spec.asset is not None:
-        label = str(draws.fill(spec.asset))
-        _require(library, "lights", label, "layout.lights.asset")
-        facts = library.facts("lights", label)
-        if not facts:
-            raise InputError(
-                f"light asset `{label}`: a plan states every number of a light, and the manifest has none of "
-                "this file; write the light into the recipe (location, power, radius) instead"
-            )
-        return LightRecord(name=spec.name or label, **facts)
-    power, radius = (draws.number(getattr(spec, f), f"layout.lights.{f}") for f in ("power", "radius"))
-    temperature = None
-    if spec.temperature is not None:
-        temperature = draws.number(spec.temperature, "layout.lights.temperature")
-    if power <= 0 or radius < 0:
-        raise InputError(f"layout.lights: expected power > 0 W and radius >= 0 m, got {power} and {radius}")
-    return LightRecord(
-        name=spec.name or LAMP,
-        location=_stand(spec, camera, draws),
-        power=power,
-        radius=radius,
-        color=(1.0, 1.0, 1.0) if temperature is None else blackbody(temperature),
-        temperature=temperature,
-    )
-
-
-def _stand(spec: LightSpec, camera: Camera, draws: Draws) -> Vector:
-    """Where a lamp stands: as given, or by azimuth from the camera's side, elevation and distance."""
-    if spec.location is not None:
-        return draws.vector(spec.location, "layout.lights.location")
-    azimuth = math.radians(draws.number(spec.azimuth, "layout.lights.azimuth"))
-    elevation = math.radians(draws.number(spec.elevation, "layout.lights.elevation"))
-    distance = draws.number(spec.distance, "layout.lights.distance")
-    if distance <= 0:
-        raise InputError(f"layout.lights.distance: expected more than 0 m, got {distance}")
-    towards = np.array([camera.location[0] - spec.target[0], camera.location[1] - spec.target[1], 0.0])
-    if np.linalg.norm(towards) < ABOVE:
-        raise InputError(
-            "layout.lights.target: expected a point that is not straight below the camera, from "
-            "whose side azimuths count; give the light a `location` instead"
-        )
-    towards /= np.linalg.norm(towards)
-    rightwards = np.cross((0.0, 0.0, 1.0), towards)
-    level = math.cos(azimuth) * towards + math.sin(azimuth) * rightwards
-    direction = math.cos(elevation) * level + math.sin(elevation) * np.array([0.0, 0.0, 1.0])
-    x, y, z = (np.array(spec.target) + distance * direction).round(9).tolist()
-    return x, y, z
-
-
-def place_camera(layout: Layout, draws: Draws) -> Camera:
-    """Resolve the camera of a layout.
-
-    Raises:
-        InputError: a field of view outside (0, 180), or a camera that looks straight down or up.
-    """
-    spec = layout.camera
-    camera = Camera(
-        location=draws.vector(spec.location, "layout.camera.location"),
-        look_at=draws.vector(spec.look_at, "layout.camera.look_at"),
-        field_of_view=draws.number(spec.field_of_view, "layout.camera.field_of_view"),
-        pitch=draws.number(spec.pitch, "layout.camera.pitch"),
-        yaw=draws.number(spec.yaw, "layout.camera.yaw"),
-    )
-    if not 0 < camera.field_of_view < 180:
-        raise InputError(
-            f"layout.camera.field_of_view: expected 0 to 180 degrees, got {camera.field_of_view}"
-        )
-    if math.dist(camera.location[:2], camera.look_at[:2]) < ABOVE:
-        raise InputError("layout.camera: expected look_at beside the camera, not straight above or below it")
-    return camera
 
 
 def surround(layout: Layout, draws: Draws, library: AssetLibrary) -> Environment | None:
     """Resolve the environment of a layout: the map's own turn and strength, and the layout's on top.
 
+    A .blend file counts as modelled unless its manifest says that it holds a world alone.
+
     Raises:
-        InputError: a map that does not exist, or a negative strength.
+        InputError: a map that does not exist, a negative strength, or a .blend file turned or scaled.
     """
     spec = layout.environment
     if spec is None:
         return None
     label = str(draws.fill(spec.map))
-    _require(library, "scenes", label, "layout.environment.map")
+    require(library, "scenes", label, "layout.environment.map")
     facts = library.facts("scenes", label)
     strength = draws.number(spec.strength, "layout.environment.strength") * facts.get("strength", 1.0)
     if strength < 0:
         raise InputError(f"layout.environment.strength: expected at least 0, got {strength}")
     rotation = draws.number(spec.rotation, "layout.environment.rotation") + facts.get("rotation", 0.0)
-    return Environment(map=label, rotation=rotation % 360.0, strength=strength)
+    blend = library.find("scenes", label).suffix == ".blend"
+    if blend and (rotation % 360.0, strength) != (0.0, 1.0):
+        raise InputError(
+            f"layout.environment: `{label}` is a .blend file, whose place and light are its own; expected "
+            f"rotation 0 and strength 1, got {rotation} and {strength}"
+        )
+    modelled = blend and facts.get("modelled", True)
+    return Environment(map=label, rotation=rotation % 360.0, strength=strength, modelled=modelled)

@@ -51,6 +51,7 @@ def load_recipe(source: str | Path, overrides: Iterable[str] = ()) -> Recipe:
         data["assets"] = {kind: (path.parent / str(folder)).absolute() for kind, folder in folders.items()}
     for override in overrides:
         _override(data, override)
+    _fill_twins(data)
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
@@ -132,6 +133,19 @@ def _expand(data: dict[str, Any], path: Path) -> None:
             inherited = {key: value for key, value in base.items() if key not in data}
             sets[name] = _merge(inherited, image_set)
             del sets[name]["extends"]
+
+
+def _fill_twins(data: dict[str, Any]) -> None:
+    """Give a set that holds nothing but ``counterfactual`` all fields of the set that it is of."""
+    sets = data.get("sets")
+    if not isinstance(sets, dict):
+        return
+    for name, image_set in sets.items():
+        if isinstance(image_set, dict) and set(image_set) == {"counterfactual"}:
+            asked = image_set["counterfactual"]
+            base = sets.get(asked.get("of")) if isinstance(asked, dict) else None
+            if isinstance(base, dict):
+                sets[name] = {**_apart(base), "counterfactual": asked}
 
 
 def _base(reference: str, field: str) -> dict[str, Any]:

@@ -3,20 +3,18 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import NormalDist
-
-import numpy as np
 
 from blender_assets import AssetLibrary
-from generators.layout import Draws
+from generators.draws import Draws
 from generators.load import revise
-from generators.recipe import Categorical, Continuous, Factor, ImageSet, Recipe
+from generators.recipe import ImageSet, Recipe
 from generators.resolve import resolve
+from generators.rows import Row, rows_of, sample_id, unit_indices
 from generators.scene import SamplePlan, Trace
-from generators.settings import light_names, values_of
+from generators.settings import light_names
 from generators.streams import stream
 from loaders.errors import InputError
 from loaders.schema import FactorValue
@@ -46,19 +44,34 @@ class Plan:
             groups.setdefault(sample.group, []).append(sample)
         return {name: tuple(members) for name, members in groups.items()}
 
+    def __getitem__(self, sample: str) -> "Plan":
+        """Return the plan of one sample, by its id.
+
+        Raises:
+            InputError: there is none of that id.
+        """
+        kept = tuple(one for one in self.samples if one.id == sample)
+        if not kept:
+            some = ", ".join(one.id for one in self.samples[:3])
+            raise InputError(f"sample `{sample}` is not in the plan; expected an id such as {some}")
+        return replace(self, samples=kept)
+
     def limit(self, count: int) -> "Plan":
         """Keep ``count`` samples of each set, spread over it at random but always the same ones.
+
+        Of a set of counterfactuals, those of the samples kept.
 
         Raises:
             InputError: not 1 <= count.
         """
-        if count < 1:
-            raise InputError(f"--limit: expected at least 1 sample of each set, got {count}")
+        chosen: dict[str, set[int]] = {}
         kept: list[SamplePlan] = []
-        for name in self.recipe.sets:
+        for name, image_set in self.recipe.sets.items():
             rows = [sample for sample in self.samples if sample.set == name]
-            order = stream(self.recipe.seed, name, "limit").permutation(len(rows))[:count]
-            kept += [rows[i] for i in sorted(order)]
+            if image_set.counterfactual is None:
+                chosen[name] = _choose(self.recipe, name, [sample.index for sample in rows], count)
+            units = _units(chosen, name, image_set)
+            kept += [sample for sample in rows if _unit_index(image_set, sample.index) in units]
         return replace(self, samples=tuple(kept))
 
     def shard(self, index: int, count: int) -> "Plan":
@@ -73,13 +86,15 @@ class Plan:
         return replace(self, samples=tuple(sample for sample in self.samples if sample.group in mine))
 
 
-def make_plan(recipe: Recipe) -> Plan:
+def make_plan(recipe: Recipe, limit: int | None = None) -> Plan:
     """Plan every sample of a recipe: draw what is drawn, resolve the layout, group what shares a trace.
 
     Needs no Blender, and depends on the recipe alone.
 
     Args:
         recipe: the recipe.
+        limit: plan only so many samples of each set, spread over it at random but always the same ones, and
+            all their counterfactuals.
 
     Returns:
         The plan, sets in the recipe's order, samples by index.
@@ -96,13 +111,34 @@ def make_plan(recipe: Recipe) -> Plan:
     """
     library = AssetLibrary(recipe.assets)
     samples: list[SamplePlan] = []
+    chosen: dict[str, set[int]] = {}
     for name, image_set in recipe.sets.items():
         try:
             light_names(recipe, name)
-            samples += _plan_set(recipe, name, image_set, library)
+            if limit is not None and image_set.counterfactual is None:
+                chosen[name] = _choose(recipe, name, unit_indices(recipe, name, library), limit)
+            only = None if limit is None else _units(chosen, name, image_set)
+            samples += resolve_rows(recipe, name, rows_of(recipe, name, library, only), library)
         except InputError as error:
             raise InputError(f"sets.{name}: {error}") from None
     return Plan(recipe, tuple(samples))
+
+
+def _choose(recipe: Recipe, name: str, indices: Sequence[int], count: int) -> set[int]:
+    """Choose ``count`` of the indices at random, but always the same ones."""
+    if count < 1:
+        raise InputError(f"--limit: expected at least 1 sample of each set, got {count}")
+    order = stream(recipe.seed, name, "limit").permutation(len(indices))[:count]
+    return {indices[i] for i in order}
+
+
+def _units(chosen: dict[str, set[int]], name: str, image_set: ImageSet) -> set[int]:
+    """Return the units chosen for a set: of counterfactuals, those of the set that they are of."""
+    return chosen[name if image_set.counterfactual is None else image_set.counterfactual.of]
+
+
+def _unit_index(image_set: ImageSet, index: int) -> int:
+    return index if image_set.counterfactual is None else index // len(image_set.counterfactual.do)
 
 
 def condition(plan: Plan, **values: FactorValue | Collection[FactorValue]) -> Plan:
@@ -163,111 +199,28 @@ def do(recipe: Recipe, **values: FactorValue) -> Recipe:
     return revise(recipe, do={**recipe.do, **values})
 
 
-def _plan_set(recipe: Recipe, name: str, image_set: ImageSet, library: AssetLibrary) -> Iterator[SamplePlan]:
-    grids = {}
-    for factor_name, factor in image_set.factors.items():
-        if isinstance(factor, Categorical):
-            try:
-                grids[factor_name] = values_of(factor, library)
-            except InputError as error:
-                raise InputError(f"factors.{factor_name}: {error}") from None
-    crossed = image_set.crossed()
-    cells = itertools.product(*(grids[factor_name] for factor_name in crossed))
-    for cell, values in enumerate(cells):
-        for draw in range(image_set.draws):
-            index = cell * image_set.draws + draw
-            given = dict(zip(crossed, values, strict=True))
-            unit = _unit(name, image_set, given, index, draw)
-            yield _sample(recipe, name, image_set, library, grids, given, index, unit)
-
-
-def _unit(name: str, image_set: ImageSet, given: dict[str, FactorValue], index: int, draw: int) -> str:
-    if image_set.unit is None:
-        return f"{name}/{index:06d}"
-    parts = [f"{factor}={given[factor]}" for factor in image_set.unit]
-    return ",".join([*parts, f"draw={draw}"] if image_set.draws > 1 else parts)
-
-
-def _sample(
-    recipe: Recipe,
-    name: str,
-    image_set: ImageSet,
-    library: AssetLibrary,
-    grids: dict[str, tuple[FactorValue, ...]],
-    given: dict[str, FactorValue],
-    index: int,
-    unit: str,
-) -> SamplePlan:
-    intervention = {
-        factor: _allowed(factor, value, grids)
-        for factor, value in recipe.do.items()
-        if factor in image_set.factors
-    }
-    given = {**given, **intervention}
-    factors = {
-        factor: given[factor]
-        if factor in given
-        else draw_value(plan, grids.get(factor), stream(recipe.seed, unit, factor))
-        for factor, plan in image_set.factors.items()
-    }
-    exogenous = {
-        variable: float(draw_value(plan, None, stream(recipe.seed, unit, variable)))
-        for variable, plan in image_set.variables.items()
-    }
-    draws = Draws(recipe.seed, unit, {**factors, **exogenous})
-    lights, gain, trace = resolve(image_set.layout, draws, library)
-    return SamplePlan(
-        id=f"{name}-{index:06d}",
-        set=name,
-        index=index,
-        unit=unit,
-        group=_group(name, trace),
-        factors=factors,
-        exogenous=exogenous,
-        intervention=intervention,
-        lights=lights,
-        gain=gain,
-        trace=trace,
-    )
-
-
-def _allowed(name: str, value: FactorValue, grids: dict[str, tuple[FactorValue, ...]]) -> FactorValue:
-    """Return the value of an intervention; it may leave a continuous range, but a category must exist."""
-    if name in grids:
-        if value not in grids[name]:
-            known = ", ".join(str(v) for v in grids[name])
-            raise InputError(f"do.{name}: expected one of {known}, got {value!r}")
-        return grids[name][grids[name].index(value)]
-    if isinstance(value, str):
-        raise InputError(f"do.{name}: expected a number, got {value!r}")
-    return float(value)
-
-
-def draw_value(
-    factor: Factor, values: tuple[FactorValue, ...] | None, rng: np.random.Generator
-) -> FactorValue:
-    """Draw one value of a factor or variable.
-
-    Args:
-        factor: the distribution.
-        values: the values of a categorical one, each as likely as the other.
-        rng: the stream of this variable in this unit.
-
-    Returns:
-        A value of the list, or a float in [low, high], rounded to nine decimals; one uniform number is taken
-        from the stream for it, a normal one being the inverse of its distribution function there.
-    """
-    if values is not None:
-        return values[int(rng.integers(len(values)))]
-    assert isinstance(factor, Continuous)
-    if factor.mean is None or factor.std is None:
-        value = float(rng.uniform(factor.low, factor.high))
-    else:
-        normal = NormalDist(factor.mean, factor.std)
-        share = float(rng.uniform(normal.cdf(factor.low), normal.cdf(factor.high)))
-        # The inverse is not defined at 0 and 1, which bounds far out give.
-        value = normal.inv_cdf(min(max(share, 1e-300), 1 - 1e-16))
-    return min(max(round(value, 9), factor.low), factor.high)
+def resolve_rows(
+    recipe: Recipe, name: str, rows: Iterable[Row], library: AssetLibrary
+) -> Iterator[SamplePlan]:
+    """Resolve the layout of each row."""
+    image_set = recipe.sets[name]
+    for row in rows:
+        lights, gain, trace = resolve(image_set.layout, Draws(recipe.seed, row.unit, row.values), library)
+        yield SamplePlan(
+            id=sample_id(name, row.index),
+            set=name,
+            index=row.index,
+            unit=row.unit,
+            group=_group(name, trace),
+            factors={factor: row.values[factor] for factor in image_set.factors},
+            exogenous={variable: row.values[variable] for variable in image_set.variables},
+            intervention=row.intervention,
+            propensity={factor: row.propensities[factor] for factor in image_set.mechanisms()},
+            counterfactual_of=row.counterfactual_of,
+            lights=lights,
+            gain=gain,
+            trace=trace,
+        )
 
 
 def _group(set_name: str, trace: Trace) -> str:

@@ -6,102 +6,19 @@ factor or variable of that name. Lengths are metres, angles degrees, colours lin
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from generators.specs import Layout, Model, references
+from generators.factors import AssetKind, Categorical, Factor, Name, Rule
+from generators.fields import Model, references
+from generators.graph import Graph, causal_graph, causal_order
+from generators.specs import Layout
 from loaders.errors import InputError
 from loaders.schema import LAYERS, LIGHT_PREFIX, FactorValue, layer
 
-NAME = r"^[a-z][a-z0-9_]*$"
 RESERVED = {*LAYERS, "id", "index", "objects", "metadata", "set"}
 ALL_LIGHTS = "light/*"
-AssetKind = Literal["objects", "materials", "textures", "lights", "scenes"]
-
-
-Name = Annotated[str, Field(pattern=NAME)]
-
-
-class Categorical(Model):
-    """A factor with a list of values.
-
-    Exactly one of the first three says which: ``values`` lists them, ``count`` stands for 0 .. count - 1,
-    ``assets`` alone takes every label of that kind. ``assets`` beside ``values`` says that they are labels
-    of that kind, and each is checked to exist.
-    """
-
-    values: tuple[FactorValue, ...] | None = None
-    count: Annotated[int, Field(ge=1)] | None = None
-    assets: AssetKind | None = None
-    unit: str = ""
-
-    @field_validator("values", mode="before")
-    @classmethod
-    def _no_truths(cls, values: Any) -> Any:
-        # YAML takes yes, no, on and off for truth values, which would pass for the numbers 1 and 0.
-        if isinstance(values, list | tuple) and any(isinstance(value, bool) for value in values):
-            raise ValueError(f"expected names or numbers, got {list(values)}; put names as 'yes' in quotes")
-        return values
-
-    @model_validator(mode="after")
-    def _one_source(self) -> "Categorical":
-        if self.values is not None and self.count is not None:
-            raise ValueError("expected `values` or `count`, got both")
-        if self.count is not None and self.assets is not None:
-            raise ValueError("expected `count` or `assets`, got both")
-        if self.values is None and self.count is None and self.assets is None:
-            raise ValueError("expected `values`, `count` or `assets`, got none of them")
-        if self.values is not None:
-            if not self.values or len(set(self.values)) != len(self.values):
-                raise ValueError(f"expected distinct values, at least one, got {list(self.values)}")
-            if len({isinstance(value, str) for value in self.values}) != 1:
-                raise ValueError(f"expected names or numbers, not both, got {list(self.values)}")
-        return self
-
-    def names_things(self) -> bool:
-        """Say whether the values are names; they are numbers otherwise."""
-        return self.count is None and (self.values is None or isinstance(self.values[0], str))
-
-
-class Continuous(Model):
-    """A factor or variable drawn between ``low`` and ``high``.
-
-    Uniform, or normal with ``mean`` and ``std`` where they are given, truncated to what lies within.
-    """
-
-    low: float
-    high: float
-    mean: float | None = None
-    std: Annotated[float, Field(gt=0)] | None = None
-    unit: str = ""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> "Continuous":
-        if self.low > self.high:
-            raise ValueError(f"expected low <= high, got {self.low} and {self.high}")
-        if (self.mean is None) != (self.std is None):
-            raise ValueError("expected `mean` and `std` together")
-        if self.mean is not None and not self.low <= self.mean <= self.high:
-            raise ValueError(f"expected the mean within [{self.low}, {self.high}], got {self.mean}")
-        return self
-
-
-def _kind(value: object) -> str | None:
-    keys = value if isinstance(value, dict) else value.__dict__ if isinstance(value, Model) else None
-    if keys is None:
-        return None
-    return "continuous" if "low" in keys or "high" in keys else "categorical"
-
-
-Factor = Annotated[
-    Annotated[Categorical, Tag("categorical")] | Annotated[Continuous, Tag("continuous")],
-    Discriminator(
-        _kind,
-        custom_error_type="factor",
-        custom_error_message="expected a table of `values` or `low`, `high`",
-    ),
-]
 
 
 class Image(Model):
@@ -119,22 +36,37 @@ class Render(Model):
     denoise: bool = True
 
 
+class Counterfactual(Model):
+    """What a set asks of the units of another: ``of`` names that set, ``do`` lists interventions.
+
+    For each sample of ``of`` and each intervention there is one sample: the same unit, every exogenous draw
+    kept, the named factors set, their descendants recomputed.
+    """
+
+    of: str
+    do: Annotated[tuple[Annotated[dict[Name, FactorValue], Field(min_length=1)], ...], Field(min_length=1)]
+
+
 class ImageSet(Model):
     """One image set: factors, how they are crossed or drawn, and the layout.
 
-    The rows are the full grid of ``grid`` (default: every categorical factor, in the order written, the last
-    one fastest), ``draws`` times each; what is not in the grid is drawn. Rows that agree in the factors of
-    ``unit`` form a unit: they share every drawn number and the renderer's seed. By default each row is its
-    own. ``varies`` names the factors that change inside one concept set. ``image``, ``render``, ``layers``
-    and ``exposure`` override the recipe's.
+    The rows are the full grid of ``grid`` (default: every categorical factor without weights or table, in the
+    order written, the last one fastest), ``draws`` times each; what is not in the grid is drawn. ``rules``
+    exclude values that do not occur together; rows of the grid that break one are left out, and the others
+    keep their index in the full product. Rows that agree in the factors of ``unit`` form a unit: they share
+    every drawn number and the renderer's seed. By default each row is its own. ``varies`` names the factors
+    that change inside one concept set. ``image``, ``render``, ``layers`` and ``exposure`` override the
+    recipe's. A set with ``counterfactual`` is otherwise that of the set it is of.
     """
 
     factors: dict[Name, Factor]
-    variables: dict[Name, Continuous] = Field(default_factory=dict)
+    variables: dict[Name, Factor] = Field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
     grid: tuple[str, ...] | None = None
     draws: Annotated[int, Field(ge=1)] = 1
     unit: tuple[str, ...] | None = None
     varies: tuple[str, ...] = ()
+    counterfactual: Counterfactual | None = None
     layout: Layout
     image: Image | None = None
     render: Render | None = None
@@ -157,20 +89,77 @@ class ImageSet(Model):
             raise ValueError(f"grid: expected distinct factors, got {list(self.crossed())}")
         for name in set(self.unit or ()) - set(self.crossed()):
             raise ValueError(f"unit: expected factors of the grid, got `{name}`")
+        known = ", ".join(self.mechanisms()) or "none"
         for reference in references(self.layout):
-            if reference not in self.factors and reference not in self.variables:
-                known = ", ".join([*self.factors, *self.variables]) or "none"
+            if reference not in self.mechanisms():
                 raise ValueError(f"layout: `${reference}` is no factor or variable; expected one of: {known}")
         return self
+
+    @model_validator(mode="after")
+    def _causes(self) -> "ImageSet":
+        mechanisms = self.mechanisms()
+        for name, mechanism in mechanisms.items():
+            field = f"{'factors' if name in self.factors else 'variables'}.{name}"
+            for parent in mechanism.parents():
+                if parent not in mechanisms:
+                    known = ", ".join(mechanisms)
+                    raise ValueError(
+                        f"{field}: `{parent}` is no factor or variable; expected one of: {known}"
+                    )
+                if isinstance(mechanism, Categorical) and not isinstance(mechanisms[parent], Categorical):
+                    raise ValueError(f"{field}.given: expected categorical names, got `{parent}`")
+        for i, rule in enumerate(self.rules):
+            for name in rule.exclude:
+                if not isinstance(mechanisms.get(name), Categorical):
+                    raise ValueError(f"rules.{i}.exclude: expected categorical names, got `{name}`")
+            if rule.selection and self.unit is not None and not set(rule.exclude) <= set(self.crossed()):
+                raise ValueError(
+                    f"rules.{i}: a selection on drawn values would draw the rows of a unit apart; "
+                    "leave `unit` out, or select on factors of the grid"
+                )
+        try:
+            causal_order(self.graph())
+        except ValueError as error:
+            raise ValueError(f"factors: {error}") from None
+        return self
+
+    @model_validator(mode="after")
+    def _grid_lists(self) -> "ImageSet":
+        for name in self.crossed():
+            factor = self.factors[name]
+            if isinstance(factor, Categorical) and (factor.weights is not None or factor.strength != 1):
+                raise ValueError(
+                    f"grid: lists every combination once, but `{name}` has weights or a strength below 1; "
+                    "leave it out of `grid` to draw it, `draws` times a row"
+                )
+            for parent in self.graph()[name]:
+                if parent not in self.crossed():
+                    raise ValueError(
+                        f"grid: `{name}` depends on `{parent}`, which is drawn; leave it out too"
+                    )
+        return self
+
+    def mechanisms(self) -> dict[str, Factor]:
+        """Return factors and variables by name."""
+        return {**self.factors, **self.variables}
+
+    def graph(self) -> Graph:
+        """Return the parents of every factor and variable."""
+        return causal_graph(self.mechanisms(), self.rules)
 
     def crossed(self) -> tuple[str, ...]:
         """Names of the factors that form the grid, in order."""
         if self.grid is not None:
             return self.grid
-        return tuple(name for name, factor in self.factors.items() if isinstance(factor, Categorical))
+        return tuple(
+            name
+            for name, factor in self.factors.items()
+            if isinstance(factor, Categorical) and factor.weights is None and factor.table is None
+        )
 
 
 DEFAULT_LAYERS = ("image", "radiance", "albedo", "shading", "residual", "depth", "normal", "object")
+PAINTED_LAYERS = ("image", "radiance", "albedo", "shading", "residual")
 
 
 class Recipe(Model):
@@ -202,6 +191,11 @@ class Recipe(Model):
                 )
             for wanted in layers:
                 _check_layer(wanted, f"sets.{name}: layers")
+            if image_set.layout.leaves is not None and (other := set(layers) - set(PAINTED_LAYERS)):
+                raise ValueError(
+                    f"sets.{name}: layers: leaves have {', '.join(PAINTED_LAYERS)}, "
+                    f"got {', '.join(sorted(other))} besides"
+                )
             floor = image_set.layout.floor
             if ALL_LIGHTS in layers and floor is not None and floor.catcher:
                 raise ValueError(
@@ -214,9 +208,32 @@ class Recipe(Model):
                     f"factors.{name}: expected names in every set or numbers in every set, got both"
                 )
         for name in self.do:
-            if not any(name in image_set.factors for image_set in self.sets.values()):
-                raise ValueError(f"do: `{name}` is no factor of any set")
+            if not any(name in image_set.mechanisms() for image_set in self.sets.values()):
+                raise ValueError(f"do: `{name}` is no factor or variable of any set")
+        self._check_counterfactuals()
         return self
+
+    def _check_counterfactuals(self) -> None:
+        for name, image_set in self.sets.items():
+            asked = image_set.counterfactual
+            if asked is None:
+                continue
+            above = list(self.sets)[: list(self.sets).index(name)]
+            base = self.sets[asked.of] if asked.of in above else None
+            if base is None or base.counterfactual is not None:
+                plain = ", ".join(n for n in above if self.sets[n].counterfactual is None) or "none"
+                raise ValueError(
+                    f"sets.{name}.counterfactual.of: expected a set above ({plain}), got `{asked.of}`"
+                )
+            if image_set.model_copy(update={"counterfactual": None}) != base:
+                raise ValueError(
+                    f"sets.{name}: a set with `counterfactual` is that of `{asked.of}`; "
+                    "expected no other field beside it"
+                )
+            for factor in {factor for change in asked.do for factor in change} - base.mechanisms().keys():
+                raise ValueError(
+                    f"sets.{name}.counterfactual.do: `{factor}` is no factor or variable of `{asked.of}`"
+                )
 
     def _kinds(self) -> dict[str, set[str]]:
         """Say of each factor whether it is a name or a number: in a plan it has one column for all sets."""

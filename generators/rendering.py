@@ -13,8 +13,9 @@ from blender_assets import AssetLibrary
 from generators.child import Job, Receipt, RenderChild
 from generators.load import recipe_sha256
 from generators.plan import Plan
+from generators.recipe import Recipe
 from generators.scene import SamplePlan
-from generators.settings import factor_infos, settings, stored_layers
+from generators.settings import factor_infos, part_names, settings, stored_layers
 from generators.table import join, load_plan, planned_ids, save_plan
 from loaders.errors import InputError
 from loaders.frames import clean_partial, is_complete, read_dataset_info, write_dataset_info
@@ -77,7 +78,7 @@ def render(
         >>> plan = make_plan(load_recipe("demo")).limit(1)
         >>> outcome = render(plan, Path("frames"))  # doctest: +SKIP
     """
-    _require_rendering()
+    _require_rendering(plan.recipe)
     mine = plan.shard(*shard) if shard else plan
     with _folder(out):
         _describe(plan, out)
@@ -115,6 +116,7 @@ def dataset_info(plan: Plan) -> DatasetInfo:
             factors=factor_infos(image_set, library),
             varies=image_set.varies,
             exposure=chosen.exposure,
+            parts=part_names(sample.trace for sample in plan.samples if sample.set == name),
         )
     return DatasetInfo(
         name=recipe.name,
@@ -127,10 +129,13 @@ def dataset_info(plan: Plan) -> DatasetInfo:
     )
 
 
-def _require_rendering() -> None:
+def _require_rendering(recipe: Recipe) -> None:
+    """Refuse what this machine lacks the packages for; painting needs no Blender."""
     from importlib.util import find_spec
 
-    missing = [name for name in ("bpy", "OpenEXR", "pyoidn", "distributed") if find_spec(name) is None]
+    traced = any(image_set.layout.leaves is None for image_set in recipe.sets.values())
+    needed = ("bpy", "OpenEXR", "pyoidn", "distributed") if traced else ("distributed",)
+    missing = [name for name in needed if find_spec(name) is None]
     if missing:
         raise InputError(
             f"rendering needs {', '.join(missing)}, not installed here; in a Python 3.11 environment run "

@@ -1,7 +1,12 @@
 """From a layout and the values of a sample to its trace."""
 
 from blender_assets import AssetLibrary
-from generators.layout import Draws, hang_lights, place_camera, place_objects, surround
+from generators.appearance import lay_floor
+from generators.camera import place_camera, take_view
+from generators.dead_leaves import plan_leaves
+from generators.draws import Draws
+from generators.layout import place_objects, surround
+from generators.lights import hang_lights
 from generators.linear import normalise_lights
 from generators.scene import Trace
 from generators.specs import Layout
@@ -26,7 +31,9 @@ def resolve(
         InputError: an asset that does not exist, a value out of range, no room for an object; the message
             names the field.
     """
-    camera = place_camera(layout, draws)
+    if layout.leaves is not None:
+        return (), (1.0, 1.0, 1.0), plan_leaves(layout.leaves, draws)
+    camera = take_view(place_camera(layout, draws), layout, draws, library)
     lights = hang_lights(layout, draws, library, camera)
     environment = surround(layout, draws, library)
     traced, gain = normalise_lights(lights) if environment is None else (lights, (1.0, 1.0, 1.0))
@@ -34,7 +41,8 @@ def resolve(
         objects=place_objects(layout, draws, library),
         lights=traced,
         environment=environment,
-        floor=layout.floor,
+        # A modelled scene brings its own ground.
+        floor=None if environment is not None and environment.modelled else lay_floor(layout, draws, library),
         camera=camera,
         cycles_seed=cycles_seed(draws.seed, draws.unit),
     )

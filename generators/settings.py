@@ -1,10 +1,14 @@
 """What an image set is rendered with and how its data set describes it, worked out from the recipe."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from blender_assets import AssetLibrary
-from generators.layout import LAMP, WORLD
-from generators.recipe import ALL_LIGHTS, Categorical, Image, ImageSet, Recipe, Render
+from generators.factors import Categorical, Continuous
+from generators.layout import WORLD
+from generators.lights import LAMP
+from generators.recipe import ALL_LIGHTS, Image, ImageSet, Recipe, Render
+from generators.scene import Trace
 from loaders.errors import InputError
 from loaders.schema import LAYERS, LIGHT_PREFIX, FactorInfo, FactorValue
 
@@ -39,8 +43,10 @@ def light_names(recipe: Recipe, set_name: str) -> tuple[str, ...]:
     if ALL_LIGHTS not in settings(recipe, set_name).layers:
         return ()
     layout = recipe.sets[set_name].layout
-    names = [spec.name or spec.asset or LAMP for spec in layout.lights]
-    if any(name.startswith("$") for name in names):
+    rigs = list(layout.rigs.values()) if layout.rig is not None else [layout.lights]
+    named = [[spec.name or spec.asset or LAMP for spec in rig] for rig in rigs]
+    names = named[0]
+    if any(name.startswith("$") for name in names) or named.count(names) < len(named):
         raise InputError(
             "layout.lights: light layers need a name that is the same in every sample; "
             "give each light that a factor chooses a `name`"
@@ -56,13 +62,19 @@ def stored_layers(recipe: Recipe, set_name: str) -> tuple[str, ...]:
 
 
 def factor_infos(image_set: ImageSet, library: AssetLibrary) -> tuple[FactorInfo, ...]:
-    """Describe the factors of a set as its data set does."""
-    return tuple(
-        FactorInfo(name=name, kind="categorical", values=values_of(factor, library), unit=factor.unit)
-        if isinstance(factor, Categorical)
-        else FactorInfo(name=name, kind="continuous", low=factor.low, high=factor.high, unit=factor.unit)
-        for name, factor in image_set.factors.items()
-    )
+    """Describe the factors of a set as its data set does; a bound that depends on others is left out."""
+
+    def bound(quantity: float | str) -> float | None:
+        return None if isinstance(quantity, str) else float(quantity)
+
+    infos = []
+    for name, factor in image_set.factors.items():
+        if isinstance(factor, Continuous):
+            info = FactorInfo(name=name, kind="continuous", low=bound(factor.low), high=bound(factor.high))
+        else:
+            info = FactorInfo(name=name, kind="categorical", values=values_of(factor, library))
+        infos.append(info.model_copy(update={"unit": factor.unit}))
+    return tuple(infos)
 
 
 def values_of(factor: Categorical, library: AssetLibrary) -> tuple[FactorValue, ...]:
@@ -79,3 +91,14 @@ def values_of(factor: Categorical, library: AssetLibrary) -> tuple[FactorValue, 
         for value in factor.values:
             library.find(factor.assets, str(value))
     return factor.values
+
+
+def part_names(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:
+    """Name the parts of each type of object that has some, the types in alphabetical order."""
+    found = {
+        thing.type: tuple(part.name for part in thing.parts)
+        for trace in traces
+        for thing in trace.objects
+        if thing.parts
+    }
+    return dict(sorted(found.items()))

@@ -1,7 +1,7 @@
 """A plan as a Parquet table: one row per sample, every number in a column of its own."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +10,24 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from blender_assets import AssetLibrary
+from generators.factors import Categorical
 from generators.load import first_error
 from generators.plan import Plan
-from generators.recipe import Categorical, Recipe
+from generators.recipe import Recipe
 from generators.scene import SamplePlan
 from generators.settings import values_of
 from loaders.disk import replacing
 from loaders.errors import InputError
 from loaders.schema import FactorValue
 
-_FACTOR, _DRAWN, _DO = "factor.", "drawn.", "do."
+_FACTOR, _DRAWN, _DO, _PROPENSITY = "factor.", "drawn.", "do.", "propensity."
 
 
 def save_plan(plan: Plan, path: Path) -> None:
     """Write a plan as a Parquet file, in one step.
 
-    Columns are ``id set index unit group gain lights trace`` and, by name, ``factor.*``, ``drawn.*`` and
-    ``do.*``; the recipe lies in the file's metadata.
+    Columns are ``id set index unit group counterfactual_of gain lights trace`` and, by name, ``factor.*``,
+    ``drawn.*``, ``do.*`` and ``propensity.*``; the recipe lies in the file's metadata.
 
     Args:
         plan: the plan.
@@ -90,8 +91,14 @@ def _not_a_plan(path: Path) -> InputError:
 
 
 def _row(sample: SamplePlan) -> dict[str, Any]:
-    row = sample.model_dump(mode="json", exclude={"factors", "exogenous", "intervention"})
-    for prefix, values in ((_FACTOR, sample.factors), (_DRAWN, sample.exogenous), (_DO, sample.intervention)):
+    row = sample.model_dump(mode="json", exclude={"factors", "exogenous", "intervention", "propensity"})
+    named: dict[str, Mapping[str, FactorValue]] = {
+        _FACTOR: sample.factors,
+        _DRAWN: sample.exogenous,
+        _DO: sample.intervention,
+        _PROPENSITY: sample.propensity,
+    }
+    for prefix, values in named.items():
         row |= {prefix + name: value for name, value in values.items()}
     return row
 
@@ -116,7 +123,7 @@ def _values(recipe: Recipe) -> dict[tuple[str, str], tuple[FactorValue, ...]]:
     return {
         (set_name, name): values_of(factor, library)
         for set_name, image_set in recipe.sets.items()
-        for name, factor in image_set.factors.items()
+        for name, factor in image_set.mechanisms().items()
         if isinstance(factor, Categorical)
     }
 
@@ -134,11 +141,14 @@ def _sample(
         return {name: restore(name, value) for name, value in found.items() if value is not None}
 
     image_set = recipe.sets[row["set"]]
+    asked = image_set.counterfactual.do if image_set.counterfactual else ({},)
+    changed = {**recipe.do, **asked[row["index"] % len(asked)]}
     plain = {key: value for key, value in row.items() if "." not in key}
     parts = {
         "factors": take(_FACTOR, image_set.factors),
         "exogenous": take(_DRAWN, image_set.variables),
-        "intervention": take(_DO, recipe.do),
+        "intervention": take(_DO, changed),
+        "propensity": take(_PROPENSITY, image_set.mechanisms()),
     }
     # Through JSON, so that lists are taken for the tuples that they were.
     return SamplePlan.model_validate_json(json.dumps({**plain, **parts}))

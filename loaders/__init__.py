@@ -23,6 +23,8 @@ from loaders.hdf5 import HDF5Frames as HDF5Frames
 from loaders.hdf5 import pack_hdf5 as pack_hdf5
 from loaders.hub import pack_hub as pack_hub
 from loaders.hub_frames import HubFrames as HubFrames
+from loaders.pictures import Pictures as Pictures
+from loaders.pictures import open_pictures as open_pictures
 from loaders.samples import Frame as Frame
 from loaders.samples import Frames as Frames
 from loaders.samples import collate as collate

@@ -111,7 +111,8 @@ def _set_lines(name: str, set_info: SetInfo, count: int) -> list[str]:
 def _values(factor: FactorInfo) -> str:
     unit = f" {factor.unit}" if factor.unit else ""
     if factor.kind == "continuous":
-        return f"{factor.low} to {factor.high}{unit}"
+        ends = (factor.low, factor.high)
+        return ("depends on others" if None in ends else f"{factor.low} to {factor.high}") + unit
     return ", ".join(map(str, factor.values or ())) + unit
 
 

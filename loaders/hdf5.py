@@ -42,6 +42,7 @@ _OBJECTS: dict[str, tuple[str, tuple[int, ...]]] = {
     "location": ("float64", (3,)),
     "bbox": ("int64", (4,)),
     "area": ("int64", ()),
+    "corners": ("float64", (24,)),
 }
 
 

@@ -140,7 +140,8 @@ def _sets(info: DatasetInfo) -> list[str]:
 
 def _values(factor: FactorInfo) -> str:
     if factor.kind == "continuous":
-        return f"{factor.low} to {factor.high}"
+        ends = (factor.low, factor.high)
+        return "depends on others" if None in ends else f"{factor.low} to {factor.high}"
     values = [str(value) for value in factor.values or ()]
     return ", ".join(values) if len(values) <= _SHOWN_VALUES else f"{len(values)} values, see `dataset.json`"
 

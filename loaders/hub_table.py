@@ -34,6 +34,7 @@ _OBJECT = {
     "location": ("float64", True),
     "bbox": ("int64", True),
     "area": ("int64", False),
+    "corners": ("float64", True),
 }
 
 

@@ -18,6 +18,8 @@ SCHEMA_VERSION = 1
 LIGHT_PREFIX = "light/"
 
 Vector = tuple[float, float, float]
+_Row = tuple[float, float, float, float]
+Pose = tuple[_Row, _Row, _Row, _Row]
 FactorValue = str | int | float
 
 
@@ -69,6 +71,9 @@ LAYERS = {
         Layer("normal", "float16", 3, "unit vector", "", "in OpenCV camera axes; 0 where nothing is hit"),
         Layer("object", "uint8", 0, "index", "", "1 + index into `objects`, 0 background; not anti-aliased"),
         Layer("part", "uint8", 0, "index", "", "part index within the object, 0 none; not anti-aliased"),
+        Layer("position", "float32", 3, "metres", "", "world point that `depth` saw; 0 where nothing is hit"),
+        Layer("roughness", "float16", 0, "0..1", "", "of the material; 0 where no material is seen"),
+        Layer("metallic", "float16", 0, "0..1", "", "of the material; 0 where no material is seen"),
     )
 }
 
@@ -133,13 +138,29 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+class PartRecord(Record):
+    """One part of an object: its value in the `part` layer, its name, and what it is made of.
+
+    ``base_color``, ``bbox`` and ``area`` are as those of an object.
+    """
+
+    name: str
+    index: int
+    material: str
+    base_color: Vector | None
+    bbox: tuple[int, int, int, int] | None = None
+    area: int = 0
+
+
 class ObjectRecord(Record):
     """One object of a frame; `object` layer value 1 is the first of them.
 
     ``base_color`` is linear Rec.709, None where the material is textured. ``rotation`` is degrees about the
-    vertical axis, ``location`` metres of the object's base, ``size`` metres per unit of the asset.
+    vertical axis, after ``tilt`` about x and y, ``location`` metres of the middle of the object's base, ``size`` metres per unit of the asset.
     ``bbox`` is (left, top, right, bottom) in pixels with y from the top, right and bottom exclusive, of the
-    visible pixels; None where no pixel shows it. ``area`` counts those pixels.
+    visible pixels; None where no pixel shows it. ``area`` counts those pixels. ``corners`` are x, y, z of the
+    eight corners of its own bounding box in the world, one after the other, in metres. ``parts`` are those that
+    the asset's manifest names, in the order of their indices.
     """
 
     type: str
@@ -147,15 +168,20 @@ class ObjectRecord(Record):
     base_color: Vector | None
     size: float
     rotation: float
+    tilt: tuple[float, float] = (0.0, 0.0)
     location: Vector
     bbox: tuple[int, int, int, int] | None = None
     area: int = 0
+    corners: Annotated[tuple[float, ...], Field(min_length=24, max_length=24)] | None = None
+    parts: tuple[PartRecord, ...] = ()
 
 
 class LightRecord(Record):
     """One lamp: location in metres, power in watts, radius in metres, colour as linear Rec.709.
 
-    ``temperature`` is kelvin, None where the colour was given directly.
+    ``temperature`` is kelvin, None where the colour was given directly. A "spot" shines along the unit vector
+    ``direction`` within a ``cone`` of that many degrees from edge to edge, soft in the share ``blend`` of it;
+    a "point" everywhere.
     """
 
     name: str
@@ -164,32 +190,43 @@ class LightRecord(Record):
     radius: float
     color: Vector
     temperature: float | None = None
+    kind: Literal["point", "spot"] = "point"
+    cone: float | None = None
+    blend: float | None = None
+    direction: Vector | None = None
 
 
 class EnvironmentRecord(Record):
-    """The map around the scene: its asset name, degrees about the vertical, and radiance multiplier."""
+    """The map around the scene: its asset name, degrees about the vertical, and radiance multiplier.
+
+    A ``modelled`` one is no map but ground and surroundings, of which all layers hold the truth.
+    """
 
     map: str
     rotation: float
     strength: float
+    modelled: bool = False
 
 
 class CameraRecord(Record):
-    """OpenCV camera: x right, y down, z forward; intrinsics in pixels, world-to-camera 4x4 in metres."""
+    """OpenCV camera: x right, y down, z forward; intrinsics in pixels, world-to-camera 4x4 in metres.
+
+    ``aimed`` is the pose before the recipe's small turns ``pitch`` and ``yaw``, None where neither turns it.
+    """
 
     intrinsics: tuple[Vector, Vector, Vector]
-    world_to_camera: tuple[
-        tuple[float, float, float, float],
-        tuple[float, float, float, float],
-        tuple[float, float, float, float],
-        tuple[float, float, float, float],
-    ]
+    world_to_camera: Pose
+    aimed: Pose | None = None
 
 
 class RendererRecord(Record):
-    """What traced the frame. Bytes repeat on the same build, device class and CPU features."""
+    """What made the frame. Bytes repeat on the same build, device class and CPU features.
 
-    blender: str
+    ``blender`` is None where nothing was traced: dead leaves, whose ``samples`` are points per pixel and
+    whose ``cycles_seed`` is that of their draws.
+    """
+
+    blender: str | None
     device: str
     cpu_features: str
     samples: int
@@ -201,7 +238,8 @@ class ChecksRecord(Record):
     """Errors measured while the frame was made.
 
     ``identity_error``: largest difference of the sum of the light passes from the traced radiance before
-    denoising, relative to max(1, radiance); None with a shadow catcher, where passes do not add up.
+    denoising, relative to max(1, radiance); None with a shadow catcher, where passes do not add up, and where
+    nothing was traced.
     ``stored_error``: the same for the stored layers. ``clipped``: share of pixels of which a channel of
     `image` is over-exposed. ``light_sum_error``: 95th percentile over pixels of the difference of the sum
     of ``light/*`` from `radiance`, relative to the mean radiance; None where no light layers were made.
@@ -225,8 +263,8 @@ class Metadata(Record):
 
     ``set`` is the image set within the recipe (the Hugging Face configuration), ``index`` the sample's
     number in it, ``unit`` what shares exogenous draws and the renderer's seed, ``group`` what shares one
-    trace. ``exogenous`` holds the drawn variables that are not factors. ``layers`` maps each layer to
-    `array_sha256`.
+    trace. ``exogenous`` holds the drawn variables that are not factors. ``camera`` is None for dead
+    leaves and photographs, ``renderer`` for photographs. ``layers`` maps each layer to `array_sha256`.
     """
 
     schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
@@ -237,15 +275,16 @@ class Metadata(Record):
     unit: str
     group: str
     factors: dict[str, FactorValue]
-    exogenous: dict[str, float]
+    exogenous: dict[str, FactorValue]
     intervention: dict[str, FactorValue]
+    propensity: dict[str, float] = {}
     counterfactual_of: str | None = None
     objects: tuple[ObjectRecord, ...]
     lights: tuple[LightRecord, ...]
     environment: EnvironmentRecord | None
-    camera: CameraRecord
+    camera: CameraRecord | None
     exposure: float
-    renderer: RendererRecord
+    renderer: RendererRecord | None
     checks: ChecksRecord
     layers: dict[str, str]
 
@@ -255,7 +294,10 @@ class Metadata(Record):
 
 
 class FactorInfo(Record):
-    """One factor of an image set: categorical with ordered values, or continuous with its bounds."""
+    """One factor of an image set: categorical with ordered values, or continuous with its bounds.
+
+    A bound that depends on other factors is None.
+    """
 
     name: str
     kind: Literal["categorical", "continuous"]
@@ -268,7 +310,8 @@ class FactorInfo(Record):
 class SetInfo(Record):
     """One image set: how many samples, how large, which layers and factors.
 
-    ``varies`` names the factors that change inside one concept set; all others are fixed in it.
+    ``varies`` names the factors that change inside one concept set; all others are fixed in it. ``parts``
+    names the parts of each object type that has some: the first is 1 in the `part` layer.
     """
 
     count: int
@@ -278,6 +321,7 @@ class SetInfo(Record):
     factors: tuple[FactorInfo, ...]
     varies: tuple[str, ...] = ()
     exposure: float = 1.0
+    parts: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
     def factor(self, name: str) -> FactorInfo:
         """Look up a factor by name.

@@ -22,9 +22,12 @@ from evaluation.hidden import run_recorded
 from evaluation.models.ground_truth import decode_image
 from evaluation.plain import to_plain
 from loaders.errors import InputError
-from loaders.samples import Frames
+from loaders.samples import Frames, Sample
 
 HeatmapMethod = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch maps rows columns"]]
+
+By = Literal["type", "part"]
+Annotation = dict[str, Bool[Tensor, "height width"]]  # masks by name
 
 PROPORTIONS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1)
 
@@ -35,7 +38,7 @@ class CoverageScores:
 
     Attributes:
         methods: names, in the order of the rows of every table.
-        parts: object types, in the order of the columns.
+        parts: names, in the order of the columns.
         proportions: shares of points that were tried.
         average_iou: by method and proportion, mean IoU over all images and the parts that they show.
         curve: by method and proportion, WAIoU over all parts if all methods used that proportion.
@@ -93,6 +96,7 @@ def score_coverage(
     methods: Mapping[str, HeatmapMethod],
     frames: Frames,
     *,
+    by: By = "type",
     part_of: Sequence[str] | None = None,
     k: int = 1,
     proportions: Sequence[float] = PROPORTIONS,
@@ -107,7 +111,8 @@ def score_coverage(
 ) -> CoverageScores:
     """Compare methods by the protocol of Behzadi-Khormouji and Oramas on the objects of frames.
 
-    Parts are the object types that the frames show, all objects of a type together. For each method the
+    Parts are the object types that the frames show, all objects of a type together, or with ``by="part"`` the
+    named parts of all objects, those of one name together. For each method the
     proportion of marked points with the largest average IoU is chosen on the same frames, as in the paper
     (sec. 5.6, Table 2), which flatters every method alike.
 
@@ -117,8 +122,9 @@ def score_coverage(
     Args:
         methods: by name, images to interpretation heatmaps; `layer_heatmaps` makes one of a layer. They
             are given scene-linear images in [0, 1] on ``device``.
-        frames: image set with `image` and `object`.
-        part_of: object types to use as parts; all that occur if None.
+        frames: image set with `image` and `object`, by part also with `part`.
+        by: what is a part, the type of an object or a part of one.
+        part_of: names of the parts to use; all that occur if None.
         k: heatmaps that are merged, see `explanation_heatmap`.
         proportions: shares of points to try, see `set_threshold`.
         pooling: see `set_threshold`.
@@ -140,9 +146,9 @@ def score_coverage(
     chosen = list(range(len(frames)) if rows is None else rows)
     if not methods or not chosen or not proportions:
         raise InputError("expected at least one method, one frame and one proportion")
-    explained, objects, types = _read(methods, frames, chosen, k, batch_size, device)
-    parts = _part_names(part_of, types)
-    masks = _part_masks(objects, types, parts)
+    explained, annotated = _read(methods, frames, chosen, by, k, batch_size, device)
+    parts = _part_names(part_of, annotated, by)
+    masks = _part_masks(annotated, parts).to(device)
 
     def one_iou(one: Explanations, share: float) -> Float[Tensor, "images parts"]:
         return part_iou(_binary(one, share, masks, pooling, threshold_at, strict), masks)
@@ -163,6 +169,7 @@ def score_coverage(
         best_proportion={name: proportions[int(i)] for name, i in zip(methods, choice, strict=True)},
         best=weigh_iou(best, iou_threshold, reduce),
         settings={
+            "by": by,
             "k": k,
             "pooling": pooling,
             "threshold_at": threshold_at,
@@ -178,53 +185,63 @@ def _read(
     methods: Mapping[str, HeatmapMethod],
     frames: Frames,
     rows: Sequence[int],
+    by: By,
     k: int,
     batch_size: int,
     device: str,
-) -> tuple[dict[str, Explanations], Tensor, list[list[str]]]:
-    """Explanations of each method, instance masks, and each frame's object types by instance."""
+) -> tuple[dict[str, Explanations], list[Annotation]]:
+    """Explanations of each method, and each frame's masks by name."""
     found: dict[str, list[Explanations]] = {name: [] for name in methods}
-    objects, types = [], []
+    annotated = []
     for start in tqdm(range(0, len(rows), batch_size), desc="heatmaps", unit="batch", disable=None):
         samples = [frames[row] for row in rows[start : start + batch_size]]
-        for sample in samples:
-            if "object" not in sample:
-                raise InputError(f"sample `{sample['id']}` has no `object` layer; render the set with it")
+        annotated += [_annotation(sample, by) for sample in samples]
         images = decode_image(torch.stack([sample["image"] for sample in samples])).to(device)
         for name, method in methods.items():
             with torch.no_grad():
                 found[name].append(explanation_heatmap(method(images), k))
-        objects.append(torch.stack([sample["object"] for sample in samples]).to(device))
-        types += [[record["type"] for record in sample["objects"]] for sample in samples]
     explained = {
         name: Explanations(torch.cat([e.heatmap for e in some]), torch.cat([e.members for e in some]))
         for name, some in found.items()
     }
-    return explained, torch.cat(objects), types
+    return explained, annotated
 
 
-def _part_names(part_of: Sequence[str] | None, types: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Object types asked for, all that occur if None."""
-    shown = {name for row in types for name in row}
+def _annotation(sample: Sample, by: By) -> Annotation:
+    """Masks of a frame by the type of its objects, or by the name of their parts."""
+    for layer in ("object", "part") if by == "part" else ("object",):
+        if layer not in sample:
+            raise InputError(f"sample `{sample['id']}` has no `{layer}` layer; render the set with it")
+    masks: Annotation = {}
+    for instance, record in enumerate(sample["objects"], start=1):
+        shown = sample["object"] == instance
+        named = {record["type"]: shown}
+        if by == "part":
+            named = {part["name"]: shown & (sample["part"] == part["index"]) for part in record["parts"]}
+        for name, mask in named.items():
+            masks[name] = masks[name] | mask if name in masks else mask
+    return masks
+
+
+def _part_names(part_of: Sequence[str] | None, annotated: Sequence[Annotation], by: By) -> tuple[str, ...]:
+    """Names asked for, all that occur if None."""
+    shown = {name for masks in annotated for name in masks}
     parts = tuple(sorted(shown)) if part_of is None else tuple(part_of)
     if not parts or not shown.issuperset(parts):
+        what, there = ("object types", "objects") if by == "type" else ("parts", "parts")
         raise InputError(
-            f"`part_of` must name object types that the frames show, got {list(parts)}; "
-            f"expected some of: {', '.join(sorted(shown)) or 'none, the frames show no objects'}"
+            f"`part_of` must name {what} that the frames show, got {list(parts)}; "
+            f"expected some of: {', '.join(sorted(shown)) or f'none, the frames show no {there}'}"
         )
     return parts
 
 
 def _part_masks(
-    objects: Tensor, types: Sequence[Sequence[str]], parts: Sequence[str]
+    annotated: Sequence[Annotation], parts: Sequence[str]
 ) -> Bool[Tensor, "images parts height width"]:
-    """Masks of all objects of each type; instance n of a frame is its object n - 1."""
-    masks = torch.zeros(len(objects), len(parts), *objects.shape[1:], dtype=torch.bool, device=objects.device)
-    for image, names in enumerate(types):
-        for instance, name in enumerate(names, start=1):
-            if name in parts:
-                masks[image, parts.index(name)] |= objects[image] == instance
-    return masks
+    """Masks of each part in each frame, empty where it has none."""
+    empty = torch.zeros_like(next(mask for masks in annotated for mask in masks.values()))
+    return torch.stack([torch.stack([masks.get(name, empty) for name in parts]) for masks in annotated])
 
 
 def _binary(

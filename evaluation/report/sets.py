@@ -96,8 +96,11 @@ def _facts(frames: Frames, known: Sequence[Metadata]) -> Iterable[tuple[str, str
     yield "clipped pixels", f"{np.mean(clipped):.2%} on average, {max(clipped):.2%} at most"
 
 
-def _renderer(record: RendererRecord) -> str:
-    return f"Blender {record.blender}, {record.samples} samples, denoiser {record.denoiser}, {record.device}"
+def _renderer(record: RendererRecord | None) -> str:
+    if record is None:
+        return "nothing: these are pictures"
+    tool = "painted" if record.blender is None else f"Blender {record.blender}"
+    return f"{tool}, {record.samples} samples, denoiser {record.denoiser}, {record.device}"
 
 
 def _largest(checks: Sequence[ChecksRecord], name: str, why_none: str) -> str:

@@ -1,21 +1,11 @@
-"""The render child: the one process that holds Blender. It reads trace groups and answers with receipts.
+"""The render child: the one process that holds Blender. `generators.serving` says how it is spoken to."""
 
-``python -m generators.blender.child REPLIES`` reads JSON lines from standard input and writes JSON lines to
-the file descriptor REPLIES; Blender's own chatter goes to standard output and error. The first line is the
-job, every other one a group. It ends when standard input does, so it never outlives its owner for long.
-"""
-
-import ctypes
-import json
-import os
-import signal
-import sys
-import time
 from collections.abc import Sequence
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
+
+import numpy as np
 
 from blender_assets import AssetLibrary
 from generators.blender import bpy, passes
@@ -23,8 +13,10 @@ from generators.blender.stage import Stage
 from generators.camera import record
 from generators.compose import Decomposition, decompose, denoise, develop
 from generators.load import recipe_sha256
+from generators.painter import Painter
 from generators.recipe import Recipe
-from generators.scene import SamplePlan
+from generators.scene import SamplePlan, Thing
+from generators.serving import cpu_features, run
 from generators.settings import light_names, settings, stored_layers
 from loaders.frames import write_frame
 from loaders.samples import Frame
@@ -32,8 +24,10 @@ from loaders.schema import (
     EnvironmentRecord,
     Metadata,
     ObjectRecord,
+    PartRecord,
     RecipeRecord,
     RendererRecord,
+    Vector,
     array_sha256,
 )
 
@@ -54,6 +48,7 @@ class Renderer:
         self._stage_set = ""
         self._recipe_record = RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe))
         self._scratch = passes.scratch_file()
+        self._painter = Painter(root, recipe)
 
     def render(self, group: Sequence[SamplePlan]) -> list[str]:
         """Trace once, and write every sample of ``group``, all of which share the trace.
@@ -62,6 +57,9 @@ class Renderer:
             The ids written.
         """
         first = group[0]
+        if first.trace.leaves is not None:
+            return self._painter.render(group)
+        assert first.trace.camera is not None
         stage = self._set_up(first.set)
         colors = stage.show(first.trace)
         traced = passes.trace(stage.scene, self._scratch)
@@ -110,21 +108,28 @@ class Renderer:
             factors=sample.factors,
             exogenous=sample.exogenous,
             intervention=sample.intervention,
+            propensity=sample.propensity,
+            counterfactual_of=sample.counterfactual_of,
             objects=tuple(
                 ObjectRecord(
                     type=thing.type,
                     material=thing.material.label,
-                    base_color=color,
+                    base_color=own[0] if len(set(own)) == 1 else None,
                     size=thing.size,
                     rotation=thing.rotation,
+                    tilt=thing.tilt,
                     location=thing.location,
                     **extent(parts.object == i + 1),
+                    corners=self._set_up(sample.set).corners(i),
+                    parts=part_records(thing, own, np.where(parts.object == i + 1, parts.part, 0)),
                 )
-                for i, (thing, color) in enumerate(zip(sample.trace.objects, colors, strict=True))
+                for i, (thing, own) in enumerate(zip(sample.trace.objects, colors, strict=True))
             ),
             lights=sample.lights,
             environment=None if environment is None else EnvironmentRecord(**environment.model_dump()),
-            camera=record(sample.trace.camera, chosen.image.width, chosen.image.height),
+            camera=None
+            if sample.trace.camera is None
+            else record(sample.trace.camera, chosen.image.width, chosen.image.height),
             exposure=chosen.exposure,
             renderer=self._renderer(sample),
             checks=checks,
@@ -144,6 +149,16 @@ class Renderer:
         )
 
 
+def part_records(thing: Thing, colors: Sequence[Vector | None], shown: Any) -> tuple[PartRecord, ...]:
+    """Describe the parts of an object by their values in its pixels, the first part being 1."""
+    return tuple(
+        PartRecord(
+            name=part.name, index=i, material=part.material.label, base_color=color, **extent(shown == i)
+        )
+        for i, (part, color) in enumerate(zip(thing.parts, colors, strict=bool(thing.parts)), start=1)
+    )
+
+
 def extent(mask: Any) -> dict[str, Any]:
     """Return bounding box (left, top, right, bottom; pixels, y down, ends exclusive) and area of a mask.
 
@@ -159,42 +174,5 @@ def extent(mask: Any) -> dict[str, Any]:
     return {"bbox": tuple(int(corner) for corner in corners), "area": len(rows)}
 
 
-def cpu_features() -> str:
-    """Name the vector instructions that Cycles and the denoiser choose their kernels by."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return "unknown"
-    flags = next((line.split(":")[1].split() for line in text.splitlines() if line.startswith("flags")), [])
-    return " ".join(flag for flag in ("sse4_2", "avx2", "avx512f") if flag in flags) or "unknown"
-
-
-def serve(requests: TextIO, replies: TextIO) -> None:
-    """Answer every request line with a reply line, until there are no more."""
-    answer = partial(print, file=replies, flush=True)
-    job = json.loads(requests.readline())
-    renderer = Renderer(Path(job["root"]), Recipe.model_validate(job["recipe"]), job["threads"])
-    answer(json.dumps({"ready": True}))
-    for line in requests:
-        group = [SamplePlan.model_validate_json(json.dumps(sample)) for sample in json.loads(line)]
-        started = time.process_time()
-        try:
-            reply: dict[str, Any] = {"written": renderer.render(group)}
-        except OSError as error:
-            reply = {"error": str(error), "fatal": True}
-        except (ValueError, RuntimeError) as error:
-            reply = {"error": str(error), "fatal": False}
-        answer(json.dumps({**reply, "cpu_seconds": time.process_time() - started}))
-
-
-def _die_with_owner() -> None:
-    """Ask Linux to end this process when its owner dies, even by SIGKILL."""
-    if sys.platform == "linux":
-        set_death_signal = 1
-        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
-
-
 if __name__ == "__main__":
-    _die_with_owner()
-    with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8") as out:
-        serve(sys.stdin, out)
+    run(Renderer)

@@ -1,13 +1,18 @@
 """Materials: read from their files once, coloured for each trace, with the ground truth AOVs put in."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from blender_assets import AssetLibrary
+from generators.appearance import PLAIN
 from generators.blender import bpy
-from generators.layout import PLAIN
-from generators.scene import Floor, Material
+from generators.blender.files import append
+from generators.blender.image_textures import IMAGE_NODE, Images, add_image_nodes
+from generators.scene import Floor, Material, PartPaint
 
-AOVS = {"albedo": "COLOR", "normal": "COLOR", "coverage": "VALUE"}
+AOVS = {"albedo": "COLOR", "normal": "COLOR", "coverage": "VALUE", "roughness": "VALUE", "metallic": "VALUE"}
+IMAGE = "image/"  # the source of all materials that show an image: no label ends in a slash
+FLOOR_SLOT = -1
 
 
 class Materials:
@@ -20,51 +25,71 @@ class Materials:
     def __init__(self, library: AssetLibrary) -> None:
         self._library = library
         self._sources: dict[str, Any] = {}
-        self._copies: dict[tuple[str, int, int], Any] = {}
+        self._copies: dict[tuple[str, int, int, bool, bool], Any] = {}
         self._used: dict[str, int] = {}
+        self._images = Images(library)
 
     def start(self) -> None:
         """Begin a new trace: all copies are free again."""
         self._used.clear()
+        self._images.start()
 
-    def apply(self, thing: Any, plan: Material) -> None:
-        """Give ``thing`` the material of ``plan`` in all its slots.
+    def apply(self, thing: Any, plan: Material, parts: Sequence[PartPaint] = ()) -> None:
+        """Give ``thing`` the materials of its ``parts`` slot by slot, or that of ``plan`` where it has none.
 
-        An object of several material slots has parts: each slot gets its own copy, whose pass index is the
-        part's number.
+        Each of several slots gets its own copy, whose pass index is the part's number.
+
+        Raises:
+            ValueError: there are not as many slots as parts.
         """
         slots = len(thing.material_slots)
-        number = self._used.get(plan.label, 0)
-        self._used[plan.label] = number + 1
-        for slot in range(slots):
-            material = self._copy(plan.label, number, slot)
-            paint(material, plan)
+        if parts and len(parts) != slots:
+            raise ValueError(
+                f"object `{thing.data.name}`: the manifest names {len(parts)} parts, and the file has {slots} "
+                "material slots; give each part a slot"
+            )
+        plans = [part.material for part in parts] or [plan] * slots
+        numbers = {label: self._used.get(label, 0) for label in {plan.label for plan in plans}}
+        self._used.update({label: number + 1 for label, number in numbers.items()})
+        for slot, plan in enumerate(plans):
+            material = self._copy(plan, numbers[plan.label], slot)
+            self._paint(material, plan)
             material.pass_index = slot + 1 if slots > 1 else 0
             thing.material_slots[slot].link = "OBJECT"
             thing.material_slots[slot].material = material
 
     def apply_floor(self, thing: Any, floor: Floor) -> None:
-        """Give the floor its colour; a shadow catcher has a normal but no albedo of its own."""
+        """Give the floor its colour or material; a shadow catcher has a normal but no albedo of its own."""
         name = "catcher" if floor.catcher else "floor"
-        if name not in self._sources:
-            self._sources[name] = plain_material(name, albedo=not floor.catcher)
-            shader_of(self._sources[name]).inputs["Specular IOR Level"].default_value = 0.0
-        material = self._sources[name]
-        set_base_color(material, floor.base_color)
+        if floor.material is not None:
+            material = self._copy(floor.material, 0, FLOOR_SLOT)
+            # The plane is one unit wide to either side and scaled, and its coordinates are not.
+            self._paint(material, floor.material.model_copy(update={"scale": floor.material.scale * floor.half_width}))
+        else:
+            if name not in self._sources:
+                self._sources[name] = plain_material(name, albedo=not floor.catcher)
+                shader_of(self._sources[name]).inputs["Specular IOR Level"].default_value = 0.0
+            material = self._sources[name]
+            set_base_color(material, floor.base_color)
         thing.material_slots[0].link = "OBJECT"
         thing.material_slots[0].material = material
 
-    def _copy(self, label: str, number: int, slot: int) -> Any:
-        key = (label, number, slot)
+    def _copy(self, plan: Material, number: int, slot: int) -> Any:
+        # A copy whose gloss was painted keeps none of its file's, so it serves only plans that paint it.
+        source = IMAGE if plan.image else plan.label
+        key = (source, number, slot, plan.roughness is None, plan.specular is None)
         if key not in self._copies:
-            if label not in self._sources:
-                self._sources[label] = self._read(label)
-            self._copies[key] = self._sources[label].copy()
+            if source not in self._sources:
+                self._sources[source] = image_material() if plan.image else self._read(plan.label)
+            self._copies[key] = self._sources[source].copy()
         return self._copies[key]
 
-    def _read(self, label: str) -> Any:
-        from generators.blender.stage import append
+    def _paint(self, material: Any, plan: Material) -> None:
+        paint(material, plan)
+        if plan.image:
+            material.node_tree.nodes[IMAGE_NODE].image = self._images.get(plan.label)
 
+    def _read(self, label: str) -> Any:
         if label == PLAIN:
             return plain_material(PLAIN)
         kind = "materials" if self._library.has("materials", label) else "textures"
@@ -76,6 +101,15 @@ class Materials:
 
 def plain_material(name: str, albedo: bool = True) -> Any:
     """Make a Principled material of one colour, as the shipped ones are, with its AOVs."""
+    material = _bare_material(name)
+    if albedo:
+        add_aovs(material)
+    else:
+        add_aov(material, "normal", _geometry_normal(material))
+    return material
+
+
+def _bare_material(name: str) -> Any:
     material = bpy.data.materials.new(name)
     material.use_fake_user = True
     tree = material.node_tree
@@ -86,10 +120,14 @@ def plain_material(name: str, albedo: bool = True) -> Any:
     shader.inputs["IOR"].default_value = 1.45
     output = tree.nodes.new("ShaderNodeOutputMaterial")
     tree.links.new(shader.outputs["BSDF"], output.inputs["Surface"])
-    if albedo:
-        add_aovs(material)
-    else:
-        add_aov(material, "normal", _geometry_normal(material))
+    return material
+
+
+def image_material() -> Any:
+    """Make a material that shows an image, as the plain ones are otherwise."""
+    material = _bare_material(IMAGE)
+    add_image_nodes(material, shader_of(material))
+    add_aovs(material)
     return material
 
 
@@ -113,9 +151,23 @@ def paint(material: Any, plan: Material) -> None:
     for name, color in (("color a", plan.color_a), ("color b", plan.color_b)):
         if color is not None and name in nodes:
             nodes[name].outputs[0].default_value = (*color, 1.0)
+    for name, value in (("Roughness", plan.roughness), ("Specular IOR Level", plan.specular)):
+        if value is not None:
+            _set_gloss(material, name, value)
     if "mapping" in nodes:
         nodes["mapping"].inputs["Location"].default_value = plan.offset
         nodes["mapping"].inputs["Scale"].default_value = (plan.scale,) * 3
+
+
+def _set_gloss(material: Any, name: str, value: float) -> None:
+    socket = shader_of(material).inputs[name]
+    if socket.is_linked:
+        raise ValueError(
+            f"material `{material.name}` decides its {name} by a texture; leave it out of the recipe's paint"
+        )
+    socket.default_value = value
+    if name == "Roughness":
+        material.node_tree.nodes["roughness"].inputs[0].default_value = value
 
 
 def set_base_color(material: Any, rgb: tuple[float, float, float]) -> None:
@@ -135,7 +187,7 @@ def base_color(material: Any) -> tuple[float, float, float] | None:
 
 
 def add_aovs(material: Any) -> None:
-    """Write albedo, shading normal and coverage into AOVs.
+    """Write albedo, roughness, metallic, shading normal and coverage into AOVs.
 
     Albedo is base colour x (1 - metallic) x (1 - transmission), straight from the sockets, because Cycles'
     own Diffuse Color depends on the view as soon as there is gloss. The normal is the geometry's, because
@@ -159,6 +211,12 @@ def add_aovs(material: Any) -> None:
         tree.links.new(albedo.outputs[0], product.inputs[0])
         tree.links.new(rest.outputs[0], product.inputs[1])
         albedo = product
+    for name in ("roughness", "metallic"):
+        same = tree.nodes.new("ShaderNodeMath")
+        same.name, same.operation = name, "ADD"
+        _feed(tree, shader.inputs[name.capitalize()], same.inputs[0])
+        same.inputs[1].default_value = 0.0
+        add_aov(material, name, same.outputs[0])
     add_aov(material, "albedo", albedo.outputs[0])
     add_aov(material, "normal", _geometry_normal(material))
     coverage = tree.nodes.new("ShaderNodeValue")

@@ -33,6 +33,7 @@ def request(scene: Any, lights: Sequence[str]) -> None:
             setattr(view, f"use_pass_{kind}_{part}", True)
     view.use_pass_emit = view.use_pass_environment = True
     view.use_pass_z = view.use_pass_object_index = view.use_pass_material_index = True
+    view.use_pass_position = True
     view.cycles.use_pass_volume_direct = view.cycles.use_pass_volume_indirect = True
     view.cycles.denoising_store_passes = True
     for name, kind in AOVS.items():

@@ -188,8 +188,10 @@ def look(built):
 def test_objects_stand_on_their_origin_and_are_as_large_as_said(look):
     for entry, facts in look("objects"):
         assert facts["blocks"]["objects"] == [entry["name"]]
-        assert facts["blocks"]["materials"] == []
-        assert (facts["modifiers"], facts["slots"]) == (0, 0)
+        # Only the parts of an object have materials, which name their slots.
+        parts = [part["name"] for part in entry["facts"].get("parts", [])]
+        assert sorted(facts["blocks"]["materials"]) == sorted(parts)
+        assert (facts["modifiers"], facts["slots"]) == (0, len(parts))
         assert (facts["location"], facts["turn"], facts["scale"]) == ([0, 0, 0], [0, 0, 0], [1, 1, 1])
         # The origin is the middle of the base.
         middle = [(low + high) / 2 for low, high in zip(facts["low"], facts["high"], strict=True)]

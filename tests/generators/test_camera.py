@@ -3,8 +3,12 @@ import math
 import numpy as np
 import pytest
 
-from generators.camera import intrinsics, project, record, world_to_camera
+from generators.camera import intrinsics, place_camera, project, record, world_to_camera
+from generators.draws import Draws
 from generators.scene import Camera
+from generators.specs import Layout
+from generators.view_specs import CameraSpec
+from loaders.errors import InputError
 
 CAMERAS = {
     "level": Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60),
@@ -108,3 +112,75 @@ def test_metadata_hold_the_same_numbers():
     # No minus zeros, which would make equal poses differ as text.
     assert "-0.0]" not in record(CAMERAS["level"], 64, 48).model_dump_json()
     assert "-0.0," not in record(CAMERAS["level"], 64, 48).model_dump_json()
+
+
+def test_roll_turns_the_picture_clockwise_about_its_middle():
+    rng = np.random.default_rng(0)
+    camera = CAMERAS["turned"]
+    points = np.array(camera.location) + 4 * slow_axes(camera)[2] + rng.uniform(-1, 1, (20, 3))
+    still = project(points, camera, 160, 90) - (80, 45)
+    turned = project(points, camera.model_copy(update={"roll": 30.0}), 160, 90) - (80, 45)
+    # With y downwards, clockwise takes the x axis to the y axis.
+    c, s = math.cos(math.radians(30)), math.sin(math.radians(30))
+    np.testing.assert_allclose(turned, still @ np.array([[c, s], [-s, c]]), atol=1e-6)
+
+
+def test_zoom_scales_and_shift_moves_the_whole_picture():
+    rng = np.random.default_rng(1)
+    camera = CAMERAS["from above"]
+    points = np.array(camera.location) + 4 * slow_axes(camera)[2] + rng.uniform(-1, 1, (20, 3))
+    still = project(points, camera, 160, 90)
+    zoomed = camera.model_copy(update={"zoom": 1.5})
+    np.testing.assert_allclose(
+        project(points, zoomed, 160, 90), (80, 45) + 1.5 * (still - (80, 45)), atol=1e-6
+    )
+    # What stood in the middle is seen that many degrees beside it, by the scale without zoom.
+    focal = 80 / math.tan(math.radians(35 / 2))
+    move = np.array([focal * math.tan(math.radians(2)), -focal * math.tan(math.radians(3))])
+    for before in (camera, zoomed):
+        shifted = before.model_copy(update={"shift": (2.0, -3.0)})
+        np.testing.assert_allclose(
+            project(points, shifted, 160, 90), project(points, before, 160, 90) + move, atol=1e-6
+        )
+        np.testing.assert_array_equal(world_to_camera(shifted), world_to_camera(before))
+
+
+SPEC = CameraSpec(location=(0, 5, 2), look_at=(0, 0, 0.5))
+
+
+def layout(camera):
+    return Layout(camera=camera, lights=({},))
+
+
+def test_camera_takes_its_values():
+    spec = CameraSpec(
+        location=("$x", 5, 2), look_at=(0, 0, 0), field_of_view="$fov", pitch=1, roll="$x", shift=(1, "$x")
+    )
+    camera = place_camera(layout(spec), Draws(0, "set/0", {"x": 0.5, "fov": 40}))
+    assert camera == Camera(
+        location=(0.5, 5, 2), look_at=(0, 0, 0), field_of_view=40, pitch=1, roll=0.5, shift=(1, 0.5)
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"field_of_view": 180}, r"field_of_view: expected 0 to 180 degrees, got 180"),
+        ({"field_of_view": 0}, r"field_of_view: expected 0 to 180 degrees, got 0"),
+        ({"field_of_view": "$word"}, r"layout\.camera\.field_of_view: expected a number, got `red`"),
+        ({"location": (0, "$word", 0)}, r"layout\.camera\.location: expected a number, got `red`"),
+        ({"roll": 181}, r"layout\.camera\.roll: expected -180 to 180 degrees, got 181"),
+        ({"yaw": -200}, r"layout\.camera\.yaw: expected -180 to 180 degrees, got -200"),
+        (
+            {"shift": (0, -46)},
+            r"layout\.camera\.shift: expected at most 45 degrees to each side, got \[0\.0, -46",
+        ),
+        ({"shift": ("$word", 0)}, r"layout\.camera\.shift: expected a number, got `red`"),
+        ({"zoom": 0}, r"layout\.camera\.zoom: expected 0\.1 to 10, got 0"),
+        ({"zoom": 11}, r"layout\.camera\.zoom: expected 0\.1 to 10, got 11"),
+        ({"look_at": (0, 5, 0)}, r"layout\.camera: expected look_at beside the camera"),
+    ],
+)
+def test_camera_errors(changes, message):
+    with pytest.raises(InputError, match=message):
+        place_camera(layout(SPEC.model_copy(update=changes)), Draws(0, "set/0", {"word": "red"}))

@@ -37,6 +37,8 @@ def made_passes(seed=0, lights=()):
     passes["Denoising Normal"], passes["Denoising Albedo"] = passes["normal"], rgb()
     passes["Object Index"] = rng.integers(0, 3, (H, W)).astype(np.float32)
     passes["Material Index"] = rng.integers(0, 2, (H, W)).astype(np.float32)
+    passes["Position"] = rng.normal(size=(H, W, 3)).astype(np.float32)
+    passes |= {name: rng.random((H, W)).astype(np.float32) for name in ("roughness", "metallic")}
     passes["coverage"] = (passes["albedo"].max(axis=-1) > 0).astype(np.float32)
     shares = rng.dirichlet(np.ones(max(len(lights), 1)))
     return passes | {

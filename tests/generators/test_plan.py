@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from blender_assets import AssetLibrary
+from generators.factors import Categorical, Continuous
 from generators.load import load_recipe, recipe_sha256
-from generators.plan import Plan, condition, do, draw_value, make_plan
-from generators.recipe import Categorical, Continuous
+from generators.mechanisms import Mechanisms
+from generators.plan import Plan, condition, do, make_plan
+from generators.recipe import ImageSet
 from generators.settings import factor_infos
 from generators.streams import stream
 from loaders.errors import InputError
@@ -183,11 +185,11 @@ def test_do_adds_up(tiny):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"shape": "cube"}, r"do: `shape` is no factor of any set"),
+        ({"shape": "cube"}, r"do: `shape` is no factor or variable of any set"),
         ({"color": "pink"}, r"sets\.cubes: do\.color: expected one of red, blue, got 'pink'"),
         ({"size": 3}, r"sets\.cubes: do\.size: expected one of 1, 1\.5, got 3"),
         ({"azimuth": "left"}, r"sets\.cubes: do\.azimuth: expected a number, got 'left'"),
-        ({"x": 0.5}, r"do: `x` is no factor of any set"),
+        ({"x": "left"}, r"sets\.cubes: do\.x: expected a number, got 'left'"),
     ],
 )
 def test_do_errors(tiny, values, message):
@@ -234,8 +236,15 @@ def test_adding_a_variable_shifts_nothing(tiny):
 # ------------------------------------------------------------------------------------------- distributions
 
 
-def draw(factor, count=4000, values=None):
-    return np.array([draw_value(factor, values, stream(0, f"u/{i}", "v")) for i in range(count)])
+def draw(factor, count=4000):
+    lists = {"v": factor.values} if isinstance(factor, Categorical) else {}
+    mechanisms = Mechanisms(image_set_of(factor), lists)
+    return np.array([mechanisms.sample(0, f"u/{i}", {}, {})[0]["v"] for i in range(count)])
+
+
+def image_set_of(factor):
+    layout = {"camera": {"location": (0, 5, 2), "look_at": (0, 0, 0.5)}, "lights": [{}]}
+    return ImageSet.model_validate({"factors": {"v": factor.model_dump()}, "grid": [], "layout": layout})
 
 
 def test_uniform():
@@ -282,7 +291,7 @@ def test_rounding_never_leaves_the_range():
 
 def test_categorical():
     factor = Categorical(values=("a", "b", "c", "d", "e"))
-    drawn = draw(factor, values=factor.values)
+    drawn = draw(factor)
     _, counts = np.unique(drawn, return_counts=True)
     assert ((counts - 800) ** 2 / 800).sum() < 23.5  # 4 degrees of freedom, once in ten thousand
 

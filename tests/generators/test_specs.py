@@ -1,7 +1,8 @@
 import pytest
 from pydantic import ValidationError
 
-from generators.specs import CameraSpec, Layout, LightSpec, ObjectSpec, Scatter, references, substitute
+from generators.fields import references, substitute
+from generators.specs import CameraSpec, Layout, LightSpec, ObjectSpec, Scatter
 
 CAMERA = CameraSpec(location=(0, "$y", 1), look_at=(0, 0, "$z"))
 LIGHT = LightSpec(power="$watts")

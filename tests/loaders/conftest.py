@@ -13,7 +13,7 @@ from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha
 HEIGHT, WIDTH = 24, 32
 LAYERS = (
     *("image", "radiance", "albedo", "shading", "shading_direct", "shading_indirect", "residual"),
-    *("depth", "normal", "object", "part", "light/left", "light/right"),
+    *("depth", "normal", "object", "part", "position", "roughness", "metallic", "light/left", "light/right"),
 )
 GRID = (
     FactorInfo(name="color", kind="categorical", values=("red", "blue")),
@@ -29,11 +29,14 @@ def _layers(rng: np.random.Generator) -> dict[str, ndarray]:
     def colour() -> ndarray:
         return rng.random((HEIGHT, WIDTH, 3)).astype(np.float16)
 
-    arrays = {name: colour() for name in LAYERS if name not in ("image", "depth", "object", "part")}
+    plain = ("image", "depth", "object", "part", "position")
+    arrays = {name: colour() for name in LAYERS if name not in plain}
     arrays["radiance"] = (arrays["albedo"] * arrays["shading"] + arrays["residual"]).astype(np.float16)
     arrays["image"] = rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
     arrays["depth"] = rng.uniform(1, 9, (HEIGHT, WIDTH)).astype(np.float32)
     arrays["depth"][:4] = np.inf
+    arrays["position"] = rng.uniform(-9, 9, (HEIGHT, WIDTH, 3)).astype(np.float32)
+    arrays |= {name: arrays[name][..., 0].copy() for name in ("roughness", "metallic")}
     arrays["object"] = rng.integers(0, 4, (HEIGHT, WIDTH), np.uint8)
     arrays["part"] = rng.integers(0, 3, (HEIGHT, WIDTH), np.uint8)
     return {name: arrays[name] for name in LAYERS}

@@ -22,7 +22,7 @@ def stored(tmp_path_factory, frames_root):
 SET_LINES = """
 set free: 5 of 6 samples, 32 x 24 pixels, exposure 1
   layers: image, radiance, albedo, shading, shading_direct, shading_indirect, residual, depth, normal, \
-object, part, light/left, light/right
+object, part, position, roughness, metallic, light/left, light/right
   factor shape: cube, cone, torus
   factor angle: 0.0 to 90.0 degree"""
 

@@ -8,12 +8,8 @@ import pytest
 from blender_assets import AssetLibrary, manifest
 from generators.blackbody import blackbody
 from generators.camera import intrinsics, project, world_to_camera
-from generators.load import load_recipe
-from generators.plan import condition, make_plan
-from generators.rendering import render
 from generators.settings import stored_layers
 from loaders.colour import srgb_to_linear, to_display
-from loaders.frames import frame_path, read_frame
 
 pytestmark = pytest.mark.blender
 
@@ -197,18 +193,6 @@ def test_the_lit_side_is_the_one_that_azimuth_says(pick, azimuth, side):
 def test_the_lit_side_is_the_one_that_the_light_is_called(pick, label):
     ((_, frame),) = pick("catcher", lights=label)
     assert brighter_side(frame) == label
-
-
-def test_candle_is_lit_from_the_side_of_its_label_in_every_scene(tmp_path):
-    plan = make_plan(load_recipe("candle", ["image={width: 64, height: 48}", "render.samples=8"]))
-    plan = condition(plan, object_type="sphere", color="red", size=2.5, rotation=0, lights=["left", "right"])
-    assert render(plan, tmp_path, workers=2).failed == {}
-    found = {}
-    for sample in plan.samples:
-        frame = read_frame(frame_path(tmp_path, "candle", sample.index))
-        found[sample.factors["scene"], sample.factors["lights"]] = brighter_side(frame)
-    assert len(found) == 12
-    assert {place: side for place, side in found.items() if place[1] != side} == {}
 
 
 def test_a_shadow_catcher_has_the_normal_of_the_ground(pick):

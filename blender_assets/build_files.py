@@ -1,0 +1,60 @@
+"""What all builders of shipped assets share: an empty Blender, and writing a file with its entry."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import bpy
+
+from blender_assets.manifests import file_sha256
+
+OURS = "built by blender_assets/build.py"
+CC0 = "CC0-1.0"
+
+
+def start() -> None:
+    """Empty Blender."""
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+
+
+def save(
+    out: Path,
+    kind: str,
+    name: str,
+    blocks: set[Any],
+    facts: dict[str, Any],
+    source: str = OURS,
+    licence: str = CC0,
+) -> dict[str, Any]:
+    """Write datablocks into the .blend of an asset, and return its entry for the manifest."""
+    target = _target(out, kind, f"{name}.blend")
+    bpy.data.libraries.write(str(target), blocks, fake_user=True, compress=True)
+    return _entry(kind, name, target, facts, source, licence)
+
+
+def copy(out: Path, kind: str, name: str, origin: Path, facts: dict[str, Any], source: str) -> dict[str, Any]:
+    """Copy a CC0 file that comes with Blender under its label, and return its entry for the manifest."""
+    target = _target(out, kind, name + origin.suffix)
+    shutil.copyfile(origin, target)
+    return _entry(kind, name, target, facts, source, CC0)
+
+
+def _target(out: Path, kind: str, file: str) -> Path:
+    target = out / kind / file
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target
+
+
+def _entry(
+    kind: str, name: str, target: Path, facts: dict[str, Any], source: str, licence: str
+) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "name": name,
+        "file": f"{kind}/{target.name}",
+        "licence": licence,
+        "source": source,
+        "blender": bpy.app.version_string,
+        "sha256": file_sha256(target),
+        "facts": facts,
+    }

@@ -1,0 +1,57 @@
+"""Reading from files: one named datablock of a .blend, or one picture, and nothing else."""
+
+from pathlib import Path
+from typing import Any
+
+from generators.blender import bpy
+
+
+def append(path: Path, collection: str, label: str) -> Any:
+    """Append one named datablock from a .blend file, and nothing else.
+
+    The block of that name is taken, whatever its case; where the file holds one block of the kind only, that
+    one is taken whatever it is called.
+
+    Raises:
+        ValueError: the file is damaged, or holds no such block.
+    """
+    block = append_if_there(path, collection, label)
+    if block is None:
+        raise ValueError(f"{path.name}: expected a block named `{label}` in {collection}, found none")
+    return block
+
+
+def append_if_there(path: Path, collection: str, label: str) -> Any:
+    """Append as `append` does, or return None from a file without any block of the kind.
+
+    Raises:
+        ValueError: the file is damaged, or holds several such blocks and none of that name.
+    """
+    try:
+        with bpy.data.libraries.load(str(path), link=False) as (source, target):
+            names = list(getattr(source, collection))
+            wanted = [name for name in names if name.lower() == label.lower()] or names
+            if len(wanted) > 1:
+                raise ValueError(
+                    f"{path.name}: expected one block named `{label}` in {collection}, found {names}; "
+                    "give the block the file's name"
+                )
+            setattr(target, collection, wanted)
+    except OSError:
+        raise ValueError(f"{path}: cannot be read as a .blend file; replace it") from None
+    return next(iter(getattr(target, collection)), None)
+
+
+def load_map(path: Path) -> Any:
+    """Load an environment map.
+
+    Raises:
+        ValueError: the file is damaged; Blender itself would go on with a map of one colour.
+    """
+    try:
+        image = bpy.data.images.load(str(path))
+    except RuntimeError:
+        raise ValueError(f"{path}: cannot be read as an image; replace it") from None
+    if not image.size[0]:
+        raise ValueError(f"{path}: cannot be read as an image; replace it")
+    return image

@@ -1,0 +1,137 @@
+"""The import child: reads one mesh file with Blender's importers, and writes it as an object of ours.
+
+``python -m generators.blender.importer FOLDER`` reads ``request.json`` in FOLDER, writes ``object.blend``
+and, last, ``reply.json`` there: the facts of the object, or an error of one line.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from blender_assets.shapes import Faces, stand
+from generators.blender import bpy
+
+SHARP = math.radians(60.0)  # an edge between faces of a larger angle is not smoothed over
+WELD = 1e-6  # vertices nearer than this, at size 1, are one: importers split them at seams
+FLAT = 1e-4  # a body is at least this thick along every axis, at size 1
+
+# Blender's importers turn what they read; these are their settings for leaving the axes of the file alone.
+IMPORTERS: dict[str, Callable[[str], Any]] = {
+    ".obj": lambda file: bpy.ops.wm.obj_import(filepath=file, forward_axis="Y", up_axis="Z"),
+    ".ply": lambda file: bpy.ops.wm.ply_import(filepath=file, forward_axis="Y", up_axis="Z"),
+    ".stl": lambda file: bpy.ops.wm.stl_import(filepath=file, forward_axis="Y", up_axis="Z"),
+    ".glb": lambda file: bpy.ops.import_scene.gltf(filepath=file, import_shading="SMOOTH"),
+}
+# Rows: where x, y and z of a standing object are in a file with that axis up; each is a proper rotation.
+UPRIGHT = {
+    "x": ((0, 0, -1), (0, 1, 0), (1, 0, 0)),
+    "y": ((1, 0, 0), (0, 0, -1), (0, 1, 0)),
+    "z": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "-x": ((0, 0, 1), (0, 1, 0), (-1, 0, 0)),
+    "-y": ((1, 0, 0), (0, 0, 1), (0, -1, 0)),
+    "-z": ((1, 0, 0), (0, -1, 0), (0, 0, -1)),
+}
+
+
+def import_mesh(source: Path, target: Path, label: str, up: str) -> dict[str, Any]:
+    """Read a mesh file and write it as a .blend of one object without material.
+
+    Args:
+        source: the file; its suffix says which importer reads it.
+        target: the .blend to write.
+        label: name of the object.
+        up: the file's axis that points up.
+
+    Returns:
+        The object's facts.
+
+    Raises:
+        ValueError: the file holds no mesh, or a broken one.
+        RuntimeError: Blender cannot read it.
+    """
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+    bpy.context.preferences.filepaths.use_scripts_auto_execute = False
+    IMPORTERS[source.suffix](str(source))
+    vertices, faces = joined([thing for thing in bpy.data.objects if thing.type == "MESH"])
+    if source.suffix == ".glb":
+        vertices = vertices @ np.array(UPRIGHT["y"])  # undoes the turn that this importer always makes
+    if not faces:
+        raise ValueError("expected a mesh with faces, got none")
+    used = np.unique(np.concatenate(faces))
+    if not np.isfinite(vertices[used]).all():
+        raise ValueError("expected finite vertices, got some that are not numbers or infinite")
+    # A vertex without a face is not seen, but would count for size and origin.
+    numbers = np.zeros(len(vertices), int)
+    numbers[used] = np.arange(len(used))
+    standing, facts = stand(vertices[used] @ np.array(UPRIGHT[up]).T)
+    if min(facts["dimensions"]) < FLAT:
+        raise ValueError(f"expected a body, got one that is flat: {facts['dimensions']} at size 1")
+    thing = finish(label, standing, [tuple(numbers[list(face)].tolist()) for face in faces])
+    bpy.data.libraries.write(str(target), {thing}, fake_user=True, compress=True)
+    return facts
+
+
+def joined(things: list[Any]) -> tuple[Float64[ndarray, "n 3"], Faces]:
+    """Collect the vertices, in world space, and the faces of several objects."""
+    vertices: list[ndarray] = [np.empty((0, 3))]
+    faces: Faces = []
+    offset = 0
+    bpy.context.view_layer.update()
+    for thing in things:
+        mesh = thing.data
+        local = np.empty(3 * len(mesh.vertices))
+        mesh.vertices.foreach_get("co", local)
+        matrix = np.array(thing.matrix_world)
+        vertices.append(local.reshape(-1, 3) @ matrix[:3, :3].T + matrix[:3, 3])
+        faces += [tuple(offset + corner for corner in polygon.vertices) for polygon in mesh.polygons]
+        offset += len(mesh.vertices)
+    return np.concatenate(vertices), faces
+
+
+def finish(label: str, vertices: Float64[ndarray, "n 3"], faces: Faces) -> Any:
+    """Make one object: welded, its normals outwards, smooth but for sharp edges, without material."""
+    mesh = bpy.data.meshes.new(label)
+    mesh.from_pydata(vertices.tolist(), [], faces)
+    mesh.validate()
+    thing = bpy.data.objects.new(label, mesh)
+    bpy.context.scene.collection.objects.link(thing)
+    for other in bpy.context.selected_objects:
+        other.select_set(False)
+    thing.select_set(True)
+    bpy.context.view_layer.objects.active = thing
+    bpy.ops.object.mode_set(mode="EDIT")
+    bpy.ops.mesh.select_all(action="SELECT")
+    bpy.ops.mesh.remove_doubles(threshold=WELD)
+    bpy.ops.mesh.normals_make_consistent(inside=False)
+    bpy.ops.object.mode_set(mode="OBJECT")
+    if not mesh.polygons:
+        raise ValueError("expected a mesh with faces, got none that has an area")
+    mesh.shade_smooth()
+    mesh.set_sharp_from_angle(angle=SHARP)
+    mesh.name = label
+    thing.name = label
+    return thing
+
+
+def main(folder: Path) -> None:
+    """Answer the request in a folder."""
+    request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
+    try:
+        facts = import_mesh(
+            folder / request["file"], folder / "object.blend", request["label"], request["up"]
+        )
+        reply = {"facts": facts, "blender": bpy.app.version_string}
+    except (RuntimeError, ValueError) as error:
+        reply = {"error": " ".join(str(error).split())}
+    (folder / "reply.json").write_text(json.dumps(reply), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

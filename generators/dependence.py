@@ -1,0 +1,123 @@
+"""How the factors of planned samples are distributed, and how much each tells of another."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+from generators.scene import SamplePlan
+from loaders.schema import FactorValue
+
+BINS = 10  # ranges, of a factor or variable of many numbers
+MOST_LISTED = 40  # distinct values up to which a column is taken as it is
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """How often each value, or range of values, occurs."""
+
+    name: str
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """How much one factor tells of another.
+
+    Attributes:
+        first: name of one.
+        second: name of the other.
+        information: mutual information of the empirical distribution, nats.
+        share: of the smaller of the two entropies, 0 to 1; 0 where one does not vary.
+        chance: what independent ones would give on the average with so few samples, nats.
+    """
+
+    first: str
+    second: str
+    information: float
+    share: float
+    chance: float
+
+
+def marginals(samples: Sequence[SamplePlan]) -> list[Marginal]:
+    """Count the values of every factor and variable of samples of one set.
+
+    Args:
+        samples: of one set, at least one.
+
+    Returns:
+        Factors, then variables, as they are written; of those with many numbers, ranges of equal width.
+    """
+    found = []
+    for name, column in _columns(samples).items():
+        labels, codes = _coded(column, equal_count=False)
+        counts = np.bincount(codes, minlength=len(labels)).tolist()
+        found.append(Marginal(name, dict(zip(labels, counts, strict=True))))
+    return found
+
+
+def dependences(samples: Sequence[SamplePlan]) -> list[Dependence]:
+    """Measure the mutual information of every pair of factors and variables of samples of one set.
+
+    ``I(X; Y) = sum p(x, y) log(p(x, y) / (p(x) p(y)))`` of the counts, in nats. Independent columns of r
+    and s values give about ``(r - 1)(s - 1) / 2n`` by chance (Miller 1955).
+
+    Args:
+        samples: of one set, at least one.
+
+    Returns:
+        One for each pair of columns that vary, largest information first.
+    """
+    coded = {name: _coded(column) for name, column in _columns(samples).items()}
+    varying = {name: (len(labels), codes) for name, (labels, codes) in coded.items() if len(labels) > 1}
+    found = [
+        _dependence(first, second, *varying[first], *varying[second])
+        for first, second in itertools.combinations(varying, 2)
+    ]
+    return sorted(found, key=lambda pair: -pair.information)
+
+
+def _columns(samples: Sequence[SamplePlan]) -> Mapping[str, list[FactorValue]]:
+    first = samples[0]
+    names = [
+        *((name, "factors") for name in first.factors),
+        *((name, "exogenous") for name in first.exogenous),
+    ]
+    return {name: [getattr(sample, kind)[name] for sample in samples] for name, kind in names}
+
+
+def _coded(column: list[FactorValue], equal_count: bool = True) -> tuple[list[str], Int[ndarray, " n"]]:
+    """Number the values of a column, in order of value; ranges, of equal count or width, of too many."""
+    distinct = sorted(set(column), key=lambda value: (isinstance(value, str), value))
+    if len(distinct) <= MOST_LISTED or any(isinstance(value, str) for value in distinct):
+        place = {value: i for i, value in enumerate(distinct)}
+        return [str(value) for value in distinct], np.array([place[value] for value in column])
+    numbers = np.array(column, float)
+    shares = np.linspace(0, 1, BINS + 1)
+    edges = (
+        np.unique(np.quantile(numbers, shares))
+        if equal_count
+        else numbers.min() + shares * (numbers.max() - numbers.min())
+    )
+    codes = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(edges) - 2)
+    labels = [f"{low:.3g} to {high:.3g}" for low, high in itertools.pairwise(edges)]
+    return labels, codes
+
+
+def _dependence(
+    first: str, second: str, r: int, a: Int[ndarray, " n"], s: int, b: Int[ndarray, " n"]
+) -> Dependence:
+    joint = np.bincount(a * s + b, minlength=r * s).reshape(r, s) / len(a)
+    product = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
+    there = joint > 0
+    information = max(0.0, float((joint[there] * np.log(joint[there] / product[there])).sum()))
+    smaller = min(_entropy(joint.sum(1)), _entropy(joint.sum(0)))
+    share = information / smaller if smaller > 0 else 0.0
+    return Dependence(first, second, information, min(share, 1.0), (r - 1) * (s - 1) / (2 * len(a)))
+
+
+def _entropy(p: ndarray) -> float:
+    return float(-(p[p > 0] * np.log(p[p > 0])).sum())

@@ -1,0 +1,188 @@
+"""Expressions in recipes: arithmetic on the values of other variables, from a small safe set."""
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from loaders.errors import InputError
+from loaders.schema import FactorValue
+
+LONGEST = 400  # characters
+LARGEST_POWER = 64.0
+CONSTANTS = {"pi": math.pi}
+FUNCTIONS: dict[str, Callable[..., float]] = {
+    "abs": abs,
+    "cos": math.cos,
+    "exp": math.exp,
+    "floor": math.floor,
+    "log": math.log,
+    "max": max,
+    "min": min,
+    "sin": math.sin,
+    "sqrt": math.sqrt,
+    "tan": math.tan,
+}
+
+
+def _power(base: float, exponent: float) -> float:
+    if abs(exponent) > LARGEST_POWER:
+        raise ValueError(f"a power beyond {LARGEST_POWER:g}")
+    return float(base) ** exponent
+
+
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
+    ast.Pow: _power,
+}
+_COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+@cache
+def parse(text: str) -> ast.expr:
+    """Parse an expression and refuse what is not in the set.
+
+    Numbers, texts in quotes, names of variables, ``pi``, ``+ - * / % **``, comparisons, ``and or not``,
+    ``a if b else c``, and the functions of `FUNCTIONS`.
+
+    Raises:
+        InputError: no expression, too long, or something that is not in the set.
+    """
+    if len(text) > LONGEST:
+        raise InputError(f"expected an expression of at most {LONGEST} characters, got {len(text)}")
+    try:
+        body = ast.parse(text.strip(), mode="eval").body
+        _check(body, text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"expected an expression such as `0.5 * size + 1`, got `{text}`") from None
+    return body
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """List the variables that an expression names, in the order of their first appearance.
+
+    Raises:
+        InputError: it is no expression of the set.
+
+    Example:
+        >>> names_in("sin(angle) * size + size if color == 'red' else 0")
+        ('color', 'angle', 'size')
+    """
+    found = (
+        node.id
+        for node in ast.walk(parse(text))
+        if isinstance(node, ast.Name) and node.id not in FUNCTIONS and node.id not in CONSTANTS
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def evaluate(text: str, values: Mapping[str, FactorValue]) -> float:
+    """Evaluate an expression.
+
+    Args:
+        text: the expression.
+        values: values of the variables that it names.
+
+    Returns:
+        A finite number; a comparison is 1 or 0.
+
+    Raises:
+        InputError: it cannot be evaluated for these values, or is not finite.
+
+    Example:
+        >>> evaluate("0.5 * size if kind == 'cube' else -1", {"size": 3, "kind": "cube"})
+        1.5
+    """
+    try:
+        number = float(_value(parse(text), values))
+    except (ArithmeticError, ValueError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"`{text}` cannot be evaluated: {error} (at {_shown(text, values)})") from None
+    if not math.isfinite(number):
+        raise InputError(f"`{text}`: expected a finite number, got {number} (at {_shown(text, values)})")
+    return number
+
+
+def _shown(text: str, values: Mapping[str, FactorValue]) -> str:
+    return ", ".join(f"{name}={values[name]!r}" for name in names_in(text)) or "no variables"
+
+
+def _check(node: ast.expr, text: str) -> None:
+    match node:
+        case ast.Constant(value=value) if isinstance(value, int | float | str) and not isinstance(
+            value, bool
+        ):
+            parts: list[ast.expr] = []
+        case ast.Name():
+            parts = []
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            parts = [left, right]
+        case ast.UnaryOp(op=ast.UAdd() | ast.USub() | ast.Not(), operand=operand):
+            parts = [operand]
+        case ast.BoolOp(values=parts):
+            pass
+        case ast.Compare(left=left, ops=ops, comparators=others) if all(
+            type(op) in _COMPARISONS for op in ops
+        ):
+            parts = [left, *others]
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            parts = [test, body, orelse]
+        case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in FUNCTIONS:
+            pass
+        case _:
+            known = ", ".join(FUNCTIONS)
+            raise InputError(
+                f"`{text}`: `{ast.unparse(node)}` is not allowed; expected numbers, names, arithmetic, "
+                f"comparisons, `a if b else c` and {known}"
+            )
+    for part in parts:
+        _check(part, text)
+
+
+def _value(node: ast.expr, values: Mapping[str, FactorValue]) -> Any:
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name):
+            return CONSTANTS[name] if name in CONSTANTS else values[name]
+        case ast.BinOp(left=left, op=op, right=right):
+            return _BINARY[type(op)](_number(left, values), _number(right, values))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return not _value(operand, values)
+        case ast.UnaryOp(op=op, operand=operand):
+            return -_number(operand, values) if isinstance(op, ast.USub) else _number(operand, values)
+        case ast.BoolOp(op=op, values=parts):
+            outcomes = (bool(_value(part, values)) for part in parts)
+            return all(outcomes) if isinstance(op, ast.And) else any(outcomes)
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            sides = [_value(side, values) for side in (left, *others)]
+            return all(_COMPARISONS[type(op)](sides[i], sides[i + 1]) for i, op in enumerate(ops))
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return _value(body if _value(test, values) else orelse, values)
+        case ast.Call(func=ast.Name(id=name), args=parts):
+            return FUNCTIONS[name](*(_number(part, values) for part in parts))
+    raise AssertionError(f"`{ast.unparse(node)}` was checked before")
+
+
+def _number(node: ast.expr, values: Mapping[str, FactorValue]) -> float:
+    value = _value(node, values)
+    if isinstance(value, str):
+        raise TypeError(f"`{ast.unparse(node)}` is the name '{value}', not a number")
+    # As floats: whole numbers of any length would let a recipe fill the memory.
+    return float(value)

@@ -1,0 +1,73 @@
+"""Images as textures: read as linear colour, and refused in one line where they are broken."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32
+from numpy import ndarray
+
+from loaders.codecs import MAX_PIXELS
+from loaders.colour import srgb_to_linear
+from loaders.errors import InputError
+
+LONGEST_SIDE = 2048  # pixels; a texture is seen from some metres away, and an image of a camera fills memory
+
+
+@cache
+def check_image(path: Path) -> None:
+    """Make sure that an image can be read, at a small part of what reading it costs.
+
+    Raises:
+        InputError: it is damaged, neither JPEG nor PNG, or claims more pixels than `MAX_PIXELS`.
+    """
+    with _opened(path) as image:
+        image.draft("RGB", (16, 16))  # a JPEG is decoded at an eighth of its size
+        image.load()
+
+
+def read_texture(path: Path) -> Float32[ndarray, "side side 3"]:
+    """Read the central square of an image as linear colour.
+
+    The file is taken to be sRGB, whatever profile it carries. Sides above `LONGEST_SIDE` are divided by the
+    smallest whole number that brings them below it, each pixel the mean of a square of encoded values.
+    Transparency is left out, and so is the turn that a camera may have noted.
+
+    Args:
+        path: a JPEG or PNG file.
+
+    Returns:
+        Scene-linear Rec.709 values in [0, 1], first row on top.
+
+    Raises:
+        InputError: it is damaged, neither JPEG nor PNG, or claims more pixels than `MAX_PIXELS`.
+    """
+    with _opened(path) as image:
+        side = min(image.size)
+        left, top = (image.width - side) // 2, (image.height - side) // 2
+        square = image.convert("RGB").crop((left, top, left + side, top + side))
+        encoded = np.asarray(square.reduce(-(-side // LONGEST_SIDE)), np.float32) / np.float32(255)
+    return srgb_to_linear(encoded)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open an image file, and say in one line what is wrong with it."""
+    from PIL import Image
+
+    try:
+        # Pillow only warns of an image whose size alone would fill the memory.
+        with warnings.catch_warnings(action="error"), Image.open(path, formats=("JPEG", "PNG")) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise InputError(
+                    f"texture {path}: {image.width} x {image.height} pixels are too many; shrink it"
+                )
+            yield image
+    except InputError:
+        raise
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Warning) as error:
+        raise InputError(f"texture {path}: cannot be read ({error}); replace or remove it") from None

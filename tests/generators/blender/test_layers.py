@@ -1,0 +1,138 @@
+"""Layers on request: where each pixel's point lies in the world, and what its material is like."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from candlelight import main
+from generators.load import load_recipe
+from generators.plan import make_plan
+from generators.rendering import render
+from loaders import FrameFolder, HDF5Frames, HubFrames, collate, mixed_edges, pack_hdf5, pack_hub
+
+pytestmark = pytest.mark.blender
+
+# Metallic and roughness of the two materials; neither number is a half exactly.
+METALLIC, ROUGHNESS = {"metal": 1.0, "rough": 0.2}, {"metal": 0.3, "rough": 0.9}
+MAKE = """
+import sys
+import bpy
+for name, metallic, roughness in (("metal", 1.0, 0.3), ("rough", 0.2, 0.9)):
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+    material = bpy.data.materials.new(name)
+    shader = next(n for n in material.node_tree.nodes if n.type == "BSDF_PRINCIPLED")
+    shader.inputs["Base Color"].default_value = (0.8, 0.5, 0.2, 1.0)
+    shader.inputs["Metallic"].default_value = metallic
+    shader.inputs["Roughness"].default_value = roughness
+    bpy.data.libraries.write(f"{sys.argv[1]}/{name}.blend", {material}, fake_user=True)
+"""
+RECIPE = """
+name: layers
+description: What is asked for besides.
+image: {width: 48, height: 36}
+render: {samples: 8, bounces: 2}
+exposure: 0.3
+layers: [image, radiance, albedo, shading, shading_direct, shading_indirect, residual, depth, normal,
+         object, part, position, roughness, metallic]
+assets: {materials: materials}
+sets:
+  stage:
+    factors:
+      material: {assets: materials, values: [metal, rough]}
+    layout: &stage
+      objects: [{type: sphere, material: $material, size: 1.5, location: [0.3, 0.2]}]
+      floor: {half_width: 3}
+      lights: [{azimuth: -40, distance: 4}]
+      camera: {location: [0.5, 5, 1.2], look_at: [0, 0, 0.9], field_of_view: 34, pitch: 1, yaw: -2}
+  catcher:
+    factors:
+      material: {assets: materials, values: [rough]}
+    layout:
+      <<: *stage
+      environment: {map: studio}
+      floor: {catcher: true}
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("layers")
+    (folder / "materials").mkdir()
+    subprocess.run([sys.executable, "-c", MAKE, str(folder / "materials")], check=True, timeout=200)
+    (folder / "layers.yaml").write_text(RECIPE)
+    outcome = render(make_plan(load_recipe(folder / "layers.yaml")), folder / "frames", workers=1)
+    assert (outcome.written, outcome.failed) == (3, {})
+    return folder / "frames"
+
+
+@pytest.mark.parametrize("set_name", ["stage", "catcher"])
+def test_position_is_the_point_whose_depth_is_stored(root, set_name):
+    frame = FrameFolder(root, set_name).frame(0)
+    position, depth = frame.layers["position"].astype(float), frame.layers["depth"]
+    camera = frame.metadata.camera
+    matrix, intrinsics = np.array(camera.world_to_camera), np.array(camera.intrinsics)
+    seen = position @ matrix[:3, :3].T + matrix[:3, 3]
+    hit = np.isfinite(depth)
+    assert 0.4 < hit.mean() < 1
+    assert abs(seen[hit][:, 2] - depth[hit]).max() < 1e-3
+    assert (position[~hit] == 0).all()
+    # It projects to where the one sample of its pixel may lie: as far from its middle as the filter reaches.
+    pixels = seen[hit] @ intrinsics.T
+    rows, columns = hit.nonzero()
+    off = pixels[:, :2] / pixels[:, 2:] - np.stack([columns + 0.5, rows + 0.5], axis=1)
+    assert abs(off).max() < 0.751
+    # What is seen of the floor lies on it, what is seen of the object on the sphere.
+    sphere = frame.layers["object"] == 1
+    assert abs(position[hit & ~sphere][:, 2]).max() < 1e-3
+    radius = np.linalg.norm(position[sphere] - (0.3, 0.2, 0.75), axis=-1)
+    assert abs(radius - 0.75).max() < 0.01  # its faces are flat
+
+
+@pytest.mark.parametrize("name", ["metal", "rough"])
+def test_roughness_and_metallic_are_the_materials_numbers(root, name):
+    frames = FrameFolder(root, "stage")
+    (frame,) = (f for f in map(frames.frame, range(2)) if f.metadata.factors["material"] == name)
+    layers, hit = frame.layers, np.isfinite(frame.layers["depth"])
+    sphere = layers["object"] == 1
+    pure = ~mixed_edges(layers["object"]) & ~mixed_edges(hit.astype(np.uint8))  # nor floor and sky
+    assert np.unique(layers["roughness"][sphere & pure]).tolist() == [np.float16(ROUGHNESS[name])]
+    assert np.unique(layers["metallic"][sphere & pure]).tolist() == [np.float16(METALLIC[name])]
+    assert np.unique(layers["metallic"][hit & ~sphere & pure]).tolist() == [0]
+    assert np.unique(layers["roughness"][hit & ~sphere & pure]).tolist() == [0.5]  # the floor's
+    albedo = layers["albedo"][sphere & pure].astype(float)
+    assert np.allclose(albedo, np.array([0.8, 0.5, 0.2]) * (1 - METALLIC[name]), atol=1e-3)
+
+
+def test_a_catcher_has_no_material(root):
+    layers = FrameFolder(root, "catcher").frame(0).layers
+    around = (layers["object"] == 0) & ~mixed_edges(layers["object"])
+    assert (layers["roughness"][around] == 0).all()
+    assert (layers["metallic"][around] == 0).all()
+
+
+def test_the_shares_of_the_shading_add_up(root):
+    for frame in map(FrameFolder(root, "stage").frame, range(2)):
+        direct, indirect, shading = (
+            frame.layers[name].astype(np.float32)
+            for name in ("shading_direct", "shading_indirect", "shading")
+        )
+        assert ((direct + indirect).astype(np.float16) == shading).all()
+        assert indirect.max() > 0.01
+
+
+def test_they_go_through_every_container(root, tmp_path, datasets):
+    folder = FrameFolder(root, "stage")
+    (file, _), hub = pack_hdf5(root, tmp_path / "h5"), pack_hub(root, tmp_path / "hub")
+    for packed in (HDF5Frames(file), HubFrames(hub, "stage")):
+        assert packed.layers == folder.layers
+        for name in ("position", "roughness", "metallic"):
+            assert np.array_equal(packed.frame(1).layers[name], folder.frame(1).layers[name])
+        batch = collate([packed[0], packed[1]])
+        assert batch["position"].shape == (2, 3, 36, 48)
+        assert batch["metallic"].shape == (2, 36, 48)
+    for path in (root, file, hub):
+        told = CliRunner().invoke(main, ["info", str(path)])
+        assert "object, part, position, roughness, metallic" in told.output

@@ -1,0 +1,223 @@
+"""The sixteen scenes of CANDLE, and scenes of a user's own: what only rendered pixels show of them."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from blender_assets import AssetLibrary, manifest
+from generators.camera import intrinsics, world_to_camera
+from generators.load import load_recipe
+from generators.plan import condition, make_plan
+from generators.rendering import render
+from loaders.frames import frame_path, read_frame
+
+pytestmark = pytest.mark.blender
+
+SMALL = ["image={width: 64, height: 48}", "render.samples=8"]
+SCENES = load_recipe("candle").sets["candle"].factors["scene"].values
+MODELLED = [name for name in SCENES if manifest()["scenes", name]["facts"].get("modelled")]
+
+
+@pytest.fixture(scope="module")
+def sixteen(tmp_path_factory):
+    """Render a sphere in every scene, lit from the left and from the right, and read it by those two."""
+    plan = make_plan(load_recipe("candle", SMALL))
+    plan = condition(plan, object_type="sphere", color="red", size=2.5, rotation=0, lights=["left", "right"])
+    root = tmp_path_factory.mktemp("sixteen")
+    assert render(plan, root, workers=2).failed == {}
+    return {
+        (sample.factors["scene"], sample.factors["lights"]): (
+            sample,
+            read_frame(frame_path(root, "candle", sample.index)),
+        )
+        for sample in plan.samples
+    }
+
+
+def test_there_are_sixteen_in_the_order_of_the_original():
+    assert SCENES == (
+        *("indoor", "outdoor", "playground", "bridge", "city square", "hall", "grassland", "garage"),
+        *("street", "beach", "station", "tunnel", "moonlit grass", "dusk city", "skywalk", "garden"),
+    )
+    assert len(MODELLED) == 10
+
+
+@pytest.mark.parametrize("label", ["left", "right"])
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_sphere_is_brighter_on_the_side_that_the_light_is_called(sixteen, scene, label):
+    _, frame = sixteen[scene, label]
+    mask = frame.layers["object"] == 1
+    middle = np.nonzero(mask)[1].mean()
+    columns = np.broadcast_to(np.arange(mask.shape[1]), mask.shape)
+    shading = frame.layers["shading"].astype(np.float64).mean(axis=-1)
+    left, right = shading[mask & (columns < middle)].mean(), shading[mask & (columns > middle)].mean()
+    lit, other = (left, right) if label == "left" else (right, left)
+    assert lit > 1.1 * other
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_one_exposure_does_for_all(sixteen, scene):
+    for label in ("left", "right"):
+        _, frame = sixteen[scene, label]
+        image = frame.layers["image"].astype(int)
+        # Of the sphere nothing is burnt out; around it there is something to see.
+        assert (image[frame.layers["object"] == 1] == 255).any(axis=-1).mean() < 0.02
+        around = image[frame.layers["object"] == 0].max(axis=-1)
+        assert 15 < np.median(around) < 235
+        assert around.std() > 8
+
+
+@pytest.mark.parametrize("scene", MODELLED)
+def test_the_ground_under_the_objects_is_level_and_free(sixteen, scene):
+    sample, frame = sixteen[scene, "left"]
+    camera, depth = sample.trace.camera, frame.layers["depth"].astype(np.float64)
+    height, width = depth.shape
+    rows, columns = np.mgrid[:height, :width] + 0.5
+    rays = (
+        np.stack([columns, rows, np.ones_like(rows)], axis=-1)
+        @ np.linalg.inv(intrinsics(camera, width, height)).T
+    )
+    with np.errstate(invalid="ignore"):
+        seen = np.append(rays * depth[..., None], np.ones_like(depth)[..., None], axis=-1)
+    there = np.isfinite(depth) & (frame.layers["object"] == 0)
+    points = seen[there] @ np.linalg.inv(world_to_camera(camera)).T
+    # Where an object of 2.5 m may stand; at its rim a pixel's one depth sample may lie off its middle.
+    x, y, z = points[:, :3].T
+    ground = (abs(x) < 2.65) & (y > -5.5) & (y < 0.25)
+    assert ground.sum() > 60
+    assert abs(z[ground]).max() < 0.08
+    assert abs(np.median(z[ground])) < 0.01
+    up = frame.layers["normal"][there][ground].astype(np.float64) @ world_to_camera(camera)[:3, :3]
+    assert np.median(up[:, 2]) > 0.999
+
+
+@pytest.mark.parametrize("scene", MODELLED)
+def test_all_layers_of_a_modelled_scene_are_true(sixteen, scene):
+    _, frame = sixteen[scene, "left"]
+    assert frame.metadata.environment.modelled
+    assert frame.metadata.checks.identity_error < 1e-4
+    below = frame.layers["albedo"][-8:].astype(np.float64)
+    assert 0.02 < below.mean() < 0.8
+    assert below.std() > 0.004  # a pattern
+    assert frame.layers["object"].max() == 1
+    for name in ("albedo", "shading", "residual", "normal"):
+        assert np.isfinite(frame.layers[name].astype(np.float64)).all()
+
+
+def test_a_map_shows_its_catcher(sixteen):
+    sample, frame = sixteen["garden", "left"]
+    assert sample.trace.floor.catcher
+    assert not frame.metadata.environment.modelled
+    assert frame.metadata.checks.identity_error is None
+    assert (frame.layers["albedo"][-8:] == 0).all()
+
+
+def test_nothing_of_the_scene_before_stays(sixteen, tmp_path):
+    sample, before = sixteen["station", "left"]
+    alone = condition(
+        make_plan(load_recipe("candle", SMALL)), **{k: v for k, v in sample.factors.items() if k != "seed"}
+    )
+    assert render(alone, tmp_path, workers=1).written == 1
+    after = read_frame(frame_path(tmp_path, "candle", sample.index))
+    assert after.metadata.layers == before.metadata.layers
+
+
+# ------------------------------------------------------------------------------------ scenes of a user's own
+
+OWN = """
+name: own
+description: Scenes of a user's own.
+image: {width: 64, height: 48}
+render: {samples: 8, bounces: 2}
+exposure: 0.4
+sets:
+  own:
+    factors:
+      scene: {assets: scenes, values: [yard, stripes, hall]}
+    layout:
+      environment: {map: $scene}
+      floor: {catcher: true}
+      objects: [{type: cube, material: red, location: [0, -2]}]
+      lights: [{location: [0, 0, 7], power: 5000, radius: 0.25}]
+      camera: {location: [0, 6.5, 2.6], look_at: [0, -2, 0.9], field_of_view: 60}
+"""
+
+# A ground of one green with an index and a driver, a thing without a material, and a camera.
+MAKE_YARD = """
+import sys
+import bpy
+bpy.ops.wm.read_factory_settings(use_empty=True)
+yard = bpy.data.collections.new("Yard")
+def add(name, data):
+    thing = bpy.data.objects.new(name, data)
+    yard.objects.link(thing)
+    return thing
+mesh = bpy.data.meshes.new("ground")
+mesh.from_pydata([(-30, -30, 0), (30, -30, 0), (30, 30, 0), (-30, 30, 0)], [], [(0, 1, 2, 3)])
+material = bpy.data.materials.new("lawn")
+material.pass_index = 3
+material.node_tree.nodes["Principled BSDF"].inputs["Base Color"].default_value = (0.1, 0.4, 0.05, 1)
+mesh.materials.append(material)
+ground = add("ground", mesh)
+ground.pass_index = 7
+ground.driver_add("location", 2).driver.expression = "9.0"
+block = bpy.data.meshes.new("block")
+block.from_pydata([(-9, -9, 0), (-5, -9, 0), (-5, -9, 4), (-9, -9, 4)], [], [(0, 1, 2, 3)])
+add("block", block)
+add("Camera", bpy.data.cameras.new("Camera"))
+world = bpy.data.worlds.new("Yard")
+world.node_tree.nodes["Background"].inputs["Color"].default_value = (0, 0, 0.5, 1)
+bpy.data.libraries.write(sys.argv[1], {yard, world, bpy.data.texts.new("autorun.py")}, fake_user=True)
+"""
+
+
+def write_stripes(path):
+    """Write a map of 4096 x 2048, black and white by turns every 16 pixels, in Radiance's format."""
+    pixels = np.zeros((2048, 4096, 4), np.uint8)
+    pixels[:, np.arange(4096) // 16 % 2 == 1] = (128, 128, 128, 129)  # 1.0 in each channel
+    path.write_bytes(b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 2048 +X 4096\n" + pixels.tobytes())
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """Render a modelled scene and a map of the user's own beside a shipped one."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "scenes").mkdir()
+    write_stripes(folder / "scenes" / "stripes.hdr")
+    subprocess.run(
+        [sys.executable, "-c", MAKE_YARD, str(folder / "scenes" / "yard.blend")], check=True, timeout=200
+    )
+    (folder / "own.yaml").write_text(OWN + "assets: {scenes: scenes}\n")
+    plan = make_plan(load_recipe(folder / "own.yaml"))
+    assert render(plan, folder / "frames", workers=1).failed == {}
+    return {
+        sample.factors["scene"]: read_frame(frame_path(folder / "frames", "own", sample.index))
+        for sample in plan.samples
+    }
+
+
+def test_a_users_modelled_scene_is_shown(own):
+    layers = own["yard"].layers
+    below = layers["albedo"][-6:].astype(np.float64)
+    np.testing.assert_allclose(below, np.broadcast_to((0.1, 0.4, 0.05), below.shape), atol=1e-3)
+    # The ground is where its mesh says: its driver, 9 m up, is cut. It is background, whatever its index.
+    assert layers["depth"][-1].max() < 5
+    assert set(np.unique(layers["object"])) == {0, 1}
+    # Its sky, above the edge of the ground and beside the block, which is without a material of its own.
+    assert layers["residual"][0, 5].astype(float) == pytest.approx((0, 0, 0.5), abs=0.01)
+    assert own["yard"].metadata.checks.identity_error < 1e-4
+
+
+def test_a_large_map_is_sharp(own):
+    # Across the picture of 64 pixels there are 683 of the map, so that a stripe is 1.5 pixels wide; a map of
+    # 1024 pixels has one pixel for two stripes, and would show them as grey.
+    top = own["stripes"].layers["radiance"][2:8].astype(np.float64).mean(axis=-1)
+    assert top.std() > 0.2
+    assert own["stripes"].metadata.environment.map == "stripes"
+
+
+def test_a_shipped_scene_does_beside_a_users(own):
+    assert AssetLibrary().find("scenes", "hall").suffix == ".blend"
+    assert own["hall"].metadata.environment.modelled

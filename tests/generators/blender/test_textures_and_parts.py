@@ -1,0 +1,229 @@
+"""Image textures, textured floors and parts, as pixels show them; one run for all."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from blender_assets import manifest
+from evaluation.coverage.protocol import score_coverage
+from generators.load import load_recipe
+from generators.plan import make_plan
+from generators.rendering import render
+from loaders.colour import srgb_to_linear
+from loaders.edges import mixed_edges
+from loaders.frames import FrameFolder
+from loaders.hdf5 import HDF5Frames, pack_hdf5
+from loaders.hub import pack_hub
+from loaders.hub_frames import HubFrames
+
+pytestmark = pytest.mark.blender
+
+HALF = 2.0**-11  # half a step of half precision, relative
+FLAT = (200, 100, 20)  # one colour, so that it is the same wherever the box is laid
+RECIPE = """
+name: own
+description: A cube in all kinds of materials on all kinds of floors, and a finch.
+image: {width: 48, height: 36}
+render: {samples: 8, bounces: 1}
+layers: [image, albedo, depth, normal, object, part]
+exposure: 0.3
+assets: {textures: textures}
+sets:
+  coats:
+    factors:
+      look: {values: [rgb, flat, halves, wood]}
+    unit: []
+    layout: &table
+      objects: [{type: cube, size: 1.5, rotation: 20}]
+      coat: $look
+      coats:
+        rgb: null
+        flat: {texture: plain/flat}
+        halves: {texture: plain/halves}
+        wood: {texture: wood, color_a: [0.8, 0.1, 0.1], color_b: [0.1, 0.1, 0.8]}
+      floor: {}
+      lights: [{azimuth: 30, elevation: 50, distance: 4}]
+      camera: {location: [0, 4.5, 2.5], look_at: [0, 0, 0.6], field_of_view: 34}
+  drawn:
+    factors:
+      variation: {count: 2}
+    unit: []
+    layout:
+      <<: *table
+      coat: null
+      appearance: {texturing: textured, variation: $variation, textures: [plain/flat, plain/halves]}
+  floors:
+    factors:
+      half_width: {values: [3, 6], unit: m}
+    unit: []
+    layout:
+      <<: *table
+      coat: null
+      objects: []
+      floor: {half_width: $half_width, appearance: {texturing: textured, textures: [checker]}}
+      camera: {location: [0, 2, 2.5], look_at: [0, 0, 0], field_of_view: 34}
+  parts:
+    factors:
+      beak: {assets: materials, values: [blue, yellow]}
+    unit: []
+    image: {width: 96, height: 72}
+    layout:
+      <<: *table
+      coat: null
+      objects:
+        - {type: finch, material: own, parts: {beak: $beak}, size: 1.9, rotation: 130, location: [0.4, 0]}
+        - {type: cube, material: blue, size: 0.5, location: [-1, 0]}
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Render the recipe; the images lie beside its file."""
+    folder = tmp_path_factory.mktemp("textures_and_parts")
+    (folder / "textures" / "plain").mkdir(parents=True)
+    flat = np.full((20, 30, 3), FLAT, np.uint8)
+    halves = np.where(np.arange(30)[:, None] < 15, np.uint8(30), np.uint8(220)) * np.ones(
+        (20, 1, 3), np.uint8
+    )
+    Image.fromarray(flat).save(folder / "textures" / "plain" / "flat.png")
+    Image.fromarray(halves).save(folder / "textures" / "plain" / "halves.png")
+    (folder / "own.yaml").write_text(RECIPE)
+    plan = make_plan(load_recipe(folder / "own.yaml"))
+    outcome = render(plan, folder / "frames", workers=1)
+    assert outcome.failed == {}
+    return folder / "frames"
+
+
+def frames_of(run, name):
+    reader = FrameFolder(run, name)
+    return [reader.frame(row) for row in range(len(reader))]
+
+
+def pure(frame, layer, index):
+    """Mark the pixels that show one object or part alone."""
+    return (frame.layers[layer] == index) & ~mixed_edges(frame.layers[layer])
+
+
+def test_an_image_is_the_albedo_that_its_pixels_encode(run):
+    _, flat, halves, _ = frames_of(run, "coats")
+    seen = flat.layers["albedo"][pure(flat, "object", 1)].astype(float)
+    linear = srgb_to_linear(np.array(FLAT) / 255)
+    assert len(seen) > 50
+    np.testing.assert_allclose(seen, np.broadcast_to(linear, seen.shape), rtol=2 * HALF)
+    dark, bright = srgb_to_linear(np.array([30, 220]) / 255)
+    seen = halves.layers["albedo"][pure(halves, "object", 1)].astype(float)
+    assert seen.min() == pytest.approx(dark, rel=2 * HALF)
+    assert seen.max() == pytest.approx(bright, rel=2 * HALF)
+    assert flat.metadata.objects[0].material == "plain/flat"
+    assert flat.metadata.objects[0].base_color is None
+
+
+def test_no_material_changes_the_geometry(run):
+    first, *others = frames_of(run, "coats") + frames_of(run, "drawn")
+    assert len(others) == 5
+    for other in others:
+        for name in ("depth", "normal", "object", "part"):
+            np.testing.assert_array_equal(first.layers[name], other.layers[name])
+    looks = [frame.metadata.layers["albedo"] for frame in [first, *others]]
+    assert len(set(looks)) >= 5
+
+
+def test_a_floor_of_any_size_carries_its_pattern_in_metres(run):
+    small, large = (frame.layers["albedo"].astype(float) for frame in frames_of(run, "floors"))
+    seen, times = np.unique(small.reshape(-1, 3).round(3), axis=0, return_counts=True)
+    colors = seen[np.argsort(times)[-2:]]
+    assert np.abs(colors[0] - colors[1]).max() > 0.05
+    # Rounding moves an edge of the pattern by a hair.
+    assert (np.abs(small - large).max(axis=-1) < 0.02).mean() > 0.97
+
+
+def test_each_part_has_its_colour_box_and_area(run):
+    palette = {part["name"]: part["color"] for part in manifest()["objects", "finch"]["facts"]["parts"]}
+    for frame, beak in zip(frames_of(run, "parts"), ("blue", "yellow"), strict=True):
+        finch, cube = frame.metadata.objects
+        assert [(part.name, part.index) for part in finch.parts] == [
+            (n, i + 1) for i, n in enumerate(palette)
+        ]
+        assert (finch.material, finch.base_color) == ("own", None)
+        part_layer, object_layer = frame.layers["part"], frame.layers["object"]
+        assert ((part_layer > 0) == (object_layer == 1)).all()
+        assert sum(part.area for part in finch.parts) == finch.area == (object_layer == 1).sum()
+        checked = 0
+        for part in finch.parts:
+            rows, columns = (part_layer == part.index).nonzero()
+            expected = (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1) if len(rows) else None
+            assert (part.bbox, part.area) == (expected, len(rows))
+            own = (
+                manifest()["materials", beak]["facts"]["base_color"]
+                if part.name == "beak"
+                else palette[part.name]
+            )
+            np.testing.assert_allclose(part.base_color, own, atol=1e-6)
+            seen = frame.layers["albedo"][pure(frame, "part", part.index)].astype(float)
+            checked += len(seen) > 0
+            np.testing.assert_allclose(seen, np.broadcast_to(own, seen.shape), rtol=2 * HALF)
+        assert checked >= 3
+        assert (cube.parts, cube.material) == ((), "blue")
+
+
+def test_part_names_are_those_of_the_data_set_and_travel_with_packs(run, tmp_path):
+    names = tuple(part["name"] for part in manifest()["objects", "finch"]["facts"]["parts"])
+    folder = FrameFolder(run, "parts")
+    (packed,) = pack_hdf5(run, tmp_path / "h5", ["parts"])
+    hub = HubFrames(pack_hub(run, tmp_path / "hub", ["parts"]), "parts")
+    for reader in (folder, HDF5Frames(packed), hub):
+        assert reader.set_info.parts == {"finch": names}
+        assert reader.frame(1).metadata.objects == folder.frame(1).metadata.objects
+        assert [part["name"] for part in reader[1]["objects"][0]["parts"]] == list(names)
+    assert FrameFolder(run, "coats").set_info.parts == {}
+
+
+def test_coverage_takes_the_masks_as_they_come(run):
+    frames = FrameFolder(run, "parts")
+    indices = {part.name: part.index for part in frames.frame(0).metadata.objects[0].parts}
+    mask = frames[0]["part"] == indices["right_wing"]
+    share = float(mask.float().mean())
+
+    def knows_the_wing(images):
+        return mask.float().expand(len(images), 1, *mask.shape)
+
+    scores = score_coverage({"wing": knows_the_wing}, frames, by="part", proportions=(share,), rows=[0])
+    shown = dict(zip(scores.parts, scores.best.mean_iou[0].nan_to_num(0).tolist(), strict=True))
+    assert max(shown, key=shown.get) == "right_wing"
+    assert shown["right_wing"] == pytest.approx(1.0, abs=0.02)
+    by_type = score_coverage({"wing": knows_the_wing}, frames, proportions=(share,), rows=[0])
+    assert by_type.parts == ("cube", "finch")
+
+
+MEMORY = """
+import sys
+from pathlib import Path
+import bpy
+from blender_assets import AssetLibrary
+from generators.blender.image_textures import Images
+library = AssetLibrary({"textures": Path(sys.argv[1])})
+images = Images(library)
+bpy.ops.wm.read_factory_settings(use_empty=True)
+counts, shown = [], []
+for label in library.labels("textures"):
+    images.start()
+    image = images.get(label)
+    assert images.get(label) == image
+    counts.append(len(bpy.data.images))
+    shown.append(round(image.pixels[0], 4))
+print(max(counts), len(set(shown)))
+"""
+
+
+def test_images_are_dropped_when_they_are_no_longer_used(tmp_path):
+    for value in range(40):
+        Image.fromarray(np.full((8, 8, 3), 5 * value, np.uint8)).save(tmp_path / f"gray_{value:02d}.png")
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, str(tmp_path)], capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    # The image of the trace before goes when the next trace begins with another.
+    assert done.stdout.split()[-2:] == ["2", "40"]

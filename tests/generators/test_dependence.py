@@ -1,0 +1,223 @@
+"""Marginals, mutual information, inverse propensities, and the report of a plan."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from blender_assets import AssetLibrary
+from candlelight import main
+from generators.dependence import dependences, marginals
+from generators.load import load_recipe
+from generators.plan import do, make_plan
+from generators.plan_report import report_plan, report_text, write_plan_report
+from generators.propensity import inverse_propensity
+from generators.rows import unit_indices
+from generators.scene import SamplePlan
+from loaders.errors import InputError
+
+CONFOUNDED = """
+name: trial
+description: A hidden toy decides kind and color.
+sets:
+  s:
+    factors:
+      kind: {values: [cube, sphere], given: toy, table: {a: [cube], b: [sphere]}, strength: 0.8}
+      color: {values: [red, blue], assets: materials, given: toy, table: {a: [red], b: [blue]}, strength: 0.6}
+      size: {low: 1, high: 2}
+    variables:
+      toy: {values: [a, b], weights: [1, 2]}
+    draws: 900
+    layout:
+      objects: [{type: $kind, material: $color, size: $size}]
+      lights: [{}]
+      camera: {location: [0, 5, 2], look_at: [0, 0, 0.5]}
+"""
+
+
+def samples(**columns):
+    keys = list(columns)
+    return [
+        SamplePlan.model_construct(factors=dict(zip(keys, values, strict=True)), exogenous={})
+        for values in zip(*columns.values(), strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    path = tmp_path_factory.mktemp("trial") / "trial.yaml"
+    path.write_text(CONFOUNDED)
+    return make_plan(load_recipe(path))
+
+
+# ------------------------------------------------------------------------------------------- information
+
+
+def test_a_copy_tells_everything_and_a_full_grid_nothing():
+    found = {
+        (d.first, d.second): d
+        for d in dependences(samples(a=[1, 1, 2, 2] * 5, b=["x", "x", "y", "y"] * 5, c=[1, 2, 1, 2] * 5))
+    }
+    assert found["a", "b"].information == pytest.approx(math.log(2))
+    assert found["a", "b"].share == pytest.approx(1)
+    assert found["a", "c"].information == pytest.approx(0, abs=1e-12)
+    assert found["a", "b"].chance == 1 / 40
+
+
+def test_information_by_hand():
+    # p(1, x) = 1/2, p(2, x) = p(2, y) = 1/4
+    (pair,) = dependences(samples(a=[1, 1, 2, 2], b=["x", "x", "x", "y"]))
+    by_hand = 0.5 * math.log(0.5 / (0.5 * 0.75)) + 0.25 * math.log(0.25 / (0.5 * 0.75)) + 0.25 * math.log(2)
+    assert pair.information == pytest.approx(by_hand)
+    assert pair.share == pytest.approx(by_hand / (-0.75 * math.log(0.75) - 0.25 * math.log(0.25)))
+
+
+def test_the_published_candle_is_as_confounded_as_its_analysis_says():
+    recipe = load_recipe("candle-published")
+    image_set = recipe.sets["candle"]
+    cells = list(itertools.product(*(image_set.factors[name].values for name in image_set.crossed())))
+    indices = unit_indices(recipe, "candle", AssetLibrary())
+    assert len(indices) == 12_546
+    factors = [
+        SamplePlan.model_construct(
+            factors=dict(zip(image_set.crossed(), cells[i], strict=True)), exogenous={}
+        )
+        for i in indices
+    ]
+    found = {frozenset((d.first, d.second)): d for d in dependences(factors)}
+    assert found[frozenset(("object_type", "size"))].information == pytest.approx(0.133, abs=6e-4)
+    assert found[frozenset(("object_type", "size"))].share == pytest.approx(0.14, abs=5e-3)
+    assert found[frozenset(("scene", "color"))].information == pytest.approx(0.087, abs=6e-4)
+    assert found[frozenset(("scene", "size"))].information == pytest.approx(0.056, abs=6e-4)
+    assert found[frozenset(("scene", "object_type"))].information == pytest.approx(0.045, abs=6e-4)
+
+
+def test_many_numbers_are_counted_in_ranges():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=500)
+    columns = samples(a=a.tolist(), b=(a**2).tolist(), c=rng.normal(size=500).tolist())
+    counted = {m.name: m.counts for m in marginals(columns)}
+    assert all(sum(counts.values()) == 500 for counts in counted.values())
+    assert len(counted["a"]) == 10
+    first = dependences(columns)[0]
+    assert {first.first, first.second} == {"a", "b"}
+    assert first.information > 0.8
+
+
+def test_what_does_not_vary_is_in_no_pair():
+    assert dependences(samples(a=[1, 1, 1], b=["x", "y", "x"])) == []
+    assert marginals(samples(a=[1, 1, 1]))[0].counts == {"1": 3}
+
+
+# --------------------------------------------------------------------------------------- propensity weights
+
+
+def test_weights_undo_the_confounding(plan):
+    weights = inverse_propensity(plan, "color")
+    w = np.array([weights[s.id] for s in plan.samples])
+    red = np.array([s.factors["color"] == "red" for s in plan.samples])
+    cube = np.array([s.factors["kind"] == "cube" for s in plan.samples])
+    assert abs(cube[red].mean() - cube[~red].mean()) > 0.25
+    assert np.average(cube[red], weights=w[red]) == pytest.approx(
+        np.average(cube[~red], weights=w[~red]), abs=0.12
+    )
+    assert np.average(red, weights=w) == pytest.approx(0.5, abs=0.06)
+    assert w.mean() == pytest.approx(1, abs=0.1)
+    # P(red | a) = 0.6 + 0.4 / 2, and so on.
+    for sample in plan.samples[:50]:
+        p = 0.8 if (sample.exogenous["toy"] == "a") == (sample.factors["color"] == "red") else 0.2
+        assert weights[sample.id] == pytest.approx(1 / (2 * p))
+
+
+def test_without_positivity_there_are_no_weights(plan, tmp_path):
+    (tmp_path / "t.yaml").write_text(CONFOUNDED)
+    certain = make_plan(load_recipe(tmp_path / "t.yaml", ["sets.s.factors.color.strength=1"]), 20)
+    with pytest.raises(InputError, match=r"`color` is never (red|blue) where toy=[ab]; without positivity"):
+        inverse_propensity(certain, "color")
+
+
+def test_what_else_weights_are_refused_for(plan, tmp_path):
+    (tmp_path / "t.yaml").write_text(CONFOUNDED)
+    for factor in ("size", "shape"):
+        with pytest.raises(InputError, match=f"expected one of kind, color, toy, got `{factor}`"):
+            inverse_propensity(plan, factor)
+    with pytest.raises(InputError, match="was set by intervention"):
+        inverse_propensity(make_plan(do(plan.recipe, color="red"), 5), "color")
+    rule = "sets.s.rules=[{selection: true, exclude: {kind: cube, color: red}}]"
+    with pytest.raises(InputError, match="`s` has selections, which mechanisms know nothing of"):
+        inverse_propensity(make_plan(load_recipe(tmp_path / "t.yaml", [rule]), 5), "color")
+    with pytest.raises(InputError, match="expected samples of one set"):
+        inverse_propensity(make_plan(load_recipe("demo"), 1), "scene")
+
+
+# ------------------------------------------------------------------------------------------------- report
+
+
+def test_the_report_counts_compares_and_draws(plan, tmp_path):
+    text = report_text(plan)
+    reds = sum(s.factors["color"] == "red" for s in plan.samples)
+    assert "s: 900 samples" in text
+    assert f"red: {reds}" in text
+    assert "toy -> kind (strength 0.8)" in text
+    assert "toy -> color (strength 0.6)" in text
+    (report,) = report_plan(plan)
+    assert {frozenset((d.first, d.second)) for d in report.pairs} >= {
+        frozenset(("kind", "toy")),
+        frozenset(("color", "toy")),
+        frozenset(("kind", "color")),
+    }
+    assert not any(
+        "size" in (d.first, d.second) and d.information > 2 * d.chance + 0.02 for d in report.pairs
+    )
+    write_plan_report(plan, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("<svg") == 1
+    assert "stroke-dasharray" in page
+    assert "<script" not in page
+
+
+def test_the_command_prints_it_and_writes_the_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trial.yaml").write_text(CONFOUNDED)
+    done = CliRunner().invoke(main, ["plan", "trial.yaml", "--report", "--limit", "60"])
+    assert done.exit_code == 0, done.output
+    assert "toy -> kind" in done.output
+    assert (tmp_path / "trial.html").exists()
+    done = CliRunner().invoke(main, ["plan", "trial.yaml", "--limit", "9", "--report", "--out", "p.parquet"])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "p.html").exists()
+    assert (tmp_path / "p.parquet").exists()
+    done = CliRunner().invoke(main, ["plan", "trial.yaml"])
+    assert done.exit_code == 2
+    assert "expected --out FILE.parquet, --report, or both" in done.output
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        (
+            "candle-confounded-color",
+            {
+                "cube": {"red", "blue"},
+                "sphere": {"blue", "yellow"},
+                "cylinder": {"yellow", "purple"},
+                "cone": {"purple", "orange"},
+                "torus": {"orange", "red"},
+            },
+        ),
+        (
+            "candle-confounded-size",
+            {"cube": {1.5}, "sphere": {1.5}, "cylinder": {1.5}, "cone": {2.5}, "torus": {2.5}},
+        ),
+        ("toy-confounded", {"cylinder": {"red"}, "cone": {"green"}, "cube": {"blue"}}),
+    ],
+)
+def test_the_supplements_tables_are_followed(name, table):
+    made = make_plan(load_recipe(name), 300)
+    factor = "size" if name.endswith("size") else "color"
+    seen = {}
+    for sample in made.samples:
+        seen.setdefault(sample.factors["object_type"], set()).add(sample.factors[factor])
+    assert seen == table

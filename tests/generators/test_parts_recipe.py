@@ -1,0 +1,98 @@
+"""The recipe `parts`, as far as its plan shows it."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from blender_assets import AssetLibrary
+from blender_assets.part_shapes import box, ellipsoid, mirrored, rod, slab
+from generators.camera import intrinsics, world_to_camera
+from generators.load import load_recipe
+from generators.plan import make_plan
+
+LIBRARY = AssetLibrary()
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return make_plan(load_recipe("parts", ["sets.parts.draws=25"]))
+
+
+def test_classes_are_balanced_and_belong_to_their_kinds(plan):
+    assert load_recipe("parts").sets["parts"].draws * 18 == 2016
+    classes = Counter(sample.factors["class"] for sample in plan.samples)
+    assert set(classes.values()) == {25}
+    kinds = {(sample.factors["kind"], sample.factors["class"]) for sample in plan.samples}
+    assert len(kinds) == 18
+    assert set(Counter(kind for kind, _ in kinds).values()) == {3}
+    for kind, label in kinds:
+        assert LIBRARY.facts("objects", label)["kind"] == kind
+
+
+def test_classes_of_a_kind_have_the_same_parts_in_other_colours():
+    for kind in ("bird", "fish", "car", "plane", "robot", "house"):
+        labels = [
+            name for name in LIBRARY.labels("objects") if LIBRARY.facts("objects", name).get("kind") == kind
+        ]
+        assert len(labels) == 3
+        facts = [LIBRARY.facts("objects", label) for label in labels]
+        names = [{part["name"] for part in fact["parts"]} for fact in facts]
+        assert names[0] == names[1] == names[2]
+        assert len(names[0]) >= 6
+        palettes = {tuple(tuple(part["color"]) for part in fact["parts"]) for fact in facts}
+        shapes = {tuple(fact["dimensions"]) for fact in facts}
+        assert len(palettes) == len(shapes) == 3
+
+
+def test_birds_have_the_parts_of_cub_70():
+    sides = {f"{side}_{part}" for side in ("left", "right") for part in ("wing", "leg", "eye")}
+    for bird in ("finch", "heron", "duck"):
+        names = [part["name"] for part in LIBRARY.facts("objects", bird)["parts"]]
+        assert sorted(names) == sorted({"head", "beak", "neck", "body", "tail", *sides})
+
+
+def test_objects_stand_on_the_table_and_stay_in_the_picture(plan):
+    size = plan.recipe.image.width
+    for sample in plan.samples:
+        (thing,), camera, floor = sample.trace.objects, sample.trace.camera, sample.trace.floor
+        facts = LIBRARY.facts("objects", thing.type)
+        reach = math.hypot(*thing.location[:2]) + thing.size * facts["footprint"]
+        assert reach < floor.half_width + 0.05
+        width, depth, height = np.array(facts["dimensions"]) * thing.size
+        corners = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (0, 1)])
+        turn = math.radians(thing.rotation)
+        spin = np.array(
+            [[math.cos(turn), -math.sin(turn), 0], [math.sin(turn), math.cos(turn), 0], [0, 0, 1]]
+        )
+        placed = (corners * (width / 2, depth / 2, height)) @ spin.T + thing.location
+        seen = placed @ world_to_camera(camera)[:3, :3].T + world_to_camera(camera)[:3, 3]
+        pixels = seen @ np.array(intrinsics(camera, size, size)).T
+        pixels = pixels[:, :2] / pixels[:, 2:]
+        assert pixels.min() >= 0
+        assert pixels.max() <= size
+
+
+@pytest.mark.parametrize(
+    ("shape", "volume"),
+    [
+        (ellipsoid((1, 2, 3), (0.3, 0.4, 0.5), 20, segments=96), 4 / 3 * math.pi * 0.3 * 0.4 * 0.5),
+        (rod((0, 0, 1), (0, 0, 3), 0.5, segments=96), math.pi * 0.5),
+        (rod((0, 0, 0), (0.6, 0, 0.8), 0.3, 0.0, segments=96), math.pi * 0.03),
+        (box((0, 0, 0), (1, 2, 3)), 6.0),
+        (box((0, 0, 0), (1, 1, 1), (0.5, 0.5), 0.3), (1 + 0.25 + 0.5) / 3),
+        (slab([(0, 0), (2, 0), (0, 1)], 0.1, (5, 5, 5), (1, 0, 0), (0, 0, 1)), 0.1),
+    ],
+    ids=["ellipsoid", "rod", "cone", "box", "frustum", "slab"],
+)
+def test_shapes_are_closed_and_hold_the_volume_of_their_formula(shape, volume):
+    for points, faces in (shape, mirrored(shape)):
+        edges = Counter((face[i], face[(i + 1) % len(face)]) for face in faces for i in range(len(face)))
+        assert all(edges[b, a] == times == 1 for (a, b), times in edges.items())
+        # Divergence theorem over a fan of each face; outward faces make it positive.
+        corners = [
+            (points[f[0]], points[f[i]], points[f[i + 1]]) for f in faces for i in range(1, len(f) - 1)
+        ]
+        total = sum(float(np.dot(a, np.cross(b, c))) for a, b, c in corners) / 6
+        assert total == pytest.approx(volume, rel=4e-3)
