@@ -14,9 +14,9 @@ import numpy as np
 
 from blender_assets.build_files import save, start
 from blender_assets.part_animals import BIRDS, FISHES, bird, fish
-from blender_assets.part_shapes import Shape
-from blender_assets.part_things import CARS, HOUSES, PLANES, ROBOTS, car, house, plane, robot
-from blender_assets.shapes import stand
+from blender_assets.part_things import HOUSES, ROBOTS, house, robot
+from blender_assets.part_vehicles import CARS, PLANES, car, plane
+from blender_assets.shapes import Shape, stand
 
 SHARP = 40.0  # degrees between faces above which an edge is sharp
 

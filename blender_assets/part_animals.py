@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from blender_assets.part_shapes import Shape, box, ellipsoid, mirrored, rod, slab
+from blender_assets.part_shapes import Rgb, box, ellipsoid, mirrored, rod, slab
+from blender_assets.shapes import Shape
 
-Rgb = tuple[float, float, float]
 BLACK: Rgb = (0.01, 0.01, 0.012)
 
 

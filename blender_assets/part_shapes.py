@@ -1,4 +1,4 @@
-"""Closed shapes in numpy alone that objects with parts are put together from; they may run into one another."""
+"""Closed shapes in numpy alone, which objects with parts are put together from; they may overlap."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -9,6 +9,12 @@ from numpy import ndarray
 from blender_assets.shapes import Faces, Shape
 
 Triple = Sequence[float]
+Rgb = tuple[float, float, float]  # linear Rec.709
+
+
+def both(name: str, rgb: Rgb) -> dict[str, Rgb]:
+    """Give the left and the right one of a part the same colour."""
+    return {f"left_{name}": rgb, f"right_{name}": rgb}
 
 
 def ellipsoid(center: Triple, radii: Triple, pitch: float = 0.0, segments: int = 32) -> Shape:
@@ -49,7 +55,7 @@ def box(center: Triple, size: Triple, top: tuple[float, float] = (1.0, 1.0), shi
 def slab(
     outline: Sequence[tuple[float, float]], thickness: float, origin: Triple, u: Triple, v: Triple
 ) -> Shape:
-    """Return a flat body: an outline in the plane of ``u`` and ``v`` through ``origin``, as thick to both sides."""
+    """Return a flat body: an outline in the plane of ``u`` and ``v``, in the middle of its thickness."""
     first, second = np.array(u, float), np.array(v, float)
     across = np.cross(first, second)
     across *= thickness / 2 / np.linalg.norm(across)

@@ -148,5 +148,5 @@ def prism(outline: ndarray, height: float, hole: ndarray | None = None, closed: 
         first, last = (
             [ring[end] for ring in (outer_low, outer_high, inner_high, inner_low)] for end in (0, -1)
         )
-        faces += [tuple(reversed(first)), tuple(last)]
+        faces += [tuple(first), tuple(reversed(last))]
     return vertices, faces

@@ -167,7 +167,13 @@ def concepts(
     help="What is a part: the type of an object, or a named part of one.",
 )
 def coverage(
-    data: Path, model: str, device: str, out: Path | None, set_name: str | None, layer: tuple[str, ...], by: Any
+    data: Path,
+    model: str,
+    device: str,
+    out: Path | None,
+    set_name: str | None,
+    layer: tuple[str, ...],
+    by: Any,
 ) -> None:
     """Compare how hidden layers cover the objects of frames, or their parts: WAIoU.
 

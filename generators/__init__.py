@@ -9,5 +9,6 @@ from generators.plan import Plan as Plan
 from generators.plan import condition as condition
 from generators.plan import do as do
 from generators.plan import make_plan as make_plan
+from generators.propensity import inverse_propensity as inverse_propensity
 from generators.recipe import Recipe as Recipe
 from generators.rendering import render as render

@@ -41,8 +41,8 @@ def choose_material(
         require(library, "materials", label, "layout.objects.material")
     elif not library.facts("objects", kind).get("parts"):
         raise InputError(
-            f"layout.objects.material: `{OWN}` stands for the colours of the parts, of which the manifest names "
-            f"none for `{kind}`; name a material"
+            f"layout.objects.material: `{OWN}` stands for the colours of the parts, of which the manifest "
+            f"names none for `{kind}`; name a material"
         )
     return Material(label=label)
 
@@ -183,7 +183,7 @@ def _all_textures(library: AssetLibrary) -> Sequence[str]:
     labels = library.labels("textures")
     if not labels:
         raise InputError(
-            "assets.textures: the folder holds no texture; expected .blend files, images, or images in folders "
-            "of their class (images/CLASS/NAME.jpg)"
+            "assets.textures: the folder holds no texture; expected .blend files, images, or images in "
+            "folders of their class (images/CLASS/NAME.jpg)"
         )
     return labels

@@ -133,7 +133,8 @@ def _in_child(
                 f"{mesh}: Blender could not read it (status {done.returncode}: {last:.200}); repair the mesh"
             ) from None
         if "error" in reply:
-            raise InputError(f"{mesh}: {reply['error']}; repair the mesh or export it anew")
+            what = reply["error"].replace(str(room / f"mesh{suffix}"), mesh.name).removeprefix("Error: ")
+            raise InputError(f"{mesh}: {what}; repair the mesh or export it anew")
         return (room / "object.blend").read_bytes(), reply
 
 

@@ -44,8 +44,9 @@ def scan_assets(folder: Path, kind: str | None = None, time_limit: float = 600.0
         InputError: there is nothing to scan, or a file is not of the convention; then no manifest is written.
 
     Example:
-        >>> scan_assets(Path("assets"))[0].manifest  # doctest: +SKIP
-        PosixPath('assets/objects/manifest.json')
+        >>> scan_assets(Path("nowhere"))
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere: there is no such folder
     """
     folders = _folders(folder, kind)
     files = {name: sorted(path.glob("[!.]*.blend")) for name, path in folders.items()}

@@ -101,7 +101,7 @@ class Floor(Part):
 
 
 class Leaves(Part):
-    """Dead leaves, of which the numbers are those of `generators.specs.LeavesSpec`; never a trace's objects."""
+    """Dead leaves; the fields are those of `generators.specs.LeavesSpec`, resolved."""
 
     shape: Literal["disc", "ellipse", "polygon"]
     exponent: float

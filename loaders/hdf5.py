@@ -39,6 +39,7 @@ _OBJECTS: dict[str, tuple[str, tuple[int, ...]]] = {
     "base_color": ("float64", (3,)),
     "size": ("float64", ()),
     "rotation": ("float64", ()),
+    "tilt": ("float64", (2,)),
     "location": ("float64", (3,)),
     "bbox": ("int64", (4,)),
     "area": ("int64", ()),

@@ -31,6 +31,7 @@ _OBJECT = {
     "base_color": ("float64", True),
     "size": ("float64", False),
     "rotation": ("float64", False),
+    "tilt": ("float64", True),
     "location": ("float64", True),
     "bbox": ("int64", True),
     "area": ("int64", False),

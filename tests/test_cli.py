@@ -35,7 +35,10 @@ def test_help_has_an_example(path):
 
 
 def test_the_commands_of_the_design_exist():
-    assert set(main.commands) == {"demo", "recipes", "plan", "render", "pack", "info", "evaluate", "doctor"}
+    assert set(main.commands) == {
+        *("demo", "recipes", "assets", "plan", "render", "counterfactual", "export", "pack", "info"),
+        *("evaluate", "doctor"),
+    }
     evaluate = main.commands["evaluate"]
     assert isinstance(evaluate, click.Group)
     assert set(evaluate.commands) == {"intrinsic", "concepts", "coverage", "causal"}

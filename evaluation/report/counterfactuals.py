@@ -81,8 +81,8 @@ def _row(base: FrameFolder, row: int, twins: FrameFolder, members: Sequence[int]
 
 
 def _question(twin: Metadata) -> str:
-    changes = " and ".join(f"{name} {value_text(value)}" for name, value in twin.intervention.items())
-    return f"had it been {changes}?"
+    changes = " and ".join(f"{name} been {value_text(value)}" for name, value in twin.intervention.items())
+    return f"had {changes}?"
 
 
 def _followed(factual: Metadata, twin: Metadata) -> str:

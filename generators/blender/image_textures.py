@@ -13,7 +13,7 @@ BLEND = 0.2  # how far from the edges of the box its sides flow into one another
 
 
 class Images:
-    """The images of the textures in use: those of the trace before are dropped, so that memory does not grow."""
+    """The images of the textures in use; what a trace does not show, the next one drops."""
 
     def __init__(self, library: AssetLibrary) -> None:
         self._library = library

@@ -20,6 +20,7 @@ from generators.blender import bpy
 
 SHARP = math.radians(60.0)  # an edge between faces of a larger angle is not smoothed over
 WELD = 1e-6  # vertices nearer than this, at size 1, are one: importers split them at seams
+LARGEST = 3e38  # what single precision holds; a number that is none is not below it either
 FLAT = 1e-4  # a body is at least this thick along every axis, at size 1
 
 # Blender's importers turn what they read; these are their settings for leaving the axes of the file alone.
@@ -58,6 +59,7 @@ def import_mesh(source: Path, target: Path, label: str, up: str) -> dict[str, An
     """
     bpy.ops.wm.read_factory_settings(use_empty=True)
     bpy.context.preferences.filepaths.use_scripts_auto_execute = False
+    CHECKS.get(source.suffix, lambda _: None)(source)
     IMPORTERS[source.suffix](str(source))
     vertices, faces = joined([thing for thing in bpy.data.objects if thing.type == "MESH"])
     if source.suffix == ".glb":
@@ -76,6 +78,69 @@ def import_mesh(source: Path, target: Path, label: str, up: str) -> dict[str, An
     thing = finish(label, standing, [tuple(numbers[list(face)].tolist()) for face in faces])
     bpy.data.libraries.write(str(target), {thing}, fake_user=True, compress=True)
     return facts
+
+
+def check_obj(source: Path) -> None:
+    """Refuse what Blender would read without a word: `nan` as 0, faces of missing vertices not at all.
+
+    Raises:
+        ValueError: a vertex is not three finite numbers, or a face names a vertex that is not there.
+    """
+    count, highest = 0, 0
+    text = source.read_text(encoding="utf-8", errors="replace").replace("\\\n", " ")
+    for words in map(str.split, text.splitlines()):
+        if words[:1] == ["v"]:
+            count += 1
+            _finite(words[1:4], words)
+        elif words[:1] == ["f"]:
+            corners = [word.partition("/")[0] for word in words[1:]]
+            _finite(corners, words)
+            numbers = [int(corner) for corner in corners]
+            highest = max(highest, *numbers, 0)
+            if 0 in numbers or min(numbers, default=0) < -count:
+                raise ValueError(f"expected numbers of vertices, got `{' '.join(words)[:60]}`")
+    if highest > count:
+        raise ValueError(f"a face names vertex {highest}, but there are {count}")
+
+
+def check_stl(source: Path) -> None:
+    """Refuse an STL of text with vertices that are not three finite numbers.
+
+    Raises:
+        ValueError: as said.
+    """
+    data = source.read_bytes()
+    if not data.startswith(b"solid") or b"facet" not in data[:1000]:
+        return  # binary: what is read is what is there
+    for line in data.decode(errors="replace").splitlines():
+        if (words := line.split())[:1] == ["vertex"]:
+            _finite(words[1:4], words)
+
+
+def check_ply(source: Path) -> None:
+    """Refuse a PLY of text with numbers that are not finite.
+
+    Raises:
+        ValueError: as said.
+    """
+    head, _, body = source.read_bytes().partition(b"end_header")
+    if b"format ascii" not in head:
+        return
+    for words in map(str.split, body.decode(errors="replace").splitlines()):
+        _finite(words, words)
+
+
+def _finite(numbers: list[str], words: list[str]) -> None:
+    """Refuse words that are no numbers, or none that single precision holds."""
+    try:
+        if all(abs(float(number)) < LARGEST for number in numbers):
+            return
+    except ValueError:
+        pass
+    raise ValueError(f"expected finite numbers, got `{' '.join(words)[:60]}`")
+
+
+CHECKS: dict[str, Callable[[Path], None]] = {".obj": check_obj, ".stl": check_stl, ".ply": check_ply}
 
 
 def joined(things: list[Any]) -> tuple[Float64[ndarray, "n 3"], Faces]:

@@ -45,15 +45,15 @@ class Materials:
         slots = len(thing.material_slots)
         if parts and len(parts) != slots:
             raise ValueError(
-                f"object `{thing.data.name}`: the manifest names {len(parts)} parts, and the file has {slots} "
-                "material slots; give each part a slot"
+                f"object `{thing.data.name}`: the manifest names {len(parts)} parts, and the file has "
+                f"{slots} material slots; give each part a slot"
             )
         plans = [part.material for part in parts] or [plan] * slots
-        numbers = {label: self._used.get(label, 0) for label in {plan.label for plan in plans}}
-        self._used.update({label: number + 1 for label, number in numbers.items()})
-        for slot, plan in enumerate(plans):
-            material = self._copy(plan, numbers[plan.label], slot)
-            self._paint(material, plan)
+        numbers = {source: self._used.get(source, 0) for source in map(_source, plans)}
+        self._used.update({source: number + 1 for source, number in numbers.items()})
+        for slot, painted in enumerate(plans):
+            material = self._copy(painted, numbers[_source(painted)], slot)
+            self._paint(material, painted)
             material.pass_index = slot + 1 if slots > 1 else 0
             thing.material_slots[slot].link = "OBJECT"
             thing.material_slots[slot].material = material
@@ -64,7 +64,8 @@ class Materials:
         if floor.material is not None:
             material = self._copy(floor.material, 0, FLOOR_SLOT)
             # The plane is one unit wide to either side and scaled, and its coordinates are not.
-            self._paint(material, floor.material.model_copy(update={"scale": floor.material.scale * floor.half_width}))
+            scale = floor.material.scale * floor.half_width
+            self._paint(material, floor.material.model_copy(update={"scale": scale}))
         else:
             if name not in self._sources:
                 self._sources[name] = plain_material(name, albedo=not floor.catcher)
@@ -76,7 +77,7 @@ class Materials:
 
     def _copy(self, plan: Material, number: int, slot: int) -> Any:
         # A copy whose gloss was painted keeps none of its file's, so it serves only plans that paint it.
-        source = IMAGE if plan.image else plan.label
+        source = _source(plan)
         key = (source, number, slot, plan.roughness is None, plan.specular is None)
         if key not in self._copies:
             if source not in self._sources:
@@ -97,6 +98,11 @@ class Materials:
         material.use_fake_user = True
         add_aovs(material)
         return material
+
+
+def _source(plan: Material) -> str:
+    """Name what a material is a copy of."""
+    return IMAGE if plan.image else plan.label
 
 
 def plain_material(name: str, albedo: bool = True) -> Any:

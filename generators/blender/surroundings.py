@@ -53,6 +53,10 @@ class Surroundings:
         if collection is not None:
             self._scene.collection.children.link(collection)
         self._standing = collection
+        # What Cycles keeps from render to render remembers sets that are gone (measured: other noise after
+        # another set), and frames must not depend on those before: switched off, it forgets.
+        self._scene.render.use_persistent_data = False
+        self._scene.render.use_persistent_data = True
 
     def _set(self, label: str) -> Any:
         if label not in self._sets:

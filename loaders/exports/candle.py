@@ -61,8 +61,9 @@ def export_candle(
             worked out from, or a folder that holds something else.
 
     Example:
-        >>> export_candle(Path("frames"), Path("candle"))  # doctest: +SKIP
-        Exported(written=20, found=0)
+        >>> export_candle(Path("nowhere"), Path("candle"))
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered frames
     """
     opened = FrameFolder(frames, _choose(frames, set_name), layers=("image",))
     recipe = opened.info.recipe.sha256
@@ -128,6 +129,20 @@ def projected_bounds(
 
     Raises:
         InputError: the frame was rendered before corners were recorded, or a corner lies behind the camera.
+
+    Example:
+        A cube of 2 m, 10 m ahead and with its base level with a camera of 50 pixels focal length:
+
+        >>> camera = CameraRecord.model_validate(
+        ...     {"intrinsics": [[50, 0, 16], [0, 50, 12], [0, 0, 1]], "world_to_camera": np.eye(4).tolist()}
+        ... )
+        >>> corners = [c for x in (-1, 1) for y in (-2, 0) for z in (10, 12) for c in (x, y, z)]
+        >>> cube = ObjectRecord(
+        ...     type="cube", material="red", base_color=None, size=2, rotation=0, location=(0, 0, 11),
+        ...     corners=corners,
+        ... )
+        >>> projected_bounds(cube, camera, 32, 24)
+        [[11, 12], [21, 22]]
     """
     if thing.corners is None:
         raise InputError("its metadata has no corners of the object's bounding box; render it anew")

@@ -113,7 +113,7 @@ def difference(image: Float64[ndarray, "..."], truth: Float64[ndarray, "..."], m
         mask: pixels that count.
 
     Returns:
-        0 for equal up to a scale, 1 for unrelated; nan where the truth is 0 everywhere.
+        0 for equal up to a scale, also for a truth that is 0 everywhere; 1 for unrelated.
 
     Example:
         >>> truth = np.array([[1.0, 2.0]])
@@ -124,4 +124,4 @@ def difference(image: Float64[ndarray, "..."], truth: Float64[ndarray, "..."], m
     energy = float(x @ x)
     scale = float(x @ t) / energy if energy > 0 else 0.0
     size = float(np.linalg.norm(t))
-    return float(np.linalg.norm(t - scale * x)) / size if size > 0 else float("nan")
+    return float(np.linalg.norm(t - scale * x)) / size if size > 0 else 0.0

@@ -23,11 +23,11 @@ Views = dict[tuple[str, str], Frame]  # by light and paint
 
 
 class Comparison(Record):
-    """How far the images made as the paper makes them are from those of the passes, each up to a scale.
+    """How far the images made as the paper makes them are from those of the passes, within the outline.
 
-    `loaders.exports.captures.difference` of reflectance and of shading; ``direct`` with the light that comes
-    straight from the lamp alone, and ``bounced``, the share of the rest in the shading, None where the
-    frames have no ``shading_direct``.
+    `loaders.exports.captures.difference` of reflectance and of shading, and the same with nothing but the
+    light that comes straight from the lamp; ``bounced`` is the share of all other light in the shading. The
+    last three are None where the frames have no ``shading_direct``.
     """
 
     reflectance: float
@@ -164,11 +164,12 @@ def compare(views: Views, mask: Mask, paper: Intrinsic, passes: Intrinsic) -> Co
     if "shading_direct" not in views[MAIN, OWN].layers:
         return Comparison(reflectance=reflectance, shading=shading)
     straight = by_passes(views, mask, "shading_direct")
+    light, direct = (float(image.shading[inside].sum()) for image in (passes, straight))
     reflectance_direct, shading_direct = differences(by_paper(views, mask, "shading_direct"), straight)
     return Comparison(
         reflectance=reflectance,
         shading=shading,
         reflectance_direct=reflectance_direct,
         shading_direct=shading_direct,
-        bounced=1 - float(straight.shading[inside].sum() / passes.shading[inside].sum()),
+        bounced=1 - direct / light if light > 0 else 0.0,
     )

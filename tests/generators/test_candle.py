@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from blender_assets import AssetLibrary
+from generators.camera import project
 from generators.load import load_recipe
+from generators.plan import make_plan
 from generators.rows import rows_of
 
 # The generator's order, in which the images are numbered.
@@ -147,3 +149,25 @@ def test_faithful_jitter_is_the_published_one(faithful):
         drawn = np.array([row.values[name] for row in faithful])
         assert np.abs(drawn).max() <= 0.5
         assert drawn.std() == pytest.approx(1 / math.sqrt(12), rel=0.07)
+
+
+@pytest.mark.parametrize("scene", ["garden", "indoor"])
+@pytest.mark.parametrize("x", [-4.5, 4.5])
+def test_faithful_keeps_the_nearest_and_widest_objects_in_the_picture(scene, x):
+    widest = ("object_type.values=[cube, torus]", "size.values=[2.5]", "lights.values=[left]")
+    factors = [f"sets.candle.factors.{text}" for text in (*widest, f"scene.values=[{scene}]")]
+    corner = [
+        f"sets.candle.variables.{text}" for text in (f"x.low={x}", f"x.high={x}", "y.low=0", "y.high=0")
+    ]
+    plan = make_plan(load_recipe("candle-faithful", [*factors, *corner]))
+    assert len(plan) == 2 * 5 * 6
+    for sample in plan.samples:
+        (thing,), around = sample.trace.objects, np.radians(np.arange(0, 360, 5))
+        # The circle that a cube's corners run along, and the torus within it, at the floor and at the top.
+        radius = 2.5 * (math.sqrt(0.5) if thing.type == "cube" else 0.625)
+        ring = [(radius * math.cos(a), radius * math.sin(a), z) for a in around for z in (0, 2.5)]
+        for pitch, yaw in itertools.product((-0.5, 0.5), repeat=2):
+            camera = sample.trace.camera.model_copy(update={"pitch": pitch, "yaw": yaw})
+            pixels = project(np.add(ring, thing.location), camera, 320, 240)
+            assert pixels.min() > 0
+            assert (pixels < (320, 240)).all()

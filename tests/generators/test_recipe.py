@@ -15,6 +15,7 @@ OVERRIDES = {
         "layers=[image, depth]",
         "sets.tabletop.factors.light_azimuth={low: -1, high: 1, mean: 0, std: 2}",
     ],
+    "dead-leaves": ["layers=[image, albedo]", "sets.dead_leaves.layout.leaves.size=[0.02, 0.2]"],
     "negatives": ["seed=18446744073709551616", "sets.negatives.layout.environment.strength=0.3"],
 }
 

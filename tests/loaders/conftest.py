@@ -45,6 +45,7 @@ def _layers(rng: np.random.Generator) -> dict[str, ndarray]:
 def _objects(count: int, area: int) -> list[dict]:
     seen = {"type": "cube", "material": "matte", "base_color": (0.8, 0.1, 0.1), "size": 1.5, "rotation": 30.0}
     seen |= {"location": (0.0, -1.0, 0.5), "bbox": (3, 4, 20, 18), "area": area}
+    seen |= {"corners": tuple(i / 4 for i in range(24))}
     hidden = {"type": "torus", "material": "brick", "base_color": None, "size": 2.0, "rotation": 0.0}
     hidden |= {"location": (4.0, 0.0, 0.0)}
     return [seen, hidden, {**seen, "type": "cone"}][:count]

@@ -135,6 +135,33 @@ def test_what_is_refused(frames, change, message):
         score_coverage(arguments.pop("methods"), frames, **arguments)
 
 
+def test_parts_of_all_objects_count_by_name(memory_frames):
+    objects = torch.zeros(1, HEIGHT, WIDTH, dtype=torch.uint8)
+    part = torch.zeros_like(objects)
+    objects[0, :, :3], objects[0, :, 5:] = 1, 2
+    part[0, :4, :3], part[0, 4:, :3], part[0, :4, 5:], part[0, 4:, 5:] = 1, 2, 2, 1
+    head = torch.zeros(HEIGHT, WIDTH, dtype=torch.bool)
+    head[:4, :3] = head[:4, 5:] = True
+    image = torch.zeros(1, 3, HEIGHT, WIDTH, dtype=torch.uint8)
+    image[0, 0] = 255 * head
+    frames = memory_frames({"image": image, "object": objects, "part": part}, objects=[["bird", "fish"]])
+    for record, names in zip(frames.samples[0]["objects"], (["head", "leg"], ["tail", "head"]), strict=True):
+        record["parts"] = [{"name": name, "index": i} for i, name in enumerate(names, start=1)]
+    shares = (float(head.float().mean()),)
+    scores = score_coverage({"red": _red}, frames, by="part", proportions=shares)
+    assert scores.parts == ("head", "leg", "tail")
+    assert scores.best.mean_iou[0, 0] == 1
+    assert scores.best.counts[0].tolist() == [1, 0, 0]
+    assert scores.settings["by"] == "part"
+    with pytest.raises(
+        InputError, match=r"must name parts that the frames show, got \['beak'\]; .*: head, leg"
+    ):
+        score_coverage({"red": _red}, frames, by="part", part_of=["beak"])
+    del frames.samples[0]["part"]
+    with pytest.raises(InputError, match="has no `part` layer; render the set with it"):
+        score_coverage({"red": _red}, frames, by="part")
+
+
 def test_frames_without_objects_or_masks(memory_frames):
     image = torch.zeros(1, 3, 4, 4, dtype=torch.uint8)
     with pytest.raises(InputError, match="has no `object` layer; render the set with it"):

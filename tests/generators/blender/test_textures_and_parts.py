@@ -55,6 +55,15 @@ sets:
       <<: *table
       coat: null
       appearance: {texturing: textured, variation: $variation, textures: [plain/flat, plain/halves]}
+  pair:
+    factors:
+      side: {values: [0.7], unit: m}
+    layout:
+      <<: *table
+      coat: null
+      objects:
+        - {type: cube, material: {texture: plain/flat}, size: 1.0, location: [$side, 0]}
+        - {type: cube, material: {texture: plain/other}, size: 1.0, location: [-0.7, 0]}
   floors:
     factors:
       half_width: {values: [3, 6], unit: m}
@@ -90,6 +99,7 @@ def run(tmp_path_factory):
     )
     Image.fromarray(flat).save(folder / "textures" / "plain" / "flat.png")
     Image.fromarray(halves).save(folder / "textures" / "plain" / "halves.png")
+    Image.fromarray(255 - flat).save(folder / "textures" / "plain" / "other.png")
     (folder / "own.yaml").write_text(RECIPE)
     plan = make_plan(load_recipe(folder / "own.yaml"))
     outcome = render(plan, folder / "frames", workers=1)
@@ -119,6 +129,15 @@ def test_an_image_is_the_albedo_that_its_pixels_encode(run):
     assert seen.max() == pytest.approx(bright, rel=2 * HALF)
     assert flat.metadata.objects[0].material == "plain/flat"
     assert flat.metadata.objects[0].base_color is None
+
+
+def test_objects_of_one_picture_show_images_of_their_own(run):
+    (frame,) = frames_of(run, "pair")
+    for index, color in ((1, FLAT), (2, tuple(255 - channel for channel in FLAT))):
+        seen = frame.layers["albedo"][pure(frame, "object", index)].astype(float)
+        linear = srgb_to_linear(np.array(color) / 255)
+        assert len(seen) > 10
+        np.testing.assert_allclose(seen, np.broadcast_to(linear, seen.shape), rtol=2 * HALF)
 
 
 def test_no_material_changes_the_geometry(run):

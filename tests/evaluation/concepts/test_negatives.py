@@ -1,0 +1,110 @@
+"""``candlelight evaluate concepts --negatives``: whatever images the negatives are taken from."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from candlelight import main
+from generators.load import load_recipe
+from generators.painter import Painter
+from generators.plan import make_plan
+from generators.rendering import dataset_info
+from loaders import pack_hdf5, write_dataset_info
+
+# Concept sets without Blender: of the same leaves, once with other albedo and once in other light.
+RECIPE = """
+name: painted
+description: Concept sets of dead leaves.
+image: {width: 24, height: 16}
+layers: [image, radiance, albedo, shading, residual]
+sets:
+  albedo: &set
+    factors: &factors
+      contrast: {values: [0, 0.2, 0.4, 0.6, 0.8]}
+      azimuth: {values: [0]}
+    unit: []
+    varies: [contrast]
+    layout: {leaves: {contrast: $contrast, azimuth: $azimuth, falloff: 0.8}}
+  illumination:
+    <<: *set
+    factors:
+      contrast: {values: [0.5]}
+      azimuth: {values: [0, 70, 140, 210, 280]}
+    varies: [azimuth]
+  negatives:
+    <<: *set
+    unit: null
+    varies: []
+    draws: 2
+"""
+
+
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("painted")
+    (folder / "painted.yaml").write_text(RECIPE)
+    plan = make_plan(load_recipe(folder / "painted.yaml"))
+    root = folder / "frames"
+    write_dataset_info(root, dataset_info(plan))
+    painter = Painter(root, plan.recipe)
+    for group in plan.groups.values():
+        painter.render(group)
+    return root
+
+
+@pytest.fixture
+def photos(tmp_path):
+    folder = tmp_path / "my photos"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for i in range(9):
+        Image.fromarray(rng.integers(0, 256, (30, 50, 3), np.uint8)).save(folder / f"a{i} b.jpg")
+    return folder
+
+
+def evaluate(frames, tmp_path, *options):
+    command = ["evaluate", "concepts", frames, "--model", "retinex", "--test", "negatives", "--runs", "3"]
+    out = tmp_path / "csm.json"
+    result = CliRunner().invoke(main, [str(part) for part in (*command, "--out", out, *options)])
+    return result, json.loads(out.read_text()) if out.exists() else {}
+
+
+def test_negatives_from_the_data_a_pack_a_folder_and_hugging_face(frames, photos, tmp_path, datasets):
+    (pack,) = pack_hdf5(frames, tmp_path / "h5", ["negatives"])
+    saved = tmp_path / "saved"
+    rows = {"image": [str(path) for path in sorted(photos.iterdir())]}
+    datasets.Dataset.from_dict(rows).cast_column("image", datasets.Image()).save_to_disk(saved)
+    scores = {}
+    for name, options, count in (
+        ("set", (), 10),
+        ("pack", ("--negatives", pack), 10),
+        ("other frames", ("--negatives", f"{frames}:negatives"), 10),
+        ("folder", ("--negatives", photos), 9),
+        ("some", ("--negatives", photos, "--negatives-limit", "5"), 5),
+        ("hf", ("--negatives", f"hf:{saved}"), 9),
+    ):
+        result, scores[name] = evaluate(frames, tmp_path, *options)
+        assert result.exit_code == 0, result.output
+        assert scores[name]["settings"]["negatives"] == count
+    assert scores["set"] == scores["pack"] == scores["other frames"]
+    assert scores["folder"]["sets"] == scores["hf"]["sets"] != scores["set"]["sets"]
+    assert evaluate(frames, tmp_path, "--negatives", photos)[1] == scores["folder"]
+
+
+def test_what_is_wrong_with_the_negatives_takes_one_line(frames, photos, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (photos / "b.jpg").write_bytes(b"no picture")
+    for name, message in (
+        ("none", "set `none` is not there; expected one of: albedo, illumination, negatives; or name a path"),
+        (tmp_path / "empty", "found none"),
+        (photos, "b.jpg: cannot be read as an image"),
+        ("hf:nobody/nothing", "cannot be loaded"),
+    ):
+        result, _ = evaluate(frames, tmp_path, "--negatives", name)
+        assert result.exit_code == 2
+        assert message in result.output
+        assert result.output.strip().count("\n") == 0
+        assert "Traceback" not in result.output

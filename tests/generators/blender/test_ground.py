@@ -1,0 +1,125 @@
+"""The ground of modelled scenes, where CANDLE's objects stand, and CANDLE's lamps on it."""
+
+import math
+
+import numpy as np
+import pytest
+
+from blender_assets import AssetLibrary, manifest
+from generators.camera import intrinsics, world_to_camera
+from generators.load import load_recipe
+from generators.plan import make_plan
+from generators.rendering import render
+from loaders.frames import frame_path, read_frame
+
+pytestmark = pytest.mark.blender
+
+SCENES = [
+    name for (kind, name), entry in manifest().items() if kind == "scenes" and entry["facts"].get("modelled")
+]
+# CANDLE's places, and half the diagonal of its largest cube around them, in metres.
+REACH = 2.5 * math.sqrt(2) / 2
+LOW, HIGH = np.array([-1.4 - REACH, -4.5 - REACH]), np.array([1.4 + REACH, -1.0 + REACH])
+RECIPE = """
+name: ground
+description: Modelled scenes without an object.
+image: {width: 32, height: 24}
+render: {samples: 16, bounces: 1, denoise: false}
+exposure: 0.4
+layers: [image, albedo, shading, depth]
+sets:
+  dark:
+    factors:
+      scene: &scenes {assets: scenes, values: SCENES}
+    layout: &empty
+      environment: {map: $scene}
+      camera: {location: [0, 6.5, 2.6], look_at: [0, -2, 0.9], field_of_view: 60}
+  lit:
+    factors:
+      scene: *scenes
+      lights: {assets: lights, values: [left, middle, right]}
+    layout:
+      <<: *empty
+      lights: [{asset: $lights}]
+"""
+
+
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory):
+    """Render every modelled scene in its own light and with each lamp; keys are scene and lamp, if any."""
+    root = tmp_path_factory.mktemp("ground")
+    (root / "ground.yaml").write_text(RECIPE.replace("SCENES", str(SCENES)))
+    plan = make_plan(load_recipe(root / "ground.yaml"))
+    assert render(plan, root / "frames", workers=2).failed == {}
+    return {
+        (sample.factors["scene"], sample.factors.get("lights")): (
+            sample,
+            read_frame(frame_path(root / "frames", sample.set, sample.index)),
+        )
+        for sample in plan.samples
+    }
+
+
+def rays(camera, width=32, height=24):
+    """Where the pixels' rays meet the ground, and how deep: x, y in the world, depth along the axis."""
+    matrix = world_to_camera(camera)
+    u, v = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
+    seen = np.linalg.inv(intrinsics(camera, width, height)) @ np.stack(
+        [u.ravel(), v.ravel(), np.ones(u.size)]
+    )
+    ways = (matrix[:3, :3].T @ seen).T
+    depth = camera.location[2] / np.maximum(-ways[:, 2], 1e-3)  # those that look up end far away
+    places = np.array(camera.location[:2]) + depth[:, None] * ways[:, :2]
+    return places.reshape(height, width, 2), depth.reshape(height, width)
+
+
+def ground(sample):
+    """Say which pixels see the place for the objects, and where: mask, places, depth of the plane."""
+    places, depth = rays(sample.trace.camera)
+    inside = ((places > LOW) & (places < HIGH)).all(axis=-1)
+    assert inside.sum() > 100
+    return inside, places, depth
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_the_ground_is_free_and_level_where_objects_stand(frames, scene):
+    sample, frame = frames[scene, None]
+    inside, _, depth = ground(sample)
+    # Kerbs, markings and what lies about would be nearer than the plane.
+    assert np.abs(frame.layers["depth"] - depth)[inside].max() < 0.01
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_the_ground_has_an_albedo_and_its_passes_add_up(frames, scene):
+    for lamp in (None, "left", "middle", "right"):
+        sample, frame = frames[scene, lamp]
+        inside, _, _ = ground(sample)
+        albedo = frame.layers["albedo"].astype(float)[inside]
+        assert albedo.min() > 0.005
+        assert albedo.max() < 0.9
+        assert frame.metadata.checks.identity_error < 1e-5
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_the_picture_is_neither_dark_nor_burnt_out(frames, scene):
+    for lamp in ("left", "middle", "right"):
+        sample, frame = frames[scene, lamp]
+        inside, _, _ = ground(sample)
+        assert 40 < frame.layers["image"][inside].mean() < 220
+        assert frame.metadata.checks.clipped < 0.03
+
+
+@pytest.mark.parametrize("lamp", ["left", "middle", "right"])
+@pytest.mark.parametrize("scene", SCENES)
+def test_nothing_stands_between_the_lamps_and_the_ground(frames, scene, lamp):
+    """A lamp of P watts adds P cos / (4 pi^2 d^2) to the shading, and what other surfaces send back."""
+    facts = AssetLibrary().facts("lights", lamp)
+    sample, lit = frames[scene, lamp]
+    inside, places, _ = ground(sample)
+    away = np.concatenate([places, np.zeros((*inside.shape, 1))], axis=-1) - facts["location"]
+    distance = np.linalg.norm(away, axis=-1)
+    expected = facts["power"] * -away[..., 2] / distance**3 / (4 * math.pi**2)
+    added = (lit.layers["shading"].astype(float) - frames[scene, None][1].layers["shading"]).mean(axis=-1)
+    # A polished floor takes up to a third, and walls give back; behind a beam next to nothing is left.
+    for half in (inside & (places[..., 0] < 0), inside & (places[..., 0] >= 0)):
+        assert 0.55 < added[half].mean() / expected[half].mean() < 1.4

@@ -1,0 +1,141 @@
+"""Counterfactual renders: equal to the bit where nothing has changed, equal within noise where light may.
+
+The z-test: every sample is traced eight times with other seeds of the renderer, not denoised. Of each
+pixel outside both objects, the light that no surface has reflected before, ``radiance - albedo *
+shading_indirect``, is compared between the sample and its counterfactual with Welch's t. What the object
+throws back onto the table is no noise and is left out with ``shading_indirect``. Points of the table from
+which either object hides part of the lamp are left out too, for a changed shape changes its shadow.
+"""
+
+import numpy as np
+import pytest
+
+from generators.load import load_recipe
+from generators.plan import Plan, make_plan
+from generators.rendering import render
+from loaders.edges import mixed_edges
+from loaders.frames import FrameFolder
+
+TRACES = 8
+# Seeds are the same in a pair, so that noise is shared and t stays small: 1.0 was the largest seen in 7,600.
+LARGEST_T = 3.0
+BALL = 0.9 * 3**0.5 / 2  # m; within it is either object, of size 0.9, from its middle
+
+RECIPE = """
+name: exact
+description: One object, and what it would have been.
+image: {width: 48, height: 36}
+render: {samples: 16, bounces: 3, denoise: false}
+exposure: 0.3
+layers: [image, radiance, albedo, shading, shading_direct, shading_indirect, residual, depth, normal, object]
+do: {object_type: sphere, color: red}
+sets:
+  base:
+    factors:
+      object_type: {assets: objects, values: [sphere, cube]}
+      color: {assets: materials, values: [red, blue]}
+    grid: []
+    draws: 8
+    layout:
+      objects: [{type: $object_type, material: $color, size: 0.9, rotation: 30}]
+      floor: {base_color: [0.8, 0.8, 0.8]}
+      lights: [{azimuth: 35, elevation: 55, distance: 4, power: 600, radius: 0.3}]
+      camera: {location: [0, 5, 3], look_at: [0, 0, 0.3], field_of_view: 40}
+  twins:
+    counterfactual: {of: base, do: [{color: blue}, {object_type: cube}, {object_type: cube, color: blue}]}
+"""
+QUESTIONS = ("color", "shape", "both")
+
+pytestmark = pytest.mark.blender
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory) -> Plan:
+    path = tmp_path_factory.mktemp("exact") / "exact.yaml"
+    path.write_text(RECIPE)
+    return make_plan(load_recipe(path))
+
+
+@pytest.fixture(scope="module")
+def frames(plan, tmp_path_factory):
+    out = tmp_path_factory.mktemp("frames")
+    assert not render(plan, out).failed
+    base, twins = FrameFolder(out, "base"), FrameFolder(out, "twins")
+    found = {"base": [base.frame(i) for i in range(TRACES)]}
+    for k, name in enumerate(QUESTIONS):
+        found[name] = [twins.frame(i * 3 + k) for i in range(TRACES)]
+    return found
+
+
+def footprints(one, other):
+    """Pixels that either object may have a part in: its mask, and the pixel filter's reach around it."""
+    either = (one.layers["object"] > 0) | (other.layers["object"] > 0)
+    return either | mixed_edges(one.layers["object"]) | mixed_edges(other.layers["object"])
+
+
+def shadowed(frame):
+    """Table points from which a ball around either object hides part of the lamp, by geometry alone."""
+    camera = frame.metadata.camera
+    k, pose = np.array(camera.intrinsics), np.array(camera.world_to_camera)
+    height, width = frame.layers["depth"].shape
+    x, y = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
+    rays = np.stack([x, y, np.ones_like(x)], -1) @ np.linalg.inv(k).T
+    points = (rays * frame.layers["depth"][..., None] - pose[:3, 3]) @ pose[:3, :3]
+    lamp, ball = np.array(frame.metadata.lights[0].location), np.array([0, 0, 0.45])
+    towards = lamp - points
+    length = np.linalg.norm(towards, axis=-1, keepdims=True)
+    along = np.clip(((ball - points) * towards / length).sum(-1, keepdims=True), 0, length)
+    distance = np.linalg.norm(points + along * towards / length - ball, axis=-1)
+    return distance < BALL + frame.metadata.lights[0].radius
+
+
+def unreflected(frame):
+    layers = {name: array.astype(np.float64) for name, array in frame.layers.items()}
+    return layers["radiance"] - layers["albedo"] * layers["shading_indirect"]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_geometry_and_albedo_are_equal_to_the_bit_outside_the_footprints(frames, question):
+    for one, other in zip(frames["base"], frames[question], strict=True):
+        assert other.metadata.counterfactual_of == one.metadata.id
+        assert other.metadata.renderer.cycles_seed == one.metadata.renderer.cycles_seed
+        outside = ~footprints(one, other)
+        assert outside.mean() > 0.5
+        for name in ("depth", "normal", "object", "albedo"):
+            assert np.array_equal(one.layers[name][outside], other.layers[name][outside]), name
+        assert not np.array_equal(one.layers["albedo"], other.layers["albedo"])
+
+
+def test_another_colour_leaves_all_geometry_as_it_was(frames):
+    for one, other in zip(frames["base"], frames["color"], strict=True):
+        for name in ("depth", "normal", "object"):
+            assert np.array_equal(one.layers[name], other.layers[name]), name
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_light_outside_is_equal_within_its_noise(frames, question):
+    one, other = frames["base"][0], frames[question][0]
+    outside = ~footprints(one, other) & ~shadowed(one)
+    assert outside.mean() > 0.3
+    t = welch(frames["base"], frames[question], outside)
+    assert np.abs(t).max() < LARGEST_T
+
+
+def test_the_z_test_would_catch_a_light_that_is_a_hundredth_brighter(frames):
+    outside = ~footprints(frames["base"][0], frames["shape"][0]) & ~shadowed(frames["base"][0])
+    t = welch(frames["base"], frames["shape"], outside, factor=1.01)
+    assert (np.abs(t) > LARGEST_T).mean() > 0.5
+
+
+def test_the_z_test_would_catch_a_shadow(frames):
+    t = welch(frames["base"], frames["shape"], ~footprints(frames["base"][0], frames["shape"][0]))
+    assert np.abs(t).max() > LARGEST_T
+
+
+def welch(first, second, where, factor=1.0):
+    a = np.stack([unreflected(frame)[where] for frame in first])
+    b = np.stack([unreflected(frame)[where] for frame in second]) * factor
+    # Half precision rounds every stored layer: its step is the least deviation that can be told.
+    step = 2.0**-10 * np.abs(a.mean(0)) + 2.0**-20
+    deviation = np.sqrt((a.var(0, ddof=1) + b.var(0, ddof=1)) / len(a) + step**2 / len(a))
+    return (a.mean(0) - b.mean(0)) / deviation
