@@ -30,8 +30,8 @@ PALMS = ((-11.6, -14.5, 1.0), (-13.8, -19.0, 1.15), (-18.5, -24, 1.0), (-14.5, -
 
 def beach(scenery: Scenery) -> None:
     """Sand, a waterline with foam, the sea, a headland, parasols and palms."""
-    sky(scenery, (0.10, 0.34, 0.9), (0.66, 0.85, 1.0), (1.1, 1.1, 1.1), 0.3, 1.4)
-    sun(scenery, (0.3, 0.5, 0.85), (1.0, 0.94, 0.84), 2.8)
+    sky(scenery, (0.10, 0.34, 0.9), (0.66, 0.85, 1.0), (1.1, 1.1, 1.1), 0.3, 1.2)
+    sun(scenery, (0.3, 0.5, 0.85), (1.0, 0.94, 0.84), 2.2)
     level(scenery, _shore(), (-1600, -1600), (1600, 60))
     _headland(scenery)
     _parasols(scenery)

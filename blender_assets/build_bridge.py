@@ -19,8 +19,8 @@ BAY = 5.4
 
 def bridge(scenery: Scenery) -> None:
     """A plank deck between two steel trusses, over a river, in late light."""
-    sky(scenery, (0.15, 0.33, 0.8), (0.72, 0.80, 0.90), (1.15, 1.02, 0.9), 0.55, 1.6)
-    sun(scenery, (0.2, 0.8, 0.4), (1.0, 0.78, 0.54), 2.8)
+    sky(scenery, (0.15, 0.33, 0.8), (0.72, 0.80, 0.90), (1.15, 1.02, 0.9), 0.55, 1.35)
+    sun(scenery, (0.2, 0.8, 0.4), (1.0, 0.78, 0.54), 2.2)
     _deck(scenery)
     _trusses(scenery)
     _railings(scenery)

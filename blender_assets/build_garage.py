@@ -53,7 +53,7 @@ def garage(scenery: Scenery) -> None:
     _garage_end(scenery, concrete)
     _pipes(scenery)
     _cars(scenery)
-    scenery.sky((0.8, 0.9, 1.0), 0.1)
+    scenery.sky((0.8, 0.9, 1.0), 0.16)
 
 
 def _arrow(scenery: Scenery, paint: Any, at: tuple[float, float]) -> None:
@@ -111,7 +111,7 @@ def _pipes(scenery: Scenery) -> None:
     for y in (-8.0, -13.3, -20.5, -27.5):
         for x in (-1.4, 1.1, -7.8, 7.8):
             scenery.box(tube, (x - 0.09, y - 1.1, 5.0), (x + 0.09, y + 1.1, 5.1))
-        scenery.lamp((0, y, 4.9), 320, (16, 2.2), (0.9, 0.96, 1.0))
+        scenery.lamp((0, y, 4.9), 480, (16, 2.2), (0.9, 0.96, 1.0))
 
 
 def _cars(scenery: Scenery) -> None:

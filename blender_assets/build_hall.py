@@ -47,10 +47,10 @@ def hall(scenery: Scenery) -> None:
     _hall_windows(scenery, stone)
     for y in (-14.0, -24.0):
         _chandelier(scenery, (0.0, y, 5.9 if y > -20 else 7.4))
-    scenery.lamp((0, -20, 15), 2600, (12, 24), (1.0, 0.8, 0.55))
+    scenery.lamp((0, -20, 15), 4200, (12, 24), (1.0, 0.8, 0.55))
     for x in (-10.2, 10.2):
-        scenery.lamp((x, -20, 12), 500, (2, 28), DAY)
-    scenery.sky((1.0, 0.9, 0.75), 0.12)
+        scenery.lamp((x, -20, 12), 750, (2, 28), DAY)
+    scenery.sky((1.0, 0.9, 0.75), 0.16)
 
 
 def _column(scenery: Scenery, stone: Any, x: float, y: float) -> None:

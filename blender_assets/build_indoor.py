@@ -42,9 +42,9 @@ def indoor(scenery: Scenery) -> None:
     _pictures(scenery)
     _floor_lamp(scenery, (8.2, -11.6, 0))
     _potted_plant(scenery, (-3.9, -12.0, 0))
-    scenery.lamp((-5.5, -9, 9), 500, (5, 5), DAY)
-    scenery.lamp((5, -9, 9), 350, (5, 5), WARM)
-    scenery.sky((1.0, 0.93, 0.82), 0.12)
+    scenery.lamp((-5.5, -9, 9), 750, (5, 5), DAY)
+    scenery.lamp((5, -9, 9), 550, (5, 5), WARM)
+    scenery.sky((1.0, 0.93, 0.82), 0.16)
 
 
 def _window(scenery: Scenery, white: Any) -> None:

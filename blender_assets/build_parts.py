@@ -67,6 +67,7 @@ def _join(name: str, parts: dict[str, list[Shape]], colors: dict[str, tuple[floa
     mesh.set_sharp_from_angle(angle=math.radians(SHARP))
     for part in parts:
         material = bpy.data.materials.new(part)
-        material.diffuse_color = (*colors[part], 1.0)
+        shader = next(node for node in material.node_tree.nodes if node.type == "BSDF_PRINCIPLED")
+        shader.inputs["Base Color"].default_value = (*colors[part], 1.0)
         mesh.materials.append(material)
     return bpy.data.objects.new(name, mesh)

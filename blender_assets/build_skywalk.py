@@ -17,8 +17,8 @@ END = -62.0
 
 def skywalk(scenery: Scenery) -> None:
     """A glazed bridge high between towers: a polished floor, white ribs, the city outside."""
-    sky(scenery, (0.12, 0.32, 0.85), (0.62, 0.78, 0.98), (1.15, 1.1, 1.05), 0.5, 1.6)
-    sun(scenery, (0.4, 0.7, 0.6), (1.0, 0.88, 0.7), 2.4)
+    sky(scenery, (0.12, 0.32, 0.85), (0.62, 0.78, 0.98), (1.15, 1.1, 1.05), 0.5, 1.2)
+    sun(scenery, (0.4, 0.7, 0.6), (1.0, 0.88, 0.7), 1.7)
     _floor(scenery)
     _hull(scenery)
     _rails(scenery)

@@ -71,7 +71,7 @@ def station(scenery: Scenery) -> None:
     _train(scenery)
     _station_light(scenery)
     scenery.box(finish("dark", (0.02, 0.02, 0.02), stain=0.0), (-9.5, -61, -1.2), (9.5, -60, 6))
-    scenery.sky((0.9, 0.95, 1.0), 0.1)
+    scenery.sky((0.9, 0.95, 1.0), 0.16)
 
 
 def _flat(scenery: Scenery, paint: Any, a: float, b: float) -> None:
@@ -150,4 +150,4 @@ def _station_light(scenery: Scenery) -> None:
         for y in range(-58, -7, 5):
             scenery.box(strip, (x - 0.14, y, 5.4), (x + 0.14, y + 4.2, 5.5))
     for y in range(-50, -7, 7):
-        scenery.lamp((0, y, 5.5), 170, (14, 2.5), (0.93, 0.97, 1.0))
+        scenery.lamp((0, y, 5.5), 280, (14, 2.5), (0.93, 0.97, 1.0))

@@ -42,8 +42,8 @@ CARS: list[Color] = [
 
 def street(scenery: Scenery) -> None:
     """An asphalt road between pavements, parked cars and rows of houses."""
-    sky(scenery, (0.42, 0.58, 0.9), (0.95, 0.97, 1.0), (1.15, 1.13, 1.1), 0.65, 1.35)
-    sun(scenery, (-0.3, 0.7, 0.62), (1.0, 0.9, 0.76), 2.0, 3.0)
+    sky(scenery, (0.42, 0.58, 0.9), (0.95, 0.97, 1.0), (1.15, 1.13, 1.1), 0.65, 1.15)
+    sun(scenery, (-0.3, 0.7, 0.62), (1.0, 0.9, 0.76), 1.5, 3.0)
     dark, curtain = (0.05, 0.07, 0.09), (0.26, 0.25, 0.22)
     glass = finish("glass", dark, other=curtain, grain=1.4, stain=0.0, roughness=0.06)
     frame = finish("frames", (0.72, 0.70, 0.66), stain=0.1)
@@ -218,7 +218,7 @@ def _trees(scenery: Scenery) -> None:
     rng = np.random.default_rng(8)
     bark = finish("bark", (0.12, 0.09, 0.06), stain=0.2)
     green = leaves("leaves", (0.03, 0.085, 0.012), (0.14, 0.22, 0.04))
-    tree = broadleaf(green, bark, seed=11, height=4.6, crown=(1.7, 1.7, 1.9), leaf=0.36, count=900)
+    tree = broadleaf(green, bark, seed=11, height=4.6, crown=(1.7, 1.7, 1.9), leaf=0.4, count=700)
     for side, start in ((1, -19.5), (-1, -15.0)):
         for y in np.arange(start, -110, -15.0):
             at = (side * (ROAD + 1.0), y, 0.1)

@@ -60,7 +60,7 @@ def tunnel(scenery: Scenery) -> None:
             low, high = way.at(x - 0.22, s + 0.7, 6.6), way.at(x + 0.22, s - 0.7, 6.75)
             scenery.box(sodium, low, high)
         if s > -60:
-            scenery.lamp(way.at(0, s, 6.4), 230, (7.5, 1.4), (1.0, 0.66, 0.3))
+            scenery.lamp(way.at(0, s, 6.4), 360, (7.5, 1.4), (1.0, 0.66, 0.3))
     _tunnel_signs(scenery, way)
     scenery.sky((1.0, 0.8, 0.6), 0.06)
 

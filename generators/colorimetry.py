@@ -26,9 +26,10 @@ _XYZ_TO_REC709 = np.array(
 
 
 def observer(wavelength: Float64[ndarray, " n"]) -> Float64[ndarray, "3 n"]:
-    """Colour matching functions of the CIE 1931 observer: sums of Gaussians, one width either side of the peak.
+    """Colour matching functions of the CIE 1931 observer.
 
-    The analytic fit of Wyman, Sloan and Shirley (2013, JCGT 2(2), "multi-lobe").
+    Sums of Gaussians with one width on either side of the peak: the multi-lobe fit of Wyman, Sloan and
+    Shirley (2013, JCGT 2(2)).
 
     Args:
         wavelength: nm.

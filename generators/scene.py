@@ -45,11 +45,11 @@ class PartPaint(Part):
 
 
 class Thing(Part):
-    """One object: asset label, material, metres per unit, how it is turned, and where the middle of its base is.
+    """One object: asset label, material, metres per unit, how it is turned, and the middle of its base.
 
-    It is turned about the world's x axis, then y axis, by ``tilt``, then about the vertical by ``rotation``, in
-    degrees, the middle of its base staying where it is.
-    ``parts`` are those of the asset's manifest, in the order of its material slots.
+    It is turned about the world's x axis, then y axis, by ``tilt``, then about the vertical by ``rotation``,
+    in degrees, the middle of its base staying where it is. ``parts`` are those of the asset's
+    manifest, in the order of its material slots.
     """
 
     type: str
@@ -133,7 +133,7 @@ class SamplePlan(Part):
     """One row of a plan.
 
     ``trace`` is what Blender renders; ``gain`` multiplies its radiance, channel by channel, to give this
-    sample's (power and colour temperature of the light, which are linear and so need no second render).
+    sample's (power and colour of the light, which are linear and so need no second render).
     ``lights`` are the lamps as this sample has them. ``propensity`` is, for each factor and variable, the
     probability (or density) of its value given its parents.
     """

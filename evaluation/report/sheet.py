@@ -76,7 +76,8 @@ def show_layer(name: str, array: ndarray, exposure: float) -> Pixels:
     Radiances (``radiance``, ``shading*``, ``residual``, ``light/*``) are multiplied by the exposure and
     ``albedo`` by nothing before the sRGB curve. Of ``depth`` the nearest point of the frame is white, the
     farthest dark gray, what is not hit black. A normal n is (n + 1) / 2 as red, green, blue: x right, y
-    down, z forward. ``object`` and ``part`` take the colours of `PALETTE`.
+    down, z forward. ``position`` is x, y, z as red, green, blue, each from the least to the greatest of
+    the frame. ``object`` and ``part`` take the colours of `PALETTE`; ``roughness`` and ``metallic`` are gray.
 
     Args:
         name: layer name.
@@ -96,6 +97,11 @@ def show_layer(name: str, array: ndarray, exposure: float) -> Pixels:
         return _show_depth(array)
     if name == "normal":
         return np.rint((array.astype(np.float32) + 1) / 2 * 255).clip(0, 255).astype(np.uint8)
+    if name == "position":
+        return _show_position(array)
+    if name in ("roughness", "metallic"):
+        gray = np.rint(array.astype(np.float32) * 255).astype(np.uint8)
+        return np.repeat(gray[..., None], 3, axis=2)
     if name in LAYERS and not LAYERS[name].channels:
         return _show_indices(array)
     return to_display(array.astype(np.float32) * np.float32(1 if name == "albedo" else exposure))
@@ -222,6 +228,15 @@ def _show_depth(depth: Float[ndarray, "height width"]) -> Pixels:
         away = depth[hit] - depth[hit].min()
         gray[hit] = np.rint(255 - (255 - _FARTHEST) * away / (away.max() or 1))
     return np.repeat(gray[..., None], 3, axis=2)
+
+
+def _show_position(position: Float[ndarray, "height width 3"]) -> Pixels:
+    shown = np.zeros(position.shape, np.uint8)
+    if (hit := (position != 0).any(axis=-1)).any():
+        away = position[hit] - position[hit].min(axis=0)
+        span = away.max(axis=0)
+        shown[hit] = np.rint(255 * away / np.where(span > 0, span, 1))
+    return shown
 
 
 def _show_indices(indices: UInt8[ndarray, "height width"]) -> Pixels:

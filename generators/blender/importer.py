@@ -24,10 +24,13 @@ LARGEST = 3e38  # what single precision holds; a number that is none is not belo
 FLAT = 1e-4  # a body is at least this thick along every axis, at size 1
 
 # Blender's importers turn what they read; these are their settings for leaving the axes of the file alone.
+# Nor may they put 0 for what is no number, as validating does.
 IMPORTERS: dict[str, Callable[[str], Any]] = {
     ".obj": lambda file: bpy.ops.wm.obj_import(filepath=file, forward_axis="Y", up_axis="Z"),
     ".ply": lambda file: bpy.ops.wm.ply_import(filepath=file, forward_axis="Y", up_axis="Z"),
-    ".stl": lambda file: bpy.ops.wm.stl_import(filepath=file, forward_axis="Y", up_axis="Z"),
+    ".stl": lambda file: bpy.ops.wm.stl_import(
+        filepath=file, forward_axis="Y", up_axis="Z", use_mesh_validate=False
+    ),
     ".glb": lambda file: bpy.ops.import_scene.gltf(filepath=file, import_shading="SMOOTH"),
 }
 # Rows: where x, y and z of a standing object are in a file with that axis up; each is a proper rotation.
@@ -91,7 +94,7 @@ def check_obj(source: Path) -> None:
     for words in map(str.split, text.splitlines()):
         if words[:1] == ["v"]:
             count += 1
-            _finite(words[1:4], words)
+            _finite(words[1:4], words, 3)
         elif words[:1] == ["f"]:
             corners = [word.partition("/")[0] for word in words[1:]]
             _finite(corners, words)
@@ -114,7 +117,7 @@ def check_stl(source: Path) -> None:
         return  # binary: what is read is what is there
     for line in data.decode(errors="replace").splitlines():
         if (words := line.split())[:1] == ["vertex"]:
-            _finite(words[1:4], words)
+            _finite(words[1:4], words, 3)
 
 
 def check_ply(source: Path) -> None:
@@ -130,10 +133,10 @@ def check_ply(source: Path) -> None:
         _finite(words, words)
 
 
-def _finite(numbers: list[str], words: list[str]) -> None:
-    """Refuse words that are no numbers, or none that single precision holds."""
+def _finite(numbers: list[str], words: list[str], least: int = 0) -> None:
+    """Refuse words that are no numbers, none that single precision holds, or too few."""
     try:
-        if all(abs(float(number)) < LARGEST for number in numbers):
+        if len(numbers) >= least and all(abs(float(number)) < LARGEST for number in numbers):
             return
     except ValueError:
         pass

@@ -19,6 +19,7 @@ from generators.blender.files import append, append_if_there
 from generators.blender.materials import base_color
 
 CAMERA = "Camera"
+GRAY = (0.5, 0.5, 0.5)  # linear Rec.709; of a part without one colour
 NEAR = 1e-3  # what is less than this beside where it should be stands where it should
 
 
@@ -48,6 +49,18 @@ def scan_object(path: Path, label: str, scan: Scan) -> None:
         scan.notes.append(f"its {len(thing.modifiers)} modifiers are left out; apply them")
     scan.facts["dimensions"] = (high - low).round(6).tolist()
     scan.facts["footprint"] = round(float(np.hypot(points[:, 0], points[:, 1]).max()), 6)
+    if len(thing.data.materials) > 1:
+        scan.facts["parts"] = [_scan_part(path, slot, scan) for slot in thing.data.materials]
+
+
+def _scan_part(path: Path, slot: Any, scan: Scan) -> dict[str, Any]:
+    """Name a material slot, which is a part, with its colour."""
+    if slot is None:
+        raise ValueError(f"{path.name}: expected a material in each of several slots, named as the part is")
+    color = base_color(slot)
+    if color is None:
+        scan.notes.append(f"its part `{slot.name}` has a texture for a colour; `own` shows it gray")
+    return {"name": slot.name, "color": list(color or GRAY)}
 
 
 def scan_material(path: Path, label: str, scan: Scan) -> None:

@@ -125,7 +125,7 @@ from pathlib import Path
 import bpy
 from blender_assets import build, manifest, shipped
 
-KINDS = ("objects", "materials", "lights", "meshes", "texts", "images")
+KINDS = ("objects", "materials", "lights", "meshes", "texts", "images", "collections", "worlds")
 
 def look_at_object(thing):
     facts = {"location": list(thing.location), "scale": list(thing.scale), "turn": list(thing.rotation_euler)}
@@ -254,6 +254,16 @@ def test_maps_are_panoramas_of_radiance(look):
         assert facts["float"]
         assert entry["facts"]["strength"] > 0
         assert math.isfinite(entry["facts"]["rotation"])
+
+
+@pytest.mark.blender
+def test_modelled_scenes_are_one_collection_and_a_sky(look):
+    modelled = [(entry, facts) for entry, facts in look("scenes") if entry["file"].endswith(".blend")]
+    assert len(modelled) == 10
+    for entry, facts in modelled:
+        assert entry["facts"] == {"modelled": True}
+        assert facts["blocks"]["collections"] == facts["blocks"]["worlds"] == [entry["name"]]
+        assert (facts["blocks"]["texts"], facts["blocks"]["images"]) == ([], [])
 
 
 @pytest.mark.blender

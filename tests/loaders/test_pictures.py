@@ -290,3 +290,28 @@ def test_pictures_are_srgb_as_frames_are(tmp_path):
     Image.fromarray(half).save(tmp_path / "stripes.png")
     image = open_pictures(str(tmp_path), (6, 8)).frame(0).layers["image"]
     assert abs(float(srgb_to_linear(image[3, 4] / 255).mean()) - 0.214) < 0.01
+
+
+def tiff16(array):
+    """Write an uncompressed TIFF of 16 bits a channel by hand: Pillow cannot write colour ones."""
+    height, width = array.shape[:2]
+    pixels = array.astype("<u2").tobytes()
+    entries = 9
+    bits_at = 8 + 2 + 12 * entries + 4
+    tags = [
+        (256, 4, 1, width),
+        (257, 4, 1, height),
+        (258, 3, 3, bits_at),
+        *((259, 3, 1, 1), (262, 3, 1, 2)),  # not compressed; RGB
+        (273, 4, 1, bits_at + 6),
+        (277, 3, 1, 3),
+        (278, 4, 1, height),
+        (279, 4, 1, len(pixels)),
+    ]
+    directory = struct.pack("<H", entries) + b"".join(struct.pack("<HHII", *tag) for tag in tags)
+    return b"II*\0" + struct.pack("<I", 8) + directory + bytes(4) + struct.pack("<HHH", 16, 16, 16) + pixels
+
+
+def test_tiff_of_sixteen_bits_a_channel():
+    colour = np.full((*SIZE, 3), (65535, 30000, 257))
+    assert decode_picture(tiff16(colour), "x", SIZE)[2, 3].tolist() == [255, 30000 // 256, 1]

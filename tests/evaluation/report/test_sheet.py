@@ -106,6 +106,19 @@ def test_normals_are_half_of_n_plus_one():
     )
 
 
+def test_position_spans_what_the_frame_shows():
+    position = np.array([[[0, 0, 0], [-2, 5, 1], [2, 5, 2], [0, 5, 3]]], np.float32)
+    expected = [[[0, 0, 0], [0, 0, 0], [255, 0, 128], [128, 0, 255]]]
+    np.testing.assert_array_equal(show_layer("position", position, 1.0), expected)
+    np.testing.assert_array_equal(show_layer("position", 0 * position, 1.0), 0 * position)
+
+
+@pytest.mark.parametrize("name", ["roughness", "metallic"])
+def test_properties_of_materials_are_gray(name):
+    shown = show_layer(name, np.array([[0, 0.5, 1]], np.float16), 0.3)
+    np.testing.assert_array_equal(shown, np.repeat([[[0], [128], [255]]], 3, axis=2))
+
+
 @pytest.mark.parametrize("name", ["object", "part"])
 def test_indices_have_one_colour_each_and_start_over(name):
     count = len(PALETTE)

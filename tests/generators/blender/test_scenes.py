@@ -68,10 +68,11 @@ def test_one_exposure_does_for_all(sixteen, scene):
     for label in ("left", "right"):
         _, frame = sixteen[scene, label]
         image = frame.layers["image"].astype(int)
-        # Of the sphere next to nothing is burnt out; around it there is something to see.
+        # Of the largest and reddest sphere little is burnt out; around it there is something to see.
         assert (image[frame.layers["object"] == 1] == 255).any(axis=-1).mean() < 0.04
         around = image[frame.layers["object"] == 0].max(axis=-1)
-        assert 15 < np.median(around) < 235
+        assert np.percentile(around, 75) > 20
+        assert np.median(around) < 200
         assert around.std() > 8
 
 
@@ -210,7 +211,7 @@ def test_a_users_modelled_scene_is_shown(own):
     assert layers["depth"][-1].max() < 5
     assert set(np.unique(layers["object"])) == {0, 1}
     # Its sky, above the edge of the ground and beside the block, which is without a material of its own.
-    assert layers["residual"][0, 5].astype(float) == pytest.approx((0, 0, 0.5), abs=0.01)
+    assert layers["residual"][0, 5].astype(float) == pytest.approx((0, 0, 0.5), abs=0.03)
     assert own["yard"].metadata.checks.identity_error < 1e-4
 
 

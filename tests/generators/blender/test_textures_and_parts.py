@@ -1,5 +1,6 @@
 """Image textures, textured floors and parts, as pixels show them; one run for all."""
 
+import shutil
 import subprocess
 import sys
 
@@ -7,11 +8,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from blender_assets import manifest
+from blender_assets import AssetLibrary, manifest, shipped
 from evaluation.coverage.protocol import score_coverage
 from generators.load import load_recipe
 from generators.plan import make_plan
 from generators.rendering import render
+from generators.scanning import scan_assets
 from loaders.colour import srgb_to_linear
 from loaders.edges import mixed_edges
 from loaders.frames import FrameFolder
@@ -246,3 +248,13 @@ def test_images_are_dropped_when_they_are_no_longer_used(tmp_path):
     assert done.returncode == 0, done.stderr
     # The image of the trace before goes when the next trace begins with another.
     assert done.stdout.split()[-2:] == ["2", "40"]
+
+
+def test_a_scan_finds_the_parts_of_a_users_object(tmp_path):
+    shutil.copy(shipped() / "objects" / "duck.blend", tmp_path / "own.blend")
+    scan_assets(tmp_path, "objects")
+    found = AssetLibrary({"objects": tmp_path}).facts("objects", "own")["parts"]
+    expected = manifest()["objects", "duck"]["facts"]["parts"]
+    assert [part["name"] for part in found] == [part["name"] for part in expected]
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours["color"] == pytest.approx(theirs["color"], abs=1e-5)
