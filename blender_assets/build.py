@@ -65,10 +65,7 @@ def builders(meshes: Path | None) -> dict[tuple[str, str], Builder]:
         **{("materials", name): partial(build_color, name=name, rgb=rgb) for name, rgb in COLORS.items()},
         **{("textures", name): partial(build_texture, name=name) for name in TEXTURES},
         **{("lights", name): partial(build_light, name=name, location=at) for name, at in LIGHTS.items()},
-        **{
-            ("scenes", name): partial(build_map, name=name, source=source)
-            for name, source in MAPS.items()
-        },
+        **{("scenes", name): partial(build_map, name=name, source=source) for name, source in MAPS.items()},
         **{("scenes", name): partial(build_set, label=name, make=make) for name, make in SETS.items()},
     }
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from blender_assets.build_finishes import Color, Point, add_node, finish, mix, patches
 from blender_assets.build_landscape import (
     calculate,
     hazy,
@@ -18,7 +19,7 @@ from blender_assets.build_landscape import (
     sun,
     two_finishes,
 )
-from blender_assets.build_scenes import Color, Point, Scenery, add_node, finish, mix, patches
+from blender_assets.build_scenes import Scenery
 
 AIR = (1.0, 1.3, 1.6)
 SHORE = (0.0, -9.0)  # a point of the waterline; it runs across the view, further away to the right
@@ -30,8 +31,8 @@ PALMS = ((-11.6, -14.5, 1.0), (-13.8, -19.0, 1.15), (-18.5, -24, 1.0), (-14.5, -
 
 def beach(scenery: Scenery) -> None:
     """Sand, a waterline with foam, the sea, a headland, parasols and palms."""
-    sky(scenery, (0.10, 0.34, 0.9), (0.66, 0.85, 1.0), (1.1, 1.1, 1.1), 0.3, 1.2)
-    sun(scenery, (0.3, 0.5, 0.85), (1.0, 0.94, 0.84), 2.2)
+    sky(scenery, (0.10, 0.34, 0.9), (0.66, 0.85, 1.0), (1.1, 1.1, 1.1), 0.3, 1.5)
+    sun(scenery, (0.3, 0.5, 0.85), (1.0, 0.94, 0.84), 2.6)
     level(scenery, _shore(), (-1600, -1600), (1600, 60))
     _headland(scenery)
     _parasols(scenery)

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from blender_assets.build_finishes import Point, finish
 from blender_assets.build_landscape import broadleaf, bumpy, hazy, leaves, level, plant, ridge, sky, sun
-from blender_assets.build_scenes import Point, Scenery, finish
+from blender_assets.build_scenes import Scenery
 from blender_assets.build_town import roof, windows
 
 AIR = (0.85, 0.98, 1.15)
@@ -19,8 +20,8 @@ BAY = 5.4
 
 def bridge(scenery: Scenery) -> None:
     """A plank deck between two steel trusses, over a river, in late light."""
-    sky(scenery, (0.15, 0.33, 0.8), (0.72, 0.80, 0.90), (1.15, 1.02, 0.9), 0.55, 1.35)
-    sun(scenery, (0.2, 0.8, 0.4), (1.0, 0.78, 0.54), 2.2)
+    sky(scenery, (0.15, 0.33, 0.8), (0.72, 0.80, 0.90), (1.15, 1.02, 0.9), 0.55, 1.65)
+    sun(scenery, (0.2, 0.8, 0.4), (1.0, 0.78, 0.54), 2.8)
     _deck(scenery)
     _trusses(scenery)
     _railings(scenery)

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from blender_assets.build_scenes import Scenery, finish
+from blender_assets.build_finishes import finish
+from blender_assets.build_scenes import Scenery
 
 # Paint, x and y of the cars.
 PARKED = (
@@ -27,26 +28,9 @@ def garage(scenery: Scenery) -> None:
     )
     concrete = finish("concrete", (0.4, 0.39, 0.37), other=(0.34, 0.335, 0.32), grain=0.7, stain=0.3)
     white = finish("road paint", (0.75, 0.75, 0.72), stain=0.45, stain_size=0.35)
-    yellow = finish("yellow paint", (0.75, 0.5, 0.03), stain=0.2)
-    black = finish("black paint", (0.03, 0.03, 0.03))
     scenery.quad(floor, (-18, 12, 0), (18, 12, 0), (18, -30, 0), (-18, -30, 0))
-    for y in range(-27, 2, 5):
-        for side in (-1, 1):
-            scenery.box(
-                white,
-                (min(side * 4.6, side * 10), y - 0.07, 0),
-                (max(side * 4.6, side * 10), y + 0.07, 0.004),
-            )
-    for x in (-4.6, 4.6):
-        scenery.box(white, (x - 0.07, -27, 0), (x + 0.07, 5, 0.004))
-    _arrow(scenery, white, (0.0, -11.5))
-    for y in (-9.5, -17.0, -24.5):
-        for x in (-5.4, 5.4):
-            scenery.box(concrete, (x - 0.45, y - 0.45, 0), (x + 0.45, y + 0.45, 5.2))
-            for i in range(4):
-                paint, z = (yellow, black)[i % 2], 0.15 + 0.35 * i
-                scenery.box(paint, (x - 0.47, y - 0.47, z), (x + 0.47, y + 0.47, z + 0.35))
-        scenery.box(concrete, (-18, y - 0.35, 4.6), (18, y + 0.35, 5.2))
+    _bays(scenery, white)
+    _pillars(scenery, concrete)
     scenery.box(concrete, (-18, -30, 5.2), (18, -6.3, 5.5))
     for x in (-11.0, 10.7):
         scenery.box(concrete, (x, -30, 0), (x + 0.3, -5, 5.2))
@@ -54,6 +38,29 @@ def garage(scenery: Scenery) -> None:
     _pipes(scenery)
     _cars(scenery)
     scenery.sky((0.8, 0.9, 1.0), 0.16)
+
+
+def _bays(scenery: Scenery, white: Any) -> None:
+    """Paint the lines between the bays, along the lane, and an arrow on it."""
+    for y in range(-27, 2, 5):
+        for low in (-10.0, 4.6):
+            scenery.box(white, (low, y - 0.07, 0), (low + 5.4, y + 0.07, 0.004))
+    for x in (-4.6, 4.6):
+        scenery.box(white, (x - 0.07, -27, 0), (x + 0.07, 5, 0.004))
+    _arrow(scenery, white, (0.0, -11.5))
+
+
+def _pillars(scenery: Scenery, concrete: Any) -> None:
+    """Add pillars with striped feet, and the beams over them."""
+    yellow = finish("yellow paint", (0.75, 0.5, 0.03), stain=0.2)
+    black = finish("black paint", (0.03, 0.03, 0.03))
+    for y in (-9.5, -17.0, -24.5):
+        for x in (-5.4, 5.4):
+            scenery.box(concrete, (x - 0.45, y - 0.45, 0), (x + 0.45, y + 0.45, 5.2))
+            for i in range(4):
+                paint, z = (yellow, black)[i % 2], 0.15 + 0.35 * i
+                scenery.box(paint, (x - 0.47, y - 0.47, z), (x + 0.47, y + 0.47, z + 0.35))
+        scenery.box(concrete, (-18, y - 0.35, 4.6), (18, y + 0.35, 5.2))
 
 
 def _arrow(scenery: Scenery, paint: Any, at: tuple[float, float]) -> None:

@@ -5,19 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from blender_assets.build_scenes import Scenery, finish
+from blender_assets.build_finishes import finish
+from blender_assets.build_scenes import Scenery
 
 DAY = (0.75, 0.87, 1.0)
 
 
 def hall(scenery: Scenery) -> None:
     """A great columned hall: polished chequered floor, two rows of columns, tall windows."""
-    pale = finish(
-        "pale stone", (0.5, 0.44, 0.34), other=(0.42, 0.36, 0.27), grain=0.5, stain=0.2, roughness=0.25
-    )
-    dark = finish(
-        "dark stone", (0.12, 0.09, 0.07), other=(0.17, 0.13, 0.1), grain=0.5, stain=0.2, roughness=0.25
-    )
     stone = finish("stone", (0.56, 0.49, 0.38), other=(0.5, 0.42, 0.32), grain=0.8, stain=0.2)
     blocks = finish(
         "blocks",
@@ -30,12 +25,7 @@ def hall(scenery: Scenery) -> None:
         wall=True,
         stain=0.25,
     )
-    size = 1.5
-    for i in range(-9, 9):
-        for j in range(-24, 7):
-            x, y = i * size, j * size
-            corners = ((x, y, 0), (x + size, y, 0), (x + size, y + size, 0), (x, y + size, 0))
-            scenery.quad((pale, dark)[(i + j) % 2], *corners)
+    _floor(scenery)
     for y in range(-33, -2, 6):
         for x in (-7.0, 7.0):
             _column(scenery, stone, x, float(y))
@@ -51,6 +41,21 @@ def hall(scenery: Scenery) -> None:
     for x in (-10.2, 10.2):
         scenery.lamp((x, -20, 12), 750, (2, 28), DAY)
     scenery.sky((1.0, 0.9, 0.75), 0.16)
+
+
+def _floor(scenery: Scenery) -> None:
+    pale = finish(
+        "pale stone", (0.5, 0.44, 0.34), other=(0.42, 0.36, 0.27), grain=0.5, stain=0.2, roughness=0.25
+    )
+    dark = finish(
+        "dark stone", (0.12, 0.09, 0.07), other=(0.17, 0.13, 0.1), grain=0.5, stain=0.2, roughness=0.25
+    )
+    size = 1.5
+    for i in range(-9, 9):
+        for j in range(-24, 7):
+            x, y = i * size, j * size
+            corners = ((x, y, 0), (x + size, y, 0), (x + size, y + size, 0), (x, y + size, 0))
+            scenery.quad((pale, dark)[(i + j) % 2], *corners)
 
 
 def _column(scenery: Scenery, stone: Any, x: float, y: float) -> None:

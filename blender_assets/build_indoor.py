@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from blender_assets.build_scenes import Scenery, finish
+from blender_assets.build_finishes import finish
+from blender_assets.build_scenes import Scenery
 
 WARM = (1.0, 0.74, 0.46)
 DAY = (0.75, 0.87, 1.0)
@@ -13,6 +14,21 @@ DAY = (0.75, 0.87, 1.0)
 
 def indoor(scenery: Scenery) -> None:
     """A living room, as large as a child sees it: window, sofa, shelf, pictures, wooden floor."""
+    white = finish("white", (0.75, 0.74, 0.7), stain=0.05, roughness=0.4)
+    _room(scenery, white)
+    _window(scenery, white)
+    _sofa(scenery)
+    _shelf(scenery)
+    _pictures(scenery)
+    _floor_lamp(scenery, (8.2, -11.6, 0))
+    _potted_plant(scenery, (-3.9, -12.0, 0))
+    scenery.lamp((-5.5, -9, 9), 750, (5, 5), DAY)
+    scenery.lamp((5, -9, 9), 550, (5, 5), WARM)
+    scenery.sky((1.0, 0.93, 0.82), 0.16)
+
+
+def _room(scenery: Scenery, white: Any) -> None:
+    """Add floor, walls and skirting."""
     floor = finish(
         "floor",
         (0.36, 0.19, 0.085),
@@ -28,7 +44,6 @@ def indoor(scenery: Scenery) -> None:
     )
     wall = finish("wall", (0.62, 0.52, 0.36), stain=0.08)
     side = finish("side wall", (0.6, 0.55, 0.46), stain=0.08)
-    white = finish("white", (0.75, 0.74, 0.7), stain=0.05, roughness=0.4)
     scenery.quad(floor, (-9.5, 12, 0), (9.5, 12, 0), (9.5, -13, 0), (-9.5, -13, 0))
     scenery.box(wall, (-9.5, -13.3, 0), (9.5, -13, 9))
     for x in (-9.8, 9.5):
@@ -36,15 +51,6 @@ def indoor(scenery: Scenery) -> None:
     scenery.box(white, (-9.5, -13.02, 0), (9.5, -12.88, 0.5))
     for x in (-9.5, 9.38):
         scenery.box(white, (x, -13, 0), (x + 0.12, -7.5, 0.5))
-    _window(scenery, white)
-    _sofa(scenery)
-    _shelf(scenery)
-    _pictures(scenery)
-    _floor_lamp(scenery, (8.2, -11.6, 0))
-    _potted_plant(scenery, (-3.9, -12.0, 0))
-    scenery.lamp((-5.5, -9, 9), 750, (5, 5), DAY)
-    scenery.lamp((5, -9, 9), 550, (5, 5), WARM)
-    scenery.sky((1.0, 0.93, 0.82), 0.16)
 
 
 def _window(scenery: Scenery, white: Any) -> None:

@@ -5,8 +5,9 @@ import math
 import bpy
 import numpy as np
 
+from blender_assets.build_finishes import Color, finish
 from blender_assets.build_landscape import broadleaf, bumpy, disc, leaves, level, plant, sky, sun
-from blender_assets.build_scenes import Color, Scenery, finish
+from blender_assets.build_scenes import Scenery
 from blender_assets.build_town import roof, windows
 
 RUBBER: tuple[Color, Color] = ((0.42, 0.24, 0.14), (0.33, 0.18, 0.11))
@@ -21,8 +22,8 @@ SPOTS = (
 
 def playground(scenery: Scenery) -> None:
     """Swings, a slide tower and a climbing dome on rubber ground, in a park."""
-    sky(scenery, (0.16, 0.36, 0.85), (0.62, 0.78, 0.98), (1.05, 1.05, 1.05), 0.5, 1.25)
-    sun(scenery, (0.2, 0.65, 0.8), (1.0, 0.93, 0.82), 2.4)
+    sky(scenery, (0.16, 0.36, 0.85), (0.62, 0.78, 0.98), (1.05, 1.05, 1.05), 0.5, 1.6)
+    sun(scenery, (0.2, 0.65, 0.8), (1.0, 0.93, 0.82), 2.9)
     _ground(scenery)
     _hopscotch(scenery)
     _swings(scenery)

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from blender_assets.build_finishes import Color, finish
 from blender_assets.build_landscape import hazy, level, shader_of, sky, sun
-from blender_assets.build_scenes import Color, Scenery, finish
+from blender_assets.build_scenes import Scenery
 
 AIR = (0.75, 0.95, 1.2)
 EDGE = 5.6  # half the floor's width
@@ -17,8 +18,8 @@ END = -62.0
 
 def skywalk(scenery: Scenery) -> None:
     """A glazed bridge high between towers: a polished floor, white ribs, the city outside."""
-    sky(scenery, (0.12, 0.32, 0.85), (0.62, 0.78, 0.98), (1.15, 1.1, 1.05), 0.5, 1.2)
-    sun(scenery, (0.4, 0.7, 0.6), (1.0, 0.88, 0.7), 1.7)
+    sky(scenery, (0.12, 0.32, 0.85), (0.62, 0.78, 0.98), (1.15, 1.1, 1.05), 0.5, 1.55)
+    sun(scenery, (0.4, 0.7, 0.6), (1.0, 0.88, 0.7), 2.1)
     _floor(scenery)
     _hull(scenery)
     _rails(scenery)

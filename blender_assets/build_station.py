@@ -3,11 +3,44 @@
 import math
 from typing import Any
 
-from blender_assets.build_scenes import Scenery, finish
+from blender_assets.build_finishes import finish
+from blender_assets.build_scenes import Scenery
+
+END = -60.0  # m; how far the platform goes
 
 
 def station(scenery: Scenery) -> None:
     """An underground station: platform with yellow lines, tracks to both sides, a train, tiles, signs."""
+    tiles = finish(
+        "tiles",
+        (0.68, 0.69, 0.64),
+        tile=(0.6, 0.3),
+        gap=0.02,
+        gap_color=(0.3, 0.3, 0.28),
+        bond=0.5,
+        wall=True,
+        variation=0.12,
+        stain=0.15,
+        roughness=0.2,
+    )
+    band = finish("tile band", (0.03, 0.16, 0.13), tile=(0.6, 0.3), gap=0.02, wall=True, roughness=0.2)
+    ceiling = finish("ceiling", (0.42, 0.41, 0.38), stain=0.25, tile=(2.0, 2.0), gap=0.04)
+    dark = finish("dark", (0.02, 0.02, 0.02), stain=0.0)
+    _ground(scenery)
+    for wall in (-9.5, 9.5):
+        scenery.box(tiles, (wall - 0.1, END, -1.2), (wall + 0.1, 12, 6))
+        scenery.box(band, (wall - 0.12, END, 3.1), (wall + 0.12, 12, 3.9))
+        _track(scenery, math.copysign(1.0, wall))
+    scenery.box(ceiling, (-9.5, END, 5.6), (9.5, -7.2, 5.9))
+    scenery.box(dark, (-9.5, END - 1, -1.2), (9.5, END, 6))
+    _platform(scenery, tiles, band)
+    _train(scenery)
+    _station_light(scenery)
+    scenery.sky((0.9, 0.95, 1.0), 0.16)
+
+
+def _ground(scenery: Scenery) -> None:
+    """Add the floor of the platform: slabs, and along each edge a yellow strip and a pale one."""
     slabs = finish(
         "slabs",
         (0.36, 0.345, 0.32),
@@ -29,53 +62,24 @@ def station(scenery: Scenery) -> None:
         stain=0.25,
     )
     edge = finish("edge", (0.62, 0.61, 0.57), stain=0.3)
-    tiles = finish(
-        "tiles",
-        (0.68, 0.69, 0.64),
-        tile=(0.6, 0.3),
-        gap=0.02,
-        gap_color=(0.3, 0.3, 0.28),
-        bond=0.5,
-        variation=0.12,
-        wall=True,
-        stain=0.15,
-        roughness=0.2,
-    )
-    band = finish(
-        "tile band", (0.03, 0.16, 0.13), tile=(0.6, 0.3), gap=0.02, variation=0.2, wall=True, roughness=0.2
-    )
+    _flat(scenery, slabs, -4.3, 4.3, 0.0)
+    for side in (-1.0, 1.0):
+        _flat(scenery, yellow, side * 4.3, side * 4.7, 0.0)
+        _flat(scenery, edge, side * 4.7, side * 5.2, 0.0)
+        x = side * 5.2
+        scenery.quad(edge, (x, 12, 0), (x, END, 0), (x, END, -0.25), (x, 12, -0.25))
+
+
+def _track(scenery: Scenery, side: float) -> None:
     ballast = finish("ballast", (0.1, 0.09, 0.085), other=(0.2, 0.18, 0.165), grain=0.12, stain=0.3)
     steel = finish("rail", (0.45, 0.42, 0.4), metallic=0.9, roughness=0.35, stain=0.3)
-    ceiling = finish("ceiling", (0.42, 0.41, 0.38), stain=0.25, tile=(2.0, 2.0), gap=0.04)
-    scenery.quad(slabs, (-4.3, 12, 0), (4.3, 12, 0), (4.3, -60, 0), (-4.3, -60, 0))
-    for side in (-1.0, 1.0):
-        _flat(scenery, yellow, side * 4.3, side * 4.7)
-        _flat(scenery, edge, side * 4.7, side * 5.2)
-        scenery.quad(
-            edge, (side * 5.2, 12, 0), (side * 5.2, -60, 0), (side * 5.2, -60, -0.25), (side * 5.2, 12, -0.25)
-        )
-        scenery.quad(
-            ballast,
-            (side * 5.0, 12, -1.2),
-            (side * 10, 12, -1.2),
-            (side * 10, -60, -1.2),
-            (side * 5, -60, -1.2),
-        )
-        for rail in (6.0, 7.5):
-            scenery.box(steel, (side * rail - 0.05, -60, -1.2), (side * rail + 0.05, 12, -1.02))
-        wall = side * 9.5
-        scenery.box(tiles, (wall - 0.1, -60, -1.2), (wall + 0.1, 12, 6))
-        scenery.box(band, (wall - 0.12, -60, 3.1), (wall + 0.12, 12, 3.9))
-    scenery.box(ceiling, (-9.5, -60, 5.6), (9.5, -7.2, 5.9))
-    _platform(scenery, tiles, band)
-    _train(scenery)
-    _station_light(scenery)
-    scenery.box(finish("dark", (0.02, 0.02, 0.02), stain=0.0), (-9.5, -61, -1.2), (9.5, -60, 6))
-    scenery.sky((0.9, 0.95, 1.0), 0.16)
+    _flat(scenery, ballast, side * 5.0, side * 10.0, -1.2)
+    for rail in (side * 6.0, side * 7.5):
+        scenery.box(steel, (rail - 0.05, END, -1.2), (rail + 0.05, 12, -1.02))
 
 
-def _flat(scenery: Scenery, paint: Any, a: float, b: float) -> None:
-    scenery.quad(paint, (a, 12, 0), (b, 12, 0), (b, -60, 0), (a, -60, 0))
+def _flat(scenery: Scenery, paint: Any, a: float, b: float, z: float) -> None:
+    scenery.quad(paint, (a, 12, z), (b, 12, z), (b, END, z), (a, END, z))
 
 
 def _platform(scenery: Scenery, tiles: Any, band: Any) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from blender_assets.build_finishes import Color, finish
 from blender_assets.build_landscape import (
     broadleaf,
     bumpy,
@@ -16,7 +17,7 @@ from blender_assets.build_landscape import (
     sky,
     sun,
 )
-from blender_assets.build_scenes import Color, Scenery, finish
+from blender_assets.build_scenes import Scenery
 from blender_assets.build_town import car, roof, windows
 
 ROAD = 5.2  # half its width
@@ -42,8 +43,8 @@ CARS: list[Color] = [
 
 def street(scenery: Scenery) -> None:
     """An asphalt road between pavements, parked cars and rows of houses."""
-    sky(scenery, (0.42, 0.58, 0.9), (0.95, 0.97, 1.0), (1.15, 1.13, 1.1), 0.65, 1.15)
-    sun(scenery, (-0.3, 0.7, 0.62), (1.0, 0.9, 0.76), 1.5, 3.0)
+    sky(scenery, (0.42, 0.58, 0.9), (0.95, 0.97, 1.0), (1.15, 1.13, 1.1), 0.65, 1.5)
+    sun(scenery, (-0.3, 0.7, 0.62), (1.0, 0.9, 0.76), 2.0, 3.0)
     dark, curtain = (0.05, 0.07, 0.09), (0.26, 0.25, 0.22)
     glass = finish("glass", dark, other=curtain, grain=1.4, stain=0.0, roughness=0.06)
     frame = finish("frames", (0.72, 0.70, 0.66), stain=0.1)

@@ -5,38 +5,29 @@ from typing import Any
 
 import numpy as np
 
-from blender_assets.build_scenes import Scenery, finish
+from blender_assets.build_finishes import finish
+from blender_assets.build_scenes import Scenery
+
+RADIUS, SPRING = 8.2, 0.3  # m; of the vault, and the height of its middle
 
 
 def tunnel(scenery: Scenery) -> None:
     """A road tunnel that bends: vault of concrete rings, rows of lamps, road, kerbs, cable trays."""
+    way = _Bend()
+    _road(scenery, way)
+    _vault(scenery, way)
+    _lights(scenery, way)
+    _tunnel_signs(scenery, way)
+    scenery.sky((1.0, 0.8, 0.6), 0.06)
+
+
+def _road(scenery: Scenery, way: "_Bend") -> None:
     asphalt = finish(
-        "asphalt",
-        (0.1, 0.1, 0.1),
-        other=(0.15, 0.148, 0.145),
-        grain=0.12,
-        stain=0.3,
-        stain_size=2.5,
-        roughness=0.6,
+        "asphalt", (0.1, 0.1, 0.1), other=(0.15, 0.148, 0.145), grain=0.12, stain=0.3, stain_size=2.5
     )
     paint = finish("road paint", (0.75, 0.74, 0.7), stain=0.35, stain_size=0.5)
     kerb = finish("kerb", (0.36, 0.35, 0.33), tile=(1.5, 5.0), gap=0.05, stain=0.35)
-    lining = finish(
-        "lining",
-        (0.4, 0.36, 0.29),
-        other=(0.33, 0.29, 0.23),
-        grain=1.2,
-        stain=0.45,
-        stain_size=2.5,
-        roughness=0.8,
-    )
-    panel = finish("panels", (0.66, 0.66, 0.62), stain=0.35, stain_size=1.2, roughness=0.35)
-    rib = finish("ribs", (0.2, 0.18, 0.15), stain=0.3)
-    sodium = finish("sodium lamp", (1.0, 0.62, 0.22), emission=9.0)
-    tray = finish("cable tray", (0.12, 0.12, 0.12), metallic=0.5)
-    way = _Bend()
     stations = np.arange(12.0, -82.0, -2.0)
-    near = [s for s in stations if s <= -6.0]
     way.strip(scenery, asphalt, stations, [(-6.2, 0.0), (6.2, 0.0)])
     for x in (-6.2, 6.2):
         way.strip(scenery, kerb, stations, [(x, 0.0), (x, 0.3), (x * 1.3, 0.3)])
@@ -44,25 +35,37 @@ def tunnel(scenery: Scenery) -> None:
         way.strip(scenery, paint, stations, [(edge - 0.08, 0.004), (edge + 0.08, 0.004)])
     for start in range(-80, 12, 8):
         way.strip(scenery, paint, np.linspace(start + 4, start, 5), [(-0.09, 0.004), (0.09, 0.004)])
-    angles = np.linspace(math.radians(24), math.radians(156), 25)
-    way.strip(scenery, lining, near, [(8.2 * math.cos(a), 0.3 + 8.2 * math.sin(a)) for a in angles])
+
+
+def _vault(scenery: Scenery, way: "_Bend") -> None:
+    lining = finish(
+        "lining", (0.4, 0.36, 0.29), other=(0.33, 0.29, 0.23), grain=1.2, stain=0.45, stain_size=2.5
+    )
+    panel = finish("panels", (0.66, 0.66, 0.62), stain=0.35, stain_size=1.2, roughness=0.35)
+    rib = finish("ribs", (0.2, 0.18, 0.15), stain=0.3)
+    tray = finish("cable tray", (0.12, 0.12, 0.12), metallic=0.5)
+    stations = np.arange(-6.0, -82.0, -2.0)
+    way.strip(scenery, lining, stations, _arc(RADIUS, 24, 156, 25))
     for side in (-1, 1):
-        wall = [
-            (8.2 * side * math.cos(a), 0.3 + 8.2 * math.sin(a)) for a in np.linspace(0, math.radians(24), 5)
-        ]
-        way.strip(scenery, panel, near, wall)
-        way.strip(scenery, tray, near, [(side * 6.9, 4.7), (side * 6.5, 4.7), (side * 6.5, 4.85)])
+        way.strip(scenery, panel, stations, [(side * x, z) for x, z in _arc(RADIUS, 0, 24, 5)])
+        way.strip(scenery, tray, stations, [(side * 6.9, 4.7), (side * 6.5, 4.7), (side * 6.5, 4.85)])
     for s in np.arange(-7.5, -80, -6.0):
-        hoop = [way.at(8.1 * math.cos(a), s, 0.3 + 8.1 * math.sin(a)) for a in np.linspace(0, math.pi, 33)]
-        scenery.tube(rib, hoop, 0.14, 6)
+        scenery.tube(rib, [way.at(x, s, z) for x, z in _arc(RADIUS - 0.1, 0, 180, 33)], 0.14, 6)
+
+
+def _arc(radius: float, start: float, end: float, count: int) -> list[tuple[float, float]]:
+    """Return points (x, z) of the vault's outline, from one angle in degrees to another."""
+    angles = np.radians(np.linspace(start, end, count))
+    return [(radius * math.cos(angle), SPRING + radius * math.sin(angle)) for angle in angles]
+
+
+def _lights(scenery: Scenery, way: "_Bend") -> None:
+    sodium = finish("sodium lamp", (1.0, 0.62, 0.22), emission=9.0)
     for s in np.arange(-9.0, -80, -5.0):
         for x in (-3.6, 3.6):
-            low, high = way.at(x - 0.22, s + 0.7, 6.6), way.at(x + 0.22, s - 0.7, 6.75)
-            scenery.box(sodium, low, high)
+            scenery.box(sodium, way.at(x - 0.22, s + 0.7, 6.6), way.at(x + 0.22, s - 0.7, 6.75))
         if s > -60:
             scenery.lamp(way.at(0, s, 6.4), 360, (7.5, 1.4), (1.0, 0.66, 0.3))
-    _tunnel_signs(scenery, way)
-    scenery.sky((1.0, 0.8, 0.6), 0.06)
 
 
 class _Bend:

@@ -159,8 +159,8 @@ class ObjectRecord(Record):
     vertical axis, after ``tilt`` about x and y, ``location`` metres of the middle of the object's base,
     ``size`` metres per unit of the asset. ``bbox`` is (left, top, right, bottom) in pixels with y from the
     top, right and bottom exclusive, of the visible pixels; None where no pixel shows it. ``area`` counts
-    those pixels. ``corners`` are x, y, z of the eight corners of its own bounding box in the world, one after the
-    other, in metres. ``parts`` are those that the asset's manifest names, in the order of their indices.
+    those pixels. ``corners`` are x, y, z of the eight corners of its own bounding box in the world, one after
+    the other, in metres. ``parts`` are those that the asset's manifest names, in the order of their indices.
     """
 
     type: str

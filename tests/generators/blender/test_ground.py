@@ -25,7 +25,7 @@ name: ground
 description: Modelled scenes without an object.
 image: {width: 32, height: 24}
 render: {samples: 16, bounces: 1, denoise: false}
-exposure: 0.4
+exposure: 0.3
 layers: [image, albedo, shading, depth]
 sets:
   dark:
