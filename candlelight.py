@@ -4,6 +4,7 @@ Commands parse, call one library function and print; what is heavy is imported i
 """
 
 import dataclasses
+import errno
 import functools
 import sys
 from collections.abc import Callable, Iterator
@@ -36,6 +37,8 @@ class OneLineGroup(click.Group):
         except InputError as error:
             raise UseError(" ".join(str(error).split())) from None
         except OSError as error:
+            if error.errno == errno.EPIPE:  # the reader of a pipe has seen enough; click ends quietly
+                raise
             where = f"{error.filename}: " if error.filename else ""
             raise UseError(f"{where}{error.strerror or error}") from None
 

@@ -21,7 +21,7 @@ BAY = 5.4
 def bridge(scenery: Scenery) -> None:
     """A plank deck between two steel trusses, over a river, in late light."""
     sky(scenery, (0.15, 0.33, 0.8), (0.72, 0.80, 0.90), (1.15, 1.02, 0.9), 0.55, 1.65)
-    sun(scenery, (0.2, 0.8, 0.4), (1.0, 0.78, 0.54), 2.8)
+    sun(scenery, (0.05, 0.8, 0.4), (1.0, 0.78, 0.54), 2.8)
     _deck(scenery)
     _trusses(scenery)
     _railings(scenery)
@@ -33,8 +33,8 @@ def bridge(scenery: Scenery) -> None:
 def _deck(scenery: Scenery) -> None:
     planks = finish(
         "planks",
-        (0.40, 0.29, 0.20),
-        other=(0.30, 0.21, 0.145),
+        (0.46, 0.34, 0.235),
+        other=(0.35, 0.25, 0.17),
         grain=0.05,
         stretch=(14, 1, 1),
         tile=(3.6, 0.22),

@@ -35,8 +35,8 @@ def hall(scenery: Scenery) -> None:
     for x in (-14.0, 13.5):
         scenery.box(blocks, (x, -36, 0), (x + 0.5, -5, 16))
     _hall_windows(scenery, stone)
-    for y in (-14.0, -24.0):
-        _chandelier(scenery, (0.0, y, 5.9 if y > -20 else 7.4))
+    _chandelier(scenery, (0.0, -14.0, 5.9))
+    _chandelier(scenery, (0.0, -24.0, 7.4))
     scenery.lamp((0, -20, 15), 4200, (12, 24), (1.0, 0.8, 0.55))
     for x in (-10.2, 10.2):
         scenery.lamp((x, -20, 12), 750, (2, 28), DAY)

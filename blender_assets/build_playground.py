@@ -23,7 +23,7 @@ SPOTS = (
 def playground(scenery: Scenery) -> None:
     """Swings, a slide tower and a climbing dome on rubber ground, in a park."""
     sky(scenery, (0.16, 0.36, 0.85), (0.62, 0.78, 0.98), (1.05, 1.05, 1.05), 0.5, 1.6)
-    sun(scenery, (0.2, 0.65, 0.8), (1.0, 0.93, 0.82), 2.9)
+    sun(scenery, (0.05, 0.65, 0.8), (1.0, 0.93, 0.82), 2.9)
     _ground(scenery)
     _hopscotch(scenery)
     _swings(scenery)

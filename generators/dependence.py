@@ -1,6 +1,7 @@
 """How the factors of planned samples are distributed, and how much each tells of another."""
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from generators.scene import SamplePlan
 from loaders.schema import FactorValue
 
 BINS = 10  # ranges, of a factor or variable of many numbers
-MOST_LISTED = 40  # distinct values up to which a column is taken as it is
+MOST_LISTED = 60  # distinct whole numbers up to which a column is taken as it is; of others, BINS
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Dependence:
         information: mutual information of the empirical distribution, nats.
         share: of the smaller of the two entropies, 0 to 1; 0 where one does not vary.
         chance: what independent ones would give on the average with so few samples, nats.
+        limit: what independent ones seldom exceed: four deviations of a chi-square variable above ``chance``.
     """
 
     first: str
@@ -40,6 +42,7 @@ class Dependence:
     information: float
     share: float
     chance: float
+    limit: float
 
 
 def marginals(samples: Sequence[SamplePlan]) -> list[Marginal]:
@@ -92,7 +95,8 @@ def _columns(samples: Sequence[SamplePlan]) -> Mapping[str, list[FactorValue]]:
 def _coded(column: list[FactorValue], equal_count: bool = True) -> tuple[list[str], Int[ndarray, " n"]]:
     """Number the values of a column, in order of value; ranges, of equal count or width, of too many."""
     distinct = sorted(set(column), key=lambda value: (isinstance(value, str), value))
-    if len(distinct) <= MOST_LISTED or any(isinstance(value, str) for value in distinct):
+    most = BINS if any(isinstance(value, float) and value % 1 for value in distinct) else MOST_LISTED
+    if len(distinct) <= most or any(isinstance(value, str) for value in distinct):
         place = {value: i for i, value in enumerate(distinct)}
         return [str(value) for value in distinct], np.array([place[value] for value in column])
     numbers = np.array(column, float)
@@ -116,7 +120,9 @@ def _dependence(
     information = max(0.0, float((joint[there] * np.log(joint[there] / product[there])).sum()))
     smaller = min(_entropy(joint.sum(1)), _entropy(joint.sum(0)))
     share = information / smaller if smaller > 0 else 0.0
-    return Dependence(first, second, information, min(share, 1.0), (r - 1) * (s - 1) / (2 * len(a)))
+    degrees = (r - 1) * (s - 1)
+    chance, limit = (number / (2 * len(a)) for number in (degrees, degrees + 4 * math.sqrt(2 * degrees)))
+    return Dependence(first, second, information, min(share, 1.0), chance, limit)
 
 
 def _entropy(p: ndarray) -> float:

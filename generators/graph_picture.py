@@ -48,13 +48,15 @@ def draw_graph(graph: Graph, factors: Collection[str], selections: Collection[Ru
                 left + i * (BOX[0] + GAP[0]) + BOX[0] / 2,
                 MARGIN + j * (BOX[1] + GAP[1]) + BOX[1] / 2,
             )
-    arrows = [_arrow(centres[parent], centres[name]) for name in graph for parent in graph[name]]
+    # Every node acts on the image; those arrows are pale, and lie below the others.
+    ends = [(parent, name) for name in (IMAGE, *graph) for parent in graph[name]][: -len(graph[IMAGE])]
+    arrows = [_arrow(centres[parent], centres[name], pale=name == IMAGE) for parent, name in ends]
     boxes = [_box(name, centres[name], _style(name, factors)) for name in graph]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
         f'height="{height:g}" font-family="sans-serif" font-size="13">\n'
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" '
-        'orient="auto"><path d="M0 0 8 4 0 8z" fill="#667"/></marker></defs>\n'
+        'orient="auto"><path d="M0 0 8 4 0 8z" fill="context-stroke"/></marker></defs>\n'
         + "\n".join([*arrows, *boxes])
         + "\n</svg>\n"
     )
@@ -88,13 +90,13 @@ def _style(name: str, factors: Collection[str]) -> str:
     return "factor" if name in factors else "hidden"
 
 
-def _arrow(start: tuple[float, float], end: tuple[float, float]) -> str:
+def _arrow(start: tuple[float, float], end: tuple[float, float], pale: bool) -> str:
     half = BOX[1] / 2
     middle = (start[1] + half + end[1] - half) / 2
     return (
         f'<path d="M{start[0]:g} {start[1] + half:g} C{start[0]:g} {middle:g} {end[0]:g} {middle:g} '
-        f'{end[0]:g} {end[1] - half - 1:g}" fill="none" stroke="#667" stroke-width="1.2" '
-        'marker-end="url(#tip)"/>'
+        f'{end[0]:g} {end[1] - half - 1:g}" fill="none" stroke="{"#ccd2d8" if pale else "#667"}" '
+        'stroke-width="1.2" marker-end="url(#tip)"/>'
     )
 
 

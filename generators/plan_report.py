@@ -13,8 +13,6 @@ from generators.plan import Plan
 from generators.recipe import ImageSet
 from loaders.disk import replacing
 
-LEAST_SHARE = 0.01  # of the smaller entropy; a pair below it, and below twice chance, is not worth a line
-
 
 @dataclass(frozen=True)
 class SetReport:
@@ -46,7 +44,7 @@ def report_plan(plan: Plan) -> list[SetReport]:
     for name, image_set in plan.recipe.sets.items():
         samples = [sample for sample in plan.samples if sample.set == name]
         if samples:
-            pairs = [pair for pair in dependences(samples) if _tells(pair)]
+            pairs = [pair for pair in dependences(samples) if pair.information > pair.limit]
             found.append(SetReport(name, image_set, len(samples), marginals(samples), pairs))
     return found
 
@@ -86,10 +84,6 @@ def write_plan_report(plan: Plan, path: Path) -> None:
     page = template.render(title=plan.recipe.name, description=plan.recipe.description, sets=sets)
     with replacing(path) as partial:
         partial.write_text(page, encoding="utf-8")
-
-
-def _tells(pair: Dependence) -> bool:
-    return pair.share >= LEAST_SHARE or pair.information > 2 * pair.chance > 0
 
 
 def _lines(report: SetReport) -> Iterator[str]:

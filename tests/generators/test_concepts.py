@@ -38,6 +38,7 @@ PAPER = {
     *("max-planck_stanford-bunny_teapot", "spot_stanford-bunny_suzanne"),
 }
 ONE = ("material.count=1", "texturing.values=[rgb]", "light_azimuth.values=[20]", "temperature.values=[4500]")
+FEW = [f"sets.{name}.factors.{field}" for name in ("albedo", "illumination") for field in ONE]
 SCANS = ("happy", "homer", "max-planck", "nefertiti", "spot", "stanford-bunny")
 
 
@@ -53,8 +54,7 @@ def scans(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def plans(scans):
     """Plan one sample of each scene of both recipes."""
-    one = [f"sets.{name}.factors.{field}" for name in ("albedo", "illumination") for field in ONE]
-    recipes = [load_recipe("concepts", one), load_recipe("concepts-scans", [*one, f"assets.objects={scans}"])]
+    recipes = [load_recipe("concepts", FEW), load_recipe("concepts-scans", [*FEW, f"assets.objects={scans}"])]
     return [make_plan(recipe) for recipe in recipes]
 
 
@@ -149,7 +149,7 @@ def test_scans_that_are_missing_are_all_named(tmp_path):
         r"--out FOLDER`, and name the folder with `--set assets\.objects=FOLDER`"
     )
     with pytest.raises(InputError, match=message):
-        make_plan(load_recipe("concepts-scans", [f"assets.objects={tmp_path}"]))
+        make_plan(load_recipe("concepts-scans", [*FEW, f"assets.objects={tmp_path}"]))
 
 
 @pytest.mark.blender

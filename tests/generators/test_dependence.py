@@ -168,9 +168,7 @@ def test_the_report_counts_compares_and_draws(plan, tmp_path):
         frozenset(("color", "toy")),
         frozenset(("kind", "color")),
     }
-    assert not any(
-        "size" in (d.first, d.second) and d.information > 2 * d.chance + 0.02 for d in report.pairs
-    )
+    assert not any("size" in (d.first, d.second) and d.information > d.limit + 0.02 for d in report.pairs)
     write_plan_report(plan, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.count("<svg") == 1

@@ -10,7 +10,6 @@ from generators.mechanisms import Mechanisms
 from generators.plan import Plan, condition, do, make_plan
 from generators.recipe import ImageSet
 from generators.settings import factor_infos
-from generators.streams import stream
 from loaders.errors import InputError
 from loaders.factors import FactorSpace
 from loaders.schema import SetInfo

@@ -91,7 +91,9 @@ def test_no_object_of_invariance_leaves_the_picture_but_by_scale(extremes):
 
 @pytest.fixture(scope="module")
 def drawn():
-    return make_plan(load_recipe("identifiable", ["sets.teapot.draws=150", "sets.shapes.draws=150"])).samples
+    return make_plan(
+        load_recipe("identifiable", [f"sets.{name}.draws=150" for name in ("teapot", "shapes", "causal")])
+    ).samples
 
 
 def test_identifiable_objects_hang_inside_the_picture_wherever_they_are(drawn):
@@ -139,4 +141,4 @@ def test_identifiable_numbers_are_the_factors(drawn):
             max(sample.trace.objects[0].material.base_color),
         ) == (0, 1)
     assert len({sample.trace.objects[0].type for sample in drawn if sample.set == "shapes"}) == 7
-    assert sum(len(image_set.factors) for image_set in load_recipe("identifiable").sets.values()) == 21
+    assert sum(len(image_set.factors) for image_set in load_recipe("identifiable").sets.values()) == 32

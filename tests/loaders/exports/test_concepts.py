@@ -102,9 +102,9 @@ def test_an_export_that_was_stopped_goes_on(root, tmp_path):
     assert lost.is_file()
 
 
-def test_what_holds_no_concept_sets_is_refused(frames, tmp_path):
+def test_what_holds_no_concept_sets_is_refused(frames_root, tmp_path):
     with pytest.raises(InputError, match="expected a set with the factors light_azimuth, material, scene"):
-        export_concepts(frames, tmp_path / "csm")
+        export_concepts(frames_root, tmp_path / "csm")
     assert not (tmp_path / "csm").exists()
 
 
