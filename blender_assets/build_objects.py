@@ -187,7 +187,7 @@ def _from_npm(name: str, meshes: Path | None) -> None:
         raise ValueError(f"{name}: expected the folder of npm packages, got none; see `--meshes`")
     text = (meshes / package / file).read_text(encoding="utf-8")
     vertices, faces = (
-        json.loads(re.search(rf"exports\.{part}\s*=\s*(\[\[.*?\]\])", text, re.DOTALL)[1])
+        json.loads(re.findall(rf"exports\.{part}\s*=\s*(\[\[.*?\]\])", text, re.DOTALL)[0])
         for part in ("positions", "cells")
     )
     upright = np.array(vertices)[:, [0, 2, 1]] * (1, -1, 1)  # they have y up

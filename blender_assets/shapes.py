@@ -6,6 +6,7 @@ longest side one unit. Faces run anticlockwise seen from outside.
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -16,7 +17,7 @@ Faces = list[tuple[int, ...]]
 Shape = tuple[ndarray, Faces]
 
 
-def stand(vertices: ndarray) -> tuple[ndarray, dict[str, object]]:
+def stand(vertices: ndarray) -> tuple[ndarray, dict[str, Any]]:
     """Move and scale vertices to an object's origin and size.
 
     Args:

@@ -1,5 +1,7 @@
 """The colour of a black body: Planck's law seen through the CIE 1931 observer, in linear Rec.709."""
 
+from functools import cache
+
 import numpy as np
 
 from generators.colorimetry import observer, xyz_to_rec709
@@ -9,6 +11,7 @@ from loaders.schema import Vector
 LOWEST, HIGHEST = 1000.0, 40000.0
 
 
+@cache
 def blackbody(temperature: float) -> Vector:
     """Colour of a black body at ``temperature``, at luminance 1.
 

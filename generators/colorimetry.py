@@ -1,6 +1,7 @@
 """Colours of light: the CIE 1931 observer, chromaticities about white, and hues, in linear Rec.709."""
 
 import colorsys
+from functools import cache
 
 import numpy as np
 from jaxtyping import Float64
@@ -76,6 +77,7 @@ def xyz_to_rec709(xyz: Float64[ndarray, "3"]) -> Vector:
     return red, green, blue
 
 
+@cache
 def illuminant(hue: float, saturation: float) -> Vector:
     """Light of a dominant wavelength, ``saturation`` steps of 0.005 in CIE 1931 xy from equal energy.
 

@@ -49,8 +49,11 @@ def draw_graph(graph: Graph, factors: Collection[str], selections: Collection[Ru
                 MARGIN + j * (BOX[1] + GAP[1]) + BOX[1] / 2,
             )
     # Every node acts on the image; those arrows are pale, and lie below the others.
-    ends = [(parent, name) for name in (IMAGE, *graph) for parent in graph[name]][: -len(graph[IMAGE])]
-    arrows = [_arrow(centres[parent], centres[name], pale=name == IMAGE) for parent, name in ends]
+    arrows = [
+        _arrow(centres[parent], centres[name], pale=name == IMAGE)
+        for name in sorted(graph, key=lambda name: name != IMAGE)
+        for parent in graph[name]
+    ]
     boxes = [_box(name, centres[name], _style(name, factors)) for name in graph]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '

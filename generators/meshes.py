@@ -151,8 +151,8 @@ def list_objects(folder: Path | None = None) -> list[str]:
         InputError: the folder does not exist, or its manifest is malformed.
 
     Example:
-        >>> list_objects()[0]
-        'arch      1.00 x 0.35 x 0.80 m  CC0-1.0  built by blender_assets/build.py'
+        >>> next(line for line in list_objects() if line.startswith("arch"))
+        'arch       1.00 x 0.35 x 0.80 m  CC0-1.0  built by blender_assets/build.py'
     """
     library = AssetLibrary({} if folder is None else {"objects": folder})
     labels = library.labels("objects")

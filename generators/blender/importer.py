@@ -62,7 +62,8 @@ def import_mesh(source: Path, target: Path, label: str, up: str) -> dict[str, An
     """
     bpy.ops.wm.read_factory_settings(use_empty=True)
     bpy.context.preferences.filepaths.use_scripts_auto_execute = False
-    CHECKS.get(source.suffix, lambda _: None)(source)
+    if source.suffix in CHECKS:
+        CHECKS[source.suffix](source)
     IMPORTERS[source.suffix](str(source))
     vertices, faces = joined([thing for thing in bpy.data.objects if thing.type == "MESH"])
     if source.suffix == ".glb":
