@@ -24,7 +24,7 @@ _Share = Annotated[float, Field(ge=0)]
 
 
 class View(BaseModel):
-    """The camera of a scene: its place, a point that it looks at, and its horizontal field of view, degrees."""
+    """The camera of a scene: its place, a point that it looks at, its horizontal field of view in degrees."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -47,8 +47,8 @@ class Facts(BaseModel):
 
     Objects: ``dimensions`` in metres at size 1, ``footprint``, the radius of the circle about the origin that
     holds the object seen from above. Lights: ``location``, ``power`` in W, ``radius`` in metres, ``color``.
-    Scenes: ``rotation`` in degrees, ``strength``, whether they are ``modelled``, which a map is not, and their
-    ``camera``. Materials: ``base_color``. Colours are linear Rec.709.
+    Scenes: ``rotation`` in degrees, ``strength``, whether they are ``modelled``, which a map is not, and
+    their ``camera``. Materials: ``base_color``. Colours are linear Rec.709.
     """
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
