@@ -1,6 +1,7 @@
 """Expressions in recipes: arithmetic on the values of other variables, from a small safe set."""
 
 import ast
+import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping
@@ -30,6 +31,8 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
 def _power(base: float, exponent: float) -> float:
     if abs(exponent) > LARGEST_POWER:
         raise ValueError(f"a power beyond {LARGEST_POWER:g}")
+    if base < 0 and exponent % 1:
+        raise ValueError(f"a power of {base:g} that is not whole")
     return float(base) ** exponent
 
 
@@ -76,19 +79,45 @@ def parse(text: str) -> ast.expr:
 def names_in(text: str) -> tuple[str, ...]:
     """List the variables that an expression names, in the order of their first appearance.
 
+    A name that is called is a function; any other is a variable, though a function may have the same name.
+
     Raises:
         InputError: it is no expression of the set.
 
     Example:
         >>> names_in("sin(angle) * size + size if color == 'red' else 0")
-        ('color', 'angle', 'size')
+        ('angle', 'size', 'color')
     """
-    found = (
-        node.id
-        for node in ast.walk(parse(text))
-        if isinstance(node, ast.Name) and node.id not in FUNCTIONS and node.id not in CONSTANTS
-    )
-    return tuple(dict.fromkeys(found))
+    nodes = list(ast.walk(parse(text)))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    found = [
+        (node.lineno, node.col_offset, node.id)
+        for node in nodes
+        if isinstance(node, ast.Name) and id(node) not in called and node.id not in CONSTANTS
+    ]
+    return tuple(dict.fromkeys(name for _, _, name in sorted(found)))
+
+
+def comparisons(text: str) -> list[tuple[str, str]]:
+    """List what variables are asked to be called in an expression: pairs of a variable and a text in quotes.
+
+    Raises:
+        InputError: it is no expression of the set.
+
+    Example:
+        >>> comparisons("1 if kind == 'cube' or 'cone' != kind else x > 2")
+        [('kind', 'cube'), ('kind', 'cone')]
+    """
+    found: list[tuple[str, str]] = []
+    for node in ast.walk(parse(text)):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            for op, (left, right) in zip(node.ops, itertools.pairwise(sides), strict=True):
+                for pair in ((left, right), (right, left)):
+                    match op, *pair:
+                        case [ast.Eq() | ast.NotEq(), ast.Name(id=name), ast.Constant(value=str() as value)]:
+                            found.append((name, value))
+    return found
 
 
 def evaluate(text: str, values: Mapping[str, FactorValue]) -> float:
@@ -109,7 +138,7 @@ def evaluate(text: str, values: Mapping[str, FactorValue]) -> float:
         1.5
     """
     try:
-        number = float(_value(parse(text), values))
+        number = _number(parse(text), values)
     except (ArithmeticError, ValueError, TypeError) as error:
         if isinstance(error, InputError):
             raise
@@ -164,17 +193,17 @@ def _value(node: ast.expr, values: Mapping[str, FactorValue]) -> Any:
         case ast.BinOp(left=left, op=op, right=right):
             return _BINARY[type(op)](_number(left, values), _number(right, values))
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return not _value(operand, values)
+            return not _number(operand, values)
         case ast.UnaryOp(op=op, operand=operand):
             return -_number(operand, values) if isinstance(op, ast.USub) else _number(operand, values)
         case ast.BoolOp(op=op, values=parts):
-            outcomes = (bool(_value(part, values)) for part in parts)
+            outcomes = (bool(_number(part, values)) for part in parts)
             return all(outcomes) if isinstance(op, ast.And) else any(outcomes)
         case ast.Compare(left=left, ops=ops, comparators=others):
             sides = [_value(side, values) for side in (left, *others)]
             return all(_COMPARISONS[type(op)](sides[i], sides[i + 1]) for i, op in enumerate(ops))
         case ast.IfExp(test=test, body=body, orelse=orelse):
-            return _value(body if _value(test, values) else orelse, values)
+            return _value(body if _number(test, values) else orelse, values)
         case ast.Call(func=ast.Name(id=name), args=parts):
             return FUNCTIONS[name](*(_number(part, values) for part in parts))
     raise AssertionError(f"`{ast.unparse(node)}` was checked before")

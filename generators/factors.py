@@ -6,7 +6,8 @@ confounder: drawn and recorded, but no label.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from numbers import Integral, Real
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
@@ -18,6 +19,8 @@ from loaders.schema import FactorValue
 NAME = r"^[a-z][a-z0-9_]*$"
 AssetKind = Literal["objects", "materials", "textures", "lights", "scenes"]
 Name = Annotated[str, Field(pattern=NAME)]
+LARGEST = 2**53  # whole numbers up to which a float is exact
+HEAVIEST = 1e300  # weights from which on a sum may not be finite
 
 
 def _number_or_expression(value: object) -> object:
@@ -25,24 +28,33 @@ def _number_or_expression(value: object) -> object:
         raise ValueError("expected a number or an expression")
     if isinstance(value, str):
         names_in(value)
-    elif not math.isfinite(value):
+    elif not abs(value) < math.inf:
         raise ValueError(f"expected a finite number, got {value}")
+    elif isinstance(value, int) and abs(value) > LARGEST:
+        raise ValueError("expected a whole number of at most 2^53")
     return value
 
 
+def _value(value: object) -> object:
+    """Refuse what is no value, truths among it: YAML makes them of yes, no, on and off."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"expected a name or a number, got {value!r}; put names as 'yes' in quotes")
+    if not abs(value) <= LARGEST and isinstance(value, Integral):
+        raise ValueError("expected a whole number of at most 2^53")
+    if not abs(value) < math.inf:
+        raise ValueError(f"expected a finite number, got {value}")
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+Value = Annotated[FactorValue, BeforeValidator(_value)]
 Quantity = Annotated[float | str, BeforeValidator(_number_or_expression)]
 Positive = Annotated[float, Field(ge=0)]
 
 
 def _as_tuple(value: object) -> object:
     return (value,) if isinstance(value, str) else value
-
-
-def no_truths(values: Any) -> Any:
-    """Refuse truth values, which YAML makes of yes, no, on and off and which pass for 1 and 0."""
-    if isinstance(values, list | tuple) and any(isinstance(value, bool) for value in values):
-        raise ValueError(f"expected names or numbers, got {list(values)}; put names as 'yes' in quotes")
-    return values
 
 
 def key_of(value: FactorValue) -> str:
@@ -54,12 +66,21 @@ def key_of(value: FactorValue) -> str:
     """
     try:
         return repr(float(value))
-    except ValueError:
+    except (ValueError, OverflowError):
         return str(value)
 
 
 def _keyed(table: Any) -> Any:
-    return {key_of(k): _keyed(v) for k, v in table.items()} if isinstance(table, dict) else table
+    """Give a table, and those in it, keys of one spelling."""
+    if not isinstance(table, dict):
+        return table
+    for key in table:
+        if isinstance(key, bool) or not isinstance(key, str | int | float):
+            raise ValueError(f"expected names or numbers as keys, got {key!r}; put names as 'yes' in quotes")
+    keyed = {key_of(key): _keyed(value) for key, value in table.items()}
+    if len(keyed) < len(table):
+        raise ValueError(f"expected distinct keys, got {list(table)}")
+    return keyed
 
 
 class Categorical(Model):
@@ -76,7 +97,7 @@ class Categorical(Model):
     independent and 1 is the table.
     """
 
-    values: tuple[FactorValue, ...] | None = None
+    values: tuple[Value, ...] | None = None
     count: Annotated[int, Field(ge=1)] | None = None
     assets: AssetKind | None = None
     weights: tuple[Positive, ...] | None = None
@@ -84,11 +105,6 @@ class Categorical(Model):
     table: Annotated[dict[str, Any] | None, BeforeValidator(_keyed)] = None
     strength: Annotated[float, Field(ge=0, le=1)] = 1.0
     unit: str = ""
-
-    @field_validator("values", mode="before")
-    @classmethod
-    def _no_truths(cls, values: Any) -> Any:
-        return no_truths(values)
 
     @model_validator(mode="after")
     def _one_source(self) -> "Categorical":
@@ -99,17 +115,41 @@ class Categorical(Model):
         if self.values is None and self.count is None and self.assets is None:
             raise ValueError("expected `values`, `count` or `assets`, got none of them")
         if self.values is not None:
-            if not self.values or len(set(self.values)) != len(self.values):
+            if not self.values or len(set(map(key_of, self.values))) != len(self.values):
                 raise ValueError(f"expected distinct values, at least one, got {list(self.values)}")
             if len({isinstance(value, str) for value in self.values}) != 1:
                 raise ValueError(f"expected names or numbers, not both, got {list(self.values)}")
+        return self
+
+    @model_validator(mode="after")
+    def _probabilities(self) -> "Categorical":
         if (self.table is None) != (not self.given):
             raise ValueError("expected `given` and `table` together")
         if self.table is None and self.strength != 1:
             raise ValueError("expected `strength` beside a `table`")
-        if self.weights is not None and not sum(self.weights) > 0:
-            raise ValueError(f"weights: expected a sum above 0, got {list(self.weights)}")
+        if len(set(self.given)) != len(self.given):
+            raise ValueError(f"given: expected distinct names, got {list(self.given)}")
+        if self.weights is not None and not 0 < sum(self.weights) < math.inf:
+            raise ValueError(f"weights: expected a finite sum above 0, got {list(self.weights)}")
+        for keys, row in self.rows():
+            weights = _weights(row, f"table.{'.'.join(keys)}")
+            if not 0 < sum(weights.values()) < math.inf:
+                raise ValueError(
+                    f"table.{'.'.join(keys)}: expected weights with a sum above 0 and finite, got {weights}"
+                )
         return self
+
+    def rows(self) -> Iterator[tuple[tuple[str, ...], Any]]:
+        """Yield the rows of the table as they are written, each with the parents' values, by `key_of`."""
+        found: list[tuple[tuple[str, ...], Any]] = [] if self.table is None else [((), self.table)]
+        for name in self.given:
+            for keys, node in found:
+                if not isinstance(node, Mapping):
+                    raise ValueError(
+                        f"table.{'.'.join(keys)}: expected a table of the values of `{name}`, got {node!r}"
+                    )
+            found = [((*keys, key), below) for keys, node in found for key, below in node.items()]
+        yield from found
 
     def names_things(self) -> bool:
         """Say whether the values are names; they are numbers otherwise."""
@@ -123,12 +163,24 @@ class Categorical(Model):
         """Return the table's weights, by `key_of`, for these values of the parents; None if it has none."""
         node: Any = self.table
         for name in self.given:
-            if not isinstance(node, Mapping) or key_of(parents[name]) not in node:
+            if key_of(parents[name]) not in node:
                 return None
             node = node[key_of(parents[name])]
-        if isinstance(node, Mapping):
-            return node
-        return dict.fromkeys(map(key_of, node if isinstance(node, list | tuple) else (node,)), 1.0)
+        return _weights(node, "table")
+
+
+def _weights(row: Any, field: str) -> dict[str, float]:
+    """Return the weights of a row of a table, which lists values, or gives each its weight, or is one."""
+    if isinstance(row, Mapping):
+        for weight in row.values():
+            if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight >= 0:
+                raise ValueError(f"{field}: expected weights of at least 0, got {weight!r}")
+        return {key: float(weight) if weight < HEAVIEST else math.inf for key, weight in row.items()}
+    values = [_value(value) for value in (row if isinstance(row, list | tuple) else (row,))]
+    keys = [key_of(value) for value in values]
+    if len(set(keys)) < len(keys):
+        raise ValueError(f"{field}: expected distinct values, got {values}; weights make one more likely")
+    return dict.fromkeys(keys, 1.0)
 
 
 class Continuous(Model):
@@ -192,7 +244,7 @@ class Rule(Model):
     ``selection``, which throws away what was made whole: a collider, and no mechanism.
     """
 
-    exclude: Annotated[dict[Name, tuple[FactorValue, ...]], Field(min_length=1)]
+    exclude: Annotated[dict[Name, Annotated[tuple[Value, ...], Field(min_length=1)]], Field(min_length=1)]
     target: str | None = None
     selection: bool = False
 
@@ -201,8 +253,7 @@ class Rule(Model):
     def _lists(cls, exclude: Any) -> Any:
         if not isinstance(exclude, dict):
             return exclude
-        listed = {k: v if isinstance(v, list | tuple) else (v,) for k, v in exclude.items()}
-        return {name: no_truths(values) for name, values in listed.items()}
+        return {k: v if isinstance(v, list | tuple) else (v,) for k, v in exclude.items()}
 
     @model_validator(mode="after")
     def _acts(self) -> "Rule":

@@ -1,17 +1,17 @@
 """From the mechanisms of an image set to the values of one sample, each with its propensity."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import NormalDist
 
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
 from blender_assets import AssetLibrary
-from generators.expressions import evaluate
-from generators.factors import Categorical, Continuous, Factor, Quantity, Rule, key_of
+from generators.distributions import draw_number
+from generators.expressions import comparisons
+from generators.factors import Categorical, Continuous, Factor, Rule, key_of
 from generators.graph import Graph, causal_order
 from generators.recipe import ImageSet
 from generators.settings import values_of
@@ -20,7 +20,6 @@ from loaders.errors import InputError
 from loaders.schema import FactorValue
 
 Values = Mapping[str, FactorValue]
-FLAT = 1e-6  # of its deviation, a piece of a normal distribution over which it is as good as uniform
 FEWEST = 1e-12  # probability below which a rounding error is taken for a value that does not occur
 
 
@@ -30,6 +29,10 @@ class Mechanisms:
 
     image_set: ImageSet
     lists: Mapping[str, tuple[FactorValue, ...]]
+    # Grids ask for the same few rows again and again, once for each of their cells.
+    _rows: dict[tuple[object, ...], Float64[ndarray, " n"]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @cached_property
     def by_name(self) -> dict[str, Factor]:
@@ -64,6 +67,13 @@ class Mechanisms:
         Raises:
             InputError: the table has no row for the parents' values, or the rules leave no value.
         """
+        key = (name, *(values[parent] for parent in self.graph[name]))
+        if key not in self._rows:
+            self._rows[key] = self._work_out(name, values)
+            self._rows[key].setflags(write=False)
+        return self._rows[key]
+
+    def _work_out(self, name: str, values: Values) -> Float64[ndarray, " n"]:
         factor, listed = self.by_name[name], self.lists[name]
         assert isinstance(factor, Categorical)
         weights = np.array(factor.weights if factor.weights is not None else [1.0] * len(listed))
@@ -86,15 +96,7 @@ class Mechanisms:
         given = ", ".join(f"{parent}={values[parent]}" for parent in factor.given)
         if row is None:
             raise InputError(f"`{name}`.table: expected a row for {given}, got none; add it")
-        listed = self.lists[name]
-        unknown = set(row) - {key_of(value) for value in listed}
-        if unknown:
-            raise InputError(
-                f"`{name}`.table, {given}: expected values among {list(listed)}, got {sorted(unknown)}"
-            )
-        weights = np.array([_weight(row.get(key_of(value), 0.0), name) for value in listed])
-        if weights.sum() <= 0:
-            raise InputError(f"`{name}`.table, {given}: expected weights with a sum above 0, got {dict(row)}")
+        weights = np.array([row.get(key_of(value), 0.0) for value in self.lists[name]])
         return weights / weights.sum()
 
     def draw(self, name: str, values: Values, u: float) -> tuple[FactorValue, float]:
@@ -122,7 +124,7 @@ class Mechanisms:
             place = min(place, int(np.flatnonzero(probabilities)[-1]))
             return self.lists[name][place], float(probabilities[place])
         try:
-            return _draw_number(mechanism, values, u)
+            return draw_number(mechanism, values, u)
         except InputError as error:
             raise InputError(f"`{name}`: {error}") from None
 
@@ -134,7 +136,8 @@ class Mechanisms:
         Args:
             seed: the recipe's.
             unit: whose streams are drawn from.
-            given: values that the grid assigns.
+            given: values that the grid assigns. One whose parents an intervention has moved follows them:
+                where it lay within the probability of its value is drawn, and it is the value found there.
             changes: interventions; their mechanisms are not asked.
             attempt: how many draws of this unit a selection has thrown away before.
 
@@ -146,88 +149,77 @@ class Mechanisms:
         for name in self.order:
             if name in changes:
                 values[name], propensities[name] = changes[name], 1.0
-            elif name in given:
-                values[name] = given[name]
-                probabilities = self.probabilities(name, values)
-                propensities[name] = float(probabilities[self.lists[name].index(given[name])])
+            elif name in given and all(values[parent] == given[parent] for parent in self.graph[name]):
+                values[name], propensities[name] = given[name], self.probability(name, given)
             else:
                 label = f"{name}#{attempt}" if attempt else name
                 u = float(stream(seed, unit, label).random())
+                if name in given:
+                    u = self._within(name, given, u)
                 values[name], propensities[name] = self.draw(name, values, u)
         return values, propensities
 
+    def probability(self, name: str, values: Values) -> float:
+        """Return the probability of the value of a categorical factor or variable, given its parents."""
+        return float(self.probabilities(name, values)[self.lists[name].index(values[name])])
+
+    def _within(self, name: str, given: Values, share: float) -> float:
+        """Return the exogenous number that lies so far into the probability of the value given by a grid."""
+        probabilities = self.probabilities(name, given)
+        place = self.lists[name].index(given[name])
+        return float(probabilities[:place].sum() + share * probabilities[place])
+
 
 def mechanisms_of(image_set: ImageSet, library: AssetLibrary) -> Mechanisms:
-    """Look up the values of every categorical factor and variable of a set.
+    """Look up the values of every categorical factor and variable of a set, and check what names them.
 
     Raises:
-        InputError: an asset that does not exist, weights that do not match the values, or a rule about a
-            value that there is not; the message names the field.
+        InputError: an asset that does not exist, weights that do not match the values, or a table, a rule or
+            an expression about a value that there is not; the message names the field.
     """
     lists: dict[str, tuple[FactorValue, ...]] = {}
     for name, mechanism in image_set.mechanisms().items():
         if isinstance(mechanism, Categorical):
-            field = f"{'factors' if name in image_set.factors else 'variables'}.{name}"
+            where = _field(image_set, name)
             try:
                 lists[name] = values_of(mechanism, library)
             except InputError as error:
-                raise InputError(f"{field}: {error}") from None
+                raise InputError(f"{where}: {error}") from None
             if mechanism.weights is not None and len(mechanism.weights) != len(lists[name]):
                 raise InputError(
-                    f"{field}.weights: expected {len(lists[name])}, one for each value, "
+                    f"{where}.weights: expected {len(lists[name])}, one for each value, "
                     f"got {len(mechanism.weights)}"
                 )
+    for where, name, asked in _mentions(image_set):
+        listed = lists.get(name, ())
+        known = {key_of(value) for value in listed}
+        if unknown := [value for value in asked if key_of(value) not in known]:
+            some = ", ".join(map(str, listed)) if listed else "numbers"
+            raise InputError(f"{where}: expected some of {some}, got {unknown}")
+    return Mechanisms(image_set, lists)
+
+
+def _field(image_set: ImageSet, name: str) -> str:
+    return f"{'factors' if name in image_set.factors else 'variables'}.{name}"
+
+
+def _mentions(image_set: ImageSet) -> Iterator[tuple[str, str, tuple[FactorValue, ...]]]:
+    """Yield what a set says of the values of categorical factors and variables: the field, of which, and them."""
+    for name, mechanism in image_set.mechanisms().items():
+        where = _field(image_set, name)
+        if isinstance(mechanism, Continuous):
+            for quantity, text in mechanism.expressions().items():
+                for other, value in comparisons(text):
+                    yield f"{where}.{quantity}, `{other} == '{value}'`", other, (value,)
+            continue
+        for keys, row in mechanism.rows():
+            for parent, key in zip(mechanism.given, keys, strict=True):
+                yield f"{where}.table, {parent}", parent, (key,)
+            yield f"{where}.table, {', '.join(keys)}", name, tuple(row)
     for i, rule in enumerate(image_set.rules):
         for name, excluded in rule.exclude.items():
-            if unknown := [value for value in excluded if value not in lists[name]]:
-                known = ", ".join(map(str, lists[name]))
-                raise InputError(f"rules.{i}.exclude.{name}: expected some of {known}, got {unknown}")
-    return Mechanisms(image_set, lists)
+            yield f"rules.{i}.exclude.{name}", name, excluded
 
 
 def _parents_hold(rule: Rule, values: Values) -> bool:
     return all(values[name] in rule.exclude[name] for name in rule.parents())
-
-
-def _weight(value: object, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise InputError(f"`{name}`.table: expected weights of at least 0, got {value!r}")
-    return float(value)
-
-
-def _number(quantity: Quantity, values: Values) -> float:
-    return evaluate(quantity, values) if isinstance(quantity, str) else float(quantity)
-
-
-def _draw_number(mechanism: Continuous, values: Values, u: float) -> tuple[float, float]:
-    low, high = _number(mechanism.low, values), _number(mechanism.high, values)
-    if low > high:
-        raise InputError(f"expected low <= high, got {low:g} and {high:g}")
-    if mechanism.value is not None:
-        exact = _number(mechanism.value, values)
-        if not low <= exact <= high:
-            raise InputError(f"value: expected {low:g} to {high:g}, got {exact:g} from `{mechanism.value}`")
-        return round(exact, 9), 1.0
-    if mechanism.mean is None or mechanism.std is None:
-        value, density = low + u * (high - low), 1.0 / (high - low) if high > low else 1.0
-    else:
-        mean, std = _number(mechanism.mean, values), _number(mechanism.std, values)
-        if std <= 0:
-            raise InputError(f"std: expected more than 0, got {std:g} from `{mechanism.std}`")
-        value, density = _truncated_normal(NormalDist(mean, std), low, high, u)
-    return min(max(round(value, 9), low), high), density
-
-
-def _truncated_normal(normal: NormalDist, low: float, high: float, u: float) -> tuple[float, float]:
-    if high - low < FLAT * normal.stdev:
-        return low + u * (high - low), 1.0 / (high - low) if high > low else 1.0
-    below, above = normal.cdf(low), normal.cdf(high)
-    if above - below <= FEWEST:
-        raise InputError(
-            f"mean: expected a normal distribution that reaches [{low:g}, {high:g}], "
-            f"got mean {normal.mean:g} and std {normal.stdev:g}"
-        )
-    # The inverse is not defined at 0 and 1, which bounds far out give.
-    share = min(max(below + u * (above - below), 1e-300), 1 - 1e-16)
-    value = normal.inv_cdf(share)
-    return value, normal.pdf(value) / (above - below)

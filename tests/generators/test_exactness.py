@@ -46,6 +46,29 @@ sets:
 """
 QUESTIONS = ("color", "shape", "both")
 
+# One lamp on either side, together with a layer of each, and each alone.
+LIGHTS = """
+name: lights
+description: Two lamps traced together and apart.
+image: {width: 48, height: 36}
+render: {samples: 32, bounces: 3, denoise: false}
+exposure: 0.3
+sets:
+  together: &scene
+    factors: {}
+    draws: 8
+    layers: [image, radiance, object, light/*]
+    layout: &layout
+      objects: [{type: sphere, size: 1, material: {base_color: [0.7, 0.5, 0.3]}}]
+      floor: {base_color: [0.8, 0.8, 0.8]}
+      lights:
+        - &west {name: west, azimuth: -60, elevation: 40, distance: 4, power: 300, temperature: 2800}
+        - &east {name: east, azimuth: 55, elevation: 30, distance: 5, power: 900, temperature: 9000}
+      camera: {location: [0, 5, 3], look_at: [0, 0, 0.3], field_of_view: 40}
+  west: {<<: *scene, layers: [image, radiance, object], layout: {<<: *layout, lights: [*west]}}
+  east: {<<: *scene, layers: [image, radiance, object], layout: {<<: *layout, lights: [*east]}}
+"""
+
 pytestmark = pytest.mark.blender
 
 
@@ -139,3 +162,56 @@ def welch(first, second, where, factor=1.0):
     step = 2.0**-10 * np.abs(a.mean(0)) + 2.0**-20
     deviation = np.sqrt((a.var(0, ddof=1) + b.var(0, ddof=1)) / len(a) + step**2 / len(a))
     return (a.mean(0) - b.mean(0)) / deviation
+
+
+def test_direct_shading_does_not_depend_on_the_paint(frames):
+    inside = (frames["base"][0].layers["object"] > 0) & ~mixed_edges(frames["base"][0].layers["object"])
+    assert inside.sum() >= 20
+    first, second = (
+        np.stack([frame.layers["shading_direct"][inside].astype(np.float64) for frame in frames[name]])
+        for name in ("base", "color")
+    )
+    # Divided by an albedo of 0.08, a step of half precision is the more.
+    step = 2.0**-9 * np.abs(first.mean(0)) + 2.0**-10
+    assert (np.abs(first - second) <= 3 * step).all()
+
+
+@pytest.fixture(scope="module")
+def lamps(tmp_path_factory):
+    path, out = tmp_path_factory.mktemp("lights") / "lights.yaml", tmp_path_factory.mktemp("frames")
+    path.write_text(LIGHTS)
+    assert not render(make_plan(load_recipe(path)), out).failed
+    return {
+        name: [FrameFolder(out, name).frame(i).layers for i in range(TRACES)]
+        for name in ("together", "west", "east")
+    }
+
+
+def means(frames, layer):
+    """Mean of each trace over the object, over the table, and over either half of the picture: 8 x 12."""
+    mask = frames[0]["object"] > 0
+    left = np.arange(mask.shape[1]) < mask.shape[1] / 2
+    regions = (mask, ~mask, ~mask & left, ~mask & ~left)
+    stack = np.stack([frame[layer].astype(np.float64) for frame in frames])
+    return np.concatenate([stack[:, region].mean(1) for region in regions], axis=1)
+
+
+def t_of_means(first, second):
+    deviation = np.sqrt((first.var(0, ddof=1) + second.var(0, ddof=1)) / TRACES)
+    return (first.mean(0) - second.mean(0)) / deviation
+
+
+@pytest.mark.parametrize("lamp", ["west", "east"])
+def test_a_lamp_of_many_is_the_lamp_alone(lamps, lamp):
+    """Student's t with 7 to 14 degrees of freedom exceeds 6.5 once in 3000 times; there are 12 means."""
+    of_many, alone = means(lamps["together"], f"light/{lamp}"), means(lamps[lamp], "radiance")
+    t = t_of_means(of_many, alone)
+    assert np.abs(t).max() < 6.5
+    assert of_many.mean(0) == pytest.approx(alone.mean(0), rel=0.02)
+    assert np.abs(t_of_means(1.05 * of_many, alone)).max() > 6.5
+
+
+def test_lamps_add_up(lamps):
+    for frame in lamps["together"]:
+        total = frame["light/west"].astype(np.float64) + frame["light/east"]
+        assert total == pytest.approx(frame["radiance"].astype(np.float64), rel=4e-3, abs=4e-3)
