@@ -72,9 +72,10 @@ def recipe_options(command: _Command) -> _Command:
     return command
 
 
-def _load_plan(recipe: str, overrides: tuple[str, ...], limit: int | None) -> Any:
-    """Return the plan of a recipe, or of a plan file."""
+def _load_plan(recipe: str, overrides: tuple[str, ...], limit: int | None, ids: tuple[str, ...] = ()) -> Any:
+    """Return the plan of a recipe, or of a plan file; of a recipe, the samples of some ids alone."""
     from generators import load_recipe, make_plan
+    from generators.plan import plan_samples
     from generators.table import load_plan
 
     if recipe.endswith(".parquet"):
@@ -82,7 +83,8 @@ def _load_plan(recipe: str, overrides: tuple[str, ...], limit: int | None) -> An
             raise UseError("--set changes a recipe; this is a plan, whose numbers are fixed: plan again")
         plan = load_plan(Path(recipe))
     else:
-        return make_plan(load_recipe(recipe, overrides), limit)
+        loaded = load_recipe(recipe, overrides)
+        return plan_samples(loaded, ids) if ids else make_plan(loaded, limit)
     return plan.limit(limit) if limit else plan
 
 
@@ -162,7 +164,11 @@ def plan(recipe: str, overrides: tuple[str, ...], limit: int | None, out: Path |
 
     if out is None and not report:
         raise UseError("expected --out FILE.parquet, --report, or both")
+    if out is not None and out.suffix != ".parquet":
+        raise UseError(f"--out: expected FILE.parquet, which is how other commands tell a plan, got {out}")
     made = _load_plan(recipe, overrides, limit)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
     if report:
         page = (out or Path(made.recipe.name)).with_suffix(".html")
         click.echo(report_text(made))
@@ -250,7 +256,15 @@ def _changes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
             raise click.BadParameter(
                 f"expected FACTOR=VALUE,... as in color=blue,object_type=cube, got {value}"
             )
-        changes.append({name.strip(): yaml.safe_load(text) for name, _, text in pairs})
+        try:
+            change = {name.strip(): yaml.safe_load(text) for name, _, text in pairs}
+        except (yaml.YAMLError, RecursionError):
+            change = {"": None}
+        if any(isinstance(one, bool) or not isinstance(one, str | int | float) for one in change.values()):
+            raise click.BadParameter(f"expected names or numbers as values, 'yes' in quotes, got {value!r}")
+        if len(change) < len(pairs):
+            raise click.BadParameter(f"expected each factor once, got {value}; --do may be given again")
+        changes.append(change)
     return changes
 
 
@@ -291,9 +305,9 @@ def counterfactual(
     from generators import render as render_plan
     from generators.counterfactual import SUFFIX
 
-    if not ids and limit is None:
-        raise UseError("expected --sample ID, or --limit N to ask about N samples of each set")
-    asked = _load_plan(recipe, overrides, None if ids else limit)
+    if (not ids) == (limit is None):
+        raise UseError("expected --sample ID, or --limit N to ask about N samples of each set, and not both")
+    asked = _load_plan(recipe, overrides, limit, ids)
     if ids:
         chosen = [sample for name in dict.fromkeys(ids) for sample in asked[name].samples]
         asked = dataclasses.replace(asked, samples=tuple(chosen))

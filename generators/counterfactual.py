@@ -14,7 +14,7 @@ from loaders.schema import FactorValue
 SUFFIX = "_counterfactual"
 
 
-def counterfactual(plan: Plan, *changes: Mapping[str, FactorValue], **values: FactorValue) -> Plan:
+def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values: FactorValue) -> Plan:
     """Plan what each sample would have been, had the named factors had these values.
 
     Abduction, action, prediction: every exogenous draw of the unit is kept (position, light, camera,
@@ -58,6 +58,11 @@ def counterfactual(plan: Plan, *changes: Mapping[str, FactorValue], **values: Fa
         if missing:
             known = ", ".join(base.mechanisms())
             raise InputError(f"counterfactual: expected factors of `{name}` ({known}), got {sorted(missing)}")
+        taken = plan.recipe.sets.get(name + SUFFIX)
+        if taken is not None and (taken.counterfactual is None or taken.counterfactual.of != name):
+            raise InputError(
+                f"counterfactual: there is a set `{name + SUFFIX}` already; give it another name"
+            )
         revised[name + SUFFIX] = {
             **base.model_dump(exclude_unset=True),
             "counterfactual": {"of": name, "do": asked},

@@ -107,8 +107,20 @@ def _coded(column: list[FactorValue], equal_count: bool = True) -> tuple[list[st
         else numbers.min() + shares * (numbers.max() - numbers.min())
     )
     codes = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(edges) - 2)
-    labels = [f"{low:.3g} to {high:.3g}" for low, high in itertools.pairwise(edges)]
-    return labels, codes
+    return _ranges(edges.tolist()), codes
+
+
+def _ranges(edges: list[float]) -> list[str]:
+    """Write ranges between numbers, with as few digits as tell the numbers apart, three at least."""
+    written = next(
+        (
+            texts
+            for digits in range(3, 17)
+            if len(set(texts := [f"{e:.{digits}g}" for e in edges])) == len(edges)
+        ),
+        list(map(repr, edges)),
+    )
+    return [f"{low} to {high}" for low, high in itertools.pairwise(written)]
 
 
 def _dependence(

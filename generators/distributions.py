@@ -1,13 +1,13 @@
 """Draws of continuous factors: uniform, truncated normal, or exactly what an expression says."""
 
 import math
+from collections.abc import Mapping
 from statistics import NormalDist
 
 from generators.expressions import evaluate
 from generators.factors import Continuous, Quantity
 from loaders.errors import InputError
 from loaders.schema import FactorValue
-from collections.abc import Mapping
 
 Values = Mapping[str, FactorValue]
 FLAT = 1e-6  # of its deviation, a piece of a normal distribution over which it is as good as uniform
@@ -39,6 +39,8 @@ def draw_number(mechanism: Continuous, values: Values, u: float) -> tuple[float,
     low, high = _number(mechanism.low, values), _number(mechanism.high, values)
     if low > high:
         raise InputError(f"expected low <= high, got {low:g} and {high:g}")
+    if not math.isfinite(high - low):
+        raise InputError(f"expected a finite range, got {low:g} to {high:g}")
     if mechanism.value is not None:
         exact = _number(mechanism.value, values)
         if not low <= exact <= high:

@@ -39,13 +39,17 @@ def _value(value: object) -> object:
     """Refuse what is no value, truths among it: YAML makes them of yes, no, on and off."""
     if isinstance(value, str):
         return value
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise ValueError(f"expected a name or a number, got {value!r}; put names as 'yes' in quotes")
-    if not abs(value) <= LARGEST and isinstance(value, Integral):
-        raise ValueError("expected a whole number of at most 2^53")
-    if not abs(value) < math.inf:
+    if isinstance(value, bool):
+        raise ValueError(f"expected a name or a number, got {value}; put a name such as 'yes' in quotes")
+    if not isinstance(value, Real):
+        raise ValueError(f"expected a name or a number, got {value!r}")
+    if isinstance(value, Integral):
+        if abs(int(value)) > LARGEST:
+            raise ValueError("expected a whole number of at most 2^53")
+        return int(value)
+    if not math.isfinite(float(value)):
         raise ValueError(f"expected a finite number, got {value}")
-    return int(value) if isinstance(value, Integral) else float(value)
+    return float(value)
 
 
 Value = Annotated[FactorValue, BeforeValidator(_value)]
@@ -76,7 +80,7 @@ def _keyed(table: Any) -> Any:
         return table
     for key in table:
         if isinstance(key, bool) or not isinstance(key, str | int | float):
-            raise ValueError(f"expected names or numbers as keys, got {key!r}; put names as 'yes' in quotes")
+            raise ValueError(f"expected names or numbers as keys, got {key!r}; put 'yes' and such in quotes")
     keyed = {key_of(key): _keyed(value) for key, value in table.items()}
     if len(keyed) < len(table):
         raise ValueError(f"expected distinct keys, got {list(table)}")
@@ -98,7 +102,7 @@ class Categorical(Model):
     """
 
     values: tuple[Value, ...] | None = None
-    count: Annotated[int, Field(ge=1)] | None = None
+    count: Annotated[int, Field(ge=1, le=10**6)] | None = None
     assets: AssetKind | None = None
     weights: tuple[Positive, ...] | None = None
     given: Annotated[tuple[Name, ...], BeforeValidator(_as_tuple)] = ()
@@ -131,25 +135,29 @@ class Categorical(Model):
             raise ValueError(f"given: expected distinct names, got {list(self.given)}")
         if self.weights is not None and not 0 < sum(self.weights) < math.inf:
             raise ValueError(f"weights: expected a finite sum above 0, got {list(self.weights)}")
-        for keys, row in self.rows():
-            weights = _weights(row, f"table.{'.'.join(keys)}")
+        for keys, weights in self.rows():
             if not 0 < sum(weights.values()) < math.inf:
                 raise ValueError(
                     f"table.{'.'.join(keys)}: expected weights with a sum above 0 and finite, got {weights}"
                 )
         return self
 
-    def rows(self) -> Iterator[tuple[tuple[str, ...], Any]]:
-        """Yield the rows of the table as they are written, each with the parents' values, by `key_of`."""
+    def rows(self) -> Iterator[tuple[tuple[str, ...], dict[str, float]]]:
+        """Yield the rows of the table: the parents' values and the weights of this one's, all by `key_of`.
+
+        Raises:
+            ValueError: a row that is none, or not so deep in the table as there are parents.
+        """
         found: list[tuple[tuple[str, ...], Any]] = [] if self.table is None else [((), self.table)]
         for name in self.given:
             for keys, node in found:
                 if not isinstance(node, Mapping):
                     raise ValueError(
-                        f"table.{'.'.join(keys)}: expected a table of the values of `{name}`, got {node!r}"
+                        f"table.{'.'.join(keys)}: expected a row for each value of `{name}`, got {node!r}"
                     )
             found = [((*keys, key), below) for keys, node in found for key, below in node.items()]
-        yield from found
+        for keys, row in found:
+            yield keys, _weights(row, f"table.{'.'.join(keys)}")
 
     def names_things(self) -> bool:
         """Say whether the values are names; they are numbers otherwise."""
@@ -176,11 +184,13 @@ def _weights(row: Any, field: str) -> dict[str, float]:
             if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight >= 0:
                 raise ValueError(f"{field}: expected weights of at least 0, got {weight!r}")
         return {key: float(weight) if weight < HEAVIEST else math.inf for key, weight in row.items()}
-    values = [_value(value) for value in (row if isinstance(row, list | tuple) else (row,))]
-    keys = [key_of(value) for value in values]
-    if len(set(keys)) < len(keys):
-        raise ValueError(f"{field}: expected distinct values, got {values}; weights make one more likely")
-    return dict.fromkeys(keys, 1.0)
+    values = row if isinstance(row, list | tuple) else (row,)
+    if any(isinstance(value, bool) or not isinstance(value, str | int | float) for value in values):
+        raise ValueError(f"{field}: expected names or numbers, got {list(values)}")
+    weights = dict.fromkeys(map(key_of, values), 1.0)
+    if len(weights) < len(values):
+        raise ValueError(f"{field}: expected distinct values, got {list(values)}; weights make one likelier")
+    return weights
 
 
 class Continuous(Model):
@@ -214,9 +224,18 @@ class Continuous(Model):
 
     def parents(self) -> tuple[str, ...]:
         """Name the variables that the mechanism depends on."""
-        quantities = (self.low, self.high, self.mean, self.std, self.value)
-        names = [name for text in quantities if isinstance(text, str) for name in names_in(text)]
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys(name for text in self.expressions().values() for name in names_in(text)))
+
+    def expressions(self) -> dict[str, str]:
+        """Return the expressions by the name of their field."""
+        quantities = {
+            "low": self.low,
+            "high": self.high,
+            "mean": self.mean,
+            "std": self.std,
+            "value": self.value,
+        }
+        return {name: text for name, text in quantities.items() if isinstance(text, str)}
 
 
 def _kind(value: object) -> str | None:

@@ -7,9 +7,10 @@ from generators.factors import Rule
 from generators.graph import Graph, causal_order
 
 BOX = (132, 34)  # pixels of a node
+LETTER = 7.5  # pixels
 GAP = (28, 64)  # between nodes of a row, and between rows
 MARGIN = 16
-IMAGE = "image"
+IMAGE = "the image"  # which no factor or variable can be called
 STYLES = {
     "factor": ("#eef4fb", "#1f5f99", ""),
     "hidden": ("#ffffff", "#777777", ' stroke-dasharray="5 4"'),
@@ -106,10 +107,12 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], pale: bool) -> 
 def _box(name: str, centre: tuple[float, float], style: str) -> str:
     fill, stroke, dash = STYLES[style]
     color = "#ffffff" if style == "image" else "#1d2733"
+    room = BOX[0] - 14
+    squeezed = f' textLength="{room}" lengthAdjust="spacingAndGlyphs"' if len(name) * LETTER > room else ""
     return (
         f'<rect x="{centre[0] - BOX[0] / 2:g}" y="{centre[1] - BOX[1] / 2:g}" width="{BOX[0]}" '
         f'height="{BOX[1]}" rx="{4 if style in ("image", "selection") else 17}" fill="{fill}" '
         f'stroke="{stroke}"{dash}/>'
-        f'<text x="{centre[0]:g}" y="{centre[1] + 4.5:g}" text-anchor="middle" fill="{color}">'
+        f'<text x="{centre[0]:g}" y="{centre[1] + 4.5:g}" text-anchor="middle" fill="{color}"{squeezed}>'
         f"{escape(name)}</text>"
     )

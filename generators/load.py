@@ -51,7 +51,7 @@ def load_recipe(source: str | Path, overrides: Iterable[str] = ()) -> Recipe:
         data["assets"] = {kind: (path.parent / str(folder)).absolute() for kind, folder in folders.items()}
     for override in overrides:
         _override(data, override)
-    _fill_twins(data)
+    _fill_twins(data, path)
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
@@ -101,13 +101,12 @@ def first_error(error: ValidationError) -> str:
 def _read(path: Path) -> dict[str, Any]:
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if isinstance(data, dict):
+            return {str(key): _apart(value) for key, value in data.items()}
+        raise InputError(f"recipe {path.name}: expected a mapping of fields, got {type(data).__name__}")
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         where = str(error).replace("\n", " ")
         raise InputError(f"recipe {path.name}: expected YAML, got something else: {where}") from None
-    if not isinstance(data, dict):
-        raise InputError(f"recipe {path.name}: expected a mapping of fields, got {type(data).__name__}")
-    try:
-        return {str(key): _apart(value) for key, value in data.items()}
     except RecursionError:
         raise InputError(
             f"recipe {path.name}: expected fields of finite depth, got one inside itself"
@@ -135,7 +134,7 @@ def _expand(data: dict[str, Any], path: Path) -> None:
             del sets[name]["extends"]
 
 
-def _fill_twins(data: dict[str, Any]) -> None:
+def _fill_twins(data: dict[str, Any], path: Path) -> None:
     """Give a set that holds nothing but ``counterfactual`` all fields of the set that it is of."""
     sets = data.get("sets")
     if not isinstance(sets, dict):
@@ -143,9 +142,14 @@ def _fill_twins(data: dict[str, Any]) -> None:
     for name, image_set in sets.items():
         if isinstance(image_set, dict) and set(image_set) == {"counterfactual"}:
             asked = image_set["counterfactual"]
-            base = sets.get(asked.get("of")) if isinstance(asked, dict) else None
-            if isinstance(base, dict):
-                sets[name] = {**_apart(base), "counterfactual": asked}
+            of = asked.get("of") if isinstance(asked, dict) else asked
+            if not isinstance(of, str) or not isinstance(sets.get(of), dict) or of == name:
+                others = ", ".join(str(other) for other in sets if other != name)
+                field = f"recipe {path.name}: sets.{name}.counterfactual.of"
+                raise InputError(
+                    f"{field}: expected one of {others or 'the other sets, got none'}, got {of!r}"
+                )
+            sets[name] = {**_apart(sets[of]), "counterfactual": asked}
 
 
 def _base(reference: str, field: str) -> dict[str, Any]:
@@ -181,9 +185,9 @@ def _override(data: dict[str, Any], override: str) -> None:
     if not equals or not field:
         raise InputError(f"--set: expected FIELD=VALUE as in image.width=64, got `{override}`")
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise InputError(f"--set {field}: expected a YAML value, got `{text}`") from None
+        value = _apart(yaml.safe_load(text))
+    except (yaml.YAMLError, RecursionError):
+        raise InputError(f"--set {field}: expected a YAML value, got `{text[:60]}`") from None
     *parents, last = field.split(".")
     if parents == ["assets"]:
         value = Path(str(value)).absolute()
@@ -193,19 +197,25 @@ def _override(data: dict[str, Any], override: str) -> None:
     if isinstance(node, list):
         node[_position(node, last, field)] = value
     else:
-        _mapping(node, last, field)[last] = value
+        _mapping(node, last, field)[_key(node, last)] = value
 
 
 def _step(node: Any, part: str, field: str) -> Any:
     """Go one field down; a mapping that is not there yet is made, and checked with the whole recipe."""
     if isinstance(node, list):
         return node[_position(node, part, field)]
-    if not isinstance(_mapping(node, part, field).get(part), dict | list):
-        node[part] = {}
-    return node[part]
+    key = _key(_mapping(node, part, field), part)
+    if not isinstance(node.get(key), dict | list):
+        node[key] = {}
+    return node[key]
 
 
-def _mapping(node: Any, part: str, field: str) -> dict[str, Any]:
+def _key(node: Mapping[Any, Any], part: str) -> Any:
+    """Return the key that a part of a field names: those of tables may be numbers."""
+    return next((key for key in node if not isinstance(key, str) and str(key) == part), part)
+
+
+def _mapping(node: Any, part: str, field: str) -> dict[Any, Any]:
     if not isinstance(node, dict):
         raise InputError(f"--set {field}: expected fields above `{part}`, got the value {node!r}")
     return node

@@ -1,7 +1,7 @@
 """From the mechanisms of an image set to the values of one sample, each with its propensity."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -29,10 +29,6 @@ class Mechanisms:
 
     image_set: ImageSet
     lists: Mapping[str, tuple[FactorValue, ...]]
-    # Grids ask for the same few rows again and again, once for each of their cells.
-    _rows: dict[tuple[object, ...], Float64[ndarray, " n"]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
 
     @cached_property
     def by_name(self) -> dict[str, Factor]:
@@ -54,6 +50,11 @@ class Mechanisms:
         """Rules that throw whole samples away."""
         return tuple(rule for rule in self.image_set.rules if rule.selection)
 
+    @cached_property
+    def _known(self) -> dict[tuple[object, ...], Float64[ndarray, " n"]]:
+        # A grid asks for the same few rows again and again, once for each of its cells.
+        return {}
+
     def probabilities(self, name: str, values: Values) -> Float64[ndarray, " n"]:
         """Return the probability of each value of a categorical factor or variable, given its parents.
 
@@ -68,10 +69,10 @@ class Mechanisms:
             InputError: the table has no row for the parents' values, or the rules leave no value.
         """
         key = (name, *(values[parent] for parent in self.graph[name]))
-        if key not in self._rows:
-            self._rows[key] = self._work_out(name, values)
-            self._rows[key].setflags(write=False)
-        return self._rows[key]
+        if key not in self._known:
+            self._known[key] = self._work_out(name, values)
+            self._known[key].setflags(write=False)
+        return self._known[key]
 
     def _work_out(self, name: str, values: Values) -> Float64[ndarray, " n"]:
         factor, listed = self.by_name[name], self.lists[name]
@@ -159,6 +160,13 @@ class Mechanisms:
                 values[name], propensities[name] = self.draw(name, values, u)
         return values, propensities
 
+    def constrained(self, name: str) -> bool:
+        """Say whether some values of a categorical factor may not occur: by a table, a rule or a weight."""
+        factor = self.by_name[name]
+        assert isinstance(factor, Categorical)
+        ruled = any(rule.target == name for rule in self.image_set.rules)
+        return ruled or factor.table is not None or factor.weights is not None
+
     def probability(self, name: str, values: Values) -> float:
         """Return the probability of the value of a categorical factor or variable, given its parents."""
         return float(self.probabilities(name, values)[self.lists[name].index(values[name])])
@@ -190,12 +198,13 @@ def mechanisms_of(image_set: ImageSet, library: AssetLibrary) -> Mechanisms:
                     f"{where}.weights: expected {len(lists[name])}, one for each value, "
                     f"got {len(mechanism.weights)}"
                 )
-    for where, name, asked in _mentions(image_set):
-        listed = lists.get(name, ())
-        known = {key_of(value) for value in listed}
-        if unknown := [value for value in asked if key_of(value) not in known]:
-            some = ", ".join(map(str, listed)) if listed else "numbers"
-            raise InputError(f"{where}: expected some of {some}, got {unknown}")
+    _check_tables(image_set, lists)
+    _check_comparisons(image_set, lists, library)
+    for i, rule in enumerate(image_set.rules):
+        for name, excluded in rule.exclude.items():
+            if unknown := [value for value in excluded if value not in lists[name]]:
+                known = ", ".join(map(str, lists[name]))
+                raise InputError(f"rules.{i}.exclude.{name}: expected some of {known}, got {unknown}")
     return Mechanisms(image_set, lists)
 
 
@@ -203,22 +212,34 @@ def _field(image_set: ImageSet, name: str) -> str:
     return f"{'factors' if name in image_set.factors else 'variables'}.{name}"
 
 
-def _mentions(image_set: ImageSet) -> Iterator[tuple[str, str, tuple[FactorValue, ...]]]:
-    """Yield what a set says of the values of categorical factors and variables: the field, of which, and them."""
+def _check_tables(image_set: ImageSet, lists: Mapping[str, tuple[FactorValue, ...]]) -> None:
+    """Refuse values in tables that there are not; rows for parents that there are not are no harm."""
+    keys = {name: {key_of(value) for value in listed} for name, listed in lists.items()}
     for name, mechanism in image_set.mechanisms().items():
-        where = _field(image_set, name)
-        if isinstance(mechanism, Continuous):
-            for quantity, text in mechanism.expressions().items():
-                for other, value in comparisons(text):
-                    yield f"{where}.{quantity}, `{other} == '{value}'`", other, (value,)
-            continue
-        for keys, row in mechanism.rows():
-            for parent, key in zip(mechanism.given, keys, strict=True):
-                yield f"{where}.table, {parent}", parent, (key,)
-            yield f"{where}.table, {', '.join(keys)}", name, tuple(row)
-    for i, rule in enumerate(image_set.rules):
-        for name, excluded in rule.exclude.items():
-            yield f"rules.{i}.exclude.{name}", name, excluded
+        for parents, weights in mechanism.rows() if isinstance(mechanism, Categorical) else ():
+            there = all(key in keys[parent] for parent, key in zip(mechanism.parents(), parents, strict=True))
+            if there and (unknown := sorted(weights.keys() - keys[name])):
+                raise InputError(
+                    f"{_field(image_set, name)}.table.{'.'.join(parents)}: expected values among "
+                    f"{list(lists[name])}, got {unknown}"
+                )
+
+
+def _check_comparisons(
+    image_set: ImageSet, lists: Mapping[str, tuple[FactorValue, ...]], library: AssetLibrary
+) -> None:
+    """Refuse expressions that ask for a name that their variable never has; an asset's may be left out."""
+    for name, mechanism in image_set.mechanisms().items():
+        for field, text in mechanism.expressions().items() if isinstance(mechanism, Continuous) else ():
+            for other, value in comparisons(text):
+                asked = image_set.mechanisms()[other]
+                assets = asked.assets if isinstance(asked, Categorical) else None
+                if value not in lists.get(other, ()) and not (assets and value in library.labels(assets)):
+                    known = ", ".join(map(str, lists.get(other, ()))) or "numbers"
+                    raise InputError(
+                        f"{_field(image_set, name)}.{field}: `{other}` is compared with '{value}'; "
+                        f"expected one of {known}"
+                    )
 
 
 def _parents_hold(rule: Rule, values: Values) -> bool:

@@ -13,7 +13,6 @@ from loaders.errors import InputError
 @dataclass(frozen=True)
 class _Asked:
     factor: str
-    set_name: str
     mechanisms: Mechanisms
 
 
@@ -32,15 +31,15 @@ def inverse_propensity(plan: Plan, factor: str) -> dict[str, float]:
         Weight by id of the sample; their mean is 1 on the average.
 
     Raises:
-        InputError: no such factor; several sets; an intervention on it; a selection, whose effect the
-            mechanism does not know; or no positivity: a value that does not occur for some parents, so that
-            no weight can make up for it.
+        InputError: no such factor; several sets; an intervention on it; a selection, or a grid that is not
+            full, of whose effect the mechanism does not know; or no positivity: a value that does not occur
+            for some parents, so that no weight can make up for it.
 
     Example:
         >>> from generators.load import load_recipe
         >>> from generators.plan import make_plan
         >>> plan = make_plan(load_recipe("negatives"), 20)
-        >>> set(inverse_propensity(plan, "scene").values())
+        >>> set(inverse_propensity(plan, "texturing").values())
         {1.0}
     """
     asked = _asked(plan, factor)
@@ -69,7 +68,14 @@ def _asked(plan: Plan, factor: str) -> _Asked:
         )
     if any(factor in sample.intervention for sample in plan.samples):
         raise InputError(f"inverse propensity: `{factor}` was set by intervention; nothing is left to undo")
-    return _Asked(factor, set_name, mechanisms_of(image_set, AssetLibrary(plan.recipe.assets)))
+    mechanisms = mechanisms_of(image_set, AssetLibrary(plan.recipe.assets))
+    partial = [name for name in image_set.crossed() if mechanisms.constrained(name)]
+    if factor in image_set.crossed() and partial:
+        raise InputError(
+            f"inverse propensity: `{factor}` is not drawn but listed, in a grid without the rows that "
+            f"`{partial[0]}` rules out; leave it out of `grid` to draw it"
+        )
+    return _Asked(factor, mechanisms)
 
 
 def _require_positivity(asked: _Asked, sample: SamplePlan) -> None:

@@ -10,12 +10,13 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from generators.factors import AssetKind, Categorical, Factor, Name, Rule
+from generators.expressions import CONSTANTS
+from generators.factors import AssetKind, Categorical, Factor, Name, Rule, Value
 from generators.fields import Model, references
 from generators.graph import Graph, causal_graph, causal_order
 from generators.specs import Layout
 from loaders.errors import InputError
-from loaders.schema import LAYERS, LIGHT_PREFIX, FactorValue, layer
+from loaders.schema import LAYERS, LIGHT_PREFIX, layer
 
 RESERVED = {*LAYERS, "id", "index", "objects", "metadata", "set"}
 ALL_LIGHTS = "light/*"
@@ -44,7 +45,7 @@ class Counterfactual(Model):
     """
 
     of: str
-    do: Annotated[tuple[Annotated[dict[Name, FactorValue], Field(min_length=1)], ...], Field(min_length=1)]
+    do: Annotated[tuple[Annotated[dict[Name, Value], Field(min_length=1)], ...], Field(min_length=1)]
 
 
 class ImageSet(Model):
@@ -81,6 +82,8 @@ class ImageSet(Model):
             )
         for name in self.factors.keys() & self.variables.keys():
             raise ValueError(f"variables.{name}: there is a factor of that name already")
+        for name in self.mechanisms().keys() & CONSTANTS.keys():
+            raise ValueError(f"`{name}` is a number in expressions; expected another name")
         for field, names in (("grid", self.grid), ("unit", self.unit), ("varies", self.varies)):
             for name in names or ():
                 if not isinstance(self.factors.get(name), Categorical):
@@ -127,7 +130,11 @@ class ImageSet(Model):
     def _grid_lists(self) -> "ImageSet":
         for name in self.crossed():
             factor = self.factors[name]
-            if isinstance(factor, Categorical) and (factor.weights is not None or factor.strength != 1):
+            if isinstance(factor, Categorical) and (
+                factor.weights is not None
+                or factor.strength != 1
+                or any(len(set(weights.values()) - {0.0}) > 1 for _, weights in factor.rows())
+            ):
                 raise ValueError(
                     f"grid: lists every combination once, but `{name}` has weights or a strength below 1; "
                     "leave it out of `grid` to draw it, `draws` times a row"
@@ -178,7 +185,7 @@ class Recipe(Model):
     layers: tuple[str, ...] = DEFAULT_LAYERS
     exposure: Annotated[float, Field(gt=0)] = 1.0
     assets: dict[AssetKind, Path] = Field(default_factory=dict)
-    do: dict[str, FactorValue] = Field(default_factory=dict)
+    do: dict[str, Value] = Field(default_factory=dict)
     sets: Annotated[dict[Name, ImageSet], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -204,9 +211,7 @@ class Recipe(Model):
                 )
         for name, kinds in self._kinds().items():
             if len(kinds) > 1:
-                raise ValueError(
-                    f"factors.{name}: expected names in every set or numbers in every set, got both"
-                )
+                raise ValueError(f"`{name}`: expected names in every set or numbers in every set, got both")
         for name in self.do:
             if not any(name in image_set.mechanisms() for image_set in self.sets.values()):
                 raise ValueError(f"do: `{name}` is no factor or variable of any set")
@@ -236,10 +241,10 @@ class Recipe(Model):
                 )
 
     def _kinds(self) -> dict[str, set[str]]:
-        """Say of each factor whether it is a name or a number: in a plan it has one column for all sets."""
+        """Say of each factor and variable what it is: in a plan it has one column for all sets."""
         kinds: dict[str, set[str]] = {}
         for image_set in self.sets.values():
-            for name, factor in image_set.factors.items():
+            for name, factor in image_set.mechanisms().items():
                 named = isinstance(factor, Categorical) and factor.names_things()
                 kinds.setdefault(name, set()).add("name" if named else "number")
         return kinds

@@ -1,7 +1,8 @@
 """The rows of an image set: which units there are, and the value of every factor and variable of each."""
 
 import itertools
-from collections.abc import Collection, Iterator
+import math
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from blender_assets import AssetLibrary
@@ -13,6 +14,7 @@ from loaders.schema import FactorValue
 
 NOTHING_LEFT = "rules: they leave no row of the grid; expected at least one"
 ATTEMPTS = 1000  # draws of one row that a selection may throw away
+MOST = 10**8  # rows of a set, those that rules leave out among them
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def rows_of(
             for unit in found
             for k, twin in enumerate(twins)
         ]
-    if not rows:
+    if not rows and only is None:
         raise InputError(NOTHING_LEFT)
     return rows
 
@@ -85,9 +87,8 @@ def unit_indices(recipe: Recipe, set_name: str, library: AssetLibrary) -> list[i
         InputError: as `rows_of`.
     """
     mechanisms = mechanisms_of(recipe.sets[set_name], library)
-    changes = _allowed(recipe.do, "do", mechanisms)
     draws = mechanisms.image_set.draws
-    found = [cell * draws + draw for cell, _ in _cells(mechanisms, changes) for draw in range(draws)]
+    found = [cell * draws + draw for cell, _ in _cells(mechanisms, None) for draw in range(draws)]
     if not found:
         raise InputError(NOTHING_LEFT)
     return found
@@ -104,7 +105,7 @@ def _units(
     recipe: Recipe, name: str, mechanisms: Mechanisms, changes: Values, only: Collection[int] | None
 ) -> Iterator[_Unit]:
     image_set = mechanisms.image_set
-    for cell, given in _cells(mechanisms, changes):
+    for cell, given in _cells(mechanisms, only):
         for draw in range(image_set.draws):
             index = cell * image_set.draws + draw
             if only is not None and index not in only:
@@ -115,33 +116,41 @@ def _units(
             yield _Unit(Row(index, unit, values, propensities, dict(changes)), given, attempt)
 
 
-def _cells(mechanisms: Mechanisms, changes: Values) -> Iterator[tuple[int, dict[str, FactorValue]]]:
-    """Yield the cells of the grid that exist, with their number in the full product."""
-    crossed = mechanisms.image_set.crossed()
-    cells = itertools.product(*(mechanisms.lists[factor] for factor in crossed))
-    for cell, values in enumerate(cells):
-        given = dict(zip(crossed, values, strict=True))
-        if not _left_out(mechanisms, given, changes):
-            yield cell, given
+def _cells(
+    mechanisms: Mechanisms, only: Collection[int] | None
+) -> Iterator[tuple[int, dict[str, FactorValue]]]:
+    """Yield the cells of the grid that exist, with their number in the full product; only those of some rows.
 
-
-def _left_out(mechanisms: Mechanisms, given: Values, changes: Values) -> bool:
-    """Say whether a cell of the grid does not exist.
-
-    A selection asks what the cell was made with. A mechanism asks how it is, interventions included: it has
-    no say over a factor that one of them has set.
+    Which exist does not depend on interventions: those act on the units that there are.
     """
-    if any(set(rule.exclude) <= given.keys() and rule.holds(given) for rule in mechanisms.selections):
-        return True
-    if not any(mechanisms.graph[name] for name in given) and not mechanisms.image_set.rules:
-        return False
-    set_so = {**given, **{name: value for name, value in changes.items() if name in given}}
-    for name, value in given.items():
-        if name not in changes:
-            probabilities = mechanisms.probabilities(name, set_so)
-            if probabilities[mechanisms.lists[name].index(value)] == 0:
-                return True
-    return False
+    image_set = mechanisms.image_set
+    crossed = image_set.crossed()
+    lists = [mechanisms.lists[factor] for factor in crossed]
+    count = math.prod(map(len, lists))
+    if count * image_set.draws > MOST:
+        raise InputError(f"draws: expected at most {MOST:g} rows, got {count} cells x {image_set.draws}")
+    selections = [rule for rule in mechanisms.selections if set(rule.exclude) <= set(crossed)]
+    # Parents first, so that no mechanism is asked about parents that do not occur.
+    asked = [name for name in mechanisms.order if name in crossed and mechanisms.constrained(name)]
+    cells: Iterable[tuple[int, tuple[FactorValue, ...]]] = enumerate(itertools.product(*lists))
+    if only is not None:
+        numbers = sorted({row // image_set.draws for row in only})
+        cells = ((number, _cell(lists, number)) for number in numbers if 0 <= number < count)
+    for number, values in cells:
+        given = dict(zip(crossed, values, strict=True))
+        if not any(rule.holds(given) for rule in selections) and all(
+            mechanisms.probability(name, given) > 0 for name in asked
+        ):
+            yield number, given
+
+
+def _cell(lists: Sequence[Sequence[FactorValue]], number: int) -> tuple[FactorValue, ...]:
+    """Return one cell of the full product of lists, the last of which is fastest."""
+    values = []
+    for listed in reversed(lists):
+        number, place = divmod(number, len(listed))
+        values.append(listed[place])
+    return tuple(reversed(values))
 
 
 def _accepted(seed: int, unit: str, mechanisms: Mechanisms, given: Values) -> int:

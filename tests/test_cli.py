@@ -77,6 +77,47 @@ def test_a_plan_is_written_and_can_be_limited(tmp_path):
         ),
         (("recipes", "show", "nothing"), "neither a file nor shipped"),
         (("plan", "candle", "--out", "/proc/none/plan.parquet"), "/proc/none"),
+        (("plan", "candle", "--out", "plan.html", "--report"), "--out: expected FILE.parquet"),
+        (("plan", "candle", "--out", "."), "--out: expected FILE.parquet"),
+        (
+            ("counterfactual", "candle", "--do", "color=red", "--out", "o"),
+            "expected --sample ID, or --limit N",
+        ),
+        (
+            *(
+                (
+                    "counterfactual",
+                    "candle",
+                    "--sample",
+                    "a",
+                    "--limit",
+                    "2",
+                    "--do",
+                    "color=red",
+                    "--out",
+                    "o",
+                ),
+            ),
+            "and not both",
+        ),
+        *(
+            (("counterfactual", "candle", "--sample", "candle-000000", "--do", change, "--out", "o"), message)
+            for change, message in {
+                "color=[": "expected names or numbers as values, 'yes' in quotes, got 'color=['",
+                "color=!!python/object:os.system a": "expected names or numbers as values",
+                "color=\0": "expected names or numbers as values",
+                "color": "expected FACTOR=VALUE",
+                "color=red,color=blue": "expected each factor once",
+                "color=yes": "got 'color=yes'",
+                "color=null": "got 'color=null'",
+                "color=pink": "color: expected one of red, blue, yellow, purple, orange, got 'pink'",
+                "colour=red": "got ['colour']",
+            }.items()
+        ),
+        (
+            ("counterfactual", "candle", "--sample", "candle-999999", "--do", "color=red", "--out", "o"),
+            "sample `candle-999999` is not in the plan; expected an id such as candle-000000",
+        ),
         (("render", "nothing.parquet", "--out", "frames"), "there is no such file"),
         (("render", "candle", "--out", "frames", "--shard", "3"), "I/N"),
         (

@@ -76,12 +76,15 @@ def _row(base: FrameFolder, row: int, twins: FrameFolder, members: Sequence[int]
         twin = twins.frame(member)
         changed = (twin.layers["image"] != image).any(axis=-1).mean()
         detail = f"{_followed(factual.metadata, twin.metadata)}{100 * changed:.0f} % of the pixels differ"
-        pictures.append(Picture(_uri(twin.layers["image"]), _question(twin.metadata), detail))
+        question = _question(factual.metadata, twin.metadata)
+        pictures.append(Picture(_uri(twin.layers["image"]), question, detail))
     return pictures
 
 
-def _question(twin: Metadata) -> str:
-    changes = " and ".join(f"{name} been {value_text(value)}" for name, value in twin.intervention.items())
+def _question(factual: Metadata, twin: Metadata) -> str:
+    # What the whole population was set to is not asked, unless it was changed once more.
+    asked = {k: v for k, v in twin.intervention.items() if factual.intervention.get(k) != v}
+    changes = " and ".join(f"{name} been {value_text(value)}" for name, value in asked.items())
     return f"had {changes}?"
 
 

@@ -106,6 +106,14 @@ def test_many_numbers_are_counted_in_ranges():
     assert first.information > 0.8
 
 
+def test_ranges_that_differ_late_are_told_apart():
+    columns = samples(a=[6500 + i / 100 for i in range(100)], b=[1e9 + i * 1e-6 for i in range(100)])
+    for marginal in marginals(columns):
+        assert len(marginal.counts) == 10
+        assert sum(marginal.counts.values()) == 100
+    assert next(iter(marginals(columns)[0].counts)) == "6500 to 6500.1"
+
+
 def test_what_does_not_vary_is_in_no_pair():
     assert dependences(samples(a=[1, 1, 1], b=["x", "y", "x"])) == []
     assert marginals(samples(a=[1, 1, 1]))[0].counts == {"1": 3}

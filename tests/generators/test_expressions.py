@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from generators.expressions import evaluate, names_in
+from generators.expressions import comparisons, evaluate, names_in
 from loaders.errors import InputError
 
 VALUES = {"x": 1.5, "n": 3, "kind": "cube"}
@@ -40,6 +40,22 @@ def test_arithmetic_is_pythons():
 
 def test_names_are_those_of_variables_only():
     assert set(names_in("sin(angle) * pi + min(a, b) if kind == 'a' else 2")) == {"angle", "a", "b", "kind"}
+
+
+def test_a_name_is_a_function_where_it_is_called_and_a_variable_elsewhere():
+    assert names_in("max(max, min) + floor(x)") == ("max", "min", "x")
+    assert evaluate("max(max, 2) + floor(1.5)", {"max": 3}) == 4.0
+
+
+def test_names_come_in_the_order_in_which_they_are_written():
+    assert names_in("a * b + c if d else a - e") == ("a", "b", "c", "d", "e")
+
+
+def test_comparisons_are_those_of_a_name_with_a_text():
+    text = (
+        "(kind == 'cube' != tone) + ('a' == x) + (kind == 2) + (kind < 'b') + ('a' == 'b') + (kind == tone)"
+    )
+    assert sorted(comparisons(text)) == [("kind", "cube"), ("tone", "cube"), ("x", "a")]
 
 
 @pytest.mark.parametrize(
@@ -81,6 +97,11 @@ def test_what_is_no_expression_is_refused(text):
         ("9 ** 9 ** 9", "a power beyond 64"),
         ("log(0 - x)", "cannot be evaluated"),
         ("kind + 1", "`kind` is the name 'cube', not a number"),
+        ("1 if kind else 2", "`kind` is the name 'cube', not a number"),
+        ("not kind", "`kind` is the name 'cube', not a number"),
+        ("x > 0 and kind", "`kind` is the name 'cube', not a number"),
+        ("'2'", "`'2'` is the name '2', not a number"),
+        ("(0 - x) ** 0.5", "a power of -1.5 that is not whole"),
         ("'a' * 1000000", "`'a'` is the name 'a', not a number"),
         (
             "10 ** 60 * 10 ** 60 * 10 ** 60 * 10 ** 60 * 10 ** 60 * 10 ** 60",

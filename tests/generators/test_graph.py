@@ -67,13 +67,19 @@ def test_the_picture_has_every_node_below_its_parents_and_every_arrow():
     heights = {}
     for part in svg.split("<rect")[1:]:
         heights[part.split("</text>")[0].rpartition(">")[2]] = float(part.split(' y="')[1].split('"')[0])
-    assert heights["toy"] < heights["kind"] < heights["color"] < heights["image"]
+    assert heights["toy"] < heights["kind"] < heights["color"] < heights["the image"]
     corners = {tuple(part.split('"')[1:4:2]) for part in svg.split("<rect")[1:]}
     assert len(corners) == 5
 
 
 def test_the_picture_of_nothing_but_one_factor():
     assert draw_graph({"a": ()}, ["a"]).count("<rect") == 2
+
+
+def test_the_picture_has_room_for_any_name():
+    svg = draw_graph({"image": (), "selection": ("image",), "w" * 40: ()}, ["selection"])
+    assert svg.count("<rect") == 4
+    assert svg.count("textLength") == 1
 
 
 def test_selections_are_drawn_below_what_they_look_at():

@@ -51,7 +51,7 @@ CASES = {
         "[1, a]",
         r"sets\.cubes\.factors\.size: expected names or numbers",
     ),
-    "truth values": ("factors.size.values", "[yes, no]", r"factors\.size\.values: .* got \[True, False\]"),
+    "truth values": ("factors.size.values", "[yes, no]", r"factors\.size\.values\.0: .* got True; put"),
     "repeated values": (
         "factors.size.values",
         "[1, 1]",
@@ -221,7 +221,7 @@ def test_a_factor_is_names_or_numbers_in_all_sets(tiny):
     )
     tiny.write_text(text + other)
     with pytest.raises(
-        InputError, match=r"factors\.size: expected names in every set or numbers in every set"
+        InputError, match=r"`size`: expected names in every set or numbers in every set"
     ):
         load_recipe(tiny)
 

@@ -6,7 +6,7 @@ from numpy import ndarray
 
 from evaluation.report.counterfactuals import write_counterfactual_page
 from loaders.errors import InputError
-from loaders.frames import write_dataset_info, write_frame
+from loaders.frames import read_dataset_info, write_dataset_info, write_frame
 from loaders.samples import Frame
 from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256
 
@@ -65,6 +65,24 @@ def test_the_page_asks_answers_and_says_what_follows(root):
     assert "x follows" not in page
     assert "17 % of the pixels differ" in page
     assert "<script" not in page
+
+
+def test_what_the_population_was_set_to_is_not_asked(root):
+    for name, index, image, fields in (
+        ("base", 1, PLAIN, {"intervention": {"size": 1.0, "color": "red"}}),
+        (
+            *("twins", 1, PLAIN),
+            {"intervention": {"size": 1.0, "color": "<b>"}, "counterfactual_of": "base-1"},
+        ),
+    ):
+        made = metadata(name, index, image, {"color": "red", "size": 1.0}, **fields)
+        write_frame(root, Frame(made, {"image": image}))
+    info = read_dataset_info(root)
+    sets = {name: one.model_copy(update={"count": 2}) for name, one in info.sets.items()}
+    write_dataset_info(root, info.model_copy(update={"sets": sets}))
+    page = write_counterfactual_page(root / "page.html", root, [("base", "twins")]).read_text()
+    assert page.count("had color been &lt;b&gt;?") == 4  # beside each of two pictures, and instead of it
+    assert "size been" not in page
 
 
 def test_a_sample_that_is_not_there_is_named(root):
