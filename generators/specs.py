@@ -129,9 +129,9 @@ class LeavesSpec(Model):
 
     ``shape`` is "disc", "ellipse" or "polygon". The radius r (of the disc of equal area) has density
     r^-``exponent`` between the two of ``size``, in widths of the longer side of the image. ``colors`` is
-    "rgb" or "gray", uniform between ``low`` and ``high`` in sRGB-encoded values; ``contrast`` is that of waves
-    within each leaf, 0 for none. Light falls off linearly across the image, by the share ``falloff`` from the
-    side that ``azimuth`` points to (degrees, 0 right, 90 up) to the other.
+    "rgb" or "gray", uniform between ``low`` and ``high`` in sRGB-encoded values; ``contrast`` is that of
+    waves within each leaf, 0 for none. Light falls off linearly across the image, by the share ``falloff``
+    from the side that ``azimuth`` points to (degrees, 0 right, 90 up) to the other.
     """
 
     shape: str = "disc"

@@ -1,0 +1,127 @@
+"""The commands ``candlelight recipes`` and ``candlelight plan``, and how a command is told which recipe."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from loaders.errors import InputError
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def recipe_options(command: _Command) -> _Command:
+    """Add what says which recipe is meant, and how it is changed."""
+    for option in (
+        click.option(
+            "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help="Override a field; repeatable."
+        ),
+        click.option(
+            "--limit", type=click.IntRange(1), help="Only N samples of each set, always the same ones."
+        ),
+        click.argument("recipe"),
+    ):
+        command = option(command)
+    return command
+
+
+def load_any_plan(
+    recipe: str, overrides: tuple[str, ...], limit: int | None, ids: tuple[str, ...] = ()
+) -> Any:
+    """Return the plan of a recipe, or of a plan file; of a recipe, the samples of some ids alone."""
+    from generators import load_recipe, make_plan
+    from generators.plan import plan_samples
+    from generators.table import load_plan
+
+    if recipe.endswith(".parquet"):
+        if overrides:
+            raise InputError("--set changes a recipe; this is a plan, whose numbers are fixed: plan again")
+        plan = load_plan(Path(recipe))
+    else:
+        loaded = load_recipe(recipe, overrides)
+        return plan_samples(loaded, ids) if ids else make_plan(loaded, limit)
+    return plan.limit(limit) if limit else plan
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def recipes(ctx: click.Context) -> None:
+    """List the shipped recipes; show or check one.
+
+    \b
+    candlelight recipes
+    candlelight recipes show candle > mine.yaml
+    candlelight recipes validate mine.yaml --set image.width=64
+    """
+    from generators import load_recipe
+    from generators.load import shipped_recipes
+
+    if ctx.invoked_subcommand is None:
+        formatter = click.HelpFormatter(width=100)
+        formatter.write_dl([(name, load_recipe(name).description) for name in shipped_recipes()])
+        click.echo(formatter.getvalue(), nl=False)
+
+
+@recipes.command()
+@click.argument("recipe")
+def show(recipe: str) -> None:
+    """Print a recipe's YAML, to copy and change.
+
+    \b
+    candlelight recipes show concepts > mine.yaml
+    """
+    from generators.load import find_recipe
+
+    click.echo(find_recipe(recipe).read_text(encoding="utf-8"), nl=False)
+
+
+@recipes.command()
+@click.argument("recipe")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help="Override a field; repeatable."
+)
+def validate(recipe: str, overrides: tuple[str, ...]) -> None:
+    """Check a recipe down to the last asset and number, and say what it would make.
+
+    \b
+    candlelight recipes validate mine.yaml --set seed=3
+    """
+    plan = load_any_plan(recipe, overrides, None)
+    click.echo(f"{plan.recipe.name}: valid, {len(plan)} samples from {len(plan.groups)} traces")
+
+
+@click.command()
+@recipe_options
+@click.option("--out", type=click.Path(path_type=Path), help="Parquet file to write.")
+@click.option(
+    "--report", is_flag=True, help="Print marginals, dependences and the graph; write a page of them."
+)
+def plan(recipe: str, overrides: tuple[str, ...], limit: int | None, out: Path | None, report: bool) -> None:
+    """Fix every number of every sample of RECIPE in a table, without Blender.
+
+    RECIPE is a shipped name, a YAML file, or the .parquet of a plan.
+
+    \b
+    candlelight plan candle --out candle.parquet
+    candlelight plan candle-confounded-color --report
+    candlelight plan mine.yaml --set seed=1 --limit 100 --out small.parquet --report
+    """
+    from generators.plan_report import report_text, write_plan_report
+    from generators.table import save_plan
+
+    if out is None and not report:
+        raise InputError("expected --out FILE.parquet, --report, or both")
+    if out is not None and out.suffix != ".parquet":
+        raise InputError(f"--out: expected FILE.parquet, which is how other commands tell a plan, got {out}")
+    made = load_any_plan(recipe, overrides, limit)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    if report:
+        page = (out or Path(made.recipe.name)).with_suffix(".html")
+        click.echo(report_text(made))
+        write_plan_report(made, page)
+        click.echo(f"page with a picture of the graph: {page}")
+    if out is not None:
+        save_plan(made, out)
+        click.echo(f"{out}: {len(made)} samples from {len(made.groups)} traces")
