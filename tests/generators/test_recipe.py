@@ -220,9 +220,7 @@ def test_a_factor_is_names_or_numbers_in_all_sets(tiny):
         text[text.index("  cubes:") :].replace("cubes", "others").replace("values: [1, 1.5]", "values: [big]")
     )
     tiny.write_text(text + other)
-    with pytest.raises(
-        InputError, match=r"`size`: expected names in every set or numbers in every set"
-    ):
+    with pytest.raises(InputError, match=r"`size`: expected names in every set or numbers in every set"):
         load_recipe(tiny)
 
 
