@@ -234,7 +234,7 @@ def _check_comparisons(
             for other, value in comparisons(text):
                 asked = image_set.mechanisms()[other]
                 assets = asked.assets if isinstance(asked, Categorical) else None
-                if value not in lists.get(other, ()) and not (assets and value in library.labels(assets)):
+                if value not in lists.get(other, ()) and not (assets and library.has(assets, value)):
                     known = ", ".join(map(str, lists.get(other, ()))) or "numbers"
                     raise InputError(
                         f"{_field(image_set, name)}.{field}: `{other}` is compared with '{value}'; "
