@@ -83,7 +83,13 @@ def _shard(_: click.Context, __: click.Parameter, value: str | None) -> tuple[in
     "--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads of each renderer."
 )
 @click.option("--shard", callback=_shard, metavar="I/N", help="Only the I-th of N parts, for job arrays.")
-@click.option("--time-limit", type=float, default=900.0, show_default=True, help="Seconds for one trace.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(0, min_open=True),
+    default=900.0,
+    show_default=True,
+    help="Seconds for one trace.",
+)
 @click.option("--preview", is_flag=True, help="A draft picture of each factor value instead, on one sheet.")
 def render(
     recipe: str,

@@ -26,7 +26,11 @@ def evaluation_options(command: _Command) -> _Command:
     for option in (
         click.option("--out", type=click.Path(path_type=Path), help="JSON file for the result."),
         click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, ..."),
-        click.option("--model", required=True, help="retinex, constant-..., or a file of weights."),
+        click.option(
+            "--model",
+            required=True,
+            help="retinex, 'constant shading', 'constant reflectance', or a file of weights.",
+        ),
         click.argument("data", type=click.Path(path_type=Path)),
     ):
         command = option(command)
@@ -107,6 +111,13 @@ def intrinsic(data: Path, model: str, device: str, out: Path | None, set_name: s
 )
 @click.option("--test", "test_set", required=True, help="Set with ground truth to take gradients on.")
 @click.option(
+    "--size",
+    nargs=2,
+    type=click.IntRange(1),
+    metavar="HEIGHT WIDTH",
+    help="Resize all images to it; needed where frames of several sizes meet.",
+)
+@click.option(
     "--layer", multiple=True, help="Hidden layer; twice for reflectance and shading.  [default: the output]"
 )
 @click.option(
@@ -123,6 +134,7 @@ def concepts(
     negatives: str,
     negatives_limit: int,
     test_set: str,
+    size: tuple[int, int] | None,
     layer: tuple[str, ...],
     runs: int,
     seed: int,
@@ -143,10 +155,11 @@ def concepts(
     at: Any = "output" if not layer else layer[0] if len(layer) == 1 else layer
     chosen = _device(device)
     changing, lit, test = (open_frames(data, name) for name in (albedo, illumination, test_set))
-    size = changing.set_info.height, changing.set_info.width
-    unrelated = open_negatives(data, negatives, size, negatives_limit, seed)
+    own = changing.set_info.height, changing.set_info.width
+    unrelated = open_negatives(data, negatives, size or own, negatives_limit, seed)
     sets = (changing, lit, unrelated, test)
-    scores = score_concepts(find_model(model, chosen), *sets, layer=at, runs=runs, seed=seed, device=chosen)
+    options: Any = {"layer": at, "runs": runs, "seed": seed, "device": chosen, "size": size}
+    scores = score_concepts(find_model(model, chosen), *sets, **options)
     for which, significant in (("significant", True), ("all", False)):
         ratio = scores.csm(significant_only=significant)
         click.echo(

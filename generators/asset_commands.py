@@ -6,6 +6,8 @@ import click
 
 from loaders.errors import InputError
 
+POSITIVE = click.FloatRange(0, min_open=True)
+
 
 @click.group()
 def assets() -> None:
@@ -29,8 +31,8 @@ def assets() -> None:
     help="Axis that points up in the file.  [default: y for obj and glb, z for ply and stl]",
 )
 @click.option("--replace", is_flag=True, help="Replace objects of the same label.")
-@click.option("--max-megabytes", type=float, default=200.0, show_default=True, help="Refuse larger files.")
-@click.option("--time-limit", type=float, default=300.0, show_default=True, help="Seconds for one mesh.")
+@click.option("--max-megabytes", type=POSITIVE, default=200.0, show_default=True, help="Refuse larger files.")
+@click.option("--time-limit", type=POSITIVE, default=300.0, show_default=True, help="Seconds for one mesh.")
 def add(
     meshes: tuple[Path, ...],
     out: Path,

@@ -85,7 +85,9 @@ def first_error(error: ValidationError) -> str:
     details = error.errors(include_url=False)
     # Of a value that fits none of several kinds, pydantic reports each; the deepest says most.
     worst = max(details, key=lambda detail: len(detail["loc"]))
-    field = ".".join(str(part) for part in worst["loc"] if part not in ("categorical", "continuous"))
+    # Between the fields stand pydantic's names of kinds: `categorical`, `[key]`, `tuple[...]`.
+    parts = [str(part) for part in worst["loc"] if part not in ("categorical", "continuous")]
+    field = ".".join(part for part in parts if "[" not in part)
     message = worst["msg"].removeprefix("Value error, ")
     if worst["type"] == "extra_forbidden":
         return f"{field}: there is no such field; check its spelling"

@@ -1,19 +1,24 @@
 """A draft of a plan: one small, quick picture of each factor value."""
 
-from dataclasses import replace
+import itertools
 
+from generators.factors import Categorical
 from generators.load import revise
-from generators.plan import Plan, make_plan
+from generators.plan import Plan, plan_samples
 from generators.recipe import Image, ImageSet, Render
 from generators.scene import SamplePlan
 from generators.settings import settings
+from loaders.schema import FactorValue
 
 LONGEST_SIDE = 96  # pixels
 DRAFT = Render(samples=8, bounces=2)
+FIRST = 6  # samples of a set that has no values to show
 
 
 def preview_plan(plan: Plan) -> Plan:
     """Choose the fewest samples that show every value of every categorical factor, small and quick.
+
+    Of a set of continuous factors alone, the first `FIRST` samples.
 
     Args:
         plan: the plan.
@@ -22,16 +27,16 @@ def preview_plan(plan: Plan) -> Plan:
         A plan of the same scenes at most `LONGEST_SIDE` pixels wide, at draft quality.
 
     Example:
-        >>> from generators.load import load_recipe
+        >>> from generators import load_recipe, make_plan
         >>> full = make_plan(load_recipe("candle", ["sets.candle.factors.scene.values=[garden]"]))
         >>> len(full), len(preview_plan(full))
         (1350, 6)
     """
     recipe = plan.recipe
+    by_set = ([sample for sample in plan.samples if sample.set == name] for name in recipe.sets)
+    chosen = [_cover(samples, recipe.sets[samples[0].set]) for samples in by_set if samples]
     sets = {name: _draft(plan, name).model_dump(exclude_unset=True) for name in recipe.sets}
-    small = make_plan(revise(recipe, sets=sets))
-    wanted = {(sample.set, sample.index) for sample in plan.samples}
-    return replace(small, samples=_cover([s for s in small.samples if (s.set, s.index) in wanted]))
+    return plan_samples(revise(recipe, sets=sets), [sample.id for sample in itertools.chain(*chosen)])
 
 
 def _draft(plan: Plan, name: str) -> ImageSet:
@@ -41,17 +46,17 @@ def _draft(plan: Plan, name: str) -> ImageSet:
     return plan.recipe.sets[name].model_copy(update={"image": small, "render": DRAFT})
 
 
-def _cover(samples: list[SamplePlan]) -> tuple[SamplePlan, ...]:
-    """Take samples greedily, each showing as many values not shown yet as any other."""
-    shown: set[tuple[str, str, object]] = set()
-    values = {
-        sample.id: {(sample.set, k, v) for k, v in sample.factors.items() if not isinstance(v, float)}
-        for sample in samples
-    }
+def _cover(samples: list[SamplePlan], image_set: ImageSet) -> list[SamplePlan]:
+    """Take samples of a set greedily, each showing as many values not shown yet as any other."""
+    listed = [name for name, factor in image_set.factors.items() if isinstance(factor, Categorical)]
+    if not listed:
+        return samples[:FIRST]
+    shown: set[tuple[str, FactorValue]] = set()
+    values = {sample.id: {(name, sample.factors[name]) for name in listed} for sample in samples}
     chosen: list[SamplePlan] = []
     while True:
-        best = max(samples, key=lambda sample: len(values[sample.id] - shown), default=None)
-        if best is None or not values[best.id] - shown:
-            return tuple(sorted(chosen, key=lambda sample: sample.id))
+        best = max(samples, key=lambda sample: len(values[sample.id] - shown))
+        if not values[best.id] - shown:
+            return sorted(chosen, key=lambda sample: sample.id)
         chosen.append(best)
         shown |= values[best.id]

@@ -13,6 +13,7 @@ from blender_assets import AssetLibrary
 from generators.child import Job, Receipt, RenderChild
 from generators.load import recipe_sha256
 from generators.plan import Plan
+from generators.quiet import without_late_timeouts
 from generators.recipe import Recipe
 from generators.scene import SamplePlan
 from generators.settings import factor_infos, part_names, settings, stored_layers
@@ -234,6 +235,7 @@ def _receipts(
     quiet = {"distributed.logging.distributed": "error", "distributed.admin.log-format": "%(message)s"}
     with (
         _closed_children(),
+        without_late_timeouts(),
         dask.config.set(quiet),
         LocalCluster(
             n_workers=workers,

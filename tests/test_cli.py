@@ -44,6 +44,13 @@ def test_the_commands_of_the_design_exist():
     assert set(evaluate.commands) == {"intrinsic", "concepts", "coverage", "causal"}
 
 
+@pytest.mark.parametrize(
+    "words", [("render", "candle", "--out", "out"), ("assets", "add", "cube.obj", "--out", "out")]
+)
+def test_limits_that_nothing_can_keep_are_refused(words):
+    assert "range x>0" in refused(run(*words, "--time-limit", "0"))
+
+
 def test_recipes_are_listed():
     result = run("recipes")
     assert result.exit_code == 0

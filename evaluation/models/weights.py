@@ -71,6 +71,8 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Intrinsi
     except Exception as error:
         # A file of another kind or a damaged one fails in torch in many ways, which share no type.
         reason = str(error).partition("\n")[0] or type(error).__name__
+        if "weights_only" in reason:  # torch advises to run whatever is in the file
+            reason = "it is not made of tensors alone"
         raise InputError(
             f"expected a file of `save_model`, {path} is none or is damaged: {reason}"
         ) from error

@@ -198,8 +198,15 @@ def main(folder: Path) -> None:
         )
         reply = {"facts": facts, "blender": bpy.app.version_string}
     except (RuntimeError, ValueError) as error:
-        reply = {"error": " ".join(str(error).split())}
+        reply = {"error": _one_line(str(error))}
     (folder / "reply.json").write_text(json.dumps(reply), encoding="utf-8")
+
+
+def _one_line(error: str) -> str:
+    """Put an error on one line; of the traceback that an importer in Python fails with, its end."""
+    if "Traceback" in error:
+        error = error.partition("\nLocation:")[0].rstrip().rpartition("\n")[2]
+    return " ".join(error.split())
 
 
 if __name__ == "__main__":

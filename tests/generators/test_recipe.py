@@ -46,6 +46,7 @@ def test_hash_sees_every_kind_of_change(tiny):
 CASES = {
     # A path below sets.cubes, what it is set to, and what the message must say.
     "unknown field": ("colour", "red", r"sets\.cubes\.colour: there is no such field"),
+    "half a place": ("layout.objects.0.location", "[0]", r"layout\.objects\.0\.location\.1: field required"),
     "mixed values": (
         "factors.size.values",
         "[1, a]",
