@@ -10,9 +10,12 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from generators.scene import SamplePlan
+from generators.streams import stream
 from loaders.schema import FactorValue
 
 BINS = 10  # ranges, of a factor or variable of many numbers
+FULL_CELLS = 5  # samples to a cell of two columns, on the average, from which chance follows a formula
+SHUFFLES = 40  # of one of them, by which it is counted where there are fewer
 MOST_LISTED = 60  # distinct whole numbers up to which a column is taken as it is; of others, BINS
 
 
@@ -34,7 +37,7 @@ class Dependence:
         information: mutual information of the empirical distribution, nats.
         share: of the smaller of the two entropies, 0 to 1; 0 where one does not vary.
         chance: what independent ones would give on the average with so few samples, nats.
-        limit: what independent ones seldom exceed: four deviations of a chi-square variable above ``chance``.
+        limit: what independent ones seldom exceed: four deviations above ``chance``.
     """
 
     first: str
@@ -66,7 +69,8 @@ def dependences(samples: Sequence[SamplePlan]) -> list[Dependence]:
     """Measure the mutual information of every pair of factors and variables of samples of one set.
 
     ``I(X; Y) = sum p(x, y) log(p(x, y) / (p(x) p(y)))`` of the counts, in nats. Independent columns of r
-    and s values give about ``(r - 1)(s - 1) / 2n`` by chance (Miller 1955).
+    and s values give about ``(r - 1)(s - 1) / 2n`` by chance (Miller 1955); where there are fewer than
+    `FULL_CELLS` samples to a cell, shuffled columns say what chance gives.
 
     Args:
         samples: of one set, at least one.
@@ -98,7 +102,8 @@ def _coded(column: list[FactorValue], equal_count: bool = True) -> tuple[list[st
     most = BINS if any(isinstance(value, float) and value % 1 for value in distinct) else MOST_LISTED
     if len(distinct) <= most or any(isinstance(value, str) for value in distinct):
         place = {value: i for i, value in enumerate(distinct)}
-        return [str(value) for value in distinct], np.array([place[value] for value in column])
+        labels = [f"{value:.6g}" if isinstance(value, float) else str(value) for value in distinct]
+        return labels, np.array([place[value] for value in column])
     numbers = np.array(column, float)
     shares = np.linspace(0, 1, BINS + 1)
     edges = (
@@ -126,15 +131,25 @@ def _ranges(edges: list[float]) -> list[str]:
 def _dependence(
     first: str, second: str, r: int, a: Int[ndarray, " n"], s: int, b: Int[ndarray, " n"]
 ) -> Dependence:
+    information = _information(r, a, s, b)
+    smaller = min(_entropy(np.bincount(codes) / len(a)) for codes in (a, b))
+    share = information / smaller if smaller > 0 else 0.0
+    if len(a) >= FULL_CELLS * r * s:
+        degrees = (r - 1) * (s - 1)
+        chance, deviation = (number / (2 * len(a)) for number in (degrees, math.sqrt(2 * degrees)))
+    else:
+        # With so few samples in a cell, the chi-square distribution is none of the information's.
+        rng = stream(0, first, second)
+        shuffled = [_information(r, a, s, rng.permutation(b)) for _ in range(SHUFFLES)]
+        chance, deviation = float(np.mean(shuffled)), float(np.std(shuffled, ddof=1))
+    return Dependence(first, second, information, min(share, 1.0), chance, chance + 4 * deviation)
+
+
+def _information(r: int, a: Int[ndarray, " n"], s: int, b: Int[ndarray, " n"]) -> float:
     joint = np.bincount(a * s + b, minlength=r * s).reshape(r, s) / len(a)
     product = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
     there = joint > 0
-    information = max(0.0, float((joint[there] * np.log(joint[there] / product[there])).sum()))
-    smaller = min(_entropy(joint.sum(1)), _entropy(joint.sum(0)))
-    share = information / smaller if smaller > 0 else 0.0
-    degrees = (r - 1) * (s - 1)
-    chance, limit = (number / (2 * len(a)) for number in (degrees, degrees + 4 * math.sqrt(2 * degrees)))
-    return Dependence(first, second, information, min(share, 1.0), chance, limit)
+    return max(0.0, float((joint[there] * np.log(joint[there] / product[there])).sum()))
 
 
 def _entropy(p: ndarray) -> float:

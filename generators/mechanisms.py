@@ -202,7 +202,8 @@ def mechanisms_of(image_set: ImageSet, library: AssetLibrary) -> Mechanisms:
     _check_comparisons(image_set, lists, library)
     for i, rule in enumerate(image_set.rules):
         for name, excluded in rule.exclude.items():
-            if unknown := [value for value in excluded if value not in lists[name]]:
+            unknown = [value for value in excluded if not _may_be(image_set, name, value, lists, library)]
+            if unknown:
                 known = ", ".join(map(str, lists[name]))
                 raise InputError(f"rules.{i}.exclude.{name}: expected some of {known}, got {unknown}")
     return Mechanisms(image_set, lists)
@@ -225,6 +226,19 @@ def _check_tables(image_set: ImageSet, lists: Mapping[str, tuple[FactorValue, ..
                 )
 
 
+def _may_be(
+    image_set: ImageSet,
+    name: str,
+    value: FactorValue,
+    lists: Mapping[str, tuple[FactorValue, ...]],
+    library: AssetLibrary,
+) -> bool:
+    """Say whether a variable has a value, or would have if the list of its assets were not narrowed."""
+    mechanism = image_set.mechanisms()[name]
+    assets = mechanism.assets if isinstance(mechanism, Categorical) else None
+    return value in lists.get(name, ()) or (assets is not None and library.has(assets, str(value)))
+
+
 def _check_comparisons(
     image_set: ImageSet, lists: Mapping[str, tuple[FactorValue, ...]], library: AssetLibrary
 ) -> None:
@@ -232,9 +246,7 @@ def _check_comparisons(
     for name, mechanism in image_set.mechanisms().items():
         for field, text in mechanism.expressions().items() if isinstance(mechanism, Continuous) else ():
             for other, value in comparisons(text):
-                asked = image_set.mechanisms()[other]
-                assets = asked.assets if isinstance(asked, Categorical) else None
-                if value not in lists.get(other, ()) and not (assets and library.has(assets, value)):
+                if not _may_be(image_set, other, value, lists, library):
                     known = ", ".join(map(str, lists.get(other, ()))) or "numbers"
                     raise InputError(
                         f"{_field(image_set, name)}.{field}: `{other}` is compared with '{value}'; "

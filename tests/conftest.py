@@ -1,5 +1,7 @@
 """What every test shares: array shapes and types are checked at run time, as the annotations state them."""
 
+from importlib.util import find_spec
+
 import pytest
 from jaxtyping import install_import_hook
 
@@ -22,3 +24,12 @@ def datasets(tmp_path_factory):
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
         datasets.disable_progress_bars()
         yield datasets
+
+
+def pytest_collection_modifyitems(items):
+    """Skip what renders where rendering is not installed."""
+    if all(find_spec(name) for name in ("bpy", "OpenEXR", "pyoidn", "distributed", "dask")):
+        return
+    for item in items:
+        if "blender" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="renders, and the extra `render` is not installed"))

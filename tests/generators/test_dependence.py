@@ -114,6 +114,15 @@ def test_ranges_that_differ_late_are_told_apart():
     assert next(iter(marginals(columns)[0].counts)) == "6500 to 6500.1"
 
 
+def test_chance_in_sparse_cells_is_told_from_dependence():
+    rng = np.random.default_rng(1)
+    independent = samples(**{name: rng.uniform(size=50).tolist() for name in "abcdefgh"})
+    assert not [pair for pair in dependences(independent) if pair.information > pair.limit]
+    x = rng.uniform(size=50)
+    (pair,) = dependences(samples(a=x.tolist(), b=(x + 0.02 * rng.uniform(size=50)).tolist()))
+    assert pair.information > pair.limit
+
+
 def test_what_does_not_vary_is_in_no_pair():
     assert dependences(samples(a=[1, 1, 1], b=["x", "y", "x"])) == []
     assert marginals(samples(a=[1, 1, 1]))[0].counts == {"1": 3}

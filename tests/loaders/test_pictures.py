@@ -48,6 +48,7 @@ def folder(tmp_path):
 
 
 def test_a_folder_is_a_set_of_frames(folder):
+    pytest.importorskip("torch")
     pictures = open_pictures(str(folder), SIZE)
     assert isinstance(pictures, Frames)
     assert len(pictures) == 11  # neither text, nor what is hidden, nor what a link reaches outside
@@ -221,6 +222,7 @@ def table(datasets):
 
 
 def test_a_hugging_face_data_set_from_disk(datasets, table, tmp_path):
+    pytest.importorskip("torch")
     table.save_to_disk(tmp_path / "one")
     datasets.DatasetDict({"train": table, "test": table.select([4])}).save_to_disk(tmp_path / "two")
     for name, numbers in (("one", range(5)), ("two", range(5)), ("two:test", [4])):
@@ -234,6 +236,7 @@ def test_a_hugging_face_data_set_from_disk(datasets, table, tmp_path):
 
 
 def test_a_folder_in_the_layout_of_the_hub_is_read_anew(table, tmp_path):
+    pytest.importorskip("torch")
     # By its name alone `datasets` would serve what it read from the folder before.
     shard = tmp_path / "hub" / "train-00000-of-00001.parquet"
     shard.parent.mkdir()

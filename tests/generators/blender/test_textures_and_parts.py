@@ -9,7 +9,6 @@ import pytest
 from PIL import Image
 
 from blender_assets import AssetLibrary, manifest, shipped
-from evaluation.coverage.protocol import score_coverage
 from generators.load import load_recipe
 from generators.plan import make_plan
 from generators.rendering import render
@@ -203,6 +202,8 @@ def test_part_names_are_those_of_the_data_set_and_travel_with_packs(run, tmp_pat
 
 
 def test_coverage_takes_the_masks_as_they_come(run):
+    from evaluation.coverage.protocol import score_coverage  # needs torch, which nothing else here does
+
     frames = FrameFolder(run, "parts")
     indices = {part.name: part.index for part in frames.frame(0).metadata.objects[0].parts}
     mask = frames[0]["part"] == indices["right_wing"]
