@@ -6,9 +6,6 @@ Commands parse, call one library function and print; what is heavy is imported i
 import dataclasses
 import errno
 import functools
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +14,7 @@ import click
 from evaluation.commands import evaluate
 from generators.asset_commands import assets
 from generators.plan_commands import load_any_plan, plan, recipe_options, recipes
+from generators.render_commands import check_outcome, progress, read_changes, render_options, worker_options
 from loaders.errors import InputError
 
 
@@ -56,51 +54,20 @@ def main() -> None:
     """
 
 
-@contextmanager
-def _progress(total: int, what: str) -> Iterator[Callable[[int], Any]]:
-    from tqdm import tqdm
-
-    with tqdm(total=total, unit="frame", desc=what, file=sys.stderr, dynamic_ncols=True) as bar:
-        yield bar.update
-
-
-def _shard(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    index, slash, count = value.partition("/")
-    if not (slash and index.isdigit() and count.isdigit()):
-        raise click.BadParameter(f"expected I/N as in 3/16, got {value}")
-    return int(index), int(count)
-
-
 @main.command()
 @recipe_options
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="Folder of frames to write or resume."
 )
-@click.option("--workers", type=click.IntRange(1), help="Renderers at a time.  [default: one per processor]")
-@click.option(
-    "--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads of each renderer."
-)
-@click.option("--shard", callback=_shard, metavar="I/N", help="Only the I-th of N parts, for job arrays.")
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(0, min_open=True),
-    default=900.0,
-    show_default=True,
-    help="Seconds for one trace.",
-)
+@render_options
 @click.option("--preview", is_flag=True, help="A draft picture of each factor value instead, on one sheet.")
 def render(
     recipe: str,
     overrides: tuple[str, ...],
     limit: int | None,
     out: Path,
-    workers: int | None,
-    threads: int,
-    shard: tuple[int, int] | None,
-    time_limit: float,
     preview: bool,
+    **how: Any,
 ) -> None:
     """Render RECIPE (a shipped name, a YAML file, or a plan's .parquet) into a folder of frames.
 
@@ -117,46 +84,16 @@ def render(
     made = load_any_plan(recipe, overrides, limit)
     if preview:
         made = preview_plan(made)
-    selected = made.shard(*shard) if shard else made
-    with _progress(len(selected), "render") as advance:
-        outcome = render_plan(
-            made, out, workers=workers, threads=threads, shard=shard, time_limit=time_limit, advance=advance
-        )
+    selected = made.shard(*how["shard"]) if how["shard"] else made
+    with progress(len(selected), "render") as advance:
+        outcome = render_plan(made, out, advance=advance, **how)
     click.echo(
         f"{out}: {outcome.written} frames written, {outcome.found} were there, "
         f"{outcome.cpu_seconds:.0f} CPU s in the renderers"
     )
     if preview:
         _sheets(out)
-    if outcome.failed:
-        first, reason = next(iter(outcome.failed.items()))
-        raise UseError(
-            f"{len(outcome.failed)} samples could not be rendered, the first {first}: {reason}; "
-            f"see {out / 'failed'}, and run again to try them once more"
-        )
-
-
-def _changes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Read interventions such as ``color=blue,object_type=cube``."""
-    import yaml
-
-    changes: list[dict[str, Any]] = []
-    for value in values:
-        pairs = [part.partition("=") for part in value.split(",")]
-        if not all(name.strip() and equals and text.strip() for name, equals, text in pairs):
-            raise click.BadParameter(
-                f"expected FACTOR=VALUE,... as in color=blue,object_type=cube, got {value}"
-            )
-        try:
-            change = {name.strip(): yaml.safe_load(text) for name, _, text in pairs}
-        except (yaml.YAMLError, RecursionError):
-            change = {"": None}
-        if any(isinstance(one, bool) or not isinstance(one, str | int | float) for one in change.values()):
-            raise click.BadParameter(f"expected names or numbers as values, 'yes' in quotes, got {value!r}")
-        if len(change) < len(pairs):
-            raise click.BadParameter(f"expected each factor once, got {value}; --do may be given again")
-        changes.append(change)
-    return changes
+    check_outcome(outcome, out)
 
 
 @main.command()
@@ -167,12 +104,12 @@ def _changes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
     "changes",
     multiple=True,
     required=True,
-    callback=_changes,
+    callback=read_changes,
     metavar="FACTOR=VALUE,...",
     help="One question: the factors to change; repeatable.",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of frames to write.")
-@click.option("--workers", type=click.IntRange(1), help="Renderers at a time.  [default: one per processor]")
+@worker_options
 def counterfactual(
     recipe: str,
     overrides: tuple[str, ...],
@@ -180,7 +117,7 @@ def counterfactual(
     ids: tuple[str, ...],
     changes: list[dict[str, Any]],
     out: Path,
-    workers: int | None,
+    **how: Any,
 ) -> None:
     """Render samples of RECIPE, and what each would have been had some factors been otherwise.
 
@@ -204,10 +141,9 @@ def counterfactual(
         asked = dataclasses.replace(asked, samples=tuple(chosen))
     twins = plan_twins(asked, *changes)
     both = dataclasses.replace(twins, samples=(*asked.samples, *twins.samples))
-    with _progress(len(both), "render") as advance:
-        outcome = render_plan(both, out, workers=workers, advance=advance)
-    if outcome.failed:
-        raise UseError(f"{len(outcome.failed)} samples could not be rendered; see {out / 'failed'}")
+    with progress(len(both), "render") as advance:
+        outcome = render_plan(both, out, advance=advance, **how)
+    check_outcome(outcome, out)
     pairs = [(name, name + SUFFIX) for name in dict.fromkeys(sample.set for sample in asked.samples)]
     click.echo(str(write_counterfactual_page(out / "counterfactuals.html", out, pairs)))
 
@@ -324,8 +260,8 @@ def info(path: Path) -> None:
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, help="Folder."
 )
-@click.option("--workers", type=click.IntRange(1), help="Renderers at a time.  [default: one per processor]")
-def demo(out: Path, workers: int | None) -> None:
+@worker_options
+def demo(out: Path, **how: Any) -> None:
     """Do everything once: plan, render, pack, load, train, evaluate, and write a report.
 
     \b
@@ -341,10 +277,9 @@ def demo(out: Path, workers: int | None) -> None:
 
     made = make_plan(load_recipe("demo"))
     frames = out / "frames"
-    with _progress(len(made), "render") as advance:
-        outcome = render_plan(made, frames, workers=workers, advance=advance)
-    if outcome.failed:
-        raise UseError(f"{len(outcome.failed)} samples could not be rendered; see {frames / 'failed'}")
+    with progress(len(made), "render") as advance:
+        outcome = render_plan(made, frames, advance=advance, **how)
+    check_outcome(outcome, frames)
     files = pack_hdf5(frames, out / "hdf5")
     hub = pack_hub(frames, out / "hub")
     disable_progress_bar()

@@ -6,13 +6,16 @@ import selectors
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from generators.recipe import Recipe
 from generators.scene import SamplePlan
+from generators.serving import GROUPS
 
 START_LIMIT = 300.0  # s; Blender loads in about one, from a cold network disk in many
 LOG_TAIL = 4000  # characters
@@ -39,52 +42,69 @@ class Receipt:
 
     ``error`` is empty if all is well; ``died`` says that the child was lost over it, ``fatal`` that no other
     group would fare better (the disk is full, the folder is gone, no child starts). ``log`` is the end of the
-    child's output.
+    child's output. ``busy`` says that another run is at work on the group. ``cpu_seconds`` are the child's
+    since its reply before, or since it was started; ``seconds`` is what the owner waited.
     """
 
     written: tuple[str, ...] = ()
     cpu_seconds: float = 0.0
+    seconds: float = 0.0
     error: str = ""
     died: bool = False
     fatal: bool = False
+    busy: bool = False
     log: str = ""
 
 
 @dataclass
 class RenderChild:
-    """A render child of one job, started when first needed and again after it was lost."""
+    """A render child of one job: started when first needed, after one was lost, and before one is due."""
 
     job: Job
-    _process: subprocess.Popen[str] | None = None
-    _replies: IO[bytes] | None = None
-    _log: IO[bytes] | None = None
+    _process: "_Process | None" = None
+    _successor: "_Process | None" = None
     _retired: bool = False
-    _ready: bool = False
     _rendered: int = 0
-    _buffer: bytes = field(default=b"")
 
     def render(self, group: Sequence[SamplePlan]) -> Receipt:
         """Have one trace group rendered and written.
 
         Never raises for what happens in the child: the receipt says it.
         """
+        return next(self.render_all([group]))
+
+    def render_all(self, groups: Sequence[Sequence[SamplePlan]]) -> Iterator[Receipt]:
+        """Have trace groups rendered and written, each while the next is being traced.
+
+        Args:
+            groups: at least one trace group.
+
+        Yields:
+            A receipt for each group, in order, as it is written; none after one that died or is fatal, though
+            the group after that may be the one that the child died of.
+        """
         if self._retired:
-            return Receipt(error="the run was stopped")
-        if self._rendered >= self.job.lifetime:
-            self.close()
+            yield Receipt(error="the run was stopped")
+            return
         try:
-            if self._process is None:
-                self._start()
-            reply = self._ask([sample.model_dump(mode="json") for sample in group], self.job.time_limit)
+            process = self._renew(sum(map(len, groups)))
+            process.send(GROUPS.dump_json(tuple(map(tuple, groups))).decode())
+            started = time.perf_counter()
+            for group in groups:
+                reply = process.reply(self.job.time_limit)
+                now = time.perf_counter()
+                self._rendered += len(group)
+                yield self._receipt(reply, now - started)
+                started = now
+                if reply.get("fatal"):
+                    self.close()
+                    return
         except (TimeoutError, EOFError, BrokenPipeError) as error:
             what = str(error) or "the render child is gone"
-            receipt = Receipt(error=what, died=True, fatal=not self._ready, log=self._tail())
+            died = self._process
+            log = died.tail() if died else ""
             self.close()
-            return receipt
-        self._rendered += len(group)
-        if "error" in reply:
-            return Receipt(error=reply["error"], fatal=reply["fatal"], log=self._tail())
-        return Receipt(written=tuple(reply["written"]), cpu_seconds=reply["cpu_seconds"])
+            yield Receipt(error=what, died=True, fatal=died is None or not died.ready, log=log)
 
     def retire(self) -> None:
         """Stop for good, from whichever thread: what is being rendered ends at once, nothing starts anew.
@@ -92,76 +112,108 @@ class RenderChild:
         The thread that waits for the child cleans up after it; `close` does where none waits.
         """
         self._retired = True
-        if (process := self._process) is not None:
-            process.kill()
+        for process in (self._process, self._successor):
+            if process is not None:
+                process.popen.kill()
 
     def close(self) -> None:
         """Kill the child if it lives. What it had finished is on disk."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            for stream in (self._process.stdin, self._replies, self._log):
-                if stream is not None:
-                    _close_quietly(stream)
-        self._process, self._replies, self._log = None, None, None
-        self._ready, self._rendered, self._buffer = False, 0, b""
+        for process in (self._process, self._successor):
+            if process is not None:
+                process.close()
+        self._process = self._successor = None
+        self._rendered = 0
 
-    def _start(self) -> None:
+    def _renew(self, coming: int) -> "_Process":
+        """Return a child that is ready, its successor started if what is coming is the last that it does."""
+        if self._process is not None and self._rendered >= self.job.lifetime:
+            self._process.close()
+            self._process, self._successor, self._rendered = self._successor, None, 0
+        if self._process is None:
+            self._process = _Process.start(self.job)
+        self._process.wait_until_ready()
+        if self._successor is None and self._rendered + coming >= self.job.lifetime:
+            self._successor = _Process.start(self.job)
+        return self._process
+
+    def _receipt(self, reply: dict[str, Any], seconds: float) -> Receipt:
+        took = {"cpu_seconds": reply["cpu_seconds"], "seconds": seconds}
+        if "error" in reply:
+            assert self._process is not None
+            return Receipt(error=reply["error"], fatal=reply["fatal"], log=self._process.tail(), **took)
+        return Receipt(written=tuple(reply["written"]), **took)
+
+
+@dataclass
+class _Process:
+    """One process that renders, and the pipes to it."""
+
+    popen: subprocess.Popen[str]
+    replies: IO[bytes]
+    log: IO[bytes]
+    ready: bool = False
+    buffer: bytes = b""
+
+    @classmethod
+    def start(cls, job: Job) -> "_Process":
+        """Start a process and tell it its job, without waiting for it."""
         read_end, write_end = os.pipe()
-        self._log = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", self._module(), str(write_end)],
+        log = tempfile.TemporaryFile()
+        popen = subprocess.Popen(
+            [sys.executable, "-m", _module(job.recipe), str(write_end)],
             stdin=subprocess.PIPE,
-            stdout=self._log,
-            stderr=self._log,
+            stdout=log,
+            stderr=log,
             pass_fds=(write_end,),
             text=True,
         )
         os.close(write_end)
-        self._replies = os.fdopen(read_end, "rb", buffering=0)
-        recipe = self.job.recipe.model_dump(mode="json")
-        self._ask({"root": str(self.job.root), "recipe": recipe, "threads": self.job.threads}, START_LIMIT)
-        self._ready = True
+        process = cls(popen, os.fdopen(read_end, "rb", buffering=0), log)
+        recipe = job.recipe.model_dump(mode="json")
+        with suppress(BrokenPipeError):  # one that has ended already is found out when it does not get ready
+            process.send(json.dumps({"root": str(job.root), "recipe": recipe, "threads": job.threads}))
+        return process
 
-    def _module(self) -> str:
-        traced = any(image_set.layout.leaves is None for image_set in self.job.recipe.sets.values())
-        return "generators.blender.child" if traced else "generators.painter"
+    def wait_until_ready(self) -> None:
+        if not self.ready:
+            self.reply(START_LIMIT)
+            self.ready = True
 
-    def _ask(self, message: Any, limit: float) -> dict[str, Any]:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        print(json.dumps(message), file=self._process.stdin, flush=True)
-        return dict(json.loads(self._read_line(limit)))
+    def send(self, line: str) -> None:
+        assert self.popen.stdin is not None
+        print(line, file=self.popen.stdin, flush=True)
 
-    def _read_line(self, limit: float) -> bytes:
+    def reply(self, limit: float) -> dict[str, Any]:
         """Read one reply; TimeoutError after ``limit`` seconds of silence, EOFError if the child died."""
-        assert self._replies is not None
         with selectors.DefaultSelector() as selector:
-            selector.register(self._replies, selectors.EVENT_READ)
-            while b"\n" not in self._buffer:
+            selector.register(self.replies, selectors.EVENT_READ)
+            while b"\n" not in self.buffer:
                 if not selector.select(limit):
                     raise TimeoutError(f"no answer within {limit:g} s; the render child was stopped")
-                received = self._replies.read(65536)
+                received = self.replies.read(65536)
                 if not received:
                     raise EOFError(f"the render child ended with {self._exit_status()}")
-                self._buffer += received
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        return line
+                self.buffer += received
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        return dict(json.loads(line))
+
+    def tail(self) -> str:
+        self.log.seek(0)
+        return self.log.read().decode(errors="replace")[-LOG_TAIL:]
+
+    def close(self) -> None:
+        self.popen.kill()
+        self.popen.wait()
+        for stream in (self.popen.stdin, self.replies, self.log):
+            if stream is not None:
+                with suppress(BrokenPipeError):  # it died with a request unread: nothing is left to flush to
+                    stream.close()
 
     def _exit_status(self) -> str:
-        assert self._process is not None
-        status = self._process.wait()
+        status = self.popen.wait()
         return f"signal {-status}" if status < 0 else f"status {status}"
 
-    def _tail(self) -> str:
-        if self._log is None:
-            return ""
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")[-LOG_TAIL:]
 
-
-def _close_quietly(stream: Any) -> None:
-    try:
-        stream.close()
-    except BrokenPipeError:
-        pass  # the child died with a request unread; there is nothing left to flush to
+def _module(recipe: Recipe) -> str:
+    traced = any(image_set.layout.leaves is None for image_set in recipe.sets.values())
+    return "generators.blender.child" if traced else "generators.painter"

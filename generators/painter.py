@@ -1,6 +1,7 @@
 """The child that paints dead leaves; it needs no Blender."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from generators.dead_leaves import SUBSAMPLES, Painting, paint
 from generators.load import recipe_sha256
 from generators.recipe import Recipe
 from generators.scene import SamplePlan
-from generators.serving import cpu_features, run
+from generators.serving import Finish, cpu_features, run
 from generators.settings import settings
 from loaders.colour import to_display
 from loaders.frames import write_frame
@@ -35,16 +36,20 @@ class Painter:
         self._root, self._recipe = root, recipe
         self._recipe_record = RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe))
 
-    def render(self, group: Sequence[SamplePlan]) -> list[str]:
-        """Paint once, and write every sample of ``group``, all of which show the same leaves.
+    def trace(self, group: Sequence[SamplePlan]) -> Finish:
+        """Paint once for all samples of ``group``, which show the same leaves.
 
         Returns:
-            The ids written.
+            What writes the samples and returns their ids.
         """
         chosen = settings(self._recipe, group[0].set)
         leaves = group[0].trace.leaves
         assert leaves is not None
         painting = paint(leaves, group[0].trace.cycles_seed, chosen.image.width, chosen.image.height)
+        return partial(self._write, group, painting)
+
+    def _write(self, group: Sequence[SamplePlan], painting: Painting) -> list[str]:
+        chosen = settings(self._recipe, group[0].set)
         made, checks = develop_painting(painting, chosen.exposure)
         layers = {name: made[name] for name in made if name in chosen.layers}
         for sample in group:

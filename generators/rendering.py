@@ -2,45 +2,48 @@
 
 import fcntl
 import os
+import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from blender_assets import AssetLibrary
-from generators.child import Job, Receipt, RenderChild
-from generators.load import recipe_sha256
+from generators.child import Job, Receipt
+from generators.claims import describing
+from generators.description import LOCK, PARTIAL, describe_folder
 from generators.plan import Plan
 from generators.quiet import without_late_timeouts
 from generators.recipe import Recipe
-from generators.scene import SamplePlan
-from generators.settings import factor_infos, part_names, settings, stored_layers
-from generators.table import join, load_plan, planned_ids, save_plan
+from generators.repair import drop_replaced, set_aside
+from generators.work import Group, close_children, render_groups, retire_children
 from loaders.errors import InputError
-from loaders.frames import clean_partial, is_complete, read_dataset_info, write_dataset_info
-from loaders.schema import DatasetInfo, RecipeRecord, SetInfo
+from loaders.frames import clean_partial, is_complete
 
-TRIES = 3  # a group that costs that many children is set aside
 IN_FLIGHT = 2  # tasks per worker that the scheduler holds: one at work, one waiting
-PARTIAL = ".*.partial"  # what `loaders.disk.replacing` names a file that is being written
+TASK_SECONDS = 4.0  # what a task should take: long enough to hide what a task costs, short enough to lose
+LARGEST_TASK = 256  # groups
+PATIENCE = 1.0  # s between looks at what another run is at work on
 # Scheduler and workers always serve HTTP: on this machine only, and on a port that is free.
 LOCAL = "localhost:0"
 MEMORY_PER_WORKER = 1.5e9  # bytes; measured peak 0.65e9 at 320x240, maps and larger images on top
 
 
-_children: dict[str, RenderChild] = {}  # by address of the worker that owns it
-
-
 @dataclass
 class Outcome:
-    """What a run did: samples found finished, written now, and set aside with the reason."""
+    """What a run did: samples found finished, written now, and set aside with the reason.
+
+    After a repair ``damaged`` counts the samples that were rendered again, ``damaged_besides`` those that are
+    not in the plan.
+    """
 
     found: int = 0
     written: int = 0
     cpu_seconds: float = 0.0
     failed: dict[str, str] = field(default_factory=dict)
+    damaged: int = 0
+    damaged_besides: int = 0
 
 
 def render(
@@ -51,6 +54,7 @@ def render(
     threads: int = 1,
     shard: tuple[int, int] | None = None,
     time_limit: float = 900.0,
+    repair: bool = False,
     advance: Callable[[int], None] | None = None,
 ) -> Outcome:
     """Render the samples of a plan that are not in the folder yet.
@@ -65,6 +69,7 @@ def render(
         threads: render threads of each.
         shard: (i, n): do the i-th of n parts of the trace groups, 1-based, for job arrays.
         time_limit: seconds after which a trace group's child is killed.
+        repair: whether to check every file that is there first, and to render again what is damaged.
         advance: called with the number of samples done, for a progress bar.
 
     Returns:
@@ -82,10 +87,12 @@ def render(
     _require_rendering(plan.recipe)
     mine = plan.shard(*shard) if shard else plan
     with _folder(out):
-        _describe(plan, out)
+        with describing(out):
+            describe_folder(plan, out, repair)
+        damaged, others = set_aside(mine, out) if repair else (0, 0)
         todo = {name: _missing(group, out) for name, group in mine.groups.items()}
         groups = [group for group in todo.values() if group]
-        outcome = Outcome(found=len(mine) - sum(map(len, groups)))
+        outcome = Outcome(len(mine) - sum(map(len, groups)), damaged=damaged, damaged_besides=others)
         if advance:
             advance(outcome.found)
         job = Job(out.absolute(), plan.recipe, threads, time_limit)
@@ -101,33 +108,6 @@ def default_workers() -> int:
     import psutil
 
     return max(1, min(os.cpu_count() or 1, int(psutil.virtual_memory().available / MEMORY_PER_WORKER)))
-
-
-def dataset_info(plan: Plan) -> DatasetInfo:
-    """Describe the data set that a plan makes, as its ``dataset.json`` does."""
-    recipe, library = plan.recipe, AssetLibrary(plan.recipe.assets)
-    sets = {}
-    for name, image_set in recipe.sets.items():
-        chosen = settings(recipe, name)
-        sets[name] = SetInfo(
-            count=sum(sample.set == name for sample in plan.samples),
-            width=chosen.image.width,
-            height=chosen.image.height,
-            layers=stored_layers(recipe, name),
-            factors=factor_infos(image_set, library),
-            varies=image_set.varies,
-            exposure=chosen.exposure,
-            parts=part_names(sample.trace for sample in plan.samples if sample.set == name),
-        )
-    return DatasetInfo(
-        name=recipe.name,
-        description=recipe.description,
-        licence=recipe.licence,
-        recipe=RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe)),
-        seed=recipe.seed,
-        candlelight=version("candlelight"),
-        sets={name: info for name, info in sets.items() if info.count},
-    )
 
 
 def _require_rendering(recipe: Recipe) -> None:
@@ -149,7 +129,7 @@ def _folder(out: Path) -> Iterator[None]:
     """Hold the folder open for writing, shared with other runs; the first and the last one clean it."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        handle = os.open(out / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(out / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise InputError(f"output folder {out}: cannot be written: {error.strerror}; name another") from None
     try:
@@ -168,41 +148,14 @@ def _clean(out: Path, handle: int) -> None:
         clean_partial(out)
         for path in out.glob(PARTIAL):
             path.unlink()
+        drop_replaced(out)
 
 
-def _describe(plan: Plan, out: Path) -> None:
-    """Write ``dataset.json`` and ``plan.parquet``, unless the folder belongs to another recipe.
-
-    They describe what this and earlier runs planned for the folder, however each was limited or filtered.
-    """
-    file, planned = out / "plan.parquet", set[str]()
-    if (out / "dataset.json").exists():
-        there = read_dataset_info(out)
-        if there.recipe.sha256 != recipe_sha256(plan.recipe):
-            raise InputError(
-                f"output folder {out}: holds frames of another recipe ({there.name}, "
-                f"{there.recipe.sha256[:12]}); name another folder, or render that recipe"
-            )
-        if file.exists():
-            planned = planned_ids(file)
-    elif any(path.name != ".lock" and not path.match(PARTIAL) for path in out.iterdir()):
-        raise InputError(f"output folder {out}: expected an empty folder or one of frames; name another")
-    if planned and planned.issuperset(sample.id for sample in plan.samples):
-        return
-    whole = join(load_plan(file), plan) if planned else plan
-    try:
-        # The plan comes last: a run that was killed in between leaves it to the next to write both.
-        write_dataset_info(out, dataset_info(whole))
-        save_plan(whole, file)
-    except OSError as error:
-        raise InputError(f"output folder {out}: cannot be written: {error.strerror}; name another") from None
-
-
-def _missing(group: tuple[SamplePlan, ...], out: Path) -> tuple[SamplePlan, ...]:
+def _missing(group: Group, out: Path) -> Group:
     return tuple(sample for sample in group if not is_complete(out, sample.set, sample.index))
 
 
-def _count(outcome: Outcome, out: Path, group: tuple[SamplePlan, ...], receipt: Receipt) -> None:
+def _count(outcome: Outcome, out: Path, group: Group, receipt: Receipt) -> None:
     """Add a receipt to the outcome; what failed is set aside with the end of its log."""
     outcome.cpu_seconds += receipt.cpu_seconds
     if receipt.fatal:
@@ -223,12 +176,10 @@ def _count(outcome: Outcome, out: Path, group: tuple[SamplePlan, ...], receipt: 
             log.write_text(f"{receipt.error}\n{receipt.log}", encoding="utf-8")
 
 
-def _receipts(
-    job: Job, groups: list[tuple[SamplePlan, ...]], workers: int
-) -> Iterator[tuple[tuple[SamplePlan, ...], Receipt]]:
+def _receipts(job: Job, groups: list[Group], workers: int) -> Iterator[tuple[Group, Receipt]]:
     """Yield every group with what became of it, as they finish; few are in flight, each released at once."""
     import dask
-    from distributed import Client, LocalCluster, as_completed
+    from distributed import Client, LocalCluster
 
     if not groups:
         return
@@ -248,48 +199,64 @@ def _receipts(
         ) as cluster,
         Client(cluster) as client,
     ):
-        waiting = iter(groups)
-        owners: dict[Any, tuple[SamplePlan, ...]] = {}
-
-        def submit() -> Any:
-            group = next(waiting, None)
-            if group is None:
-                return None
-            future = client.submit(_render_group, job, group, pure=False)
-            owners[future] = group
-            return future
-
-        first = [future for _ in range(workers * IN_FLIGHT) if (future := submit()) is not None]
-        running = as_completed(first)
         try:
-            for future in running:
-                receipt = future.result()
-                future.release()
-                yield owners.pop(future), receipt
-                if (following := submit()) is not None:
-                    running.add(following)
+            yield from _scheduled(client, job, groups, workers)
         finally:
-            for child in list(_children.values()):
-                child.retire()
+            retire_children()
+
+
+def _scheduled(client: Any, job: Job, groups: list[Group], workers: int) -> Iterator[tuple[Group, Receipt]]:
+    """Have tasks of a few groups each done by the workers; what another run is at work on comes last."""
+    from distributed import as_completed
+
+    queue, busy = deque(groups), list[Group]()
+    tasks: dict[Any, list[Group]] = {}
+    size = 1
+
+    def submit() -> Any:
+        # The last tasks are small, so that no worker is left with a long one.
+        count = min(size, -(-len(queue) // (2 * workers)), len(queue))
+        taken = [queue.popleft() for _ in range(count)]
+        future = client.submit(render_groups, job, taken, pure=False)
+        tasks[future] = taken
+        return future
+
+    running = as_completed([])
+    while queue or tasks or busy:
+        if not queue and not tasks:
+            time.sleep(PATIENCE)
+            queue, busy = deque(busy), []
+        while queue and len(tasks) < workers * IN_FLIGHT:
+            running.add(submit())
+        future = next(running)
+        done, receipts = tasks.pop(future), future.result()
+        future.release()
+        size = _task_size(receipts, size)
+        for group, receipt in zip(done, receipts, strict=True):
+            if receipt.busy:
+                busy.append(group)
+            else:
+                yield group, receipt
+
+
+def _task_size(receipts: list[Receipt], size: int) -> int:
+    """Work out how many groups make a task of the wanted length, from what a task took per group.
+
+    Example:
+        >>> _task_size([Receipt(written=("a",), seconds=0.1)] * 4, 4)
+        40
+    """
+    took = [receipt.seconds for receipt in receipts if receipt.written]
+    if not took:
+        return size
+    # Two at least, so that one can be written while the other is traced.
+    return max(2, min(LARGEST_TASK, round(TASK_SECONDS * len(took) / max(sum(took), 1e-3))))
 
 
 @contextmanager
 def _closed_children() -> Iterator[None]:
-    """Close what is left of this process's children in the end, when no thread of a worker uses one."""
+    """Close what is left of this process's children in the end."""
     try:
         yield
     finally:
-        while _children:
-            _children.popitem()[1].close()
-
-
-def _render_group(job: Job, group: tuple[SamplePlan, ...]) -> Receipt:
-    """Render one group in this worker's child; a group that costs several children is given up."""
-    from distributed import get_worker
-
-    child = _children.setdefault(get_worker().address, RenderChild(job))
-    for _ in range(TRIES):
-        receipt = child.render(group)
-        if not receipt.died:
-            break
-    return receipt
+        close_children()

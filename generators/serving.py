@@ -1,8 +1,9 @@
 """The child's end: read trace groups from standard input, render them, answer with receipts.
 
 ``python -m MODULE REPLIES`` reads JSON lines from standard input and writes JSON lines to the file descriptor
-REPLIES; chatter goes to standard output and error. The first line is the job, every other one a group. A
-child ends when standard input does, so it never outlives its owner for long.
+REPLIES; chatter goes to standard output and error. The first line is the job, every other one a list of
+groups, each answered by a line of its own. A child ends when standard input does, so it never outlives its
+owner for long.
 """
 
 import ctypes
@@ -12,44 +13,92 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TextIO, runtime_checkable
 
+from pydantic import TypeAdapter
+
 from generators.recipe import Recipe
 from generators.scene import SamplePlan
+
+GROUPS = TypeAdapter(tuple[tuple[SamplePlan, ...], ...])
+Finish = Callable[[], list[str]]
 
 
 @runtime_checkable
 class Renders(Protocol):
     """What makes frames: of one recipe, into one folder."""
 
-    def render(self, group: Sequence[SamplePlan]) -> list[str]:
-        """Write every sample of a trace group and return their ids."""
+    def trace(self, group: Sequence[SamplePlan]) -> Finish:
+        """Trace the light of a group.
+
+        Returns:
+            What writes every sample of the group and returns their ids. It is called once, in another thread,
+            while the next group may be traced.
+        """
 
 
 def serve(requests: TextIO, replies: TextIO, start: Callable[[Path, Recipe, int], Renders]) -> None:
-    """Answer every request line with a reply line, until there are no more.
+    """Answer every group of the request lines with a reply line, until there are no more.
+
+    While one group is traced, the one before is taken apart, denoised and written by a second thread; there
+    are never more than these two in memory.
 
     Args:
-        requests: the job, then trace groups.
-        replies: where the answers go.
+        requests: the job, then lists of trace groups.
+        replies: where the answers go, in the order of the groups.
         start: makes the renderer from the job's folder, recipe and number of threads.
     """
     answer = partial(print, file=replies, flush=True)
     job = json.loads(requests.readline())
     renderer = start(Path(job["root"]), Recipe.model_validate(job["recipe"]), job["threads"])
     answer(json.dumps({"ready": True}))
-    for line in requests:
-        group = [SamplePlan.model_validate_json(json.dumps(sample)) for sample in json.loads(line)]
-        started = time.process_time()
-        try:
-            reply: dict[str, Any] = {"written": renderer.render(group)}
-        except OSError as error:
-            reply = {"error": str(error), "fatal": True}
-        except (ValueError, RuntimeError) as error:
-            reply = {"error": str(error), "fatal": False}
-        answer(json.dumps({**reply, "cpu_seconds": time.process_time() - started}))
+    clock = _Clock()
+
+    def finish(made: Finish | Exception) -> None:
+        answer(json.dumps({**_outcome(made), "cpu_seconds": clock.lap()}))
+
+    with ThreadPoolExecutor(1) as writer:
+        for line in requests:
+            before: Future[None] | None = None
+            for group in GROUPS.validate_json(line):
+                made = _attempt(partial(renderer.trace, group))
+                if before is not None:
+                    before.result()
+                before = writer.submit(finish, made)
+
+
+class _Clock:
+    """Parts the process's CPU time among its replies, starting with what its start took."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
+
+    def lap(self) -> float:
+        now = time.process_time()
+        lap, self._last = now - self._last, now
+        return lap
+
+
+def _attempt(trace: Callable[[], Finish]) -> Finish | Exception:
+    try:
+        return trace()
+    except (OSError, ValueError, RuntimeError) as error:
+        return error
+
+
+def _outcome(made: Finish | Exception) -> dict[str, Any]:
+    """Finish a group, and say what became of it."""
+    try:
+        if isinstance(made, Exception):
+            raise made
+        return {"written": made()}
+    except OSError as error:
+        return {"error": str(error), "fatal": True}
+    except (ValueError, RuntimeError) as error:
+        return {"error": str(error), "fatal": False}
 
 
 def run(start: Callable[[Path, Recipe, int], Renders]) -> None:

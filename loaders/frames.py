@@ -1,10 +1,12 @@
 """How frames lie on disk: one folder per sample that appears whole or not at all.
 
-``ROOT/dataset.json`` describes the data set; ``ROOT/samples/<set>/<index // 1000>/<index>/`` holds a sample's
-``image.png`` (8-bit RGB), ``layers.npz`` (every other layer) and ``metadata.json``. Samples are built under
-``ROOT/.partial`` and renamed into place, so any number of writers can share a root and be killed at any time.
+``ROOT/dataset.json`` describes the data set; ``ROOT/samples/<set>/<index // 1000>/<index>/`` holds a
+sample's ``image.png`` (8-bit RGB), ``layers.npz`` (every other layer), ``metadata.json`` and the
+``SHA256SUMS`` of these. Samples are built under ``ROOT/.partial`` and renamed into place, so any number of
+writers can share a root and be killed at any time.
 """
 
+import hashlib
 import re
 import shutil
 import uuid
@@ -17,6 +19,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
+from loaders.checksums import SUMS, sums_text
 from loaders.codecs import decode_npz, decode_png, encode_npz, encode_png, png_size, schema_order
 from loaders.disk import replacing, sync, write_synced
 from loaders.errors import InputError
@@ -24,7 +27,7 @@ from loaders.records import read_record
 from loaders.samples import Frame, Sample, factor_number, to_sample
 from loaders.schema import DatasetInfo, Metadata, array_sha256, check_layer
 
-_IMAGE, _LAYERS, _METADATA, _DATASET = "image.png", "layers.npz", "metadata.json", "dataset.json"
+IMAGE, NPZ, METADATA, DATASET = "image.png", "layers.npz", "metadata.json", "dataset.json"
 
 
 def frame_path(root: Path, set_name: str, index: int) -> Path:
@@ -53,7 +56,7 @@ def frame_path(root: Path, set_name: str, index: int) -> Path:
 
 def is_complete(root: Path, set_name: str, index: int) -> bool:
     """Tell whether a sample has been written."""
-    return (frame_path(root, set_name, index) / _METADATA).is_file()
+    return (frame_path(root, set_name, index) / METADATA).is_file()
 
 
 def complete_indices(root: Path, set_name: str) -> Int[ndarray, " n"]:
@@ -63,7 +66,7 @@ def complete_indices(root: Path, set_name: str) -> Int[ndarray, " n"]:
         Sorted sample numbers; empty if there are none.
     """
     folder = frame_path(root, set_name, 0).parent.parent
-    written = (path.parent for path in folder.glob("*/*/" + _METADATA))
+    written = (path.parent for path in folder.glob("*/*/" + METADATA))
     numbered = (path for path in written if path.name.isdecimal())
     # A folder that was moved or renamed by hand is not where its number belongs, and would not be read.
     found = [int(path.name) for path in numbered if path == frame_path(root, set_name, int(path.name))]
@@ -112,7 +115,7 @@ def read_metadata(path: Path) -> Metadata:
     Raises:
         InputError: ``metadata.json`` is missing, damaged or of another schema version.
     """
-    return read_record(Metadata, path / _METADATA, "delete its folder and render again")
+    return read_record(Metadata, path / METADATA, "delete its folder and render again")
 
 
 def read_frame(
@@ -138,12 +141,12 @@ def read_frame(
         if name not in metadata.layers:
             has = ", ".join(metadata.layers)
             raise InputError(f"{path}: layer `{name}` is missing; this frame has {has}")
-    height, width = png_size(path / _IMAGE)
+    height, width = png_size(path / IMAGE)
     if size not in (None, (height, width)):
-        raise InputError(f"{path / _IMAGE}: expected (height, width) {size}, got {(height, width)}")
-    arrays = {"image": decode_png(path / _IMAGE)} if "image" in names else {}
+        raise InputError(f"{path / IMAGE}: expected (height, width) {size}, got {(height, width)}")
+    arrays = {"image": decode_png(path / IMAGE)} if "image" in names else {}
     if others := [name for name in names if name != "image"]:
-        arrays |= decode_npz(path / _LAYERS, others, height, width)
+        arrays |= decode_npz(path / NPZ, others, height, width)
     if verify:
         _check_hashes(str(path), metadata, arrays)
     return Frame(metadata, arrays)
@@ -152,7 +155,7 @@ def read_frame(
 def write_dataset_info(root: Path, info: DatasetInfo) -> None:
     """Write ``dataset.json`` in one step, making the folder if need be."""
     root.mkdir(parents=True, exist_ok=True)
-    with replacing(root / _DATASET) as partial:
+    with replacing(root / DATASET) as partial:
         partial.write_text(info.to_json(), encoding="utf-8")
 
 
@@ -162,7 +165,7 @@ def read_dataset_info(root: Path) -> DatasetInfo:
     Raises:
         InputError: it is missing, damaged or of another schema version.
     """
-    return read_record(DatasetInfo, root / _DATASET, "name a folder of rendered frames")
+    return read_record(DatasetInfo, root / DATASET, "name a folder of rendered frames")
 
 
 def _check_frame(frame: Frame) -> None:
@@ -189,10 +192,12 @@ def _check_hashes(where: str, metadata: Metadata, arrays: dict[str, ndarray]) ->
 
 def _encode(frame: Frame) -> dict[str, bytes]:
     others = {name: array for name, array in frame.layers.items() if name != "image"}
-    files = {_IMAGE: encode_png(frame.layers["image"])}
+    files = {IMAGE: encode_png(frame.layers["image"])}
     if others:
-        files[_LAYERS] = encode_npz(others)
-    return files | {_METADATA: frame.metadata.to_json().encode()}
+        files[NPZ] = encode_npz(others)
+    files[METADATA] = frame.metadata.to_json().encode()
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    return files | {SUMS: sums_text(hashes).encode()}
 
 
 def _rename(partial: Path, final: Path) -> None:
@@ -202,8 +207,10 @@ def _rename(partial: Path, final: Path) -> None:
         # Renaming onto a folder that holds something fails: another writer was first.
         if not final.exists():
             raise
-        if not (final / _METADATA).is_file():
-            raise InputError(f"{final} is in the way and has no {_METADATA}; delete it") from None
+        if not (final / METADATA).is_file():
+            raise InputError(
+                f"{final} is in the way and has no {METADATA}; `candlelight render --repair` renders it anew"
+            ) from None
 
 
 class FrameFolder:

@@ -1,6 +1,8 @@
 """The render child: the one process that holds Blender. `generators.serving` says how it is spoken to."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,10 @@ from generators.blender.stage import Stage
 from generators.camera import record
 from generators.compose import Decomposition, decompose, denoise, develop
 from generators.load import recipe_sha256
-from generators.painter import Painter
+from generators.painter import PLANNED, Painter
 from generators.recipe import Recipe
 from generators.scene import SamplePlan, Thing
-from generators.serving import cpu_features, run
+from generators.serving import Finish, cpu_features, run
 from generators.settings import light_names, settings, stored_layers
 from loaders.frames import write_frame
 from loaders.samples import Frame
@@ -30,6 +32,14 @@ from loaders.schema import (
     Vector,
     array_sha256,
 )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What Blender made of an object: base colours slot by slot, and corners as `Stage.corners` has them."""
+
+    colors: tuple[Vector | None, ...]
+    corners: tuple[float, ...]
 
 
 class Renderer:
@@ -47,34 +57,42 @@ class Renderer:
         self._stage: Stage | None = None
         self._stage_set = ""
         self._recipe_record = RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe))
-        self._scratch = passes.scratch_file()
+        # Two, because one is read while the next is written.
+        self._scratch = [passes.scratch_file(), passes.scratch_file()]
         self._painter = Painter(root, recipe)
 
-    def render(self, group: Sequence[SamplePlan]) -> list[str]:
-        """Trace once, and write every sample of ``group``, all of which share the trace.
+    def trace(self, group: Sequence[SamplePlan]) -> Finish:
+        """Trace once for all samples of ``group``.
 
         Returns:
-            The ids written.
+            What writes the samples and returns their ids; it does not touch Blender.
         """
-        first = group[0]
-        if first.trace.leaves is not None:
-            return self._painter.render(group)
-        assert first.trace.camera is not None
-        stage = self._set_up(first.set)
-        colors = stage.show(first.trace)
-        traced = passes.trace(stage.scene, self._scratch)
-        chosen = settings(self._recipe, first.set)
-        floor = first.trace.floor
+        first = group[0].trace
+        if first.leaves is not None:
+            return self._painter.trace(group)
+        stage = self._set_up(group[0].set)
+        colors = stage.show(first)
+        scratch = self._scratch[0]
+        self._scratch.reverse()
+        passes.trace(stage.scene, scratch)
+        shown = [Shown(own, stage.corners(i)) for i, own in enumerate(colors)]
+        return partial(self._finish, group, scratch, shown)
+
+    def _finish(self, group: Sequence[SamplePlan], scratch: Path, shown: Sequence[Shown]) -> list[str]:
+        chosen = settings(self._recipe, group[0].set)
+        first = group[0].trace
+        assert first.camera is not None
+        traced = passes.read(scratch)
         parts = decompose(
             traced,
-            camera=first.trace.camera,
-            catcher=floor is not None and floor.catcher,
+            camera=first.camera,
+            catcher=first.floor is not None and first.floor.catcher,
             split="shading_direct" in chosen.layers or "shading_indirect" in chosen.layers,
         )
         if chosen.render.denoise:
             parts = denoise(parts, traced)
         for sample in group:
-            write_frame(self._root, self._develop(sample, parts, colors))
+            write_frame(self._root, self._develop(sample, parts, shown))
         return [sample.id for sample in group]
 
     def _set_up(self, set_name: str) -> Stage:
@@ -93,43 +111,24 @@ class Renderer:
             self._stage_set = set_name
         return self._stage
 
-    def _develop(self, sample: SamplePlan, parts: Decomposition, colors: Sequence[Any]) -> Frame:
+    def _develop(self, sample: SamplePlan, parts: Decomposition, shown: Sequence[Shown]) -> Frame:
         chosen = settings(self._recipe, sample.set)
         names = stored_layers(self._recipe, sample.set)
         layers, checks = develop(parts, gain=sample.gain, exposure=chosen.exposure, layers=names)
-        environment = sample.trace.environment
+        trace = sample.trace
         metadata = Metadata(
-            id=sample.id,
-            set=sample.set,
-            index=sample.index,
+            **sample.model_dump(include=PLANNED),
             recipe=self._recipe_record,
-            unit=sample.unit,
-            group=sample.group,
-            factors=sample.factors,
-            exogenous=sample.exogenous,
-            intervention=sample.intervention,
-            propensity=sample.propensity,
-            counterfactual_of=sample.counterfactual_of,
             objects=tuple(
-                ObjectRecord(
-                    type=thing.type,
-                    material=thing.material.label,
-                    base_color=own[0] if len(set(own)) == 1 else None,
-                    size=thing.size,
-                    rotation=thing.rotation,
-                    tilt=thing.tilt,
-                    location=thing.location,
-                    **extent(parts.object == i + 1),
-                    corners=self._set_up(sample.set).corners(i),
-                    parts=part_records(thing, own, np.where(parts.object == i + 1, parts.part, 0)),
-                )
-                for i, (thing, own) in enumerate(zip(sample.trace.objects, colors, strict=True))
+                object_record(thing, i, own, parts)
+                for i, (thing, own) in enumerate(zip(trace.objects, shown, strict=True), start=1)
             ),
-            lights=sample.lights,
-            environment=None if environment is None else EnvironmentRecord(**environment.model_dump()),
+            environment=None
+            if trace.environment is None
+            else EnvironmentRecord(**trace.environment.model_dump()),
             camera=None
-            if sample.trace.camera is None
-            else record(sample.trace.camera, chosen.image.width, chosen.image.height),
+            if trace.camera is None
+            else record(trace.camera, chosen.image.width, chosen.image.height),
             exposure=chosen.exposure,
             renderer=self._renderer(sample),
             checks=checks,
@@ -147,6 +146,23 @@ class Renderer:
             denoiser=f"pyoidn {version('pyoidn')}, parts apart" if render.denoise else "none",
             cycles_seed=sample.trace.cycles_seed,
         )
+
+
+def object_record(thing: Thing, index: int, shown: Shown, parts: Decomposition) -> ObjectRecord:
+    """Describe one object by the plan, by what Blender made of it, and by its pixels, valued ``index``."""
+    seen, own = parts.object == index, shown.colors
+    return ObjectRecord(
+        type=thing.type,
+        material=thing.material.label,
+        base_color=own[0] if len(set(own)) == 1 else None,
+        size=thing.size,
+        rotation=thing.rotation,
+        tilt=thing.tilt,
+        location=thing.location,
+        **extent(seen),
+        corners=shown.corners,
+        parts=part_records(thing, own, np.where(seen, parts.part, 0)),
+    )
 
 
 def part_records(thing: Thing, colors: Sequence[Vector | None], shown: Any) -> tuple[PartRecord, ...]:

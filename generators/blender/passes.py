@@ -48,19 +48,15 @@ def request(scene: Any, lights: Sequence[str]) -> None:
     scene.render.image_settings.exr_codec = "NONE"
 
 
-def trace(scene: Any, path: Path) -> Passes:
-    """Render the scene as it stands and return its passes.
+def trace(scene: Any, path: Path) -> None:
+    """Render the scene as it stands into a file, for `read`; Blender gives render results to files only.
 
     Args:
         scene: the Blender scene.
-        path: the file that Blender writes, for it gives render results to files only; see `scratch_file`.
-
-    Returns:
-        Pass name to float32 array, linear Rec.709 where it is a colour.
+        path: the file to write; see `scratch_file`.
     """
     scene.render.filepath = str(path)
     bpy.ops.render.render(write_still=True)
-    return read(path)
 
 
 def scratch_file() -> Path:

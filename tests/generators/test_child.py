@@ -27,7 +27,7 @@ if os.path.exists(root + "/broken"):
     sys.exit("ImportError: libGL.so.1 is missing")
 print(json.dumps({{"ready": True}}), file=replies, flush=True)
 for line in sys.stdin:
-    group = json.loads(line)
+  for group in json.loads(line):
     what = group[0]["index"]
     print("tracing", group[0]["id"], flush=True)
     if what == 1:

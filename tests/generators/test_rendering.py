@@ -10,9 +10,10 @@ import pytest
 
 import generators.child
 import generators.rendering
+from generators.description import dataset_info
 from generators.load import load_recipe
 from generators.plan import condition, make_plan
-from generators.rendering import dataset_info, default_workers, render
+from generators.rendering import default_workers, render
 from generators.table import load_plan
 from loaders.errors import InputError
 from loaders.frames import complete_indices, read_dataset_info
@@ -34,7 +35,7 @@ if has("broken"):
     sys.exit("ImportError: libGL.so.1 is missing")
 say(ready=True)
 for line in sys.stdin:
-    group = json.loads(line)
+  for group in json.loads(line):
     with open(root.parent / "asked", "a") as asked:
         print(*(sample["id"] for sample in group), file=asked)
     for sample in group:
@@ -201,7 +202,7 @@ def test_a_run_killed_while_it_described_the_folder_is_no_obstacle(out, plan):
     (out / ".dataset.json.0123.partial").write_text("{")
     (out / ".partial" / "cubes-000000-0123").mkdir(parents=True)
     render(plan, out, workers=1)
-    assert sorted(path.name for path in out.iterdir()) == [".lock", "dataset.json", "plan.parquet", "samples"]
+    assert sorted(path.name for path in out.iterdir()) == [".claims", ".lock", "dataset.json", "plan.parquet", "samples"]
     # Killed between the two files: the plan is missing.
     (out / "plan.parquet").unlink()
     (out / ".plan.parquet.0123.partial").write_text("PAR1")

@@ -11,7 +11,7 @@ from candlelight import main
 from generators.load import load_recipe
 from generators.painter import Painter
 from generators.plan import make_plan
-from generators.rendering import dataset_info
+from generators.description import dataset_info
 from loaders import pack_hdf5, write_dataset_info
 
 # Concept sets without Blender: of the same leaves, once with other albedo and once in other light.
@@ -51,7 +51,7 @@ def frames(tmp_path_factory):
     write_dataset_info(root, dataset_info(plan))
     painter = Painter(root, plan.recipe)
     for group in plan.groups.values():
-        painter.render(group)
+        painter.trace(group)()
     return root
 
 

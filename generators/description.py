@@ -1,0 +1,134 @@
+"""What a folder of frames says of itself: ``dataset.json``, ``plan.parquet`` and their ``SHA256SUMS``."""
+
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TypeVar
+
+from blender_assets import AssetLibrary
+from generators.claims import FILE as CLAIMS
+from generators.load import recipe_sha256
+from generators.plan import Plan
+from generators.settings import factor_infos, part_names, settings, stored_layers
+from generators.table import join, load_plan, planned_ids, save_plan
+from loaders.checksums import NEXT, find_unlike, replace_summed
+from loaders.errors import InputError
+from loaders.frames import DATASET, read_dataset_info, read_metadata
+from loaders.schema import DatasetInfo, RecipeRecord, SetInfo
+from loaders.verify import DESCRIPTION, PLAN
+
+LOCK = ".lock"
+PARTIAL = ".*.partial"  # what `loaders.disk.replacing` names a file that is being written
+
+_Value = TypeVar("_Value")
+
+
+def dataset_info(plan: Plan) -> DatasetInfo:
+    """Describe the data set that a plan makes, as its ``dataset.json`` does."""
+    recipe, library = plan.recipe, AssetLibrary(plan.recipe.assets)
+    sets = {}
+    for name, image_set in recipe.sets.items():
+        chosen = settings(recipe, name)
+        sets[name] = SetInfo(
+            count=sum(sample.set == name for sample in plan.samples),
+            width=chosen.image.width,
+            height=chosen.image.height,
+            layers=stored_layers(recipe, name),
+            factors=factor_infos(image_set, library),
+            varies=image_set.varies,
+            exposure=chosen.exposure,
+            parts=part_names(sample.trace for sample in plan.samples if sample.set == name),
+        )
+    return DatasetInfo(
+        name=recipe.name,
+        description=recipe.description,
+        licence=recipe.licence,
+        recipe=RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe)),
+        seed=recipe.seed,
+        candlelight=version("candlelight"),
+        sets={name: info for name, info in sets.items() if info.count},
+    )
+
+
+def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
+    """Write ``dataset.json``, ``plan.parquet`` and ``SHA256SUMS``, unless the folder is another recipe's.
+
+    They describe what this and earlier runs planned for the folder, however each was limited or filtered.
+
+    Args:
+        plan: what is to be rendered there.
+        out: the folder, which exists.
+        repair: whether to write anew what is damaged; what only a damaged plan knew of is then forgotten.
+
+    Raises:
+        InputError: the folder holds something else, is damaged, or cannot be written.
+    """
+    unlike = find_unlike(out, DESCRIPTION)
+    damaged = [name for name in DESCRIPTION if name in unlike and (out / name).exists()]
+    if damaged and not repair:
+        raise InputError(
+            f"output folder {out}: {damaged[0]} {unlike[damaged[0]]}; "
+            f"`candlelight render RECIPE --repair --out {out}` writes it anew"
+        )
+    _refuse_foreign(plan, out, DATASET in damaged, repair)
+    planned = set[str]()
+    if (out / PLAN).exists() and PLAN not in damaged:
+        planned = _unless_repaired(lambda: planned_ids(out / PLAN), repair) or planned
+    as_written = not unlike and not (out / NEXT).exists()
+    if as_written and planned.issuperset(sample.id for sample in plan.samples):
+        return
+    whole = join(load_plan(out / PLAN), plan) if planned else plan
+    text = dataset_info(whole).to_json()
+    try:
+        writers: dict[str, Callable[[Path], object]] = {
+            DATASET: lambda path: path.write_text(text, encoding="utf-8"),
+            PLAN: lambda path: save_plan(whole, path),
+        }
+        replace_summed(out, writers)
+    except OSError as error:
+        raise InputError(f"output folder {out}: cannot be written: {error.strerror}; name another") from None
+
+
+def _refuse_foreign(plan: Plan, out: Path, damaged: bool, repair: bool) -> None:
+    """Refuse a folder of something else, or of frames of another recipe."""
+    recipe = None
+    if (out / DATASET).exists() and not damaged:
+        info = _unless_repaired(lambda: read_dataset_info(out), repair)
+        recipe = info.recipe if info else _recipe_of_samples(out)
+    elif repair:
+        recipe = _recipe_of_samples(out)
+    elif foreign := sorted(path.name for path in out.iterdir() if not _is_ours(path)):
+        lost = f"; if it is one that lost its {DATASET}, add --repair" if "samples" in foreign else ""
+        raise InputError(
+            f"output folder {out}: expected an empty folder or one of frames; name another{lost}"
+        )
+    if recipe and recipe.sha256 != recipe_sha256(plan.recipe):
+        raise InputError(
+            f"output folder {out}: holds frames of another recipe ({recipe.name}, {recipe.sha256[:12]}); "
+            "name another folder, or render that recipe"
+        )
+
+
+def _is_ours(path: Path) -> bool:
+    return path.name in (LOCK, CLAIMS, NEXT) or path.match(PARTIAL)
+
+
+def _unless_repaired(read: Callable[[], _Value], repair: bool) -> _Value | None:
+    """Read a file; None if it is damaged and will be written anew."""
+    try:
+        return read()
+    except InputError:
+        if not repair:
+            raise
+        return None
+
+
+def _recipe_of_samples(out: Path) -> RecipeRecord | None:
+    """Tell which recipe the samples of a folder are of, from the first that can be read."""
+    for path in sorted(out.glob("samples/*")):
+        for sample in path.glob("*/*"):
+            found = _unless_repaired(partial(read_metadata, sample), repair=True)
+            if found:
+                return found.recipe
+    return None

@@ -1,0 +1,112 @@
+"""What the commands that render have in common: options, a progress bar, and what is said at the end."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from loaders.errors import InputError
+
+if TYPE_CHECKING:
+    from generators.rendering import Outcome
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def worker_options(command: _Command) -> _Command:
+    """Add what says where samples are rendered; the names are those of the arguments of `render`."""
+    return _with(
+        command,
+        click.option(
+            "--workers", type=click.IntRange(1), help="Renderers at a time.  [default: one per processor]"
+        ),
+    )
+
+
+def render_options(command: _Command) -> _Command:
+    """Add how samples are rendered; the names are those of the arguments of `render`."""
+    command = _with(
+        command,
+        click.option(
+            "--threads",
+            type=click.IntRange(1),
+            default=1,
+            show_default=True,
+            help="Threads of each renderer.",
+        ),
+        click.option(
+            "--shard", callback=_shard, metavar="I/N", help="Only the I-th of N parts, for job arrays."
+        ),
+        click.option(
+            "--time-limit",
+            type=click.FloatRange(0, min_open=True),
+            default=900.0,
+            show_default=True,
+            help="Seconds for one trace.",
+        ),
+    )
+    return worker_options(command)
+
+
+@contextmanager
+def progress(total: int, what: str) -> Iterator[Callable[[int], Any]]:
+    """Show a bar of ``total`` frames while the block runs; what is yielded moves it on."""
+    from tqdm import tqdm
+
+    with tqdm(total=total, unit="frame", desc=what, file=sys.stderr, dynamic_ncols=True) as bar:
+        yield bar.update
+
+
+def check_outcome(outcome: "Outcome", out: Path) -> None:
+    """Refuse to go on from a run that set samples aside.
+
+    Raises:
+        InputError: it did; the message says how many, and where their logs are.
+    """
+    if outcome.failed:
+        first, reason = next(iter(outcome.failed.items()))
+        raise InputError(
+            f"{len(outcome.failed)} samples could not be rendered, the first {first}: {reason}; "
+            f"see {out / 'failed'}, and run again to try them once more"
+        )
+
+
+def read_changes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Read interventions such as ``color=blue,object_type=cube``; a callback of click."""
+    import yaml
+
+    changes: list[dict[str, Any]] = []
+    for value in values:
+        pairs = [part.partition("=") for part in value.split(",")]
+        if not all(name.strip() and equals and text.strip() for name, equals, text in pairs):
+            raise click.BadParameter(
+                f"expected FACTOR=VALUE,... as in color=blue,object_type=cube, got {value}"
+            )
+        try:
+            change = {name.strip(): yaml.safe_load(text) for name, _, text in pairs}
+        except (yaml.YAMLError, RecursionError):
+            change = {"": None}
+        if any(isinstance(one, bool) or not isinstance(one, str | int | float) for one in change.values()):
+            raise click.BadParameter(f"expected names or numbers as values, 'yes' in quotes, got {value!r}")
+        if len(change) < len(pairs):
+            raise click.BadParameter(f"expected each factor once, got {value}; --do may be given again")
+        changes.append(change)
+    return changes
+
+
+def _shard(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    index, slash, count = value.partition("/")
+    if not (slash and index.isdigit() and count.isdigit()):
+        raise click.BadParameter(f"expected I/N as in 3/16, got {value}")
+    return int(index), int(count)
+
+
+def _with(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
