@@ -14,8 +14,19 @@ import click
 from evaluation.commands import evaluate
 from generators.asset_commands import assets
 from generators.plan_commands import load_any_plan, plan, recipe_options, recipes
-from generators.render_commands import check_outcome, progress, read_changes, render_options, worker_options
+from generators.render_commands import (
+    Folder,
+    check_outcome,
+    plan_to_repair,
+    progress,
+    read_changes,
+    render_options,
+    repaired_line,
+    worker_options,
+)
+from generators.verify_commands import verify_path
 from loaders.errors import InputError
+from loaders.urls import local_folder
 
 
 class UseError(click.ClickException):
@@ -55,35 +66,37 @@ def main() -> None:
 
 
 @main.command()
-@recipe_options
+@functools.partial(recipe_options, required=False)
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="Folder of frames to write or resume."
+    "--out", type=Folder(remote=True), required=True, help="Folder or URL of frames to write or resume."
 )
 @render_options
 @click.option("--preview", is_flag=True, help="A draft picture of each factor value instead, on one sheet.")
 def render(
-    recipe: str,
+    recipe: str | None,
     overrides: tuple[str, ...],
     limit: int | None,
-    out: Path,
+    out: Path | str,
     preview: bool,
     **how: Any,
 ) -> None:
     """Render RECIPE (a shipped name, a YAML file, or a plan's .parquet) into a folder of frames.
 
-    Frames that are there already are kept, so a run that was stopped goes on where it was.
+    Frames that are there already are kept, so a run that was stopped goes on where it was. With --repair they
+    are checked first, and RECIPE may be left out: what the folder was planned to hold is then made whole.
 
     \b
     candlelight render candle --limit 20 --out frames
     candlelight render mine.yaml --set assets.materials=./colours --out frames
     candlelight render candle.parquet --shard 3/16 --out /shared/frames
+    candlelight render --repair --out frames
     """
     from generators import render as render_plan
     from generators.preview import preview_plan
 
-    made = load_any_plan(recipe, overrides, limit)
+    made = load_any_plan(recipe or plan_to_repair(out, how["repair"]), overrides, limit)
     if preview:
-        made = preview_plan(made)
+        made, out = preview_plan(made), local_folder(out)
     selected = made.shard(*how["shard"]) if how["shard"] else made
     with progress(len(selected), "render") as advance:
         outcome = render_plan(made, out, advance=advance, **how)
@@ -92,8 +105,10 @@ def render(
         f"{outcome.cpu_seconds:.0f} CPU s in the renderers"
     )
     if preview:
-        _sheets(out)
+        _sheets(local_folder(out))
     check_outcome(outcome, out)
+    if how["repair"]:
+        click.echo(repaired_line(outcome))
 
 
 @main.command()
@@ -108,7 +123,7 @@ def render(
     metavar="FACTOR=VALUE,...",
     help="One question: the factors to change; repeatable.",
 )
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of frames to write.")
+@click.option("--out", type=Folder(), required=True, help="Folder of frames to write.")
 @worker_options
 def counterfactual(
     recipe: str,
@@ -163,9 +178,9 @@ def _sheets(frames: Path) -> None:
 
 
 @main.command()
-@click.argument("frames", type=click.Path(path_type=Path))
+@click.argument("frames", type=Folder())
 @click.option("--to", "kind", type=click.Choice(["hub", "hdf5"]), required=True, help="What to write.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
+@click.option("--out", type=Folder(), required=True, help="Folder to write.")
 @click.option(
     "--compression", type=click.Choice(["gzip", "none"]), default="gzip", show_default=True, help="HDF5 only."
 )
@@ -186,9 +201,9 @@ def pack(frames: Path, kind: str, out: Path, compression: Literal["gzip", "none"
 
 
 @main.command()
-@click.argument("frames", type=click.Path(path_type=Path))
+@click.argument("frames", type=Folder())
 @click.option("--to", "kind", type=click.Choice(["candle", "concepts", "mit"]), required=True, help="Layout.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write or resume.")
+@click.option("--out", type=Folder(), required=True, help="Folder to write or resume.")
 @click.option("--set", "set_name", help="Image set; may be left out where only one fits.")
 @click.option(
     "--layout",
@@ -243,22 +258,27 @@ def export(
 
 
 @main.command()
-@click.argument("path", type=click.Path(path_type=Path))
-def info(path: Path) -> None:
-    """Say what a folder of frames or a pack holds.
+@click.argument("path", type=Folder(remote=True))
+@click.option("--verify", is_flag=True, help="Hash every file instead; exit 1 if any is damaged or missing.")
+def info(path: Path | str, verify: bool) -> None:
+    """Say what a folder of frames or a pack holds, or whether all of it is there and whole.
 
     \b
     candlelight info frames
+    candlelight info frames --verify
     candlelight info h5/candle.h5
     """
     from loaders.describe import describe
 
-    click.echo(describe(path))
+    if verify:
+        verify_path(path)
+    else:
+        click.echo(describe(path))
 
 
 @main.command()
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, help="Folder."
+    "--out", type=Folder(), default=Path("demo"), show_default=True, help="Folder."
 )
 @worker_options
 def demo(out: Path, **how: Any) -> None:

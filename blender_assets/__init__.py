@@ -165,4 +165,20 @@ class AssetLibrary:
             return None
         folders = [folder for folder in (self._folders.get(kind), shipped() / kind) if folder is not None]
         candidates = (folder / f"{label}{suffix}" for folder in folders for suffix in SUFFIXES[kind])
-        return next((path for path in candidates if path.is_file()), None)
+        path = next((path for path in candidates if path.is_file()), None)
+        if path is not None and path.parent == self._folders.get(kind):
+            try:
+                check_inside(path)
+            except InputError as error:
+                raise InputError(f"assets.{kind}: {error}") from None
+        return path
+
+
+def check_inside(path: Path) -> None:
+    """Refuse a file that lies elsewhere and is only linked to: a folder may come from anybody.
+
+    Raises:
+        InputError: as said.
+    """
+    if not path.resolve().is_relative_to(path.parent.resolve()):
+        raise InputError(f"`{path.name}` is a link out of its folder; put the file itself there")

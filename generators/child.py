@@ -9,13 +9,15 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from generators.devices import PROCESSOR, Wish
 from generators.recipe import Recipe
 from generators.scene import SamplePlan
 from generators.serving import GROUPS
+from generators.settings import is_traced
 
 START_LIMIT = 300.0  # s; Blender loads in about one, from a cold network disk in many
 LOG_TAIL = 4000  # characters
@@ -26,7 +28,9 @@ class Job:
     """What a child renders for: a folder, a recipe, how many threads, and when it is stopped or replaced.
 
     ``time_limit`` is seconds for one trace group; ``lifetime`` is the number of samples after which a child
-    is replaced, because Blender's memory grows.
+    is replaced, because Blender's memory grows. ``store`` is the URL that samples are copied to, if any; then
+    the root is a folder on their way (`generators.remote`). ``run`` tells apart the jobs of runs that share a
+    worker.
     """
 
     root: Path
@@ -34,6 +38,9 @@ class Job:
     threads: int = 1
     time_limit: float = 900.0
     lifetime: int = 2000
+    store: str = ""
+    device: Wish = PROCESSOR
+    run: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,6 +138,8 @@ class RenderChild:
             self._process, self._successor, self._rendered = self._successor, None, 0
         if self._process is None:
             self._process = _Process.start(self.job)
+        if self._retired:  # meanwhile, by another thread
+            self._process.popen.kill()
         self._process.wait_until_ready()
         if self._successor is None and self._rendered + coming >= self.job.lifetime:
             self._successor = _Process.start(self.job)
@@ -169,9 +178,14 @@ class _Process:
         )
         os.close(write_end)
         process = cls(popen, os.fdopen(read_end, "rb", buffering=0), log)
-        recipe = job.recipe.model_dump(mode="json")
+        message = {
+            "root": str(job.root),
+            "recipe": job.recipe.model_dump(mode="json"),
+            "threads": job.threads,
+            "device": asdict(job.device),
+        }
         with suppress(BrokenPipeError):  # one that has ended already is found out when it does not get ready
-            process.send(json.dumps({"root": str(job.root), "recipe": recipe, "threads": job.threads}))
+            process.send(json.dumps(message))
         return process
 
     def wait_until_ready(self) -> None:
@@ -215,5 +229,4 @@ class _Process:
 
 
 def _module(recipe: Recipe) -> str:
-    traced = any(image_set.layout.leaves is None for image_set in recipe.sets.values())
-    return "generators.blender.child" if traced else "generators.painter"
+    return "generators.blender.child" if is_traced(recipe) else "generators.painter"

@@ -1,5 +1,7 @@
 """What a folder of frames says of itself: ``dataset.json``, ``plan.parquet`` and their ``SHA256SUMS``."""
 
+import errno
+import os
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
@@ -87,7 +89,22 @@ def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
         }
         replace_summed(out, writers)
     except OSError as error:
-        raise InputError(f"output folder {out}: cannot be written: {error.strerror}; name another") from None
+        raise cannot_write(out, error) from None
+
+
+def cannot_write(out: Path, error: OSError) -> InputError:
+    """Say in one line that a folder cannot be written, and why.
+
+    Example:
+        >>> print(cannot_write(Path("frames"), OSError(28, "write failed")))
+        output folder frames: cannot be written: No space left on device; make room or name another
+    """
+    what = "it is a file" if isinstance(error, FileExistsError) else None
+    reason = what or (os.strerror(error.errno) if error.errno else str(error))
+    if error.filename and Path(os.fsdecode(error.filename)).name in (LOCK, CLAIMS):
+        reason += f" ({Path(os.fsdecode(error.filename)).name})"
+    remedy = "make room or name another" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "name another"
+    return InputError(f"output folder {out}: cannot be written: {reason}; {remedy}")
 
 
 def _refuse_foreign(plan: Plan, out: Path, damaged: bool, repair: bool) -> None:

@@ -6,11 +6,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from generators.recipe import Recipe
 from loaders.errors import InputError
+from loaders.plain_yaml import parse_yaml
 
 
 def shipped_recipes() -> dict[str, Path]:
@@ -102,17 +102,14 @@ def first_error(error: ValidationError) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if isinstance(data, dict):
-            return {str(key): _apart(value) for key, value in data.items()}
-        raise InputError(f"recipe {path.name}: expected a mapping of fields, got {type(data).__name__}")
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = str(error).replace("\n", " ")
-        raise InputError(f"recipe {path.name}: expected YAML, got something else: {where}") from None
-    except RecursionError:
-        raise InputError(
-            f"recipe {path.name}: expected fields of finite depth, got one inside itself"
-        ) from None
+        data = parse_yaml(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"recipe {path.name}: expected YAML, got something else: {error}") from None
+    except InputError as error:
+        raise InputError(f"recipe {path.name}: {error}") from None
+    if isinstance(data, dict):
+        return {str(key): _apart(value) for key, value in data.items()}
+    raise InputError(f"recipe {path.name}: expected a mapping of fields, got {type(data).__name__}")
 
 
 def _apart(value: Any) -> Any:
@@ -187,8 +184,8 @@ def _override(data: dict[str, Any], override: str) -> None:
     if not equals or not field:
         raise InputError(f"--set: expected FIELD=VALUE as in image.width=64, got `{override}`")
     try:
-        value = _apart(yaml.safe_load(text))
-    except (yaml.YAMLError, RecursionError):
+        value = _apart(parse_yaml(text))
+    except InputError:
         raise InputError(f"--set {field}: expected a YAML value, got `{text[:60]}`") from None
     *parents, last = field.split(".")
     if parents == ["assets"]:

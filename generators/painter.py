@@ -8,6 +8,7 @@ import numpy as np
 from numpy import ndarray
 
 from generators.dead_leaves import SUBSAMPLES, Painting, paint
+from generators.devices import PROCESSOR, Wish
 from generators.load import recipe_sha256
 from generators.recipe import Recipe
 from generators.scene import SamplePlan
@@ -29,10 +30,11 @@ class Painter:
         root: folder of the data set.
         recipe: the recipe.
         threads: not used; painting takes one.
+        wish: not used; the processor paints.
     """
 
-    def __init__(self, root: Path, recipe: Recipe, threads: int = 1) -> None:
-        del threads
+    def __init__(self, root: Path, recipe: Recipe, threads: int = 1, wish: Wish = PROCESSOR) -> None:
+        del threads, wish
         self._root, self._recipe = root, recipe
         self._recipe_record = RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe))
 

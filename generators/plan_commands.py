@@ -1,5 +1,8 @@
 """The commands ``candlelight recipes`` and ``candlelight plan``, and how a command is told which recipe."""
 
+import dataclasses
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +14,7 @@ from loaders.errors import InputError
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def recipe_options(command: _Command) -> _Command:
+def recipe_options(command: _Command, required: bool = True) -> _Command:
     """Add what says which recipe is meant, and how it is changed."""
     for option in (
         click.option(
@@ -20,7 +23,7 @@ def recipe_options(command: _Command) -> _Command:
         click.option(
             "--limit", type=click.IntRange(1), help="Only N samples of each set, always the same ones."
         ),
-        click.argument("recipe"),
+        click.argument("recipe", required=required),
     ):
         command = option(command)
     return command
@@ -42,6 +45,16 @@ def load_any_plan(
         loaded = load_recipe(recipe, overrides)
         return plan_samples(loaded, ids) if ids else make_plan(loaded, limit)
     return plan.limit(limit) if limit else plan
+
+
+def _counts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, ...]:
+    """Read numbers of workers such as ``1,8,64``."""
+    if value is None:
+        return ()
+    parts = value.split(",")
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise click.BadParameter(f"expected numbers from 1 on as in 1,8,64, got {value}")
+    return tuple(map(int, parts))
 
 
 @click.group(invoke_without_command=True)
@@ -97,7 +110,31 @@ def validate(recipe: str, overrides: tuple[str, ...]) -> None:
 @click.option(
     "--report", is_flag=True, help="Print marginals, dependences and the graph; write a page of them."
 )
-def plan(recipe: str, overrides: tuple[str, ...], limit: int | None, out: Path | None, report: bool) -> None:
+@click.option(
+    "--estimate", is_flag=True, help="Render a little of everything, and say what all takes."
+)
+@click.option("--workers", callback=_counts, metavar="N,...", help="With --estimate: for so many renderers.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="With --estimate: time for it.",
+)
+@click.option(
+    "--frames", type=click.Path(path_type=Path), help="With --estimate: only what is missing in this folder."
+)
+def plan(
+    recipe: str,
+    overrides: tuple[str, ...],
+    limit: int | None,
+    out: Path | None,
+    report: bool,
+    estimate: bool,
+    workers: tuple[int, ...],
+    seconds: float,
+    frames: Path | None,
+) -> None:
     """Fix every number of every sample of RECIPE in a table, without Blender.
 
     RECIPE is a shipped name, a YAML file, or the .parquet of a plan.
@@ -106,12 +143,15 @@ def plan(recipe: str, overrides: tuple[str, ...], limit: int | None, out: Path |
     candlelight plan candle --out candle.parquet
     candlelight plan candle-confounded-color --report
     candlelight plan mine.yaml --set seed=1 --limit 100 --out small.parquet --report
+    candlelight plan candle --estimate --workers 1,8,64
     """
     from generators.plan_report import report_text, write_plan_report
     from generators.table import save_plan
 
-    if out is None and not report:
-        raise InputError("expected --out FILE.parquet, --report, or both")
+    if out is None and not report and not estimate:
+        raise InputError("expected --out FILE.parquet, --report, --estimate, or several of them")
+    if (workers or frames) and not estimate:
+        raise InputError("--workers and --frames: expected --estimate beside them")
     if out is not None and out.suffix != ".parquet":
         raise InputError(f"--out: expected FILE.parquet, which is how other commands tell a plan, got {out}")
     made = load_any_plan(recipe, overrides, limit)
@@ -125,3 +165,29 @@ def plan(recipe: str, overrides: tuple[str, ...], limit: int | None, out: Path |
     if out is not None:
         save_plan(made, out)
         click.echo(f"{out}: {len(made)} samples from {len(made.groups)} traces")
+    if estimate:
+        _estimate(made, workers, seconds, frames)
+
+
+def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path | None) -> None:
+    """Print what rendering a plan takes, or what is missing of it."""
+    from tqdm import tqdm
+
+    from generators.estimate import estimate
+    from generators.estimate_report import estimate_text
+    from loaders.frames import is_complete
+
+    # All that this process has done until now was to plan.
+    planning = time.process_time()
+    if frames is not None:
+        missing = (one for one in made.samples if not is_complete(frames, one.set, one.index))
+        made = dataclasses.replace(made, samples=tuple(missing))
+    form = "{desc}: {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} s"
+    with tqdm(total=seconds, desc="estimate", file=sys.stderr, bar_format=form, leave=False) as bar:
+
+        def advance(passed: float, expected: float) -> None:
+            bar.total, bar.n = expected, min(passed, expected)
+            bar.refresh()
+
+        found = estimate(made, seconds=seconds, planning=planning, advance=advance)
+    click.echo(estimate_text(made, found, workers))

@@ -1,68 +1,109 @@
 """Rendering to a URL: samples are written to a folder of this machine, copied from it, and removed.
 
-What the local road does is done here with a folder that stands in for the one elsewhere: the submitting side
-describes it there (`landing`), and the workers' children write there (`StoringChild`). A sample counts once all
-of it is where the URL says, so a run can be killed at any moment here, too.
+A folder of this machine stands in for the one elsewhere: the submitting side describes it there (`Landing`),
+and the workers' children write to another of theirs (`StoringChild`). A sample counts once all of it is where
+the URL says, so a run can be killed at any moment here, too.
 """
 
-import fcntl
-import os
+import atexit
+import hashlib
 import shutil
-import tempfile
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from generators.child import Job, Receipt, RenderChild
-from generators.scene import SamplePlan
-from loaders.checksums import SUMS
-from loaders.errors import InputError
-from loaders.frames import DATASET, frame_path, is_complete
-from loaders.stores import Store, open_store
+from tqdm import tqdm
 
-# The plan comes last: a run that was killed in between leaves it to the next to write them all.
-_DESCRIPTION = (DATASET, SUMS, "plan.parquet")
-_AHEAD = 4  # groups that a child may be ahead of what was copied, so that staging stays small
-_PREFIX = f"candlelight-staging-{os.getuid()}-"
-_LOCK = ".lock"
+from generators.child import Job, Receipt, RenderChild
+from generators.plan import Plan
+from generators.repair import set_aside
+from generators.scene import SamplePlan
+from generators.staging import staging
+from loaders.checksums import NEXT, SUMS, find_unlike
+from loaders.errors import InputError
+from loaders.frames import DATASET, METADATA, frame_path, is_complete
+from loaders.stores import Store, open_store
+from loaders.urls import is_elsewhere, local_folder
+from loaders.verify import DESCRIPTION
+from loaders.verify_store import verify_store
+
+_AHEAD = 16  # groups that a child may be ahead of what was copied, so that staging stays small
+_COPIES = 8  # groups that are copied at a time: a store takes long to answer, and does much at once
 
 
 @dataclass(frozen=True)
 class Landing:
-    """A folder elsewhere, and the local one that stands in for it: what describes it, and logs of failures.
+    """Where samples come to lie: a folder of this machine, or one elsewhere that it stands in for.
 
-    ``there`` holds set and number of the samples that are complete.
+    ``before`` holds what described the one elsewhere, by file name, ``there`` set and number of the samples
+    that are complete there.
     """
 
-    store: Store
     folder: Path
+    store: Store | None = None
+    before: dict[str, bytes] = field(default_factory=dict)
     there: set[tuple[str, int]] = field(default_factory=set)
 
+    @property
+    def url(self) -> str:
+        """The URL of a folder elsewhere, or nothing."""
+        return self.store.url if self.store else ""
+
     def has(self, sample: SamplePlan) -> bool:
-        """Tell whether a sample is complete there."""
+        """Tell whether a sample is complete."""
+        if self.store is None:
+            return is_complete(self.folder, sample.set, sample.index)
         return (sample.set, sample.index) in self.there
 
-    def count(self, group: Sequence[SamplePlan], receipt: Receipt) -> None:
-        """Note which samples of a group have been copied."""
-        self.there.update((one.set, one.index) for one in group if one.id in receipt.written)
+    def set_aside(self, plan: Plan) -> tuple[int, int]:
+        """Check what is there, and have the damaged samples of a plan rendered again.
+
+        Returns:
+            How many samples those are, and how many are damaged besides, which the plan does not hold.
+        """
+        if self.store is None:
+            return set_aside(plan, self.folder)
+        # disable=None: no bar where standard error is no terminal, so that logs stay readable.
+        with tqdm(desc="verify", unit="frame", disable=None) as bar:
+            findings = verify_store(self.store, bar.update)
+        planned = {(sample.set, sample.index) for sample in plan.samples}
+        damaged = {damage.folder for damage in findings.damaged if damage.folder != Path()}
+        mine = {folder for folder in damaged if (folder.parents[1].name, int(folder.name)) in planned}
+        for folder in sorted(mine):
+            # Without it a sample is not there, and whichever run comes next writes all of it over again.
+            self.store.remove((folder / METADATA).as_posix())
+        return len(mine), len(damaged - mine)
 
     def publish(self, samples: Iterable[SamplePlan]) -> None:
         """Copy what describes the folder, where it has changed, and list which of some samples are there."""
-        for name in _DESCRIPTION:
-            file = self.folder / name
-            if file.exists() and (data := file.read_bytes()) != self.store.read(name):
+        if self.store is None:
+            return
+        new = {name: (self.folder / name).read_bytes() for name in (*DESCRIPTION, SUMS)}
+        if new != self.before:
+            # In the order of `replace_summed`: whoever is killed in between leaves what the next run mends.
+            self.store.write(NEXT, new[SUMS])
+            for name, data in new.items():
                 self.store.write(name, data)
+            self.store.remove(NEXT)
         thousands: dict[str, set[int]] = {}
         for sample in samples:
             thousands.setdefault(sample.set, set()).add(sample.index // 1000)
         for name, numbers in thousands.items():
             self.there.update((name, index) for index in self.store.complete(name, numbers))
 
+    def count(self, group: Sequence[SamplePlan], receipt: Receipt) -> None:
+        """Note which samples of a group have been copied."""
+        if self.store:
+            self.there.update((one.set, one.index) for one in group if one.id in receipt.written)
+
     def publish_logs(self) -> None:
         """Copy the logs of what failed, and remove those of samples that are there by now."""
+        if self.store is None:
+            return
         new = {path.name: path.read_bytes() for path in (self.folder / "failed").glob("*.log")}
         for name, data in new.items():
             self.store.write(f"failed/{name}", data)
@@ -73,94 +114,124 @@ class Landing:
 
 
 @contextmanager
-def landing(url: str) -> Iterator[Landing]:
-    """Make the folder that stands in for the one at a URL, and fill it with what describes that.
+def landing(out: Path | str) -> Iterator[Landing]:
+    """Find where samples come to lie, given as a path or a URL.
 
     Raises:
-        InputError: the URL cannot be read, or holds what is no folder of frames; messages that name the
-            folder that stands in name the URL instead.
+        InputError: the URL cannot be read, or was taken for a path. What is raised inside and names the
+            folder that stands in names the URL instead.
     """
-    store = open_store(url)
-    with staging() as folder:
-        about = folder / "about"
-        about.mkdir()
-        for name in _DESCRIPTION:
-            if (data := store.read(name)) is not None:
-                (about / name).write_bytes(data)
-        if not (about / DATASET).exists() and store.names():
-            raise InputError(f"output folder {url}: expected an empty folder or one of frames; name another")
+    if not is_elsewhere(out):
+        yield Landing(local_folder(out))
+        return
+    if isinstance(out, Path):
+        raise InputError(
+            f"output folder {out}: expected a URL as text, got a Path, which drops a slash of it"
+        )
+    store = open_store(out)
+    with staging() as held:
+        (folder := held / "about").mkdir()
+        place = Landing(folder, store, _fetch_description(store, folder))
         try:
-            yield Landing(store, about)
+            yield place
+            place.publish_logs()
         except InputError as error:
-            raise InputError(str(error).replace(str(about), url)) from None
+            raise InputError(str(error).replace(str(folder), out)) from None
 
 
-@contextmanager
-def staging() -> Iterator[Path]:
-    """Make a folder for what is on its way; those that killed processes of this user left are removed.
-
-    It lies where the system keeps temporary files, which the environment variable TMPDIR names.
-    """
-    place = Path(tempfile.gettempdir())
-    for old in place.glob(_PREFIX + "*"):
-        _remove_abandoned(old)
-    # Named once it is locked, so that nobody takes it for abandoned.
-    making = Path(tempfile.mkdtemp(prefix=".candlelight-"))
-    handle = os.open(making / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    folder = making.rename(place / f"{_PREFIX}{making.name.rpartition('-')[2]}")
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(handle)
+def _fetch_description(store: Store, folder: Path) -> dict[str, bytes]:
+    """Have a folder tell what the one elsewhere does: what describes it, or that it is a stranger's."""
+    found = {name: data for name in (*DESCRIPTION, SUMS, NEXT) if (data := store.read(name)) is not None}
+    for name, data in found.items():
+        (folder / name).write_bytes(data)
+    if DATASET not in found:
+        for name in store.names():
+            if not (folder / name).exists() and not name.startswith("."):
+                (folder / name).mkdir()
+    if DATASET in find_unlike(folder, {DATASET}):
+        _fetch_metadata(store, folder)
+    return found
 
 
-def _remove_abandoned(folder: Path) -> None:
-    with suppress(OSError):
-        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-            return
-        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-        finally:
-            os.close(handle)
+def _fetch_metadata(store: Store, folder: Path) -> None:
+    """Fetch what says whose samples these are, where ``dataset.json`` cannot: the metadata of one of them."""
+    for set_name in store.names("samples"):
+        for index in store.complete(set_name):
+            file = frame_path(Path(), set_name, index) / METADATA
+            if (data := store.read(file.as_posix())) is not None:
+                (folder / file).parent.mkdir(parents=True)
+                (folder / file).write_bytes(data)
+                return
 
 
 class StoringChild(RenderChild):
     """A render child whose samples are copied to a store, each group while the next ones are rendered.
 
-    A receipt is given once its group has been copied; ``written`` names every sample that was, whatever became
-    of the group.
+    A receipt is given once its group has been copied; ``written`` names every sample that was, whatever
+    became of the group.
     """
-
-    def __init__(self, job: Job) -> None:
-        self._staging = staging()
-        root = self._staging.__enter__() / "frames"
-        super().__init__(replace(job, root=root))
-        self._store = open_store(job.store)
-        self._asked = job
 
     def render_all(self, groups: Sequence[Sequence[SamplePlan]]) -> Iterator[Receipt]:
         """Have trace groups rendered and copied; arguments and receipts are those of a `RenderChild`."""
-        copied: deque[Future[Receipt]] = deque()
-        with ThreadPoolExecutor(1) as pool:
-            for group, receipt in zip(groups, super().render_all(groups), strict=False):
-                copied.append(pool.submit(self._copy, group, receipt))
-                while len(copied) > _AHEAD:
-                    yield copied.popleft().result()
-            while copied:
-                yield copied.popleft().result()
-
-    def _copy(self, group: Sequence[SamplePlan], receipt: Receipt) -> Receipt:
-        root = self.job.root
-        whole = [sample for sample in group if is_complete(root, sample.set, sample.index)]
-        folders = [frame_path(root, sample.set, sample.index) for sample in whole]
+        copies: deque[Future[Receipt]] = deque()
+        store = open_store(self.job.store)
+        pool = ThreadPoolExecutor(_COPIES)
         try:
-            self._store.put_samples(root, folders)
-        except InputError as error:
-            return replace(receipt, written=(), error=str(error), fatal=True)
+            for group, receipt in zip(groups, super().render_all(groups), strict=False):
+                copies.append(pool.submit(_copy, store, self.job.root, group, receipt))
+                if len(copies) > _AHEAD:
+                    yield (copied := copies.popleft().result())
+                    if copied.fatal:
+                        return
+            while copies:
+                yield (copied := copies.popleft().result())
+                if copied.fatal:
+                    return
+        finally:
+            if copies:  # replies to what was asked are unread
+                self.close()
+            pool.shutdown(cancel_futures=True)
+
+
+def _copy(store: Store, root: Path, group: Sequence[SamplePlan], receipt: Receipt) -> Receipt:
+    """Copy what there is of a group, and remove it here."""
+    whole = [sample for sample in group if is_complete(root, sample.set, sample.index)]
+    folders = [frame_path(root, sample.set, sample.index) for sample in whole]
+    try:
+        store.put_samples(root, folders)
+    except InputError as error:
+        reason = str(error).removeprefix(f"{store.url}: ")
+        return replace(receipt, written=(), error=reason, died=False, fatal=True)
+    finally:
         for folder in folders:
             shutil.rmtree(folder)
-        return replace(receipt, written=tuple(sample.id for sample in whole))
+    return replace(receipt, written=tuple(sample.id for sample in whole))
+
+
+_own = ExitStack()  # the staging folder of this process's children, while it has some
+_own_folder: list[Path] = []
+_own_lock = threading.Lock()
+
+
+def staged(job: Job) -> Job:
+    """Have a job for a store done in a folder of this machine; any other is done where it says.
+
+    Raises:
+        OSError: there is no place for temporary files.
+    """
+    if not job.store:
+        return job
+    with _own_lock:
+        if not _own_folder:
+            _own_folder.append(_own.enter_context(staging()))
+            atexit.register(clear_staging)
+        root = _own_folder[0] / hashlib.sha256(job.store.encode()).hexdigest()[:16]
+        root.mkdir(exist_ok=True)
+    return replace(job, root=root)
+
+
+def clear_staging() -> None:
+    """Remove the folder that this process's children wrote to, when none is left."""
+    with _own_lock:
+        _own_folder.clear()
+        _own.close()

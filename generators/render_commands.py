@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from generators.devices import WISHES
 from loaders.errors import InputError
+from loaders.urls import is_elsewhere, local_folder
 
 if TYPE_CHECKING:
     from generators.rendering import Outcome
@@ -16,12 +18,44 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
+class Folder(click.Path):
+    """A folder of this machine, as a path or ``file://``; with ``remote`` also the URL of one elsewhere."""
+
+    def __init__(self, remote: bool = False) -> None:
+        super().__init__(path_type=Path)
+        self._remote = remote
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Take a URL of elsewhere as it is, and make a `Path` of anything else."""
+        if self._remote and is_elsewhere(value):
+            return value
+        return super().convert(local_folder(value), param, ctx)
+
+
 def worker_options(command: _Command) -> _Command:
     """Add what says where samples are rendered; the names are those of the arguments of `render`."""
     return _with(
         command,
         click.option(
-            "--workers", type=click.IntRange(1), help="Renderers at a time.  [default: one per processor]"
+            "--workers",
+            type=click.IntRange(1),
+            help="Renderers at a time.  [default: one per processor or GPU]",
+        ),
+        click.option(
+            "--device",
+            type=click.Choice(WISHES),
+            default="auto",
+            show_default=True,
+            help="What to trace on; each renderer takes one GPU.",
+        ),
+        click.option(
+            "--scheduler", metavar="ADDRESS", help="Render with the workers of a dask scheduler, or its file."
+        ),
+        click.option(
+            "--cluster",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Start the cluster that a YAML file describes, and render there.",
         ),
     )
 
@@ -47,6 +81,9 @@ def render_options(command: _Command) -> _Command:
             show_default=True,
             help="Seconds for one trace.",
         ),
+        click.option(
+            "--repair", is_flag=True, help="Check every file that is there, and render again what is damaged."
+        ),
     )
     return worker_options(command)
 
@@ -60,7 +97,34 @@ def progress(total: int, what: str) -> Iterator[Callable[[int], Any]]:
         yield bar.update
 
 
-def check_outcome(outcome: "Outcome", out: Path) -> None:
+def plan_to_repair(out: Path | str, repair: bool) -> str:
+    """Name the plan of a folder of frames, for a repair that is told no recipe.
+
+    Raises:
+        InputError: no repair is asked for, or the plan is damaged itself.
+    """
+    from loaders.checksums import find_unlike
+    from loaders.verify import DESCRIPTION, PLAN
+
+    if not repair:
+        raise click.UsageError("Missing argument 'RECIPE'; only --repair does without.")
+    if isinstance(out, str):
+        raise click.UsageError("Missing argument 'RECIPE'; only --repair of a local folder does without.")
+    if wrong := find_unlike(out, DESCRIPTION).get(PLAN):
+        remedy = f"name the recipe: candlelight render RECIPE --repair --out {out}"
+        raise InputError(f"{out / PLAN} {wrong}; {remedy}")
+    return str(out / PLAN)
+
+
+def repaired_line(outcome: "Outcome") -> str:
+    """Say what a repair did."""
+    line = f"{outcome.damaged} frames were damaged and rendered again"
+    if outcome.damaged_besides:
+        line += f"; {outcome.damaged_besides} more are damaged, but not of this plan: leave out RECIPE"
+    return line
+
+
+def check_outcome(outcome: "Outcome", out: Path | str) -> None:
     """Refuse to go on from a run that set samples aside.
 
     Raises:
@@ -70,7 +134,7 @@ def check_outcome(outcome: "Outcome", out: Path) -> None:
         first, reason = next(iter(outcome.failed.items()))
         raise InputError(
             f"{len(outcome.failed)} samples could not be rendered, the first {first}: {reason}; "
-            f"see {out / 'failed'}, and run again to try them once more"
+            f"see {out}/failed, and run again to try them once more"
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from blender_assets import check_inside
 from blender_assets.manifests import MANIFEST, file_sha256, read_manifest, write_manifest
 from loaders.errors import InputError
 
@@ -52,6 +53,9 @@ def scan_assets(folder: Path, kind: str | None = None, time_limit: float = 600.0
     files = {name: sorted(path.glob("[!.]*.blend")) for name, path in folders.items()}
     if not any(files.values()):
         raise InputError(f"{folder}: there is no .blend file in {', '.join(map(str, folders.values()))}")
+    for paths in files.values():
+        for path in paths:
+            check_inside(path)
     answers = {name: _ask(name, paths, time_limit) for name, paths in files.items() if paths}
     return tuple(_write(name, folders[name], files[name], answers[name]) for name in answers)
 

@@ -4,11 +4,14 @@ These records are what a plan holds, what crosses the pipe to the render child, 
 written from. Lengths are metres, angles degrees, colours linear Rec.709.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from loaders.schema import FactorValue, LightRecord, Vector
+
+# What becomes part of file names: a plan may come from elsewhere.
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)]
 
 
 class Part(BaseModel):
@@ -138,11 +141,11 @@ class SamplePlan(Part):
     probability (or density) of its value given its parents.
     """
 
-    id: str
-    set: str
-    index: int
+    id: FileName
+    set: FileName
+    index: Annotated[int, Field(ge=0)]
     unit: str
-    group: str
+    group: FileName
     factors: dict[str, FactorValue]
     exogenous: dict[str, FactorValue]
     intervention: dict[str, FactorValue]

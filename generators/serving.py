@@ -20,8 +20,10 @@ from typing import Any, Protocol, TextIO, runtime_checkable
 
 from pydantic import TypeAdapter
 
+from generators.devices import Wish
 from generators.recipe import Recipe
 from generators.scene import SamplePlan
+from loaders.errors import InputError
 
 GROUPS = TypeAdapter(tuple[tuple[SamplePlan, ...], ...])
 Finish = Callable[[], list[str]]
@@ -40,7 +42,10 @@ class Renders(Protocol):
         """
 
 
-def serve(requests: TextIO, replies: TextIO, start: Callable[[Path, Recipe, int], Renders]) -> None:
+Start = Callable[[Path, Recipe, int, Wish], Renders]
+
+
+def serve(requests: TextIO, replies: TextIO, start: Start) -> None:
     """Answer every group of the request lines with a reply line, until there are no more.
 
     While one group is traced, the one before is taken apart, denoised and written by a second thread; there
@@ -49,11 +54,15 @@ def serve(requests: TextIO, replies: TextIO, start: Callable[[Path, Recipe, int]
     Args:
         requests: the job, then lists of trace groups.
         replies: where the answers go, in the order of the groups.
-        start: makes the renderer from the job's folder, recipe and number of threads.
+        start: makes the renderer from the job's folder, recipe, number of threads and device.
     """
     answer = partial(print, file=replies, flush=True)
     job = json.loads(requests.readline())
-    renderer = start(Path(job["root"]), Recipe.model_validate(job["recipe"]), job["threads"])
+    recipe = Recipe.model_validate(job["recipe"])
+    try:
+        renderer = start(Path(job["root"]), recipe, job["threads"], Wish(**job["device"]))
+    except InputError as error:
+        sys.exit(str(error))  # ends the log, whose last line the owner tells
     answer(json.dumps({"ready": True}))
     clock = _Clock()
 
@@ -96,12 +105,13 @@ def _outcome(made: Finish | Exception) -> dict[str, Any]:
             raise made
         return {"written": made()}
     except OSError as error:
-        return {"error": str(error), "fatal": True}
+        where = f": {error.filename}" if error.filename else ""
+        return {"error": f"{error.strerror or error}{where}", "fatal": True}
     except (ValueError, RuntimeError) as error:
         return {"error": str(error), "fatal": False}
 
 
-def run(start: Callable[[Path, Recipe, int], Renders]) -> None:
+def run(start: Start) -> None:
     """Be a child: serve the owner that the command line names, and end with it."""
     _die_with_owner()
     with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8") as replies:

@@ -34,6 +34,11 @@ def settings(recipe: Recipe, set_name: str) -> SetSettings:
     )
 
 
+def is_traced(recipe: Recipe) -> bool:
+    """Tell whether any set of a recipe needs Blender; dead leaves are painted without."""
+    return any(image_set.layout.leaves is None for image_set in recipe.sets.values())
+
+
 def light_names(recipe: Recipe, set_name: str) -> tuple[str, ...]:
     """Name the light groups of a set, the same for all its samples; none where no light layers are asked for.
 

@@ -87,7 +87,10 @@ def join(first: Plan, second: Plan) -> Plan:
 
 
 def _not_a_plan(path: Path) -> InputError:
-    return InputError(f"plan {path}: expected a file written by `candlelight plan`, got something else")
+    return InputError(
+        f"plan {path}: expected a file written by `candlelight plan`, got another; plan again, or, for "
+        "a folder of frames, run `candlelight render RECIPE --repair`"
+    )
 
 
 def _row(sample: SamplePlan) -> dict[str, Any]:

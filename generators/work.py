@@ -1,9 +1,12 @@
 """The worker's end of a run: it claims trace groups, and has its own render child do them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from generators.child import Job, Receipt, RenderChild
 from generators.claims import Claims
+from generators.devices import Slot
+from generators.remote import StoringChild, clear_staging, staged
 from generators.scene import SamplePlan
 from loaders.frames import is_complete
 
@@ -12,6 +15,7 @@ Group = tuple[SamplePlan, ...]
 TRIES = 3  # a group that costs that many children is set aside
 
 _children: dict[str, RenderChild] = {}  # by address of the worker that owns it
+_slots: dict[str, Slot] = {}
 
 
 def render_groups(job: Job, groups: Sequence[Group]) -> list[Receipt]:
@@ -25,6 +29,7 @@ def render_groups(job: Job, groups: Sequence[Group]) -> list[Receipt]:
         What became of each.
     """
     try:
+        job = staged(_seated(job))
         claims = Claims(job.root)
     except OSError as error:
         return [Receipt(error=str(error), fatal=True)] * len(groups)
@@ -46,10 +51,32 @@ def retire_children() -> None:
         child.retire()
 
 
+def stop_run(run: str) -> None:
+    """Stop the children of a run that is over, and whatever it still asks of this process."""
+    for child in list(_children.values()):
+        if child.job.run == run:
+            child.retire()
+
+
 def close_children() -> None:
     """Close what is left of this process's children, when no thread of a worker uses one."""
     while _children:
         _children.popitem()[1].close()
+    while _slots:
+        _slots.popitem()[1].close()
+    clear_staging()
+
+
+def _seated(job: Job) -> Job:
+    """Say which of the GPUs of this host this worker's children take."""
+    from distributed import get_worker
+
+    if job.device.device == "cpu":
+        return job
+    address = get_worker().address
+    if address not in _slots:
+        _slots[address] = Slot()
+    return replace(job, device=replace(job.device, slot=_slots[address].number))
 
 
 def _child(job: Job) -> RenderChild:
@@ -60,7 +87,7 @@ def _child(job: Job) -> RenderChild:
     if child is None or child.job != job:
         if child is not None:
             child.close()
-        child = _children[address] = RenderChild(job)
+        child = _children[address] = (StoringChild if job.store else RenderChild)(job)
     return child
 
 

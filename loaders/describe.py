@@ -4,21 +4,25 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.frames import FrameFolder, complete_indices, read_dataset_info
+from loaders.frames import DATASET, FrameFolder, complete_indices, read_dataset_info
 from loaders.hdf5 import HDF5Frames
 from loaders.hub_frames import HubFrames
 from loaders.manifest import read_manifest
+from loaders.records import parse_record
 from loaders.samples import Frames
 from loaders.schema import DatasetInfo, FactorInfo, SetInfo
+from loaders.stores import Store, open_store
+from loaders.urls import is_elsewhere, local_folder
 
 _EXPECTED = "expected a folder of frames, an .h5 file or a folder of them, or a Hugging Face folder"
 
 
-def describe(path: Path) -> str:
+def describe(path: Path | str) -> str:
     """Say what is at a path: origin, image sets with their samples, layers and factors, bytes on disk.
 
     Args:
-        path: a folder of frames, an ``.h5`` file or a folder of them, or a folder that `pack_hub` made.
+        path: a folder of frames, an ``.h5`` file or a folder of them, or a folder that `pack_hub` made; or
+            the URL of a folder of frames.
 
     Returns:
         Several lines of text.
@@ -26,6 +30,9 @@ def describe(path: Path) -> str:
     Raises:
         InputError: there is nothing of the kind, or it is damaged.
     """
+    if is_elsewhere(path):
+        return _describe_store(open_store(str(path)))
+    path = local_folder(path)
     if readers := _hdf5_readers(path):
         kind, info = "HDF5", next(iter(readers.values())).info
         counts = {name: len(reader) for name, reader in readers.items()}
@@ -40,7 +47,7 @@ def describe(path: Path) -> str:
     return "\n".join(_lines(kind, info, counts, _bytes(path)))
 
 
-def open_frames(path: Path, set_name: str | None = None) -> Frames:
+def open_frames(path: Path | str, set_name: str | None = None) -> Frames:
     """Open an image set, whichever way it is stored.
 
     Args:
@@ -50,12 +57,23 @@ def open_frames(path: Path, set_name: str | None = None) -> Frames:
     Raises:
         InputError: there is nothing of the kind, no such set, or several to choose from.
     """
+    path = local_folder(path)
     if readers := _hdf5_readers(path):
         return readers[_choose(path, list(readers), set_name)]
     if not (path / "dataset.json").is_file():
         raise InputError(f"{path}: {_EXPECTED}")
     name = _choose(path, list(read_dataset_info(path).sets), set_name)
     return HubFrames(path, name) if (path / "manifest.json").is_file() else FrameFolder(path, name)
+
+
+def _describe_store(store: Store) -> str:
+    if (data := store.read(DATASET)) is None:
+        raise InputError(f"{store.url}: expected a folder of frames; {DATASET} is missing")
+    info = parse_record(DatasetInfo, data, f"{store.url}/{DATASET}", "name a folder of rendered frames")
+    sizes = {name: store.complete(name) for name in info.sets}
+    counts = {name: len(found) for name, found in sizes.items()}
+    size = sum(sum(found.values()) for found in sizes.values())
+    return "\n".join(_lines("folder of frames", info, counts, size))
 
 
 def _hdf5_readers(path: Path) -> dict[str, HDF5Frames]:

@@ -26,6 +26,7 @@ from loaders.errors import InputError
 from loaders.records import read_record
 from loaders.samples import Frame, Sample, factor_number, to_sample
 from loaders.schema import DatasetInfo, Metadata, array_sha256, check_layer
+from loaders.urls import local_folder
 
 IMAGE, NPZ, METADATA, DATASET = "image.png", "layers.npz", "metadata.json", "dataset.json"
 
@@ -77,7 +78,7 @@ def write_frame(root: Path, frame: Frame) -> Path:
     """Write a sample in one step; the first of several writers wins, the others' work is dropped.
 
     Args:
-        root: folder of the data set.
+        root: folder of the data set, which exists.
         frame: metadata, and every layer that the metadata lists.
 
     Returns:
@@ -91,7 +92,9 @@ def write_frame(root: Path, frame: Frame) -> Path:
     _check_frame(frame)
     final = frame_path(root, metadata.set, metadata.index)
     partial = root / ".partial" / f"{metadata.set}-{metadata.index:06d}-{uuid.uuid4().hex}"
-    partial.mkdir(parents=True)
+    # A folder that was removed while it was written is not made anew without what describes it.
+    partial.parent.mkdir(exist_ok=True)
+    partial.mkdir()
     try:
         for name, data in _encode(frame).items():
             write_synced(partial / name, data)
@@ -165,7 +168,7 @@ def read_dataset_info(root: Path) -> DatasetInfo:
     Raises:
         InputError: it is missing, damaged or of another schema version.
     """
-    return read_record(DatasetInfo, root / DATASET, "name a folder of rendered frames")
+    return read_record(DatasetInfo, local_folder(root) / DATASET, "name a folder of rendered frames")
 
 
 def _check_frame(frame: Frame) -> None:
@@ -224,7 +227,7 @@ class FrameFolder:
         loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered frames
     """
 
-    def __init__(self, root: Path, set_name: str, layers: Collection[str] | None = None) -> None:
+    def __init__(self, root: Path | str, set_name: str, layers: Collection[str] | None = None) -> None:
         """Open an image set.
 
         Args:
@@ -235,7 +238,7 @@ class FrameFolder:
         Raises:
             InputError: there is no such data set, set or layer, or no sample is complete.
         """
-        self.root = root
+        self.root = root = local_folder(root)
         self.info = read_dataset_info(root)
         self.set_info = self.info.set(set_name)
         self.set_name = set_name

@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from loaders.codecs import MAX_PIXELS
 from loaders.disk import replacing
 from loaders.errors import InputError
 from loaders.frames import FrameFolder, choose_layers
@@ -178,7 +179,7 @@ class HDF5Frames:
         with _reading(path), h5py.File(path, "r") as file:
             self.info, self.set_name = _read_attributes(file)
             self.set_info = self.info.set(self.set_name)
-            _check_columns(file, self.set_info)
+            _check_columns(file, self.set_info, path.stat().st_size)
             self.indices = file["index"][:]
         self.layers = choose_layers(self.set_info.layers, layers)
 
@@ -238,12 +239,41 @@ def _read_attributes(file: h5py.File) -> tuple[DatasetInfo, str]:
     return parse_record(DatasetInfo, text, "attribute `dataset`", "pack it again"), set_name
 
 
-def _check_columns(file: h5py.File, set_info: SetInfo) -> None:
-    rows = file["index"].shape[0]
+def _check_columns(file: h5py.File, set_info: SetInfo, size: int) -> None:
+    """Refuse columns that are not what ``dataset.json`` promises, before memory is taken for them."""
+    if set_info.width * set_info.height > MAX_PIXELS:
+        raise InputError(f"expected at most {MAX_PIXELS} pixels, got {set_info.height} x {set_info.width}")
+    index = _column(file, "index")
+    if index is None or not index.shape:
+        raise InputError("expected dataset `index` of int64; pack it again")
+    rows = index.shape[0]
+    if 8 * rows > size:
+        raise InputError(
+            f"expected an index of {rows} rows in the file, got one that was left out; pack it again"
+        )
     for name, (shape, dtype) in _columns(set_info, rows).items():
-        found = file.get(name)
+        found = _column(file, name)
         if not isinstance(found, h5py.Dataset) or (found.shape, found.dtype) != (shape, dtype):
             raise InputError(f"expected dataset `{name}` of {dtype} {list(shape)}; pack it again")
+
+
+def _column(file: h5py.File, name: str) -> h5py.Dataset | None:
+    """Find a dataset that lies in the file itself; None where there is none.
+
+    Raises:
+        InputError: the name leads elsewhere, to this file or another.
+    """
+    steps = name.split("/")
+    for step in range(1, len(steps) + 1):
+        place = "/".join(steps[:step])
+        if not isinstance(file.get(place, getlink=True), h5py.HardLink | None):
+            raise InputError(f"expected `{place}` in the file itself, got a link; pack it again")
+        found = file.get(place)
+        if isinstance(found, h5py.Dataset) and (found.is_virtual or found.external):
+            raise InputError(
+                f"expected `{place}` in the file itself, got bytes of another file; pack it again"
+            )
+    return found if isinstance(found, h5py.Dataset) else None
 
 
 @contextmanager

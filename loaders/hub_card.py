@@ -60,11 +60,16 @@ def _facts(info: DatasetInfo, manifest: Manifest) -> dict[str, Any]:
         "annotations_creators": ["machine-generated"],
         "source_datasets": ["original"],
         "size_categories": [size],
-        "configs": [
-            {"config_name": name, "data_files": [{"split": "train", "path": f"{name}/train-*.parquet"}]}
-            for name in info.sets
-        ],
+        "configs": [own_files(name) for name in info.sets],
         "dataset_info": [_set_facts(name, manifest) for name in info.sets],
+    }
+
+
+def own_files(set_name: str) -> dict[str, Any]:
+    """Say where the files of a set lie, as `datasets` reads it."""
+    return {
+        "config_name": set_name,
+        "data_files": [{"split": "train", "path": f"{set_name}/train-*.parquet"}],
     }
 
 

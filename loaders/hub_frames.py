@@ -14,6 +14,7 @@ from loaders.codecs import decode_png_bytes
 from loaders.errors import InputError
 from loaders.frames import choose_layers, read_dataset_info
 from loaders.manifest import Manifest, read_manifest
+from loaders.plain_yaml import parse_yaml
 from loaders.records import parse_record
 from loaders.samples import Frame, Sample, to_sample
 from loaders.schema import Metadata, SetInfo, layer
@@ -58,6 +59,7 @@ class HubFrames:
         self.set_name = set_name
         self.layers = choose_layers(self.set_info.layers, layers)
         _check_files(path, manifest)
+        _check_card(path)
         with _reading(f"{path}, set `{set_name}`"):
             self._table = _load(path, set_name)
             _check_table(self._table, self.set_info, manifest.content_sha256(set_name))
@@ -131,6 +133,21 @@ def _check_files(path: Path, manifest: Manifest) -> None:
             raise InputError(
                 f"{file}: expected {shard.bytes} bytes, got {size}; copy it anew or pack it again"
             )
+
+
+def _check_card(path: Path) -> None:
+    """Refuse a card that has `datasets` read anything but the folder's own files."""
+    from loaders.hub_card import own_files
+
+    file = path / "README.md"
+    head = file.read_text(encoding="utf-8", errors="replace").split("---\n", 2) if file.is_file() else []
+    try:
+        configs = parse_yaml(head[1])["configs"] if len(head) == 3 else []
+        wrong = [config for config in configs if config != own_files(config["config_name"])]
+    except (InputError, KeyError, TypeError):
+        wrong = [{}]
+    if wrong:
+        raise InputError(f"{file}: expected `configs` as `candlelight pack` writes them; {_REMEDY}")
 
 
 def _load(path: Path, set_name: str) -> Any:

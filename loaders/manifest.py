@@ -13,7 +13,7 @@ from loaders.schema import Record
 class Shard(Record):
     """One Parquet file: path in the folder, image set, rows, size, size of its rows in memory, SHA-256."""
 
-    path: str
+    path: Annotated[str, Field(pattern=r"^\w[\w.-]*/train-\d{5}-of-\d{5}\.parquet$")]
     set: str
     rows: int
     bytes: int

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
 
 from loaders.errors import InputError
 from loaders.frames import METADATA, frame_path
@@ -29,37 +28,6 @@ OBJECT_STORES = {
 _HOPELESS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError)
 
 _Result = TypeVar("_Result")
-
-
-def is_url(path: str | Path) -> bool:
-    """Tell a URL from a path, even a URL that was taken for a `Path` and has lost a slash by that.
-
-    Example:
-        >>> is_url("s3://bucket/frames"), is_url(Path("s3://bucket/frames")), is_url("frames/s3")
-        (True, True, False)
-    """
-    return re.match(r"[A-Za-z][\w+.-]+(::[A-Za-z][\w+.-]+)*:/", str(path)) is not None
-
-
-def local_folder(path: str | Path) -> Path:
-    """Name a folder of this machine, given as a path or as ``file://`` and a path.
-
-    Raises:
-        InputError: it is the URL of something else.
-
-    Example:
-        >>> local_folder("file:///data/my%20frames").as_posix(), local_folder("frames").as_posix()
-        ('/data/my frames', 'frames')
-    """
-    if not is_url(path):
-        return Path(path)
-    url = urlsplit(str(path))
-    if url.scheme == "file" and url.netloc in ("", "localhost"):
-        return Path(unquote(url.path))
-    raise InputError(
-        f"{path}: expected a local folder; only `render` and `info` take URLs; copy it first: python -c "
-        f'"import fsspec; fs, path = fsspec.url_to_fs({str(path)!r}); fs.get(path, \'frames\', recursive=True)"'
-    )
 
 
 def open_store(url: str) -> "Store":
@@ -114,7 +82,7 @@ class Store:
         Raises:
             InputError: the store does not answer, or refuses.
         """
-        self._try("written", partial(self._write, {name: data}))
+        self._try("written", partial(self._write, name, data))
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there.
@@ -176,10 +144,11 @@ class Store:
             InputError: the store does not answer, or refuses; no sample is there in part.
         """
         files = [file for folder in folders for file in sorted(folder.iterdir()) if file.name != METADATA]
-        names = [file.relative_to(root).as_posix() for file in files]
-        self._try("written", partial(self._put, files, names))
-        last = {(f / METADATA).relative_to(root).as_posix(): (f / METADATA).read_bytes() for f in folders}
-        self._try("written", partial(self._write, last))
+        for file in files:
+            self._try("written", partial(self._put, file.relative_to(root).as_posix(), file))
+        for folder in folders:
+            file = folder / METADATA
+            self.write(file.relative_to(root).as_posix(), file.read_bytes())
 
     def fetch(self, folder: str, target: Path) -> None:
         """Copy the files of a folder to this machine, not what lies deeper.
@@ -224,26 +193,24 @@ class Store:
         finally:
             self.fs.invalidate_cache()  # a million names would stay in memory
 
-    def _put(self, files: list[Path], names: list[str]) -> None:
-        self._make_folders(names)
-        self.fs.put([str(file) for file in files], [self._at(name) for name in names])
+    def _put(self, name: str, file: Path) -> None:
+        self._make_folder(name)
+        self.fs.put_file(str(file), self._at(name))
 
-    def _write(self, contents: dict[str, bytes]) -> None:
+    def _write(self, name: str, data: bytes) -> None:
         if _is_object_store(self.fs):
-            self.fs.pipe({self._at(name): data for name, data in contents.items()})
+            self.fs.pipe_file(self._at(name), data)
             return
-        self._make_folders(contents)
-        for name, data in contents.items():
-            folder, slash, file = name.rpartition("/")
-            aside = self._at(f"{folder}{slash}.{file}.{uuid.uuid4().hex}.partial")
-            self.fs.pipe_file(aside, data)
-            self.fs.mv(aside, self._at(name))
+        self._make_folder(name)
+        folder, slash, file = name.rpartition("/")
+        aside = self._at(f"{folder}{slash}.{file}.{uuid.uuid4().hex}.partial")
+        self.fs.pipe_file(aside, data)
+        self.fs.mv(aside, self._at(name))
 
-    def _make_folders(self, names: Iterable[str]) -> None:
+    def _make_folder(self, name: str) -> None:
         # On an object store folders need no making, and asking for one may make a bucket.
         if not _is_object_store(self.fs):
-            for folder in sorted({self._at(name).rpartition("/")[0] for name in names}):
-                self.fs.makedirs(folder, exist_ok=True)
+            self.fs.makedirs(self._at(name).rpartition("/")[0], exist_ok=True)
 
     def _try(self, done: str, do: Callable[[], _Result], missing: bool = False) -> _Result:
         """Do something, again after a pause if it may pass; with ``missing``, let FileNotFoundError out."""

@@ -80,7 +80,7 @@ class _Planned:
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """A folder where a sample belongs: ``id`` is empty where the plan is not known."""
 
     folder: Path
@@ -111,13 +111,13 @@ def verify(root: Path, advance: Callable[[int], object] | None = None) -> Findin
     """
     if not (root / "samples").is_dir() and not (root / DATASET).is_file():
         raise InputError(f"{root}: expected a folder of frames, with {DATASET}")
-    damaged, recipe, planned = _check_description(root)
-    strangers = [path for path in sorted(root.iterdir()) if not _belongs(path)]
+    damaged, recipe, planned = check_description(root)
+    strangers = [path for path in sorted(root.iterdir()) if not belongs(path)]
     checked = 0
     # Hashing and reading let other threads run.
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        for places in _thousands(root, planned, strangers):
-            for wrong, extra in pool.map(lambda place: _check_sample(place, recipe), places):
+        for places in thousands(root, planned, strangers):
+            for wrong, extra in pool.map(lambda place: check_sample(place, recipe), places):
                 damaged += wrong
                 strangers += extra
                 checked += 1
@@ -127,7 +127,7 @@ def verify(root: Path, advance: Callable[[int], object] | None = None) -> Findin
     return Findings(checked, tuple(damaged), tuple(missing), tuple(strangers))
 
 
-def _check_description(root: Path) -> tuple[list[Damage], str | None, dict[str, _Planned] | None]:
+def check_description(root: Path) -> tuple[list[Damage], str | None, dict[str, _Planned] | None]:
     """Check the files of the whole folder; give the recipe's hash and the plan where they can be trusted."""
     unlike = find_unlike(root, DESCRIPTION)
     recipe = planned = None
@@ -145,7 +145,8 @@ def _check_description(root: Path) -> tuple[list[Damage], str | None, dict[str, 
     return [Damage(root, root / name, reason) for name, reason in unlike.items()], recipe, planned
 
 
-def _belongs(path: Path) -> bool:
+def belongs(path: Path) -> bool:
+    """Tell whether something directly in a folder of frames is of the kind that lies there."""
     known = path.name in _ROOT_FILES or path.name.startswith(".")
     return known or any(path.match(pattern) for pattern in _MADE_BESIDE)
 
@@ -169,9 +170,9 @@ def _read_planned(path: Path) -> dict[str, _Planned] | None:
     return planned
 
 
-def _thousands(
+def thousands(
     root: Path, planned: dict[str, _Planned] | None, strangers: list[Path]
-) -> Iterator[list[_Place]]:
+) -> Iterator[list[Place]]:
     """Yield the samples that are there, a thousand at most at once, and add to ``strangers`` what is none.
 
     Without a plan every sample is taken for planned, and its id is not known.
@@ -189,7 +190,7 @@ def _thousands(
                 if index is None or id is None:
                     strangers.append(path)
                 else:
-                    places.append(_Place(path, set_folder.name, index, id))
+                    places.append(Place(path, set_folder.name, index, id))
             yield places
 
 
@@ -209,7 +210,7 @@ def _index(root: Path, path: Path) -> int | None:
         return None
 
 
-def _check_sample(place: _Place, recipe: str | None) -> tuple[list[Damage], list[Path]]:
+def check_sample(place: Place, recipe: str | None) -> tuple[list[Damage], list[Path]]:
     """Compare the files of a sample with its sums, and its metadata with where it lies."""
     folder = place.folder
     try:
@@ -223,7 +224,7 @@ def _check_sample(place: _Place, recipe: str | None) -> tuple[list[Damage], list
     return [Damage(folder, folder / name, reason) for name, reason in unlike.items()], strangers
 
 
-def _check_files(place: _Place, with_npz: bool, recipe: str | None) -> dict[str, str]:
+def _check_files(place: Place, with_npz: bool, recipe: str | None) -> dict[str, str]:
     metadata = None
     with suppress(InputError):
         metadata = read_metadata(place.folder)

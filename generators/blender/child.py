@@ -11,9 +11,11 @@ import numpy as np
 
 from blender_assets import AssetLibrary
 from generators.blender import bpy, passes
+from generators.blender.devices import find_device, use_device
 from generators.blender.stage import Stage
 from generators.camera import record
 from generators.compose import Decomposition, decompose, denoise, develop
+from generators.devices import PROCESSOR, Wish
 from generators.load import recipe_sha256
 from generators.painter import PLANNED, Painter
 from generators.recipe import Recipe
@@ -49,10 +51,12 @@ class Renderer:
         root: folder of the data set.
         recipe: the recipe; its settings decide what a stage is set up for.
         threads: render threads.
+        wish: what is traced on.
     """
 
-    def __init__(self, root: Path, recipe: Recipe, threads: int) -> None:
+    def __init__(self, root: Path, recipe: Recipe, threads: int, wish: Wish = PROCESSOR) -> None:
         self._root, self._recipe, self._threads = root, recipe, threads
+        self._device = find_device(wish)
         self._library = AssetLibrary(recipe.assets)
         self._stage: Stage | None = None
         self._stage_set = ""
@@ -107,6 +111,7 @@ class Renderer:
                 threads=self._threads,
                 library=self._library,
             )
+            use_device(self._stage.scene, self._device)
             passes.request(self._stage.scene, light_names(self._recipe, set_name))
             self._stage_set = set_name
         return self._stage
@@ -140,7 +145,7 @@ class Renderer:
         render = settings(self._recipe, sample.set).render
         return RendererRecord(
             blender=bpy.app.version_string,
-            device="CPU",
+            device=self._device.label,
             cpu_features=cpu_features(),
             samples=render.samples,
             denoiser=f"pyoidn {version('pyoidn')}, parts apart" if render.denoise else "none",

@@ -4,29 +4,38 @@ from pathlib import Path
 from typing import Any
 
 from generators.blender import bpy
+from generators.blender.sanitize import present, sanitize
 
 
-def append(path: Path, collection: str, label: str) -> Any:
-    """Append one named datablock from a .blend file, and nothing else.
+def append(path: Path, collection: str, label: str, notes: list[str] | None = None) -> Any:
+    """Append one named datablock from a .blend file, and what it needs, made harmless.
 
     The block of that name is taken, whatever its case; where the file holds one block of the kind only, that
     one is taken whatever it is called.
 
+    Args:
+        path: the file.
+        collection: kind of the block, as a field of `bpy.data`.
+        label: its name.
+        notes: where to say what was left out (`generators.blender.sanitize`).
+
     Raises:
-        ValueError: the file is damaged, or holds no such block.
+        ValueError: the file is damaged, holds no such block, or one that is not harmless.
     """
-    block = append_if_there(path, collection, label)
+    block = append_if_there(path, collection, label, notes)
     if block is None:
         raise ValueError(f"{path.name}: expected a block named `{label}` in {collection}, found none")
     return block
 
 
-def append_if_there(path: Path, collection: str, label: str) -> Any:
+def append_if_there(path: Path, collection: str, label: str, notes: list[str] | None = None) -> Any:
     """Append as `append` does, or return None from a file without any block of the kind.
 
     Raises:
-        ValueError: the file is damaged, or holds several such blocks and none of that name.
+        ValueError: the file is damaged, holds several such blocks and none of that name, or one that is not
+            harmless.
     """
+    before = present()
     try:
         with bpy.data.libraries.load(str(path), link=False) as (source, target):
             names = list(getattr(source, collection))
@@ -39,6 +48,9 @@ def append_if_there(path: Path, collection: str, label: str) -> Any:
             setattr(target, collection, wanted)
     except OSError:
         raise ValueError(f"{path}: cannot be read as a .blend file; replace it") from None
+    found = sanitize(path, before, shown=collection != "objects")
+    if notes is not None:
+        notes += found
     return next(iter(getattr(target, collection)), None)
 
 

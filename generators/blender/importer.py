@@ -6,8 +6,9 @@ and, last, ``reply.json`` there: the facts of the object, or an error of one lin
 
 import json
 import math
+import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,8 @@ def import_mesh(source: Path, target: Path, label: str, up: str) -> dict[str, An
     bpy.context.preferences.filepaths.use_scripts_auto_execute = False
     if source.suffix in CHECKS:
         CHECKS[source.suffix](source)
+    if source.suffix == ".obj":
+        source = without_materials(source)
     IMPORTERS[source.suffix](str(source))
     vertices, faces = joined([thing for thing in bpy.data.objects if thing.type == "MESH"])
     if source.suffix == ".glb":
@@ -134,6 +137,42 @@ def check_ply(source: Path) -> None:
         _finite(words, words)
 
 
+def check_glb(source: Path) -> None:
+    """Refuse a glTF that names other files, wherever they lie: shapes and pictures must be in the file.
+
+    Raises:
+        ValueError: as said.
+    """
+    data = source.read_bytes()
+    try:
+        # The importer takes what does not begin so for the text of a .gltf.
+        length = struct.unpack_from("<I", data, 12)[0] if data.startswith(b"glTF") else 0
+        document = json.loads(data[20 : 20 + length] if length else data)
+    except (struct.error, ValueError):
+        return  # the importer says what is wrong
+    for uri in _uris(document):
+        if not str(uri).startswith("data:"):
+            raise ValueError(f"expected all in one file, got the name of another, `{str(uri)[:60]}`")
+
+
+def _uris(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from [item] if key == "uri" else _uris(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _uris(item)
+
+
+def without_materials(source: Path) -> Path:
+    """Write an OBJ anew beside itself without the lines that name files of materials, and return that."""
+    plain = source.with_name("plain.obj")
+    text = source.read_text(encoding="utf-8", errors="replace").replace("\\\n", " ")
+    lines = (line for line in text.split("\n") if "mtllib" not in line)
+    plain.write_text("\n".join(lines), encoding="utf-8")
+    return plain
+
+
 def _finite(numbers: list[str], words: list[str], least: int = 0) -> None:
     """Refuse words that are no numbers, none that single precision holds, or too few."""
     try:
@@ -144,7 +183,12 @@ def _finite(numbers: list[str], words: list[str], least: int = 0) -> None:
     raise ValueError(f"expected finite numbers, got `{' '.join(words)[:60]}`")
 
 
-CHECKS: dict[str, Callable[[Path], None]] = {".obj": check_obj, ".stl": check_stl, ".ply": check_ply}
+CHECKS: dict[str, Callable[[Path], None]] = {
+    ".obj": check_obj,
+    ".stl": check_stl,
+    ".ply": check_ply,
+    ".glb": check_glb,
+}
 
 
 def joined(things: list[Any]) -> tuple[Float64[ndarray, "n 3"], Faces]:

@@ -33,7 +33,7 @@ class Scan:
 
 def scan_object(path: Path, label: str, scan: Scan) -> None:
     """Measure a mesh as it stands in its file."""
-    thing = append(path, "objects", label)
+    thing = append(path, "objects", label, scan.notes)
     if thing.type != "MESH" or not thing.data.polygons:
         found = "one without faces" if thing.type == "MESH" else thing.type.lower()
         raise ValueError(f"{path.name}: expected a mesh object with faces, got {found}")
@@ -65,14 +65,14 @@ def _scan_part(path: Path, slot: Any, scan: Scan) -> dict[str, Any]:
 
 def scan_material(path: Path, label: str, scan: Scan) -> None:
     """Read the base colour of a Principled material, where it is one colour."""
-    color = base_color(append(path, "materials", label))
+    color = base_color(append(path, "materials", label, scan.notes))
     if color is not None:
         scan.facts["base_color"] = list(color)
 
 
 def scan_light(path: Path, label: str, scan: Scan) -> None:
     """Read the numbers of a point light from its object."""
-    hung = append(path, "objects", label)
+    hung = append(path, "objects", label, scan.notes)
     if hung.type != "LIGHT" or hung.data.type != "POINT":
         kind = hung.data.type if hung.type == "LIGHT" else hung.type
         raise ValueError(f"{path.name}: expected an object that is a point light, got {kind.lower()}")
@@ -94,16 +94,16 @@ def scan_scene(path: Path, label: str, scan: Scan) -> None:
     with bpy.data.libraries.load(str(path), link=False) as (source, _):
         modelled = any(name.lower() == label.lower() for name in source.collections)
         stands = CAMERA in source.objects
-    world = append_if_there(path, "worlds", label)
+    world = append_if_there(path, "worlds", label, scan.notes)
     if not modelled and world is None:
         raise ValueError(
             f"{path.name}: expected a world, or a collection named `{label}` with a modelled set, found none"
         )
-    if world is not None:
-        _check_pictures(path, world)
+    if modelled:
+        append(path, "collections", label, scan.notes)
     scan.facts["modelled"] = modelled
     if stands:
-        scan.facts["camera"] = read_camera(path, append(path, "objects", CAMERA))
+        scan.facts["camera"] = read_camera(path, append(path, "objects", CAMERA, scan.notes))
     else:
         scan.notes.append(f"it has no camera called `{CAMERA}`, so recipes use their own")
 
@@ -134,20 +134,6 @@ def read_camera(path: Path, stand: Any) -> dict[str, Any]:
         "look_at": _rounded(location + forward),
         "field_of_view": round(math.degrees(2 * math.atan(optics.sensor_width / 2 / optics.lens)), 6),
     }
-
-
-def _check_pictures(path: Path, world: Any) -> None:
-    """Refuse a world whose maps are missing, or lie outside the folder of its file."""
-    for node in world.node_tree.nodes:
-        picture = getattr(node, "image", None)
-        if picture is None or picture.packed_file or picture.source == "GENERATED":
-            continue
-        file = Path(bpy.path.abspath(picture.filepath)).resolve()
-        if not (file.is_file() and file.is_relative_to(path.parent.resolve())):
-            raise ValueError(
-                f"{path.name}: its picture `{file.name}` is missing or outside the folder; "
-                "pack it into the file, or put it beside"
-            )
 
 
 def _rounded(vector: Any) -> list[float]:

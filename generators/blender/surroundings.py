@@ -78,7 +78,6 @@ class Surroundings:
         world = append_if_there(path, "worlds", label) if path and path.suffix == ".blend" else None
         if world is None:
             world = _map_world(label or "dark", load_map(path) if path and path.suffix != ".blend" else None)
-        still(world)
         world.use_fake_user = True
         world.lightgroup = WORLD
         # Measured at 16 samples on changing worlds: 0.3 CPU s a frame against 1.85 s with the resolution that
@@ -88,10 +87,9 @@ class Surroundings:
 
 
 def prepare(collection: Any) -> None:
-    """Make a set of a user's or ours fit to be background: still, of index 0, and with its ground truth."""
+    """Make a set of a user's or ours fit to be background: of index 0, and with its ground truth."""
     materials = {}
     for thing in collection.all_objects:
-        still(thing)
         thing.pass_index = 0
         # What shines of itself belongs to the surroundings' share of the light.
         thing.lightgroup = WORLD
@@ -101,17 +99,9 @@ def prepare(collection: Any) -> None:
             slot.material = slot.material or plain_material("bare")
             materials[slot.material.name] = slot.material
     for material in materials.values():
-        still(material)
         material.pass_index = 0
         if "albedo base" not in material.node_tree.nodes:
             add_aovs(material)
-
-
-def still(block: Any) -> None:
-    """Take all animation, and with it every driver, from a block and from its data or nodes."""
-    for part in (block, getattr(block, "data", None), getattr(block, "node_tree", None)):
-        if part is not None and hasattr(part, "animation_data_clear"):
-            part.animation_data_clear()
 
 
 def _map_world(name: str, picture: Any) -> Any:

@@ -82,6 +82,9 @@ def concept_name(set_info: SetInfo, factors: dict[str, FactorValue]) -> str:
     if not re.fullmatch(r"\w[\w -]*", scene):
         raise InputError(f"scene `{scene}`: expected letters, digits, `_`, `-` and spaces, to name a folder")
     textured = "tex_" if factors["texturing"] == "textured" else ""
+    for name in ("temperature", "material"):
+        if not re.fullmatch(r"[\w.-]+", str(factors[name])):
+            raise InputError(f"{name} `{factors[name]}`: expected a number or a name, to name a folder")
     temperature = f"temp{factors['temperature']}"
     if set_info.varies == (ALBEDO,):
         return f"{scene}{textured}light{_position(set_info, factors, ILLUMINATION)}{temperature}"

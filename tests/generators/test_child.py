@@ -11,6 +11,7 @@ import generators.child
 from generators.child import Job, RenderChild
 from generators.load import load_recipe
 from generators.plan import make_plan
+from generators.work import _answers
 
 psutil = pytest.importorskip("psutil")
 
@@ -156,3 +157,60 @@ def test_a_retired_child_stops_at_once_and_for_good(start, groups, tmp_path):
     again = child.render(groups[0])
     assert (again.error, again.died, again.written) == ("the run was stopped", False, ())
     assert len(starts(tmp_path)) == 1
+
+
+# -------------------------------------------------------------------------------- several groups at a time
+
+
+def outcomes(receipts):
+    return [receipt.written or receipt.error for receipt in receipts]
+
+
+def test_several_groups_are_answered_in_turn(start, groups, tmp_path):
+    receipts = list(start().render_all([groups[0], groups[3], groups[0]]))
+    assert outcomes(receipts) == [("cubes-000000",), "no such colour", ("cubes-000000",)]
+    assert [receipt.seconds >= 0.01 for receipt in receipts] == [True, True, True]
+    assert len(starts(tmp_path)) == 1
+
+
+def test_what_was_written_before_a_death_is_kept(start, groups, tmp_path):
+    child = start()
+    receipts = list(child.render_all([groups[0], groups[1], groups[0]]))
+    assert outcomes(receipts) == [("cubes-000000",), "the render child ended with signal 9"]
+    assert [receipt.died for receipt in receipts] == [False, True]
+
+
+def test_only_the_group_that_kills_children_is_given_up(start, groups, tmp_path):
+    receipts = _answers(start(), [groups[0], groups[1], groups[3], groups[0], groups[1]])
+    assert outcomes(receipts) == [
+        ("cubes-000000",),
+        "the render child ended with signal 9",
+        "no such colour",
+        ("cubes-000000",),
+        "the render child ended with signal 9",
+    ]
+    # Three children each by itself, besides the one that was lost over several groups; the last was alone.
+    assert len(starts(tmp_path)) == 1 + 3 + 1 + 3
+
+
+def test_one_group_costs_three_children_and_no_more(start, groups, tmp_path):
+    (receipt,) = _answers(start(), [groups[1]])
+    assert receipt.died
+    assert len(starts(tmp_path)) == 3
+
+
+def test_what_is_fatal_spares_the_groups_after_it(start, groups, tmp_path):
+    (tmp_path / "broken").touch()
+    receipts = _answers(start(), [groups[0]] * 5)
+    assert [receipt.fatal for receipt in receipts] == [True] * 5
+    assert len(starts(tmp_path)) == 1
+
+
+def test_a_successor_is_started_before_it_is_needed(start, groups, tmp_path):
+    child = start(lifetime=3)
+    child.render(groups[0])
+    list(child.render_all([groups[0]] * 2))
+    while len(starts(tmp_path)) < 2:
+        time.sleep(0.01)
+    assert child.render(groups[0]).written
+    assert len(starts(tmp_path)) == 2

@@ -3,6 +3,8 @@
 import json
 import os
 import sys
+import threading
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,6 +12,7 @@ import pytest
 
 import generators.child
 import generators.rendering
+from generators.claims import Claims
 from generators.description import dataset_info
 from generators.load import load_recipe
 from generators.plan import condition, make_plan
@@ -46,6 +49,7 @@ for line in sys.stdin:
         folder = root / "samples" / sample["set"] / "0000" / ("%06d" % sample["index"])
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "metadata.json").write_text("{{}}")
+    time.sleep(float((has("pause") or ["0"])[0]))
     if group[0]["id"] in has("slow"):
         time.sleep(60)
     if group[0]["id"] in has("full"):
@@ -181,6 +185,41 @@ def test_nothing_listens_to_other_machines(out, plan):
     assert heard <= {"127.0.0.1", "::1"}
 
 
+def test_two_runs_at_once_share_the_work(out, plan):
+    """Neither asks for what the other is at work on, and both end when all is done."""
+    (out.parent / "pause").write_text("0.05")
+    outcomes = []
+    runs = [threading.Thread(target=lambda: outcomes.append(render(plan, out, workers=1))) for _ in range(2)]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join(60)
+    assert sorted(asked(out)) == sorted(sample.id for sample in plan.samples)
+    assert [outcome.failed for outcome in outcomes] == [{}, {}]
+    assert sum(outcome.written for outcome in outcomes) == len(plan)
+    assert all(outcome.found + outcome.written == len(plan) for outcome in outcomes)
+
+
+def test_a_run_does_what_another_leaves_undone(out, plan):
+    """What somebody else has claimed is waited for, and done if it is given up."""
+    out.mkdir()
+    claims = Claims(out)
+    groups = list(plan.groups)
+    assert claims.take(groups[1])
+    assert claims.take(groups[2])
+    outcomes = []
+    run = threading.Thread(target=lambda: outcomes.append(render(plan, out, workers=2)))
+    run.start()
+    while len(complete_indices(out, "cubes")) < 10:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    assert len(complete_indices(out, "cubes")) == 10
+    claims.close()
+    run.join(60)
+    assert outcomes[0].failed == {}
+    assert len(complete_indices(out, "cubes")) == 12
+
+
 # ------------------------------------------------------------------------------------------ the folder
 
 
@@ -202,7 +241,9 @@ def test_a_run_killed_while_it_described_the_folder_is_no_obstacle(out, plan):
     (out / ".dataset.json.0123.partial").write_text("{")
     (out / ".partial" / "cubes-000000-0123").mkdir(parents=True)
     render(plan, out, workers=1)
-    assert sorted(path.name for path in out.iterdir()) == [".claims", ".lock", "dataset.json", "plan.parquet", "samples"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        *(".claims", ".lock", "SHA256SUMS", "dataset.json", "plan.parquet", "samples")
+    ]
     # Killed between the two files: the plan is missing.
     (out / "plan.parquet").unlink()
     (out / ".plan.parquet.0123.partial").write_text("PAR1")

@@ -192,7 +192,7 @@ def break_index(file):
         (write_foreign, r"free.h5: expected an HDF5 file made by `candlelight pack`, got another"),
         (lambda path: change(path, remove_depth), r"expected dataset `depth` of float32 \[5, 24, 32\]"),
         (lambda path: change(path, half_depth), r"expected dataset `depth` of float32"),
-        (lambda path: change(path, break_index), "damaged or no HDF5 file"),
+        (lambda path: change(path, break_index), "expected dataset `index` of int64"),
         (lambda path: change(path, lambda f: f.attrs.update(set="x")), "set `x` is not in `tiny`"),
         (lambda path: change(path, lambda f: f.attrs.update(dataset="{")), "attribute `dataset` is damaged"),
         (

@@ -8,10 +8,10 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight import main
+from generators.description import dataset_info
 from generators.load import load_recipe
 from generators.painter import Painter
 from generators.plan import make_plan
-from generators.description import dataset_info
 from loaders import pack_hdf5, write_dataset_info
 
 # Concept sets without Blender: of the same leaves, once with other albedo and once in other light.

@@ -68,12 +68,14 @@ def test_a_run_killed_at_any_moment_goes_on_where_it_was(probe, probe_plan, file
     assert first < second < total
     for path in out.glob("samples/*/*/*"):  # whatever is in place is whole
         read_metadata(path)
-        assert len(list(path.iterdir())) == 3
+        assert len(list(path.iterdir())) == 4
 
     outcome = render(probe_plan, out, workers=2)
     assert (outcome.found, outcome.written, outcome.failed) == (second, total - second, {})
     assert files_of(out) == files_of(probe)
-    assert sorted(path.name for path in out.iterdir()) == [".lock", "dataset.json", "plan.parquet", "samples"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        *(".claims", ".lock", "SHA256SUMS", "dataset.json", "plan.parquet", "samples")
+    ]
     assert (out / "dataset.json").read_bytes() == (probe / "dataset.json").read_bytes()
 
 

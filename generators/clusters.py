@@ -1,0 +1,104 @@
+"""Where a run's workers come from: this machine, a scheduler that is there, or one that a file describes."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generators.cluster_files import ClusterFile, start_cluster
+from generators.quiet import without_late_timeouts
+from loaders.errors import InputError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+CONNECT_LIMIT = 15.0  # s
+# Workers of batch systems end when their time is up, again and again, and what they were at is not to blame.
+LOST_WORKERS = 10  # over which one task is given up
+# Scheduler and workers always serve HTTP: on this machine only, and on a port that is free.
+LOCAL = "localhost:0"
+
+
+@contextmanager
+def connected(
+    workers: int,
+    *,
+    scheduler: str | None = None,
+    cluster: ClusterFile | None = None,
+    refusals: list[str] | None = None,
+) -> Iterator["Client"]:
+    """Connect to the workers of a run, and start them where none are named.
+
+    Args:
+        workers: threads of this process that own a render child each, where neither of the others is given.
+        scheduler: address as in tcp://host:8786, or the path of a scheduler file.
+        cluster: a cluster to start for this run.
+        refusals: where it is told why a batch system refused a job.
+
+    Yields:
+        The client; when the block ends so does what was started for it.
+
+    Raises:
+        InputError: nobody answers, or the cluster does not start.
+    """
+    import dask
+
+    config = {
+        "distributed.logging.distributed": "error",
+        "distributed.admin.log-format": "%(message)s",
+        "distributed.scheduler.allowed-failures": LOST_WORKERS,
+    }
+    refusals = [] if refusals is None else refusals
+    with ExitStack() as stack:
+        stack.enter_context(without_late_timeouts())
+        stack.enter_context(dask.config.set(config))
+        if scheduler is not None:
+            yield stack.enter_context(_client(scheduler))
+            return
+        started = stack.enter_context(
+            _local(workers) if cluster is None else start_cluster(cluster, refusals)
+        )
+        yield stack.enter_context(_client(started))
+
+
+def _local(workers: int) -> Any:
+    from distributed import LocalCluster
+
+    return LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=False,
+        memory_limit=0,
+        dashboard_address=None,
+        worker_dashboard_address=LOCAL,
+        scheduler_kwargs={"dashboard_address": LOCAL},
+    )
+
+
+def _client(where: Any) -> "Client":
+    from distributed import Client
+
+    address = _address(where) if isinstance(where, str) else where
+    try:
+        return Client(address, timeout=CONNECT_LIMIT, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        reason = " ".join(str(error).split()) or f"no answer within {CONNECT_LIMIT:g} s"
+        raise InputError(
+            f"--scheduler {where}: expected a dask scheduler there, as `dask scheduler` starts one; {reason}"
+        ) from None
+
+
+def _address(where: str) -> str:
+    """Return the address in a scheduler file, or what is one already."""
+    path = Path(where)
+    if "://" in where or not (path.suffix == ".json" or os.sep in where):
+        return where
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["address"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"--scheduler {where}: expected a file that `dask scheduler --scheduler-file` wrote, or an "
+            f"address as in tcp://host:8786; {type(error).__name__}: {error}"
+        ) from None

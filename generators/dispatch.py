@@ -1,0 +1,99 @@
+"""Handing out the trace groups of a run as tasks, a few groups each, and collecting what became of them."""
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+
+from generators.child import Job, Receipt
+from generators.cluster_files import ClusterFile
+from generators.clusters import LOST_WORKERS, connected
+from generators.crew import IN_FLIGHT, Crew
+from generators.fitness import standard_of
+from generators.work import Group, close_children, render_groups, retire_children
+
+TASK_SECONDS = 4.0  # what a task should take: long enough to hide what a task costs, short enough to lose
+LARGEST_TASK = 256  # groups
+PATIENCE = 1.0  # s between looks at what another run is at work on
+
+
+@dataclass(frozen=True)
+class Hands:
+    """Who renders: so many workers of this machine, those of a scheduler, or those of a cluster to start.
+
+    With a scheduler ``workers`` is how many of its workers are used at most; None means all.
+    """
+
+    workers: int | None = None
+    scheduler: str | None = None
+    cluster: ClusterFile | None = None
+
+    @property
+    def local(self) -> bool:
+        """Whether the workers are threads of this process."""
+        return self.scheduler is None and self.cluster is None
+
+
+def receipts(job: Job, groups: list[Group], hands: Hands) -> Iterator[tuple[Group, Receipt]]:
+    """Yield every group with what became of it, as they finish; few are in flight, each released at once.
+
+    Raises:
+        InputError: the workers cannot be had, none of them can render this, or the scheduler is gone.
+    """
+    if not groups:
+        return
+    with ExitStack() as stack:
+        # Last of all: by then no thread of a worker uses a child.
+        stack.callback(close_children)
+        standard = None if hands.local else stack.enter_context(standard_of(job))
+        workers, refusals = min(hands.workers or 1, len(groups)), list[str]()
+        client = stack.enter_context(
+            connected(workers, scheduler=hands.scheduler, cluster=hands.cluster, refusals=refusals)
+        )
+        expected = hands.cluster.expected if hands.cluster else workers if hands.local else 0
+        crew = Crew(client, standard, expected=expected, most=hands.workers, refusals=refusals)
+        stack.callback(crew.close)
+        stack.callback(retire_children)
+        yield from _scheduled(crew, replace(job, run=crew.run), groups)
+
+
+def _scheduled(crew: Crew, job: Job, groups: list[Group]) -> Iterator[tuple[Group, Receipt]]:
+    """Have tasks of a few groups each done by the crew; what another run is at work on comes last."""
+    queue, busy = deque(groups), list[Group]()
+    size = 1
+    while queue or busy or crew.busy:
+        if not queue and not crew.busy:
+            time.sleep(PATIENCE)
+            queue, busy = deque(busy), []
+        while queue and crew.has_room:
+            # The last tasks are small, so that no worker is left with a long one.
+            count = min(size, -(-len(queue) // (IN_FLIGHT * crew.size)), len(queue))
+            crew.submit(partial(render_groups, job), [queue.popleft() for _ in range(count)])
+        for done, result in crew.finished():
+            made = _lost(done) if isinstance(result, BaseException) else result
+            size = _task_size(made, size)
+            for group, receipt in zip(done, made, strict=True):
+                if receipt.busy:
+                    busy.append(group)
+                else:
+                    yield group, receipt
+
+
+def _lost(groups: list[Group]) -> list[Receipt]:
+    return [Receipt(error=f"more than {LOST_WORKERS} workers were lost over it", died=True)] * len(groups)
+
+
+def _task_size(made: list[Receipt], size: int) -> int:
+    """Work out how many groups make a task of the wanted length, from what a task took per group.
+
+    Example:
+        >>> _task_size([Receipt(written=("a",), seconds=0.1)] * 4, 4)
+        40
+    """
+    took = [receipt.seconds for receipt in made if receipt.written]
+    if not took:
+        return size
+    # Two at least, so that one can be written while the other is traced.
+    return max(2, min(LARGEST_TASK, round(TASK_SECONDS * len(took) / max(sum(took), 1e-3))))

@@ -1,0 +1,63 @@
+"""YAML of others: plain values only, and no more of them than were meant."""
+
+from typing import Any
+
+import yaml
+
+from loaders.errors import InputError
+
+# A value counts as much as so many characters; a recipe has some hundred values.
+VALUE, LARGEST = 8, 10_000_000
+
+
+def parse_yaml(text: str) -> Any:
+    """Read YAML as mappings, lists, texts and numbers.
+
+    Aliases make nine lines stand for billions of values, so all are counted before any is made.
+
+    Args:
+        text: the YAML.
+
+    Raises:
+        InputError: it is no YAML, holds anything else, contains itself, or is too large.
+
+    Example:
+        >>> parse_yaml("{a: &a [1, x], b: *a}")
+        {'a': [1, 'x'], 'b': [1, 'x']}
+    """
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        if _size(node, {}) > LARGEST:
+            raise InputError(
+                f"expected at most {LARGEST // VALUE} values, got more once all aliases are followed"
+            )
+        return loader.construct_document(node)
+    except RecursionError:
+        raise InputError("expected fields of finite depth, got one inside itself") from None
+    except InputError:
+        raise
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        # A number of thousands of digits or a thirteenth month are ValueErrors.
+        reason = " ".join(str(error).split())
+        raise InputError(f"expected YAML, got something else: {reason}") from None
+    finally:
+        loader.dispose()
+
+
+def _size(node: Any, known: dict[int, int]) -> int:
+    """Count what a node comes to with every alias written out, each node visited once."""
+    if id(node) not in known:
+        known[id(node)] = -1  # being counted
+        if isinstance(node, yaml.ScalarNode):
+            inside = len(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            inside = sum(_size(key, known) + _size(value, known) for key, value in node.value)
+        else:
+            inside = sum(_size(item, known) for item in node.value)
+        known[id(node)] = VALUE + inside
+    if known[id(node)] < 0:
+        raise RecursionError
+    return known[id(node)]

@@ -1,0 +1,319 @@
+"""Files that were made to lead elsewhere, or to fill memory: one line each, and nothing is read or written."""
+
+import io
+import json
+import shutil
+import struct
+import zipfile
+import zlib
+
+import h5py
+import numpy as np
+import pytest
+
+from loaders.describe import describe, open_frames
+from loaders.errors import InputError
+from loaders.exports import export_concepts, export_mit
+from loaders.frames import FrameFolder, frame_path, read_frame, write_dataset_info
+from loaders.hdf5 import HDF5Frames, pack_hdf5
+from loaders.hub import pack_hub
+from loaders.hub_frames import HubFrames
+from loaders.plain_yaml import LARGEST, VALUE, parse_yaml
+from loaders.schema import FactorInfo
+
+CLIMBING = ("../up", "/etc", "a/b", "..", ".", ".hidden", "a\nb", "a\0b", "", "~", "C:\\x")
+
+
+@pytest.fixture
+def secret(tmp_path):
+    """Put a file where none of the readers may look."""
+    path = tmp_path / "secret.h5"
+    with h5py.File(path, "w") as file:
+        file["index"] = np.arange(5)
+        file["depth"] = np.zeros((5, 24, 32), np.float32)
+    (tmp_path / "secret.bin").write_bytes(b"secret" * 10000)
+    return path
+
+
+# ------------------------------------------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize("name", CLIMBING)
+def test_sets_whose_names_lead_elsewhere_are_neither_read_nor_packed(frames_copy, info, tmp_path, name):
+    hostile = info.model_copy(update={"sets": {name: info.sets["grid"]}})
+    write_dataset_info(frames_copy, hostile)
+    for use in (
+        lambda: FrameFolder(frames_copy, name),
+        lambda: open_frames(frames_copy),
+        lambda: pack_hdf5(frames_copy, tmp_path / "out"),
+        lambda: pack_hub(frames_copy, tmp_path / "out"),
+        lambda: describe(frames_copy),
+    ):
+        with pytest.raises(InputError, match="expected letters, digits"):
+            use()
+    assert {path.name for path in tmp_path.iterdir()} == {"frames"}
+
+
+def edit_metadata(frames, set_name, **changes):
+    for path in frames.glob(f"samples/{set_name}/*/*/metadata.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_what_a_sample_says_of_itself_is_no_place(frames_copy, tmp_path):
+    """The folder says where a sample is, whatever its metadata claim."""
+    edit_metadata(frames_copy, "grid", id="../../../up", set="../up", group="/etc/passwd")
+    (path,) = pack_hdf5(frames_copy, tmp_path / "packed", sets=["grid"])
+    assert path == tmp_path / "packed" / "grid.h5"
+    assert {path.name for path in tmp_path.iterdir()} == {"frames", "packed"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("temperature", "/../../up"), ("material", "../up"), ("scene", "..")]
+)
+def test_exports_make_no_folder_elsewhere(frames_copy, info, tmp_path, name, value):
+    factors = {"scene": "cube", "texturing": "rgb", "temperature": 2500, "material": 0, "light_azimuth": 10}
+    listed = {**factors, name: value}
+    infos = tuple(FactorInfo(name=n, kind="categorical", values=(v,)) for n, v in listed.items())
+    concepts = info.sets["grid"].model_copy(update={"factors": infos, "varies": ("light_azimuth",)})
+    write_dataset_info(frames_copy, info.model_copy(update={"sets": {"grid": concepts}}))
+    edit_metadata(frames_copy, "grid", factors=listed)
+    with pytest.raises(InputError, match=f"{name} `.*`: expected .* to name a folder"):
+        export_concepts(frames_copy, tmp_path / "out")
+    assert not [path for path in tmp_path.rglob("*.png") if not path.is_relative_to(frames_copy)]
+    objects = (FactorInfo(name="object_type", kind="categorical", values=("../../up",)),)
+    captures = concepts.model_copy(update={"factors": (*objects, *infos)})
+    write_dataset_info(frames_copy, info.model_copy(update={"sets": {"grid": captures}}))
+    with pytest.raises(InputError):
+        export_mit(frames_copy, tmp_path / "out")
+
+
+# -------------------------------------------------------------------------------------------------- HDF5
+
+
+@pytest.fixture
+def packed(frames_root, tmp_path):
+    (path,) = pack_hdf5(frames_root, tmp_path / "hdf5", sets=["free"])
+    return path
+
+
+def external_link(file, secret):
+    del file["depth"]
+    file["depth"] = h5py.ExternalLink(str(secret), "depth")
+
+
+def external_index(file, secret):
+    del file["index"]
+    file["index"] = h5py.ExternalLink(str(secret), "index")
+
+
+def external_group(file, secret):
+    del file["factors"]
+    file["factors"] = h5py.ExternalLink(str(secret), "/")
+
+
+def soft_link(file, secret):
+    del secret, file["depth"]
+    file["depth"] = h5py.SoftLink("/position")
+
+
+def raw_bytes(file, secret):
+    del file["depth"]
+    file.create_dataset(
+        "depth", (5, 24, 32), np.float32, external=[(str(secret.with_suffix(".bin")), 0, 15360)]
+    )
+
+
+def virtual(file, secret):
+    del file["depth"]
+    layout = h5py.VirtualLayout((5, 24, 32), np.float32)
+    layout[...] = h5py.VirtualSource(str(secret), "depth", (5, 24, 32))
+    file.create_virtual_dataset("depth", layout)
+
+
+def endless(file, secret):
+    del secret, file["index"]
+    file.create_dataset("index", (10**12,), np.int64, chunks=(1024,))
+
+
+def vast(file, secret):
+    del secret
+    text = json.loads(file.attrs["dataset"])
+    text["sets"]["free"] |= {"width": 2**20, "height": 2**20}
+    file.attrs["dataset"] = json.dumps(text)
+
+
+@pytest.mark.parametrize(
+    ("trick", "message"),
+    [
+        (external_link, "expected `depth` in the file itself, got a link; pack it again"),
+        (external_index, "expected `index` in the file itself, got a link"),
+        (external_group, "expected `factors` in the file itself, got a link"),
+        (soft_link, "expected `depth` in the file itself, got a link"),
+        (raw_bytes, "expected `depth` in the file itself, got bytes of another file; pack it again"),
+        (virtual, "expected `depth` in the file itself, got bytes of another file"),
+        (endless, "expected an index of 1000000000000 rows in the file, got one that was left out"),
+        (vast, "expected at most 67108864 pixels, got 1048576 x 1048576"),
+    ],
+)
+def test_hdf5_reads_its_own_bytes_alone(packed, secret, trick, message):
+    with h5py.File(packed, "r+") as file:
+        trick(file, secret)
+    with pytest.raises(InputError, match=message) as caught:
+        HDF5Frames(packed)
+    assert "\n" not in str(caught.value)
+
+
+# -------------------------------------------------------------------------------------------- zip and PNG
+
+
+def sample(frames):
+    return frame_path(frames, "grid", 0)
+
+
+def test_entries_of_an_npz_that_climb_are_never_unpacked(frames_copy, tmp_path):
+    path = sample(frames_copy) / "layers.npz"
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("../../../../../up.npy", b"up")
+        archive.writestr("/tmp/candlelight-up.npy", b"up")
+    before = {path for path in tmp_path.rglob("*")}
+    assert "depth" in read_frame(sample(frames_copy), verify=True).layers
+    assert {path for path in tmp_path.rglob("*")} == before
+
+
+def npy(header):
+    text = str(header).ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode()
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (
+            {"descr": "<f4", "fortran_order": False, "shape": (2**20, 2**20)},
+            r"got float32 \[1048576, 1048576\]",
+        ),
+        ({"descr": "|O", "fortran_order": False, "shape": (24, 32)}, r"got object \[24, 32\]"),
+        ("__import__('os').system('true')", "cannot be read: "),
+    ],
+)
+def test_an_npz_is_refused_by_its_header(frames_copy, header, message):
+    """Neither what fills memory nor what pickle would run is read."""
+    path = sample(frames_copy) / "layers.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("depth.npy", npy(header) + b"cos\nsystem\n(S'true'\ntR.")
+    with pytest.raises(InputError, match=message):
+        read_frame(sample(frames_copy), ["depth"])
+
+
+def chunk(kind, data):
+    body = kind + data
+    return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+@pytest.mark.parametrize("kind", [b"iCCP", b"zTXt", b"IDAT"])
+def test_a_png_that_unpacks_to_more_than_it_shows_is_refused_or_bounded(frames_copy, kind):
+    """A hundred megabytes of zeros in a chunk beside the pixels, or after them."""
+    import resource
+
+    path = sample(frames_copy) / "image.png"
+    bomb = zlib.compress(bytes(10**8))
+    named = bomb if kind == b"IDAT" else b"x\0\0" + bomb
+    data = path.read_bytes()
+    path.write_bytes(data[:33] + chunk(kind, named) + data[33:])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        read_frame(sample(frames_copy), ["image"])
+    except InputError as error:
+        assert "\n" not in str(error)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000  # kB
+
+
+# --------------------------------------------------------------------------------------------------- hub
+
+
+@pytest.fixture
+def hub(frames_root, tmp_path):
+    return pack_hub(frames_root, tmp_path / "hub", sets=["free"])
+
+
+@pytest.mark.parametrize(
+    "path", ["../secret.parquet", "/etc/passwd", "free/../../x.parquet", "free/x.parquet"]
+)
+def test_a_manifest_names_its_own_files_alone(hub, path):
+    manifest = hub / "manifest.json"
+    text = json.loads(manifest.read_text())
+    text["files"][0]["path"] = path
+    manifest.write_text(json.dumps(text))
+    with pytest.raises(InputError, match=r"manifest.json is damaged at files.0.path: String should match"):
+        HubFrames(hub, "free")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("path: free/train-*.parquet", "path: ../secret-*.parquet"),
+        ("path: free/train-*.parquet", "path: https://localhost:1/secret.parquet"),
+        ("path: free/train-*.parquet", "path: /etc/passwd"),
+        ("- config_name: free\n  data_files", "- config_name: free\n  data_dir: /etc\n  data_files"),
+        ("configs:", "configs: 7\nothers:"),
+        ("configs:", f"bomb: {'[' * 3000}\nconfigs:"),
+    ],
+)
+def test_a_card_sends_datasets_nowhere_else(hub, old, new, monkeypatch):
+    monkeypatch.setattr("loaders.hub_frames._load", lambda *_: pytest.fail("was opened"))
+    card = hub / "README.md"
+    assert old in card.read_text()
+    card.write_text(card.read_text().replace(old, new, 1))
+    with pytest.raises(InputError, match=r"README.md: expected `configs` as `candlelight pack` writes them"):
+        HubFrames(hub, "free")
+
+
+def test_packing_over_a_folder_whose_manifest_lists_others_files_is_refused(hub, frames_root):
+    shutil.copy(hub / "dataset.json", hub / "thesis.tex")
+    text = json.loads((hub / "manifest.json").read_text())
+    text["files"].append({**text["files"][0], "path": "thesis.tex"})
+    (hub / "manifest.json").write_text(json.dumps(text))
+    with pytest.raises(InputError, match="damaged at files.1.path"):
+        pack_hub(frames_root, hub)
+    assert (hub / "thesis.tex").exists()
+
+
+# -------------------------------------------------------------------------------------------------- YAML
+
+
+LAUGHS = "a0: &a0 lol\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 30))
+MERGED = "a0: &a0 {x: 1}\n" + "".join(
+    f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 10)}]}}\n" for i in range(1, 30)
+)
+LONG = f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 200)}]\n"
+
+
+@pytest.mark.parametrize("text", [LAUGHS, MERGED, LONG], ids=["lists", "merges", "texts"])
+def test_a_few_lines_do_not_become_billions(text):
+    with pytest.raises(InputError, match=f"expected at most {LARGEST // VALUE} values, got more once all"):
+        parse_yaml(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &a [*a]", "expected fields of finite depth"),
+        ("[" * 5000, "expected fields of finite depth"),
+        ("!!python/object/apply:os.system [true]", "expected YAML, got something else: could not determine"),
+        ("9" * 5000, "expected YAML, got something else: Exceeds the limit"),
+        ("2026-13-41", "expected YAML, got something else: month must be in 1..12"),
+        ("a: 1\n---\nb: 2", "expected YAML, got something else: expected a single document"),
+        ("\0", "expected YAML, got something else: unacceptable character"),
+    ],
+)
+def test_what_is_no_plain_value_is_refused_in_one_line(text, message):
+    with pytest.raises(InputError, match=message) as caught:
+        parse_yaml(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_as_much_as_is_allowed_is_read():
+    text = f"a: &a [{', '.join(['1'] * 1000)}]\nb: [{', '.join(['*a'] * 100)}]\n"
+    assert [len(item) for item in parse_yaml(text)["b"]] == [1000] * 100
+    assert parse_yaml("") is None
+    assert parse_yaml(io.StringIO("x: {<<: {y: 1}, z: 2}").read()) == {"x": {"y": 1, "z": 2}}
