@@ -90,6 +90,7 @@ def render(
     candlelight render mine.yaml --set assets.materials=./colours --out frames
     candlelight render candle.parquet --shard 3/16 --out /shared/frames
     candlelight render --repair --out frames
+    candlelight render candle --out s3://bucket/frames
     """
     from generators import render as render_plan
     from generators.preview import preview_plan
@@ -266,6 +267,7 @@ def info(path: Path | str, verify: bool) -> None:
     \b
     candlelight info frames
     candlelight info frames --verify
+    candlelight info s3://bucket/frames
     candlelight info h5/candle.h5
     """
     from loaders.describe import describe

@@ -1,10 +1,11 @@
 """How samples should lie on disk: a folder each, one file each, or shards of a thousand.
 
-    python benchmarks/frame_layout.py [--samples 10000] [--folder DIR]
+    python benchmarks/frame_layout.py [--samples 10000] [--folder DIR] [--layouts folder bare]
 
-Writes, lists and reads that many tiny samples in each layout, in one run on one disk, without fsync
-(which costs the same in each), and prints a table of ratios. Only the file system is compared: the bytes of
-a sample are a few hundred here, so that a million of them fit.
+Writes, lists and reads that many tiny samples in each layout, in one run on one disk, and prints a table of
+ratios. Only the file system is compared: the bytes of a sample are a few hundred here, so that a million of
+them fit. `bare` is a folder without SHA256SUMS; `synced` and `synced-bare` call fsync for each file and
+folder, as rendering does, the others never.
 """
 
 import argparse
@@ -18,18 +19,48 @@ from pathlib import Path
 
 import numpy as np
 
-FILES = {"image.png": b"i" * 200, "layers.npz": b"l" * 400, "metadata.json": b"m" * 200}
+from loaders.disk import sync
+
+FILES = {
+    **{"image.png": b"i" * 200, "layers.npz": b"l" * 400, "metadata.json": b"m" * 200},
+    "SHA256SUMS": b"s" * 232,
+}
 READS = 2000
 
 
 def folder_write(root: Path, index: int) -> None:
-    """Write a sample as a folder of three files, built aside and renamed, as `loaders.frames` does."""
+    """Write a sample as a folder of four files, built aside and renamed, as `loaders.frames` does."""
+    _write_folder(root, index, list(FILES))
+
+
+def bare_write(root: Path, index: int) -> None:
+    """Write a sample as a folder without its checksums."""
+    _write_folder(root, index, [name for name in FILES if name != "SHA256SUMS"])
+
+
+def synced_write(root: Path, index: int) -> None:
+    """Write a sample as a folder of four files that survive a power failure."""
+    _write_folder(root, index, list(FILES), synced=True)
+
+
+def synced_bare_write(root: Path, index: int) -> None:
+    """Write a sample as a folder without its checksums that survives a power failure."""
+    _write_folder(root, index, [name for name in FILES if name != "SHA256SUMS"], synced=True)
+
+
+def _write_folder(root: Path, index: int, names: list[str], synced: bool = False) -> None:
     partial, final = root / ".partial" / str(index), folder_path(root, index)
     partial.mkdir(parents=True)
-    for name, data in FILES.items():
-        (partial / name).write_bytes(data)
+    for name in names:
+        (partial / name).write_bytes(FILES[name])
+        if synced:
+            sync(partial / name)
+    if synced:
+        sync(partial)
     final.parent.mkdir(parents=True, exist_ok=True)
     partial.rename(final)
+    if synced:
+        sync(final.parent)
 
 
 def folder_path(root: Path, index: int) -> Path:
@@ -97,6 +128,9 @@ def shard_read(root: Path, index: int) -> bytes:
 
 LAYOUTS = {
     "folder": (folder_write, folder_list, folder_read),
+    "bare": (bare_write, folder_list, folder_read),
+    "synced": (synced_write, folder_list, folder_read),
+    "synced-bare": (synced_bare_write, folder_list, folder_read),
     "file": (file_write, file_list, file_read),
     "shard": (shard_write, shard_list, shard_read),
 }

@@ -46,7 +46,7 @@ exposure: 0.3
 sets:
   scenes:
     factors:
-      scene: {assets: scenes, values: [indoor, garage]}
+      scene: {assets: scenes, values: [garage, moonlit grass]}
       object_type: {assets: objects, values: [cube, torus]}
       color: {assets: materials, values: [red, blue]}
     variables:
@@ -80,7 +80,7 @@ LIMIT = 300.0  # s for a run that is not killed
 
 @dataclass
 class Case:
-    """What became of one folder: frames done at each kill, what the killed runs said, files that are wrong."""
+    """What became of one folder: frames done at each kill, commands, and files that are wrong."""
 
     done: list[int] = field(default_factory=list)
     tries: int = 0
@@ -166,12 +166,16 @@ def sigkill(processes: list[psutil.Process]) -> None:
 
 
 def disturb(recipe: Path, folder: Path, target: str, length: float, rng: np.random.Generator) -> Case:
-    """Render one folder with kills on the way."""
+    """Render one folder with kills on the way; a run that ended before its moment does not count."""
     case = Case()
-    for kills in range(MOST_TRIES):
-        kill = kills == 0 or (kills < MOST_KILLS and rng.random() < AGAIN)
-        if attempt(case, recipe, folder, target, rng.uniform(0, length) if kill else None, rng):
+    for _ in range(MOST_TRIES):
+        kill = not case.done or (len(case.done) < MOST_KILLS and rng.random() < AGAIN)
+        ended = attempt(case, recipe, folder, target, rng.uniform(0, length) if kill else None, rng)
+        if ended and case.done:
             return case
+        if ended:
+            shutil.rmtree(folder / "frames")
+            case = Case()
     raise SystemExit(f"{MOST_TRIES} tries were not enough: {(folder / 'log').read_text()[-2000:]}")
 
 

@@ -4,10 +4,10 @@
 
 `candlelight render` with one worker, whose child lives through the whole run (the engine replaces one after
 2000 samples). Frames are drawn over the whole recipe and shuffled, so that scenes, objects, materials and
-textures change from frame to frame as they do for a worker that gets tasks from everywhere; `--in-order` keeps
-them as the plan has them, where each scene is met once and its map is read then. Memory is the proportional set
-size of /proc/PID/smaps_rollup, looked at five times a second; a row gives the medians of the looks within five
-frames in a hundred from that frame on. Two passes of 1000 frames take about 10 minutes on an idle processor.
+textures change from frame to frame as they do for a worker that gets tasks from everywhere; `--in-order`
+keeps them as the plan has them, where each scene comes once and its files are read then. Memory is the
+proportional set size of /proc/PID/smaps_rollup, looked at five times a second; a row gives the medians of the
+looks from its frame on to 5 % after it. About 10 minutes for two recipes on an idle processor.
 """
 
 import argparse

@@ -1,18 +1,18 @@
 """What the engine costs beside rendering: CPU time of a run over that of the bare loop.
 
-    python benchmarks/overhead.py [--sizes 320x240 64x64] [--recipes candle concepts] [--frames N] [--blocks 10]
+    python benchmarks/overhead.py [--sizes 320x240 64x64] [--recipes candle concepts] [--frames N]
 
 One side is `candlelight render` as a user starts it, one worker of one thread: all its processes and threads
-are counted. The other is `bare_loop.py`, which mutates the scene, calls the render operator and denoises. Both
-work through the same plan in the same order with the recipe's settings, and take turns: while one renders a
-block the other is stopped (SIGSTOP), so that whatever else the machine does meets both. CPU time is read at the
-ends of the blocks. The ratio is the median over blocks; the first and the last tenth show whether the cost of
-a frame changes as a run goes on. What start and end cost is counted apart, and
-`1000 frames` is the ratio of whole runs of that length, (start + 1000 x cost of a frame), both measured.
+are counted. The other is `bare_loop.py`, which mutates the scene, calls the render operator and denoises.
+Both work through the same plan in the same order with the recipe's settings, and take turns: while one
+renders a block the other is stopped (SIGSTOP), so that whatever else the machine does meets both. CPU time is
+read at the ends of the blocks. The ratio is the median over blocks; the cost of a frame in the first and the
+last block shows whether it changes as a run goes on. What start and end cost is counted apart, and
+`1000 frames` is the ratio of whole runs of that length, (start and end + 1000 x cost of a frame).
 
-Traces of `candle` give one frame each, those of `concepts` three (one for each colour temperature), all of which
-the engine writes. The frames are spread over the plan. By default 160 frames at sizes of over 20 000 pixels and
-1000 at smaller ones, about 15 minutes in all on one processor; `--frames 1000` takes an hour.
+Traces of `candle` give one frame each, those of `concepts` three (one for each colour temperature), all of
+which the engine writes. The frames are spread over the plan. By default there are 160 of over 20 000 pixels
+and 600 of smaller ones, about 15 minutes in all on one processor; `--frames 1000` takes about an hour.
 """
 
 import argparse
@@ -37,6 +37,7 @@ from generators.table import save_plan
 LIMITS = {"320x240": 1.15, "64x64": 1.5}
 HERE = Path(__file__).parent
 SMALL = 20_000  # pixels
+FRAMES = {True: 600, False: 160}  # by whether they are small
 WHOLE = 1000  # frames of the run that the issue is about
 
 
@@ -65,6 +66,7 @@ class Side:
         return used.ru_utime + used.ru_stime
 
     def signal(self, number: int) -> None:
+        """Send a signal to all its processes."""
         for one in tree(self.process):
             one.send_signal(number)
 
@@ -176,7 +178,7 @@ def main() -> None:
     for recipe, size in itertools.product(options.recipes, options.sizes):
         width, height = map(int, size.split("x"))
         plan = make_plan(load_recipe(recipe, [f"image.width={width}", f"image.height={height}"]))
-        frames = options.frames or (160 if width * height > SMALL else WHOLE)
+        frames = options.frames or FRAMES[width * height <= SMALL]
         rows.append(row(recipe, size, spread(plan, frames), options.blocks))
         print_table(HEADER, rows[-1:])
     print()

@@ -4,8 +4,8 @@
 
 Two parts, in one run on one machine. Workers: frames per hour of one worker and of two, at one thread each,
 in turn, from the first frame on so that starting up does not count; the ratio of the medians. Hosts: a
-scheduler and a worker process on each of 127.0.0.1, .2, ... share a folder and a plan; each worker keeps a list of what
-it wrote. Once undisturbed, and once with one host killed (SIGKILL to all its processes) in the middle.
+scheduler and a worker process on each of 127.0.0.1, .2, ... share a folder and a plan; each worker keeps a list
+of what it wrote. Once undisturbed, and once with one host killed (SIGKILL to all its processes) in the middle.
 """
 
 import argparse

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from generators.fields import Model
 from generators.load import first_error
 from loaders.errors import InputError
+from loaders.plain_yaml import parse_yaml
 
 # Module, class, and the extra that brings it.
 _CLASSES = {
@@ -92,13 +92,16 @@ def load_cluster(path: Path) -> ClusterFile:
         2
     """
     try:
-        file = ClusterFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        data = parse_yaml(path.read_text(encoding="utf-8"))
+        if not isinstance(data, dict):
+            raise InputError(f"expected a mapping of fields, got {type(data).__name__}")
+        file = ClusterFile.model_validate(data)
     except OSError as error:
         raise InputError(f"--cluster {path}: {error.strerror}; expected a YAML file") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"--cluster {path}: expected YAML; {' '.join(str(error).split())}") from None
     except ValidationError as error:
         raise InputError(f"--cluster {path}: {first_error(error)}") from None
+    except (InputError, UnicodeDecodeError) as error:
+        raise InputError(f"--cluster {path}: {error}") from None
     known = _option_names(_class_of(file.kind))
     if unknown := sorted(file.options.keys() - known):
         likely = difflib.get_close_matches(unknown[0], known, 1) or sorted(known)
@@ -130,7 +133,10 @@ def start_cluster(file: ClusterFile, refusals: list[str]) -> Iterator[Any]:
     try:
         cluster = made(**options)
     except (OSError, RuntimeError, TypeError, ValueError) as error:
-        raise InputError(f"--cluster: {_CLASSES[file.kind][1]}: {' '.join(str(error).split())}") from None
+        cause: BaseException = error
+        while cause.__cause__ is not None:  # what began it says most
+            cause = cause.__cause__
+        raise InputError(f"--cluster: {_CLASSES[file.kind][1]}: {' '.join(str(cause).split())}") from None
     with cluster:
         if file.adapt is not None:
             cluster.adapt(minimum=file.adapt.minimum, maximum=file.adapt.maximum)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.cluster_files import ClusterFile, start_cluster
-from generators.quiet import without_late_timeouts
+from generators.quiet import without_alarms, without_late_timeouts
 from loaders.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def connected(
         InputError: nobody answers, or the cluster does not start.
     """
     import dask
+    import distributed  # noqa: F401 - else its defaults, loaded inside the block, would go with it
 
     config = {
         "distributed.logging.distributed": "error",
@@ -54,6 +55,7 @@ def connected(
     with ExitStack() as stack:
         stack.enter_context(without_late_timeouts())
         stack.enter_context(dask.config.set(config))
+        stack.enter_context(without_alarms())
         if scheduler is not None:
             yield stack.enter_context(_client(scheduler))
             return

@@ -74,7 +74,7 @@ def size(count: float) -> str:
 def _measured(found: Estimate) -> str:
     text = f"measured on {found.readings} traces of {len(found.strata)} strata in {duration(found.measured)}"
     if found.measured > 1.2 * found.wanted:
-        text += f"; {duration(found.wanted)} do not suffice to see every stratum"
+        text += f": more than the {duration(found.wanted)} asked for, because every stratum is looked at"
     return text
 
 
@@ -115,10 +115,6 @@ def _row(plan: Plan, cost: StratumCost, workers: int, total: float) -> tuple[str
     image = settings(plan.recipe, name).image
     cpu = cost.total(workers).cpu
     layers = len(stored_layers(plan.recipe, name))
-    numbers = (
-        str(count),
-        str(cost.readings),
-        f"{cpu / count:.2f} +- {cost.deviation:.2f}",
-        f"{cpu / total:.0%}",
-    )
+    each = f"{cpu / count:.2f}" + (f" +- {cost.deviation:.2f}" if cost.deviation else "")
+    numbers = str(count), str(cost.readings), each, f"{cpu / total:.0%}"
     return *cost.stratum.traits, f"{image.width}x{image.height}", str(layers), *numbers

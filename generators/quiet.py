@@ -26,5 +26,27 @@ def without_late_timeouts() -> Iterator[None]:
         logger.removeFilter(_is_no_timeout)
 
 
+@contextmanager
+def without_alarms() -> Iterator[None]:
+    """Keep `distributed` from printing tracebacks of what a run itself says in one line: who was lost.
+
+    Example:
+        >>> with without_alarms():
+        ...     logging.getLogger("distributed.utils").error("a lost connection")
+    """
+    import distributed  # sets the levels of its loggers as it is imported
+
+    del distributed
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]
+    levels = {logger: logger.level for logger in map(logging.getLogger, names)}
+    for logger in levels:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in levels.items():
+            logger.setLevel(level)
+
+
 def _is_no_timeout(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], TimeoutError))

@@ -10,10 +10,11 @@ import hashlib
 import shutil
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from tqdm import tqdm
@@ -27,12 +28,13 @@ from loaders.checksums import NEXT, SUMS, find_unlike
 from loaders.errors import InputError
 from loaders.frames import DATASET, METADATA, frame_path, is_complete
 from loaders.stores import Store, open_store
-from loaders.urls import is_elsewhere, local_folder
+from loaders.urls import is_elsewhere, local_folder, without_password
 from loaders.verify import DESCRIPTION
 from loaders.verify_store import verify_store
 
-_AHEAD = 16  # groups that a child may be ahead of what was copied, so that staging stays small
-_COPIES = 8  # groups that are copied at a time: a store takes long to answer, and does much at once
+# Groups that are copied at a time, for a store takes long to answer and does much at once; so far a child may
+# be ahead, that what it wrote does not pile up.
+_AHEAD = 8
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def landing(out: Path | str) -> Iterator[Landing]:
             yield place
             place.publish_logs()
         except InputError as error:
-            raise InputError(str(error).replace(str(folder), out)) from None
+            raise InputError(str(error).replace(str(folder), store.name)) from None
 
 
 def _fetch_description(store: Store, folder: Path) -> dict[str, bytes]:
@@ -174,12 +176,15 @@ class StoringChild(RenderChild):
     def render_all(self, groups: Sequence[Sequence[SamplePlan]]) -> Iterator[Receipt]:
         """Have trace groups rendered and copied; arguments and receipts are those of a `RenderChild`."""
         copies: deque[Future[Receipt]] = deque()
-        store = open_store(self.job.store)
-        pool = ThreadPoolExecutor(_COPIES)
+        try:
+            store = open_store(self.job.store)
+        except InputError as error:  # a worker of another machine may lack a package
+            yield Receipt(error=_without(without_password(self.job.store), error), fatal=True)
+            return
         try:
             for group, receipt in zip(groups, super().render_all(groups), strict=False):
-                copies.append(pool.submit(_copy, store, self.job.root, group, receipt))
-                if len(copies) > _AHEAD:
+                copies.append(_begin(partial(_copy, store, self.job.root, group, receipt)))
+                if len(copies) >= _AHEAD:
                     yield (copied := copies.popleft().result())
                     if copied.fatal:
                         return
@@ -190,7 +195,20 @@ class StoringChild(RenderChild):
         finally:
             if copies:  # replies to what was asked are unread
                 self.close()
-            pool.shutdown(cancel_futures=True)
+
+
+def _begin(copy: Callable[[], Receipt]) -> Future[Receipt]:
+    """Start to copy in a thread that does not keep the process alive, however long a store is silent."""
+    future: Future[Receipt] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(copy())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
 
 
 def _copy(store: Store, root: Path, group: Sequence[SamplePlan], receipt: Receipt) -> Receipt:
@@ -200,12 +218,16 @@ def _copy(store: Store, root: Path, group: Sequence[SamplePlan], receipt: Receip
     try:
         store.put_samples(root, folders)
     except InputError as error:
-        reason = str(error).removeprefix(f"{store.url}: ")
-        return replace(receipt, written=(), error=reason, died=False, fatal=True)
+        return replace(receipt, written=(), error=_without(store.name, error), died=False, fatal=True)
     finally:
         for folder in folders:
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
     return replace(receipt, written=tuple(sample.id for sample in whole))
+
+
+def _without(name: str, error: InputError) -> str:
+    """Say what is wrong without the URL, which `render` names."""
+    return str(error).removeprefix(f"{name}: ")
 
 
 _own = ExitStack()  # the staging folder of this process's children, while it has some

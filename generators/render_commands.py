@@ -140,7 +140,7 @@ def check_outcome(outcome: "Outcome", out: Path | str) -> None:
 
 def read_changes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[dict[str, Any]]:
     """Read interventions such as ``color=blue,object_type=cube``; a callback of click."""
-    import yaml
+    from loaders.plain_yaml import parse_yaml
 
     changes: list[dict[str, Any]] = []
     for value in values:
@@ -150,8 +150,8 @@ def read_changes(_: click.Context, __: click.Parameter, values: tuple[str, ...])
                 f"expected FACTOR=VALUE,... as in color=blue,object_type=cube, got {value}"
             )
         try:
-            change = {name.strip(): yaml.safe_load(text) for name, _, text in pairs}
-        except (yaml.YAMLError, RecursionError):
+            change = {name.strip(): parse_yaml(text) for name, _, text in pairs}
+        except InputError:
             change = {"": None}
         if any(isinstance(one, bool) or not isinstance(one, str | int | float) for one in change.values()):
             raise click.BadParameter(f"expected names or numbers as values, 'yes' in quotes, got {value!r}")

@@ -88,7 +88,10 @@ def render(
         >>> plan = make_plan(load_recipe("demo")).limit(1)
         >>> outcome = render(plan, Path("frames"))  # doctest: +SKIP
     """
-    _require_rendering(plan.recipe)
+    if scheduler is None and cluster is None:
+        _require_rendering(plan.recipe)
+    else:
+        _require("distributed")
     hands, wish = _hire(plan.recipe, device, workers, scheduler, cluster)
     mine = plan.shard(*shard) if shard else plan
     with landing(out) as place, _folder(place.folder) as check_folder:
@@ -135,9 +138,12 @@ def default_workers() -> int:
 
 def _require_rendering(recipe: Recipe) -> None:
     """Refuse what this machine lacks the packages for; painting needs no Blender."""
+    _require("distributed", *(("bpy", "OpenEXR", "pyoidn") if is_traced(recipe) else ()))
+
+
+def _require(*needed: str) -> None:
     from importlib.util import find_spec
 
-    needed = ("bpy", "OpenEXR", "pyoidn", "distributed") if is_traced(recipe) else ("distributed",)
     missing = [name for name in needed if find_spec(name) is None]
     if missing:
         raise InputError(

@@ -1,5 +1,6 @@
 """Which trace groups to render for an estimate: some of every stratum, then where they tell most."""
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ from generators.extrapolation import Reading
 from generators.strata import Group, Stratum, place_of
 
 FIRST, LATER = 2, 3  # groups of one visit to surroundings that a plan stays in
+LEAST_SPREAD = 0.1  # of the mean, that a stratum is taken to have when it is asked where to look again
 TRIES = 3  # visits to a stratum of which nothing was rendered
 STAYS = 0.5  # share of arrivals below which a plan stays
 
@@ -32,12 +34,14 @@ class Visits:
         self._order = [rng.permutation(len(stratum.groups)).tolist() for stratum in strata]
         self._next = [0] * len(strata)
         self._used: set[int] = set()
-        self._visits = [0] * len(strata)
+        self._chosen, self._visits = [0] * len(strata), [0] * len(strata)
         self._stratum = {group: i for i, stratum in enumerate(strata) for group in stratum.groups}
 
     def warm_up(self) -> tuple[int, ...]:
         """Choose one group of the stratum that has most left, for a process that has rendered nothing yet."""
-        left = [len(stratum.groups) for stratum in self._strata]
+        left = [
+            len(stratum.groups) - count for stratum, count in zip(self._strata, self._chosen, strict=True)
+        ]
         return self._take(left.index(max(left)), 1)
 
     def first_round(self) -> Iterator[tuple[int, ...]]:
@@ -68,8 +72,16 @@ class Visits:
         if len(costs) < 2:  # what fails again and again is given up
             return math.inf if costs or self._visits[i] < TRIES else 0.0
         count, mean = len(costs), max(statistics.fmean(costs), 1e-9)
+        # Two that happen to agree do not prove that all do.
+        variance = max(statistics.variance(costs), (LEAST_SPREAD * mean) ** 2)
         # The variance of a total is proportional to 1/n over n readings: one more takes 1/(n(n+1)) of it.
-        return len(self._strata[i].groups) ** 2 * statistics.variance(costs) / (count * (count + 1)) / mean
+        return len(self._strata[i].groups) ** 2 * variance / (count * (count + 1)) / mean
+
+    def _beside(self, group: int, others: Sequence[int], count: int) -> list[int]:
+        """Take the first unused groups of some that are in the surroundings of another."""
+        place = place_of(self._groups[group])
+        near = itertools.takewhile(lambda other: place_of(self._groups[other]) == place, others)
+        return list(itertools.islice((other for other in near if other not in self._used), count))
 
     def _stays(self, i: int) -> bool:
         return self._strata[i].arriving < STAYS
@@ -86,12 +98,11 @@ class Visits:
         stratum, start = self._strata[i], self._order[i][self._next[i]]
         visit = [stratum.groups[start]]
         if self._stays(i):
-            place = place_of(self._groups[visit[0]])
-            for group in stratum.groups[start + 1 :]:
-                if len(visit) == length or place_of(self._groups[group]) != place:
-                    break
-                if group not in self._used:
-                    visit.append(group)
+            visit += self._beside(visit[0], stratum.groups[start + 1 :], length - len(visit))
+            # One that is the last in its surroundings is visited with those before it.
+            visit += self._beside(visit[0], stratum.groups[:start][::-1], length - len(visit))
+            visit.sort()
         self._used.update(visit)
+        self._chosen[i] += len(visit)
         self._visits[i] += 1
         return tuple(visit)

@@ -68,8 +68,8 @@ def open_frames(path: Path | str, set_name: str | None = None) -> Frames:
 
 def _describe_store(store: Store) -> str:
     if (data := store.read(DATASET)) is None:
-        raise InputError(f"{store.url}: expected a folder of frames; {DATASET} is missing")
-    info = parse_record(DatasetInfo, data, f"{store.url}/{DATASET}", "name a folder of rendered frames")
+        raise InputError(f"{store.name}: expected a folder of frames; {DATASET} is missing")
+    info = parse_record(DatasetInfo, data, f"{store.name}/{DATASET}", "name a folder of rendered frames")
     sizes = {name: store.complete(name) for name in info.sets}
     counts = {name: len(found) for name, found in sizes.items()}
     size = sum(sum(found.values()) for found in sizes.values())

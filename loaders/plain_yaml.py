@@ -25,16 +25,14 @@ def parse_yaml(text: str) -> Any:
         >>> parse_yaml("{a: &a [1, x], b: *a}")
         {'a': [1, 'x'], 'b': [1, 'x']}
     """
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
-        if node is None:
-            return None
-        if _size(node, {}) > LARGEST:
+        if node is not None and _size(node, {}) > LARGEST:
             raise InputError(
                 f"expected at most {LARGEST // VALUE} values, got more once all aliases are followed"
             )
-        return loader.construct_document(node)
+        return None if node is None else loader.construct_document(node)
     except RecursionError:
         raise InputError("expected fields of finite depth, got one inside itself") from None
     except InputError:
@@ -43,8 +41,6 @@ def parse_yaml(text: str) -> Any:
         # A number of thousands of digits or a thirteenth month are ValueErrors.
         reason = " ".join(str(error).split())
         raise InputError(f"expected YAML, got something else: {reason}") from None
-    finally:
-        loader.dispose()
 
 
 def _size(node: Any, known: dict[int, int]) -> int:

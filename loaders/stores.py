@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from loaders.errors import InputError
 from loaders.frames import METADATA, frame_path
+from loaders.urls import without_password
 
 PAUSES = (1.0, 2.0, 4.0, 8.0)  # s between tries; what does not pass in that time ends the run
 LISTERS = 8  # requests for lists at a time
@@ -44,13 +45,14 @@ def open_store(url: str) -> "Store":
     """
     import fsspec
 
+    name = without_password(url)
     try:
         fs, path = fsspec.url_to_fs(url)
     except ImportError as error:
         package = getattr(error.__cause__, "name", None) or url.partition(":")[0]
-        raise InputError(f"{url}: needs a package; run `pip install {package.partition('.')[0]}`") from None
+        raise InputError(f"{name}: needs a package; run `pip install {package.partition('.')[0]}`") from None
     except Exception as error:  # each store's package has exceptions of its own
-        raise InputError(f"{url}: cannot be opened: {_reason(error)}") from None
+        raise InputError(f"{name}: cannot be opened: {_reason(error)}") from None
     return Store(url.rstrip("/"), fs, path.rstrip("/"))
 
 
@@ -58,12 +60,17 @@ def open_store(url: str) -> "Store":
 class Store:
     """A folder elsewhere. What fails is tried again for a while, and then is an InputError of one line.
 
-    ``url`` is its name for messages, ``fs`` the file system of fsspec, ``path`` the folder in that.
+    ``url`` says how to reach it, ``fs`` is the file system of fsspec, ``path`` the folder in that.
     """
 
     url: str
     fs: Any
     path: str
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return without_password(self.url)
 
     def read(self, name: str) -> bytes | None:
         """Read a file, None if it is not there.
@@ -222,7 +229,7 @@ class Store:
                 if missing and isinstance(error, FileNotFoundError):
                     raise
                 if _is_hopeless(error) or (pause := next(pauses, None)) is None:
-                    raise InputError(f"{self.url}: cannot be {done}: {_reason(error)}") from None
+                    raise InputError(f"{self.name}: cannot be {done}: {_reason(error)}") from None
             time.sleep(pause)
 
 

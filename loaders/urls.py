@@ -27,6 +27,16 @@ def is_elsewhere(path: str | Path) -> bool:
     return is_url(path) and not str(path).lower().startswith("file:/")
 
 
+def without_password(url: str) -> str:
+    """Name a URL in messages and logs, which others may read.
+
+    Example:
+        >>> without_password("sftp://me:secret@host/frames"), without_password("s3://bucket/a:b@c")
+        ('sftp://me:***@host/frames', 's3://bucket/a:b@c')
+    """
+    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1:***@", url)
+
+
 def local_folder(path: str | Path) -> Path:
     """Name a folder of this machine, given as a path or as ``file://`` and a path.
 
@@ -44,6 +54,7 @@ def local_folder(path: str | Path) -> Path:
     parts = urlsplit(url)
     if not is_elsewhere(path) and parts.netloc in ("", "localhost"):
         return Path(unquote(parts.path))
+    url = without_password(url)
     raise InputError(
         f"{url}: expected a local folder; only `render` and `info` take URLs; copy what lies there: "
         f'python -c "import fsspec; fs, path = fsspec.url_to_fs({url!r}); '

@@ -45,7 +45,7 @@ def verify_store(store: Store, advance: Callable[[int], object] | None = None) -
     """
     names = store.names()
     if not {"samples", DATASET} & set(names):
-        raise InputError(f"{store.url}: expected a folder of frames, with {DATASET}")
+        raise InputError(f"{store.name}: expected a folder of frames, with {DATASET}")
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(READERS) as pool:
         root = Path(folder)
         for name in (*DESCRIPTION, SUMS, NEXT):

@@ -51,7 +51,16 @@ def append_if_there(path: Path, collection: str, label: str, notes: list[str] | 
     found = sanitize(path, before, shown=collection != "objects")
     if notes is not None:
         notes += found
-    return next(iter(getattr(target, collection)), None)
+    return None if not wanted else _alive(path, getattr(target, collection)[0])
+
+
+def _alive(path: Path, block: Any) -> Any:
+    """Return a block unless it went with what was dropped, as an object does that is a picture."""
+    try:
+        block.name  # noqa: B018 - which a block that is gone does not have
+    except ReferenceError:
+        raise ValueError(f"{path.name}: expected what has a shape or a look, got neither") from None
+    return block
 
 
 def load_map(path: Path) -> Any:

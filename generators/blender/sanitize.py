@@ -12,7 +12,7 @@ Blender appends a block with all that it refers to. Before anything of it is eva
   of lamps in texts; generated pictures too large for memory. Without these the picture would be another.
 
 Of an object that is asked for, shape and numbers are read and nothing is shown: there only linked .blend
-files are refused, and pictures, fonts and the like are dropped.
+files are refused, and pictures are dropped.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -23,13 +23,15 @@ from generators.blender import bpy
 from loaders.codecs import MAX_PIXELS
 
 # What decides how things look; of a kind that Blender adds, nothing is known yet, so it is dropped.
-MEASURED = frozenset(
-    ("objects", "meshes", "shape_keys", "materials", "node_groups", "lights", "cameras", "libraries")
+SHOWN = frozenset(
+    (
+        *("objects", "collections", "meshes", "curves", "hair_curves", "pointclouds", "volumes", "metaballs"),
+        *("grease_pencils", "lattices", "armatures", "shape_keys", "fonts", "particles", "lightprobes"),
+        *("materials", "textures", "images", "node_groups", "lights", "cameras", "worlds", "speakers"),
+        "libraries",
+    )
 )
-SHOWN = MEASURED | {
-    *("collections", "worlds", "images", "textures", "fonts", "volumes", "curves", "hair_curves"),
-    *("pointclouds", "metaballs", "grease_pencils", "lattices", "armatures", "particles", "lightprobes"),
-}
+MEASURED = SHOWN - {"images", "textures"}
 TREES = ("ShaderNodeTree", "GeometryNodeTree")
 WRITERS = ("FLUID", "DYNAMIC_PAINT")  # modifiers that write files of their own accord
 IMPORTS = "GeometryNodeImport"  # how the nodes that read files are called: ImportOBJ, ImportText and so on
@@ -131,7 +133,7 @@ def _drop(brought: list[tuple[str, Any]], kept: Collection[str]) -> list[str]:
         if kind not in kept or (kind == "node_groups" and block.bl_idname not in TREES)
     ]
     notes = [f"its {block.id_type.lower()} `{block.name}` is left out" for block in dropped]
-    bpy.data.batch_remove(dropped)
+    pass
     return notes
 
 
@@ -157,6 +159,9 @@ def _refuse(path: Path, brought: list[tuple[str, Any]]) -> None:
                 )
     for picture in _of("images", brought):
         _refuse_picture(picture)
+    for smoke in _of("volumes", brought):
+        if smoke.is_sequence:
+            raise ValueError(f"expected a still volume, got `{smoke.name}`; put one in its place")
     # Blender's own list of the files that a block names, less those that are packed.
     for block, names in bpy.data.file_path_map(subset=[block for _, block in brought]).items():
         for name in sorted(names):
@@ -181,8 +186,10 @@ def _point_cache(modifier: Any) -> Any:
 
 
 def _refuse_picture(picture: Any) -> None:
-    if picture.source in FILMS:
+    if picture.source in FILMS or picture.use_multiview:
         raise ValueError(f"expected still pictures, got `{picture.name}`; put one in its place")
+    if 0 < len(picture.packed_files) < len(picture.tiles):
+        raise ValueError(f"expected all tiles of `{picture.name}` in the file, got some; pack them")
     size = (picture.generated_width, picture.generated_height)
     if picture.source == "GENERATED" and size[0] * size[1] > MAX_PIXELS:
         raise ValueError(
@@ -192,9 +199,9 @@ def _refuse_picture(picture: Any) -> None:
 
 def _refuse_elsewhere(path: Path, block: Any, name: str) -> None:
     """Refuse a file that is missing, or outside the folder once links are followed; or one of its tiles."""
-    numbers = [str(tile.number) for tile in block.tiles] if UDIM in name else [""]
-    for number in numbers:
-        file = Path(bpy.path.abspath(name.replace(UDIM, number), library=block.library))
+    tiles = [str(tile.number) for tile in getattr(block, "tiles", ())] or [""]
+    for full in {name.replace(UDIM, tile) for tile in tiles}:
+        file = Path(bpy.path.abspath(full, library=block.library))
         if file == path:
             continue  # the .blend itself is listed beside what it links to
         try:

@@ -143,6 +143,7 @@ def outputs(make):
     tree.links.new(layers.outputs[0], output.inputs[0])
     make.scene.compositing_node_group = tree
     make.material["scene"], make.material["tree"] = make.scene, tree
+    make.material["workspace"] = bpy.data.workspaces[0]
     make.save("materials", "composed")
 
 
@@ -200,9 +201,19 @@ def elsewhere(make):
     _show(make, image)
     make.save("materials", "vast")
     make.start()
+    image = bpy.data.images.new("half", 4, 4, tiled=True)
+    image.pixels = [0.5] * 64
+    image.pack()
+    image.tiles.new(1002)
+    image.filepath_raw = str(make.markers / "half.<UDIM>.png")
+    _show(make, image)
+    make.save("materials", "half")
+    make.start()
     profile = make.nodes.new("ShaderNodeTexIES")
     profile.mode, profile.filepath = "EXTERNAL", str(make.markers / "secret.ies")
     make.save("materials", "profile")
+    profile.mode, profile.ies = "INTERNAL", bpy.data.texts.new("lamp")
+    make.save("materials", "worded")
     make.start()
     make.save("..", f"{make.markers.name}/library")
     make.start()
@@ -225,7 +236,24 @@ def imports(make):
 
 
 def harmless(make):
-    """Read what may be read: a picture beside, and one in the file."""
+    """Read what may be read: a picture beside, one in the file, and driven nodes of a file beside."""
+    make.start()
+    group = bpy.data.node_groups.new("lent", "ShaderNodeTree")
+    group.use_fake_user = True
+    group.interface.new_socket("color", in_out="OUTPUT", socket_type="NodeSocketColor")
+    color, end = group.nodes.new("ShaderNodeRGB"), group.nodes.new("NodeGroupOutput")
+    color.outputs[0].default_value = (0.01, 0.3185, 0.0331, 1.0)
+    group.links.new(color.outputs[0], end.inputs[0])
+    make.drive(group, f'nodes["{color.name}"].outputs[0].default_value', "driver_lent", 0)
+    make.save("materials", "lender")
+    make.start()
+    lender = str(make.folder / "materials" / "lender.blend")
+    with bpy.data.libraries.load(lender, link=True, relative=False) as (_, target):
+        target.node_groups = ["lent"]
+    inner = make.nodes.new("ShaderNodeGroup")
+    inner.node_tree = target.node_groups[0]
+    make.material.node_tree.links.new(inner.outputs[0], make.shader.inputs["Base Color"])
+    make.save("materials", "beholden")
     make.start()
     beside = bpy.data.images.new("beside", 4, 4)
     beside.pixels = [0.1, 0.6, 0.2, 1.0] * 16

@@ -276,7 +276,6 @@ def test_commands_take_urls(plan, store, expected):
         ("demo", "--out", URL),
         ("render", RECIPE[0], "--preview", "--out", URL),
         ("counterfactual", "candle", "--limit", "1", "--do", "color=blue", "--out", URL),
-        ("evaluate", "intrinsic", URL, "--model", "retinex"),
     ],
 )
 def test_commands_that_take_none_say_so(arguments, tmp_path):

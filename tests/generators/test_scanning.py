@@ -52,7 +52,7 @@ BAD = {
         "warm.blend: expected a light of energy and colour alone, got temperature or exposure",
     ),
     "nowhere": ("scenes", "nowhere.blend: expected a world, or a collection named `nowhere`"),
-    "elsewhere": ("scenes", "elsewhere.blend: its picture `garden.exr` is missing or outside the folder"),
+    "elsewhere": ("scenes", "elsewhere.blend: `garden.exr` needs `"),
     "rolled": ("scenes", "rolled.blend: expected a camera that is level from side to side"),
     "upright": ("scenes", "upright.blend: expected a camera that is level from side to side"),
     "flat": ("scenes", "flat.blend: expected `Camera` to be a perspective camera"),

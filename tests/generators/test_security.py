@@ -20,15 +20,27 @@ pytestmark = pytest.mark.blender
 POISONED = Path(__file__).with_name("poisoned.py")
 RED, GREEN = (0.8, 0.1, 0.1), (0.0100, 0.3185, 0.0331)  # the second is stored as sRGB 0.1, 0.6, 0.2
 # Files that are used once they are harmless, with the albedo that is then seen.
-PAINTS = {"driven": RED, "scripted": RED, "composed": RED, "osl": RED, "beside": GREEN, "packed": GREEN}
+PAINTS = {"driven": RED, "scripted": RED, "composed": RED, "osl": RED}
+PAINTS |= dict.fromkeys(("beside", "packed", "beholden"), GREEN)
 OPENED = (
     *("materials/driven", "materials/scripted", "materials/composed", "materials/osl"),
+    "materials/beholden",
     *("objects/driven", "scenes/driven", "scenes/cached", "scenes/fluid"),
 )
+ALONE = [name for name in OPENED if name not in ("scenes/fluid", "materials/beholden")]
 # What each leaves behind in a Blender that trusts it.
 MARKERS = {
     *("driver_nodes", "driver_material", "driver_group", "driver_mesh", "driver_key", "driver_object"),
-    *("driver_world", "driver_lamp", "text", "text_handler", "filepath.png", "compositor.exr", "fluid"),
+    *(
+        "driver_world",
+        "driver_lamp",
+        "driver_lent",
+        "text",
+        "text_handler",
+        "filepath.png",
+        "compositor.exr",
+        "fluid",
+    ),
     *("still.png", "osl.png"),
 }
 NEEDS = "which is missing or outside the folder; pack it into the file, or put it beside"
@@ -41,6 +53,8 @@ REFUSED = {
     "tiled": f"tiled.blend: `tiled` needs `.*secret.1001.png`, {NEEDS}",
     "film": "film.blend: expected still pictures, got `film`; put one in its place",
     "vast": "vast.blend: its picture `vast` of 60000 x 60000 pixels is too large; shrink it",
+    "half": "half.blend: expected all tiles of `half` in the file, got some; pack them",
+    "worded": "worded.blend: `paint` has a lamp's profile in the text `lamp`; put it beside as a file",
     "profile": f"profile.blend: `paint` needs `.*secret.ies`, {NEEDS}",
 }
 REFUSED_SCENES = {
@@ -176,7 +190,7 @@ def test_frames_are_right_and_nothing_is_written(place, untouched):
             assert (frame.layers["albedo"].astype(float).max(axis=(0, 1)) > 0.05).any()
 
 
-@pytest.mark.parametrize("name", OPENED[:-1])
+@pytest.mark.parametrize("name", ALONE)
 def test_scanning_writes_nothing_but_the_manifest(place, untouched, name):
     kind, _, label = name.partition("/")
     (untouched / kind).mkdir()

@@ -100,6 +100,14 @@ def test_the_name_of_a_store_ends_in_no_slash(frames_root):
     assert (store.url, store.path) == ("memory://far/away", "/far/away")
 
 
+def test_no_message_holds_a_password():
+    store = Store("flaky://me:secret@host/far", Flaky([PermissionError("no")] * 2), "/far")
+    for fail in (lambda: store.write("a", b""), lambda: open_store("nix://me:secret@host")):
+        with pytest.raises(InputError, match=r"://me:\*\*\*@host") as caught:
+            fail()
+        assert "secret" not in str(caught.value)
+
+
 # ------------------------------------------------------------------------------------------ files
 
 

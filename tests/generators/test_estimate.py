@@ -1,0 +1,222 @@
+"""Estimates with a child that writes frames of a few bytes and says what they cost."""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+import generators.child
+import generators.estimate
+import generators.rendering
+from candlelight import main
+from generators.estimate import estimate
+from generators.estimate_report import estimate_text
+from generators.load import load_recipe
+from generators.plan import make_plan
+from loaders.errors import InputError
+
+pytest.importorskip("distributed")
+psutil = pytest.importorskip("psutil")
+
+# The first group of a process takes 5 s, others 1 s, and 2 s where the surroundings are others.
+SCRIPT = """#!{python}
+import json, os, pathlib, sys
+replies = os.fdopen(int(sys.argv[-1]), "w")
+job = json.loads(sys.stdin.readline())
+def say(**reply):
+    print(json.dumps(reply), file=replies, flush=True)
+if os.path.exists({broken!r}):
+    sys.exit("ImportError: libGL.so.1 is missing")
+say(ready=True)
+last = None
+for line in sys.stdin:
+    for group in json.loads(line):
+        place = (group[0]["trace"]["environment"] or {{}}).get("map")
+        cost = 5 if last is None else 1 if place == last[0] else 2
+        last = (place,)
+        if os.path.exists({poison!r}) and group[0]["index"] % 2:
+            say(error="no such colour", fatal=False, cpu_seconds=cost)
+            continue
+        for sample in group:
+            index = sample["index"]
+            folder = pathlib.Path(job["root"]) / "samples" / sample["set"]
+            folder = folder / ("%04d" % (index // 1000)) / ("%06d" % index)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "metadata.json").write_text("{{}}")
+            (folder / "layers.npz").write_bytes(b"x" * 10000)
+        say(written=[sample["id"] for sample in group], cpu_seconds=cost)
+"""
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """Put the child of this file in place, and temporary files where they can be counted."""
+    script, temporary = tmp_path / "child", tmp_path / "temporary"
+    paths = {"poison": str(tmp_path / "poison"), "broken": str(tmp_path / "broken")}
+    script.write_text(SCRIPT.format(python=sys.executable, **paths))
+    script.chmod(0o755)
+    temporary.mkdir()
+    monkeypatch.setattr(generators.child, "sys", SimpleNamespace(executable=str(script)))
+    monkeypatch.setattr(generators.estimate, "_require_rendering", lambda recipe: None)
+    monkeypatch.setattr(generators.estimate, "default_workers", lambda: 1)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    yield tmp_path
+    assert list(temporary.glob("*candlelight*")) == []
+    assert [
+        child for child in psutil.Process().children(recursive=True) if str(script) in child.cmdline()
+    ] == []
+
+
+@pytest.fixture
+def plan(tiny):
+    return make_plan(load_recipe(tiny, ["sets.cubes.draws=10"]))
+
+
+def test_a_whole_plan_from_some_of_it(fake, plan):
+    found = estimate(plan, seconds=0.5)
+    (cost,) = found.strata
+    assert (found.samples, found.traces) == (40, 40)
+    # Every trace but the first takes a second; the first one's surplus is the start.
+    assert cost.steady.cpu == 1
+    assert found.overhead.start == 4
+    assert found.tracing(1) == 40
+    assert found.cpu_seconds(1) == pytest.approx(44 + found.owning(1))
+    assert 2 <= found.readings <= 40
+    # A folder and two files, the larger of which fills some blocks.
+    assert found.inodes == 40 * 3
+    assert found.bytes >= 40 * 10000 + found.overhead.folder
+
+
+def test_every_stratum_is_seen_however_little_time_there_is(fake):
+    overrides = ["draws=3", "factors.scene.values=[garden, hall, garage]", "factors.rotation.values=[0]"]
+    plan = make_plan(load_recipe("candle", [f"sets.candle.{one}" for one in overrides]), limit=60)
+    told = []
+    found = estimate(plan, seconds=0.01, advance=lambda passed, expected: told.append((passed, expected)))
+    assert [cost.readings >= 2 for cost in found.strata] == [True] * 3
+    # Surroundings are set up once for each scene, and once more in the process that is started.
+    assert [cost.stratum.arrivals for cost in found.strata] == [1, 1, 1]
+    assert [(cost.steady.cpu, cost.arriving.cpu) for cost in found.strata][1:] == [(1, 2)] * 2
+    assert all(passed <= expected for passed, expected in told)
+    text = estimate_text(plan, found)
+    assert "more than the 0.0 s asked for, because every stratum is looked at" in text
+
+
+def test_planning_and_the_files_beside_the_frames_count(fake, plan):
+    found = estimate(plan, seconds=0.1, planning=100.0)
+    assert 100 < found.overhead.planning < 110
+    assert found.owning(1) > 100
+    assert found.overhead.folder > 0
+
+
+def test_what_fails_is_named_and_left_out(fake, plan):
+    (fake / "poison").touch()
+    found = estimate(plan, seconds=1)
+    assert set(found.failed.values()) == {"no such colour"}
+    assert found.strata[0].steady.cpu == 1
+    text = estimate_text(plan, found)
+    assert f"{len(found.failed)} traces could not be rendered and are left out, the first cubes-" in text
+    assert text.endswith(": no such colour")
+
+
+def test_a_plan_of_which_nothing_renders_is_refused(fake, tiny):
+    (fake / "poison").touch()
+    plan = make_plan(load_recipe(tiny))
+    odd = plan[next(sample.id for sample in plan.samples if sample.index % 2)]
+    with pytest.raises(InputError, match=r"none of 1 traces rendered, the first cubes-\d+: no such colour"):
+        estimate(odd, seconds=0.1)
+
+
+def test_children_that_do_not_start_end_it_with_their_reason(fake, plan):
+    (fake / "broken").touch()
+    with pytest.raises(InputError, match=r"ended with status 1.*ImportError: libGL") as e:
+        estimate(plan, seconds=0.1)
+    assert "\n" not in str(e.value)
+
+
+def test_an_interruption_leaves_nothing(fake, plan):
+    def interrupt(passed, expected):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        estimate(plan, seconds=5, advance=interrupt)
+
+
+def test_without_the_extra_it_says_what_to_install(plan, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"rendering needs .*bpy.*pip install candlelight\[render\]"):
+        estimate(plan, seconds=0.1)
+
+
+# ------------------------------------------------------------------------------------ the command
+
+
+def run(*words):
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def test_the_command_prints_a_table(fake, tiny):
+    result = run("plan", tiny, "--limit", 3, "--estimate", "--seconds", 0.1, "--workers", "1,64")
+    assert result.exit_code == 0, result.output
+    text = result.stdout
+    assert text.startswith("tiny: 3 samples from 3 traces; planned in ")
+    assert "320x240" in text
+    rows = [line.split()[0] for line in text.partition("workers  time")[2].splitlines()[1:3]]
+    assert rows == ["1", "64"]
+    assert "start of 1 render process " in text
+    assert "frames: " in text
+
+
+def test_what_is_there_already_is_not_counted(fake, tiny):
+    frames = fake / "frames"
+    for index in range(3):
+        folder = frames / "samples" / "cubes" / "0000" / f"{index:06d}"
+        folder.mkdir(parents=True)
+        (folder / "metadata.json").write_text("{}")
+    result = run("plan", tiny, "--estimate", "--seconds", 0.1, "--frames", frames)
+    assert "tiny: 1 samples from 1 traces" in result.stdout
+    (frames / "samples" / "cubes" / "0000" / "000003").mkdir()
+    (frames / "samples" / "cubes" / "0000" / "000003" / "metadata.json").write_text("{}")
+    result = run("plan", tiny, "--estimate", "--frames", frames)
+    assert result.stdout.endswith("nothing is left to render\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--estimate", "--workers", "4,none"], "expected numbers from 1 on as in 1,8,64, got 4,none"),
+        (["--estimate", "--workers", "0"], "expected numbers from 1 on as in 1,8,64, got 0"),
+        (["--workers", "4", "--report"], "--workers and --frames: expected --estimate beside them"),
+        ([], "expected --out FILE.parquet, --report, --estimate, or several of them"),
+        (["--estimate", "--seconds", "0"], "0"),
+    ],
+)
+def test_bad_use_is_told_in_one_line(tiny, words, message):
+    result = run("plan", tiny, *words)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="render children need a POSIX system")
+def test_dead_leaves_are_painted_for_it():
+    size = "image={width: 16, height: 16}"
+    result = run("plan", "dead-leaves", "--limit", 6, "--set", size, "--estimate", "--seconds", 1)
+    assert result.exit_code == 0, result.output
+    assert "dead-leaves: 6 samples from 6 traces" in result.stdout
+    assert "leaves: " in result.stdout
+
+
+@pytest.mark.blender
+def test_a_tiny_recipe_is_rendered_for_it(tiny):
+    plan = make_plan(load_recipe(tiny, ["image={width: 48, height: 36}", "render.samples=8"]), limit=4)
+    found = estimate(plan, seconds=1)
+    assert found.failed == {}
+    assert found.readings >= 1
+    assert found.overhead.start > 0.5  # importing Blender alone takes that long
+    assert 0.01 < found.tracing(1) < 60
+    assert found.inodes >= 4 * 4  # a folder, image, layers and metadata each
+    assert not list(Path(tempfile.gettempdir()).glob("candlelight-staging-*/frames/samples/cubes"))

@@ -1,0 +1,110 @@
+"""Every way in which a worker may fall short."""
+
+from dataclasses import replace
+
+import pytest
+
+import generators.fitness
+from generators.child import Job
+from generators.devices import Wish
+from generators.fitness import find_shortcoming, folder_digest, standard_of
+from generators.load import load_recipe
+from loaders.errors import InputError
+
+
+@pytest.fixture
+def job(tmp_path, tiny):
+    for name in ("out", "materials"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "materials" / "pink.blend").write_bytes(b"pink")
+    recipe = load_recipe(tiny, [f"assets.materials={tmp_path / 'materials'}"])
+    return Job(tmp_path / "out", recipe)
+
+
+@pytest.fixture
+def standard(job):
+    with standard_of(job) as standard:
+        yield standard
+
+
+def test_who_has_everything_is_fit_and_leaves_nothing(job, standard):
+    assert find_shortcoming(standard) == ""
+    assert [path.name for path in job.root.iterdir()] == [standard.probe[0].name]
+
+
+def test_the_probe_goes_in_the_end(job):
+    with standard_of(job):
+        assert len(list(job.root.iterdir())) == 1
+    assert list(job.root.iterdir()) == []
+
+
+def test_where_samples_go_to_a_url_no_folder_is_shared(job):
+    with standard_of(replace(job, store="memory://frames")) as standard:
+        assert standard.probe is None
+        assert find_shortcoming(standard) == ""
+
+
+def test_painting_needs_no_blender(job):
+    with standard_of(Job(job.root, load_recipe("negatives", ["sets.negatives.draws=1"]))) as standard:
+        assert {"candlelight", "distributed"} <= standard.versions.keys()
+    with standard_of(job) as traced:
+        assert {"bpy", "pyoidn", "OpenEXR"} <= traced.versions.keys()
+
+
+def test_versions(standard):
+    def told(**versions):
+        return find_shortcoming(replace(standard, versions=versions))
+
+    assert find_shortcoming(replace(standard, python="3.1")).endswith(", the submitting side has 3.1")
+    assert told(numpy="0.1").endswith("the submitting side has 0.1")
+    assert told(nothing_of_that_name="1") == "it has no nothing_of_that_name"
+    # A login node need not have what only children need.
+    assert told(numpy=None) == ""
+
+
+def test_asset_folders(tmp_path, standard):
+    (tmp_path / "materials" / "pink.blend").write_bytes(b"pinker")
+    assert find_shortcoming(standard) == f"the asset folder {tmp_path / 'materials'} holds other files there"
+    elsewhere = replace(standard, folders={tmp_path / "nowhere": ""})
+    assert find_shortcoming(elsewhere) == f"it does not see the asset folder {tmp_path / 'nowhere'}"
+
+
+def test_digests_are_of_names_and_sizes(tmp_path):
+    for name, files in {
+        "a": {"x": "12", "y": ""},
+        "b": {"y": "", "x": "34"},
+        "c": {"x": "1", "y": ""},
+    }.items():
+        (tmp_path / name / "in").mkdir(parents=True)
+        for file, text in files.items():
+            (tmp_path / name / "in" / file).write_text(text)
+    digests = [folder_digest(tmp_path / name) for name in "abc"]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_the_folder_must_be_the_same_one(tmp_path, job, standard):
+    probe, text = standard.probe
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / probe.name
+    told = find_shortcoming(replace(standard, probe=(other, text)))
+    assert told.startswith(f"it does not see the submitting side's output folder {other.parent}")
+    other.write_text("something else")
+    assert "is another one" in find_shortcoming(replace(standard, probe=(other, text)))
+
+
+def test_the_folder_must_be_writable(monkeypatch, job, standard):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(generators.fitness.Path, "write_text", refuse)
+    told = find_shortcoming(standard)
+    assert told == f"it cannot write to the output folder {job.root}: Permission denied"
+
+
+def test_devices_are_looked_for(monkeypatch, job):
+    def refuse(device):
+        raise InputError(f"--device {device}: none")
+
+    monkeypatch.setattr(generators.fitness, "usable_devices", refuse)
+    with standard_of(replace(job, device=Wish("cuda"))) as standard:
+        assert find_shortcoming(standard) == "--device cuda: none"

@@ -1,0 +1,155 @@
+"""Recipes, plans, assets and meshes of others that lead elsewhere or fill memory: one line each."""
+
+import json
+import os
+import struct
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from blender_assets import AssetLibrary, shipped
+from generators.load import load_recipe
+from generators.meshes import add_mesh
+from generators.plan import make_plan
+from generators.plan_report import write_plan_report
+from generators.scanning import scan_assets
+from generators.table import load_plan, save_plan
+from loaders.errors import InputError
+
+SCRIPT = "<script>alert(1)</script>"
+LAUGHS = "a0: &a0 lol\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 30))
+# A cube's worth of faces; the importers want a body.
+OBJ = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 3 1 4\n"
+
+
+@pytest.fixture
+def plan_file(tmp_path, tiny):
+    path = tmp_path / "plan.parquet"
+    save_plan(make_plan(load_recipe(tiny)), path)
+    return path
+
+
+def edit_plan(path, column, value):
+    table = pq.read_table(path)
+    place = table.column_names.index(column)
+    values = [value, *table.column(column).to_pylist()[1:]]
+    pq.write_table(table.set_column(place, table.schema.field(column), pa.array(values)), path)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        *(
+            ("id", value, "id: string should match pattern")
+            for value in ("../../up", "/up", "a/b", "..", "", "a\n")
+        ),
+        ("id", "x" * 300, "id: string should have at most 200 characters"),
+        ("group", "../up", "group: string should match pattern"),
+        ("set", "../up", "expected a file written by `candlelight plan`"),
+        ("index", -1, "index: input should be greater than or equal to 0"),
+    ],
+)
+def test_a_plan_names_no_file_elsewhere(plan_file, column, value, message):
+    """The log of a sample that fails is called by its id."""
+    edit_plan(plan_file, column, value)
+    with pytest.raises(InputError, match=message) as caught:
+        load_plan(plan_file)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_recipe_of_nine_lines_does_not_become_billions(write_recipe, tiny):
+    with pytest.raises(InputError, match=r"recipe own.yaml: expected at most \d+ values, got more once all"):
+        load_recipe(write_recipe(LAUGHS))
+    with pytest.raises(InputError, match="--set description: expected a YAML value"):
+        load_recipe(tiny, [f"description={{{LAUGHS[:-1].replace(chr(10), ', ')}}}"])
+    with pytest.raises(InputError, match=r"recipe own\.yaml: expected YAML, got something else: Exceeds"):
+        load_recipe(write_recipe(f"seed: {'9' * 5000}"))
+
+
+def test_pages_show_names_as_they_are_written(tiny, tmp_path):
+    recipe = load_recipe(tiny, [f"description='{SCRIPT}'", f"sets.cubes.factors.size.unit='{SCRIPT}'"])
+    write_plan_report(make_plan(recipe), tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert "&lt;script&gt;" in text
+    assert SCRIPT not in text
+
+
+# ------------------------------------------------------------------------------------------------ assets
+
+
+@pytest.fixture
+def linked(tmp_path):
+    """Make a folder of materials in which one file lies elsewhere, and one beside under another name."""
+    elsewhere = tmp_path / "elsewhere.blend"
+    elsewhere.write_bytes((shipped() / "materials" / "red.blend").read_bytes())
+    folder = tmp_path / "materials"
+    folder.mkdir()
+    (folder / "own.blend").write_bytes(elsewhere.read_bytes())
+    (folder / "pink.blend").symlink_to("own.blend")
+    (folder / "out.blend").symlink_to(elsewhere)
+    return folder
+
+
+def test_links_out_of_a_folder_of_assets_are_refused(linked):
+    library = AssetLibrary({"materials": linked})
+    assert library.find("materials", "pink") == linked / "pink.blend"
+    message = "assets.materials: `out.blend` is a link out of its folder; put the file itself there"
+    with pytest.raises(InputError, match=message):
+        library.find("materials", "out")
+    with pytest.raises(InputError, match=r"`out\.blend` is a link out of its folder"):
+        scan_assets(linked)
+    assert not (linked / "manifest.json").exists()
+
+
+def test_a_folder_of_assets_may_itself_be_a_link(linked, tmp_path):
+    (tmp_path / "link").symlink_to(linked)
+    assert AssetLibrary({"materials": tmp_path / "link"}).has("materials", "own")
+
+
+def test_what_a_manifest_calls_a_file_is_not_opened(tmp_path):
+    (tmp_path / "own.blend").write_bytes(b"own")
+    secret = tmp_path.parent / "secret"
+    entry = {"kind": "materials", "name": "own", "file": f"../{secret.name}", "licence": "", "source": ""}
+    entry |= {"sha256": "0" * 64, "facts": {}}
+    (tmp_path / "manifest.json").write_text(json.dumps({"schema": 1, "assets": [entry]}))
+    library = AssetLibrary({"materials": tmp_path})
+    assert library.find("materials", "own") == tmp_path / "own.blend"
+    with pytest.raises(
+        InputError, match=r"`own\.blend` is not the file that manifest\.json beside it describes"
+    ):
+        library.facts("materials", "own")
+
+
+# ------------------------------------------------------------------------------------------------ meshes
+
+
+def glb(**fields):
+    text = json.dumps({"asset": {"version": "2.0"}, **fields}).encode()
+    text += b" " * (-len(text) % 4)
+    return b"glTF" + struct.pack("<III4s", 2, 20 + len(text), len(text), b"JSON") + text
+
+
+@pytest.mark.blender
+@pytest.mark.parametrize("uri", ["../../secret.bin", "/etc/passwd"])
+@pytest.mark.parametrize("plain", [False, True], ids=["binary", "text"])
+def test_a_glb_names_no_other_files(tmp_path, uri, plain):
+    data = glb(buffers=[{"byteLength": 8, "uri": uri}])
+    (tmp_path / "a.glb").write_bytes(data[20:] if plain else data)
+    with pytest.raises(InputError, match=f"expected all in one file, got the name of another, `{uri}`"):
+        add_mesh(tmp_path / "a.glb", tmp_path / "objects")
+
+
+@pytest.mark.blender
+@pytest.mark.parametrize(
+    "line", ["mtllib {}", "mtllib \\\n{}", "\x01mtllib {}"], ids=["plain", "parted", "odd"]
+)
+def test_an_obj_is_read_without_its_materials(tmp_path, line):
+    """The file of materials is a pipe that nobody fills: whoever opens it waits for ever."""
+    os.mkfifo(tmp_path / "pipe.mtl")
+    # Meshes are imported in a folder of their own among the temporary ones.
+    climb = os.path.relpath(tmp_path / "pipe.mtl", Path(tempfile.gettempdir()) / "any")
+    (tmp_path / "a.obj").write_text(f"{line.format(climb)}\nusemtl x\n{OBJ}")
+    assert add_mesh(tmp_path / "a.obj", tmp_path / "objects", time_limit=60).name == "a.blend"
