@@ -75,6 +75,7 @@ def main() -> None:
 def render(
     recipe: str | None,
     overrides: tuple[str, ...],
+    preset: str | None,
     limit: int | None,
     out: Path | str,
     preview: bool,
@@ -86,7 +87,7 @@ def render(
     are checked first, and RECIPE may be left out: what the folder was planned to hold is then made whole.
 
     \b
-    candlelight render candle --limit 20 --out frames
+    candlelight render candle --limit 20 --preset draft --out frames
     candlelight render mine.yaml --set assets.materials=./colours --out frames
     candlelight render candle.parquet --shard 3/16 --out /shared/frames
     candlelight render --repair --out frames
@@ -95,7 +96,7 @@ def render(
     from generators import render as render_plan
     from generators.preview import preview_plan
 
-    made = load_any_plan(recipe or plan_to_repair(out, how["repair"]), overrides, limit)
+    made = load_any_plan(recipe or plan_to_repair(out, how["repair"]), overrides, limit, preset=preset)
     if preview:
         made, out = preview_plan(made), local_folder(out)
     selected = made.shard(*how["shard"]) if how["shard"] else made
@@ -129,6 +130,7 @@ def render(
 def counterfactual(
     recipe: str,
     overrides: tuple[str, ...],
+    preset: str | None,
     limit: int | None,
     ids: tuple[str, ...],
     changes: list[dict[str, Any]],
@@ -151,7 +153,7 @@ def counterfactual(
 
     if (not ids) == (limit is None):
         raise UseError("expected --sample ID, or --limit N to ask about N samples of each set, and not both")
-    asked = load_any_plan(recipe, overrides, limit, ids)
+    asked = load_any_plan(recipe, overrides, limit, ids, preset)
     if ids:
         chosen = [sample for name in dict.fromkeys(ids) for sample in asked[name].samples]
         asked = dataclasses.replace(asked, samples=tuple(chosen))

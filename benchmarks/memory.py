@@ -6,8 +6,9 @@
 2000 samples). Frames are drawn over the whole recipe and shuffled, so that scenes, objects, materials and
 textures change from frame to frame as they do for a worker that gets tasks from everywhere; `--in-order`
 keeps them as the plan has them, where each scene comes once and its files are read then. Memory is the
-proportional set size of /proc/PID/smaps_rollup, looked at five times a second; a row gives the medians of the
-looks from its frame on to 5 % after it. About 10 minutes for two recipes on an idle processor.
+proportional set size of /proc/PID/smaps_rollup, looked at five times a second; as it goes up and down with
+every frame, a row gives medians over the 50 frames before its own. About 10 minutes for two recipes on an idle
+processor.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from generators.table import save_plan
 
 PERIOD = 0.2  # s
 EARLY = 50  # frames
-WINDOW = 0.05  # of the frames so far
+WINDOW = 50  # frames that the looks of a row belong to
 LIMIT = 1.1
 
 
@@ -61,8 +62,8 @@ def watch(plan: Plan, folder: Path) -> list[tuple[int, float, float]]:
 
 
 def around(looks: list[tuple[int, float, float]], frame: int) -> tuple[float, float]:
-    """Return the medians of the looks that belong to a frame: worker, child."""
-    near = [look for look in looks if frame <= look[0] <= frame * (1 + WINDOW) + 1]
+    """Return medians over the frames up to one: worker, child."""
+    near = [look for look in looks if frame - WINDOW < look[0] <= frame]
     return statistics.median(look[1] for look in near), statistics.median(look[2] for look in near)
 
 
@@ -92,9 +93,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             plan = chosen(recipe, options.size, options.frames, options.in_order)
             looks = watch(plan, Path(folder))
-        first = around(looks, EARLY)
-        last = int(options.frames / (1 + WINDOW)) - 1
-        for frame in (EARLY, *(f for f in (100, 250, 500) if f < last), last):
+        first = around(looks, EARLY + WINDOW)
+        for frame in (EARLY + WINDOW, *(f for f in (250, 500, 750) if f < options.frames), options.frames):
             worker, child = around(looks, frame)
             kept.append([recipe, frame, worker, worker / first[0], child, child / first[1]])
     print(f"{options.size}; wanted: ratios of the last rows at most {LIMIT}")

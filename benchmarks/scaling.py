@@ -3,7 +3,8 @@
     python benchmarks/scaling.py [--frames 120] [--rounds 3] [--hosts 4]
 
 Two parts, in one run on one machine. Workers: frames per hour of one worker and of two, at one thread each,
-in turn, from the first frame on so that starting up does not count; the ratio of the medians. Hosts: a
+in turn, from the first frame on so that starting up does not count; the ratio of the medians. Where others use
+the processors too, CPU seconds per frame say more: they are the same if two workers do not hinder each other. Hosts: a
 scheduler and a worker process on each of 127.0.0.1, .2, ... share a folder and a plan; each worker keeps a list
 of what it wrote. Once undisturbed, and once with one host killed (SIGKILL to all its processes) in the middle.
 """
@@ -53,11 +54,12 @@ def written(dask_worker: Any) -> list[str]:
     return list(dask_worker.plugins[TALLY].written)
 
 
-def frames_per_hour(plan: Plan, workers: int) -> float:
-    """Render a plan anew and return the frames per hour from the first one on."""
+def frames_per_hour(plan: Plan, workers: int) -> tuple[float, float]:
+    """Render a plan anew; return frames per hour from the first one on, and CPU seconds per frame."""
     times: list[tuple[float, int]] = []
+    before = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
-        render(
+        outcome = render(
             plan,
             Path(folder) / "frames",
             workers=workers,
@@ -66,7 +68,8 @@ def frames_per_hour(plan: Plan, workers: int) -> float:
         )
     # The first call tells what was there, the next the first group, which waited for Blender.
     (first, _), *rest = times[1:]
-    return 3600 * sum(count for _, count in rest) / (rest[-1][0] - first)
+    rate = 3600 * sum(count for _, count in rest) / (rest[-1][0] - first)
+    return rate, (outcome.cpu_seconds + time.process_time() - before) / len(plan)
 
 
 @contextmanager
@@ -149,14 +152,17 @@ def main() -> None:
     given = parser.parse_args()
     plan = make_plan(load_recipe(given.recipe, given.overrides), given.frames)
     if given.part != "hosts":
-        rates: dict[int, list[float]] = {1: [], 2: []}
+        rates: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
         for _ in range(given.rounds):
             for workers, rate in rates.items():
                 rate.append(frames_per_hour(plan, workers))
-        medians = {workers: statistics.median(rate) for workers, rate in rates.items()}
-        print(f"frames per hour, medians of {given.rounds}; {psutil.cpu_count()} processors")
-        rows = [[number, median, median / medians[1]] for number, median in medians.items()]
-        print_table(["workers", "frames/h", "ratio"], rows)
+        medians = {
+            n: [statistics.median(column) for column in zip(*rate, strict=True)] for n, rate in rates.items()
+        }
+        load = psutil.getloadavg()[0]
+        print(f"medians of {given.rounds}; {psutil.cpu_count()} processors, load {load:.1f}")
+        rows = [[number, rate, rate / medians[1][0], cpu] for number, (rate, cpu) in medians.items()]
+        print_table(["workers", "frames/h", "ratio", "CPU s/frame"], rows)
     if given.part != "workers":
         columns = ["run", "planned", "reported", "written by each", "twice", "missing", "failed"]
         rows = [["undisturbed", *share(plan, given.hosts, None)]]

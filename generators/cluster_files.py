@@ -132,7 +132,7 @@ def start_cluster(file: ClusterFile, refusals: list[str]) -> Iterator[Any]:
         options["job_cls"] = _telling(made.job_cls, refusals)
     try:
         cluster = made(**options)
-    except (OSError, RuntimeError, TypeError, ValueError) as error:
+    except Exception as error:  # each class and what it stands on has errors of its own
         cause: BaseException = error
         while cause.__cause__ is not None:  # what began it says most
             cause = cause.__cause__
@@ -169,7 +169,6 @@ def _restored(cluster: Any) -> Iterator[None]:
 
 def _telling(job_class: Any, refusals: list[str]) -> Any:
     """Return a class of jobs that tells why one was refused; a cluster prints a traceback and waits."""
-
     from distributed.deploy.spec import ProcessInterface
 
     class Job(job_class):  # type: ignore[misc]
@@ -178,7 +177,8 @@ def _telling(job_class: Any, refusals: list[str]) -> Any:
                 await super().start()
             except (OSError, RuntimeError, ValueError) as error:
                 refusals.append(" ".join(str(error).rpartition("stderr:")[2].split()))
-                await ProcessInterface.start(self)  # it counts as started, with nothing to cancel
+                # It counts as started, with nothing to cancel.
+                await ProcessInterface.start(self)  # type: ignore[no-untyped-call]
 
     return Job
 

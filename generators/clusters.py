@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 CONNECT_LIMIT = 15.0  # s
 # Workers of batch systems end when their time is up, again and again, and what they were at is not to blame.
 LOST_WORKERS = 10  # over which one task is given up
+# By default dask keeps its last 1000 messages, whole tasks among them (measured: 12 kB of memory for each sample
+# of a run), an hour of its own load, and a profile of every worker's thread; nobody looks at any of it here.
+LITTLE_KEPT = {
+    "distributed.admin.low-level-log-length": 1,
+    "distributed.admin.system-monitor.log-length": 60,
+    "distributed.worker.profile.enabled": False,
+}
 # Scheduler and workers always serve HTTP: on this machine only, and on a port that is free.
 LOCAL = "localhost:0"
 
@@ -50,6 +57,7 @@ def connected(
         "distributed.logging.distributed": "error",
         "distributed.admin.log-format": "%(message)s",
         "distributed.scheduler.allowed-failures": LOST_WORKERS,
+        **LITTLE_KEPT,
     }
     refusals = [] if refusals is None else refusals
     with ExitStack() as stack:
@@ -68,7 +76,7 @@ def connected(
 def _local(workers: int) -> Any:
     from distributed import LocalCluster
 
-    return LocalCluster(
+    return LocalCluster(  # type: ignore[no-untyped-call]
         n_workers=workers,
         threads_per_worker=1,
         processes=False,
@@ -84,7 +92,7 @@ def _client(where: Any) -> "Client":
 
     address = _address(where) if isinstance(where, str) else where
     try:
-        return Client(address, timeout=CONNECT_LIMIT, set_as_default=False)
+        return Client(address, timeout=CONNECT_LIMIT, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError, TimeoutError) as error:
         reason = " ".join(str(error).split()) or f"no answer within {CONNECT_LIMIT:g} s"
         raise InputError(

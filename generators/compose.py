@@ -3,7 +3,8 @@
 All arrays are float32, height by width (by 3), scene-linear Rec.709, until `develop` rounds them.
 """
 
-from collections.abc import Collection
+import os
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +23,7 @@ Rgb = Float32[ndarray, "height width 3"]
 NOTHING_HIT = 1e9  # Cycles writes 1e10 where a ray leaves the scene
 LEAST_ALBEDO = 1e-4  # below it there is no diffuse light to divide out
 LARGEST_HALF = 65504.0
+LEAST_BACKDROP = 1e-3  # of the map's radiance; below it what a shadow takes away is not told from noise
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Decomposition:
     position: Rgb
     roughness: Map
     metallic: Map
+    catcher: bool
     identity_error: float | None
 
 
@@ -92,6 +95,7 @@ def decompose(passes: dict[str, ndarray], *, camera: Camera, catcher: bool, spli
         position=np.where(hit[..., None], passes["Position"], 0.0).astype(np.float32),
         roughness=np.clip(passes["roughness"], 0.0, 1.0),
         metallic=np.clip(passes["metallic"], 0.0, 1.0),
+        catcher=catcher,
         identity_error=None if catcher else _identity_error(passes, diffuse),
     )
 
@@ -120,11 +124,23 @@ def camera_normals(normals: Rgb, camera: Camera) -> Rgb:
     return np.where(length > 0, turned / np.where(length > 0, length, 1.0), 0.0).astype(np.float32)
 
 
+def limit_threads(count: int) -> None:
+    """Hold the denoiser to as many threads; it reads this once, before its first use in a process.
+
+    Left alone it takes every processor and pins its threads, in each of the render children of a machine.
+
+    Args:
+        count: threads.
+    """
+    os.environ["OIDN_NUM_THREADS"] = str(count)
+    os.environ["OIDN_SET_AFFINITY"] = "0"
+
+
 def denoise(parts: Decomposition, passes: dict[str, ndarray]) -> Decomposition:
     """Denoise each part on its own, so that the parts still add up to the radiance.
 
     Albedo never guides the shading's denoiser: it would print albedo into the very layer whose leakage is
-    measured. Geometry guides it, through the normals.
+    measured. Geometry guides it, through the normals, which are denoised first.
 
     Args:
         parts: a decomposition.
@@ -133,33 +149,41 @@ def denoise(parts: Decomposition, passes: dict[str, ndarray]) -> Decomposition:
     Returns:
         The same with shading, residual and lights denoised; geometry and albedo as they were.
     """
-    white = np.ones_like(parts.albedo)
-    lit = parts.albedo > 0
-    normal = np.clip(passes["Denoising Normal"], -1.0, 1.0)
-    # The map is free of noise and keeps its detail by being its own guide; objects have none to keep, their
-    # diffuse colour being no part of the residual.
-    backdrop = np.where(passes["coverage"][..., None] > 0, 1.0, np.clip(passes["Environment"], 0.0, 1.0))
-    backdrop = backdrop.astype(np.float32)
+    white, lit = np.ones_like(parts.albedo), parts.albedo > 0
+    noisy = np.clip(passes["Denoising Normal"], -1.0, 1.0)
+    normal = np.clip(pyoidn.denoise(noisy / 2 + 0.5, quality="fast") * 2 - 1, -1.0, 1.0)
+    albedo = np.clip(passes["Denoising Albedo"], 0.0, 1.0) if parts.lights else white
+
+    def clean(array: Rgb) -> Rgb:
+        # With clean guides the better quality takes a larger network: twice the time for 0.1 dB.
+        array = np.ascontiguousarray(np.maximum(array, 0.0))
+        return pyoidn.denoise(array, white, normal, hdr=True, clean_aux=True, quality="balanced")
 
     def clean_shading(array: Rgb) -> Rgb:
-        return np.where(lit, pyoidn.denoise(array, white, normal, hdr=True), 0.0)
+        return np.where(lit, clean(array), 0.0)
 
-    def clean(array: Rgb, guide: Rgb) -> Rgb:
-        return pyoidn.denoise(np.ascontiguousarray(np.maximum(array, 0.0)), guide, normal, hdr=True)
-
+    split = parts.shading is None
     return replace(
         parts,
         shading=None if parts.shading is None else clean_shading(parts.shading),
-        shading_direct=clean_shading(parts.shading_direct) if parts.shading is None else parts.shading_direct,
-        shading_indirect=clean_shading(parts.shading_indirect)
-        if parts.shading is None
-        else parts.shading_indirect,
-        residual=clean(parts.residual, backdrop),
+        shading_direct=clean_shading(parts.shading_direct) if split else parts.shading_direct,
+        shading_indirect=clean_shading(parts.shading_indirect) if split else parts.shading_indirect,
+        residual=_clean_residual(parts, passes, clean),
         lights={
-            name: clean(array, np.clip(passes["Denoising Albedo"], 0.0, 1.0))
+            name: pyoidn.denoise(np.maximum(array, 0.0), albedo, noisy, hdr=True)
             for name, array in parts.lights.items()
         },
     )
+
+
+def _clean_residual(parts: Decomposition, passes: dict[str, ndarray], clean: Callable[[Rgb], Rgb]) -> Rgb:
+    """Denoise what light makes of the residual; what shines by itself has no noise but keeps its detail."""
+    if not parts.catcher:
+        shining = passes["Emission"] + passes["Environment"]
+        return clean(parts.residual - shining) + shining
+    # On a shadow catcher the passes do not add up: there the map is divided out, and its shadows denoised.
+    backdrop = np.maximum(passes["Environment"] + passes["coverage"][..., None], LEAST_BACKDROP)
+    return clean(parts.residual / backdrop) * backdrop
 
 
 def develop(

@@ -7,14 +7,11 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from generators.fitness import Standard, find_shortcoming
 from generators.work import stop_run
 from loaders.errors import InputError
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 IN_FLIGHT = 2  # tasks per worker that the scheduler holds: one at work, one waiting
 _LOOK = 2.0  # s between looks at who is there
@@ -31,7 +28,7 @@ class Crew:
     and left out. What a worker was at when it was lost is done again.
 
     Args:
-        client: of the scheduler.
+        client: the `distributed.Client` of the scheduler.
         standard: what workers are held to; None where they are part of this process.
         expected: how many workers are on their way; tasks for them are handed out as soon as there is one.
         most: how many workers to take at most.
@@ -40,7 +37,7 @@ class Crew:
 
     def __init__(
         self,
-        client: "Client",
+        client: Any,
         standard: Standard | None,
         *,
         expected: int = 0,
@@ -188,7 +185,7 @@ class Crew:
         if not self._fit:
             return
         placed = {key for keys in self._client.processing().values() for key in keys}
-        pending = {key for key, (future, *_) in self._tasks.items() if future.status == "pending"}
+        pending = {key for key, (future, *_) in self._tasks.items() if not future.done()}
         unplaced = pending - placed
         for key in unplaced & self._unplaced:  # twice in a row: it was not just on its way
             future, function, argument = self._tasks.pop(key)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from generators.devices import find_devices
+from loaders.errors import InputError
+
 # What bpy 5.0.1 links to beyond glibc and libstdc++: library and the Debian package that has it.
 SYSTEM_LIBRARIES = {
     "GL": "libgl1",
@@ -37,13 +40,13 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Look at Python, packages, system libraries, GPU and disk.
+    """Look at Python, packages, system libraries, what Blender can trace on, what torch can use, and disk.
 
     Example:
         >>> examine()[0].what
         'Python'
     """
-    return [_python(), *_packages(), _libraries(), _gpu(), _disk()]
+    return [_python(), *_packages(), _libraries(), *_devices(), _gpu(), _disk()]
 
 
 def _python() -> Finding:
@@ -76,6 +79,18 @@ def _libraries() -> Finding:
         f"without {', '.join(absent)}",
         f"sudo apt-get install -y {' '.join(absent)}",
     )
+
+
+def _devices() -> list[Finding]:
+    """Have Blender list what it can trace on, if it is there."""
+    if find_spec("bpy") is None:
+        return []
+    try:
+        found = find_devices()
+    except InputError as error:
+        return [Finding("Blender's devices", False, str(error), "look into the driver, or use the processor")]
+    named = dict.fromkeys(f"{device.kind} {device.name}" for device in found)
+    return [Finding("Blender's devices", True, ", ".join(named) or "none listed")]
 
 
 def _gpu() -> Finding:

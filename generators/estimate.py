@@ -47,6 +47,7 @@ class _Seen:
     warm_up: list[tuple[int, Cost]] = field(default_factory=list)
     places: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # by worker, the last one last
     seconds: float = 0.0
+    late: bool = False
 
 
 def estimate(
@@ -93,7 +94,7 @@ def estimate(
     machine = Machine(os.cpu_count() or 1, workers)
     if not plan.samples:
         overhead = Overhead(0.0, 0.0, planning, 0.0, 0.0, 0.0)
-        return Estimate(0, (), overhead, Job.lifetime, machine, {}, 0.0, seconds)
+        return Estimate(0, (), overhead, Job.lifetime, machine, {}, 0.0, False)
     strata, began = cost_strata(plan), time.perf_counter()
     with staging() as place:
         folder = place / "frames"
@@ -112,7 +113,7 @@ def estimate(
     costs, start = _settle(strata, seen)
     overhead = Overhead(start.cpu, start.seconds, planning, submitting, following, described)
     took = time.perf_counter() - began
-    return Estimate(len(plan), costs, overhead, job.lifetime, machine, seen.failed, took, seconds)
+    return Estimate(len(plan), costs, overhead, job.lifetime, machine, seen.failed, took, seen.late)
 
 
 def _sample(
@@ -168,6 +169,7 @@ def _coming(visits: Visits, seen: _Seen, workers: int, until: float) -> Iterator
         if visit := visits.warm_up():
             yield visit
     yield from visits.first_round()
+    seen.late = time.perf_counter() > until
     while visit := visits.most_telling(seen.readings):
         if time.perf_counter() > until:
             return

@@ -73,9 +73,7 @@ def size(count: float) -> str:
 
 def _measured(found: Estimate) -> str:
     text = f"measured on {found.readings} traces of {len(found.strata)} strata in {duration(found.measured)}"
-    if found.measured > 1.2 * found.wanted:
-        text += f": more than the {duration(found.wanted)} asked for, because every stratum is looked at"
-    return text
+    return text + (": longer than asked for, to see every stratum" if found.late else "")
 
 
 def _cpu_line(found: Estimate) -> str:

@@ -123,7 +123,7 @@ class Estimate:
         machine: what was measured on.
         failed: reason by id of the first sample of each group that could not be rendered.
         measured: seconds that measuring took.
-        wanted: seconds that it was to take.
+        late: whether that was longer than asked for, because every stratum had to be seen.
     """
 
     samples: int
@@ -133,7 +133,7 @@ class Estimate:
     machine: Machine
     failed: dict[str, str]
     measured: float
-    wanted: float
+    late: bool
 
     @property
     def traces(self) -> int:

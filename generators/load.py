@@ -24,12 +24,15 @@ def shipped_recipes() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
-def load_recipe(source: str | Path, overrides: Iterable[str] = ()) -> Recipe:
+def load_recipe(source: str | Path, overrides: Iterable[str] = (), preset: str | None = None) -> Recipe:
     """Load a recipe by shipped name or by path, and change some of its fields.
 
     Args:
         source: a name of `shipped_recipes`, or the path of a YAML file.
         overrides: ``field=value`` with dots into nested fields, as in "image.width=64"; the value is YAML.
+            One of ``render.preset`` also drops what the recipe says beside it; later ones win over it.
+        preset: a preset of `generators.recipe.PRESETS` for all sets, in place of all that they and the recipe
+            say of ``render``; overrides win over it.
 
     Returns:
         The recipe, checked. Folders in ``assets`` are relative to the file, or to the working directory where
@@ -49,6 +52,8 @@ def load_recipe(source: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     if isinstance(folders := data.get("assets"), dict):
         # Absolute, so that the recipe stays the same wherever it is read again.
         data["assets"] = {kind: (path.parent / str(folder)).absolute() for kind, folder in folders.items()}
+    if preset is not None:
+        _choose_preset(data, preset)
     for override in overrides:
         _override(data, override)
     _fill_twins(data, path)
@@ -174,9 +179,19 @@ def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
             merged[key] = value
         elif key in ("factors", "variables"):
             merged[key] = {**merged[key], **value}
+        elif key == "render" and "preset" in value:
+            merged[key] = value  # what the base says beside its own preset is no wish of this recipe's
         else:
             merged[key] = _merge(merged[key], value)
     return merged
+
+
+def _choose_preset(data: dict[str, Any], preset: str) -> None:
+    data["render"] = {"preset": preset}
+    sets = data.get("sets")
+    for image_set in sets.values() if isinstance(sets, dict) else ():
+        if isinstance(image_set, dict):
+            image_set.pop("render", None)
 
 
 def _override(data: dict[str, Any], override: str) -> None:
@@ -196,7 +211,10 @@ def _override(data: dict[str, Any], override: str) -> None:
     if isinstance(node, list):
         node[_position(node, last, field)] = value
     else:
-        _mapping(node, last, field)[_key(node, last)] = value
+        mapping = _mapping(node, last, field)
+        if parents[-1:] == ["render"] and last == "preset":
+            mapping.clear()
+        mapping[_key(node, last)] = value
 
 
 def _step(node: Any, part: str, field: str) -> Any:

@@ -21,6 +21,11 @@ def recipe_options(command: _Command, required: bool = True) -> _Command:
             "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help="Override a field; repeatable."
         ),
         click.option(
+            "--preset",
+            type=click.Choice(["draft", "standard", "reference"]),
+            help="Quality of all sets, whatever the recipe says of `render`; --set wins over it.",
+        ),
+        click.option(
             "--limit", type=click.IntRange(1), help="Only N samples of each set, always the same ones."
         ),
         click.argument("recipe", required=required),
@@ -30,7 +35,11 @@ def recipe_options(command: _Command, required: bool = True) -> _Command:
 
 
 def load_any_plan(
-    recipe: str, overrides: tuple[str, ...], limit: int | None, ids: tuple[str, ...] = ()
+    recipe: str,
+    overrides: tuple[str, ...],
+    limit: int | None,
+    ids: tuple[str, ...] = (),
+    preset: str | None = None,
 ) -> Any:
     """Return the plan of a recipe, or of a plan file; of a recipe, the samples of some ids alone."""
     from generators import load_recipe, make_plan
@@ -38,11 +47,12 @@ def load_any_plan(
     from generators.table import load_plan
 
     if recipe.endswith(".parquet"):
-        if overrides:
-            raise InputError("--set changes a recipe; this is a plan, whose numbers are fixed: plan again")
+        if overrides or preset:
+            flag = "--set" if overrides else "--preset"
+            raise InputError(f"{flag} changes a recipe; this is a plan, whose numbers are fixed: plan again")
         plan = load_plan(Path(recipe))
     else:
-        loaded = load_recipe(recipe, overrides)
+        loaded = load_recipe(recipe, overrides, preset)
         return plan_samples(loaded, ids) if ids else make_plan(loaded, limit)
     return plan.limit(limit) if limit else plan
 
@@ -127,6 +137,7 @@ def validate(recipe: str, overrides: tuple[str, ...]) -> None:
 def plan(
     recipe: str,
     overrides: tuple[str, ...],
+    preset: str | None,
     limit: int | None,
     out: Path | None,
     report: bool,
@@ -154,7 +165,7 @@ def plan(
         raise InputError("--workers and --frames: expected --estimate beside them")
     if out is not None and out.suffix != ".parquet":
         raise InputError(f"--out: expected FILE.parquet, which is how other commands tell a plan, got {out}")
-    made = load_any_plan(recipe, overrides, limit)
+    made = load_any_plan(recipe, overrides, limit, preset=preset)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
     if report:

@@ -11,7 +11,7 @@ from generators.settings import settings
 from loaders.schema import FactorValue
 
 LONGEST_SIDE = 96  # pixels
-DRAFT = Render(samples=8, bounces=2)
+DRAFT = Render.model_validate({"preset": "draft"})
 FIRST = 6  # samples of a set that has no values to show
 
 

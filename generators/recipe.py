@@ -6,7 +6,7 @@ factor or variable of that name. Lengths are metres, angles degrees, colours lin
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -29,12 +29,36 @@ class Image(Model):
     height: Annotated[int, Field(ge=8, le=8192)] = 240
 
 
-class Render(Model):
-    """How a frame is traced: paths per pixel, bounces, and whether its parts are denoised."""
+Preset = Literal["draft", "standard", "reference"]
+# Chosen by `benchmarks/equal_error.py`; docs/frames.md has the numbers.
+PRESETS: dict[str, dict[str, Any]] = {
+    "draft": {"samples": 4, "bounces": 2, "denoise": True},
+    "standard": {"samples": 16, "bounces": 4, "denoise": True},
+    "reference": {"samples": 2048, "bounces": 4, "denoise": False},
+}
 
-    samples: Annotated[int, Field(ge=1, le=65536)] = 16
-    bounces: Annotated[int, Field(ge=0, le=64)] = 4
-    denoise: bool = True
+
+class Render(Model):
+    """How a frame is traced: paths per pixel, bounces, and whether its parts are denoised.
+
+    A ``preset`` gives all three: "draft" to look at, "standard" to keep, "reference" to measure others
+    against. A field that is given beside it wins.
+    """
+
+    preset: Preset = "standard"
+    samples: Annotated[int, Field(ge=1, le=65536)]
+    bounces: Annotated[int, Field(ge=0, le=64)]
+    denoise: bool
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        preset = data.get("preset", "standard")
+        # Another name is refused with the field's own message, and what it leaves out is not missed then.
+        known = PRESETS.get(preset) if isinstance(preset, str) else None
+        return {**(known or PRESETS["standard"]), **data}
 
 
 class Counterfactual(Model):
@@ -181,7 +205,7 @@ class Recipe(Model):
     licence: str = "CC-BY-4.0"
     seed: Annotated[int, Field(ge=0)] = 0
     image: Image = Image()
-    render: Render = Render()
+    render: Render = Render.model_validate({})
     layers: tuple[str, ...] = DEFAULT_LAYERS
     exposure: Annotated[float, Field(gt=0)] = 1.0
     assets: dict[AssetKind, Path] = Field(default_factory=dict)

@@ -56,13 +56,14 @@ def cost_strata(plan: Plan, most: int = MOST) -> list[Stratum]:
     Example:
         >>> from generators import load_recipe, make_plan
         >>> plan = make_plan(load_recipe("negatives", ["sets.negatives.draws=50"]))
-        >>> len(cost_strata(plan)), [stratum.traits for stratum in cost_strata(plan, most=1)]
+        >>> [stratum.traits for stratum in cost_strata(plan, most=1)]
+        [('negatives', '14 kinds', '2 kinds', '10 kinds', '1')]
     """
     groups = list(plan.groups.values())
     levels = dict.fromkeys((group[0].set for group in groups), 0)
     while len(parted := _part(groups, levels)) > most:
-        # Of the set that has the most strata, unless it is one already, the next coarser ones.
-        counts = Counter(groups[members[0]][0].set for members in parted if len(parted) > 1)
+        # Of the set that has the most strata, of those that can be parted less finely.
+        counts = Counter(groups[members[0]][0].set for members in parted)
         finest = next((name for name, _ in counts.most_common() if levels[name] < len(_LEVELS) - 1), None)
         if finest is None:
             break

@@ -43,6 +43,9 @@ def save_plan(plan: Plan, path: Path) -> None:
 def load_plan(path: Path) -> Plan:
     """Read a plan that `save_plan` wrote.
 
+    A plan of others may have any folder of assets looked into and rendered from; it decides nothing about
+    where anything is written.
+
     Args:
         path: the file.
 

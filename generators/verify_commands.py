@@ -8,6 +8,7 @@ import click
 
 from loaders.stores import open_store
 from loaders.verify import PLAN, Findings, verify
+from loaders.verify_packs import is_pack, verify_pack
 from loaders.verify_store import verify_store
 
 SHOWN = 20  # missing samples and strangers by name; damaged files are all named
@@ -17,18 +18,19 @@ def verify_path(path: Path | str) -> None:
     """Check a folder of frames or a pack, print what was found, and exit with status 1 if it is not whole."""
     from tqdm import tqdm
 
+    packed = isinstance(path, Path) and is_pack(path)
     with tqdm(unit="frame", desc="verify", file=sys.stderr, dynamic_ncols=True) as bar:
         if isinstance(path, str):
             findings = verify_store(open_store(path), bar.update)
         else:
-            findings = verify(path, bar.update)
-    for line in verdict(path, findings):
+            findings = (verify_pack if packed else verify)(path, bar.update)
+    for line in verdict(path, findings, packed):
         click.echo(line)
     if not findings.whole:
         sys.exit(1)
 
 
-def verdict(path: Path | str, findings: Findings) -> Iterator[str]:
+def verdict(path: Path | str, findings: Findings, packed: bool = False) -> Iterator[str]:
     r"""Yield the lines that say what was found, and what to do.
 
     Example:
@@ -44,7 +46,9 @@ def verdict(path: Path | str, findings: Findings) -> Iterator[str]:
     yield f"{path}: {counts}, {len(findings.missing)} samples missing"
     # A plan that lies elsewhere, or is damaged, cannot say what to render.
     plan = None if isinstance(path, str) else path / PLAN
-    if findings.damaged:
+    if packed and findings.damaged:
+        yield "pack the frames again: candlelight pack --help"
+    elif findings.damaged:
         recipe = "" if plan and all(damage.path != plan for damage in findings.damaged) else "RECIPE "
         yield f"render what is damaged anew: candlelight render {recipe}--repair --out {path}"
     elif findings.missing:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loaders.checksums import SUMS, file_sha256, sums_text
 from loaders.disk import partial_name, sync
 from loaders.errors import InputError
 from loaders.frames import FrameFolder
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 # The Hub's viewer gives up on row groups of 286 MB in memory, and advises 100 to 300.
 ROW_GROUP_BYTES = 100 * 2**20
 SHARD_BYTES = 500 * 2**20
-_OWN_FILES = frozenset({"README.md", "dataset.json", "manifest.json", "SHA256SUMS"})
+_OWN_FILES = frozenset({"README.md", "dataset.json", "manifest.json", SUMS})
 
 
 def pack_hub(root: Path, out_dir: Path, sets: Collection[str] | None = None) -> Path:
@@ -111,7 +112,7 @@ def _write_set(frames: FrameFolder, folder: Path) -> list[Shard]:
                 rows=rows,
                 bytes=path.stat().st_size,
                 arrow_bytes=arrow_bytes,
-                sha256=_file_sha256(path),
+                sha256=file_sha256(path),
             )
         )
     return shards
@@ -170,10 +171,4 @@ def _write_texts(folder: Path, opened: list[FrameFolder], manifest: Manifest) ->
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
         sums[name] = hashlib.sha256(text.encode()).hexdigest()
-    lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
-    (folder / "SHA256SUMS").write_text(lines, encoding="utf-8")
-
-
-def _file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    (folder / SUMS).write_text(sums_text(sums), encoding="utf-8")

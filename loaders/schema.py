@@ -223,13 +223,14 @@ class RendererRecord(Record):
     """What made the frame. Bytes repeat on the same build, device class and CPU features.
 
     ``blender`` is None where nothing was traced: dead leaves, whose ``samples`` are points per pixel and
-    whose ``cycles_seed`` is that of their draws.
+    whose ``cycles_seed`` is that of their draws; they have no ``bounces``.
     """
 
     blender: str | None
     device: str
     cpu_features: str
     samples: int
+    bounces: int | None = None
     denoiser: str
     cycles_seed: int
 

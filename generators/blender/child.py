@@ -14,7 +14,7 @@ from generators.blender import bpy, passes
 from generators.blender.devices import find_device, use_device
 from generators.blender.stage import Stage
 from generators.camera import record
-from generators.compose import Decomposition, decompose, denoise, develop
+from generators.compose import Decomposition, decompose, denoise, develop, limit_threads
 from generators.devices import PROCESSOR, Wish
 from generators.load import recipe_sha256
 from generators.painter import PLANNED, Painter
@@ -56,6 +56,7 @@ class Renderer:
 
     def __init__(self, root: Path, recipe: Recipe, threads: int, wish: Wish = PROCESSOR) -> None:
         self._root, self._recipe, self._threads = root, recipe, threads
+        limit_threads(threads)
         self._device = find_device(wish)
         self._library = AssetLibrary(recipe.assets)
         self._stage: Stage | None = None
@@ -148,6 +149,7 @@ class Renderer:
             device=self._device.label,
             cpu_features=cpu_features(),
             samples=render.samples,
+            bounces=render.bounces,
             denoiser=f"pyoidn {version('pyoidn')}, parts apart" if render.denoise else "none",
             cycles_seed=sample.trace.cycles_seed,
         )

@@ -5,8 +5,8 @@ Blender appends a block with all that it refers to. Before anything of it is eva
 - dropped: animation and drivers; OSL nodes, black taking their place; whole scenes (with their
   output paths, compositor and sequencer), texts, sounds, movie clips, node trees that are neither shader nor
   geometry, and every other kind of block that is not in `SHOWN`;
-- switched off: simulation caches on disk, which are written wherever a frame is looked at;
-- kept: what is packed into the file, and files in its folder, once links are followed;
+- kept: what is packed into the file, and files in its folder, once links are followed; and simulations, for
+  Blender writes no cache of them to disk as long as it works on no file of its own;
 - refused: files elsewhere or missing, linked .blend files among them; films and numbered pictures; files of
   animated geometry; simulations that write to disk; geometry nodes that import files or hold bakes; profiles
   of lamps in texts; generated pictures too large for memory. Without these the picture would be another.
@@ -101,7 +101,7 @@ def _still(brought: list[tuple[str, Any]]) -> list[str]:
 
 
 def _strip(brought: list[tuple[str, Any]]) -> list[str]:
-    """Take OSL from the node trees, and turn off what simulations write."""
+    """Take OSL from the node trees."""
     notes = []
     for block, tree in _trees(brought):
         for node in [node for node in tree.nodes if node.bl_idname == "ShaderNodeScript"]:
@@ -109,19 +109,15 @@ def _strip(brought: list[tuple[str, Any]]) -> list[str]:
             for link in [link for output in node.outputs for link in output.links]:
                 _blacken(link.to_socket)
             tree.nodes.remove(node)
-    for thing in _of("objects", brought):
-        for cache in map(_point_cache, thing.modifiers):
-            if cache is not None:
-                cache.use_disk_cache = False
     return notes
 
 
 def _blacken(socket: Any) -> None:
     """Give a socket 0 for when its link is gone."""
-    value = getattr(socket, "default_value", None)
+    value: Any = getattr(socket, "default_value", None)
     if isinstance(value, float | int):
         socket.default_value = type(value)(0)
-    elif value is not None and not isinstance(value, str):
+    elif hasattr(value, "__len__") and not isinstance(value, str):
         socket.default_value = [0.0] * len(value)
 
 
@@ -132,8 +128,8 @@ def _drop(brought: list[tuple[str, Any]], kept: Collection[str]) -> list[str]:
         for kind, block in brought
         if kind not in kept or (kind == "node_groups" and block.bl_idname not in TREES)
     ]
-    notes = [f"its {block.id_type.lower()} `{block.name}` is left out" for block in dropped]
-    pass
+    notes = [f"its {block.bl_rna.name.lower()} `{block.name}` is left out" for block in dropped]
+    bpy.data.batch_remove(dropped)
     return notes
 
 
@@ -163,7 +159,8 @@ def _refuse(path: Path, brought: list[tuple[str, Any]]) -> None:
         if smoke.is_sequence:
             raise ValueError(f"expected a still volume, got `{smoke.name}`; put one in its place")
     # Blender's own list of the files that a block names, less those that are packed.
-    for block, names in bpy.data.file_path_map(subset=[block for _, block in brought]).items():
+    kept = [block for kind, block in brought if kind in SHOWN]
+    for block, names in bpy.data.file_path_map(subset=kept).items():
         for name in sorted(names):
             _refuse_elsewhere(path, block, name)
 

@@ -73,8 +73,10 @@ class Maker:
         """Save what there is as a modelled set."""
         collection = bpy.data.collections.new(name)
         self.scene.collection.children.link(collection)
-        collection.objects.link(self.cube)
-        self.scene.collection.objects.unlink(self.cube)
+        for thing in list(self.scene.collection.objects):
+            if thing.type != "CAMERA":
+                collection.objects.link(thing)
+                self.scene.collection.objects.unlink(thing)
         self.save("scenes", name)
 
     def drive(self, block, field, name, index=-1):
@@ -128,6 +130,8 @@ def drivers(make):
 def scripts(make):
     make.start()
     make.material["text"] = make.script("text")
+    make.material["file"] = bpy.data.texts.new("elsewhere.py")
+    bpy.data.texts["elsewhere.py"].filepath = str(make.markers / "secret.py")
     make.material["scene"] = make.scene
     make.save("materials", "scripted")
 
@@ -165,6 +169,15 @@ def simulations(make):
     make.save_scene("cached")  # a file without a name keeps nothing on disk
     soft.point_cache.use_disk_cache = True
     make.save("scenes", "cached")
+    soft.point_cache.use_external = True
+    soft.point_cache.filepath = str(make.markers)
+    make.save("scenes", "external")
+    make.start()
+    tree = bpy.data.node_groups.new("baked", "GeometryNodeTree")
+    tree.interface.new_socket("Geometry", in_out="OUTPUT", socket_type="NodeSocketGeometry")
+    tree.nodes.new("GeometryNodeBake")
+    make.cube.modifiers.new("bake", "NODES").node_group = tree
+    make.save_scene("baked")
     make.start()
     fluid = make.cube.modifiers.new("fluid", "FLUID")
     fluid.fluid_type = "DOMAIN"
@@ -253,6 +266,7 @@ def harmless(make):
     inner = make.nodes.new("ShaderNodeGroup")
     inner.node_tree = target.node_groups[0]
     make.material.node_tree.links.new(inner.outputs[0], make.shader.inputs["Base Color"])
+    target.node_groups[0].library.filepath = "//lender.blend"
     make.save("materials", "beholden")
     make.start()
     beside = bpy.data.images.new("beside", 4, 4)

@@ -10,9 +10,12 @@ import pytest
 import generators.child
 import generators.clusters
 import generators.crew
+import generators.devices
+import generators.rendering
 import generators.work
 from generators.child import Job
 from generators.crew import Crew
+from generators.devices import Device
 from generators.dispatch import _scheduled
 from generators.load import load_recipe
 from generators.plan import make_plan
@@ -78,6 +81,10 @@ def cluster():
         yield cluster
 
 
+def told(caplog):
+    return [record.getMessage() for record in caplog.records if record.name == "candlelight"]
+
+
 def asked(out):
     return [line.split() for line in (out.parent / "asked").read_text().splitlines()]
 
@@ -129,9 +136,8 @@ def test_a_worker_that_falls_short_is_named_and_left_out(out, plan, cluster, mon
         "find_shortcoming",
         lambda standard: "it has bpy 4.2.0" if get_worker().address == short else "",
     )
-    with caplog.at_level(logging.WARNING, "candlelight"):
-        assert render(plan, out, scheduler=cluster.scheduler_address).written == 32
-    assert caplog.messages == [f"worker {short} is left out: it has bpy 4.2.0"]
+    assert render(plan, out, scheduler=cluster.scheduler_address).written == 32
+    assert told(caplog) == [f"worker {short} is left out: it has bpy 4.2.0"]
     assert len({child for child, _ in asked(out)}) == 1
 
 
@@ -173,7 +179,7 @@ def test_workers_that_come_late_are_waited_for_and_take_part(out, plan, cluster,
     many = make_plan(replace_draws(plan, 40))
     assert render(many, out, scheduler=cluster.scheduler_address, advance=advance).written == 160
     logger.removeHandler(joining)
-    assert caplog.messages == ["no workers yet; waiting for the first"]
+    assert told(caplog) == ["no workers yet; waiting for the first"]
     assert len({child for child, _ in asked(out)}) == 2
 
 
@@ -191,12 +197,11 @@ def test_what_lost_workers_were_at_is_done_again(out, plan, cluster, caplog):
             cluster.sync(worker.close, executor_wait=False)
             cluster.scale(len(cluster.worker_spec) + 1)
 
-    with caplog.at_level(logging.WARNING, "candlelight"):
-        outcome = render(plan, out, scheduler=cluster.scheduler_address, advance=advance)
+    outcome = render(plan, out, scheduler=cluster.scheduler_address, advance=advance)
     # What they had finished by then is there, though nobody could say so.
     assert (outcome.written + outcome.found, outcome.failed) == (32, {})
     assert complete_indices(out, "cubes").tolist() == list(range(32))
-    assert sum("is gone; what it was at is done again" in message for message in caplog.messages) == 2
+    assert sum("is gone; what it was at is done again" in message for message in told(caplog)) == 2
 
 
 def test_a_scheduler_that_is_lost_ends_the_run_in_one_line(out, plan, cluster):
@@ -247,3 +252,36 @@ def test_a_group_over_which_too_many_workers_are_lost_is_set_aside(plan, tmp_pat
     assert [group for group, _ in made] == groups
     assert {receipt.error for _, receipt in made} == {"more than 10 workers were lost over it"}
     assert all(receipt.died for _, receipt in made)
+
+
+def test_what_contradicts_itself_is_refused_before_anything_is_made(out, plan, tmp_path, monkeypatch):
+    file = tmp_path / "cluster.yaml"
+    file.write_text("{kind: local, workers: 2}")
+    for other in ({"workers": 2}, {"scheduler": "tcp://127.0.0.1:9"}):
+        with pytest.raises(
+            InputError, match=r"expected neither --workers, which the file says, nor --scheduler"
+        ):
+            render(plan, out, cluster=file, **other)
+    monkeypatch.setattr(generators.devices, "find_devices", lambda: [Device("CPU", "EPYC")])
+    with pytest.raises(InputError, match=r"--device cuda: expected a GPU .* Blender found: CPU"):
+        render(plan, out, device="cuda")
+    with pytest.raises(InputError, match=r"device: expected one of auto, cpu"):
+        render(plan, out, device="gpu")
+    assert not out.exists()
+
+
+def test_children_on_gpus_take_one_each(out, plan, monkeypatch):
+    """With two GPUs there are two workers, and their children are told different numbers of the same kind."""
+    gpus = [Device("OPTIX", "L4", str(number)) for number in range(2)]
+    monkeypatch.setattr(generators.rendering, "usable_devices", lambda device: tuple(gpus))
+    monkeypatch.setattr(generators.devices, "_slots_folder", lambda: out.parent / "slots")
+    seen = set()
+    start = generators.child.RenderChild.__init__
+
+    def note(self, job, *rest):
+        seen.add((job.device.device, job.device.slot))
+        start(self, job, *rest)
+
+    monkeypatch.setattr(generators.child.RenderChild, "__init__", note)
+    assert render(plan, out).written == 32
+    assert seen == {("optix", 0), ("optix", 1)}

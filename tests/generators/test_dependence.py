@@ -206,7 +206,7 @@ def test_the_command_prints_it_and_writes_the_page(tmp_path, monkeypatch):
     assert (tmp_path / "p.parquet").exists()
     done = CliRunner().invoke(main, ["plan", "trial.yaml"])
     assert done.exit_code == 2
-    assert "expected --out FILE.parquet, --report, or both" in done.output
+    assert "expected --out FILE.parquet, --report, --estimate, or several of them" in done.output
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def reading(number, cpu, *, arrived=False, fresh=False):
 
 
 def made_up(costs, overhead=NOTHING, *, samples=100, lifetime=2000, machine=None):
-    return Estimate(samples, tuple(costs), overhead, lifetime, machine or Machine(2, 2), {}, 1.0, 1.0)
+    return Estimate(samples, tuple(costs), overhead, lifetime, machine or Machine(2, 2), {}, 1.0, False)
 
 
 def test_strata_are_weighed_by_their_groups():

@@ -1,6 +1,7 @@
 """Real renders, really killed: what is on disk is whole, and the next run ends with the same bytes."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from generators.load import load_recipe
 from generators.plan import condition, make_plan
 from generators.rendering import render
 from loaders.errors import InputError
-from loaders.frames import read_metadata
+from loaders.frames import frame_path, read_metadata
+from loaders.verify import verify
 
 pytestmark = pytest.mark.blender
 psutil = pytest.importorskip("psutil")
@@ -95,6 +97,24 @@ def test_a_killed_child_costs_a_retry_and_nothing_else(probe, probe_plan, files_
     assert (outcome.written, outcome.failed) == (len(part), {})
     assert files_of(tmp_path / "out").items() <= files_of(probe).items()
     assert not (tmp_path / "out" / "failed").exists()
+
+
+def test_damaged_samples_are_traced_again_to_the_same_bytes(probe, probe_plan, files_of, tmp_path):
+    out = shutil.copytree(probe, tmp_path / "out")
+    part = condition(probe_plan, side=0.3)
+    (sample,) = part.samples
+    first = probe_plan.samples[0]
+    other = frame_path(out, first.set, first.index) / "image.png"
+    whole = other.read_bytes()
+    for file in (frame_path(out, sample.set, sample.index) / "layers.npz", other):
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 4
+        file.write_bytes(data)
+    outcome = render(part, out, workers=1, repair=True)
+    assert (outcome.damaged, outcome.damaged_besides, outcome.written) == (1, 1, 1)
+    other.write_bytes(whole)
+    assert files_of(out) == files_of(probe)
+    assert verify(out).whole
 
 
 @pytest.mark.parametrize("content", [b"", b"BLENDER-v500 and then nothing", b"no blend file at all" * 100])

@@ -1,0 +1,272 @@
+"""CPU time to equal error: the scene built again for every image, 128 samples raw, against ours denoised.
+
+    python benchmarks/equal_error.py                     whole: 3 frames at 320x240, 2048-sample references
+    python benchmarks/equal_error.py --quick             the same at 80x60 against 512 samples
+    python benchmarks/equal_error.py --lights            besides: one trace for three lamps against three
+
+"Theirs" is CANDLE's own way: for each image Blender is reset, every asset is read again, nothing persists,
+128 samples are traced and not denoised. "Ours" is the engine's: one stage, persistent data, denoised parts;
+its numbers of samples are scanned, so that each layer shows where it is as good as theirs. Both run on one
+thread, each in a process of its own, in turn; CPU seconds are of the process and include building the scene,
+tracing, reading, decomposing, denoising and rounding.
+
+Error is the PSNR in dB to a reference of another seed, peak 1: `image` of code values / 255; `radiance`,
+`shading` and `residual` times the recipe's exposure and clipped to 0..1, so that 1 is white in `image`;
+`albedo`, and `normal` component by component, as stored; `depth` as 1 / m, 0 where nothing is hit; `object`
+1 where the index differs. All pixels count, but for `shading` only those whose albedo is not 0 in either.
+"""
+
+import argparse
+import multiprocessing
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from statistics import median
+
+import numpy as np
+from numpy import ndarray
+
+from blender_assets import AssetLibrary
+from generators import Recipe, load_recipe
+from generators.compose import decompose, denoise, develop, limit_threads
+from generators.plan import plan_samples
+from generators.scene import SamplePlan
+from generators.settings import settings, stored_layers
+
+# A map behind a shadow catcher, a modelled scene, and a plain table under one lamp.
+FRAMES = {"candle": ("candle-001358", "candle-010837"), "concepts": ("albedo-000100",)}
+LIT_BY_THREE = "candle-010837"
+NEXT_LAMP = 450  # rows of `candle` between two that differ only in the lamp
+THEIR_SAMPLES = 128
+TEMPERATURES = 3
+EQUAL = 99.0  # dB, printed where nothing differs
+
+Layers = dict[str, ndarray]
+
+
+@dataclass(frozen=True)
+class Shot:
+    """What is traced, and how."""
+
+    recipe: Recipe
+    sample: SamplePlan
+    samples: int
+    denoised: bool = True
+    images: int = 1
+    lights: tuple[str, ...] = ()
+
+
+_kept: dict[str, object] = {}
+
+
+def shoot(shot: Shot, anew: bool, threads: int = 1) -> tuple[float, Layers]:
+    """Trace a frame in this process.
+
+    Args:
+        shot: what.
+        anew: reset Blender and read everything again, as CANDLE does.
+        threads: render threads.
+
+    Returns:
+        CPU seconds, and the layers of the last image.
+    """
+    from generators.blender import passes
+    from generators.blender.stage import Stage
+
+    limit_threads(threads)
+    chosen = settings(shot.recipe, shot.sample.set)
+    started = time.process_time()
+    key = f"{shot.recipe.name} {shot.sample.set} {shot.lights} {threads}"
+    if anew or _kept.get("key") != key:
+        stage = Stage(
+            width=chosen.image.width,
+            height=chosen.image.height,
+            samples=shot.samples,
+            bounces=chosen.render.bounces,
+            threads=threads,
+            library=AssetLibrary(shot.recipe.assets),
+        )
+        passes.request(stage.scene, shot.lights)
+        _kept.update(key=key, stage=stage, file=_kept.get("file") or passes.scratch_file())
+    stage, file = _kept["stage"], _kept["file"]
+    stage.scene.render.use_persistent_data = not anew
+    stage.scene.cycles.samples = shot.samples
+    stage.show(shot.sample.trace)
+    passes.trace(stage.scene, file)
+    traced = passes.read(file)
+    camera, floor = shot.sample.trace.camera, shot.sample.trace.floor
+    parts = decompose(traced, camera=camera, catcher=floor is not None and floor.catcher, split=False)
+    if shot.denoised:
+        parts = denoise(parts, traced)
+    names = (*stored_layers(shot.recipe, shot.sample.set), *(f"light/{name}" for name in shot.lights))
+    for _ in range(shot.images):
+        layers, _checks = develop(parts, gain=shot.sample.gain, exposure=chosen.exposure, layers=names)
+    return time.process_time() - started, layers
+
+
+def errors(layers: Layers, truth: Layers, exposure: float) -> dict[str, float]:
+    """Return the PSNR of every layer."""
+    return {name: psnr(*comparable(name, layers, truth, exposure)) for name in truth}
+
+
+def comparable(name: str, layers: Layers, truth: Layers, exposure: float) -> tuple[ndarray, ndarray]:
+    """Bring a layer of two frames to the range and pixels that its error is defined on."""
+    pair = [frame[name].astype(np.float64) for frame in (layers, truth)]
+    if name == "image":
+        pair = [array / 255 for array in pair]
+    elif name == "object":
+        pair = [(pair[0] != pair[1]).astype(np.float64), np.zeros_like(pair[0])]
+    elif name == "depth":
+        pair = [1 / array for array in pair]
+    elif name in ("radiance", "shading", "residual") or name.startswith("light/"):
+        pair = [np.clip(array * exposure, 0, 1) for array in pair]
+    if name == "shading":
+        lit = (layers["albedo"] > 0).any(axis=-1) & (truth["albedo"] > 0).any(axis=-1)
+        pair = [array[lit] for array in pair]
+    return pair[0], pair[1]
+
+
+def psnr(found: ndarray, truth: ndarray) -> float:
+    """Peak signal-to-noise ratio in dB for a peak of 1, at most `EQUAL`."""
+    error = float(np.mean((found - truth) ** 2)) if found.size else 0.0
+    return min(EQUAL, -10 * np.log10(error)) if error else EQUAL
+
+
+def reseeded(sample: SamplePlan) -> SamplePlan:
+    """Return the same scene with other noise."""
+    trace = sample.trace
+    return sample.model_copy(
+        update={"trace": trace.model_copy(update={"cycles_seed": trace.cycles_seed + 1})}
+    )
+
+
+class Bench:
+    """Two processes that hold Blender, one for each way, and the references."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        """Start the processes when they are first needed."""
+        spawn = multiprocessing.get_context("spawn")
+        self.theirs, self.ours = (ProcessPoolExecutor(1, spawn) for _ in range(2))
+        self.options = options
+
+    def truth(self, shot: Shot) -> Layers:
+        """Trace the reference of a frame, on all processors."""
+        seeded = replace(
+            shot, sample=reseeded(shot.sample), samples=self.options.reference, denoised=False, images=1
+        )
+        return self.ours.submit(shoot, seeded, False, multiprocessing.cpu_count()).result()[1]
+
+    def compare(self, name: str, shot: Shot) -> None:
+        """Print the table of one frame."""
+        exposure = settings(shot.recipe, shot.sample.set).exposure
+        truth = self.truth(shot)
+        counts = self.options.samples
+        raw = replace(shot, samples=THEIR_SAMPLES, denoised=False)
+        for count in counts:  # the first trace of a process, and of a number of samples, costs more
+            self.ours.submit(shoot, replace(shot, samples=count), False).result()
+        cpu: dict[int, list[float]] = {count: [] for count in (0, -1, *counts)}
+        found: dict[int, dict[str, float]] = {}
+        for _ in range(self.options.rounds):
+            seconds, layers = self.theirs.submit(shoot, raw, True).result()
+            cpu[0].append(seconds)
+            found[0] = errors(layers, truth, exposure)
+            for count in counts:
+                seconds, layers = self.ours.submit(shoot, replace(shot, samples=count), False).result()
+                cpu[count].append(seconds)
+                found[count] = errors(layers, truth, exposure)
+            three = replace(shot, samples=counts[0], images=TEMPERATURES)
+            cpu[-1].append(self.ours.submit(shoot, three, False).result()[0])
+        self.print_table(name, {key: median(values) for key, values in cpu.items()}, found)
+
+    def print_table(self, name: str, cpu: dict[int, float], found: dict[int, dict[str, float]]) -> None:
+        """Print PSNR by layer, and by how much less CPU ours is as good."""
+        counts = self.options.samples
+        print(f"\n{name}: PSNR in dB to {self.options.reference} samples; theirs {cpu[0]:.2f} CPU s a trace")
+        print(
+            f"{'':10}{'theirs':>8}",
+            *(f"{count:>7}" for count in counts),
+            "  CPU of theirs / ours at equal error",
+        )
+        for layer, theirs in found[0].items():
+            enough = [count for count in counts if found[count][layer] >= theirs - self.options.margin]
+            verdict = f"{cpu[0] / cpu[enough[0]]:6.1f} ({enough[0]} samples)" if enough else "  none of these"
+            print(
+                f"{layer:10}{theirs:8.1f}",
+                *(f"{found[count][layer]:7.1f}" for count in counts),
+                f"  {verdict}",
+            )
+        print(f"{'CPU ratio':10}{1.0:8.1f}", *(f"{cpu[0] / cpu[count]:7.1f}" for count in counts))
+        gain = cpu[0] * TEMPERATURES / cpu[-1]
+        print(
+            f"per image where {counts[0]} samples give {TEMPERATURES} temperatures: {gain:.1f} times less CPU"
+        )
+
+    def lights(self, shot: Shot, lamps: list[SamplePlan]) -> None:
+        """Print whether one trace of three lamps, a group each, beats three traces at equal CPU."""
+        own = [lamp.trace.lights[0] for lamp in lamps]
+        names = tuple(f"lamp {i}" for i in range(len(own)))
+        named = [lamp.model_copy(update={"name": name}) for lamp, name in zip(own, names, strict=True)]
+        exposure = settings(shot.recipe, shot.sample.set).exposure
+
+        def lit(lights: list) -> SamplePlan:
+            trace = shot.sample.trace.model_copy(update={"lights": tuple(lights)})
+            return shot.sample.model_copy(update={"trace": trace})
+
+        apart = [replace(shot, sample=lit([lamp])) for lamp in named]
+        together = replace(
+            shot, sample=lit(named), samples=shot.samples * len(own), lights=(*names, "environment")
+        )
+        truths = [self.truth(one) for one in apart]
+        alone = [self.ours.submit(shoot, one, False).result() for one in (*apart, *apart)][len(apart) :]
+        self.ours.submit(shoot, replace(together, samples=1), False).result()
+        seconds, grouped = self.ours.submit(shoot, together, False).result()
+        total = sum(cpu for cpu, _ in alone)
+        print(f"\nthree lamps: {len(own)} traces of {shot.samples} samples {total:.2f} CPU s;", end=" ")
+        print(f"one of {together.samples} with a group each {seconds:.2f} CPU s; radiance, PSNR in dB")
+        for i, (name, truth) in enumerate(zip(names, truths, strict=True)):
+            total_light = grouped[f"light/{name}"].astype(np.float32) + grouped["light/environment"]
+            pair = comparable("radiance", {"radiance": total_light}, truth, exposure)
+            print(
+                f"{name}: apart {errors(alone[i][1], truth, exposure)['radiance']:.1f}, together {psnr(*pair):.1f}"
+            )
+
+
+def chosen_frames(options: argparse.Namespace) -> dict[str, Shot]:
+    """Plan the frames."""
+    size = ["image={width: 80, height: 60}"] if options.quick else ["image={width: 320, height: 240}"]
+    frames = {}
+    for name, ids in FRAMES.items():
+        recipe = load_recipe(name, size)
+        for sample in plan_samples(recipe, ids).samples:
+            frames[sample.id] = Shot(recipe, sample, options.samples[0])
+    return {name: shot for name, shot in frames.items() if not options.only or name in options.only}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="80x60 pixels, 512-sample references")
+    parser.add_argument("--lights", action="store_true", help="compare one trace of three lamps with three")
+    parser.add_argument("--only", nargs="+", help="ids of frames")
+    parser.add_argument("--samples", nargs="+", type=int, default=[16, 32, 64, 128], help="of ours")
+    parser.add_argument("--rounds", type=int, default=2, help="of interleaved traces; medians are printed")
+    parser.add_argument("--reference", type=int, help="samples [default: 2048, or 512 with --quick]")
+    parser.add_argument("--margin", type=float, default=0.0, help="dB that count as equal")
+    options = parser.parse_args()
+    options.reference = options.reference or (512 if options.quick else 2048)
+    bench = Bench(options)
+    frames = chosen_frames(options)
+    for name, shot in frames.items():
+        bench.compare(name, shot)
+    if options.lights:
+        shot = chosen_frames(argparse.Namespace(**{**vars(options), "only": [LIT_BY_THREE]}))[LIT_BY_THREE]
+        first = shot.sample.index
+        ids = [f"{shot.sample.set}-{(first // NEXT_LAMP + i) * NEXT_LAMP:06d}" for i in range(3)]
+        bench.lights(shot, list(plan_samples(shot.recipe, ids).samples))
+
+
+if __name__ == "__main__":
+    main()

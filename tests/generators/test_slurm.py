@@ -1,0 +1,101 @@
+"""A run on the jobs of a batch system: real jobs of dask-jobqueue, submitted to stand-ins."""
+
+import os
+import signal
+import time
+from collections import Counter
+
+import pytest
+
+import generators.cluster_files
+from generators.load import load_recipe
+from generators.plan import make_plan
+from generators.rendering import render
+from loaders.errors import InputError
+from loaders.frames import complete_indices
+
+pytest.importorskip("dask_jobqueue")
+psutil = pytest.importorskip("psutil")
+
+SBATCH = """#!/bin/sh
+cp "$1" "{folder}/$$.sh"
+setsid sh "{folder}/$$.sh" > "{folder}/$$.out" 2>&1 < /dev/null &
+echo $! > "{folder}/$$.pid"
+echo "Submitted batch job $$"
+"""
+SCANCEL = """#!/bin/sh
+for job in "$@"; do kill -TERM -- "-$(cat {folder}/$job.pid)"; done
+"""
+FILE = """
+kind: slurm
+workers: 1
+options: {cores: 1, memory: 1GB, walltime: "00:10:00", queue: normal, interface: lo}
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """Put `sbatch` and `scancel` before the path; yield the folder of their jobs."""
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    for name, text in {"sbatch": SBATCH, "scancel": SCANCEL}.items():
+        path = tmp_path / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text.format(folder=folder))
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    (tmp_path / "slurm.yaml").write_text(FILE)
+    yield folder
+    for file in folder.glob("*.pid"):
+        for process in session(int(file.read_text())):
+            process.kill()
+
+
+def session(leader):
+    """List the processes of a job that live."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if os.getsid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (ProcessLookupError, psutil.NoSuchProcess):
+            pass
+    return found
+
+
+@pytest.mark.slow
+def test_a_job_that_ends_is_submitted_again_and_nothing_is_lost_or_left(slurm, tmp_path, monkeypatch):
+    import dask
+
+    monkeypatch.setattr(generators.cluster_files, "_RESTORE", 0.5)
+    plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 30)
+    ended = Counter()
+
+    def advance(count):
+        if count and not ended:
+            (job,) = slurm.glob("*.pid")
+            for process in session(int(job.read_text())):
+                ended[process.pid] += 1
+                os.kill(process.pid, signal.SIGKILL)
+
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}):
+        outcome = render(plan, tmp_path / "out", cluster=tmp_path / "slurm.yaml", advance=advance)
+    assert (outcome.written + outcome.found, outcome.failed) == (30, {})
+    assert len(complete_indices(tmp_path / "out", "negatives")) == 30
+    assert len(list(slurm.glob("*.sh"))) == 2
+    script = next(slurm.glob("*.sh")).read_text()
+    assert "#SBATCH -p normal" in script
+    assert "--nthreads 1 " in script
+    deadline = time.monotonic() + 20
+    while any(session(int(file.read_text())) for file in slurm.glob("*.pid")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_refused_job_ends_the_run_with_its_reason(slurm, tmp_path):
+    script = "#!/bin/sh\necho 'sbatch: error: invalid partition specified: normal' >&2\nexit 1\n"
+    (tmp_path / "bin" / "sbatch").write_text(script)
+    plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 1)
+    with pytest.raises(InputError, match=r"a job was refused .*: sbatch: error: invalid partition") as error:
+        render(plan, tmp_path / "out", cluster=tmp_path / "slurm.yaml")
+    assert "\n" not in str(error.value)
