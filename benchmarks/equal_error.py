@@ -19,7 +19,6 @@ Error is the PSNR in dB to a reference of another seed, peak 1: `image` of code 
 import argparse
 import multiprocessing
 import time
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from statistics import median
@@ -227,9 +226,8 @@ class Bench:
         for i, (name, truth) in enumerate(zip(names, truths, strict=True)):
             total_light = grouped[f"light/{name}"].astype(np.float32) + grouped["light/environment"]
             pair = comparable("radiance", {"radiance": total_light}, truth, exposure)
-            print(
-                f"{name}: apart {errors(alone[i][1], truth, exposure)['radiance']:.1f}, together {psnr(*pair):.1f}"
-            )
+            apart_error = errors(alone[i][1], truth, exposure)["radiance"]
+            print(f"{name}: apart {apart_error:.1f}, together {psnr(*pair):.1f}")
 
 
 def chosen_frames(options: argparse.Namespace) -> dict[str, Shot]:

@@ -3,10 +3,11 @@
     python benchmarks/scaling.py [--frames 120] [--rounds 3] [--hosts 4]
 
 Two parts, in one run on one machine. Workers: frames per hour of one worker and of two, at one thread each,
-in turn, from the first frame on so that starting up does not count; the ratio of the medians. Where others use
-the processors too, CPU seconds per frame say more: they are the same if two workers do not hinder each other. Hosts: a
-scheduler and a worker process on each of 127.0.0.1, .2, ... share a folder and a plan; each worker keeps a list
-of what it wrote. Once undisturbed, and once with one host killed (SIGKILL to all its processes) in the middle.
+in turn, from the first frame on so that starting up does not count; the ratio of the medians. It means
+something on an idle machine alone; CPU seconds per frame, which tell whether workers hinder each other, less
+so. Hosts: a scheduler and a worker process on each of 127.0.0.1, .2, ... share a folder and a plan; each
+worker keeps a list of what it wrote. Once undisturbed, and once with one host killed (SIGKILL to all its
+processes) in the middle.
 """
 
 import argparse

@@ -57,6 +57,10 @@ def connected(
         "distributed.logging.distributed": "error",
         "distributed.admin.log-format": "%(message)s",
         "distributed.scheduler.allowed-failures": LOST_WORKERS,
+        # What nobody looks at here: an idle process took 0.04 CPU s a second with it, 0.008 without.
+        "distributed.worker.profile.enabled": False,
+        "distributed.admin.system-monitor.interval": "10s",
+        "distributed.admin.tick.interval": "2s",
         **LITTLE_KEPT,
     }
     refusals = [] if refusals is None else refusals

@@ -6,6 +6,7 @@ All arrays are float32, height by width (by 3), scene-linear Rec.709, until `dev
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyoidn
@@ -23,6 +24,9 @@ Rgb = Float32[ndarray, "height width 3"]
 NOTHING_HIT = 1e9  # Cycles writes 1e10 where a ray leaves the scene
 LEAST_ALBEDO = 1e-4  # below it there is no diffuse light to divide out
 LARGEST_HALF = 65504.0
+# Pixels that a picture is mirrored by on each side for the denoiser, which makes a constant lighter or darker
+# by up to 19 % along the border, and by up to 0.5 % at this distance from it (measured).
+MARGIN = 8
 LEAST_BACKDROP = 1e-3  # of the map's radiance; below it what a shadow takes away is not told from noise
 
 
@@ -151,13 +155,13 @@ def denoise(parts: Decomposition, passes: dict[str, ndarray]) -> Decomposition:
     """
     white, lit = np.ones_like(parts.albedo), parts.albedo > 0
     noisy = np.clip(passes["Denoising Normal"], -1.0, 1.0)
-    normal = np.clip(pyoidn.denoise(noisy / 2 + 0.5, quality="fast") * 2 - 1, -1.0, 1.0)
+    normal = np.clip(_denoise(noisy / 2 + 0.5, quality="fast") * 2 - 1, -1.0, 1.0)
     albedo = np.clip(passes["Denoising Albedo"], 0.0, 1.0) if parts.lights else white
 
     def clean(array: Rgb) -> Rgb:
         # With clean guides the better quality takes a larger network: twice the time for 0.1 dB.
-        array = np.ascontiguousarray(np.maximum(array, 0.0))
-        return pyoidn.denoise(array, white, normal, hdr=True, clean_aux=True, quality="balanced")
+        array = np.maximum(array, 0.0)
+        return _denoise(array, white, normal, hdr=True, clean_aux=True, quality="balanced")
 
     def clean_shading(array: Rgb) -> Rgb:
         return np.where(lit, clean(array), 0.0)
@@ -170,10 +174,17 @@ def denoise(parts: Decomposition, passes: dict[str, ndarray]) -> Decomposition:
         shading_indirect=clean_shading(parts.shading_indirect) if split else parts.shading_indirect,
         residual=_clean_residual(parts, passes, clean),
         lights={
-            name: pyoidn.denoise(np.maximum(array, 0.0), albedo, noisy, hdr=True)
+            name: _denoise(np.maximum(array, 0.0), albedo, noisy, hdr=True)
             for name, array in parts.lights.items()
         },
     )
+
+
+def _denoise(*arrays: Rgb, **options: Any) -> Rgb:
+    """Denoise the first array, guided by the others, without the denoiser's errors along the border."""
+    sides = ((MARGIN, MARGIN), (MARGIN, MARGIN), (0, 0))
+    wide = pyoidn.denoise(*(np.pad(array, sides, "symmetric") for array in arrays), **options)
+    return np.ascontiguousarray(wide[MARGIN:-MARGIN, MARGIN:-MARGIN])
 
 
 def _clean_residual(parts: Decomposition, passes: dict[str, ndarray], clean: Callable[[Rgb], Rgb]) -> Rgb:

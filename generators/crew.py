@@ -125,10 +125,8 @@ class Crew:
         from distributed import KilledWorker
 
         future, _, argument = self._tasks[key]
-        if future.status == "cancelled":
-            raise self._lost()
         try:
-            result = future.result(timeout=_LOOK)
+            result = self._fetch(future)
         except KilledWorker as killed:
             result = killed
         except TimeoutError:  # lost with its worker before it was fetched, and on its way again
@@ -137,6 +135,15 @@ class Crew:
         del self._tasks[key]
         future.release()
         yield argument, result
+
+    def _fetch(self, future: Any) -> Any:
+        from distributed import CancelledError
+        from distributed.comm.core import CommClosedError
+
+        try:
+            return future.result(timeout=_LOOK)
+        except (CancelledError, CommClosedError) as error:
+            raise self._lost() from error
 
     def _lost(self) -> InputError:
         address = self._client.scheduler.address if self._client.scheduler else "the scheduler"
@@ -169,10 +176,14 @@ class Crew:
         self._watch(future)
 
     def _admit(self, future: Any, address: str) -> None:
-        if future.status == "cancelled":
-            raise self._lost()
-        error = future.exception() if future.status == "error" else None
-        why = f"{type(error).__name__}: {error}" if error else future.result()
+        try:
+            why = self._fetch(future)
+        except InputError:
+            raise
+        except TimeoutError:  # lost before it could say, or looked over once more
+            return
+        except Exception as error:  # whatever the check itself ends with speaks against the worker
+            why = f"{type(error).__name__}: {error}"
         future.release()
         if not why:
             self._fit.add(address)

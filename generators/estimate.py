@@ -25,7 +25,7 @@ from generators.extrapolation import (
     stratum_costs,
 )
 from generators.plan import Plan
-from generators.rendering import _require_rendering, default_workers
+from generators.rendering import require_rendering, default_workers
 from generators.settings import is_traced
 from generators.staging import staging
 from generators.strata import Group, Stratum, cost_strata, place_of
@@ -88,7 +88,7 @@ def estimate(
         >>> round(estimate(plan, seconds=1).inodes)  # doctest: +SKIP
         8
     """
-    _require_rendering(plan.recipe)
+    require_rendering(plan.recipe)
     kind = usable_devices(device if is_traced(plan.recipe) else "cpu")
     workers = default_workers() if kind[0].kind == "CPU" else len(kind)
     machine = Machine(os.cpu_count() or 1, workers)

@@ -249,16 +249,16 @@ def mean_cost(costs: Sequence[Cost]) -> Cost:
 
 
 def _relative_spread(readings: Sequence[Reading]) -> float:
-    """Standard deviation of the CPU seconds inside strata and kinds of groups, over their mean."""
-    kinds: dict[tuple[int, bool, bool], list[float]] = {}
-    for one in readings:
-        kinds.setdefault((one.stratum, one.arrived, one.fresh), []).append(one.cost.cpu)
-    several = [costs for costs in kinds.values() if len(costs) > 1]
-    freedom = sum(len(costs) - 1 for costs in several)
-    if not freedom:
-        return 0.0
-    squares = sum((len(costs) - 1) * _relative_variance(costs) for costs in several)
-    return math.sqrt(squares / freedom)
+    """Standard deviation of the CPU seconds inside strata, over their mean; at worst that between strata."""
+    for strata in ([one.stratum for one in readings], [0] * len(readings)):
+        kinds: dict[tuple[int, bool, bool], list[float]] = {}
+        for one, stratum in zip(readings, strata, strict=True):
+            kinds.setdefault((stratum, one.arrived, one.fresh), []).append(one.cost.cpu)
+        several = [costs for costs in kinds.values() if len(costs) > 1]
+        if freedom := sum(len(costs) - 1 for costs in several):
+            squares = sum((len(costs) - 1) * _relative_variance(costs) for costs in several)
+            return math.sqrt(squares / freedom)
+    return 0.0
 
 
 def _relative_variance(costs: Sequence[float]) -> float:

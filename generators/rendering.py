@@ -89,7 +89,7 @@ def render(
         >>> outcome = render(plan, Path("frames"))  # doctest: +SKIP
     """
     if scheduler is None and cluster is None:
-        _require_rendering(plan.recipe)
+        require_rendering(plan.recipe)
     else:
         _require("distributed")
     hands, wish = _hire(plan.recipe, device, workers, scheduler, cluster)
@@ -136,7 +136,7 @@ def default_workers() -> int:
     return max(1, min(os.cpu_count() or 1, int(psutil.virtual_memory().available / MEMORY_PER_WORKER)))
 
 
-def _require_rendering(recipe: Recipe) -> None:
+def require_rendering(recipe: Recipe) -> None:
     """Refuse what this machine lacks the packages for; painting needs no Blender."""
     _require("distributed", *(("bpy", "OpenEXR", "pyoidn") if is_traced(recipe) else ()))
 

@@ -5,7 +5,7 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 
-from numpy.random import Generator
+import numpy as np
 
 from generators.extrapolation import Reading
 from generators.strata import Group, Stratum, place_of
@@ -29,7 +29,7 @@ class Visits:
         rng: where choices come from.
     """
 
-    def __init__(self, groups: Sequence[Group], strata: Sequence[Stratum], rng: Generator) -> None:
+    def __init__(self, groups: Sequence[Group], strata: Sequence[Stratum], rng: np.random.Generator) -> None:
         self._groups, self._strata = groups, strata
         self._order = [rng.permutation(len(stratum.groups)).tolist() for stratum in strata]
         self._next = [0] * len(strata)

@@ -2,7 +2,8 @@
 
 Start with `open_frames` (or `FrameFolder`, `HDF5Frames`, `HubFrames`) and `collate` to read, `group_rows` and
 `FactorSpace` to choose samples by their factors, `mixed_edges` to choose pixels, `pack_hdf5` and `pack_hub`
-to publish. `loaders.schema` says what each layer and each field of the metadata means.
+to publish, `verify` to find damage. `loaders.schema` says what each layer and each field of the metadata
+means.
 """
 
 from loaders.describe import describe as describe
@@ -30,3 +31,5 @@ from loaders.samples import Frames as Frames
 from loaders.samples import collate as collate
 from loaders.samples import group_rows as group_rows
 from loaders.samples import to_sample as to_sample
+from loaders.verify import Findings as Findings
+from loaders.verify import verify as verify

@@ -1,3 +1,4 @@
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -6,7 +7,15 @@ import pytest
 pytest.importorskip("pyoidn")
 
 from generators.camera import world_to_camera
-from generators.compose import LARGEST_HALF, LEAST_ALBEDO, camera_normals, decompose, denoise, develop
+from generators.compose import (
+    LARGEST_HALF,
+    LEAST_ALBEDO,
+    camera_normals,
+    decompose,
+    denoise,
+    develop,
+    limit_threads,
+)
 from generators.scene import Camera
 from loaders.colour import to_display
 
@@ -183,6 +192,40 @@ def test_denoised_shares_are_those_that_were_asked_for():
     assert not np.array_equal(split.shading_direct, parts(passes).shading_direct)
     assert (whole.shading[0] == 0).all()
     assert whole.lights.keys() == {"key", "fill"}
+
+
+def test_what_shines_by_itself_is_not_denoised():
+    passes = made_passes()
+    before, added = parts(passes), np.random.default_rng(1).random((H, W, 3)).astype(np.float32)
+    brighter = passes | {"Emission": passes["Emission"] + added, "Combined": passes["Combined"] + added}
+    one, other = denoise(before, passes), denoise(parts(brighter), brighter)
+    np.testing.assert_allclose(other.residual - one.residual, added, atol=1e-5)
+
+
+def test_the_map_on_a_shadow_catcher_keeps_its_detail():
+    # Nothing but the map, without a shadow: what was divided out comes back as it was.
+    passes = {name: np.zeros_like(array) for name, array in made_passes().items()}
+    passes["Environment"] = np.random.default_rng(2).uniform(0.1, 4, (H, W, 3)).astype(np.float32)
+    passes["Combined"] = passes["Environment"].copy()
+    found = denoise(parts(passes, catcher=True), passes)
+    # A picture this small the denoiser gives back within a tenth; the map's own contrast is 40 to 1.
+    np.testing.assert_allclose(found.residual, passes["Environment"], rtol=0.1)
+
+
+def test_the_border_is_denoised_as_the_middle_is():
+    wide, high = 96, 80
+    passes = {
+        name: np.ones((high, wide, *array.shape[2:]), np.float32) for name, array in made_passes().items()
+    }
+    found = denoise(parts(passes), passes)
+    np.testing.assert_allclose(found.shading, 2.0, rtol=0.02)  # direct and indirect light of 1 on white
+
+
+def test_threads_are_told_to_the_denoiser(monkeypatch):
+    monkeypatch.setenv("OIDN_NUM_THREADS", "7")
+    monkeypatch.setenv("OIDN_SET_AFFINITY", "1")
+    limit_threads(3)
+    assert (os.environ["OIDN_NUM_THREADS"], os.environ["OIDN_SET_AFFINITY"]) == ("3", "0")
 
 
 # --------------------------------------------------------------------------------------------- development

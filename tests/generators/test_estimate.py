@@ -61,7 +61,7 @@ def fake(tmp_path, monkeypatch):
     script.chmod(0o755)
     temporary.mkdir()
     monkeypatch.setattr(generators.child, "sys", SimpleNamespace(executable=str(script)))
-    monkeypatch.setattr(generators.estimate, "_require_rendering", lambda recipe: None)
+    monkeypatch.setattr(generators.estimate, "require_rendering", lambda recipe: None)
     monkeypatch.setattr(generators.estimate, "default_workers", lambda: 1)
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     yield tmp_path

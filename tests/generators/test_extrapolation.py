@@ -123,6 +123,13 @@ def test_two_readings_borrow_the_spread_of_all():
     assert second.deviation == pytest.approx(4 * spread)
 
 
+def test_readings_of_which_no_two_are_alike_borrow_the_spread_between_strata():
+    strata = [stratum(10), stratum(10, first=10)]
+    first, second = stratum_costs(strata, [reading(0, 1.0), reading(1, 3.0)])
+    assert first.deviation == pytest.approx(math.sqrt(2) / 2)
+    assert second.deviation == pytest.approx(3 * math.sqrt(2) / 2)
+
+
 def test_mean_of_costs():
     assert mean_cost([Cost(1, 2, 3, 4), Cost(3, 4, 5, 6)]) == Cost(2, 3, 4, 5)
 

@@ -136,6 +136,43 @@ def test_what_a_recipe_says_of_all_its_sets_goes_before_what_a_base_says(write_r
     assert settings(recipe, "own").render == load_recipe("concepts").render
 
 
+def render_of(*words, **options):
+    chosen = load_recipe(*words, **options).render
+    return chosen.preset, chosen.samples, chosen.bounces, chosen.denoise
+
+
+def test_presets_give_all_fields_and_yield_to_those_beside_them(write_recipe, tiny):
+    assert render_of(tiny) == ("standard", 16, 4, True)
+    assert render_of(tiny, ["render={preset: draft}"]) == ("draft", 4, 2, True)
+    assert render_of(tiny, ["render={preset: reference, samples: 9}"]) == ("reference", 9, 4, False)
+    assert render_of(tiny, ["render={samples: 9}"]) == ("standard", 9, 4, True)
+
+
+def test_a_preset_by_override_drops_what_stands_beside_it_and_later_overrides_win():
+    assert render_of("concepts") == ("standard", 32, 4, True)
+    assert render_of("concepts", ["render.preset=draft"]) == ("draft", 4, 2, True)
+    assert render_of("concepts", ["render.preset=draft", "render.samples=7"]) == ("draft", 7, 2, True)
+    assert render_of("concepts", ["render.samples=7", "render.preset=draft"]) == ("draft", 4, 2, True)
+
+
+def test_a_preset_by_argument_is_that_of_every_set(write_recipe):
+    path = write_recipe(own("    render: {samples: 5}\n"))
+    assert settings(load_recipe(path), "own").render.samples == 5
+    chosen = settings(load_recipe(path, ["render.bounces=3"], preset="reference"), "own").render
+    assert (chosen.preset, chosen.samples, chosen.bounces) == ("reference", 2048, 3)
+
+
+def test_a_preset_of_a_set_that_extends_another_is_not_mixed_with_the_others(write_recipe):
+    recipe = load_recipe(write_recipe(own("    render: {preset: draft}\n")))
+    assert settings(recipe, "own").render.samples == 4
+
+
+@pytest.mark.parametrize("preset", ["fine", "[draft]"])
+def test_an_unknown_preset_is_told_by_its_field(tiny, preset):
+    with pytest.raises(InputError, match=r"render\.preset: input should be 'draft', 'standard' or 'ref"):
+        load_recipe(tiny, [f"render.preset={preset}"])
+
+
 @pytest.mark.parametrize(
     "factor", ["{values: [1]}", "{count: 4}", "{low: 0, high: 1}", "{low: 0, high: 1, mean: 0, std: 1}"]
 )

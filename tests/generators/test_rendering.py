@@ -65,7 +65,7 @@ def out(tmp_path, monkeypatch):
     script.write_text(SCRIPT.format(python=sys.executable))
     script.chmod(0o755)
     monkeypatch.setattr(generators.child, "sys", SimpleNamespace(executable=str(script)))
-    monkeypatch.setattr(generators.rendering, "_require_rendering", lambda recipe: None)
+    monkeypatch.setattr(generators.rendering, "require_rendering", lambda recipe: None)
     yield tmp_path / "out"
     assert [
         child for child in psutil.Process().children(recursive=True) if str(script) in child.cmdline()

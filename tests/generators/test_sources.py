@@ -13,6 +13,13 @@ CALLS = {
     "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"},
     "os": {"urandom", "getrandom", "getpid"},
 }
+# The engine measures how long work takes and names runs and files; no number of a sample comes from there.
+ENGINE = {
+    "child.py": {"time.perf_counter"},
+    "crew.py": {"time.monotonic", "uuid"},
+    "estimate.py": {"time.perf_counter"},
+    "fitness.py": {"uuid"},
+}
 STREAMS = {"Generator", "PCG64", "SeedSequence"}  # of numpy.random, what makes a stream out of a name
 
 
@@ -39,7 +46,8 @@ def offences(source: str) -> list[str]:
     "path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.relative_to(FOLDER).as_posix()
 )
 def test_no_module_takes_numbers_from_elsewhere(path):
-    assert offences(path.read_text(encoding="utf-8")) == []
+    allowed = ENGINE.get(path.relative_to(FOLDER).as_posix(), set())
+    assert set(offences(path.read_text(encoding="utf-8"))) == allowed
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,105 @@
+"""What a trace costs, by what it depends on: the cost model of docs/scaling.md.
+
+    python benchmarks/costs.py [--traces 5]
+
+Renders a few traces of each kind in one process, as the render child does, and changes one thing at a time:
+resolution, samples, shadow catcher, objects, layers, denoising, frames to a trace. A row gives medians over
+the traces but the first: CPU seconds of tracing (changing the scene, and the render operator), of finishing
+(reading the passes, taking them apart, denoising; hashing, encoding and writing every frame), what the first
+trace took beyond that (reading the scene's files and building it), and kilobytes on disk per frame. What a
+process takes to start is told before. About 5 minutes on an idle processor.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from processes import print_table
+
+from generators import load_recipe, make_plan
+from generators.plan import Plan
+
+BASE = ["render.samples=16", "image={width: 320, height: 240}"]
+MAP = ("candle", ["sets.candle.factors.scene.values=[garden]"])
+MODELLED = ("candle", ["sets.candle.factors.scene.values=[garage]"])
+TABLE = "sets.illumination.factors.light_azimuth.values=[10]"  # of which nothing is rendered
+ONE = ("concepts", ["sets.albedo.factors.scene.values=[sphere]", TABLE])
+THREE = ("concepts", ["sets.albedo.factors.scene.values=[suzanne_knot_cylinder]", TABLE])
+SMALL = ["image={width: 64, height: 64}"]
+LAYERS = "layers=[image, radiance, albedo, shading, residual, depth, normal, object, {}]"
+CASES = (
+    ("map, shadow catcher, 320x240, 16 samples, denoised", (MAP, [])),
+    ("- 640x480", (MAP, ["image={width: 640, height: 480}"])),
+    ("- 128x128", (MAP, ["image={width: 128, height: 128}"])),
+    ("- 64x64", (MAP, SMALL)),
+    ("- 4 samples", (MAP, ["render.samples=4"])),
+    ("- 64 samples", (MAP, ["render.samples=64"])),
+    ("- not denoised", (MAP, ["render.denoise=false"])),
+    ("- without the catcher", (MAP, ["sets.candle.layout.floor=null"])),
+    ("- image alone", (MAP, ["layers=[image]"])),
+    ("modelled scene, 320x240", (MODELLED, [])),
+    ("- 64x64", (MODELLED, SMALL)),
+    ("table, one object, 3 frames a trace, 320x240", (ONE, [])),
+    ("- 64x64", (ONE, SMALL)),
+    ("- three objects", (THREE, [])),
+    ("- position, roughness, metallic besides", (ONE, [LAYERS.format("position, roughness, metallic")])),
+    ("- light/* besides", (ONE, [LAYERS.format("light/*")])),
+)
+
+
+def planned(case: tuple[tuple[str, list[str]], list[str]], traces: int) -> Plan:
+    """Plan a case: whole trace groups of its first set, spread over it."""
+    (recipe, narrowed), changed = case
+    plan = make_plan(load_recipe(recipe, [*BASE, *narrowed, *changed]))
+    first = next(iter(plan.recipe.sets))
+    groups = [group for group in plan.groups.values() if group[0].set == first]
+    step = max(1, len(groups) // traces)
+    samples = tuple(sample for group in groups[::step][:traces] for sample in group)
+    return Plan(plan.recipe, samples)
+
+
+def measure(plan: Plan, root: Path) -> tuple[float, float, float, float]:
+    """Render a plan; return CPU s of tracing, of finishing, of the first trace besides, and bytes a frame."""
+    from generators.blender.child import Renderer
+
+    root.mkdir()
+    renderer = Renderer(root, plan.recipe, 1)
+    marks = []
+    for group in plan.groups.values():
+        began = time.process_time()
+        finish = renderer.trace(group)
+        traced = time.process_time()
+        finish()
+        marks.append((traced - began, time.process_time() - traced))
+    tracing, finishing = (statistics.median(mark[i] for mark in marks[1:]) for i in (0, 1))
+    size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+    return tracing, finishing, marks[0][0] - tracing, size / len(plan)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--traces", type=int, default=5)
+    options = parser.parse_args()
+    began = time.process_time()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        measure(planned((ONE, SMALL), 2), Path(folder) / "start")
+        print(
+            f"start of a process, with the first trace of a small scene: {time.process_time() - began:.1f} CPU s"
+        )
+        for number, (name, case) in enumerate(CASES):
+            root = Path(folder) / str(number)
+            plan = planned(case, options.traces)
+            *seconds, size = measure(plan, root)
+            rows.append((name, *seconds, size / 1000))
+    header = ("trace", "tracing, CPU s", "finishing, CPU s", "first, CPU s more", "kB a frame")
+    print_table(header, rows)
+
+
+if __name__ == "__main__":
+    main()
