@@ -6,6 +6,7 @@ import selectors
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -20,7 +21,8 @@ from generators.serving import GROUPS
 from generators.settings import is_traced
 
 START_LIMIT = 300.0  # s; Blender loads in about one, from a cold network disk in many
-LOG_TAIL = 4000  # characters
+END_LIMIT = 10.0  # s that a process may take to end; one that waits for a lost disk or GPU never does
+LOG_TAIL = 4000  # bytes
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class RenderChild:
             return
         try:
             process = self._renew(sum(map(len, groups)))
-            process.send(GROUPS.dump_json(tuple(map(tuple, groups))).decode())
+            process.send(GROUPS.dump_json(tuple(map(tuple, groups))).decode(), self.job.time_limit)
             started = time.perf_counter()
             for group in groups:
                 reply = process.reply(self.job.time_limit)
@@ -112,6 +114,9 @@ class RenderChild:
             log = died.tail() if died else ""
             self.close()
             yield Receipt(error=what, died=True, fatal=died is None or not died.ready, log=log)
+        except OSError as error:  # no process, pipe or log can be had
+            self.close()
+            yield Receipt(error=f"no render child starts: {error}", fatal=True)
 
     def retire(self) -> None:
         """Stop for good, from whichever thread: what is being rendered ends at once, nothing starts anew.
@@ -169,7 +174,8 @@ class _Process:
         read_end, write_end = os.pipe()
         log = tempfile.TemporaryFile()
         popen = subprocess.Popen(
-            [sys.executable, "-m", _module(job.recipe), str(write_end)],
+            # -P: what lies in the current folder is data, whatever modules it looks like.
+            [sys.executable, "-P", "-m", _module(job.recipe), str(write_end)],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
@@ -185,7 +191,7 @@ class _Process:
             "device": asdict(job.device),
         }
         with suppress(BrokenPipeError):  # one that has ended already is found out when it does not get ready
-            process.send(json.dumps(message))
+            process.send(json.dumps(message), START_LIMIT)
         return process
 
     def wait_until_ready(self) -> None:
@@ -193,12 +199,19 @@ class _Process:
             self.reply(START_LIMIT)
             self.ready = True
 
-    def send(self, line: str) -> None:
+    def send(self, line: str, limit: float) -> None:
+        """Write a line; BrokenPipeError if the child died, or was killed for not reading it in time."""
         assert self.popen.stdin is not None
-        print(line, file=self.popen.stdin, flush=True)
+        killer = threading.Timer(limit, self.popen.kill)
+        killer.daemon = True
+        killer.start()
+        try:
+            print(line, file=self.popen.stdin, flush=True)
+        finally:
+            killer.cancel()
 
     def reply(self, limit: float) -> dict[str, Any]:
-        """Read one reply; TimeoutError after ``limit`` seconds of silence, EOFError if the child died."""
+        """Read one reply; TimeoutError after ``limit`` seconds of silence, EOFError if the child is lost."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.replies, selectors.EVENT_READ)
             while b"\n" not in self.buffer:
@@ -206,26 +219,35 @@ class _Process:
                     raise TimeoutError(f"no answer within {limit:g} s; the render child was stopped")
                 received = self.replies.read(65536)
                 if not received:
-                    raise EOFError(f"the render child ended with {self._exit_status()}")
+                    raise EOFError(self._how_it_ended())
                 self.buffer += received
         line, _, self.buffer = self.buffer.partition(b"\n")
-        return dict(json.loads(line))
+        try:
+            return dict(json.loads(line))
+        except (ValueError, TypeError):
+            raise EOFError(f"the render child answered {line[:40]!r}, which is no receipt") from None
 
     def tail(self) -> str:
-        self.log.seek(0)
-        return self.log.read().decode(errors="replace")[-LOG_TAIL:]
+        # Its place in the file is the child's, too, which writes there.
+        handle = self.log.fileno()
+        data = os.pread(handle, LOG_TAIL, max(0, os.fstat(handle).st_size - LOG_TAIL))
+        return data.decode(errors="replace")
 
     def close(self) -> None:
         self.popen.kill()
-        self.popen.wait()
+        with suppress(subprocess.TimeoutExpired):
+            self.popen.wait(END_LIMIT)
         for stream in (self.popen.stdin, self.replies, self.log):
             if stream is not None:
                 with suppress(BrokenPipeError):  # it died with a request unread: nothing is left to flush to
                     stream.close()
 
-    def _exit_status(self) -> str:
-        status = self.popen.wait()
-        return f"signal {-status}" if status < 0 else f"status {status}"
+    def _how_it_ended(self) -> str:
+        try:
+            status = self.popen.wait(END_LIMIT)
+        except subprocess.TimeoutExpired:
+            return "the render child stopped answering, and was stopped"
+        return f"the render child ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
 
 
 def _module(recipe: Recipe) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 FILE = ".claims"
 # File systems without locks say one of these; then work may be done twice, and the first to finish counts.
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _TAKEN = (errno.EAGAIN, errno.EACCES)
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock of 64-bit Linux: type, whence, start, length, process
 _DESCRIPTION = 2**62  # beyond every group's byte
@@ -83,5 +83,5 @@ def _lock(handle: int, start: int, wait: bool) -> None:
         else:
             fcntl.lockf(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB), 1, start)
     except OSError as error:
-        if error.errno not in _NO_LOCKS:
+        if error.errno not in NO_LOCKS:
             raise

@@ -3,7 +3,6 @@
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -30,6 +29,7 @@ class Crew:
     Args:
         client: the `distributed.Client` of the scheduler.
         standard: what workers are held to; None where they are part of this process.
+        run: a name of the run that no other has.
         expected: how many workers are on their way; tasks for them are handed out as soon as there is one.
         most: how many workers to take at most.
         refusals: why the batch system refused jobs, as it does so.
@@ -39,12 +39,13 @@ class Crew:
         self,
         client: Any,
         standard: Standard | None,
+        run: str,
         *,
         expected: int = 0,
         most: int | None = None,
         refusals: Sequence[str] = (),
     ) -> None:
-        self.run = f"candlelight-{uuid.uuid4().hex}"
+        self.run = run
         self._client, self._standard = client, standard
         self._expected, self._most, self._refusals = expected, most, refusals
         self._done: SimpleQueue[str] = SimpleQueue()
@@ -81,8 +82,8 @@ class Crew:
         """Wait a moment for the next task to finish, and look after the crew meanwhile.
 
         Yields:
-            The argument and the result of at most one task; `distributed.KilledWorker`, not raised, is the
-            result of a task over which too many workers were lost.
+            The argument and the result of at most one task; what a task ended with, not raised, is its
+            result, and `distributed.KilledWorker` that of one over which too many workers were lost.
 
         Raises:
             InputError: the scheduler is gone, or no worker can render for this run.
@@ -122,13 +123,11 @@ class Crew:
         future.add_done_callback(lambda done: self._done.put(done.key))
 
     def _take(self, key: str) -> Iterator[tuple[Any, Any]]:
-        from distributed import KilledWorker
-
         future, _, argument = self._tasks[key]
+        # Not by what fetching raises: a task's own TimeoutError would be taken for one of the fetching.
+        result = future.exception(timeout=_LOOK) if future.status == "error" else None
         try:
-            result = self._fetch(future)
-        except KilledWorker as killed:
-            result = killed
+            result = result or self._fetch(future)
         except TimeoutError:  # lost with its worker before it was fetched, and on its way again
             self._watch(future)
             return

@@ -97,7 +97,7 @@ def find_devices() -> list[Device]:
     Raises:
         InputError: Blender ended over it, which some drivers cause.
     """
-    command = [sys.executable, "-m", "generators.blender.devices"]
+    command = [sys.executable, "-P", "-m", "generators.blender.devices"]  # as render children are started
     try:
         done = subprocess.run(command, text=True, capture_output=True, timeout=PROBE_LIMIT, check=False)
     except subprocess.TimeoutExpired:

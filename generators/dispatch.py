@@ -1,6 +1,8 @@
 """Handing out the trace groups of a run as tasks, a few groups each, and collecting what became of them."""
 
 import time
+import traceback
+import uuid
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,7 +14,7 @@ from generators.cluster_files import ClusterFile
 from generators.clusters import LOST_WORKERS, connected
 from generators.crew import IN_FLIGHT, Crew
 from generators.fitness import standard_of
-from generators.work import Group, close_children, render_groups, retire_children
+from generators.work import Group, close_children, render_groups, stop_run
 
 TASK_SECONDS = 4.0  # what a task should take: long enough to hide what a task costs, short enough to lose
 LARGEST_TASK = 256  # groups
@@ -44,19 +46,20 @@ def receipts(job: Job, groups: list[Group], hands: Hands) -> Iterator[tuple[Grou
     """
     if not groups:
         return
+    job = replace(job, run=f"candlelight-{uuid.uuid4().hex}")
     with ExitStack() as stack:
         # Last of all: by then no thread of a worker uses a child.
-        stack.callback(close_children)
+        stack.callback(close_children, job.run)
         standard = None if hands.local else stack.enter_context(standard_of(job))
         workers, refusals = min(hands.workers or 1, len(groups)), list[str]()
         client = stack.enter_context(
             connected(workers, scheduler=hands.scheduler, cluster=hands.cluster, refusals=refusals)
         )
         expected = hands.cluster.expected if hands.cluster else workers if hands.local else 0
-        crew = Crew(client, standard, expected=expected, most=hands.workers, refusals=refusals)
+        crew = Crew(client, standard, job.run, expected=expected, most=hands.workers, refusals=refusals)
         stack.callback(crew.close)
-        stack.callback(retire_children)
-        yield from _scheduled(crew, replace(job, run=crew.run), groups)
+        stack.callback(stop_run, job.run)
+        yield from _scheduled(crew, job, groups)
 
 
 def _scheduled(crew: Crew, job: Job, groups: list[Group]) -> Iterator[tuple[Group, Receipt]]:
@@ -72,7 +75,7 @@ def _scheduled(crew: Crew, job: Job, groups: list[Group]) -> Iterator[tuple[Grou
             count = min(size, -(-len(queue) // (IN_FLIGHT * crew.size)), len(queue))
             crew.submit(partial(render_groups, job), [queue.popleft() for _ in range(count)])
         for done, result in crew.finished():
-            made = _lost(done) if isinstance(result, BaseException) else result
+            made = [_lost(result)] * len(done) if isinstance(result, Exception) else result
             size = _task_size(made, size)
             for group, receipt in zip(done, made, strict=True):
                 if receipt.busy:
@@ -81,8 +84,14 @@ def _scheduled(crew: Crew, job: Job, groups: list[Group]) -> Iterator[tuple[Grou
                     yield group, receipt
 
 
-def _lost(groups: list[Group]) -> list[Receipt]:
-    return [Receipt(error=f"more than {LOST_WORKERS} workers were lost over it", died=True)] * len(groups)
+def _lost(error: Exception) -> Receipt:
+    """Say what became of the groups of a task that ended with an exception."""
+    from distributed import KilledWorker
+
+    if isinstance(error, KilledWorker):
+        return Receipt(error=f"more than {LOST_WORKERS} workers were lost over it", died=True)
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return Receipt(error=what, log="".join(traceback.format_exception(error)))
 
 
 def _task_size(made: list[Receipt], size: int) -> int:

@@ -1,7 +1,6 @@
 """Estimating what a plan takes, by rendering a few trace groups of every cost stratum."""
 
 import itertools
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -31,7 +30,7 @@ from generators.staging import staging
 from generators.strata import Group, Stratum, cost_strata, place_of
 from generators.streams import stream
 from generators.visits import Visits
-from generators.work import close_children, render_groups, retire_children
+from generators.work import close_children, render_groups, stop_run
 from loaders.errors import InputError
 from loaders.frames import frame_path
 
@@ -89,9 +88,11 @@ def estimate(
         8
     """
     require_rendering(plan.recipe)
+    from dask.system import cpu_count
+
     kind = usable_devices(device if is_traced(plan.recipe) else "cpu")
     workers = default_workers() if kind[0].kind == "CPU" else len(kind)
-    machine = Machine(os.cpu_count() or 1, workers)
+    machine = Machine(cpu_count(), workers)
     if not plan.samples:
         overhead = Overhead(0.0, 0.0, planning, 0.0, 0.0, 0.0)
         return Estimate(0, (), overhead, Job.lifetime, machine, {}, 0.0, False)
@@ -103,7 +104,8 @@ def estimate(
         describe_folder(plan, folder)
         planning += time.process_time() - before
         described = sum(path.lstat().st_blocks * BLOCK for path in folder.iterdir())
-        job = Job(folder, plan.recipe, threads, time_limit, device=Wish(kind[0].kind.lower()))
+        wish = Wish(kind[0].kind.lower())
+        job = Job(folder, plan.recipe, threads, time_limit, device=wish, run=folder.parent.name)
         seen, submitting, following = _sample(plan, strata, job, workers, seconds, advance)
     if not seen.readings and not seen.warm_up:
         first, reason = next(iter(seen.failed.items()))
@@ -129,9 +131,9 @@ def _sample(
     visits = Visits(groups, strata, stream(plan.recipe.seed, plan.recipe.name, "estimate"))
     began, ours = time.perf_counter(), time.process_time()
     with ExitStack() as stack:
-        stack.callback(close_children)
+        stack.callback(close_children, job.run)
         client: Any = stack.enter_context(connected(workers))
-        stack.callback(retire_children)
+        stack.callback(stop_run, job.run)
         standing = time.process_time()
         coming = _coming(visits, seen, workers, began + seconds)
         asked: dict[Any, tuple[int, ...]] = {}

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from generators.child import Job
-from generators.devices import usable_devices
+from generators.devices import choose, find_devices
 from generators.settings import is_traced
 from loaders.errors import InputError
 
@@ -76,7 +76,9 @@ def find_shortcoming(standard: Standard) -> str:
         if folder_digest(folder) != digest:
             return f"the asset folder {folder} holds other files there"
     try:
-        usable_devices(standard.device)
+        if "bpy" in standard.versions:
+            # In a process of its own, which is also how it shows whether Blender starts on that host at all.
+            choose(find_devices(), standard.device)
     except InputError as error:
         return str(error)
     return "" if standard.probe is None else _find_other_folder(*standard.probe)

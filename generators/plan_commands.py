@@ -165,9 +165,9 @@ def plan(
         raise InputError("--workers and --frames: expected --estimate beside them")
     if out is not None and out.suffix != ".parquet":
         raise InputError(f"--out: expected FILE.parquet, which is how other commands tell a plan, got {out}")
-    made = load_any_plan(recipe, overrides, limit, preset=preset)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
+    made = load_any_plan(recipe, overrides, limit, preset=preset)
     if report:
         page = (out or Path(made.recipe.name)).with_suffix(".html")
         click.echo(report_text(made))

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from generators.child import Job, Receipt
-from generators.claims import describing
+from generators.claims import NO_LOCKS, describing
 from generators.cluster_files import load_cluster
 from generators.description import LOCK, PARTIAL, cannot_write, describe_folder
 from generators.devices import Wish, check_wish, usable_devices
@@ -130,10 +130,13 @@ def _hire(
 
 
 def default_workers() -> int:
-    """Count the render children that this machine has processors and memory for."""
+    """Count the render children that there are processors and memory for, of those a batch system allots."""
     import psutil
+    from dask.system import cpu_count
+    from distributed.system import memory_limit
 
-    return max(1, min(os.cpu_count() or 1, int(psutil.virtual_memory().available / MEMORY_PER_WORKER)))
+    memory = min(psutil.virtual_memory().available, memory_limit())
+    return max(1, min(cpu_count(), int(memory / MEMORY_PER_WORKER)))
 
 
 def require_rendering(recipe: Recipe) -> None:
@@ -165,7 +168,7 @@ def _folder(out: Path) -> Iterator[Callable[[], None]]:
         raise cannot_write(out, error) from None
     try:
         _clean(out, handle)
-        fcntl.flock(handle, fcntl.LOCK_SH)
+        _hold(handle, fcntl.LOCK_SH)
         yield partial(_check_folder, out, handle)
         _clean(out, handle)
     except OSError as error:
@@ -189,11 +192,23 @@ def _check_folder(out: Path, handle: int) -> None:
 def _clean(out: Path, handle: int) -> None:
     """Remove what killed runs left in the making, if nobody else writes to the folder."""
     with suppress(BlockingIOError):
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _hold(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            return
         clean_partial(out)
         for path in out.glob(PARTIAL):
             path.unlink()
         drop_replaced(out)
+
+
+def _hold(handle: int, how: int) -> bool:
+    """Lock an open file; False where the file system has no locks, as Lustre often has none."""
+    try:
+        fcntl.flock(handle, how)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        return False
+    return True
 
 
 def _missing(group: Group, place: Landing) -> Group:

@@ -77,6 +77,8 @@ def serve(requests: TextIO, replies: TextIO, start: Start) -> None:
                 if before is not None:
                     before.result()
                 before = writer.submit(finish, made)
+            if before is not None:  # nothing else would tell what ended its thread
+                before.result()
 
 
 class _Clock:

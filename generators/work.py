@@ -1,6 +1,8 @@
 """The worker's end of a run: it claims trace groups, and has its own render child do them."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from generators.child import Job, Receipt, RenderChild
@@ -14,7 +16,10 @@ Group = tuple[SamplePlan, ...]
 
 TRIES = 3  # a group that costs that many children is set aside
 
-_children: dict[str, RenderChild] = {}  # by address of the worker that owns it
+_children: dict[tuple[str, str], RenderChild] = {}  # by address of the worker that owns it, and run
+_at_work: set[tuple[str, str]] = set()
+_over: set[str] = set()  # runs, of which a task may still come
+_lock = threading.Lock()
 _slots: dict[str, Slot] = {}
 
 
@@ -38,33 +43,35 @@ def render_groups(job: Job, groups: Sequence[Group]) -> list[Receipt]:
         # Another run may have finished some since this one looked.
         left = {group[0].group: _missing(job, group) for group in free}
         asked = [group for group in left.values() if group]
-        answers = dict(zip((group[0].group for group in asked), _answers(_child(job), asked), strict=True))
+        with _child(job) as child:
+            answers = dict(zip((group[0].group for group in asked), _answers(child, asked), strict=True))
+    except OSError as error:
+        return [Receipt(error=str(error), fatal=True)] * len(groups)
     finally:
         claims.close()
     there = dict.fromkeys(left, Receipt())
     return [(there | answers).get(group[0].group, Receipt(busy=True)) for group in groups]
 
 
-def retire_children() -> None:
-    """Stop every child of this process at once, and whoever waits for one."""
-    for child in list(_children.values()):
-        child.retire()
-
-
 def stop_run(run: str) -> None:
-    """Stop the children of a run that is over, and whatever it still asks of this process."""
-    for child in list(_children.values()):
-        if child.job.run == run:
-            child.retire()
+    """Stop this process's children of a run that is over, at once, and whatever is still asked for it."""
+    with _lock:
+        _over.add(run)
+        for key in [key for key in _children if key[1] == run]:
+            _children[key].retire()
+            if key not in _at_work:
+                _children.pop(key).close()
 
 
-def close_children() -> None:
-    """Close what is left of this process's children, when no thread of a worker uses one."""
-    while _children:
-        _children.popitem()[1].close()
-    while _slots:
-        _slots.popitem()[1].close()
-    clear_staging()
+def close_children(run: str) -> None:
+    """Close what is left of a run's children in this process, when no thread of a worker uses one."""
+    with _lock:
+        for key in [key for key in _children if key[1] == run]:
+            _children.pop(key).close()
+        for address in _slots.keys() - {address for address, _ in _children}:
+            _slots.pop(address).close()
+        if not _children:
+            clear_staging()
 
 
 def _seated(job: Job) -> Job:
@@ -79,16 +86,28 @@ def _seated(job: Job) -> Job:
     return replace(job, device=replace(job.device, slot=_slots[address].number))
 
 
-def _child(job: Job) -> RenderChild:
+@contextmanager
+def _child(job: Job) -> Iterator[RenderChild]:
+    """Have this worker's child for a job; those for others are closed, but for what other threads use."""
     from distributed import get_worker
 
     address = get_worker().address
-    child = _children.get(address)
-    if child is None or child.job != job:
-        if child is not None:
-            child.close()
-        child = _children[address] = (StoringChild if job.store else RenderChild)(job)
-    return child
+    key = address, job.run
+    with _lock:
+        for other in [one for one in _children if one[0] == address and one not in _at_work]:
+            if _children[other].job != job:
+                _children.pop(other).close()
+        child = _children.setdefault(key, (StoringChild if job.store else RenderChild)(job))
+        if job.run in _over:
+            child.retire()
+        _at_work.add(key)
+    try:
+        yield child
+    finally:
+        with _lock:
+            _at_work.discard(key)
+            if job.run in _over and _children.get(key) is child:
+                _children.pop(key).close()
 
 
 def _missing(job: Job, group: Group) -> Group:

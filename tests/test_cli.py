@@ -5,6 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight import main
+from generators.settings import settings
 from generators.table import load_plan
 
 
@@ -151,6 +152,15 @@ def test_overrides_do_not_change_a_plan(tmp_path):
     path = tmp_path / "plan.parquet"
     run("plan", "negatives", "--set", "sets.negatives.draws=1", "--out", path)
     assert "plan again" in refused(run("render", path, "--set", "seed=2", "--out", tmp_path / "frames"))
+
+
+def test_a_preset_is_planned_and_changes_no_plan(tmp_path):
+    path = tmp_path / "plan.parquet"
+    run("plan", "demo", "--limit", "1", "--preset", "draft", "--out", str(path))
+    recipe = load_plan(path).recipe
+    assert {settings(recipe, name).render.preset for name in recipe.sets} == {"draft"}
+    result = CliRunner().invoke(main, ["render", str(path), "--preset", "draft", "--out", str(tmp_path / "out")])
+    assert (result.exit_code, "--preset changes a recipe" in result.output) == (2, True)
 
 
 def test_a_file_that_is_no_plan_is_refused(tmp_path):

@@ -75,11 +75,15 @@ class Renderer:
         first = group[0].trace
         if first.leaves is not None:
             return self._painter.trace(group)
-        stage = self._set_up(group[0].set)
-        colors = stage.show(first)
         scratch = self._scratch[0]
         self._scratch.reverse()
-        passes.trace(stage.scene, scratch)
+        stage = self._set_up(group[0].set)
+        try:
+            colors = stage.show(first)
+            passes.trace(stage.scene, scratch)
+        except Exception:
+            self._stage = None  # what it shows now is part of this trace and part of the one before
+            raise
         shown = [Shown(own, stage.corners(i)) for i, own in enumerate(colors)]
         return partial(self._finish, group, scratch, shown)
 

@@ -55,6 +55,7 @@ def trace(scene: Any, path: Path) -> None:
         scene: the Blender scene.
         path: the file to write; see `scratch_file`.
     """
+    os.truncate(path, 0)  # else the trace before would be read again where writing this one failed
     scene.render.filepath = str(path)
     bpy.ops.render.render(write_still=True)
 

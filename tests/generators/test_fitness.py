@@ -1,15 +1,24 @@
 """Every way in which a worker may fall short."""
 
 from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 
 import generators.fitness
 from generators.child import Job
-from generators.devices import Wish
+from generators.devices import Device, Wish
 from generators.fitness import find_shortcoming, folder_digest, standard_of
 from generators.load import load_recipe
 from loaders.errors import InputError
+
+
+pytestmark = pytest.mark.skipif(find_spec("bpy") is None, reason="bpy is one of the things to have")
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(generators.fitness, "find_devices", lambda: [Device("CPU", "EPYC")])
 
 
 @pytest.fixture
@@ -101,10 +110,15 @@ def test_the_folder_must_be_writable(monkeypatch, job, standard):
     assert told == f"it cannot write to the output folder {job.root}: Permission denied"
 
 
-def test_devices_are_looked_for(monkeypatch, job):
-    def refuse(device):
-        raise InputError(f"--device {device}: none")
-
-    monkeypatch.setattr(generators.fitness, "usable_devices", refuse)
+def test_devices_are_looked_for(job):
     with standard_of(replace(job, device=Wish("cuda"))) as standard:
-        assert find_shortcoming(standard) == "--device cuda: none"
+        assert find_shortcoming(standard).startswith("--device cuda: expected a GPU of that kind")
+
+
+def test_a_host_on_which_blender_does_not_start_falls_short(monkeypatch, standard):
+    def refuse():
+        raise InputError("devices: Blender ended with status 1 listing them (libGL.so.1)")
+
+    monkeypatch.setattr(generators.fitness, "find_devices", refuse)
+    assert "libGL" in find_shortcoming(replace(standard, versions={"bpy": None}))
+    assert find_shortcoming(replace(standard, versions={})) == ""

@@ -17,6 +17,7 @@ def test_every_value_of_a_categorical_factor_is_shown_whole_number_or_not():
     assert shown(draft, "candle", "rotation") == {0, 15, 30, 45, 60, 90}
     assert len(draft.samples) == 6
     assert draft.recipe.sets["candle"].image.width == LONGEST_SIDE
+    assert draft.recipe.sets["candle"].render.preset == "draft"
 
 
 def test_values_that_are_counted_are_shown_too():

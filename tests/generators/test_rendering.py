@@ -1,5 +1,6 @@
 """Rendering with a child that writes frames of one grey, so that everything but Blender is as it is."""
 
+import gc
 import json
 import os
 import sys
@@ -17,6 +18,7 @@ from generators.description import dataset_info
 from generators.load import load_recipe
 from generators.plan import condition, make_plan
 from generators.rendering import default_workers, render
+from generators.scene import SamplePlan
 from generators.table import load_plan
 from loaders.errors import InputError
 from loaders.frames import complete_indices, read_dataset_info
@@ -171,6 +173,26 @@ def test_children_that_do_not_start_end_the_run_with_their_reason(out, plan):
         render(plan, out, workers=2)
     assert "\n" not in str(e.value)
     assert not (out / "failed").exists()
+
+
+def test_what_is_done_is_let_go(out, tiny):
+    """dask by itself keeps its last thousand messages, with the samples of every task in them."""
+    plan = make_plan(load_recipe(tiny, ["sets.cubes.draws=100"]))
+    before = {id(one) for one in gc.get_objects() if isinstance(one, SamplePlan)}
+    done, held = 0, []
+
+    def look(count):
+        nonlocal done
+        done += count
+        if done == len(plan):
+            gc.collect()
+            held.extend(
+                one for one in gc.get_objects() if isinstance(one, SamplePlan) and id(one) not in before
+            )
+
+    render(plan, out, workers=1, advance=look)
+    assert done == len(plan) == 400
+    assert len(held) < 300  # the last task, and that before
 
 
 def test_nothing_listens_to_other_machines(out, plan):
@@ -338,9 +360,11 @@ def test_sets_without_samples_are_not_described():
 
 
 def test_default_workers_need_a_processor_and_memory_each(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    for available, expected in ((100e9, 8), (4.6e9, 3), (0.1e9, 1)):
+    # As counted by what a batch system or a container allots, not by what the machine has.
+    monkeypatch.setattr("dask.system.cpu_count", lambda: 8)
+    for available, limit, expected in ((100e9, 100e9, 8), (4.6e9, 100e9, 3), (0.1e9, 1e9, 1), (9e9, 3e9, 2)):
         monkeypatch.setattr(psutil, "virtual_memory", lambda a=available: SimpleNamespace(available=a))
+        monkeypatch.setattr("distributed.system.memory_limit", lambda a=limit: a)
         assert default_workers() == expected
 
 
