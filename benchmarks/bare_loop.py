@@ -2,12 +2,12 @@
 
     python benchmarks/bare_loop.py PLAN.parquet DONE
 
-For each trace group the scene is mutated (`Stage.show`), the render operator called, and arrays are denoised.
-Blender gives its results to files only, so the operator writes its multilayer file, into memory as the engine
-lets it; nobody reads it. What is denoised was read before the loop instead: the arguments of every call that
-the engine makes of the denoiser for the first trace of a kind, which are replayed for all others; the
-denoiser's network costs the same whatever the pixels are. Nothing is decomposed, rounded, encoded, hashed,
-written, described or checked. The file DONE grows by a byte with every trace.
+For each trace group the scene is mutated and the render operator called (`Renderer.trace`, which does nothing
+else), and arrays are denoised. Blender gives its results to files only, so the operator writes its multilayer
+file, into memory as the engine lets it; nobody reads it. What is denoised was read before the loop instead:
+the arguments of every call that the engine makes of the denoiser for the first trace of a kind, which are
+replayed for all others; the denoiser's network costs the same whatever the pixels are. Nothing is decomposed,
+rounded, encoded, hashed, written, described or checked. The file DONE grows by a byte with every trace.
 """
 
 import sys
@@ -19,7 +19,6 @@ from typing import Any
 
 from generators import compose
 from generators.blender.child import Renderer
-from generators.blender.passes import scratch_file, trace
 from generators.scene import SamplePlan
 from generators.table import load_plan
 
@@ -68,11 +67,8 @@ def main(plan_file: Path, done: Path) -> None:
         renderer = Renderer(Path(root), plan.recipe, 1)
         first = {kind(group): group for group in reversed(groups)}
         calls = {name: denoising(renderer, group) for name, group in first.items()}
-        scratch = scratch_file()
         for group in groups:
-            stage = renderer._set_up(group[0].set)
-            stage.show(group[0].trace)
-            trace(stage.scene, scratch)
+            renderer.trace(group)
             for call in calls[kind(group)]:
                 call()
             progress.write(b".")

@@ -30,6 +30,7 @@ from blender_assets import AssetLibrary
 from generators import Recipe, load_recipe
 from generators.compose import decompose, denoise, develop, limit_threads
 from generators.plan import plan_samples
+from generators.refine import fine_backdrop, refine
 from generators.scene import SamplePlan
 from generators.settings import settings, stored_layers
 
@@ -71,32 +72,44 @@ def shoot(shot: Shot, anew: bool, threads: int = 1) -> tuple[float, Layers]:
         CPU seconds, and the layers of the last image.
     """
     from generators.blender import passes
+    from generators.blender.geometry import Geometry
     from generators.blender.stage import Stage
 
     limit_threads(threads)
     chosen = settings(shot.recipe, shot.sample.set)
+    image, trace = chosen.image, shot.sample.trace
     started = time.process_time()
     key = f"{shot.recipe.name} {shot.sample.set} {shot.lights} {threads}"
     if anew or _kept.get("key") != key:
         stage = Stage(
-            width=chosen.image.width,
-            height=chosen.image.height,
+            width=image.width,
+            height=image.height,
             samples=shot.samples,
             bounces=chosen.render.bounces,
             threads=threads,
             library=AssetLibrary(shot.recipe.assets),
         )
         passes.request(stage.scene, shot.lights)
-        _kept.update(key=key, stage=stage, file=_kept.get("file") or passes.scratch_file())
-    stage, file = _kept["stage"], _kept["file"]
+        geometry = Geometry(stage, image.width, image.height, chosen.render.geometry_samples, threads)
+        files = _kept.get("files") or (passes.scratch_file(), passes.scratch_file())
+        _kept.update(key=key, stage=stage, geometry=geometry, files=files)
+    stage, (file, fine_file) = _kept["stage"], _kept["files"]
     stage.scene.render.use_persistent_data = not anew
     stage.scene.cycles.samples = shot.samples
-    stage.show(shot.sample.trace)
+    stage.show(trace)
     passes.trace(stage.scene, file)
+    catcher = trace.floor is not None and trace.floor.catcher
+    fine = None
+    if shot.denoised and catcher and chosen.render.geometry_samples > shot.samples:
+        corners = [stage.corners(i) for i in range(len(trace.objects))]
+        _kept["geometry"].trace(trace.camera, corners, fine_file)
+        fine = passes.read(fine_file)
     traced = passes.read(file)
-    camera, floor = shot.sample.trace.camera, shot.sample.trace.floor
-    parts = decompose(traced, camera=camera, catcher=floor is not None and floor.catcher, split=False)
-    if shot.denoised:
+    parts = decompose(traced, camera=trace.camera, catcher=catcher, split=False)
+    if fine is not None:
+        parts = denoise(parts, traced, fine_backdrop(traced, fine))
+        parts = refine(parts, traced, fine, trace.camera)
+    elif shot.denoised:
         parts = denoise(parts, traced)
     names = (*stored_layers(shot.recipe, shot.sample.set), *(f"light/{name}" for name in shot.lights))
     for _ in range(shot.images):

@@ -7,8 +7,7 @@
 textures change from frame to frame as they do for a worker that gets tasks from everywhere; `--in-order`
 keeps them as the plan has them, where each scene comes once and its files are read then. Memory is the
 proportional set size of /proc/PID/smaps_rollup, looked at five times a second; as it goes up and down with
-every frame, a row gives medians over the 50 frames before its own. About 10 minutes for two recipes on an idle
-processor.
+every frame, a row gives medians over the 50 frames before its own. About 10 minutes on an idle processor.
 """
 
 import argparse

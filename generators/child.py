@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -172,18 +172,21 @@ class _Process:
     def start(cls, job: Job) -> "_Process":
         """Start a process and tell it its job, without waiting for it."""
         read_end, write_end = os.pipe()
-        log = tempfile.TemporaryFile()
-        popen = subprocess.Popen(
-            # -P: what lies in the current folder is data, whatever modules it looks like.
-            [sys.executable, "-P", "-m", _module(job.recipe), str(write_end)],
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            pass_fds=(write_end,),
-            text=True,
-        )
-        os.close(write_end)
-        process = cls(popen, os.fdopen(read_end, "rb", buffering=0), log)
+        with ExitStack() as stack:
+            replies = stack.enter_context(os.fdopen(read_end, "rb", buffering=0))
+            with os.fdopen(write_end, "wb", buffering=0):  # only the child keeps that end
+                log = stack.enter_context(tempfile.TemporaryFile())
+                popen = subprocess.Popen(
+                    # -P: what lies in the current folder is data, whatever modules it looks like.
+                    [sys.executable, "-P", "-m", _module(job.recipe), str(write_end)],
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(write_end,),
+                    text=True,
+                )
+            stack.pop_all()
+        process = cls(popen, replies, log)
         message = {
             "root": str(job.root),
             "recipe": job.recipe.model_dump(mode="json"),

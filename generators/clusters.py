@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 CONNECT_LIMIT = 15.0  # s
 # Workers of batch systems end when their time is up, again and again, and what they were at is not to blame.
 LOST_WORKERS = 10  # over which one task is given up
-# By default dask keeps its last 1000 messages, whole tasks among them (measured: 12 kB of memory for each sample
-# of a run), an hour of its own load, and a profile of every worker's thread; nobody looks at any of it here.
+# By default dask keeps its last 1000 messages, whole tasks among them (measured: 12 kB of memory for each
+# sample of a run), an hour of its own load, and a profile of every worker's thread; nobody looks at it here.
 LITTLE_KEPT = {
     "distributed.admin.low-level-log-length": 1,
     "distributed.admin.system-monitor.log-length": 60,

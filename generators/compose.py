@@ -93,7 +93,10 @@ def decompose(passes: dict[str, ndarray], *, camera: Camera, catcher: bool, spli
             if name.startswith("Combined_")
         },
         depth=np.where(hit, depth, np.inf).astype(np.float32),
-        normal=camera_normals(passes["normal"], camera),
+        # The far end of a shadow catcher is neither floor nor sky: it counts where the depth says so.
+        normal=np.where(
+            (hit | (passes["coverage"] > 0))[..., None], camera_normals(passes["normal"], camera), 0.0
+        ).astype(np.float32),
         object=passes["Object Index"].astype(np.uint8),
         part=passes["Material Index"].astype(np.uint8),
         position=np.where(hit[..., None], passes["Position"], 0.0).astype(np.float32),
@@ -140,7 +143,7 @@ def limit_threads(count: int) -> None:
     os.environ["OIDN_SET_AFFINITY"] = "0"
 
 
-def denoise(parts: Decomposition, passes: dict[str, ndarray]) -> Decomposition:
+def denoise(parts: Decomposition, passes: dict[str, ndarray], backdrop: Rgb | None = None) -> Decomposition:
     """Denoise each part on its own, so that the parts still add up to the radiance.
 
     Albedo never guides the shading's denoiser: it would print albedo into the very layer whose leakage is
@@ -149,6 +152,8 @@ def denoise(parts: Decomposition, passes: dict[str, ndarray]) -> Decomposition:
     Args:
         parts: a decomposition.
         passes: the passes that it came from, for the guides.
+        backdrop: over a shadow catcher, what the map and the objects give back, if more exactly known than
+            from the passes; see `generators.refine.fine_backdrop`.
 
     Returns:
         The same with shading, residual and lights denoised; geometry and albedo as they were.
@@ -172,7 +177,7 @@ def denoise(parts: Decomposition, passes: dict[str, ndarray]) -> Decomposition:
         shading=None if parts.shading is None else clean_shading(parts.shading),
         shading_direct=clean_shading(parts.shading_direct) if split else parts.shading_direct,
         shading_indirect=clean_shading(parts.shading_indirect) if split else parts.shading_indirect,
-        residual=_clean_residual(parts, passes, clean),
+        residual=_clean_residual(parts, passes, clean, backdrop),
         lights={
             name: _denoise(np.maximum(array, 0.0), albedo, noisy, hdr=True)
             for name, array in parts.lights.items()
@@ -187,14 +192,21 @@ def _denoise(*arrays: Rgb, **options: Any) -> Rgb:
     return np.ascontiguousarray(wide[MARGIN:-MARGIN, MARGIN:-MARGIN])
 
 
-def _clean_residual(parts: Decomposition, passes: dict[str, ndarray], clean: Callable[[Rgb], Rgb]) -> Rgb:
+def backdrop_of(light: Rgb, coverage: Map) -> Rgb:
+    """What a residual over a shadow catcher is in proportion to: the map beside objects, and 1 on them."""
+    return np.maximum(light + coverage[..., None], LEAST_BACKDROP)
+
+
+def _clean_residual(
+    parts: Decomposition, passes: dict[str, ndarray], clean: Callable[[Rgb], Rgb], backdrop: Rgb | None
+) -> Rgb:
     """Denoise what light makes of the residual; what shines by itself has no noise but keeps its detail."""
     if not parts.catcher:
         shining = passes["Emission"] + passes["Environment"]
         return clean(parts.residual - shining) + shining
     # On a shadow catcher the passes do not add up: there the map is divided out, and its shadows denoised.
-    backdrop = np.maximum(passes["Environment"] + passes["coverage"][..., None], LEAST_BACKDROP)
-    return clean(parts.residual / backdrop) * backdrop
+    own = backdrop_of(passes["Environment"], passes["coverage"])
+    return clean(parts.residual / own) * (own if backdrop is None else backdrop)
 
 
 def develop(

@@ -99,7 +99,7 @@ def cannot_write(out: Path, error: OSError) -> InputError:
         >>> print(cannot_write(Path("frames"), OSError(28, "write failed")))
         output folder frames: cannot be written: No space left on device; make room or name another
     """
-    what = "it is a file" if isinstance(error, FileExistsError) else None
+    what = "it is no folder" if isinstance(error, FileExistsError) else None
     reason = what or (os.strerror(error.errno) if error.errno else str(error))
     if error.filename and Path(os.fsdecode(error.filename)).name in (LOCK, CLAIMS):
         reason += f" ({Path(os.fsdecode(error.filename)).name})"

@@ -1,5 +1,6 @@
 """Handing out the trace groups of a run as tasks, a few groups each, and collecting what became of them."""
 
+import logging
 import time
 import traceback
 import uuid
@@ -19,6 +20,8 @@ from generators.work import Group, close_children, render_groups, stop_run
 TASK_SECONDS = 4.0  # what a task should take: long enough to hide what a task costs, short enough to lose
 LARGEST_TASK = 256  # groups
 PATIENCE = 1.0  # s between looks at what another run is at work on
+
+_log = logging.getLogger("candlelight")
 
 
 @dataclass(frozen=True)
@@ -65,9 +68,12 @@ def receipts(job: Job, groups: list[Group], hands: Hands) -> Iterator[tuple[Grou
 def _scheduled(crew: Crew, job: Job, groups: list[Group]) -> Iterator[tuple[Group, Receipt]]:
     """Have tasks of a few groups each done by the crew; what another run is at work on comes last."""
     queue, busy = deque(groups), list[Group]()
-    size = 1
+    size, told = 1, False
     while queue or busy or crew.busy:
         if not queue and not crew.busy:
+            if not told:
+                _log.warning("waiting for another run, which is at work on %d trace groups", len(busy))
+                told = True
             time.sleep(PATIENCE)
             queue, busy = deque(busy), []
         while queue and crew.has_room:

@@ -24,7 +24,7 @@ from generators.extrapolation import (
     stratum_costs,
 )
 from generators.plan import Plan
-from generators.rendering import require_rendering, default_workers
+from generators.rendering import default_workers, require_rendering
 from generators.settings import is_traced
 from generators.staging import staging
 from generators.strata import Group, Stratum, cost_strata, place_of

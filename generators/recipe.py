@@ -32,16 +32,18 @@ class Image(Model):
 Preset = Literal["draft", "standard", "reference"]
 # Chosen by `benchmarks/equal_error.py`; docs/frames.md has the numbers.
 PRESETS: dict[str, dict[str, Any]] = {
-    "draft": {"samples": 4, "bounces": 2, "denoise": True},
-    "standard": {"samples": 16, "bounces": 4, "denoise": True},
-    "reference": {"samples": 2048, "bounces": 4, "denoise": False},
+    "draft": {"samples": 4, "bounces": 2, "denoise": True, "geometry_samples": 0},
+    "standard": {"samples": 16, "bounces": 4, "denoise": True, "geometry_samples": 128},
+    "reference": {"samples": 2048, "bounces": 4, "denoise": False, "geometry_samples": 0},
 }
 
 
 class Render(Model):
     """How a frame is traced: paths per pixel, bounces, and whether its parts are denoised.
 
-    A ``preset`` gives all three: "draft" to look at, "standard" to keep, "reference" to measure others
+    Over a shadow catcher the albedo and normals of objects are taken from a second trace, without light, of
+    ``geometry_samples``, if these are more than ``samples`` and the light is denoised; nothing else there has
+    any. A ``preset`` gives all four: "draft" to look at, "standard" to keep, "reference" to measure others
     against. A field that is given beside it wins.
     """
 
@@ -49,6 +51,12 @@ class Render(Model):
     samples: Annotated[int, Field(ge=1, le=65536)]
     bounces: Annotated[int, Field(ge=0, le=64)]
     denoise: bool
+    geometry_samples: Annotated[int, Field(ge=0, le=65536)]
+
+    @property
+    def refines(self) -> bool:
+        """Whether a second trace would be finer than the first."""
+        return self.denoise and self.geometry_samples > self.samples
 
     @model_validator(mode="before")
     @classmethod

@@ -15,6 +15,8 @@ from loaders.urls import is_elsewhere, local_folder
 if TYPE_CHECKING:
     from generators.rendering import Outcome
 
+LOG_PAUSE = 30.0  # s between lines of progress where they go to a file, which days of them would fill
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -89,11 +91,14 @@ def render_options(command: _Command) -> _Command:
 
 
 @contextmanager
-def progress(total: int, what: str) -> Iterator[Callable[[int], Any]]:
-    """Show a bar of ``total`` frames while the block runs; what is yielded moves it on."""
+def progress(total: int | None, what: str) -> Iterator[Callable[[int], Any]]:
+    """Show a bar of ``total`` frames, None for unknown, while the block runs; what is yielded moves it on."""
     from tqdm import tqdm
 
-    with tqdm(total=total, unit="frame", desc=what, file=sys.stderr, dynamic_ncols=True) as bar:
+    pause = 0.1 if sys.stderr.isatty() else LOG_PAUSE
+    with tqdm(
+        total=total, unit="frame", desc=what, file=sys.stderr, dynamic_ncols=True, mininterval=pause
+    ) as bar:
         yield bar.update
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from generators.render_commands import progress
 from loaders.stores import open_store
 from loaders.verify import PLAN, Findings, verify
 from loaders.verify_packs import is_pack, verify_pack
@@ -16,14 +17,12 @@ SHOWN = 20  # missing samples and strangers by name; damaged files are all named
 
 def verify_path(path: Path | str) -> None:
     """Check a folder of frames or a pack, print what was found, and exit with status 1 if it is not whole."""
-    from tqdm import tqdm
-
     packed = isinstance(path, Path) and is_pack(path)
-    with tqdm(unit="frame", desc="verify", file=sys.stderr, dynamic_ncols=True) as bar:
+    with progress(None, "verify") as advance:
         if isinstance(path, str):
-            findings = verify_store(open_store(path), bar.update)
+            findings = verify_store(open_store(path), advance)
         else:
-            findings = (verify_pack if packed else verify)(path, bar.update)
+            findings = (verify_pack if packed else verify)(path, advance)
     for line in verdict(path, findings, packed):
         click.echo(line)
     if not findings.whole:

@@ -224,6 +224,7 @@ class RendererRecord(Record):
 
     ``blender`` is None where nothing was traced: dead leaves, whose ``samples`` are points per pixel and
     whose ``cycles_seed`` is that of their draws; they have no ``bounces``.
+    ``geometry_samples`` are those of albedo and normals where these were traced by themselves.
     """
 
     blender: str | None
@@ -231,6 +232,7 @@ class RendererRecord(Record):
     cpu_features: str
     samples: int
     bounces: int | None = None
+    geometry_samples: int | None = None
     denoiser: str
     cycles_seed: int
 

@@ -114,11 +114,11 @@ class Store:
             return list(self.fs.ls(self._at(folder), detail=False))
 
         try:
-            found = (name.rstrip("/").rpartition("/")[2] for name in self._try("read", look, missing=True))
+            found = {name.strip("/") for name in self._try("read", look, missing=True)}
         except FileNotFoundError:
             return []
         # An object whose name ends in a slash stands for the folder itself.
-        return sorted({name for name in found if name} - {self._at(folder).rpartition("/")[2]})
+        return sorted(name.rpartition("/")[2] for name in found - {self._at(folder).strip("/"), ""})
 
     def complete(self, set_name: str, thousands: Iterable[int] | None = None) -> dict[int, int]:
         """List the samples of a set that are there, a thousand at a time, so that memory stays bounded.

@@ -12,6 +12,7 @@ import numpy as np
 from blender_assets import AssetLibrary
 from generators.blender import bpy, passes
 from generators.blender.devices import find_device, use_device
+from generators.blender.geometry import Geometry
 from generators.blender.stage import Stage
 from generators.camera import record
 from generators.compose import Decomposition, decompose, denoise, develop, limit_threads
@@ -19,9 +20,10 @@ from generators.devices import PROCESSOR, Wish
 from generators.load import recipe_sha256
 from generators.painter import PLANNED, Painter
 from generators.recipe import Recipe
-from generators.scene import SamplePlan, Thing
+from generators.refine import fine_backdrop, refine
+from generators.scene import SamplePlan, Thing, Trace
 from generators.serving import Finish, cpu_features, run
-from generators.settings import light_names, settings, stored_layers
+from generators.settings import SetSettings, light_names, settings, stored_layers
 from loaders.frames import write_frame
 from loaders.samples import Frame
 from loaders.schema import (
@@ -61,9 +63,10 @@ class Renderer:
         self._library = AssetLibrary(recipe.assets)
         self._stage: Stage | None = None
         self._stage_set = ""
+        self._geometry: Geometry | None = None
         self._recipe_record = RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe))
-        # Two, because one is read while the next is written.
-        self._scratch = [passes.scratch_file(), passes.scratch_file()]
+        # Two pairs, because one is read while the next is written.
+        self._scratch = [(passes.scratch_file(), passes.scratch_file()) for _ in range(2)]
         self._painter = Painter(root, recipe)
 
     def trace(self, group: Sequence[SamplePlan]) -> Finish:
@@ -75,30 +78,41 @@ class Renderer:
         first = group[0].trace
         if first.leaves is not None:
             return self._painter.trace(group)
-        scratch = self._scratch[0]
+        light, geometry = self._scratch[0]
         self._scratch.reverse()
         stage = self._set_up(group[0].set)
         try:
             colors = stage.show(first)
-            passes.trace(stage.scene, scratch)
+            shown = [Shown(own, stage.corners(i)) for i, own in enumerate(colors)]
+            passes.trace(stage.scene, light)
+            fine = self._geometry is not None and _has_catcher(first)
+            if fine:
+                assert self._geometry is not None
+                assert first.camera is not None
+                fine = self._geometry.trace(first.camera, [one.corners for one in shown], geometry)
         except Exception:
             self._stage = None  # what it shows now is part of this trace and part of the one before
             raise
-        shown = [Shown(own, stage.corners(i)) for i, own in enumerate(colors)]
-        return partial(self._finish, group, scratch, shown)
+        return partial(self._finish, group, light, geometry if fine else None, shown)
 
-    def _finish(self, group: Sequence[SamplePlan], scratch: Path, shown: Sequence[Shown]) -> list[str]:
+    def _finish(
+        self, group: Sequence[SamplePlan], light: Path, geometry: Path | None, shown: Sequence[Shown]
+    ) -> list[str]:
         chosen = settings(self._recipe, group[0].set)
         first = group[0].trace
         assert first.camera is not None
-        traced = passes.read(scratch)
+        traced = passes.read(light)
         parts = decompose(
             traced,
             camera=first.camera,
-            catcher=first.floor is not None and first.floor.catcher,
+            catcher=_has_catcher(first),
             split="shading_direct" in chosen.layers or "shading_indirect" in chosen.layers,
         )
-        if chosen.render.denoise:
+        if geometry is not None:
+            fine = passes.read(geometry)
+            parts = denoise(parts, traced, fine_backdrop(traced, fine))
+            parts = refine(parts, traced, fine, first.camera)
+        elif chosen.render.denoise:
             parts = denoise(parts, traced)
         for sample in group:
             write_frame(self._root, self._develop(sample, parts, shown))
@@ -119,7 +133,14 @@ class Renderer:
             use_device(self._stage.scene, self._device)
             passes.request(self._stage.scene, light_names(self._recipe, set_name))
             self._stage_set = set_name
+            self._geometry = self._beside(self._stage, chosen) if chosen.render.refines else None
         return self._stage
+
+    def _beside(self, stage: Stage, chosen: SetSettings) -> Geometry:
+        image, samples = chosen.image, chosen.render.geometry_samples
+        geometry = Geometry(stage, image.width, image.height, samples, self._threads)
+        use_device(geometry.scene, self._device)
+        return geometry
 
     def _develop(self, sample: SamplePlan, parts: Decomposition, shown: Sequence[Shown]) -> Frame:
         chosen = settings(self._recipe, sample.set)
@@ -154,9 +175,16 @@ class Renderer:
             cpu_features=cpu_features(),
             samples=render.samples,
             bounces=render.bounces,
+            geometry_samples=render.geometry_samples
+            if render.refines and _has_catcher(sample.trace)
+            else None,
             denoiser=f"pyoidn {version('pyoidn')}, parts apart" if render.denoise else "none",
             cycles_seed=sample.trace.cycles_seed,
         )
+
+
+def _has_catcher(trace: Trace) -> bool:
+    return trace.floor is not None and trace.floor.catcher
 
 
 def object_record(thing: Thing, index: int, shown: Shown, parts: Decomposition) -> ObjectRecord:

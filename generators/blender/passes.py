@@ -26,8 +26,7 @@ def request(scene: Any, lights: Sequence[str]) -> None:
         scene: the Blender scene.
         lights: names of light groups to trace apart, the world's among them as "environment"; empty for none.
     """
-    view = scene.view_layers[0]
-    view.name = LAYER
+    view = _view(scene)
     for kind in ("diffuse", "glossy", "transmission"):
         for part in ("direct", "indirect", "color"):
             setattr(view, f"use_pass_{kind}_{part}", True)
@@ -36,16 +35,30 @@ def request(scene: Any, lights: Sequence[str]) -> None:
     view.use_pass_position = True
     view.cycles.use_pass_volume_direct = view.cycles.use_pass_volume_indirect = True
     view.cycles.denoising_store_passes = True
+    for name in lights:
+        view.lightgroups.add(name=name)
+
+
+def request_geometry(scene: Any) -> None:
+    """Turn on the passes that hold no light, besides Combined, which there always is."""
+    view = _view(scene)
+    view.use_pass_z = False
+
+
+def _view(scene: Any) -> Any:
+    """Set up what every trace has: the file that passes are read from, and the AOVs."""
+    render = scene.render
+    render.use_file_extension = False
+    render.image_settings.media_type = "MULTI_LAYER_IMAGE"
+    render.image_settings.file_format = "OPEN_EXR_MULTILAYER"
+    render.image_settings.color_depth = "32"
+    render.image_settings.exr_codec = "NONE"
+    view = scene.view_layers[0]
+    view.name = LAYER
     for name, kind in AOVS.items():
         aov = view.aovs.add()
         aov.name, aov.type = name, kind
-    for name in lights:
-        view.lightgroups.add(name=name)
-    scene.render.use_file_extension = False
-    scene.render.image_settings.media_type = "MULTI_LAYER_IMAGE"
-    scene.render.image_settings.file_format = "OPEN_EXR_MULTILAYER"
-    scene.render.image_settings.color_depth = "32"
-    scene.render.image_settings.exr_codec = "NONE"
+    return view
 
 
 def trace(scene: Any, path: Path) -> None:
@@ -57,7 +70,7 @@ def trace(scene: Any, path: Path) -> None:
     """
     os.truncate(path, 0)  # else the trace before would be read again where writing this one failed
     scene.render.filepath = str(path)
-    bpy.ops.render.render(write_still=True)
+    bpy.ops.render.render(write_still=True, scene=scene.name)
 
 
 def scratch_file() -> Path:

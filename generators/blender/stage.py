@@ -80,6 +80,10 @@ class Stage:
         box = np.array(thing.bound_box, float) @ pose[:3, :3].T + pose[:3, 3]
         return tuple(box.round(6).ravel().tolist())
 
+    def solids(self) -> list[Any]:
+        """List the Blender objects that light falls on: those of the trace, floor and camera."""
+        return [self._camera, self._floor, *self._things]
+
     def _new_object(self, name: str, data: Any) -> Any:
         thing = bpy.data.objects.new(name, data)
         self._collection.objects.link(thing)

@@ -35,6 +35,11 @@ for line in sys.stdin:
         os.kill(os.getpid(), signal.SIGKILL)
     if what == 2:
         time.sleep(60)
+    if what == 4:
+        print("Blender quit", file=replies, flush=True)
+    if what == 5:
+        replies.close()
+        time.sleep(60)
     if what == 3:
         reply = {{"error": "no such colour", "fatal": False}}
     else:
@@ -131,6 +136,58 @@ def test_a_child_killed_from_outside_between_groups(start, groups, tmp_path):
     assert child.render(groups[0]).died
     assert child.render(groups[0]).error == ""
     assert not victim.is_running()
+
+
+def numbered(group, index):
+    return (group[0].model_copy(update={"index": index}),)
+
+
+def test_an_answer_that_is_none_costs_the_child(start, groups):
+    receipt = start().render(numbered(groups[0], 4))
+    assert receipt.died
+    assert receipt.error == "the render child answered b'Blender quit', which is no receipt"
+
+
+def test_a_child_that_closes_its_replies_and_stays_is_stopped(start, groups, tmp_path, monkeypatch):
+    monkeypatch.setattr(generators.child, "END_LIMIT", 0.2)
+    receipt = start().render(numbered(groups[0], 5))
+    assert receipt.died
+    assert receipt.error == "the render child stopped answering, and was stopped"
+    assert not psutil.pid_exists(int(starts(tmp_path)[0].split()[0]))
+
+
+def test_a_child_that_no_longer_reads_is_stopped_in_time(start, groups, tmp_path):
+    child, receipts = start(time_limit=0.5), []
+    child.render(groups[0])
+    psutil.Process(int(starts(tmp_path)[0].split()[0])).suspend()
+    many = [groups[0]] * 1000  # more than a pipe holds
+    thread = threading.Thread(target=lambda: receipts.extend(child.render_all(many)), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert [receipt.died for receipt in receipts] == [True]
+
+
+def test_no_process_to_be_had_is_fatal(start, groups, monkeypatch):
+    def fail(*args, **kwargs):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(generators.child.subprocess, "Popen", fail)
+    receipt = start().render(groups[0])
+    assert receipt.fatal
+    assert receipt.error == "no render child starts: [Errno 24] Too many open files"
+
+
+def test_what_lies_in_the_current_folder_is_not_imported(tmp_path, monkeypatch):
+    """A folder of assets from somebody else may hold anything, a yaml.py too."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "yaml.py").write_text("open('taken', 'w').close()\nfrom nowhere import nothing\n")
+    plan = make_plan(load_recipe("dead-leaves", ["image={width: 16, height: 16}"]), limit=1)
+    child = RenderChild(Job(tmp_path, plan.recipe))
+    receipt = child.render(plan.samples)
+    child.close()
+    assert (receipt.error, len(receipt.written)) == ("", 1)
+    assert not (tmp_path / "taken").exists()
 
 
 def test_close_ends_the_child_and_may_be_repeated(start, groups, tmp_path):

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import threading
 import time
 from types import SimpleNamespace
 
@@ -11,6 +12,8 @@ import generators.child
 import generators.clusters
 import generators.crew
 import generators.devices
+import generators.dispatch
+import generators.fitness
 import generators.rendering
 import generators.work
 from generators.child import Job
@@ -55,6 +58,7 @@ def out(tmp_path, monkeypatch):
     script.chmod(0o755)
     monkeypatch.setattr(generators.child, "sys", SimpleNamespace(executable=str(script)))
     monkeypatch.setattr(generators.crew, "_LOOK", 0.05)
+    monkeypatch.setattr(generators.fitness, "find_devices", lambda: [Device("CPU")])  # without Blender
     yield tmp_path / "out"
     assert [one for one in psutil.Process().children(recursive=True) if str(script) in one.cmdline()] == []
 
@@ -104,6 +108,37 @@ def test_runs_follow_each_other_on_the_same_workers(out, plan, cluster):
     parts = [plan.limit(count) for count in (3, 6)]
     written = [render(part, out, scheduler=cluster.scheduler_address).written for part in parts]
     assert written == [3, 3]
+
+
+def test_runs_at_once_have_a_child_each_on_a_worker(out, plan, cluster):
+    """The workers have more than one thread, so that tasks of both are done at the same time."""
+    address, outcomes = cluster.scheduler_address, {}
+
+    def run(name):
+        outcomes[name] = render(plan, out / name, scheduler=address)
+
+    out.mkdir()
+    threads = [threading.Thread(target=run, args=(name,), daemon=True) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert {name: (made.written, made.failed) for name, made in outcomes.items()} == {
+        "one": (32, {}),
+        "two": (32, {}),
+    }
+    assert generators.work._children == {}
+
+
+def test_what_a_task_ends_with_is_why_its_groups_are_set_aside(out, plan, cluster, monkeypatch):
+    def fail(job, groups):
+        raise TimeoutError("the disk is slow")  # which waiting for a task raises, too
+
+    monkeypatch.setattr(generators.dispatch, "render_groups", fail)
+    outcome = render(plan, out, scheduler=cluster.scheduler_address)
+    assert set(outcome.failed.values()) == {"TimeoutError: the disk is slow"}
+    assert len(outcome.failed) == len(plan)
+    assert "in fail" in (out / "failed" / "cubes-000000.log").read_text()
 
 
 def test_no_more_workers_than_asked_for(out, plan, cluster):

@@ -1,5 +1,6 @@
 """Rendering with a child that writes frames of one grey, so that everything but Blender is as it is."""
 
+import errno
 import gc
 import json
 import os
@@ -222,6 +223,29 @@ def test_two_runs_at_once_share_the_work(out, plan):
     assert all(outcome.found + outcome.written == len(plan) for outcome in outcomes)
 
 
+def test_a_run_that_ends_leaves_the_others_of_its_process_alone(out, plan):
+    (out.parent / "pause").write_text("0.05")
+    outcomes = []
+    other = threading.Thread(target=lambda: outcomes.append(render(plan, out.parent / "other", workers=1)))
+    other.start()
+    while not (out.parent / "asked").exists():
+        time.sleep(0.01)
+    render(plan.limit(1), out, workers=1)
+    other.join(60)
+    assert [(outcome.written, outcome.failed) for outcome in outcomes] == [(len(plan), {})]
+
+
+def test_a_file_system_without_locks_does(out, plan, monkeypatch):
+    def refuse(handle, how):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(generators.rendering.fcntl, "flock", refuse)
+    render(plan.limit(1), out, workers=1)
+    (out / ".partial" / "of another, perhaps").mkdir(parents=True)
+    assert render(plan, out, workers=1).written == len(plan) - 1
+    assert (out / ".partial" / "of another, perhaps").exists()
+
+
 def test_a_run_does_what_another_leaves_undone(out, plan):
     """What somebody else has claimed is waited for, and done if it is given up."""
     out.mkdir()
@@ -371,7 +395,7 @@ def test_default_workers_need_a_processor_and_memory_each(monkeypatch):
 def test_without_the_extra_rendering_says_what_to_install(plan, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(
-        InputError, match=r"rendering needs bpy, OpenEXR, .*pip install candlelight\[render\]"
+        InputError, match=r"rendering needs distributed, bpy, OpenEXR, .*pip install candlelight\[render\]"
     ):
         render(plan, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -1,0 +1,67 @@
+"""The child's end, in this process, with a renderer that makes nothing."""
+
+import io
+import json
+
+import pytest
+
+from generators.load import load_recipe
+from generators.plan import make_plan
+from generators.serving import GROUPS, serve
+from loaders.errors import InputError
+
+
+class Idle:
+    """Writes no group, and ends each as its number in `ends` says."""
+
+    ends: tuple[Exception | None, ...] = ()
+
+    def __init__(self, root, recipe, threads, wish):
+        pass
+
+    def trace(self, group):
+        return lambda: self.finish(group[0])
+
+    def finish(self, sample):
+        if end := self.ends[sample.index]:
+            raise end
+        return [sample.id]
+
+
+@pytest.fixture
+def lines(tiny):
+    """Give the requests of a job: one line of two groups."""
+    recipe = load_recipe(tiny)
+    job = {"root": "out", "recipe": recipe.model_dump(mode="json"), "threads": 1, "device": {"device": "cpu"}}
+    groups = tuple((sample,) for sample in make_plan(recipe).samples[:2])
+    return io.StringIO(f"{json.dumps(job)}\n{GROUPS.dump_json(groups).decode()}\n")
+
+
+def answers(replies):
+    return [json.loads(line) for line in replies.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("end", "error", "fatal"),
+    [
+        (InputError("no such colour"), "no such colour", False),
+        (OSError(28, "No space left on device", "out/a"), "No space left on device: out/a", True),
+    ],
+)
+def test_every_group_is_answered_in_turn(lines, monkeypatch, end, error, fatal):
+    monkeypatch.setattr(Idle, "ends", (end, None))
+    serve(lines, replies := io.StringIO(), Idle)
+    ready, failed, written = answers(replies)
+    assert ready == {"ready": True}
+    assert (failed["error"], failed["fatal"]) == (error, fatal)
+    assert written["written"] == ["cubes-000001"]
+    assert failed["cpu_seconds"] >= 0
+
+
+@pytest.mark.parametrize("ends", [(KeyError("boo"), None), (None, KeyError("boo"))])
+def test_whatever_else_ends_the_writing_ends_the_child(lines, monkeypatch, ends):
+    """Also that of a line's last group: else the owner would wait for its answer until the time is up."""
+    monkeypatch.setattr(Idle, "ends", ends)
+    with pytest.raises(KeyError, match="boo"):
+        serve(lines, replies := io.StringIO(), Idle)
+    assert len(answers(replies)) == 1 + ends.index(next(end for end in ends if end))
