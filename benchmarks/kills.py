@@ -39,9 +39,9 @@ from scaling import hosts
 
 RECIPE = """
 name: kills
-description: Tiny frames of each kind that the engine treats differently.
+description: Tiny frames of each kind that the engine treats differently, with samples enough to take a while.
 image: {width: 48, height: 36}
-render: {samples: 8, bounces: 2}
+render: {samples: 128, bounces: 2}
 exposure: 0.3
 sets:
   scenes:

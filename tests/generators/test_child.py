@@ -12,6 +12,7 @@ from generators.child import Job, RenderChild
 from generators.load import load_recipe
 from generators.plan import make_plan
 from generators.work import _answers
+from loaders.frames import frame_path, read_metadata
 
 psutil = pytest.importorskip("psutil")
 
@@ -271,3 +272,26 @@ def test_a_successor_is_started_before_it_is_needed(start, groups, tmp_path):
         time.sleep(0.01)
     assert child.render(groups[0]).written
     assert len(starts(tmp_path)) == 2
+
+
+@pytest.mark.blender
+def test_what_cannot_be_shown_costs_no_child_and_leaves_nothing_behind(tiny, tmp_path):
+    """The trace that fails halfway through is followed by one that is as if nothing had been before it."""
+    (tmp_path / "materials").mkdir()
+    (tmp_path / "materials" / "bad.blend").write_bytes(b"no Blender file")
+    own = [f"assets={{materials: {tmp_path}/materials}}", "sets.cubes.factors.color.values=[bad, red]"]
+    size = ["image={width: 24, height: 18}", "render={samples: 4}"]
+    recipe = load_recipe(tiny, own + size)
+    bad, good = make_plan(recipe).samples[:2]
+    hashes = []
+    for order in ([bad, good], [good, bad]):
+        root = tmp_path / order[0].id
+        root.mkdir()
+        child = RenderChild(Job(root, recipe))
+        made = child.render_all([[one] for one in order])
+        receipts = dict(zip((one.id for one in order), made, strict=True))
+        child.close()
+        assert "cannot be read as a .blend file" in receipts[bad.id].error
+        assert not receipts[bad.id].died
+        hashes.append(read_metadata(frame_path(root, good.set, good.index)).layers)
+    assert hashes[0] == hashes[1]

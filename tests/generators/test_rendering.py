@@ -246,7 +246,7 @@ def test_a_file_system_without_locks_does(out, plan, monkeypatch):
     assert (out / ".partial" / "of another, perhaps").exists()
 
 
-def test_a_run_does_what_another_leaves_undone(out, plan):
+def test_a_run_does_what_another_leaves_undone(out, plan, caplog):
     """What somebody else has claimed is waited for, and done if it is given up."""
     out.mkdir()
     claims = Claims(out)
@@ -264,6 +264,8 @@ def test_a_run_does_what_another_leaves_undone(out, plan):
     run.join(60)
     assert outcomes[0].failed == {}
     assert len(complete_indices(out, "cubes")) == 12
+    told = [record.getMessage() for record in caplog.records if record.name == "candlelight"]
+    assert told == ["waiting for another run, which is at work on 2 trace groups"]
 
 
 # ------------------------------------------------------------------------------------------ the folder

@@ -271,7 +271,7 @@ def test_files_in_the_way_are_named(plan, tmp_path, name):
         (errno.ENOSPC, "No space left on device; make room or name another"),
         (errno.EDQUOT, "Disk quota exceeded; make room or name another"),
         (errno.EROFS, "Read-only file system; name another"),
-        (errno.EEXIST, "it is a file; name another"),
+        (errno.EEXIST, "it is no folder; name another"),
     ],
 )
 def test_what_keeps_a_folder_from_being_written(tmp_path, code, line):

@@ -1,6 +1,5 @@
 """The child's end, in this process, with a renderer that makes nothing."""
 
-import io
 import json
 
 import pytest
@@ -29,16 +28,19 @@ class Idle:
 
 
 @pytest.fixture
-def lines(tiny):
-    """Give the requests of a job: one line of two groups."""
+def pipes(tiny, tmp_path):
+    """Give the requests of a job, one line of two groups, and where the replies go."""
     recipe = load_recipe(tiny)
     job = {"root": "out", "recipe": recipe.model_dump(mode="json"), "threads": 1, "device": {"device": "cpu"}}
     groups = tuple((sample,) for sample in make_plan(recipe).samples[:2])
-    return io.StringIO(f"{json.dumps(job)}\n{GROUPS.dump_json(groups).decode()}\n")
+    (tmp_path / "requests").write_text(f"{json.dumps(job)}\n{GROUPS.dump_json(groups).decode()}\n")
+    with (tmp_path / "requests").open() as requests, (tmp_path / "replies").open("w+") as replies:
+        yield requests, replies
 
 
 def answers(replies):
-    return [json.loads(line) for line in replies.getvalue().splitlines()]
+    replies.seek(0)
+    return [json.loads(line) for line in replies]
 
 
 @pytest.mark.parametrize(
@@ -48,10 +50,10 @@ def answers(replies):
         (OSError(28, "No space left on device", "out/a"), "No space left on device: out/a", True),
     ],
 )
-def test_every_group_is_answered_in_turn(lines, monkeypatch, end, error, fatal):
+def test_every_group_is_answered_in_turn(pipes, monkeypatch, end, error, fatal):
     monkeypatch.setattr(Idle, "ends", (end, None))
-    serve(lines, replies := io.StringIO(), Idle)
-    ready, failed, written = answers(replies)
+    serve(*pipes, Idle)
+    ready, failed, written = answers(pipes[1])
     assert ready == {"ready": True}
     assert (failed["error"], failed["fatal"]) == (error, fatal)
     assert written["written"] == ["cubes-000001"]
@@ -59,9 +61,9 @@ def test_every_group_is_answered_in_turn(lines, monkeypatch, end, error, fatal):
 
 
 @pytest.mark.parametrize("ends", [(KeyError("boo"), None), (None, KeyError("boo"))])
-def test_whatever_else_ends_the_writing_ends_the_child(lines, monkeypatch, ends):
+def test_whatever_else_ends_the_writing_ends_the_child(pipes, monkeypatch, ends):
     """Also that of a line's last group: else the owner would wait for its answer until the time is up."""
     monkeypatch.setattr(Idle, "ends", ends)
     with pytest.raises(KeyError, match="boo"):
-        serve(lines, replies := io.StringIO(), Idle)
-    assert len(answers(replies)) == 1 + ends.index(next(end for end in ends if end))
+        serve(*pipes, Idle)
+    assert len(answers(pipes[1])) == 1 + ends.index(next(end for end in ends if end))

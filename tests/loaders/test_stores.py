@@ -126,6 +126,8 @@ def test_files_are_written_read_listed_and_removed(store):
     assert store.names("failed") == ["a-000001.log", "empty.log"]
     store.remove("failed/empty.log")
     assert store.names("failed") == ["a-000001.log"]
+    store.write("failed/failed/empty.log", b"")  # as a set called `samples` is in `samples`
+    assert store.names("failed") == ["a-000001.log", "failed"]
 
 
 def test_samples_are_copied_byte_for_byte(store, frames_root, tmp_path):

@@ -14,7 +14,7 @@ def test_backwards_by_one_child_with_two_threads(probe, probe_plan, files_of, tm
     outcome = render(backwards, tmp_path / "out", workers=1, threads=2)
     assert outcome.written == len(probe_plan)
     assert files_of(tmp_path / "out") == files_of(probe)
-    assert len(files_of(probe)) == 3 * len(probe_plan)
+    assert len(files_of(probe)) == 4 * len(probe_plan)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_alone(probe, probe_plan, files_of, tmp_path, set_name, values):
     assert len(samples) == 1
     render(replace(probe_plan, samples=samples), tmp_path / "out", workers=1)
     alone = files_of(tmp_path / "out")
-    assert len(alone) == 3
+    assert len(alone) == 4
     assert alone.items() <= files_of(probe).items()
 
 
@@ -40,5 +40,5 @@ def test_a_limit_changes_nothing_of_what_it_keeps(probe, probe_plan, files_of, t
     limited = probe_plan.limit(1)
     render(limited, tmp_path / "out", workers=2)
     some = files_of(tmp_path / "out")
-    assert len(some) == 3 * len(limited) < 3 * len(probe_plan)
+    assert len(some) == 4 * len(limited) < 4 * len(probe_plan)
     assert some.items() <= files_of(probe).items()
