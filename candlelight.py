@@ -281,9 +281,7 @@ def info(path: Path | str, verify: bool) -> None:
 
 
 @main.command()
-@click.option(
-    "--out", type=Folder(), default=Path("demo"), show_default=True, help="Folder."
-)
+@click.option("--out", type=Folder(), default=Path("demo"), show_default=True, help="Folder.")
 @worker_options
 def demo(out: Path, **how: Any) -> None:
     """Do everything once: plan, render, pack, load, train, evaluate, and write a report.

@@ -120,9 +120,7 @@ def validate(recipe: str, overrides: tuple[str, ...]) -> None:
 @click.option(
     "--report", is_flag=True, help="Print marginals, dependences and the graph; write a page of them."
 )
-@click.option(
-    "--estimate", is_flag=True, help="Render a little of everything, and say what all takes."
-)
+@click.option("--estimate", is_flag=True, help="Render a little of everything, and say what all takes.")
 @click.option("--workers", callback=_counts, metavar="N,...", help="With --estimate: for so many renderers.")
 @click.option(
     "--seconds",

@@ -12,7 +12,6 @@ from generators.fitness import find_shortcoming, folder_digest, standard_of
 from generators.load import load_recipe
 from loaders.errors import InputError
 
-
 pytestmark = pytest.mark.skipif(find_spec("bpy") is None, reason="bpy is one of the things to have")
 
 

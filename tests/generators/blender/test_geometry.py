@@ -1,4 +1,4 @@
-"""Albedo and normals of objects over a shadow catcher: as fine as their own samples, and nothing else touched."""
+"""Albedo and normals of objects over a shadow catcher: as fine as their own samples, all else untouched."""
 
 import numpy as np
 import pytest
