@@ -16,7 +16,8 @@ CALLS = {
 # The engine measures how long work takes and names runs and files; no number of a sample comes from there.
 ENGINE = {
     "child.py": {"time.perf_counter"},
-    "crew.py": {"time.monotonic", "uuid"},
+    "crew.py": {"time.monotonic"},
+    "dispatch.py": {"uuid"},
     "estimate.py": {"time.perf_counter"},
     "fitness.py": {"uuid"},
 }
