@@ -97,6 +97,7 @@ def main() -> None:
             plan = planned(case, options.traces)
             *seconds, size = measure(plan, root)
             rows.append((name, *seconds, size / 1000))
+            print(*rows[-1], sep=", ", flush=True)
     header = ("trace", "tracing, CPU s", "finishing, CPU s", "first, CPU s more", "kB a frame")
     print_table(header, rows)
 
