@@ -63,6 +63,7 @@ def session(leader):
     return found
 
 
+@pytest.mark.blender
 @pytest.mark.slow
 def test_a_job_that_ends_is_submitted_again_and_nothing_is_lost_or_left(slurm, tmp_path, monkeypatch):
     import dask
