@@ -4,6 +4,7 @@ import logging
 import sys
 import threading
 import time
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import pytest
@@ -28,6 +29,7 @@ from loaders.frames import complete_indices
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
+pytestmark = pytest.mark.skipif(find_spec("bpy") is None, reason="workers are held to have bpy")
 
 # The child tells which worker owns it by its thread's name, which it cannot know: the process id stands in.
 SCRIPT = """#!{python}

@@ -187,6 +187,7 @@ def painted(tmp_path_factory):
 
 
 def test_frames_resume_repeat_and_pack(painted, tmp_path, datasets):
+    pytest.importorskip("torch")  # which reading as tensors takes
     plan = make_plan(load_recipe("dead-leaves", SMALL))
     again = render(plan, tmp_path / "other", workers=2)
     assert again.written == 6
