@@ -18,6 +18,7 @@ Error is the PSNR in dB to a reference of another seed, peak 1: `image` of code 
 
 import argparse
 import multiprocessing
+import os
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -29,7 +30,9 @@ from numpy import ndarray
 from blender_assets import AssetLibrary
 from generators import Recipe, load_recipe
 from generators.compose import decompose, denoise, develop, limit_threads
+from generators.map_view import view_map
 from generators.plan import plan_samples
+from generators.processors import THREADS
 from generators.refine import fine_backdrop, refine
 from generators.scene import SamplePlan
 from generators.settings import settings, stored_layers
@@ -104,10 +107,16 @@ def shoot(shot: Shot, anew: bool, threads: int = 1) -> tuple[float, Layers]:
         corners = [stage.corners(i) for i in range(len(trace.objects))]
         _kept["geometry"].trace(trace.camera, corners, fine_file)
         fine = passes.read(fine_file)
+        picture = stage.map_picture(trace)
+        view = (
+            None
+            if picture is None
+            else view_map(picture, trace.environment, trace.camera, image.width, image.height)
+        )
     traced = passes.read(file)
     parts = decompose(traced, camera=trace.camera, catcher=catcher, split=False)
     if fine is not None:
-        parts = denoise(parts, traced, fine_backdrop(traced, fine))
+        parts = denoise(parts, traced, fine_backdrop(traced, fine, view))
         parts = refine(parts, traced, fine, trace.camera)
     elif shot.denoised:
         parts = denoise(parts, traced)
@@ -153,13 +162,19 @@ def reseeded(sample: SamplePlan) -> SamplePlan:
     )
 
 
+def one_thread() -> None:
+    """Let Blender load as in a render child of one thread."""
+    os.environ[THREADS] = "1"
+
+
 class Bench:
-    """Two processes that hold Blender, one for each way, and the references."""
+    """Two processes that hold Blender, one for each way, and one for the references."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         """Start the processes when they are first needed."""
         spawn = multiprocessing.get_context("spawn")
-        self.theirs, self.ours = (ProcessPoolExecutor(1, spawn) for _ in range(2))
+        self.theirs, self.ours = (ProcessPoolExecutor(1, spawn, one_thread) for _ in range(2))
+        self.references = ProcessPoolExecutor(1, spawn)
         self.options = options
 
     def truth(self, shot: Shot) -> Layers:
@@ -167,7 +182,7 @@ class Bench:
         seeded = replace(
             shot, sample=reseeded(shot.sample), samples=self.options.reference, denoised=False, images=1
         )
-        return self.ours.submit(shoot, seeded, False, multiprocessing.cpu_count()).result()[1]
+        return self.references.submit(shoot, seeded, False, multiprocessing.cpu_count()).result()[1]
 
     def compare(self, name: str, shot: Shot) -> None:
         """Print the table of one frame."""

@@ -32,6 +32,7 @@ from processes import candlelight, cpu_seconds, finished, print_table, start, tr
 
 from generators import load_recipe, make_plan
 from generators.plan import Plan
+from generators.processors import THREADS
 from generators.table import save_plan
 
 LIMITS = {"64x64": 1.5, "320x240": 1.15}
@@ -98,7 +99,7 @@ def measure(plan: Plan, blocks: int, folder: Path) -> tuple[Side, Side, float, f
     sides = (
         Side(start(command, logs[0]), logs[0], lambda: finished(out)),
         Side(
-            start([sys.executable, HERE / "bare_loop.py", file, done], logs[1]),
+            start(["env", f"{THREADS}=1", sys.executable, HERE / "bare_loop.py", file, done], logs[1]),
             logs[1],
             lambda: ends[done.stat().st_size],
         ),

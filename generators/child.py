@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from generators.devices import PROCESSOR, Wish
+from generators.processors import THREADS
 from generators.recipe import Recipe
 from generators.scene import SamplePlan
 from generators.serving import GROUPS
@@ -183,6 +184,7 @@ class _Process:
                     stdout=log,
                     stderr=log,
                     pass_fds=(write_end,),
+                    env={**os.environ, THREADS: str(job.threads)},
                     text=True,
                 )
             stack.pop_all()

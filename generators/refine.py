@@ -48,12 +48,13 @@ def refine(parts: Decomposition, passes: Passes, fine: Passes, camera: Camera) -
     )
 
 
-def fine_backdrop(passes: Passes, fine: Passes) -> Rgb:
-    """Work out the backdrop of a residual with finer edges: a pixel shows the map where no object is.
+def fine_backdrop(passes: Passes, fine: Passes | None, view: Rgb | None = None) -> Rgb:
+    """Work out the backdrop of a residual without noise: a pixel shows the map where no object is.
 
     Args:
         passes: of a trace; "Environment" is the map times the free share of the pixel.
-        fine: passes of the geometry trace.
+        fine: passes of the geometry trace; None where there is no object in the picture.
+        view: the map alone, as `generators.map_view.view_map` works it out; by default that of ``passes``.
 
     Returns:
         `generators.compose.backdrop_of` the map as it would be seen with the finer coverage.
@@ -64,7 +65,10 @@ def fine_backdrop(passes: Passes, fine: Passes) -> Rgb:
         >>> fine_backdrop({"coverage": half, "Environment": light}, {"coverage": half / 2})[0, 0, 0]
         3.25
     """
-    coverage, finer = np.clip(passes["coverage"], 0.0, 1.0), np.clip(fine["coverage"], 0.0, 1.0)
+    coverage = np.clip(passes["coverage"], 0.0, 1.0)
+    finer = coverage if fine is None else np.clip(fine["coverage"], 0.0, 1.0)
+    if view is not None:
+        return backdrop_of(view * (1 - finer)[..., None], finer)
     free = 1.0 - coverage
     share = np.where(free > 0, (1.0 - finer) / np.where(free > 0, free, 1.0), 1.0)
     seen = (coverage > 0) | (finer > 0)

@@ -3,8 +3,14 @@
 Importing it needs Blender's Python module; everything that plans, schedules, reads or evaluates does not.
 """
 
+import os
+import sys
+
+from generators.processors import THREADS, held_to
+
 try:
-    import bpy as bpy
+    with held_to(int(os.environ.get(THREADS, sys.maxsize))):
+        import bpy as bpy
 except ImportError as error:
     raise ImportError(
         "Rendering needs Blender's Python module `bpy`, which runs on Python 3.11 alone. "

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from blender_assets import AssetLibrary
 from generators.blender import bpy, passes
@@ -18,6 +19,7 @@ from generators.camera import record
 from generators.compose import Decomposition, decompose, denoise, develop, limit_threads
 from generators.devices import PROCESSOR, Wish
 from generators.load import recipe_sha256
+from generators.map_view import view_map
 from generators.painter import PLANNED, Painter
 from generators.recipe import Recipe
 from generators.refine import fine_backdrop, refine
@@ -44,6 +46,17 @@ class Shown:
 
     colors: tuple[Vector | None, ...]
     corners: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """What is known better than from the trace of the light over a shadow catcher.
+
+    ``file`` holds the geometry trace, if an object is in the picture; ``picture`` is the map, if it is one.
+    """
+
+    file: Path | None
+    picture: ndarray | None
 
 
 class Renderer:
@@ -85,18 +98,23 @@ class Renderer:
             colors = stage.show(first)
             shown = [Shown(own, stage.corners(i)) for i, own in enumerate(colors)]
             passes.trace(stage.scene, light)
-            fine = self._geometry is not None and _has_catcher(first)
-            if fine:
-                assert self._geometry is not None
-                assert first.camera is not None
-                fine = self._geometry.trace(first.camera, [one.corners for one in shown], geometry)
+            refinement = self._refine(first, shown, geometry)
         except Exception:
             self._stage = None  # what it shows now is part of this trace and part of the one before
             raise
-        return partial(self._finish, group, light, geometry if fine else None, shown)
+        return partial(self._finish, group, light, refinement, shown)
+
+    def _refine(self, trace: Trace, shown: Sequence[Shown], file: Path) -> Refinement | None:
+        """Gather what is known better than from the trace of the light; None where that is nothing."""
+        if self._geometry is None or not _has_catcher(trace):
+            return None
+        assert self._stage is not None
+        assert trace.camera is not None
+        there = self._geometry.trace(trace.camera, [one.corners for one in shown], file)
+        return Refinement(file if there else None, self._stage.map_picture(trace))
 
     def _finish(
-        self, group: Sequence[SamplePlan], light: Path, geometry: Path | None, shown: Sequence[Shown]
+        self, group: Sequence[SamplePlan], light: Path, finer: Refinement | None, shown: Sequence[Shown]
     ) -> list[str]:
         chosen = settings(self._recipe, group[0].set)
         first = group[0].trace
@@ -108,15 +126,22 @@ class Renderer:
             catcher=_has_catcher(first),
             split="shading_direct" in chosen.layers or "shading_indirect" in chosen.layers,
         )
-        if geometry is not None:
-            fine = passes.read(geometry)
-            parts = denoise(parts, traced, fine_backdrop(traced, fine))
-            parts = refine(parts, traced, fine, first.camera)
+        if finer is not None:
+            fine = None if finer.file is None else passes.read(finer.file)
+            view = None if finer.picture is None else self._view(first, finer.picture, chosen)
+            parts = denoise(parts, traced, fine_backdrop(traced, fine, view))
+            if fine is not None:
+                parts = refine(parts, traced, fine, first.camera)
         elif chosen.render.denoise:
             parts = denoise(parts, traced)
         for sample in group:
             write_frame(self._root, self._develop(sample, parts, shown))
         return [sample.id for sample in group]
+
+    def _view(self, trace: Trace, picture: ndarray, chosen: SetSettings) -> ndarray:
+        assert trace.environment is not None
+        assert trace.camera is not None
+        return view_map(picture, trace.environment, trace.camera, chosen.image.width, chosen.image.height)
 
     def _set_up(self, set_name: str) -> Stage:
         """Return the stage of a set; it is built anew only when the set changes."""

@@ -4,7 +4,9 @@ import math
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float32
 from mathutils import Vector as Vec
+from numpy import ndarray
 
 from blender_assets import AssetLibrary
 from generators.blender import bpy
@@ -79,6 +81,10 @@ class Stage:
         pose = np.array(thing.matrix_basis)
         box = np.array(thing.bound_box, float) @ pose[:3, :3].T + pose[:3, 3]
         return tuple(box.round(6).ravel().tolist())
+
+    def map_picture(self, trace: Trace) -> Float32[ndarray, "rows columns 3"] | None:
+        """Return the map behind the trace that is shown, for `generators.map_view`; see `Surroundings`."""
+        return self._surroundings.picture(trace.environment)
 
     def solids(self) -> list[Any]:
         """List the Blender objects that light falls on: those of the trace, floor and camera."""

@@ -4,6 +4,8 @@ import math
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float32
+from numpy import ndarray
 
 from blender_assets import AssetLibrary
 from generators.blender import bpy
@@ -26,6 +28,7 @@ class Surroundings:
     def __init__(self, scene: Any, library: AssetLibrary) -> None:
         self._scene, self._library = scene, library
         self._worlds: dict[str, Any] = {}
+        self._pictures: dict[str, Float32[ndarray, "rows columns 3"] | None] = {}
         self._sets: dict[str, Any] = {}
         self._standing: Any = None
 
@@ -44,6 +47,14 @@ class Surroundings:
         if environment is not None and "turn" in nodes:
             _set(nodes["turn"].inputs["Rotation"], (0.0, 0.0, math.radians(environment.rotation)))
             _set(nodes["shader"].inputs["Strength"], environment.strength)
+
+    def picture(self, environment: Environment | None) -> Float32[ndarray, "rows columns 3"] | None:
+        """Return the pixels of a map that has been put up, the first row at the bottom.
+
+        Returns:
+            None where what shines is not a picture alone.
+        """
+        return None if environment is None else self._pictures.get(environment.map)
 
     def _stand(self, collection: Any) -> None:
         if collection == self._standing:
@@ -77,7 +88,9 @@ class Surroundings:
         path = None if label == DARK else self._library.find("scenes", label)
         world = append_if_there(path, "worlds", label) if path and path.suffix == ".blend" else None
         if world is None:
-            world = _map_world(label or "dark", load_map(path) if path and path.suffix != ".blend" else None)
+            image = load_map(path) if path and path.suffix != ".blend" else None
+            world = _map_world(label or "dark", image)
+            self._pictures[label] = None if image is None else _pixels(image)
         world.use_fake_user = True
         world.lightgroup = WORLD
         # Measured at 16 samples on changing worlds: 0.3 CPU s a frame against 1.85 s with the resolution that
@@ -125,6 +138,17 @@ def _map_world(name: str, picture: Any) -> Any:
         tree.links.new(turn.outputs["Vector"], image.inputs["Vector"])
         tree.links.new(image.outputs["Color"], shader.inputs["Color"])
     return world
+
+
+def _pixels(image: Any) -> Float32[ndarray, "rows columns 3"] | None:
+    """Return the colours of a picture as Blender holds them; None where they are not alike opaque."""
+    (columns, rows), channels = image.size, image.channels
+    pixels = np.empty(rows * columns * channels, np.float32)
+    image.pixels.foreach_get(pixels)
+    pixels = pixels.reshape(rows, columns, channels)
+    if channels in (2, 4) and (pixels[..., -1] < 1).any():
+        return None
+    return np.ascontiguousarray(pixels[..., :3] if channels > 2 else pixels[..., [0, 0, 0]])
 
 
 def _set(socket: Any, value: Any) -> None:

@@ -101,3 +101,12 @@ def test_the_sky_is_left_to_the_bit():
     none = np.zeros((6, 7), np.float32)
     found = refining.fine_backdrop({"coverage": none, "Environment": light}, {"coverage": none})
     np.testing.assert_array_equal(found, np.maximum(light, composing.LEAST_BACKDROP))
+
+
+def test_the_backdrop_takes_the_map_as_it_is_worked_out():
+    view = image(3.1, 3.1, 3.1, 3.1)
+    found = refining.fine_backdrop(PASSES, FINE, view)
+    np.testing.assert_allclose(found, image(3.1, 2.89, 2.05, 1), rtol=1e-6)
+    # Where there is no object in the picture nothing was traced finer.
+    free = {**PASSES, "coverage": plane(0, 0, 0, 0)}
+    np.testing.assert_array_equal(refining.fine_backdrop(free, None, view), view)
