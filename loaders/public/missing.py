@@ -1,0 +1,25 @@
+"""What a reader of a public data set says where a file is not there."""
+
+from pathlib import Path
+
+from loaders.errors import InputError
+
+
+def require(path: Path, source: str) -> Path:
+    """Return a path that exists.
+
+    Args:
+        path: a file or folder of a data set.
+        source: where the data set is to be had.
+
+    Raises:
+        InputError: there is nothing of that name.
+
+    Example:
+        >>> require(Path("nowhere/mos.txt"), "https://ponomarenko.info/tid2013.htm")
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere/mos.txt is missing; get it from https://ponomarenko.info/tid2013.htm
+    """
+    if not path.exists():
+        raise InputError(f"{path} is missing; get it from {source}")
+    return path
