@@ -26,6 +26,8 @@ from generators.render_commands import (
 )
 from generators.verify_commands import verify_path
 from loaders.errors import InputError
+from loaders.info_options import sheet_options
+from loaders.pack_options import pack_options
 from loaders.urls import local_folder
 
 
@@ -169,8 +171,8 @@ def counterfactual(
 def _sheets(frames: Path) -> None:
     """Draw a contact sheet of each set beside its frames."""
     from evaluation.report import contact_sheet, write_png
-    from loaders.describe import open_frames
     from loaders.frames import read_dataset_info
+    from loaders.open_frames import open_frames
 
     for name in read_dataset_info(frames).sets:
         opened = open_frames(frames, name)
@@ -184,28 +186,81 @@ def _sheets(frames: Path) -> None:
 @click.argument("frames", type=Folder())
 @click.option("--to", "kind", type=click.Choice(["hub", "hdf5"]), required=True, help="What to write.")
 @click.option("--out", type=Folder(), required=True, help="Folder to write.")
+@pack_options
 @click.option(
-    "--compression", type=click.Choice(["gzip", "none"]), default="gzip", show_default=True, help="HDF5 only."
+    "--compression",
+    type=click.Choice(["gzip", "none", "zstd", "blosc"]),
+    default="gzip",
+    show_default=True,
+    help="HDF5 only; zstd and blosc need hdf5plugin.",
 )
-def pack(frames: Path, kind: str, out: Path, compression: Literal["gzip", "none"]) -> None:
-    """Pack a folder of frames into Hugging Face Parquet (hub) or HDF5, one file per image set.
+def pack(
+    frames: Path,
+    kind: str,
+    out: Path,
+    compression: Literal["gzip", "none", "zstd", "blosc"],
+    split: tuple[str, ...],
+    split_seed: int,
+    split_by: str | None,
+    hold_out: tuple[str, ...],
+    **what: Any,
+) -> None:
+    """Pack a folder of frames into Hugging Face Parquet (hub) or HDF5, one file per image set and split.
+
+    Run again after it was stopped, it goes on where it was.
 
     \b
     candlelight pack frames --to hub --out pack     then: datasets.load_dataset("pack", "candle")
     candlelight pack frames --to hdf5 --out h5      then: loaders.HDF5Frames("h5/candle.h5")
+    candlelight pack frames --to hub --out small --layers image,albedo --size 64x48
+    candlelight pack frames --to hub --out pack --split train=0.8,val=0.1,test=0.1
+    candlelight pack frames --to hub --out pack --split-by color --split test=blue,red
+    candlelight pack frames --to hub --out pack --hold-out object_type=torus,color=red
     """
     from loaders import pack_hdf5, pack_hub
+    from loaders.split_plan import read_split_plan
 
+    plan = read_split_plan(split, split_seed, split_by, hold_out)
     if kind == "hub":
-        click.echo(str(pack_hub(frames, out)))
+        click.echo(str(pack_hub(frames, out, plan=plan, **what)))
     else:
-        for path in pack_hdf5(frames, out, compression=compression):
+        for path in pack_hdf5(frames, out, compression=compression, plan=plan, **what):
             click.echo(str(path))
 
 
 @main.command()
+@click.argument("folder", type=Folder())
+@click.argument("repo", metavar="ORG/NAME")
+@click.option("--private", is_flag=True, help="Make the repository private if it is new.")
+@click.option("--revision", help="Branch to write to; made if it is not there.")
+@click.option("--message", help="Of the commit.")
+@click.option("--dry-run", is_flag=True, help="Check the pack and say what would be sent; needs no network.")
+def push(folder: Path, repo: str, dry_run: bool, **how: Any) -> None:
+    """Upload FOLDER, a pack made with --to hub, to the Hugging Face Hub, once every byte of it is checked.
+
+    Takes the token of `hf auth login` or HF_TOKEN. If the upload is interrupted, the same command goes on.
+
+    \b
+    candlelight push pack me/candle --dry-run
+    candlelight push pack me/candle --private
+    """
+    from loaders.push import push_hub
+
+    with progress(None, "verify") as advance:
+        sent = push_hub(folder, repo, dry_run=dry_run, advance=advance, **how)
+    what = "would be sent" if dry_run else "are there"
+    click.echo(f"{sent.url}: {len(sent.files)} files, {sent.bytes / 1e6:.1f} MB, {what}")
+
+
+@main.command()
 @click.argument("frames", type=Folder())
-@click.option("--to", "kind", type=click.Choice(["candle", "concepts", "mit"]), required=True, help="Layout.")
+@click.option(
+    "--to",
+    "kind",
+    type=click.Choice(["candle", "concepts", "mit", "webdataset"]),
+    required=True,
+    help="Layout.",
+)
 @click.option("--out", type=Folder(), required=True, help="Folder to write or resume.")
 @click.option("--set", "set_name", help="Image set; may be left out where only one fits.")
 @click.option(
@@ -229,24 +284,33 @@ def pack(frames: Path, kind: str, out: Path, compression: Literal["gzip", "none"
     show_default=True,
     help="MIT: by the paper's equations from captures and a twin, or from the layers of one frame.",
 )
+@click.option(
+    "--shard-size",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    help="WebDataset: samples in each tar file.",
+)
 def export(
     frames: Path,
-    kind: Literal["candle", "concepts", "mit"],
+    kind: Literal["candle", "concepts", "mit", "webdataset"],
     out: Path,
     set_name: str | None,
     layout: Literal["flat", "nested"],
     bounds: Literal["exact", "faithful"],
     by: Literal["paper", "passes"],
+    shard_size: int,
 ) -> None:
-    """Write frames as a published data set lies on disk, for code that reads that.
+    """Write frames as a published data set lies on disk, for code that reads that, or as WebDataset.
 
     \b
     candlelight export frames --to candle --out candle
     candlelight export frames --to candle --bounds faithful --layout nested --out candle
     candlelight export frames --to concepts --out csm
     candlelight export frames --to mit --by passes --out mit
+    candlelight export frames --to webdataset --shard-size 500 --out tar
     """
-    from loaders.exports import export_candle, export_concepts, export_mit
+    from loaders.exports import export_candle, export_concepts, export_mit, export_webdataset
 
     if kind == "concepts":
         counts = export_concepts(frames, out)
@@ -256,28 +320,38 @@ def export(
         names = export_mit(frames, out, by, set_name)
         click.echo(f"{out}: {len(names)} objects written")
         return
-    done = export_candle(frames, out, layout, bounds, set_name)
+    if kind == "webdataset":
+        done = export_webdataset(frames, out, set_name, shard_size)
+    else:
+        done = export_candle(frames, out, layout, bounds, set_name)
     click.echo(f"{out}: {done.written} samples written, {done.found} were there")
 
 
 @main.command()
 @click.argument("path", type=Folder(remote=True))
 @click.option("--verify", is_flag=True, help="Hash every file instead; exit 1 if any is damaged or missing.")
-def info(path: Path | str, verify: bool) -> None:
-    """Say what a folder of frames or a pack holds, or whether all of it is there and whole.
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@sheet_options
+def info(path: Path | str, verify: bool, as_json: bool, sheet: Path | None, **what: Any) -> None:
+    """Say what a folder of frames or a pack holds, whether all of it is there and whole, or draw it.
 
     \b
     candlelight info frames
     candlelight info frames --verify
     candlelight info s3://bucket/frames
-    candlelight info h5/candle.h5
+    candlelight info h5/candle.h5 --json
+    candlelight info pack --set candle --sheet sheet.png --by color --layers image,albedo,depth
     """
     from loaders.describe import describe
+    from loaders.draw_sheet import draw_sheet
+    from loaders.look import look
 
     if verify:
         verify_path(path)
+    elif sheet:
+        click.echo(str(draw_sheet(path, sheet, **what)))
     else:
-        click.echo(describe(path))
+        click.echo(look(path).to_json() if as_json else describe(path), nl=not as_json)
 
 
 @main.command()

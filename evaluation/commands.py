@@ -81,7 +81,7 @@ def intrinsic(data: Path, model: str, device: str, out: Path | None, set_name: s
     """
     from evaluation.intrinsic import score_intrinsic
     from evaluation.models.named import find_model
-    from loaders.describe import open_frames
+    from loaders.open_frames import open_frames
 
     chosen = _device(device)
     scores = score_intrinsic(find_model(model, chosen), open_frames(data, set_name), device=chosen)
@@ -147,7 +147,7 @@ def concepts(
     """
     from evaluation.concepts import score_concepts
     from evaluation.models.named import find_model
-    from loaders.describe import open_frames
+    from loaders.open_frames import open_frames
     from loaders.pictures import open_negatives
 
     if len(layer) > 2:
@@ -196,7 +196,7 @@ def coverage(
     candlelight evaluate coverage frames --set parts --by part --model network.pt --layer encoder.3
     """
     from evaluation.coverage import layer_heatmaps, score_coverage
-    from loaders.describe import open_frames
+    from loaders.open_frames import open_frames
 
     chosen = _device(device)
     network = _network(model, chosen)
@@ -218,7 +218,7 @@ def causal(data: Path, model: str, device: str, out: Path | None, set_name: str 
     candlelight evaluate causal demo/frames --set candle --model demo/study/network.pt --layer encoder.3
     """
     from evaluation.causal import layer_codes, score_causal
-    from loaders.describe import open_frames
+    from loaders.open_frames import open_frames
 
     chosen = _device(device)
     scores = score_causal(

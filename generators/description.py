@@ -12,6 +12,7 @@ from blender_assets import AssetLibrary
 from generators.claims import FILE as CLAIMS
 from generators.load import recipe_sha256
 from generators.plan import Plan
+from generators.provenance import used_assets
 from generators.settings import factor_infos, part_names, settings, stored_layers
 from generators.table import join, load_plan, planned_ids, save_plan
 from loaders.checksums import NEXT, find_unlike, replace_summed
@@ -49,6 +50,7 @@ def dataset_info(plan: Plan) -> DatasetInfo:
         recipe=RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe)),
         seed=recipe.seed,
         candlelight=version("candlelight"),
+        assets=used_assets((sample.trace for sample in plan.samples), library),
         sets={name: info for name, info in sets.items() if info.count},
     )
 

@@ -1,15 +1,26 @@
 """Image sets on disk and in memory: the schema of a frame, its files, readers and packs.
 
-Start with `open_frames` (or `FrameFolder`, `HDF5Frames`, `HubFrames`) and `collate` to read, `group_rows` and
-`FactorSpace` to choose samples by their factors, `mixed_edges` to choose pixels, `pack_hdf5` and `pack_hub`
-to publish, `verify` to find damage. `loaders.schema` says what each layer and each field of the metadata
-means.
+Start with `open_frames` (or `FrameFolder`, `HDF5Frames`, `HubFrames`) and `collate` to read, `FactorIndex`,
+`group_rows` and `FactorSpace` to choose samples by their factors, `mixed_edges` to choose pixels,
+`pack_hdf5`, `pack_hub` and `push_hub` to publish, `verify` to find damage. `loaders.schema` says what each
+layer and each field of the metadata means.
 """
 
+from loaders.adapters import DisentanglementLibData as DisentanglementLibData
+from loaders.adapters import DisentData as DisentData
+from loaders.confounding import Between as Between
+from loaders.confounding import Rule as Rule
+from loaders.confounding import Selection as Selection
+from loaders.confounding import Table as Table
+from loaders.confounding import select_by_rules as select_by_rules
+from loaders.confounding import select_by_tables as select_by_tables
+from loaders.confounding_presets import select_preset as select_preset
 from loaders.describe import describe as describe
-from loaders.describe import open_frames as open_frames
 from loaders.edges import mixed_edges as mixed_edges
+from loaders.epochs import EpochOrder as EpochOrder
+from loaders.epochs import ResumableSampler as ResumableSampler
 from loaders.errors import InputError as InputError
+from loaders.factor_index import FactorIndex as FactorIndex
 from loaders.factors import FactorSpace as FactorSpace
 from loaders.frames import FrameFolder as FrameFolder
 from loaders.frames import clean_partial as clean_partial
@@ -20,16 +31,29 @@ from loaders.frames import read_dataset_info as read_dataset_info
 from loaders.frames import read_frame as read_frame
 from loaders.frames import write_dataset_info as write_dataset_info
 from loaders.frames import write_frame as write_frame
-from loaders.hdf5 import HDF5Frames as HDF5Frames
 from loaders.hdf5 import pack_hdf5 as pack_hdf5
+from loaders.hdf5_frames import HDF5Frames as HDF5Frames
 from loaders.hub import pack_hub as pack_hub
 from loaders.hub_frames import HubFrames as HubFrames
+from loaders.open_frames import open_frames as open_frames
+from loaders.pair_dataset import PairDataset as PairDataset
+from loaders.pair_dataset import collate_pairs as collate_pairs
 from loaders.pictures import Pictures as Pictures
 from loaders.pictures import open_pictures as open_pictures
+from loaders.propensity import draw_weighted as draw_weighted
+from loaders.propensity import inverse_propensity as inverse_propensity
+from loaders.push import push_hub as push_hub
 from loaders.samples import Frame as Frame
 from loaders.samples import Frames as Frames
 from loaders.samples import collate as collate
 from loaders.samples import group_rows as group_rows
 from loaders.samples import to_sample as to_sample
+from loaders.split_plan import SplitPlan as SplitPlan
+from loaders.supervision import Pairs as Pairs
+from loaders.supervision import k_pairs as k_pairs
+from loaders.supervision import match_pairs as match_pairs
+from loaders.supervision import rank_pairs as rank_pairs
+from loaders.supervision import restricted_labels as restricted_labels
+from loaders.twins import twin_rows as twin_rows
 from loaders.verify import Findings as Findings
 from loaders.verify import verify as verify

@@ -7,7 +7,7 @@ without which they would come back as nested lists.
 
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy import ndarray
 
-from loaders.codecs import encode_png, schema_order
+from loaders.codecs import schema_order
 from loaders.errors import InputError
 from loaders.samples import Frame, factor_number, factor_value
 from loaders.schema import FactorInfo, Layer, Metadata, SetInfo, layer
@@ -24,7 +24,7 @@ from loaders.schema import FactorInfo, Layer, Metadata, SetInfo, layer
 _MASKS = ("object", "part")
 _NOT_FACTORS = ("id", "index", "objects", "metadata")
 _IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
-# ObjectRecord, field by field: Arrow type of the elements, and whether there are several.
+# ObjectRecord and PartRecord, field by field: Arrow type of the elements, and whether there are several.
 _OBJECT = {
     "type": ("string", False),
     "material": ("string", False),
@@ -37,20 +37,28 @@ _OBJECT = {
     "area": ("int64", False),
     "corners": ("float64", True),
 }
+_PART = {
+    "name": ("string", False),
+    "index": ("int64", False),
+    "material": ("string", False),
+    "base_color": ("float64", True),
+    "bbox": ("int64", True),
+    "area": ("int64", False),
+}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One sample to be written: the frame, and the bytes of its ``image.png``."""
+    """One sample to be written: the frame, and its 8-bit layers as PNG."""
 
     frame: Frame
-    image: bytes
+    pngs: Mapping[str, bytes]
 
     @property
     def nbytes(self) -> int:
-        """Size of the row in memory, to within what masks save as PNG."""
-        arrays = sum(array.nbytes for name, array in self.frame.layers.items() if name != "image")
-        return arrays + len(self.image) + len(self.frame.metadata.to_json())
+        """Size of the row in memory."""
+        arrays = sum(array.nbytes for name, array in self.frame.layers.items() if name not in self.pngs)
+        return arrays + sum(map(len, self.pngs.values())) + len(self.frame.metadata.to_json())
 
 
 @dataclass(frozen=True)
@@ -159,9 +167,7 @@ def _layer_column(name: str, set_info: SetInfo) -> Column:
 
 def _image_column(column: str, spec: Layer) -> Column:
     def encode(rows: Sequence[Row]) -> pa.Array:
-        masks = (encode_png(row.frame.layers[spec.name]) for row in rows)
-        blobs = (row.image for row in rows) if spec.name == "image" else masks
-        return pa.array([{"bytes": blob, "path": None} for blob in blobs], _IMAGE)
+        return pa.array([{"bytes": row.pngs[spec.name], "path": None} for row in rows], _IMAGE)
 
     return Column(
         holds="PNG, 8-bit RGB" if spec.channels else "PNG, 8-bit gray",
@@ -267,12 +273,9 @@ def _index_column() -> Column:
 
 
 def _objects_column() -> Column:
-    feature, kept = {}, {}
-    for name, (dtype, several) in _OBJECT.items():
-        one, value = pa.type_for_alias(dtype), _value(dtype)
-        kept[name] = pa.list_(one) if several else one
-        feature[name] = {"feature": value, "_type": "Sequence"} if several else value
-    kind = pa.list_(pa.struct(kept))
+    part, part_feature = _struct(_PART)
+    one, feature = _struct(_OBJECT)
+    kind = pa.list_(pa.struct([*one, pa.field("parts", pa.list_(pa.struct(part)))]))
 
     def encode(rows: Sequence[Row]) -> pa.Array:
         objects = [[record.model_dump() for record in row.frame.metadata.objects] for row in rows]
@@ -280,11 +283,21 @@ def _objects_column() -> Column:
 
     return Column(
         holds="list of records",
-        meaning=f"{', '.join(_OBJECT)} of each object",
-        feature=[feature],
+        meaning=f"{', '.join(_OBJECT)} of each object, and `parts`: {', '.join(_PART)} of each part of it",
+        feature=[{**feature, "parts": [part_feature]}],
         field=pa.field("objects", kind),
         encode=encode,
     )
+
+
+def _struct(fields: Mapping[str, tuple[str, bool]]) -> tuple[list[pa.Field], dict[str, Any]]:
+    """Spell out a record's fields for Arrow and for `datasets`."""
+    kept, feature = [], {}
+    for name, (dtype, several) in fields.items():
+        one, value = pa.type_for_alias(dtype), _value(dtype)
+        kept.append(pa.field(name, pa.list_(one) if several else one))
+        feature[name] = {"feature": value, "_type": "Sequence"} if several else value
+    return kept, feature
 
 
 def _value(dtype: str) -> dict[str, str]:

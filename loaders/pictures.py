@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float64, UInt8
 from numpy import ndarray
 
-from loaders.describe import open_frames
 from loaders.errors import InputError
+from loaders.open_frames import open_frames
 from loaders.picture_codec import SUFFIXES, decode_picture
 from loaders.samples import Frame, Frames, Sample, to_sample
 from loaders.schema import ChecksRecord, DatasetInfo, Metadata, RecipeRecord, SetInfo, array_sha256

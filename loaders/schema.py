@@ -339,8 +339,25 @@ class SetInfo(Record):
         raise InputError(f"factor `{name}` is not in this set; expected one of: {known}")
 
 
+class AssetRecord(Record):
+    """One file that the pictures were made of: an object, a material, a texture or a scene, by its label.
+
+    ``licence`` and ``source`` are as the manifest of its library states them, empty where none does;
+    ``sha256`` is that of the file.
+    """
+
+    kind: str
+    label: str
+    licence: str = ""
+    source: str = ""
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
 class DatasetInfo(Record):
-    """``dataset.json``: what a folder of frames, or a pack made from it, holds as a whole."""
+    """``dataset.json``: what a folder of frames, or a pack made from it, holds as a whole.
+
+    ``assets`` are those that show in any of its frames, None where that was not recorded.
+    """
 
     schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
     name: str
@@ -349,6 +366,7 @@ class DatasetInfo(Record):
     recipe: RecipeRecord
     seed: int
     candlelight: str
+    assets: tuple[AssetRecord, ...] | None = None
     sets: dict[str, SetInfo]
 
     def set(self, name: str) -> SetInfo:

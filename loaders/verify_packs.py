@@ -1,12 +1,18 @@
 """Whether a pack still holds what was packed, as far as the hashes that it carries can tell."""
 
+import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
+
+import h5py
 
 from loaders.checksums import SUMS, find_unlike, parse_sums
 from loaders.errors import InputError
 from loaders.frames import DATASET
-from loaders.hdf5 import HDF5Frames
+from loaders.hdf5_content import ATTRIBUTE, content_sha256
+from loaders.hdf5_frames import HDF5Frames
+from loaders.hdf5_heaps import check_heaps
 from loaders.manifest import read_manifest
 from loaders.schema import array_sha256
 from loaders.verify import Damage, Findings
@@ -25,7 +31,8 @@ def verify_pack(path: Path, advance: Callable[[int], object] | None = None) -> F
     """Compare a pack with the hashes that it carries.
 
     A Hugging Face folder carries those of all its files, so every flipped byte is found. An HDF5 file carries
-    those of its layers: a flipped byte is found in them, and in the rest where it makes that unreadable.
+    those of its layers and of all other columns, so every flipped byte is found that changes what is read. A
+    folder of them lacks the file of a split if that of another split of its image set is there.
 
     Args:
         path: an ``.h5`` file, a folder of them, or a Hugging Face folder.
@@ -39,12 +46,31 @@ def verify_pack(path: Path, advance: Callable[[int], object] | None = None) -> F
     damaged: list[Damage] = []
     checked = 0
     for file in [path] if path.suffix == ".h5" else sorted(path.glob("[!.]*.h5")):
+        if reason := _check_columns(file):
+            damaged.append(Damage(path, file, reason))
         for reason in _check_rows(file):
             damaged += [Damage(path, file, reason)] if reason else []
             checked += 1
             if advance:
                 advance(1)
+    if path.suffix != ".h5":
+        lost = (path / name for name in _lost(path))
+        damaged += [Damage(path, file, "is missing") for file in lost if not file.exists()]
     return Findings(checked, tuple(damaged), (), ())
+
+
+def _lost(folder: Path) -> Iterator[str]:
+    """Name the files of splits that are not there while others of their image sets are."""
+    splits: dict[str, list[str]] = {}
+    there: set[tuple[str, str]] = set()
+    for file in sorted(folder.glob("[!.]*.h5")):
+        with suppress(InputError, OSError, KeyError, TypeError, ValueError):  # what is damaged has been named
+            reader = HDF5Frames(file)
+            there.add((reader.set_name, reader.split))
+            with h5py.File(file, "r") as opened:
+                splits[reader.set_name] = [str(name) for name in json.loads(str(opened.attrs["splits"]))]
+    for name, every in splits.items():
+        yield from (f"{name}-{split}.h5" for split in every if (name, split) not in there)
 
 
 def _is_hub(path: Path) -> bool:
@@ -59,6 +85,8 @@ def _verify_hub(folder: Path, advance: Callable[[int], object] | None) -> Findin
     # A manifest that is damaged may name anything; what lies elsewhere is no file of this folder.
     listed = {file.path for file in manifest} or set(_sums(folder))
     names = {name for name in listed if _is_inside(name)} | {_MANIFEST, "README.md", DATASET}
+    # Packs of earlier versions hold no pictures and no Croissant.
+    names |= {name for name in _sums(folder) if name == "croissant.json" or _is_picture(name)}
     unlike = find_unlike(folder, names)
     there = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if not file.is_dir()}
     checked = sum(file.rows for file in manifest)
@@ -82,6 +110,30 @@ def _sums(folder: Path) -> dict[str, str]:
 def _is_inside(name: str) -> bool:
     path = PurePosixPath(name)
     return not path.is_absolute() and ".." not in path.parts
+
+
+def _is_picture(name: str) -> bool:
+    return PurePosixPath(name).parent.name == "assets" and _is_inside(name)
+
+
+def _check_columns(file: Path) -> str:
+    """Say what is wrong with all of an HDF5 file but its layers, an empty text if nothing is."""
+    try:
+        check_heaps(file)
+        with h5py.File(file, "r") as opened:
+            listed, found = opened.attrs.get(ATTRIBUTE), content_sha256(opened)
+    except Exception:  # whatever h5py raises on damaged bytes; reading rows says what is wrong
+        return "" if _opens_not(file) else "columns beside the layers cannot be read"
+    return "" if listed == found.encode() else "columns beside the layers differ from their hash"
+
+
+def _opens_not(file: Path) -> bool:
+    """Tell whether reading rows fails at once, and so names the file."""
+    try:
+        HDF5Frames(file)
+    except InputError:
+        return True
+    return False
 
 
 def _check_rows(file: Path) -> Iterator[str]:

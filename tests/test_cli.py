@@ -38,7 +38,7 @@ def test_help_has_an_example(path):
 def test_the_commands_of_the_design_exist():
     assert set(main.commands) == {
         *("demo", "recipes", "assets", "plan", "render", "counterfactual", "export", "pack", "info"),
-        *("evaluate", "doctor"),
+        *("evaluate", "doctor", "push"),
     }
     evaluate = main.commands["evaluate"]
     assert isinstance(evaluate, click.Group)

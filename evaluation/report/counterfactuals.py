@@ -10,10 +10,10 @@ import jinja2
 import numpy as np
 from numpy import ndarray
 
-from evaluation.report.sheet import png_bytes, value_text, write_file
 from loaders.errors import InputError
 from loaders.frames import FrameFolder
 from loaders.schema import Metadata
+from loaders.sheet import png_bytes, value_text, write_file
 
 SMALLEST = 240  # pixels that a picture is shown at, at least
 

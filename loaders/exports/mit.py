@@ -8,7 +8,6 @@ from jaxtyping import Float64, UInt16
 from numpy import ndarray
 from pydantic import Field
 
-from loaders.describe import open_frames
 from loaders.disk import replacing
 from loaders.errors import InputError
 from loaders.exports.captures import Intrinsic, Mask, Rgb
@@ -28,6 +27,7 @@ from loaders.exports.views import (
     labels,
     read_views,
 )
+from loaders.open_frames import open_frames
 from loaders.schema import LightRecord, RecipeRecord, Record
 
 By = Literal["paper", "passes"]

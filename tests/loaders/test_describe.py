@@ -1,13 +1,20 @@
+import json
 import shutil
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from loaders.describe import describe, open_frames
+from loaders.describe import describe
 from loaders.errors import InputError
-from loaders.frames import FrameFolder, write_dataset_info
-from loaders.hdf5 import HDF5Frames, pack_hdf5
+from loaders.frames import FrameFolder, frame_path, write_dataset_info
+from loaders.hdf5 import pack_hdf5
+from loaders.hdf5_frames import HDF5Frames
 from loaders.hub import pack_hub
 from loaders.hub_frames import HubFrames
+from loaders.look import look
+from loaders.open_frames import open_frames
+from loaders.split_plan import read_split_plan
 
 
 @pytest.fixture(scope="module")
@@ -19,12 +26,15 @@ def stored(tmp_path_factory, frames_root):
     return folder
 
 
-SET_LINES = """
-set free: 5 of 6 samples, 32 x 24 pixels, exposure 1
-  layers: image, radiance, albedo, shading, shading_direct, shading_indirect, residual, depth, normal, \
-object, part, position, roughness, metallic, light/left, light/right
-  factor shape: cube, cone, torus
-  factor angle: 0.0 to 90.0 degree"""
+LAYER_LINES = """
+  layers:
+    image: uint8 24 x 32 x 3, 0..255, sRGB
+    radiance: float16 24 x 32 x 3, scene radiance, linear Rec.709
+"""
+FACTOR_LINES = """
+    light/right: float16 24 x 32 x 3, scene radiance, linear Rec.709
+  factor shape: cube (1), cone (2), torus (2)
+  factor angle: 0.0 to 90.0 degree; there 0 to 62.5"""
 
 
 def test_describe_says_what_there_is(frames_root):
@@ -36,18 +46,98 @@ def test_describe_says_what_there_is(frames_root):
     assert lines[2] == "licence CC-BY-4.0; made by candlelight 0.1.0, schema 1"
     assert lines[3] == f"recipe tiny (SHA-256 {'a' * 64}), seed 3"
     assert "set grid: 6 of 6 samples" in text
-    assert "  factor size: 1.5, 2, 2.5 m\n  changes within a concept set: size\n" in text
-    assert text.endswith(SET_LINES)
+    assert "  factor size: 1.5 (2), 2 (2), 2.5 (2) m\n  changes within a concept set: size\n" in text
+    assert "compression: image as PNG, other layers deflated" in text
+    assert "  Blender 5.0.1 on CPU, 16 samples a pixel, not denoised\n" in text
+    assert LAYER_LINES in text
+    assert text.endswith(FACTOR_LINES)
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("h5", "HDF5"), ("h5/free.h5", "HDF5"), ("hub", "Hugging Face folder")], ids=str
+    ("name", "kind", "compression"),
+    [
+        ("h5", "HDF5", "gzip 4, shuffle for floats"),
+        ("h5/free.h5", "HDF5", "gzip 4, shuffle for floats"),
+        ("hub", "Hugging Face folder", "PNG for 8-bit layers, zstd"),
+    ],
+    ids=str,
 )
-def test_describe_says_the_same_of_packs(stored, name, kind):
+def test_describe_says_the_same_of_packs(stored, name, kind, compression):
     text = describe(stored / name)
     assert text.startswith(f"tiny ({kind}, ")
-    assert SET_LINES in text
+    assert "set free: 5 of 6 samples, 32 x 24 pixels, exposure 1\n" in text
+    assert f" a sample; compression: {compression}\n" in text
+    assert LAYER_LINES in text
+    assert FACTOR_LINES in text
     assert ("set grid" in text) == (name != "h5/free.h5")
+
+
+@pytest.mark.parametrize("name", ["h5", "hub"])
+def test_json_is_the_same_of_all_forms(stored, frames_root, name):
+    here, there = (json.loads(look(path).to_json()) for path in (frames_root, stored / name))
+    for of_set in ("grid", "free"):
+        for key in ("bytes", "bytes_per_sample", "compression"):
+            assert here["sets"][of_set].pop(key)
+            assert there["sets"][of_set].pop(key)
+    for key in ("form", "bytes"):
+        assert here.pop(key) != there.pop(key)
+    assert here == there
+    assert here["sets"]["free"]["splits"] == {"train": 5}
+
+
+def test_factors_are_looked_up_in_the_plan(frames_copy, monkeypatch):
+    """Without reading the metadata of each sample."""
+    names = ("color", "size")
+    by_index = [metadata.factors for metadata in map(FrameFolder(frames_copy, "grid").metadata, range(6))]
+    order = [4, 2, 0, 1, 3, 5]
+    table = {"set": ["grid"] * 6 + ["other"], "index": [*order, 0]}
+    table |= {f"factor.{name}": [*(by_index[place][name] for place in order), None] for name in names}
+    table["factor.size"] = [None if value is None else float(value) for value in table["factor.size"]]
+    pq.write_table(pa.table(table), frames_copy / "plan.parquet")
+    shutil.rmtree(frame_path(frames_copy, "grid", 4))
+    shutil.rmtree(frames_copy / "samples" / "free")
+    monkeypatch.setattr("loaders.frames.FrameFolder.factor_table", property(lambda self: pytest.fail("read")))
+    color, size = look(frames_copy).sets["grid"].factors
+    assert (color.counts, size.counts) == ((3, 2), (2, 1, 2))
+
+
+@pytest.mark.parametrize("damage", ["no parquet", "too few", "no such value"])
+def test_a_plan_that_does_not_say_is_not_believed(frames_copy, damage):
+    table = {"set": ["grid"] * 6, "index": list(range(6)), "factor.color": ["red"] * 6}
+    table["factor.size"] = [1.5] * 5 + [9.0 if damage == "no such value" else 2.0]
+    rows = pa.table(table).slice(0, 5 if damage == "too few" else 6)
+    pq.write_table(rows, frames_copy / "plan.parquet")
+    if damage == "no parquet":
+        (frames_copy / "plan.parquet").write_bytes(b"PAR1")
+    color, size = look(frames_copy).sets["grid"].factors
+    assert (color.counts, size.counts) == ((3, 3), (2, 2, 2))
+
+
+def test_splits_are_told_and_opened(frames_root, tmp_path, datasets):
+    plan = read_split_plan(("train=0.5,test=0.5",), 0, None, ())
+    pack_hdf5(frames_root, tmp_path / "h5", sets=["free"], plan=plan)
+    pack_hub(frames_root, tmp_path / "hub", sets=["free"], plan=plan)
+    counts = look(tmp_path / "h5").sets["free"].splits
+    assert counts.keys() == {"train", "test"}
+    assert sum(counts.values()) == 5
+    assert look(tmp_path / "hub").sets["free"].splits == counts
+    assert f"  splits: train {counts['train']}, test {counts['test']}\n" in describe(tmp_path / "hub")
+    for name in ("h5", "hub"):
+        for split in counts:
+            assert len(open_frames(tmp_path / name, "free", split)) == counts[split]
+        with pytest.raises(InputError, match="split `val` is not there; expected one of: t"):
+            open_frames(tmp_path / name, "free", "val")
+    one = open_frames(tmp_path / "h5" / "free-test.h5")
+    assert (len(one), one.split) == (counts["test"], "test")
+    with pytest.raises(InputError, match="a folder of frames has no split `test`; make one with"):
+        open_frames(frames_root, "free", "test")
+
+
+def test_layers_are_chosen_on_opening(stored, frames_root, datasets):
+    for path in (frames_root, stored / "h5", stored / "hub"):
+        opened = open_frames(path, "free", layers=["depth", "image"])
+        assert opened.layers == ("image", "depth")
+        assert set(opened.frame(0).layers) == {"image", "depth"}
 
 
 def test_open_frames_picks_the_reader(datasets, stored, frames_root):

@@ -9,7 +9,8 @@ from torch.utils.data import DataLoader
 
 from loaders.errors import InputError
 from loaders.frames import FrameFolder, frame_path, write_dataset_info, write_frame
-from loaders.hdf5 import HDF5Frames, pack_hdf5
+from loaders.hdf5 import pack_hdf5
+from loaders.hdf5_frames import HDF5Frames
 from loaders.samples import Frame, Frames, collate
 from loaders.schema import array_sha256
 

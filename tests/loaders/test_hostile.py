@@ -11,13 +11,15 @@ import h5py
 import numpy as np
 import pytest
 
-from loaders.describe import describe, open_frames
+from loaders.describe import describe
 from loaders.errors import InputError
 from loaders.exports import export_concepts
 from loaders.frames import FrameFolder, frame_path, read_frame, write_dataset_info
-from loaders.hdf5 import HDF5Frames, pack_hdf5
+from loaders.hdf5 import pack_hdf5
+from loaders.hdf5_frames import HDF5Frames
 from loaders.hub import pack_hub
 from loaders.hub_frames import HubFrames
+from loaders.open_frames import open_frames
 from loaders.plain_yaml import LARGEST, VALUE, parse_yaml
 from loaders.schema import FactorInfo
 

@@ -1,3 +1,4 @@
+import dataclasses
 import io
 import json
 import subprocess
@@ -11,11 +12,12 @@ import yaml
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from loaders import hub
+from loaders import hub_shards
 from loaders.errors import InputError
 from loaders.frames import FrameFolder, frame_path, write_dataset_info, write_frame
 from loaders.hub import pack_hub
 from loaders.hub_card import card
+from loaders.hub_facts import read_facts
 from loaders.hub_table import columns
 from loaders.manifest import read_manifest
 from loaders.samples import Frame
@@ -80,8 +82,7 @@ def test_factors_and_objects_come_back(datasets, packed, frames_root, tmp_path):
     assert "value_shape" not in free.features
     assert free["index"][:] == [0, 1, 2, 4, 5]
     objects = FrameFolder(frames_root, "free").metadata(3).objects
-    # Parts are a list in each record; they travel in the metadata.
-    plain = [json.loads(record.model_dump_json(exclude={"parts"})) for record in objects]
+    plain = [json.loads(record.model_dump_json()) for record in objects]
     assert grid[4]["objects"] == plain
     assert plain[1]["bbox"] is plain[1]["base_color"] is None
     assert [len(row) for row in grid["objects"]] == [1, 2, 3, 1, 2, 3]
@@ -135,7 +136,8 @@ def test_a_missing_row_is_found_on_loading(datasets, packed, tmp_path):
 def test_the_folder_lists_and_proves_its_files(packed, info):
     files = {path.relative_to(packed).as_posix() for path in packed.rglob("*") if path.is_file()}
     parquet = {f"{name}/train-00000-of-00001.parquet" for name in ("grid", "free")}
-    assert files == parquet | {"README.md", "dataset.json", "manifest.json", "SHA256SUMS"}
+    texts = {"README.md", "croissant.json", "dataset.json", "manifest.json", "SHA256SUMS"}
+    assert files == parquet | texts | {"assets/grid.jpg", "assets/free.jpg"}
     subprocess.run(
         ["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=packed, check=True, capture_output=True
     )
@@ -159,7 +161,10 @@ def test_card_states_configs_splits_licence_and_content(packed):
     assert (grid["splits"][0]["num_examples"], free["splits"][0]["num_examples"]) == (6, 5)
     assert grid["download_size"] == manifest.files[0].bytes
     text = (packed / "README.md").read_text()
-    assert "| `size` | categorical | 1.5, 2, 2.5 | m |" in text
+    assert "| `size` | categorical | 1.5, 2, 2.5 | m | 2, 2, 2 |" in text
+    assert "| `angle` | continuous | 0.0 to 90.0 | degree | 0 to 62.5 |" in text
+    assert "![samples of grid](assets/grid.jpg)" in text
+    assert "| `grid` | 5.0.1 | 16 | none | - | CPU |" in text
     assert "| `value_size` | float64 | m | - | factor `size`, its value |" in text
     assert "| `light_left` | float16 [3, 24, 32] | scene radiance | linear Rec.709 |" in text
 
@@ -174,11 +179,14 @@ def test_the_usage_in_the_card_runs(datasets, packed, tmp_path, monkeypatch, cap
 def test_card_of_other_licences_and_long_lists(packed, info):
     scene = FactorInfo(name="scene", kind="categorical", values=tuple(f"s{i}" for i in range(30)))
     sets = {"grid": info.sets["grid"].model_copy(update={"factors": (scene,), "layers": ("image",)})}
-    text = card(info.model_copy(update={"licence": "My Terms", "sets": sets}), read_manifest(packed))
+    facts = {"grid": read_facts(packed, info.sets["grid"], read_manifest(packed).of_set("grid"))}
+    facts["grid"] = dataclasses.replace(facts["grid"], table=np.array([[3.0], [3.0], [0.0]]))
+    changed = info.model_copy(update={"licence": "My Terms", "sets": sets})
+    text = card(changed, read_manifest(packed), facts)
     facts = yaml.safe_load(text.split("---\n")[1])
     assert (facts["license"], facts["license_name"]) == ("other", "my-terms")
     assert facts["task_categories"] == ["image-feature-extraction"]
-    assert "| `scene` | categorical | 30 values, see `dataset.json` | - |" in text
+    assert "| `scene` | categorical | 30 values, see `dataset.json` | - | 0 to 2 of each |" in text
 
 
 def leaf_facts(path: Path) -> dict:
@@ -203,8 +211,8 @@ def test_leaves_are_compressed_by_what_they_hold(packed, frames_root):
 
 def test_rows_are_spread_over_groups_and_shards(datasets, frames_root, packed, tmp_path, monkeypatch):
     row_bytes = read_manifest(packed).files[0].arrow_bytes // 6
-    monkeypatch.setattr(hub, "ROW_GROUP_BYTES", int(2.5 * row_bytes))
-    monkeypatch.setattr(hub, "SHARD_BYTES", int(4.5 * row_bytes))
+    monkeypatch.setattr(hub_shards, "ROW_GROUP_BYTES", int(2.5 * row_bytes))
+    monkeypatch.setattr(hub_shards, "SHARD_BYTES", int(4.5 * row_bytes))
     out = pack_hub(frames_root, tmp_path / "out", sets=["grid"])
     paths = sorted((out / "grid").iterdir())
     assert [path.name for path in paths] == ["train-00000-of-00002.parquet", "train-00001-of-00002.parquet"]
@@ -218,8 +226,8 @@ def test_rows_are_spread_over_groups_and_shards(datasets, frames_root, packed, t
 
 
 def test_a_row_larger_than_any_limit_still_gets_a_place(frames_root, tmp_path, monkeypatch):
-    monkeypatch.setattr(hub, "ROW_GROUP_BYTES", 1)
-    monkeypatch.setattr(hub, "SHARD_BYTES", 1)
+    monkeypatch.setattr(hub_shards, "ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(hub_shards, "SHARD_BYTES", 1)
     out = pack_hub(frames_root, tmp_path / "out", sets=["free"])
     assert [shard.rows for shard in read_manifest(out).files] == [1] * 5
 
@@ -280,6 +288,10 @@ def test_the_earlier_pack_comes_back_if_the_new_one_cannot_take_its_place(frames
     with pytest.raises(OSError, match="Input/output"):
         pack_hub(frames_root, out, sets=["free"])
     assert (out / "grid").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.partial", "out"]
+    monkeypatch.undo()
+    pack_hub(frames_root, out, sets=["free"])
+    assert (out / "free").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 

@@ -9,14 +9,16 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from loaders import codecs, hub_frames, hub_table
+from loaders import codecs, hub_frames, hub_shards
 from loaders.errors import InputError
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
-from loaders.hdf5 import HDF5Frames, pack_hdf5
+from loaders.hdf5 import pack_hdf5
+from loaders.hdf5_frames import HDF5Frames
 from loaders.hub import pack_hub
 from loaders.hub_frames import HubFrames
 from loaders.samples import Frame, Frames, collate, group_rows
 from loaders.schema import FactorInfo, Metadata, array_sha256
+from loaders.split_plan import SplitPlan
 
 # Reading needs `datasets` set up as the fixture does, whether or not a test calls it.
 pytestmark = pytest.mark.usefixtures("datasets")
@@ -268,7 +270,7 @@ def add_shard(folder):
         (lambda f: shard(f).unlink(), r"free/train-00000-of-00001.parquet is missing; copy it anew or pack"),
         (lambda f: shutil.rmtree(f / "grid"), r"grid/train-00000-of-00001.parquet is missing"),
         (cut_short, r"free/train-00000-of-00001.parquet: expected \d+ bytes, got \d+; copy it anew or pack"),
-        (flip_bytes, r"set `free` cannot be read: .*; check it with `sha256sum -c SHA256SUMS`, copy it anew"),
+        (flip_bytes, r"train-00000-of-00001.parquet differs from its hash in .*; check it with `sha256sum"),
         (add_shard, r"set `free` cannot be read: .*num_examples"),
         (lambda f: (f / "README.md").unlink(), "set `free` cannot be read: BuilderConfig 'free' not found"),
         (take_the_other_card, "README.md is not the one that belongs to manifest.json; check it with"),
@@ -324,7 +326,7 @@ def test_a_cache_that_cannot_be_written_is_named(datasets, stored, tmp_path, mon
     ids=["foreign", "cut", "size", "colour"],
 )
 def test_a_damaged_picture_is_named_with_its_row(frames_root, tmp_path, monkeypatch, mask, reason):
-    monkeypatch.setattr(hub_table, "encode_png", lambda _: mask)
+    monkeypatch.setattr(hub_shards, "encode_png", lambda _: mask)
     hub = HubFrames(pack_hub(frames_root, tmp_path / "hub", sets=["grid"]), "grid", layers=["object"])
     for read in (hub.frame, lambda row: hub.__getitems__([row])):
         with pytest.raises(InputError, match=reason) as caught:
@@ -334,8 +336,20 @@ def test_a_damaged_picture_is_named_with_its_row(frames_root, tmp_path, monkeypa
 
 
 def test_damaged_metadata_is_named_with_its_row(frames_root, tmp_path, monkeypatch):
-    monkeypatch.setattr(Metadata, "to_json", lambda _: "{}")
+    whole = Metadata.to_json  # of the first sample, which the card tells of
+    monkeypatch.setattr(Metadata, "to_json", lambda self: "{}" if self.index else whole(self))
     hub = HubFrames(pack_hub(frames_root, tmp_path / "hub", sets=["free"]), "free")
     for read in (hub.metadata, hub.frame, hub.__getitem__):
         with pytest.raises(InputError, match=r"set `free`, row 4 is damaged at id: Field required; pack it"):
             read(-1)
+
+
+def test_splits_are_read_by_name(frames_root, tmp_path):
+    plan = SplitPlan(factor="color", values={"test": ("blue",)})
+    hub = pack_hub(frames_root, tmp_path / "hub", sets=["grid"], plan=plan)
+    train, test = HubFrames(hub, "grid"), HubFrames(hub, "grid", layers=["image"], split="test")
+    assert (train.split, train.indices.tolist()) == ("train", [0, 1, 2])
+    assert (test.split, test.indices.tolist(), test.layers) == ("test", [3, 4, 5], ("image",))
+    assert test[1]["factors"]["color"] == 1
+    with pytest.raises(InputError, match="set `grid` has no split `val`; it has train, test"):
+        HubFrames(hub, "grid", split="val")

@@ -1,5 +1,6 @@
 """Stores in memory, on the local disk through fsspec, and one that fails as it is told to."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -307,7 +308,8 @@ def test_info_of_a_store_is_that_of_the_folder(frames_root):
     memory = fsspec.filesystem("memory")
     memory.put(str(frames_root), "/told", recursive=True)
     there, here = describe("memory://told").splitlines(), describe(frames_root).splitlines()
-    assert there[1:] == here[1:]
+    # There is no plan, and metadata are not read one by one there: values are not counted.
+    assert there[1:] == [re.sub(r" \(\d\)|; there .*", "", line) for line in here[1:]]
     assert there[0].startswith("tiny (folder of frames, ")
     memory.rm("/told", recursive=True)
 

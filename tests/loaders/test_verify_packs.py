@@ -9,6 +9,7 @@ import pytest
 from loaders.checksums import SUMS
 from loaders.hdf5 import pack_hdf5
 from loaders.hub import pack_hub
+from loaders.split_plan import read_split_plan
 from loaders.verify import Findings
 from loaders.verify_packs import is_pack, verify_pack
 
@@ -42,7 +43,7 @@ def test_whole_packs_have_nothing_to_tell(packs):
 def test_every_flipped_byte_of_a_hugging_face_folder_is_found(packs):
     rng = np.random.default_rng(5)
     files = sorted(path for path in (packs / "hub").rglob("*") if path.is_file())
-    assert len(files) == 6
+    assert len(files) == 9
     for file in files:
         whole = file.read_bytes()
         for _ in range(5):
@@ -74,6 +75,7 @@ def test_a_layer_that_changed_in_an_hdf5_file_is_named(packs):
     findings = verify_pack(packs / "h5")
     assert findings.checked == 11
     assert [(damage.path.name, damage.reason) for damage in findings.damaged] == [
+        ("grid.h5", "columns beside the layers differ from their hash"),
         ("grid.h5", "row 2 (grid-000002): layer `depth` differs from its hash"),
         ("grid.h5", "row 4 holds sample grid-000004, which does not belong there"),
     ]
@@ -96,3 +98,38 @@ def test_sums_alone_say_what_was_there_if_the_manifest_is_damaged(packs):
     assert names == {"manifest.json", "grid/train-00000-of-00001.parquet"}
     (packs / "hub" / SUMS).unlink()
     assert SUMS in {d.path.name for d in verify_pack(packs / "hub").damaged}
+
+
+@pytest.mark.parametrize(
+    ("edit", "column"),
+    [
+        (lambda file: file["factors/color"].write_direct(np.zeros(6, np.int64)), "factor"),
+        (lambda file: file["objects/area"].__setitem__((0, 0), 7), "object"),
+        (lambda file: file["id"].__setitem__(3, "grid-000009"), "id"),
+        (lambda file: file["depth"].attrs.__setitem__("unit", "feet"), "unit"),
+        (lambda file: file.attrs.__setitem__("split_made", "by hand"), "attribute"),
+        (lambda file: file.attrs.__delitem__("sha256"), "hash"),
+        (
+            lambda file: file["metadata"].__setitem__(1, file["metadata"].asstr()[1].replace("0.25", "0.75")),
+            "metadata",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_whatever_changed_beside_the_pixels_of_an_hdf5_file_is_found(packs, edit, column):
+    with h5py.File(packs / "h5" / "grid.h5", "r+") as file:
+        edit(file)
+    findings = verify_pack(packs / "h5" / "grid.h5")
+    reasons = {damage.reason for damage in findings.damaged}
+    assert "columns beside the layers differ from their hash" in reasons, column
+
+
+def test_a_split_whose_file_is_lost_is_missed(frames_root, tmp_path):
+    plan = read_split_plan(("train=red", "test=blue"), 0, "color", ())
+    pack_hdf5(frames_root, tmp_path, sets=["grid"], plan=plan)
+    pack_hdf5(frames_root, tmp_path, sets=["free"])
+    assert verify_pack(tmp_path).whole
+    (tmp_path / "grid-test.h5").unlink()
+    (damage,) = verify_pack(tmp_path).damaged
+    assert str(damage) == f"{tmp_path}/grid-test.h5: is missing"
+    assert verify_pack(tmp_path / "grid-train.h5").whole

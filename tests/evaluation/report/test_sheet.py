@@ -3,20 +3,19 @@ import pytest
 import torch
 from PIL import Image
 
-from evaluation.report.sheet import (
+from loaders.colour import to_display
+from loaders.errors import InputError
+from loaders.sheet import (
     BACKGROUND,
     GAP,
     LARGEST,
-    PALETTE,
     contact_sheet,
     factor_text,
     pick_rows,
     png_bytes,
-    show_layer,
     write_png,
 )
-from loaders.colour import to_display
-from loaders.errors import InputError
+from loaders.show import PALETTE, show_layer
 
 SCALE = 16  # of the frames of 8 pixels, to reach 128
 
@@ -66,6 +65,8 @@ def test_large_frames_are_shown_by_every_nth_pixel(plain, monkeypatch):
     frame = plain.frame(0)
     frame.layers["image"] = large.astype(np.uint8)
     monkeypatch.setattr(type(plain), "frame", lambda self, row: frame)
+    size = {"width": 6 * LARGEST, "height": 2}
+    monkeypatch.setattr(plain, "set_info", plain.set_info.model_copy(update=size))
     sheet = contact_sheet(plain, [0], ["image"])
     assert sheet.shape[1] == LARGEST + 2 * GAP
     np.testing.assert_array_equal(sheet[-GAP - 1, GAP:-GAP], frame.layers["image"][0, ::6])

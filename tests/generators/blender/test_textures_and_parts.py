@@ -16,7 +16,8 @@ from generators.scanning import scan_assets
 from loaders.colour import srgb_to_linear
 from loaders.edges import mixed_edges
 from loaders.frames import FrameFolder
-from loaders.hdf5 import HDF5Frames, pack_hdf5
+from loaders.hdf5 import pack_hdf5
+from loaders.hdf5_frames import HDF5Frames
 from loaders.hub import pack_hub
 from loaders.hub_frames import HubFrames
 

@@ -16,6 +16,7 @@ from loaders.errors import InputError
 from loaders.exports.mit import HEADROOM, WHITE, CapturesRecord, export_mit
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
 from loaders.hdf5 import pack_hdf5
+from loaders.public import MITIntrinsic
 from loaders.samples import Frame
 from loaders.schema import FactorInfo, SetInfo, array_sha256
 
@@ -128,6 +129,19 @@ def test_files_are_those_of_the_dataset(write, read, tmp_path):
         assert not image[~MASK].any()  # the background is exactly black
     assert set(np.unique(images["mask"])) == {0, 65025}
     np.testing.assert_array_equal(images["mask"] > 0, MASK)
+
+
+def test_an_export_is_read_as_the_dataset_is(write, read, tmp_path):
+    export_mit(write(), tmp_path / "out")
+    data = MITIntrinsic(tmp_path / "out")
+    assert data.ids == ITEMS
+    names = {"image": "original", "shading": "shading"} | {name: name for name in COLOUR[1:4]}
+    for item in data:
+        images = read(tmp_path / "out", item["id"])
+        np.testing.assert_array_equal(item["mask"], images["mask"] == WHITE)
+        for key, name in names.items():
+            image = images[name].reshape(HEIGHT, WIDTH, -1)
+            np.testing.assert_array_equal(np.rint(item[key].double() * 65535), np.moveaxis(image, 2, 0))
 
 
 @pytest.mark.parametrize("by", ["paper", "passes"])

@@ -1,7 +1,7 @@
 """Contact sheets: samples of an image set as rows, their layers as columns, in one picture to look at."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,46 +9,41 @@ from jaxtyping import Float, Int, UInt8
 from numpy import ndarray
 from PIL import Image, ImageDraw, ImageFont
 
-from loaders.colour import to_display
 from loaders.disk import replacing
 from loaders.errors import InputError
 from loaders.samples import Frames
-from loaders.schema import LAYERS, FactorInfo, FactorValue, SetInfo
+from loaders.schema import FactorInfo, FactorValue, SetInfo
+from loaders.show import Pixels, show_layer
 
-Pixels = UInt8[ndarray, "height width 3"]
-
-# Colours of instance and part indices from 1 on, starting over after the last: the palette of Okabe and Ito,
-# which colour-blind readers tell apart. Index 0, nothing, is black.
-PALETTE = np.array(
-    [
-        *((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66)),
-        *((0, 114, 178), (213, 94, 0), (204, 121, 167), (187, 187, 187)),
-    ],
-    np.uint8,
-)
 SMALLEST, LARGEST = 128, 384  # pixels of a tile's longer side, which whole factors bring it between
 GAP = 4
-BACKGROUND, INK = 45, 235  # gray, so that black pixels of a layer stand out from what is no pixel
+PARTS = 4  # of a continuous factor
+MOST_PIXELS = 2**25  # of a sheet: more than any screen shows, and 100 MB in memory
+BACKGROUND, HEADING, INK = 45, 90, 235  # gray, so that black pixels stand out from what is no pixel
 _FONT_SIZE, _LINE = 12, 15
-_FARTHEST = 64  # gray of the farthest point that is hit, apart from the black of nothing
 
 
-def contact_sheet(frames: Frames, rows: Sequence[int], layers: Sequence[str]) -> Pixels:
+def contact_sheet(
+    frames: Frames, rows: Sequence[int], layers: Sequence[str], headings: Mapping[int, str] | None = None
+) -> Pixels:
     """Lay out samples under one another and their layers beside each other.
 
     Each row carries its factor values, each column its layer's name; `show_layer` says how layers are shown.
-    Small frames are enlarged by a whole factor (each pixel a square), large ones shown by every n-th pixel.
+    Small frames are enlarged by a whole factor (each pixel a square), large ones shown by every n-th pixel,
+    and by fewer where the sheet would have more than `MOST_PIXELS`.
 
     Args:
         frames: the image set.
         rows: row numbers, top to bottom.
         layers: layer names, left to right.
+        headings: what stands above some places of ``rows``, counted from 0.
 
     Returns:
         uint8 sRGB pixels.
 
     Raises:
-        InputError: no rows or layers, a row that does not exist, or a layer that is not read.
+        InputError: no rows or layers, a row that does not exist, a layer that is not read, or more tiles
+            than there is room for.
 
     Example:
         >>> from loaders.frames import FrameFolder
@@ -56,55 +51,21 @@ def contact_sheet(frames: Frames, rows: Sequence[int], layers: Sequence[str]) ->
         >>> sheet = contact_sheet(frames, pick_rows(frames, 4), ["image", "albedo"])  # doctest: +SKIP
     """
     _check(frames, rows, layers)
+    step, factor = _scale(frames.set_info, len(rows) * len(layers))
     bands = []
     for row in rows:
         frame = frames.frame(row)
         shown = [show_layer(name, frame.layers[name], frames.set_info.exposure) for name in layers]
-        tiles = _beside([_resize(pixels) for pixels in shown])
-        bands.append((factor_text(frames.set_info, frame.metadata.factors), tiles))
+        scaled = [tile[::step, ::step].repeat(factor, axis=0).repeat(factor, axis=1) for tile in shown]
+        bands.append((factor_text(frames.set_info, frame.metadata.factors), _beside(scaled)))
     width = bands[0][1].shape[1]
     headers = [_text([name], (width - GAP * (len(layers) - 1)) // len(layers)) for name in layers]
     parts = [_beside(headers)]
-    for caption, tiles in bands:
+    for place, (caption, tiles) in enumerate(bands):
+        if headings and place in headings:
+            parts.append(_text([headings[place]], width, HEADING))
         parts += [_text(caption, width), tiles]
     return np.pad(np.concatenate(parts), ((GAP, GAP), (GAP, GAP), (0, 0)), constant_values=BACKGROUND)
-
-
-def show_layer(name: str, array: ndarray, exposure: float) -> Pixels:
-    """Turn a layer into pixels that can be looked at.
-
-    Radiances (``radiance``, ``shading*``, ``residual``, ``light/*``) are multiplied by the exposure and
-    ``albedo`` by nothing before the sRGB curve. Of ``depth`` the nearest point of the frame is white, the
-    farthest dark gray, what is not hit black. A normal n is (n + 1) / 2 as red, green, blue: x right, y
-    down, z forward. ``position`` is x, y, z as red, green, blue, each from the least to the greatest of
-    the frame. ``object`` and ``part`` take the colours of `PALETTE`; ``roughness`` and ``metallic`` are gray.
-
-    Args:
-        name: layer name.
-        array: the layer as the schema says.
-        exposure: the set's exposure.
-
-    Returns:
-        uint8 pixels of the same height and width.
-
-    Example:
-        >>> show_layer("depth", np.array([[1, 2, 3, np.inf]], np.float32), 1.0)[0, :, 0]
-        array([255, 160,  64,   0], dtype=uint8)
-    """
-    if name == "image":
-        return array
-    if name == "depth":
-        return _show_depth(array)
-    if name == "normal":
-        return np.rint((array.astype(np.float32) + 1) / 2 * 255).clip(0, 255).astype(np.uint8)
-    if name == "position":
-        return _show_position(array)
-    if name in ("roughness", "metallic"):
-        gray = np.rint(array.astype(np.float32) * 255).astype(np.uint8)
-        return np.repeat(gray[..., None], 3, axis=2)
-    if name in LAYERS and not LAYERS[name].channels:
-        return _show_indices(array)
-    return to_display(array.astype(np.float32) * np.float32(1 if name == "albedo" else exposure))
 
 
 def pick_rows(frames: Frames, count: int, seed: int = 0) -> list[int]:
@@ -141,6 +102,53 @@ def pick_rows(frames: Frames, count: int, seed: int = 0) -> list[int]:
         for times, column in zip(used, classes, strict=True):
             times[column[best]] += 1
     return sorted(chosen)
+
+
+def rows_by_factor(frames: Frames, name: str, count: int, seed: int = 0) -> dict[str, list[int]]:
+    """Choose rows for each value of a factor that differ from value to value in little else.
+
+    `pick_rows` chooses as many rows as asked for to begin with; for each value, the rows that agree with
+    these in most other factors are taken. A continuous factor is cut into `PARTS` parts of equal width, and
+    so are others when they are compared.
+
+    Args:
+        frames: the image set.
+        name: the factor.
+        count: how many rows for each value; fewer where there are fewer.
+        seed: decides between rows that would do equally well.
+
+    Returns:
+        Rows by name, value and unit of the factor; values that no row has are left out.
+
+    Raises:
+        InputError: no such factor, or a count below 1.
+    """
+    factor = frames.set_info.factor(name)
+    place = frames.set_info.factors.index(factor)
+    columns = [
+        _classes(other, column, PARTS)
+        for other, column in zip(frames.set_info.factors, frames.factor_table.T, strict=True)
+    ]
+    order = np.random.default_rng(seed).permutation(len(frames))
+    chosen: dict[str, list[int]] = {}
+    for start in pick_rows(frames, count, seed):
+        others = [column for number, column in enumerate(columns) if number != place]
+        agree = sum((column == column[start] for column in others), start=np.zeros(len(frames), np.int64))
+        for value in np.unique(columns[place]):
+            rows = chosen.setdefault(_value_name(factor, frames.factor_table[:, place], int(value)), [])
+            free = order[(columns[place][order] == value) & ~np.isin(order, rows)]
+            if len(free):
+                rows.append(int(free[agree[free].argmax()]))
+    return chosen
+
+
+def _value_name(factor: FactorInfo, column: Float[ndarray, " n"], value: int) -> str:
+    """Name a value of a categorical factor, or a part of a continuous one."""
+    if factor.kind == "categorical":
+        return f"{factor.name} {value_text((factor.values or ())[value])} {factor.unit}".rstrip()
+    low, width = float(column.min()), float(np.ptp(column)) / PARTS
+    ends = (value_text(low + part * width) for part in (value, value + 1))
+    return f"{factor.name} {' to '.join(ends)} {factor.unit}".rstrip()
 
 
 def factor_text(set_info: SetInfo, factors: dict[str, FactorValue]) -> list[str]:
@@ -221,35 +229,19 @@ def _classes(factor: FactorInfo, column: Float[ndarray, " n"], bins: int) -> Int
     return np.minimum((column - low) / (span or 1) * bins, bins - 1).astype(np.int64)
 
 
-def _show_depth(depth: Float[ndarray, "height width"]) -> Pixels:
-    hit = np.isfinite(depth)
-    gray = np.zeros(depth.shape, np.uint8)
-    if hit.any():
-        away = depth[hit] - depth[hit].min()
-        gray[hit] = np.rint(255 - (255 - _FARTHEST) * away / (away.max() or 1))
-    return np.repeat(gray[..., None], 3, axis=2)
+def _scale(set_info: SetInfo, tiles: int) -> tuple[int, int]:
+    """Choose to show every n-th pixel, and each so many times in both directions, so that all tiles fit."""
+    side = max(set_info.width, set_info.height)
+    step, factor = -(-side // LARGEST), -(-SMALLEST // side)
 
+    def shown() -> int:
+        return -(-set_info.width // step) * -(-set_info.height // step) * factor**2
 
-def _show_position(position: Float[ndarray, "height width 3"]) -> Pixels:
-    shown = np.zeros(position.shape, np.uint8)
-    if (hit := (position != 0).any(axis=-1)).any():
-        away = position[hit] - position[hit].min(axis=0)
-        span = away.max(axis=0)
-        shown[hit] = np.rint(255 * away / np.where(span > 0, span, 1))
-    return shown
-
-
-def _show_indices(indices: UInt8[ndarray, "height width"]) -> Pixels:
-    return np.where(
-        indices[..., None] > 0, PALETTE[(indices.astype(np.int64) - 1) % len(PALETTE)], np.uint8(0)
-    )
-
-
-def _resize(pixels: Pixels) -> UInt8[ndarray, "rows columns 3"]:
-    side = max(pixels.shape[:2])
-    step = -(-side // LARGEST)
-    factor = -(-SMALLEST // side)
-    return pixels[::step, ::step].repeat(factor, axis=0).repeat(factor, axis=1)
+    while tiles * shown() > MOST_PIXELS:
+        step, factor = (step, factor - 1) if factor > 1 else (step + 1, 1)
+        if -(-side // step) * factor < SMALLEST // 2:
+            raise InputError(f"a sheet has no room for {tiles} tiles: show fewer samples or layers")
+    return step, factor
 
 
 def _beside(tiles: Sequence[Pixels]) -> UInt8[ndarray, "height columns 3"]:
@@ -259,7 +251,7 @@ def _beside(tiles: Sequence[Pixels]) -> UInt8[ndarray, "height columns 3"]:
     return np.concatenate(parts[1:], axis=1)
 
 
-def _text(words: Sequence[str], width: int) -> Pixels:
+def _text(words: Sequence[str], width: int, background: int = BACKGROUND) -> Pixels:
     """Draw words apart from each other in as many lines as they need; what is too long is cut off."""
     font = ImageFont.load_default(_FONT_SIZE)
     lines = [""]
@@ -269,6 +261,6 @@ def _text(words: Sequence[str], width: int) -> Pixels:
             lines[-1] = longer
         else:
             lines.append(word)
-    image = Image.new("RGB", (width, _LINE * len(lines) + 6), (BACKGROUND,) * 3)
+    image = Image.new("RGB", (width, _LINE * len(lines) + 6), (background,) * 3)
     ImageDraw.Draw(image).multiline_text((1, 4), "\n".join(lines), (INK,) * 3, font, spacing=2)
     return np.asarray(image)

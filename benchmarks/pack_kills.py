@@ -1,0 +1,103 @@
+"""Is anything lost when packing is killed? Killed at random moments, resumed, and compared byte by byte.
+
+    python benchmarks/pack_kills.py FRAMES SET [--kills 20] [--rows 60] [--seed 0]
+
+The rows (those of the set, again and again if there are fewer) are packed undisturbed first, to hub and to
+hdf5, in two splits. Then `candlelight pack` is started and gets SIGKILL after a time drawn uniformly from the
+length of the undisturbed call, start and end included; it is started again and killed again until all kills
+of its form are spent. A call that ends by itself is whole: its files must have the bytes of the undisturbed
+ones, with none more or less, and the next call packs the same frames into the same place anew: whatever
+happens to that, the files of the call before must stay as they are until its own are whole. At the end the
+last call is left to finish, and compared too. Parts and shards are kept small, so that many are finished
+before a kill.
+"""
+
+import argparse
+import hashlib
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from packing import fill
+
+SMALL = """
+import sys
+from loaders import hub_shards, parts
+parts.PART_BYTES = 2**18
+hub_shards.ROW_GROUP_BYTES, hub_shards.SHARD_BYTES = 2**19, 2**20
+from candlelight import main
+main(sys.argv[1:])
+"""
+
+
+def command(frames: Path, kind: str, out: Path) -> list[str]:
+    """Arguments that pack in two splits."""
+    where = ["pack", str(frames), "--to", kind, "--out", str(out)]
+    return [sys.executable, "-c", SMALL, *where, "--split", "train=0.7,test=0.3"]
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """Hash every file of a folder but those of packs in the making."""
+    files = (path for path in folder.rglob("*") if path.is_file() and ".partial/" not in str(path))
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def pieces(folder: Path) -> int:
+    """Count the finished pieces that lie beside or in a target."""
+    patterns = ("**/*.part", "**/shards/**/*.parquet")
+    return sum(1 for pattern in patterns for path in folder.glob(pattern) if ".partial" in str(path))
+
+
+def torment(frames: Path, kind: str, folder: Path, kills: int, rng: np.random.Generator) -> str:
+    """Kill packing so many times, compare what comes of it, and say how it went."""
+    calm, out = folder / "calm" / "out", folder / "torn" / "out"
+    out.parent.mkdir(parents=True)
+    start = time.perf_counter()
+    subprocess.run(command(frames, kind, calm), check=True, stdout=subprocess.DEVNULL)
+    length, due = time.perf_counter() - start, hashes(calm)
+    killed = finished = resumed = 0
+    while killed < kills:
+        process = subprocess.Popen(command(frames, kind, out), stdout=subprocess.DEVNULL)
+        try:
+            process.wait(rng.random() * length * 1.05)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            killed += 1
+            resumed += bool(pieces(out.parent))
+            assert not finished or hashes(out) == due, "the earlier pack is gone"
+            continue
+        assert process.returncode == 0, process.returncode
+        finished += 1
+        assert hashes(out) == due, "other bytes after a kill"
+    subprocess.run(command(frames, kind, out), check=True, stdout=subprocess.DEVNULL)
+    assert hashes(out) == due, "other bytes in the end"
+    left = [path for path in out.parent.rglob(".*")]
+    assert not left, left
+    return f"{killed} kills, {resumed} of which left finished pieces, {finished + 1} packs whole, same bytes"
+
+
+def main() -> None:
+    """Run, and say how it went."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("frames", type=Path)
+    parser.add_argument("set")
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--rows", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        fill(folder / "frames", options.frames, options.set, options.rows)
+        for kind in ("hub", "hdf5"):
+            rng = np.random.default_rng([options.seed, len(kind)])
+            print(kind, torment(folder / "frames", kind, folder / kind, options.kills, rng), flush=True)
+
+
+if __name__ == "__main__":
+    main()

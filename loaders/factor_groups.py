@@ -1,0 +1,147 @@
+"""Rows grouped by the classes of some factors: by arithmetic on a full grid, by a sorted table elsewhere."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+_ROOM = 2**62  # of keys: what is multiplied once more stays within int64
+
+
+class GridGroups:
+    """Groups of a full grid in product order: nothing is stored.
+
+    Example:
+        >>> groups = GridGroups((2, 3), [1])
+        >>> groups.members(2), groups.find(np.array([[0], [2]]))
+        (array([2, 5]), array([0, 2]))
+    """
+
+    nbytes = 0
+
+    def __init__(self, sizes: Sequence[int], columns: Sequence[int]) -> None:
+        """Group by the factors in ``columns``.
+
+        Args:
+            sizes: classes of each factor.
+            columns: numbers of the factors, ascending.
+        """
+        strides = [math.prod(sizes[j + 1 :]) for j in range(len(sizes))]
+        others = [j for j in range(len(sizes)) if j not in columns]
+        self._kept = [(sizes[j], strides[j]) for j in columns]
+        self._others = [(sizes[j], strides[j]) for j in others]
+        self._count = math.prod(sizes[j] for j in others)
+
+    def find(self, positions: Int[ndarray, "n g"]) -> Int[ndarray, " n"]:
+        """Number the group of each combination of classes."""
+        groups = np.zeros(len(positions), np.int64)
+        for column, (size, _) in zip(positions.T, self._kept, strict=True):
+            groups = groups * size + column
+        return groups
+
+    def counts(self, groups: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
+        """Count the rows of each group: they are equally large."""
+        return np.full(len(groups), self._count)
+
+    def member(self, groups: Int[ndarray, " n"], numbers: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
+        """Find the row that has a number in its group, in 0..count - 1 in ascending order of rows."""
+        return _spread(groups, self._kept) + _spread(numbers, self._others)
+
+    def members(self, group: int) -> Int[ndarray, " m"]:
+        """List the rows of a group, ascending."""
+        rows = _spread(np.array([group]), self._kept)
+        for size, stride in self._others:
+            rows = (rows[:, None] + np.arange(size) * stride).ravel()
+        return rows
+
+
+def in_product_order(codes: Int[ndarray, "n k"], sizes: Sequence[int]) -> bool:
+    """Tell whether rows are all combinations of classes, each once, last factor fastest."""
+    if len(codes) != math.prod(sizes):
+        return False
+    numbers = GridGroups(sizes, range(len(sizes))).find(codes)
+    return bool((numbers == np.arange(len(codes))).all())
+
+
+def _spread(numbers: Int[ndarray, " n"], digits: Sequence[tuple[int, int]]) -> Int[ndarray, " n"]:
+    """Read ``numbers`` as digits of these sizes, last fastest, and sum them times their strides."""
+    rows = np.zeros(len(numbers), np.int64)
+    for size, stride in reversed(digits):
+        numbers, digit = np.divmod(numbers, size)
+        rows += digit * stride
+    return rows
+
+
+class TableGroups:
+    """Groups of any rows: their numbers, sorted by group once, and where each group begins.
+
+    Example:
+        >>> groups = TableGroups(np.array([[0, 1], [1, 1], [0, 1], [0, 2]]), (2, 3), [0, 1])
+        >>> groups.find(np.array([[0, 1], [1, 0]])), groups.members(0)
+        (array([ 0, -1]), array([0, 2]))
+    """
+
+    def __init__(self, codes: Int[ndarray, "n k"], sizes: Sequence[int], columns: Sequence[int]) -> None:
+        """Group by the factors in ``columns``.
+
+        Args:
+            codes: class numbers of each row.
+            sizes: classes of each factor.
+            columns: numbers of the factors, ascending.
+        """
+        self._sizes = [sizes[j] for j in columns]
+        # Where keys would outgrow int64, their ranks stand in for them from there on.
+        self._ranks: dict[int, Int[ndarray, " u"]] = {}
+        keys = np.zeros(len(codes), np.int64)
+        room = 1
+        for j, (column, size) in enumerate(zip(codes[:, columns].T, self._sizes, strict=True)):
+            if room * size > _ROOM:
+                self._ranks[j], keys = np.unique(keys, return_inverse=True)
+                room = len(self._ranks[j])
+            keys, room = keys * size + column, room * size
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        first = np.flatnonzero(np.diff(keys, prepend=-1))
+        self._keys = keys[first]
+        self._starts = np.append(first, len(keys))
+        self._order = order.astype(np.int32 if len(keys) < 2**31 else np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory taken, in bytes."""
+        arrays = (self._keys, self._starts, self._order, *self._ranks.values())
+        return sum(array.nbytes for array in arrays)
+
+    def find(self, positions: Int[ndarray, "n g"]) -> Int[ndarray, " n"]:
+        """Number the group of each combination of classes; -1 where no row has it."""
+        keys = np.zeros(len(positions), np.int64)
+        known = np.ones(len(positions), bool)
+        for j, (column, size) in enumerate(zip(positions.T, self._sizes, strict=True)):
+            if j in self._ranks:
+                keys, found = _ranked(keys, self._ranks[j])
+                known &= found
+            keys = keys * size + column
+        groups, found = _ranked(keys, self._keys)
+        return np.where(known & found, groups, -1)
+
+    def counts(self, groups: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
+        """Count the rows of each group."""
+        return self._starts[groups + 1] - self._starts[groups]
+
+    def member(self, groups: Int[ndarray, " n"], numbers: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
+        """Find the row that has a number in its group, in 0..count - 1 in ascending order of rows."""
+        return self._order[self._starts[groups] + numbers].astype(np.int64)
+
+    def members(self, group: int) -> Int[ndarray, " m"]:
+        """List the rows of a group, ascending."""
+        return self._order[self._starts[group] : self._starts[group + 1]].astype(np.int64)
+
+
+def _ranked(keys: Int[ndarray, " n"], known: Int[ndarray, " u"]) -> tuple[Int[ndarray, " n"], ndarray]:
+    ranks = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    return ranks, known[ranks] == keys
+
+
+Groups = GridGroups | TableGroups

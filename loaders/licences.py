@@ -1,0 +1,56 @@
+"""Licences by name: which are known, what the Hugging Face Hub calls them, and where they stand."""
+
+# SPDX identifiers of licences that the Hub names, in its spelling, which is theirs in lower case.
+_SPDX = (
+    *("Apache-2.0", "MIT", "CC0-1.0", "CC-BY-3.0", "CC-BY-4.0", "CC-BY-SA-3.0", "CC-BY-SA-4.0"),
+    *("CC-BY-NC-3.0", "CC-BY-NC-4.0", "CC-BY-NC-SA-3.0", "CC-BY-NC-SA-4.0", "CC-BY-ND-4.0"),
+    *("CC-BY-NC-ND-3.0", "CC-BY-NC-ND-4.0", "ODbL-1.0", "ODC-By-1.0", "PDDL-1.0", "Unlicense"),
+)
+_BY_NAME = {name.lower(): name for name in _SPDX}
+_HUB = {"ODbL-1.0": "odbl", "ODC-By-1.0": "odc-by", "PDDL-1.0": "pddl"}
+_SHORT = {short: name for name, short in _HUB.items()}
+_FREE = ("public domain",)
+
+
+def spdx(licence: str) -> str | None:
+    """Find the SPDX identifier of a licence; None if it is not one that this module knows.
+
+    Example:
+        >>> spdx("cc-by 4.0"), spdx("odbl"), spdx("ask me")
+        ('CC-BY-4.0', 'ODbL-1.0', None)
+    """
+    name = licence.strip().lower().replace(" ", "-")
+    return _BY_NAME.get(name) or _SHORT.get(name)
+
+
+def is_known(licence: str) -> bool:
+    """Tell whether a licence says what may be done.
+
+    Example:
+        >>> is_known("CC0-1.0"), is_known("public domain"), is_known("the user's own; not stated")
+        (True, True, False)
+    """
+    return spdx(licence) is not None or licence.strip().lower() in _FREE
+
+
+def hub_licence(licence: str) -> dict[str, str]:
+    """Write a licence as the YAML of a dataset card states it.
+
+    Example:
+        >>> hub_licence("CC-BY-4.0"), hub_licence("My Terms")
+        ({'license': 'cc-by-4.0'}, {'license': 'other', 'license_name': 'my-terms'})
+    """
+    if (name := spdx(licence)) is not None:
+        return {"license": _HUB.get(name, name.lower())}
+    return {"license": "other", "license_name": licence.strip().lower().replace(" ", "-") or "unknown"}
+
+
+def licence_url(licence: str) -> str:
+    """Give the page of a licence at SPDX, or the text as it is where it is none of theirs.
+
+    Example:
+        >>> licence_url("CC-BY-4.0"), licence_url("My Terms")
+        ('https://spdx.org/licenses/CC-BY-4.0.html', 'My Terms')
+    """
+    name = spdx(licence)
+    return licence if name is None else f"https://spdx.org/licenses/{name}.html"

@@ -1,0 +1,88 @@
+"""Open an image set, whichever way it is stored."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from loaders.errors import InputError
+from loaders.frames import DATASET, FrameFolder, read_dataset_info
+from loaders.hdf5_frames import HDF5Frames
+from loaders.hub_frames import HubFrames
+from loaders.manifest import MANIFEST, read_manifest
+from loaders.samples import Frames
+from loaders.urls import local_folder
+
+EXPECTED = "expected a folder of frames, an .h5 file or a folder of them, or a Hugging Face folder"
+
+
+def open_frames(
+    path: Path | str,
+    set_name: str | None = None,
+    split: str = "train",
+    layers: Collection[str] | None = None,
+) -> Frames:
+    """Open one split of an image set, whichever way it is stored.
+
+    Args:
+        path: a folder of frames, an ``.h5`` file or a folder of them, or a folder that `pack_hub` made.
+        set_name: name of the image set; may be left out where there is only one.
+        split: name of the split; of a folder of frames all samples are `train`. May be left out where an
+            ``.h5`` file holds another.
+        layers: names of the layers to read; None for all.
+
+    Raises:
+        InputError: there is nothing of the kind, no such set or split, several sets to choose from, or no
+            such layer.
+
+    Example:
+        >>> open_frames("nowhere")
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder of them, or \
+a Hugging Face folder
+    """
+    path = local_folder(path)
+    if files := open_hdf5(path):
+        name = _choose(path, "set", list(dict.fromkeys(name for name, _ in files)), set_name)
+        splits = [split for owner, split in files if owner == name]
+        if path.suffix == ".h5" and split == "train":
+            split = splits[0]
+        file = files[name, _choose(path, "split", splits, split)].path
+        return HDF5Frames(file, layers)
+    if not (path / DATASET).is_file():
+        raise InputError(f"{path}: {EXPECTED}")
+    name = _choose(path, "set", list(read_dataset_info(path).sets), set_name)
+    if (path / MANIFEST).is_file():
+        _choose(path, "split", read_manifest(path).splits_of(name), split)
+        return HubFrames(path, name, split=split, layers=layers)
+    if split != "train":
+        raise InputError(
+            f"{path}: a folder of frames has no split `{split}`; make one with `candlelight pack`"
+        )
+    return FrameFolder(path, name, layers)
+
+
+def open_hdf5(path: Path) -> dict[tuple[str, str], HDF5Frames]:
+    """Open an ``.h5`` file, or all of a folder.
+
+    Returns:
+        Readers by set and split; nothing if the path is something else.
+
+    Raises:
+        InputError: a file is damaged or none that `pack_hdf5` wrote, or they are of several data sets.
+    """
+    files = [path] if path.suffix == ".h5" else []
+    if path.is_dir() and not (path / DATASET).exists():
+        files = sorted(path.glob("[!.]*.h5"))
+    readers = {(reader.set_name, reader.split): reader for reader in map(HDF5Frames, files)}
+    origins = {reader.info.model_copy(update={"sets": {}}).to_json() for reader in readers.values()}
+    if len(readers) < len(files) or len(origins) > 1:
+        raise InputError(f"{path} holds HDF5 files of several data sets; name one file")
+    return readers
+
+
+def _choose(path: Path, kind: str, names: list[str], wanted: str | None) -> str:
+    if wanted is None and len(names) == 1:
+        return names[0]
+    if wanted not in names:
+        asked = f"choose a {kind}" if wanted is None else f"{kind} `{wanted}` is not there"
+        raise InputError(f"{path}: {asked}; expected one of: {', '.join(names)}")
+    return wanted

@@ -1,0 +1,132 @@
+"""ARAP (Bonneel, Kovacs, Paris, Bala, Intrinsic Decompositions for Image Editing, Eurographics STAR 2017)."""
+
+import re
+from pathlib import Path
+from typing import Any, Literal, SupportsIndex
+
+import numpy as np
+
+from loaders.errors import InputError
+from loaders.public.folders import names_in
+from loaders.public.images import read_linear, same_size, to_tensor
+from loaders.public.missing import require
+
+SOURCE = "https://perso.liris.cnrs.fr/nicolas.bonneel/intrinsicstar/ground_truth"
+# Scenes that the paper of the concept sensitivity metric leaves out.
+CSM_EXCLUDES = frozenset("katie redhead skin strawberries toad revolution".split())
+Scenes = Literal["all", "csm"]
+_SUFFIXES = (".exr", ".hdr", ".png", ".jpg", ".jpeg")  # the best first, where one image comes as several
+_LIGHT = re.compile(r"_light([0-9]{1,9})$", re.IGNORECASE)
+_NOT_INPUT = re.compile(r"_(albedo|shading|normal|depth|mask|alpha)$")
+
+
+class ARAP:
+    """Photographs and renders of scenes with their albedo and shading, some under several lights.
+
+    ``data[i]`` is a dict of ``id`` (file name of the input without its suffix), ``scene`` and ``light`` (of
+    ``<scene>_light<N>``; -1 without a number) and
+
+    * ``image``, ``reflectance``, ``shading``: float32 [3, H, W];
+    * ``mask``: bool [H, W], above half of its file's largest value; all true where there is no file.
+
+    Values are linear RGB and proportional to light: EXR and Radiance files as they are, 8 bits over 255, with
+    no curve undone, for the authors say that these are linear too. The scale of the ground truth differs
+    between scenes by a factor of 200, and some of it is almost black: fit a scale to each image.
+
+    Two layouts are read. Flat: ``<scene>_light<N>.<ext>``, ``<same>_albedo.<ext>`` or
+    ``<scene>_albedo.<ext>``, ``<same>_shading.<ext>``, of exr, hdr, png, jpg, jpeg, mixed within a scene. In
+    folders, as code for the concept sensitivity metric expects: ``input/``, ``reflectance/``, ``shading/``,
+    ``mask/``, with files of the same names and ``<same or scene>_mask`` or ``_alpha``. Names are compared
+    without regard to case.
+
+    Sure: both layouts, as public code reads them. Not sure: the server's own listing, and the licence.
+
+    Example:
+        >>> ARAP("nowhere")
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere is missing; get it from https://perso.liris.cnrs.fr/nicolas.bonneel/intrinsicstar/ground_truth
+    """
+
+    def __init__(self, root: Path | str, scenes: Scenes = "all") -> None:
+        """List the inputs; no image is read yet.
+
+        Args:
+            root: the folder, of either layout.
+            scenes: "csm" leaves out Katie, redhead, skin, strawberries, toad and revolution.
+
+        Raises:
+            InputError: there is no such folder, or no input in it.
+        """
+        if scenes not in ("all", "csm"):
+            raise InputError(f"scenes: expected all or csm, got {scenes!r}")
+        self._root = require(Path(root), SOURCE)
+        folders = (self._root / "input").is_dir()
+        kinds = ("input", "reflectance", "shading", "mask")
+        self._folders = {kind: self._root / kind if folders else self._root for kind in kinds}
+        self._files = {kind: _by_stem(folder) for kind, folder in self._folders.items()}
+        inputs = [path for stem, path in self._files["input"].items() if not _NOT_INPUT.search(stem)]
+        excluded = CSM_EXCLUDES if scenes == "csm" else frozenset()
+        self._inputs = [path for path in inputs if _scene(path.stem).lower() not in excluded]
+        if not self._inputs:
+            raise InputError(f"{self._folders['input']}: expected images, found none; get them from {SOURCE}")
+        self.ids = tuple(path.stem for path in self._inputs)
+
+    def __len__(self) -> int:
+        """Count the inputs."""
+        return len(self._inputs)
+
+    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
+        """Read one input and its ground truth.
+
+        Raises:
+            InputError: a file is missing or damaged, or of another size than the input.
+        """
+        path = self._inputs[row]
+        stem, scene = path.stem, _scene(path.stem)
+        images = {
+            "image": read_linear(path, SOURCE),
+            "reflectance": read_linear(self._find("reflectance", stem, "albedo"), SOURCE),
+            "shading": read_linear(self._find("shading", stem, "shading"), SOURCE),
+        }
+        masks = [
+            self._files["mask"].get(f"{of}_{end}".lower())
+            for of in (stem, scene)
+            for end in ("mask", "alpha")
+        ]
+        mask = next((found for found in masks if found), None)
+        images["mask"] = _read_mask(mask) if mask else np.ones(images["image"].shape[:2], bool)
+        same_size(images, str(path))
+        light = _LIGHT.search(stem)
+        return {
+            "id": stem,
+            "scene": scene,
+            "light": int(light[1]) if light else -1,
+            **{name: to_tensor(image) for name, image in images.items()},
+        }
+
+    def _find(self, kind: str, stem: str, end: str) -> Path:
+        for of in (stem, _scene(stem)):
+            if found := self._files[kind].get(f"{of}_{end}".lower()):
+                return found
+        return require(self._folders[kind] / f"{stem}_{end}.png", SOURCE)
+
+
+def _by_stem(folder: Path) -> dict[str, Path]:
+    """Map names without suffix, lower-cased, to files; of one name in several formats, to the best."""
+    if not folder.is_dir():
+        return {}
+    paths = [folder / name for name in names_in(folder, SOURCE)]
+    images = [path for path in paths if path.suffix.lower() in _SUFFIXES and path.is_file()]
+    worst_first = sorted(images, key=lambda path: -_SUFFIXES.index(path.suffix.lower()))
+    best = {path.stem.lower(): path for path in worst_first}
+    return {path.stem.lower(): path for path in images if best[path.stem.lower()] == path}
+
+
+def _scene(stem: str) -> str:
+    return _LIGHT.sub("", stem)
+
+
+def _read_mask(path: Path) -> Any:
+    # Half of the largest value that is there, as some write 1 and some 255.
+    mask = read_linear(path, SOURCE).max(axis=-1)
+    return mask > mask.max() / 2

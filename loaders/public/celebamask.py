@@ -1,0 +1,149 @@
+"""CelebAMask-HQ (Lee, Liu, Wu and Luo, CVPR 2020)."""
+
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, SupportsIndex
+
+import numpy as np
+from jaxtyping import Bool
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.public.images import read_rgb8
+from loaders.public.missing import require
+from loaders.public.pixels import Groups, check_groups, image_tensor, read_parts
+from loaders.public.text_lists import read_lines, wrong_line
+
+SOURCE = "https://github.com/switchablenorms/CelebAMask-HQ"
+Split = Literal["all", "train", "val", "test"]
+
+# In the order of the official label numbers, from 1.
+PARTS = (
+    *("skin", "nose", "eye_g", "l_eye", "r_eye", "l_brow", "r_brow", "l_ear", "r_ear"),
+    *("mouth", "u_lip", "l_lip", "hair", "hat", "ear_r", "neck_l", "neck", "cloth"),
+)
+# Behzadi-Khormouji and Oramas, section 5.1. The hat is in none of theirs.
+PAPER_GROUPS: dict[str, tuple[str, ...]] = {
+    "skin": ("skin", "neck", "l_ear", "r_ear"),
+    "hair": ("hair", "l_brow", "r_brow"),
+    "nose": ("nose",),
+    "eyes": ("l_eye", "r_eye"),
+    "mouth": ("mouth",),
+    "lips": ("u_lip", "l_lip"),
+    "eyeglass": ("eye_g",),
+    "earring": ("ear_r",),
+    "necklace": ("neck_l",),
+    "cloth": ("cloth",),
+}
+_BOUNDS = {"train": (0, 162771), "val": (162771, 182638), "test": (182638, 2**31)}  # of CelebA's numbers
+_PER_FOLDER = 2000
+
+
+class CelebAMaskHQ:
+    """Faces with a mask for each part that is seen.
+
+    ``data[row]`` is a dict of ``id`` (str) and ``index`` (int), the number in the image's name, ``image``
+    (uint8 sRGB [3, 1024, 1024], or float32 scene-linear in [0, 1]) and ``parts``: bool tensors of the image's
+    size by name, brought to it from 512 x 512 by the nearest pixel. A part that is not seen has no file, and
+    no mask here. Masks may overlap. Rows are in order of ``index``.
+
+    Attributes:
+        parts: names of the parts, or of the groups.
+        indices: numbers of the images.
+
+    Example:
+        >>> CelebAMaskHQ("nowhere")  # doctest: +NORMALIZE_WHITESPACE
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere/CelebA-HQ-img is missing; get it from
+            https://github.com/switchablenorms/CelebAMask-HQ
+    """
+
+    def __init__(
+        self,
+        root: Path | str,
+        split: Split = "all",
+        *,
+        groups: Groups | Literal["paper"] | None = None,
+        linear: bool = False,
+    ) -> None:
+        """List the images.
+
+        Args:
+            root: folder ``CelebAMask-HQ``.
+            split: by CelebA's own, as the official script does: "train" 24183, "val" 2993, "test" 2824 images
+                (the coverage paper has the last two the other way round); or "all".
+            groups: parts that are one under another name, "paper" for `PAPER_GROUPS`; the parts in no group
+                are left out. None keeps each of `PARTS`.
+            linear: decode the images.
+
+        Raises:
+            InputError: a folder or list is missing or damaged, or a group is of no part.
+        """
+        if split not in ("all", *_BOUNDS):
+            raise InputError(f"`split`: expected all, {', '.join(_BOUNDS)}, got {split!r}")
+        self._groups = PAPER_GROUPS if groups == "paper" else groups
+        check_groups(self._groups, PARTS)
+        self.root, self.parts, self._linear = Path(root), tuple(self._groups or PARTS), linear
+        images = require(self.root / "CelebA-HQ-img", SOURCE)
+        self._masks = require(self.root / "CelebAMask-HQ-mask-anno", SOURCE)
+        stems = (path.stem for path in images.iterdir() if path.suffix == ".jpg")
+        numbers = sorted(int(stem) for stem in stems if re.fullmatch("0|[1-9][0-9]{0,5}", stem))
+        if split != "all":
+            low, high = _BOUNDS[split]
+            origin = _origins(self.root / "CelebA-HQ-to-CelebA-mapping.txt")
+            numbers = [number for number in numbers if low <= origin.get(number, -1) < high]
+        if not numbers:
+            raise InputError(f"{images}: expected images <number>.jpg of split {split}, found none")
+        self.indices = np.array(numbers, np.int64)
+
+    def __len__(self) -> int:
+        """Count the images."""
+        return len(self.indices)
+
+    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
+        """Read one image and its masks."""
+        number = int(self.indices[row])
+        pixels = read_rgb8(self.root / "CelebA-HQ-img" / f"{number}.jpg", SOURCE)
+        folder = self._masks / str(number // _PER_FOLDER)
+        files = {part: folder / f"{number:05d}_{part}.png" for part in PARTS}
+        files = {part: path for part, path in files.items() if path.is_file()}
+        return {
+            "id": str(number),
+            "index": number,
+            "image": image_tensor(pixels, self._linear),
+            "parts": read_parts(files, SOURCE, (pixels.shape[0], pixels.shape[1]), self._groups),
+        }
+
+    @cached_property
+    def attributes(self) -> tuple[tuple[str, ...], Bool[ndarray, "n attributes"]]:
+        """Names of CelebA's 40 attributes, and which each row has; read when first asked for.
+
+        Raises:
+            InputError: the list is missing, damaged or without one of the images.
+        """
+        path = self.root / "CelebAMask-HQ-attribute-anno.txt"
+        _, head, *lines = [*read_lines(path, SOURCE), "", ""]
+        names = tuple(head.split())
+        found: dict[str, list[bool]] = {}
+        for i, line in enumerate(filter(None, lines)):
+            image, *values = line.split()
+            if len(values) != len(names) or not set(values) <= {"-1", "1"}:
+                raise wrong_line(path, i + 2, line, f"an image and {len(names)} of -1 and 1")
+            found[image] = [value == "1" for value in values]
+        missing = [n for n in self.indices.tolist() if f"{n}.jpg" not in found]
+        if missing:
+            raise InputError(f"{path}: {missing[0]}.jpg is not in it; get it from {SOURCE}")
+        return names, np.array([found[f"{number}.jpg"] for number in self.indices.tolist()], bool)
+
+
+def _origins(path: Path) -> dict[int, int]:
+    """Read the number that each image has in CelebA."""
+    origins: dict[int, int] = {}
+    for i, line in enumerate(read_lines(path, SOURCE)[1:]):
+        try:
+            number, origin, _ = line.split()
+            origins[int(number)] = int(origin)
+        except ValueError:
+            raise wrong_line(path, i + 1, line, "a number, CelebA's number and a file") from None
+    return origins

@@ -1,0 +1,95 @@
+"""Part masks of 70 species of CUB-200-2011 (Behzadi-Khormouji and Oramas)."""
+
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+from loaders.errors import InputError
+from loaders.public.cub200 import CUB200
+from loaders.public.missing import require
+from loaders.public.pixels import Groups, check_groups, read_parts
+
+SOURCE = "https://github.com/hamedbehzadi/CUB70-PartSegmentationDataset"
+FOLDER = "AnnotationMasksPerclass"
+PARTS = (
+    *("body", "head", "neck", "beak", "tail"),
+    *("right_wing", "left_wing", "right_leg", "left_leg", "right_eye", "left_eye"),
+)
+
+
+class CUB70:
+    """Photographs of birds with a mask for each part that is seen.
+
+    ``data[row]`` is what `CUB200` gives, and ``parts``: bool tensors [height, width] by name. A part that is
+    not seen has no file, and no mask here. Masks of another size than the photograph's are brought to it by
+    the nearest pixel. Rows are the images that have a mask, in order of their numbers: classes 11, 16 and 32
+    are said to have none.
+
+    Attributes:
+        parts: names of the parts, or of the groups.
+
+    Example:
+        >>> CUB70("nowhere", "nowhere")  # doctest: +NORMALIZE_WHITESPACE
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere/AnnotationMasksPerclass is missing; get it from
+            https://github.com/hamedbehzadi/CUB70-PartSegmentationDataset
+    """
+
+    def __init__(
+        self, root: Path | str, cub: Path | str, *, groups: Groups | None = None, linear: bool = False
+    ) -> None:
+        """List the masks.
+
+        Args:
+            root: folder of ``AnnotationMasksPerclass``, or that itself.
+            cub: folder of CUB-200-2011, as `CUB200` takes it.
+            groups: parts that are one under another name, as ``{"wings": ["right_wing", "left_wing"]}``; the
+                parts in no group are left out. None keeps each of `PARTS`.
+            linear: decode the images.
+
+        Raises:
+            InputError: a folder or list is missing, a mask is of no image of CUB, or a group is of no part.
+        """
+        check_groups(groups, PARTS)
+        folder = Path(root)
+        if folder.name != FOLDER:
+            folder = require(folder / FOLDER, SOURCE)
+        self.parts = tuple(groups or PARTS)
+        self._groups, self._images = groups, CUB200(cub, linear=linear)
+        rows = {Path(name).stem: row for row, name in enumerate(self._images.names)}
+        self._files: dict[int, dict[str, Path]] = {}
+        for path in sorted(require(folder, SOURCE).glob("*/*.png")):
+            stem, part = _split_name(path.stem)
+            if part is None or path.name.startswith("."):
+                continue
+            if stem not in rows:
+                raise InputError(f"{path}: there is no image {stem} in {self._images.folder}/images.txt")
+            self._files.setdefault(rows[stem], {})[part] = path
+        self._rows = sorted(self._files)
+        if not self._rows:
+            raise InputError(
+                f"{folder}: expected <class>/<image>_<part>.png, found none; get it from {SOURCE}"
+            )
+
+    def __len__(self) -> int:
+        """Count the images."""
+        return len(self._rows)
+
+    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
+        """Read one image, what is known of it, and its masks."""
+        place = self._rows[row]
+        item = self._images[place]
+        size = tuple(item["image"].shape[1:])
+        return {**item, "parts": read_parts(self._files[place], SOURCE, size, self._groups)}
+
+
+def _split_name(stem: str) -> tuple[str, str | None]:
+    """Part a mask's name at its part: names of images have underscores too, and one may begin another.
+
+    Example:
+        >>> _split_name("Black_Footed_Albatross_0046_18_right_wing")
+        ('Black_Footed_Albatross_0046_18', 'right_wing')
+    """
+    for part in sorted(PARTS, key=len, reverse=True):
+        if stem.endswith(f"_{part}"):
+            return stem.removesuffix(f"_{part}"), part
+    return stem, None

@@ -1,0 +1,69 @@
+"""Colour from OpenEXR files: the package OpenEXR reads all their compressions, DWAB and half floats too."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32
+from numpy import ndarray
+
+from loaders.codecs import MAX_PIXELS
+from loaders.errors import InputError
+from loaders.public.missing import require
+
+_MAX_CHANNELS = 64
+
+
+def read_exr(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
+    """Read the channels R, G and B of a file of one part, as float32.
+
+    Channels may be named for a layer (``color.R``); those without one come first, then the layer ``color``,
+    then the only layer there is. A file with Y alone is gray and fills all three.
+
+    Args:
+        path: the file.
+        source: where the data set is to be had.
+
+    Raises:
+        InputError: OpenEXR is not installed; or the file is missing, damaged, has no such channels, or claims
+            more than `loaders.codecs.MAX_PIXELS`.
+    """
+    require(path, source)
+    try:
+        import OpenEXR
+    except ImportError:
+        raise InputError(f"{path}: reading EXR needs OpenEXR; pip install candlelight[exr]") from None
+    try:
+        with OpenEXR.File(str(path), separate_channels=True, header_only=True) as file:
+            names = _channels(file)
+        with OpenEXR.File(str(path), separate_channels=True) as file:
+            planes = [np.asarray(file.channels()[name].pixels, np.float32) for name in names]
+        return np.stack(planes, axis=-1)
+    except Exception as error:  # whatever OpenEXR raises on damaged bytes, the file is at fault
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{path} cannot be read as EXR: {reason}; get it again from {source}") from None
+
+
+def _channels(file: Any) -> tuple[str, str, str]:
+    """Choose three channels by the header, which is all that is read so far."""
+    if not file.parts:
+        raise InputError("its header cannot be read, or OpenEXR is older than 3.4")
+    if len(file.parts) != 1:
+        raise InputError(f"expected one part, got {len(file.parts)}")
+    header = file.header()
+    low, high = (np.asarray(corner, np.int64) for corner in header["dataWindow"])
+    width, height = (high - low + 1).tolist()
+    if not 0 < height * width <= MAX_PIXELS or min(height, width) < 1:
+        raise InputError(f"expected at most {MAX_PIXELS} pixels, got {height} x {width}")
+    found = [channel.name for channel in header["channels"]]
+    if len(found) > _MAX_CHANNELS:
+        raise InputError(f"expected at most {_MAX_CHANNELS} channels, got {len(found)}")
+    layers = [name.removesuffix("R") for name in found if name == "R" or name.endswith(".R")]
+    for layer in sorted(layers, key=lambda layer: (layer != "", layer != "color.")):
+        if layer in ("", "color.") or len(layers) == 1:
+            names = (f"{layer}R", f"{layer}G", f"{layer}B")
+            if set(names) <= set(found):
+                return names
+    if "Y" in found:
+        return ("Y", "Y", "Y")
+    raise InputError(f"expected the channels R, G and B, got {', '.join(found)}")

@@ -1,0 +1,177 @@
+"""Intrinsic Images in the Wild (Bell, Bala, Snavely, SIGGRAPH 2014): judgements of which point is darker."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, SupportsIndex
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
+from pydantic import BaseModel, Field, ValidationError
+
+from loaders.errors import InputError
+from loaders.public.folders import names_in
+from loaders.public.images import read_rgb8
+from loaders.public.missing import require
+from loaders.public.pixels import image_tensor
+
+SOURCE = "http://opensurfaces.cs.cornell.edu/publications/intrinsic (iiw-dataset-release-0.zip)"
+COUNT = 5230  # photographs of the release
+Split = Literal["all", "train", "test"]
+_DARKER = {"E": 0, "1": 1, "2": 2}
+_Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Judgements(NamedTuple):
+    """Comparisons of one photograph that count, as WHDR takes them.
+
+    ``points`` holds x and y of either point in [0, 1), of width and of height: the pixel is
+    [int(y * H), int(x * W)]. ``darker`` is 1 or 2 for the darker point and 0 for equal reflectance, ``score``
+    the weight.
+    """
+
+    points: Float64[ndarray, "n 2 2"]
+    darker: Int64[ndarray, " n"]
+    score: Float64[ndarray, " n"]
+
+
+class _Point(BaseModel):
+    id: int
+    x: _Share
+    y: _Share
+    opaque: bool | None = None
+
+
+class _Comparison(BaseModel):
+    point1: int
+    point2: int
+    darker: Literal["1", "2", "E"] | None = None
+    darker_score: Annotated[float, Field(allow_inf_nan=False)] | None = None
+
+
+class _Licence(BaseModel):
+    name: str | None = None
+    url: str | None = None
+
+
+class _Photograph(BaseModel):
+    intrinsic_points: list[_Point]
+    intrinsic_comparisons: list[_Comparison]
+    licence: _Licence | None = Field(default=None, alias="license")
+    attribution_name: str | None = None
+    attribution_url: str | None = None
+
+
+class IIW:
+    """Photographs with judgements of relative reflectance.
+
+    ``data[i]`` is a dict of ``id`` (the photograph's number as text), ``licence``, ``licence_url``,
+    ``attribution`` and ``attribution_url`` (of the photograph; empty where the file says nothing) and
+
+    * ``image``: float32 [3, H, W], the 8-bit sRGB pixels decoded to scene-linear values in [0, 1];
+    * ``points``: float64 [n, 2, 2], ``darker``: int64 [n], ``score``: float64 [n], see `Judgements`.
+
+    Only comparisons that count are there: both points judged opaque, one of the three answers, and a positive
+    score. A score of null does not count; the published ``whdr.py`` stops at it on Python 3.
+
+    Sure: schema, names and the split, from published code and lists. Not sure: the number of comparisons in
+    all (about 872 000).
+
+    Example:
+        >>> IIW("nowhere")
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere is missing; get it from http://opensurfaces.cs.cornell.edu/publications/intrinsic (iiw-dataset-release-0.zip)
+    """  # noqa: E501
+
+    def __init__(self, root: Path | str, split: Split = "all", count: int = COUNT) -> None:
+        """List the photographs; none is read yet.
+
+        Args:
+            root: the folder with ``data/<id>.png`` and ``data/<id>.json``, or that ``data`` itself.
+            split: "test" is every fifth photograph, beginning with the first, in order of the numbers as text
+                (Narihira, Maire, Yu 2015): 1046 of them. "train" is the rest.
+            count: photographs that a copy must hold for its splits to be those of the papers.
+
+        Raises:
+            InputError: there is no such folder or no photograph in it, or a split is asked of another number
+                of photographs.
+        """
+        if split not in ("all", "train", "test"):
+            raise InputError(f"split: expected all, train or test, got {split!r}")
+        root = require(Path(root), SOURCE)
+        self._folder = root / "data" if (root / "data").is_dir() else root
+        stems = (Path(name).stem for name in names_in(self._folder, SOURCE) if name.endswith(".json"))
+        ids = sorted(stem for stem in stems if stem.isascii() and stem.isdigit())
+        if not ids:
+            raise InputError(f"{self._folder}: expected <id>.json, found none; get them from {SOURCE}")
+        if split != "all" and len(ids) != count:
+            raise InputError(
+                f"{self._folder}: expected {count} photographs, of which the split is every fifth, got "
+                f"{len(ids)}; complete the copy from {SOURCE}, or pass split='all'"
+            )
+        kept = {"all": ids, "test": ids[::5], "train": [key for row, key in enumerate(ids) if row % 5]}
+        self.ids = tuple(kept[split])
+
+    def __len__(self) -> int:
+        """Count the photographs."""
+        return len(self.ids)
+
+    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
+        """Read one photograph and its judgements.
+
+        Raises:
+            InputError: a file is missing or damaged.
+        """
+        key = self.ids[row]
+        photograph = _read_photograph(self._folder / f"{key}.json")
+        licence = photograph.licence or _Licence()
+        judged = _judgements(photograph, self._folder / f"{key}.json")
+        return {
+            "id": key,
+            "licence": licence.name or "",
+            "licence_url": licence.url or "",
+            "attribution": photograph.attribution_name or "",
+            "attribution_url": photograph.attribution_url or "",
+            "image": image_tensor(read_rgb8(self._folder / f"{key}.png", SOURCE), linear=True),
+            **{name: _tensor(array) for name, array in judged._asdict().items()},
+        }
+
+    def judgements(self, row: SupportsIndex) -> Judgements:
+        """Read the judgements of one photograph as arrays, without the photograph.
+
+        Raises:
+            InputError: the file is missing or damaged.
+        """
+        path = self._folder / f"{self.ids[row]}.json"
+        return _judgements(_read_photograph(path), path)
+
+
+def _read_photograph(path: Path) -> _Photograph:
+    require(path, SOURCE)
+    try:
+        return _Photograph.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise InputError(f"{path}: {where}: {first['msg']}; get it again from {SOURCE}") from None
+
+
+def _judgements(photograph: _Photograph, path: Path) -> Judgements:
+    points = {point.id: point for point in photograph.intrinsic_points}
+    rows = []
+    for made in photograph.intrinsic_comparisons:
+        if made.point1 not in points or made.point2 not in points:
+            raise InputError(
+                f"{path}: a comparison of points {made.point1} and {made.point2}, which are not both listed; "
+                f"get it again from {SOURCE}"
+            )
+        one, two = points[made.point1], points[made.point2]
+        if made.darker and made.darker_score and made.darker_score > 0 and one.opaque and two.opaque:
+            rows.append((one.x, one.y, two.x, two.y, _DARKER[made.darker], made.darker_score))
+    table = np.array(rows, np.float64).reshape(-1, 6)
+    return Judgements(table[:, :4].reshape(-1, 2, 2), table[:, 4].astype(np.int64), table[:, 5].copy())
+
+
+def _tensor(array: ndarray) -> Any:
+    import torch
+
+    return torch.from_numpy(array.copy())

@@ -1,0 +1,110 @@
+"""MPI3D (Gondal et al., NeurIPS 2019)."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from jaxtyping import UInt8
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.public.grid_images import GridImages, find_file
+from loaders.public.rows import open_rows
+from loaders.schema import FactorInfo, FactorValue
+
+SOURCE = "https://github.com/rr-learning/disentanglement_dataset"
+Variant = Literal["toy", "realistic", "real", "complex"]
+Values = dict[str, tuple[FactorValue, ...]]
+
+FILES: dict[str, tuple[str, ...]] = {
+    "toy": ("mpi3d_toy.npz", "sim_toy_64x_ordered_without_heldout_factors.npz"),
+    "realistic": ("mpi3d_realistic.npz", "sim_realistic_64x_ordered_without_heldout_factors.npz"),
+    "real": ("mpi3d_real.npz",),
+    "complex": ("real3d_complicated_shapes_ordered.npz",),
+}
+_VIEW: Values = {
+    "object_size": ("small", "large"),
+    "camera_height": ("top", "center", "bottom"),
+    "background_color": ("purple", "sea green", "salmon"),
+    "horizontal_axis": tuple(range(40)),
+    "vertical_axis": tuple(range(40)),
+}
+_WHOLE: Values = {
+    "object_color": ("white", "green", "red", "blue", "brown", "olive"),
+    "object_shape": ("cone", "cube", "cylinder", "hexagonal", "pyramid", "sphere"),
+    **_VIEW,
+}
+# The first release held back two colours and two shapes.
+_EARLY: Values = {
+    "object_color": ("green", "red", "blue", "brown"),
+    "object_shape": ("cone", "cube", "hexagonal", "sphere"),
+    **_VIEW,
+}
+_COMPLEX: Values = {
+    "object_color": ("yellow", "green", "olive", "red"),
+    "object_shape": ("coffee-cup", "tennis-ball", "croissant", "beer-cup"),
+    **_VIEW,
+}
+
+
+class MPI3D(GridImages):
+    """Objects on a robot's arm, 64 x 64, every combination of seven factors, drawn or photographed.
+
+    The file holds no labels: its order is the description's. ``image`` is [3, height, width], sRGB 0..255, or
+    scene-linear in [0, 1]. Nothing but the images asked for is read.
+
+    Example:
+        >>> MPI3D("nowhere", "real")  # doctest: +NORMALIZE_WHITESPACE
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere/mpi3d_real.npz is missing; get it from
+            https://github.com/rr-learning/disentanglement_dataset
+    """
+
+    def __init__(
+        self,
+        root: Path | str,
+        variant: Variant = "toy",
+        *,
+        sizes: Sequence[int] | None = None,
+        linear: bool = False,
+        cache: Path | None = None,
+    ) -> None:
+        """Find the images.
+
+        Args:
+            root: folder of the npz files, or one of them.
+            variant: "toy" or "realistic" renders, "real" photographs, "complex" photographs of four things.
+            sizes: how many values each factor has, in the order of ``factors``, for a part of the grid that
+                has the first so many of each; None for the whole, which has 1036800 images, 460800 in the
+                first release and in "complex".
+            linear: give float32 scene-linear instead of uint8.
+            cache: folder to unpack the images to, up to 13 GB, where the npz is compressed.
+
+        Raises:
+            InputError: the file is missing or damaged, or has not one image for each point of the grid.
+        """
+        if variant not in FILES:
+            raise InputError(f"`variant`: expected one of {', '.join(FILES)}, got {variant!r}")
+        path = find_file(Path(root), FILES[variant], SOURCE)
+        rows = open_rows(path, "images", None if cache is None else Path(cache))
+        if len(rows.shape) != 4 or rows.shape[3] != 3:
+            raise InputError(f"{path}: expected images of three channels, got {list(rows.shape)}")
+        values = _COMPLEX if variant == "complex" else _WHOLE
+        if variant != "complex" and rows.shape[0] == math.prod(map(len, _EARLY.values())):
+            values = _EARLY
+        if sizes is not None:
+            values = _first(values, sizes)
+        factors = [FactorInfo(name=n, kind="categorical", values=v) for n, v in values.items()]
+        super().__init__(path, rows, factors, linear)
+
+    def _pixels(self, stored: UInt8[ndarray, "height width ..."]) -> UInt8[ndarray, "height width channels"]:
+        return stored
+
+
+def _first(values: Values, sizes: Sequence[int]) -> Values:
+    """Keep the first so many values of each factor."""
+    limits = [len(known) for known in values.values()]
+    if len(sizes) != len(limits) or not all(0 < size <= m for size, m in zip(sizes, limits, strict=True)):
+        raise InputError(f"`sizes`: expected {len(limits)} numbers from 1 up to {limits}, got {list(sizes)}")
+    return {name: known[:size] for (name, known), size in zip(values.items(), sizes, strict=True)}

@@ -1,0 +1,196 @@
+"""Multi-Illumination Images in the Wild (Murmann, Gharbi, Aittala, Durand, ICCV 2019)."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, SupportsIndex
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.public.exr import read_exr
+from loaders.public.folders import names_in
+from loaders.public.images import read_indices, read_rgb8, same_size, to_tensor
+from loaders.public.missing import require
+from loaders.public.pixels import image_tensor
+
+SOURCE = "https://projects.csail.mit.edu/illumination (multi_illumination_{train,test}_mip2_{jpg,exr}.zip)"
+DIRECTIONS = 25
+# Directions from which the flash is seen itself, or lights the scene from behind the camera.
+FRONTAL = (2, 3, 19, 20, 21, 22, 24)
+TEST_PREFIX = "everett"
+Kind = Literal["jpg", "exr"]
+Split = Literal["all", "train", "test"]
+
+
+class MultiIllumination:
+    """Photographs of indoor scenes, each lit by a flash from 25 directions.
+
+    A row is one photograph; `rows` gives those of a scene, `stack` all photographs of one scene at once.
+    ``data[i]`` is a dict of ``id`` (``<scene>/dir_<n>``), ``scene``, ``direction`` (0 to 24), ``frontal``
+    (whether it is one of `FRONTAL`) and
+
+    * ``image``: float32 [3, H, W]; exr: scene-linear as stored, unbounded; jpg: decoded with the sRGB curve
+      to [0, 1], which is not sure to be the inverse of how they were encoded;
+    * ``chrome`` and ``gray``, if asked for: the two probes, float32 [3, size, size], like ``image``;
+    * ``materials``, if asked for: int64 [H, W], class numbers of the scene as its palette PNG stores them;
+    * ``chrome_box`` and ``gray_box``: float64 [4], x, y, width and height in pixels of mip 0 (6000 x 4000),
+      NaN where ``meta.json`` does not say.
+
+    The flash is not white: divide by the colour of the gray probe to compare scenes.
+
+    Sure: names, sizes, the palette, the test split, from the released kit and samples. Not sure: the tone
+    curve of the jpg files, and the names of the material classes.
+
+    Example:
+        >>> MultiIllumination("nowhere")
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere is missing; get it from https://projects.csail.mit.edu/illumination (multi_illumination_{train,test}_mip2_{jpg,exr}.zip)
+    """  # noqa: E501
+
+    def __init__(
+        self,
+        root: Path | str,
+        split: Split = "all",
+        kind: Kind = "jpg",
+        mip: int = 2,
+        directions: Sequence[int] = tuple(range(DIRECTIONS)),
+        probes: int | None = None,
+        materials: bool = False,
+    ) -> None:
+        """List the scenes and check that their photographs are there; none is read yet.
+
+        Args:
+            root: folder of scenes, such as ``multi_illumination_test_mip2_jpg``.
+            split: "test" takes scenes whose name begins with ``everett`` (30 in the release), "train" the
+                others (985), "all" what there is.
+            kind: "jpg", or "exr", which needs OpenEXR.
+            mip: level of size m, 4000 // 2^m x 6000 // 2^m pixels (height, width).
+            directions: which of the 25 to read.
+            probes: size in pixels of the probe images to read, 256 in the released archives; none if None.
+            materials: whether to read the material classes.
+
+        Raises:
+            InputError: there is no such folder, no scene of that kind and size, or a photograph is missing.
+        """
+        if split not in ("all", "train", "test") or kind not in ("jpg", "exr"):
+            raise InputError(
+                f"split and kind: expected all, train or test, and jpg or exr, got {split!r} and {kind!r}"
+            )
+        self.directions = tuple(int(number) for number in directions)
+        if not self.directions or not set(self.directions) <= set(range(DIRECTIONS)):
+            raise InputError(f"directions: expected numbers from 0 to 24, got {list(directions)}")
+        self._root, self._kind, self._mip = Path(root), kind, mip
+        self._probes, self._materials = probes, materials
+        folders = [name for name in names_in(self._root, SOURCE) if (self._root / name).is_dir()]
+        sides = {"all": (True, False), "test": (True,), "train": (False,)}[split]
+        held = [name for name in folders if name.startswith(TEST_PREFIX) in sides]
+        self.scenes = tuple(name for name in held if self._holds(name))
+        if not self.scenes:
+            raise InputError(
+                f"{self._root}: expected scenes with dir_<n>_mip{mip}.{kind}, split {split}, found none; get "
+                f"them from {SOURCE}"
+            )
+        self.ids = tuple(f"{scene}/dir_{number}" for scene in self.scenes for number in self.directions)
+
+    def __len__(self) -> int:
+        """Count the photographs."""
+        return len(self.ids)
+
+    def rows(self, scene: str) -> range:
+        """Return the rows of one scene, in order of ``directions``.
+
+        Raises:
+            InputError: there is no such scene.
+        """
+        if scene not in self.scenes:
+            raise InputError(f"scene: expected one of {', '.join(self.scenes[:8])}, ..., got {scene!r}")
+        first = self.scenes.index(scene) * len(self.directions)
+        return range(first, first + len(self.directions))
+
+    def stack(self, scene: str) -> Any:
+        """Read all photographs of a scene as one tensor, float32 [directions, 3, H, W]: 450 MB at mip 2.
+
+        Raises:
+            InputError: there is no such scene, or a photograph is damaged or of another size.
+        """
+        import torch
+
+        images = {self.ids[row]: self._read(self._path(row)) for row in self.rows(scene)}
+        same_size({name: np.empty(image.shape[1:]) for name, image in images.items()}, scene)
+        return torch.stack(list(images.values()))
+
+    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
+        """Read one photograph.
+
+        Raises:
+            InputError: a file is missing or damaged, or the materials are not of the photograph's size.
+        """
+        import torch
+
+        path = self._path(row)
+        direction = self.directions[range(len(self))[row] % len(self.directions)]
+        item = {
+            "id": self.ids[row],
+            "scene": path.parent.name,
+            "direction": direction,
+            "frontal": direction in FRONTAL,
+            "image": self._read(path),
+        }
+        for probe in ("chrome", "gray") if self._probes is not None else ():
+            item[probe] = self._read(
+                path.parent / "probes" / f"dir_{direction}_{probe}{self._probes}.{self._kind}"
+            )
+        if self._materials:
+            item["materials"] = to_tensor(self._classes(path.parent, item["image"].shape[1:]))
+        boxes = _read_boxes(path.parent / "meta.json")
+        return item | {f"{probe}_box": torch.from_numpy(box) for probe, box in boxes.items()}
+
+    def _holds(self, scene: str) -> bool:
+        """Whether there is any photograph of a scene; if so, those of all directions must be there."""
+        present = {path.name for path in (self._root / scene).iterdir()}
+        if present.isdisjoint(self._photograph(scene, number).name for number in range(DIRECTIONS)):
+            return False
+        for direction in self.directions:
+            if self._photograph(scene, direction).name not in present:
+                require(self._photograph(scene, direction), SOURCE)
+        return True
+
+    def _photograph(self, scene: str, direction: int) -> Path:
+        return self._root / scene / f"dir_{direction}_mip{self._mip}.{self._kind}"
+
+    def _path(self, row: SupportsIndex) -> Path:
+        scene, direction = divmod(range(len(self))[row], len(self.directions))
+        return self._photograph(self.scenes[scene], self.directions[direction])
+
+    def _read(self, path: Path) -> Any:
+        if self._kind == "exr":
+            return to_tensor(read_exr(path, SOURCE))
+        return image_tensor(read_rgb8(path, SOURCE), linear=True)
+
+    def _classes(self, folder: Path, size: Sequence[int]) -> Int64[ndarray, "height width"]:
+        path = folder / f"materials_mip{self._mip}.png"
+        classes = read_indices(path, SOURCE)
+        same_size({"image": np.empty(tuple(size)), "materials": classes}, str(path))
+        return classes.astype(np.int64)
+
+
+def _read_boxes(path: Path) -> dict[str, Float64[ndarray, "4"]]:
+    """Read the bounding boxes of the probes; NaN where the file, or a part of it, is not there."""
+    try:
+        meta = json.loads(path.read_bytes()) if path.exists() else {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: cannot be read as JSON: {error}; get it again from {SOURCE}") from None
+    return {
+        probe: np.array([_number(meta, probe, "bounding_box", key) for key in "xywh"])
+        for probe in ("chrome", "gray")
+    }
+
+
+def _number(value: Any, *keys: str) -> float:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return float(value) if isinstance(value, int | float) else math.nan

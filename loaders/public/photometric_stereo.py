@@ -1,0 +1,176 @@
+"""Photometric stereo of 'apple', 'gourd1', 'gourd2' (Alldrin, Zickler, Kriegman, CVPR 2008)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, SupportsIndex
+
+import numpy as np
+from jaxtyping import Bool, Float32
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.public.exr import read_exr
+from loaders.public.folders import names_in
+from loaders.public.images import read_indices, same_size, to_tensor
+from loaders.public.missing import require
+from loaders.public.text_lists import read_lines, wrong_line
+
+SOURCE = "https://vision.ucsd.edu/~nalldrin/research/cvpr08/datasets"
+Lights = Literal["refined", "unrefined"]
+
+
+class PhotometricStereo:
+    """Photographs of an object under one distant light at a time, whose direction is known.
+
+    A row is one photograph; `rows` gives those of an object, `stack` all of one object at once. ``data[i]``
+    is a dict of ``id`` (``<object>/I_<n>``), ``object`` and
+
+    * ``image``: float32 [3, H, W], scene-linear as stored, ambient light subtracted, unbounded;
+    * ``mask``: bool [H, W], where the file is not 0: it holds 0 and 1;
+    * ``light_direction``: float32 [3], to the light: x right, y up, z towards the camera, as the files have
+      it. ``light_direction * (1, -1, -1)`` is in the camera frame of this package (y down, z forward);
+    * ``light_intensity``: float32 [3], RGB.
+
+    There is no ground truth of normals, and no split. Line k of the text files belongs to the k-th image in
+    order of their numbers, which may have gaps.
+
+    Sure: names, axes and values, from the data set's own README. Not sure: how many images there are (112,
+    102 and 98 are named).
+
+    Example:
+        >>> PhotometricStereo("nowhere")
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere is missing; get it from https://vision.ucsd.edu/~nalldrin/research/cvpr08/datasets
+    """
+
+    def __init__(
+        self, root: Path | str, objects: Sequence[str] | None = None, lights: Lights = "refined"
+    ) -> None:
+        """List the photographs and read the lights; no image is read yet.
+
+        Args:
+            root: folder with ``<object>/I_0000.exr`` and so on.
+            objects: names of objects; all that are there if None.
+            lights: "refined" as the README advises (``light_directions_refined.txt``), or "unrefined"
+                (``light_directions.txt``); intensities likewise.
+
+        Raises:
+            InputError: there is no such folder or object, a list of lights is missing or damaged, or has
+                another length than there are images.
+        """
+        if lights not in ("refined", "unrefined"):
+            raise InputError(f"lights: expected refined or unrefined, got {lights!r}")
+        self._root = Path(root)
+        folders = [name for name in names_in(self._root, SOURCE) if (self._root / name).is_dir()]
+        found = [name for name in folders if any((self._root / name).glob("*[0-9].exr"))]
+        self.objects = tuple(found if objects is None else objects)
+        if not self.objects:
+            raise InputError(
+                f"{self._root}: expected <object>/I_0000.exr, found none; get them from {SOURCE}"
+            )
+        self._files: list[Path] = []
+        self._rows: dict[str, range] = {}
+        self._lights: dict[str, tuple[ndarray, ndarray]] = {}
+        for name in self.objects:
+            if name not in found:
+                raise InputError(f"objects: expected names among {', '.join(found)}, got {name!r}")
+            files = _photographs(self._root / name)
+            self._rows[name] = range(len(self._files), len(self._files) + len(files))
+            self._files += files
+            self._lights[name] = _read_lights(self._root / name, lights, len(files))
+        self.ids = tuple(f"{path.parent.name}/{path.stem}" for path in self._files)
+
+    def __len__(self) -> int:
+        """Count the photographs."""
+        return len(self._files)
+
+    def rows(self, name: str) -> range:
+        """Return the rows of one object.
+
+        Raises:
+            InputError: there is no such object.
+        """
+        if name not in self._rows:
+            raise InputError(f"object: expected one of {', '.join(self.objects)}, got {name!r}")
+        return self._rows[name]
+
+    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
+        """Read one photograph.
+
+        Raises:
+            InputError: a file is missing or damaged, or the mask is not of the photograph's size.
+        """
+        path = self._files[row]
+        name = path.parent.name
+        image, mask = read_exr(path, SOURCE), _read_mask(path.parent)
+        same_size({"image": image, "mask": mask}, str(path))
+        light = range(len(self))[row] - self._rows[name].start
+        directions, intensities = self._lights[name]
+        return {
+            "id": self.ids[row],
+            "object": name,
+            "image": to_tensor(image),
+            "mask": to_tensor(mask),
+            "light_direction": to_tensor(directions[light]),
+            "light_intensity": to_tensor(intensities[light]),
+        }
+
+    def stack(self, name: str) -> dict[str, Any]:
+        """Read all photographs of an object.
+
+        Returns:
+            A dict of ``object``, ``images`` float32 [n, 3, H, W], ``mask`` bool [H, W],
+            ``light_directions`` and ``light_intensities``, float32 [n, 3].
+
+        Raises:
+            InputError: there is no such object, or a file is missing, damaged or of another size.
+        """
+        import torch
+
+        paths = [self._files[row] for row in self.rows(name)]
+        images = {"mask": _read_mask(self._root / name)}
+        images |= {path.name: read_exr(path, SOURCE) for path in paths}
+        same_size(images, str(self._root / name))
+        directions, intensities = self._lights[name]
+        return {
+            "object": name,
+            "images": torch.stack([to_tensor(images[path.name]) for path in paths]),
+            "mask": to_tensor(images["mask"]),
+            "light_directions": to_tensor(directions),
+            "light_intensities": to_tensor(intensities),
+        }
+
+
+def _photographs(folder: Path) -> list[Path]:
+    names = (name for name in names_in(folder, SOURCE) if name.lower().endswith(".exr"))
+    return [folder / name for name in names if Path(name).stem[-1].isdigit()]
+
+
+def _read_mask(folder: Path) -> Bool[ndarray, "height width"]:
+    return read_indices(folder / "mask.png", SOURCE) > 0
+
+
+def _read_lights(
+    folder: Path, lights: Lights, count: int
+) -> tuple[Float32[ndarray, "n 3"], Float32[ndarray, "n 3"]]:
+    end = "_refined.txt" if lights == "refined" else ".txt"
+    directions, intensities = (
+        _read_triples(folder / f"light_{what}{end}", count) for what in ("directions", "intensities")
+    )
+    return directions, intensities
+
+
+def _read_triples(path: Path, count: int) -> Float32[ndarray, "n 3"]:
+    lines = read_lines(require(path, SOURCE), SOURCE)
+    if len(lines) != count:
+        raise InputError(f"{path}: expected a line for each of {count} images, got {len(lines)} lines")
+    rows = []
+    for number, line in enumerate(lines):
+        try:
+            row = [float(word) for word in line.split()]
+        except ValueError:
+            row = []
+        if len(row) != 3 or not np.isfinite(row).all():
+            raise wrong_line(path, number, line, "three numbers")
+        rows.append(row)
+    return np.array(rows, np.float32)

@@ -1,0 +1,117 @@
+"""Shading Annotations in the Wild (Kovacs, Bell, Snavely, Bala, CVPR 2017)."""
+
+from pathlib import Path
+from typing import Any, Literal, SupportsIndex
+
+import numpy as np
+from jaxtyping import Int64
+from numpy import ndarray
+
+from loaders.codecs import MAX_PIXELS
+from loaders.errors import InputError
+from loaders.public.images import read_rgb8, same_size, to_tensor
+from loaders.public.missing import require
+from loaders.public.pixels import image_tensor
+
+SOURCE = "https://github.com/kovibalu/saw_release (download_saw.sh)"
+LABELS = {0: "discontinuity of normal or depth", 1: "shadow boundary", 2: "smooth", 100: "ignore"}
+LABEL_FOLDER = "saw_data-filter_size_0-ignore_border_0.05-normal_gradmag_thres_1.5-depth_gradmag_thres_2.0"
+_npy: Any = np.lib.format  # numpy 1.26 has no types for it
+Split = Literal["train", "val", "test"]
+
+
+class SAW:
+    """Photographs with labels of where shading is smooth.
+
+    ``data[i]`` is a dict of ``id`` (number of the photograph as text) and
+
+    * ``image``: float32 [3, H, W], the 8-bit sRGB pixels decoded to scene-linear values in [0, 1];
+    * ``labels``: int64 [H, W]: 0 not smooth, for normal or depth jumps; 1 not smooth, the boundary of a
+      shadow; 2 smooth; 100 ignore;
+    * ``mask``: bool [H, W], where the label is not 100.
+
+    The benchmark tells smooth (2) from not smooth (0 and 1). Two conventions of scoring are in use, and their
+    numbers differ: that of SAW and that of CGIntrinsics.
+
+    Sure: names, splits, labels. Not sure: that every number of a split has its file of labels, whence
+    ``skip_missing``.
+
+    Example:
+        >>> SAW("nowhere", "test")
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere/saw_splits/test_ids.npy is missing; get it from https://github.com/kovibalu/saw_release (download_saw.sh)
+    """  # noqa: E501
+
+    def __init__(self, root: Path | str, split: Split, skip_missing: bool = False) -> None:
+        """Read the list of a split; no image is read yet.
+
+        Args:
+            root: folder with ``saw_splits``, ``saw_images_512`` and ``saw_pixel_labels``.
+            split: "train" (4142 photographs in the release), "val" (836) or "test" (1699).
+            skip_missing: leave out photographs without a file of labels, and list them in ``missing``;
+                otherwise reading such a row is an error.
+
+        Raises:
+            InputError: there is no such folder or split, or its list is damaged.
+        """
+        if split not in ("train", "val", "test"):
+            raise InputError(f"split: expected train, val or test, got {split!r}")
+        self._images = Path(root) / "saw_images_512"
+        self._labels = Path(root) / "saw_pixel_labels" / LABEL_FOLDER
+        listed = _read_ids(Path(root) / "saw_splits" / f"{split}_ids.npy")
+        lacking = [key for key in listed if skip_missing and not (self._labels / f"{key}.npy").is_file()]
+        self.missing = tuple(lacking)
+        self.ids = tuple(key for key in listed if key not in set(lacking))
+
+    def __len__(self) -> int:
+        """Count the photographs."""
+        return len(self.ids)
+
+    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
+        """Read one photograph and its labels.
+
+        Raises:
+            InputError: a file is missing or damaged, or the labels are not of the photograph's size.
+        """
+        key = self.ids[row]
+        pixels = read_rgb8(self._images / f"{key}.png", SOURCE)
+        labels = _read_labels(self._labels / f"{key}.npy")
+        same_size({"image": pixels, "labels": labels}, str(self._labels / f"{key}.npy"))
+        return {
+            "id": key,
+            "image": image_tensor(pixels, linear=True),
+            "labels": to_tensor(labels),
+            "mask": to_tensor(labels != 100),
+        }
+
+
+def _read_ids(path: Path) -> tuple[str, ...]:
+    ids = _read_integers(path, 1)
+    if ids.size and ids.min() < 0:
+        raise InputError(f"{path}: expected numbers of photographs, got {ids.min()}")
+    if len(np.unique(ids)) != len(ids):
+        raise InputError(f"{path}: a photograph is listed twice; get it again from {SOURCE}")
+    return tuple(map(str, ids.tolist()))
+
+
+def _read_labels(path: Path) -> Int64[ndarray, "height width"]:
+    labels = _read_integers(path, 2)
+    if unknown := set(np.unique(labels).tolist()) - LABELS.keys():
+        raise InputError(f"{path}: expected the labels 0, 1, 2 and 100, got {sorted(unknown)[0]}")
+    return labels
+
+
+def _read_integers(path: Path, axes: int) -> Int64[ndarray, "..."]:
+    """Read an npy file of integers; what it claims is looked at before memory is taken."""
+    require(path, SOURCE)
+    try:
+        mapped = _npy.open_memmap(path, "r")  # which refuses what is pickled
+    except Exception as error:  # whatever numpy raises on damaged bytes
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{path}: cannot be read: {reason}; get it again from {SOURCE}") from None
+    if mapped.dtype.kind not in "iu" or mapped.ndim != axes:
+        found = f"{mapped.dtype} {list(mapped.shape)}"
+        raise InputError(f"{path}: expected integers of {axes} axes, got {found}; get it again from {SOURCE}")
+    if mapped.size > MAX_PIXELS:
+        raise InputError(f"{path}: expected at most {MAX_PIXELS} values, got {mapped.size}")
+    return np.array(mapped, np.int64)

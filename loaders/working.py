@@ -1,0 +1,117 @@
+"""Folders in which a pack is made piece by piece, so that whoever was killed goes on where they were.
+
+Finished pieces lie in ``.<name>.partial`` beside the target, with a record of what they are made of. The next
+call takes them up if its record is the same, and throws them away if not. Nothing has the target's name
+before it is whole.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from loaders.disk import replacing
+from loaders.errors import InputError
+
+_LOCK, _RECORD = "lock", "made-of.json"
+# What file systems that have no locks answer, as Lustre often does.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+
+
+@contextmanager
+def working(target: Path, made_of: Mapping[str, object]) -> Iterator[Path]:
+    """Give the folder to make ``target`` in, with the finished pieces of an earlier call that was stopped.
+
+    It is removed when the target is made, and when something is raised before any piece is finished. Names
+    that begin with a dot are of pieces in the making.
+
+    Args:
+        target: the file or folder to be made; its parent is made if need be.
+        made_of: what determines the pieces, as JSON: hashes, options, versions.
+
+    Raises:
+        InputError: another process is making the same target.
+    """
+    folder = target.with_name(f".{target.name}.partial")
+    handle = _lock(folder, target)
+    try:
+        _take_up(folder, made_of)
+        try:
+            yield folder
+        except BaseException:
+            _drop_unfinished(folder)
+            if not any(path.is_file() for piece in _pieces(folder) for path in (piece, *piece.rglob("*"))):
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+        # The record goes first: of pieces that are half removed, nobody must think that they are all.
+        (folder / _RECORD).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(handle)
+
+
+def _lock(folder: Path, target: Path) -> int:
+    """Lock the folder, for as long as the handle that is returned is open or the process lives."""
+    import fcntl  # here, because reading packs needs no locks and works on systems that lack them
+
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:  # the other process has just finished, and removed the folder
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise InputError(
+                f"{target} is being packed by another process; wait for it, or name another place"
+            ) from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                os.close(handle)
+                raise
+        # The lock counts only if its file still has its name.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), (folder / _LOCK).stat()):
+                return handle
+        os.close(handle)
+
+
+def _take_up(folder: Path, made_of: Mapping[str, object]) -> None:
+    record = json.dumps(made_of, indent=2, sort_keys=True)
+    with suppress(OSError, UnicodeDecodeError):
+        if (folder / _RECORD).read_text(encoding="utf-8") == record:
+            _drop_unfinished(folder)
+            return
+    # The old record goes first: pieces must never lie beside a record that is not theirs.
+    (folder / _RECORD).unlink(missing_ok=True)
+    for path in _pieces(folder):
+        _remove(path)
+    with replacing(folder / _RECORD) as partial:
+        partial.write_text(record, encoding="utf-8")
+
+
+def _pieces(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.name not in (_LOCK, _RECORD)]
+
+
+def _drop_unfinished(folder: Path) -> None:
+    for path in list(folder.rglob(".*")):
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def text_sha256(text: str) -> str:
+    """Hash a text, for the record of what pieces are made of."""
+    return hashlib.sha256(text.encode()).hexdigest()

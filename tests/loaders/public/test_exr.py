@@ -1,0 +1,108 @@
+import sys
+
+import numpy as np
+import pytest
+
+from loaders.errors import InputError
+from loaders.public import exr
+from loaders.public.exr import read_exr
+
+IMAGE = np.linspace(0, 8, 6 * 5 * 3, dtype=np.float32).reshape(6, 5, 3)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write channels by name, of any type and compression."""
+    openexr = pytest.importorskip("OpenEXR")
+
+    def build(channels, compression="ZIP", name="a.exr"):
+        head = {
+            "compression": getattr(openexr, f"{compression}_COMPRESSION"),
+            "type": openexr.scanlineimage,
+        }
+        made = {key: np.ascontiguousarray(value) for key, value in channels.items()}
+        openexr.File(head, made).write(str(tmp_path / name))
+        return tmp_path / name
+
+    return build
+
+
+def layer(name="", image=IMAGE):
+    return {f"{name}{channel}": image[..., place] for place, channel in enumerate("RGB")}
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("compression", ["NO", "ZIP", "PIZ"])
+def test_colours_are_read_as_they_are(write, dtype, compression):
+    read = read_exr(write(layer(image=IMAGE.astype(dtype)), compression), "there")
+    assert read.dtype == np.float32
+    np.testing.assert_array_equal(read, IMAGE.astype(dtype))
+
+
+def test_lossy_compression_is_read(write):
+    read = read_exr(write(layer(image=IMAGE.astype(np.float16)), "DWAB"), "there")
+    np.testing.assert_allclose(read, IMAGE, atol=0.05)
+
+
+def test_channels_are_found_by_name(write):
+    other = {"depth.R": IMAGE[..., 0], "A": IMAGE[..., 0]}
+    for names in (layer("color."), layer("beauty."), {**layer(), **layer("color.", 1 - IMAGE), **other}):
+        np.testing.assert_array_equal(read_exr(write(names), "there"), IMAGE)
+    np.testing.assert_array_equal(
+        read_exr(write({**layer("color."), **layer("z.", 1 - IMAGE)}), "there"), IMAGE
+    )
+    gray = np.repeat(IMAGE[..., :1], 3, axis=2)
+    np.testing.assert_array_equal(read_exr(write({"Y": IMAGE[..., 0]}), "there"), gray)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [{**layer("a."), **layer("b.")}, {"Z": IMAGE[..., 0]}, {"R": IMAGE[..., 0]}],
+    ids=["two", "z", "r"],
+)
+def test_no_channels_are_guessed(write, names):
+    with pytest.raises(InputError, match="expected the channels R, G and B, got "):
+        read_exr(write(names), "there")
+
+
+def test_several_parts_are_refused(tmp_path):
+    openexr = pytest.importorskip("OpenEXR")
+    parts = [openexr.Part({"name": name}, {"R": np.ascontiguousarray(IMAGE[..., 0])}) for name in "ab"]
+    openexr.File(parts).write(str(tmp_path / "a.exr"))
+    with pytest.raises(InputError, match="expected one part, got 2"):
+        read_exr(tmp_path / "a.exr", "there")
+
+
+def test_bombs_are_refused_by_their_header(write, monkeypatch):
+    path = write(layer())
+    monkeypatch.setattr(exr, "MAX_PIXELS", 29)
+    with pytest.raises(InputError, match="expected at most 29 pixels, got 6 x 5"):
+        read_exr(path, "there")
+    monkeypatch.undo()
+    monkeypatch.setattr(exr, "_MAX_CHANNELS", 2)
+    with pytest.raises(InputError, match="expected at most 2 channels, got 3"):
+        read_exr(path, "there")
+
+
+def test_damage_is_told_in_one_line(write):
+    path = write(layer(), "NO")
+    data = path.read_bytes()
+    for damaged in (b"", b"not EXR", data[:100], data[: len(data) - 90]):
+        path.write_bytes(damaged)
+        with pytest.raises(
+            InputError, match=r"a.exr cannot be read as EXR: .*; get it again from there"
+        ) as caught:
+            read_exr(path, "there")
+        assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_names_itself(tmp_path):
+    with pytest.raises(InputError, match=r"a.exr is missing; get it from there"):
+        read_exr(tmp_path / "a.exr", "there")
+
+
+def test_says_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "a.exr").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "OpenEXR", None)
+    with pytest.raises(InputError, match=r"reading EXR needs OpenEXR; pip install candlelight\[exr\]"):
+        read_exr(tmp_path / "a.exr", "there")
