@@ -11,6 +11,7 @@ per frame. What a process takes to start is told before. About 5 minutes on an i
 """
 
 import argparse
+import os
 import statistics
 import tempfile
 import time
@@ -20,6 +21,7 @@ from processes import print_table
 
 from generators import load_recipe, make_plan
 from generators.plan import Plan
+from generators.processors import THREADS
 
 BASE = ["render.samples=16", "image={width: 320, height: 240}"]
 MAP = ("candle", ["sets.candle.factors.scene.values=[garden]"])
@@ -62,6 +64,7 @@ def planned(case: tuple[tuple[str, list[str]], list[str]], traces: int) -> Plan:
 
 def measure(plan: Plan, root: Path) -> tuple[float, float, float, float]:
     """Render a plan; return CPU s of tracing, of finishing, of the first trace besides, and bytes a frame."""
+    os.environ[THREADS] = "1"  # as in a render child
     from generators.blender.child import Renderer
 
     root.mkdir()

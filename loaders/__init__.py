@@ -16,6 +16,9 @@ from loaders.confounding import select_by_rules as select_by_rules
 from loaders.confounding import select_by_tables as select_by_tables
 from loaders.confounding_presets import select_preset as select_preset
 from loaders.describe import describe as describe
+from loaders.downscale import downscale as downscale
+from loaders.downscale import downscaled_set as downscaled_set
+from loaders.draw_sheet import draw_sheet as draw_sheet
 from loaders.edges import mixed_edges as mixed_edges
 from loaders.epochs import EpochOrder as EpochOrder
 from loaders.epochs import ResumableSampler as ResumableSampler
@@ -35,6 +38,7 @@ from loaders.hdf5 import pack_hdf5 as pack_hdf5
 from loaders.hdf5_frames import HDF5Frames as HDF5Frames
 from loaders.hub import pack_hub as pack_hub
 from loaders.hub_frames import HubFrames as HubFrames
+from loaders.look import look as look
 from loaders.open_frames import open_frames as open_frames
 from loaders.pair_dataset import PairDataset as PairDataset
 from loaders.pair_dataset import collate_pairs as collate_pairs
