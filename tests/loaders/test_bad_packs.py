@@ -23,6 +23,8 @@ from loaders.hub import pack_hub
 from loaders.manifest import read_manifest
 from loaders.open_frames import open_frames
 
+pytest.importorskip("torch", exc_type=ImportError)
+
 FORMS = ("folder", "hdf5", "hub")
 
 

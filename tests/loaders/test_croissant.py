@@ -1,9 +1,10 @@
 import json
 import shutil
+import subprocess
+import sys
 from datetime import date
 
 import pytest
-from PIL import Image
 
 from loaders.croissant import croissant
 from loaders.hub import pack_hub
@@ -111,32 +112,54 @@ def test_the_version_follows_the_content_and_no_clock(packed, in_shards, info):
     assert described(packed, info)["datePublished"] == "2026-01-02"
 
 
-def records(folder, name):
-    mlcroissant = pytest.importorskip("mlcroissant")
-    loaded = mlcroissant.Dataset(str(folder / "croissant.json"))
-    issues = loaded.metadata.ctx.issues
-    assert (issues.errors, issues.warnings) == (set(), set())
-    return list(loaded.records(name))
+# In a process of its own, as its users have it: beside `datasets`, whose array types pandas then takes up,
+# mlcroissant 1.1 cannot go through rows (a fault of `PandasArrayExtensionDtype`, which has no hash).
+CLIENT = """
+import json
+import sys
+import mlcroissant
+
+loaded = mlcroissant.Dataset(sys.argv[1])
+issues = loaded.metadata.ctx.issues
+try:
+    rows = list(loaded.records("grid"))
+except mlcroissant.GenerationError as error:
+    sys.exit(f"GenerationError: {error}")
+print(json.dumps({
+    "issues": [str(issue) for issue in (*issues.errors, *issues.warnings)],
+    "ids": [row["grid/id"].decode() for row in rows],
+    "splits": sorted({row["grid/split"].decode() for row in rows}),
+    "image": [rows[0]["grid/image"].format, *rows[0]["grid/image"].size],
+    "channels": len(rows[0]["grid/albedo"]),
+    "objects": [[one["grid/objects/type"].decode() for one in row["grid/objects"]] for row in rows],
+}))
+"""
 
 
-@pytest.mark.filterwarnings("default")
+def read_as_croissant(folder):
+    pytest.importorskip("mlcroissant")
+    command = [sys.executable, "-c", CLIENT, str(folder / "croissant.json")]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize("pack", ["packed", "in_shards"])
 def test_mlcroissant_reads_the_records(pack, request):
-    found = records(request.getfixturevalue(pack), "grid")
-    assert [row["grid/id"] for row in found] == [f"grid-{index:06d}".encode() for index in range(6)]
-    assert {row["grid/split"] for row in found} == {b"train"}
-    assert isinstance(found[0]["grid/image"], Image.Image)
-    assert found[0]["grid/image"].size == (32, 24)
-    assert len(found[0]["grid/albedo"]) == 3
-    assert found[2]["grid/objects"][0]["grid/objects/type"] == b"cube"
-    assert [len(row["grid/objects"]) for row in found] == [1, 2, 3, 1, 2, 3]
+    done = read_as_croissant(request.getfixturevalue(pack))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["issues"] == []
+    assert found["ids"] == [f"grid-{index:06d}" for index in range(6)]
+    assert found["splits"] == ["train"]
+    assert found["image"] == ["PNG", 32, 24]
+    assert found["channels"] == 3
+    assert found["objects"][2][0] == "cube"
+    assert [len(objects) for objects in found["objects"]] == [1, 2, 3, 1, 2, 3]
 
 
-@pytest.mark.filterwarnings("default")
 def test_mlcroissant_finds_a_file_that_was_tampered_with(packed, tmp_path):
-    mlcroissant = pytest.importorskip("mlcroissant")
     copy = shutil.copytree(packed, tmp_path / "copy")
     path = copy / "grid" / "train-00000-of-00001.parquet"
     path.write_bytes(path.read_bytes() + b"x")
-    with pytest.raises(mlcroissant.GenerationError):
-        list(mlcroissant.Dataset(str(copy / "croissant.json")).records("grid"))
+    done = read_as_croissant(copy)
+    assert done.returncode == 1
+    assert done.stderr.startswith("GenerationError") or "\nGenerationError" in done.stderr

@@ -18,6 +18,8 @@ from loaders.hdf5_chunks import row_reader
 from loaders.hdf5_frames import HDF5Frames
 from loaders.schema import array_sha256
 
+pytest.importorskip("torch", exc_type=ImportError)
+
 
 @pytest.fixture(scope="module", params=["gzip", "none"])
 def packed(request, tmp_path_factory, frames_root):

@@ -21,6 +21,8 @@ from loaders.schema import array_sha256
 from loaders.split_plan import SplitPlan
 from loaders.verify_packs import verify_pack
 
+pytest.importorskip("torch", exc_type=ImportError)
+
 BLUE = SplitPlan(factor="color", values={"test": ("blue",)})
 
 
