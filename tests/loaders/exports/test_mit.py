@@ -138,10 +138,12 @@ def test_an_export_is_read_as_the_dataset_is(write, read, tmp_path):
     names = {"image": "original", "shading": "shading"} | {name: name for name in COLOUR[1:4]}
     for item in data:
         images = read(tmp_path / "out", item["id"])
-        np.testing.assert_array_equal(item["mask"], images["mask"] == WHITE)
+        np.testing.assert_array_equal(item["mask"].numpy(), images["mask"] == WHITE)
         for key, name in names.items():
             image = images[name].reshape(HEIGHT, WIDTH, -1)
-            np.testing.assert_array_equal(np.rint(item[key].double() * 65535), np.moveaxis(image, 2, 0))
+            np.testing.assert_array_equal(
+                np.rint(item[key].double().numpy() * 65535), np.moveaxis(image, 2, 0)
+            )
 
 
 @pytest.mark.parametrize("by", ["paper", "passes"])
