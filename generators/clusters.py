@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,6 +27,8 @@ LITTLE_KEPT = {
 }
 # Scheduler and workers always serve HTTP: on this machine only, and on a port that is free.
 LOCAL = "localhost:0"
+
+_starting = threading.Lock()
 
 
 @contextmanager
@@ -80,15 +83,17 @@ def connected(
 def _local(workers: int) -> Any:
     from distributed import LocalCluster
 
-    return LocalCluster(  # type: ignore[no-untyped-call]
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=False,
-        memory_limit=0,
-        dashboard_address=None,
-        worker_dashboard_address=LOCAL,
-        scheduler_kwargs={"dashboard_address": LOCAL},
-    )
+    # One at a time: workers import as they start, and two threads that do so at once may find half a module.
+    with _starting:
+        return LocalCluster(  # type: ignore[no-untyped-call]
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=False,
+            memory_limit=0,
+            dashboard_address=None,
+            worker_dashboard_address=LOCAL,
+            scheduler_kwargs={"dashboard_address": LOCAL},
+        )
 
 
 def _client(where: Any) -> "Client":

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from blender_assets import AssetLibrary
 from blender_assets.manifests import file_sha256
-from generators.appearance import PLAIN
+from generators.appearance import OWN, PLAIN
 from generators.scene import Material, Trace
 from loaders.schema import AssetRecord
 
@@ -37,9 +37,14 @@ def _assets(trace: Trace, library: AssetLibrary) -> Iterator[tuple[str, str]]:
     if trace.floor is not None and trace.floor.material is not None:
         materials.append(trace.floor.material)
     yield from (("objects", thing.type) for thing in trace.objects)
-    yield from (_kind_and_label(material, library) for material in materials if material.label != PLAIN)
+    yield from (_kind_and_label(material, library) for material in materials if _is_file(material))
     if trace.environment is not None and trace.environment.map:
         yield "scenes", trace.environment.map
+
+
+def _is_file(material: Material) -> bool:
+    """Tell a file of a library from a stated colour, and from "own", which stands for those of the parts."""
+    return material.image or material.label not in (PLAIN, OWN)
 
 
 def _kind_and_label(material: Material, library: AssetLibrary) -> tuple[str, str]:

@@ -135,4 +135,5 @@ def test_they_go_through_every_container(root, tmp_path, datasets):
         assert batch["metallic"].shape == (2, 36, 48)
     for path in (root, file, hub):
         told = CliRunner().invoke(main, ["info", str(path)])
-        assert "object, part, position, roughness, metallic" in told.output
+        for name in ("object", "part", "position", "roughness", "metallic"):
+            assert f"    {name}: " in told.output
