@@ -107,12 +107,8 @@ def shoot(shot: Shot, anew: bool, threads: int = 1) -> tuple[float, Layers]:
         corners = [stage.corners(i) for i in range(len(trace.objects))]
         _kept["geometry"].trace(trace.camera, corners, fine_file)
         fine = passes.read(fine_file)
-        picture = stage.map_picture(trace)
-        view = (
-            None
-            if picture is None
-            else view_map(picture, trace.environment, trace.camera, image.width, image.height)
-        )
+        picture, size = stage.map_picture(trace), (image.width, image.height)
+        view = None if picture is None else view_map(picture, trace.environment, trace.camera, *size)
     traced = passes.read(file)
     parts = decompose(traced, camera=trace.camera, catcher=catcher, split=False)
     if fine is not None:
