@@ -15,6 +15,7 @@ from numpy import ndarray
 
 from generators.camera import world_to_camera
 from generators.scene import Camera
+from loaders.checks import light_sum_error
 from loaders.colour import to_display
 from loaders.schema import LIGHT_PREFIX, ChecksRecord, Vector
 
@@ -263,7 +264,7 @@ def develop(
         identity_error=parts.identity_error,
         stored_error=float((np.abs(total - radiance) / np.maximum(1.0, np.abs(total))).max()),
         clipped=float((exposed > 1.0).any(axis=-1).mean()),
-        light_sum_error=_light_sum_error(list(lights.values()), radiance) if lights else None,
+        light_sum_error=light_sum_error(list(lights.values()), radiance) if lights else None,
     )
     return {name: made[name] for name in layers}, checks
 
@@ -271,10 +272,3 @@ def develop(
 def _half(array: ndarray) -> ndarray:
     """Round to half precision, the brightest highlights held at its largest number."""
     return np.clip(array, -LARGEST_HALF, LARGEST_HALF).astype(np.float16)
-
-
-def _light_sum_error(lights: list[ndarray], radiance: ndarray) -> float:
-    """95th percentile of the difference of the lights' sum from radiance, relative to the mean radiance."""
-    total = np.sum([light.astype(np.float64) for light in lights], axis=0)
-    difference = np.abs(total - radiance.astype(np.float64))
-    return float(np.percentile(difference, 95) / max(float(radiance.astype(np.float64).mean()), 1e-9))

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Shaped
 from numpy import ndarray
 
+from loaders.checks import light_sum_error
 from loaders.colour import srgb_to_linear, to_display
 from loaders.errors import InputError
 from loaders.samples import Frame
@@ -225,19 +226,3 @@ def _checks(metadata: Metadata, layers: dict[str, ndarray], exposed: ndarray | N
     if lights and "radiance" in layers and set(lights) <= layers.keys():
         changed["light_sum_error"] = light_sum_error([layers[name] for name in lights], layers["radiance"])
     return metadata.checks.model_copy(update=changed)
-
-
-def light_sum_error(lights: list[ndarray], radiance: ndarray) -> float:
-    """Compare the sum of ``light/*`` with ``radiance``, as `loaders.schema.ChecksRecord` says.
-
-    Returns:
-        95th percentile over pixels and channels of the difference, relative to the mean radiance.
-
-    Example:
-        >>> one = np.ones((2, 2, 3), np.float16)
-        >>> light_sum_error([one, one], one)
-        1.0
-    """
-    total = np.sum([light.astype(np.float64) for light in lights], axis=0)
-    difference = np.abs(total - radiance.astype(np.float64))
-    return float(np.percentile(difference, 95) / max(float(radiance.astype(np.float64).mean()), 1e-9))
