@@ -26,8 +26,8 @@ from generators.render_commands import (
 )
 from generators.verify_commands import verify_path
 from loaders.errors import InputError
-from loaders.info_options import sheet_options
-from loaders.pack_options import pack_options
+from loaders.looking.options import sheet_options
+from loaders.packs.options import pack_options
 from loaders.urls import local_folder
 
 
@@ -218,7 +218,7 @@ def pack(
     candlelight pack frames --to hub --out pack --hold-out object_type=torus,color=red
     """
     from loaders import pack_hdf5, pack_hub
-    from loaders.split_plan import read_split_plan
+    from loaders.packs.split_plan import read_split_plan
 
     plan = read_split_plan(split, split_seed, split_by, hold_out)
     if kind == "hub":
@@ -244,7 +244,7 @@ def push(folder: Path, repo: str, dry_run: bool, **how: Any) -> None:
     candlelight push pack me/candle --dry-run
     candlelight push pack me/candle --private
     """
-    from loaders.push import push_hub
+    from loaders.hub.push import push_hub
 
     with progress(None, "verify") as advance:
         sent = push_hub(folder, repo, dry_run=dry_run, advance=advance, **how)
@@ -342,9 +342,9 @@ def info(path: Path | str, verify: bool, as_json: bool, sheet: Path | None, **wh
     candlelight info h5/candle.h5 --json
     candlelight info pack --set candle --sheet sheet.png --by color --layers image,albedo,depth
     """
-    from loaders.describe import describe
-    from loaders.draw_sheet import draw_sheet
-    from loaders.look import look
+    from loaders.looking.describe import describe
+    from loaders.looking.draw_sheet import draw_sheet
+    from loaders.looking.look import look
 
     if verify:
         verify_path(path)

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from processes import print_table
 
-from loaders.factor_index import FactorIndex
 from loaders.factors import FactorSpace
-from loaders.supervision import k_pairs, match_pairs, rank_pairs
+from loaders.selection.factor_index import FactorIndex
+from loaders.selection.supervision import k_pairs, match_pairs, rank_pairs
 
 SIZES = (6, 6, 2, 3, 3, 40, 40)
 QUERIES = {"1 factor": {"c": 1}, "2 factors": {"a": 1, "d": 2}, "5 factors": dict.fromkeys("abcde", 1)}

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from generators import load_recipe, make_plan, render
-from loaders.verify import verify
+from loaders.verification.verify import verify
 
 REPEATS = 5
 

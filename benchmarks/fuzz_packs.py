@@ -48,7 +48,7 @@ SECONDS, BYTES = 60, 32 * 2**30  # of one case; address space, of which librarie
 def read_rows(pack: Path) -> dict[str, str]:
     """Hash every row of every set and split, by set and number in the set."""
     from loaders import open_frames
-    from loaders.look import look
+    from loaders.looking.look import look
 
     rows = {}
     for set_name, found in look(pack).sets.items():

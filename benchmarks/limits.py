@@ -27,10 +27,10 @@ from scaling import hosts
 from generators import load_recipe, make_plan, render
 from generators.table import load_plan, save_plan
 from loaders.frames import frame_path, is_complete, read_frame, write_frame
-from loaders.hdf5 import pack_hdf5
-from loaders.hub import pack_hub
+from loaders.hdf5.writer import pack_hdf5
+from loaders.hub.writer import pack_hub
 from loaders.samples import Frame
-from loaders.verify import verify
+from loaders.verification.verify import verify
 
 CANDLE_ROWS = 21_600
 GROUPS = 1024

@@ -22,7 +22,7 @@ HOSTILE: tuple[Any, ...] = (
 def make_base(root: Path) -> None:
     """Write a folder of frames that `verify` finds whole, and pack it."""
     from loaders import pack_hdf5, pack_hub
-    from loaders.split_plan import read_split_plan
+    from loaders.packs.split_plan import read_split_plan
 
     make_frames(root / "folder")
     plan = read_split_plan(("train=0.5,test=0.5",), 0, None, ())
@@ -36,9 +36,9 @@ def make_frames(root: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from loaders.checksums import SUMS, file_sha256, sums_text
     from loaders.frames import write_dataset_info, write_frame
     from loaders.schema import DatasetInfo, FactorInfo, SetInfo
+    from loaders.verification.checksums import SUMS, file_sha256, sums_text
 
     factors = (
         FactorInfo(name="color", kind="categorical", values=("red", "blue")),
@@ -261,7 +261,7 @@ def damage(pack: Path, rng: np.random.Generator) -> tuple[str, str]:
 
 def forge(pack: Path) -> None:
     """Make the hashes of files anew, as someone does who wants the damage to be believed."""
-    from loaders.checksums import SUMS, parse_sums, sums_text
+    from loaders.verification.checksums import SUMS, parse_sums, sums_text
 
     for sums in pack.rglob(SUMS):
         if not sums.is_file():

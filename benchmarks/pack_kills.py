@@ -25,9 +25,10 @@ from packing import fill
 
 SMALL = """
 import sys
-from loaders import hub_shards, parts
+from loaders.hub import shards
+from loaders.packs import parts
 parts.PART_BYTES = 2**18
-hub_shards.ROW_GROUP_BYTES, hub_shards.SHARD_BYTES = 2**19, 2**20
+shards.ROW_GROUP_BYTES, shards.SHARD_BYTES = 2**19, 2**20
 from candlelight import main
 main(sys.argv[1:])
 """

@@ -28,10 +28,10 @@ import pyarrow.parquet as pq
 
 from loaders.codecs import decode_npz, decode_png, encode_png
 from loaders.frames import FrameFolder, read_dataset_info, write_dataset_info, write_frame
-from loaders.hdf5 import pack_hdf5
-from loaders.hdf5_filters import Compression, encode_chunk
-from loaders.hub import pack_hub
-from loaders.hub_table import Row, arrow_schema, arrow_table, columns, writer_options
+from loaders.hdf5.filters import Compression, encode_chunk
+from loaders.hdf5.writer import pack_hdf5
+from loaders.hub.table import Row, arrow_schema, arrow_table, columns, writer_options
+from loaders.hub.writer import pack_hub
 from loaders.samples import Frame
 
 

@@ -15,11 +15,11 @@ from generators.plan import Plan
 from generators.provenance import used_assets
 from generators.settings import factor_infos, part_names, settings, stored_layers
 from generators.table import join, load_plan, planned_ids, save_plan
-from loaders.checksums import NEXT, find_unlike, replace_summed
 from loaders.errors import InputError
 from loaders.frames import DATASET, read_dataset_info, read_metadata
 from loaders.schema import DatasetInfo, RecipeRecord, SetInfo
-from loaders.verify import DESCRIPTION, PLAN
+from loaders.verification.checksums import NEXT, find_unlike, replace_summed
+from loaders.verification.verify import DESCRIPTION, PLAN
 
 LOCK = ".lock"
 PARTIAL = ".*.partial"  # what `loaders.disk.replacing` names a file that is being written

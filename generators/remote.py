@@ -24,13 +24,13 @@ from generators.plan import Plan
 from generators.repair import set_aside
 from generators.scene import SamplePlan
 from generators.staging import staging
-from loaders.checksums import NEXT, SUMS, find_unlike
 from loaders.errors import InputError
 from loaders.frames import DATASET, METADATA, frame_path, is_complete
 from loaders.stores import Store, open_store
 from loaders.urls import is_elsewhere, local_folder, without_password
-from loaders.verify import DESCRIPTION
-from loaders.verify_store import verify_store
+from loaders.verification.checksums import NEXT, SUMS, find_unlike
+from loaders.verification.store import verify_store
+from loaders.verification.verify import DESCRIPTION
 
 # Groups that are copied at a time, for a store takes long to answer and does much at once; so far a child may
 # be ahead, that what it wrote does not pile up.

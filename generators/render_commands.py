@@ -108,8 +108,8 @@ def plan_to_repair(out: Path | str, repair: bool) -> str:
     Raises:
         InputError: no repair is asked for, or the plan is damaged itself.
     """
-    from loaders.checksums import find_unlike
-    from loaders.verify import DESCRIPTION, PLAN
+    from loaders.verification.checksums import find_unlike
+    from loaders.verification.verify import DESCRIPTION, PLAN
 
     if not repair:
         raise click.UsageError("Missing argument 'RECIPE'; only --repair does without.")

@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 from generators.plan import Plan
 from loaders.frames import METADATA
-from loaders.verify import verify
+from loaders.verification.verify import verify
 
 ASIDE = ".damaged"
 

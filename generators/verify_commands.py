@@ -8,9 +8,9 @@ import click
 
 from generators.render_commands import progress
 from loaders.stores import open_store
-from loaders.verify import PLAN, Findings, verify
-from loaders.verify_packs import is_pack, verify_pack
-from loaders.verify_store import verify_store
+from loaders.verification.packs import is_pack, verify_pack
+from loaders.verification.store import verify_store
+from loaders.verification.verify import PLAN, Findings, verify
 
 SHOWN = 20  # missing samples and strangers by name; damaged files are all named
 

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from loaders.draws import Draws
 from loaders.errors import InputError
+from loaders.selection.draws import Draws
 
 Uneven = Literal["pad", "drop", "keep"]
 _Item = TypeVar("_Item")

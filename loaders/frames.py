@@ -19,7 +19,6 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from loaders.checksums import SUMS, sums_text
 from loaders.codecs import decode_npz, decode_png, encode_npz, encode_png, png_size, schema_order
 from loaders.disk import replacing, sync, write_synced
 from loaders.errors import InputError
@@ -27,6 +26,7 @@ from loaders.records import read_record
 from loaders.samples import Frame, Sample, factor_number, to_sample
 from loaders.schema import DatasetInfo, Metadata, array_sha256, check_layer
 from loaders.urls import local_folder
+from loaders.verification.checksums import SUMS, sums_text
 
 IMAGE, NPZ, METADATA, DATASET = "image.png", "layers.npz", "metadata.json", "dataset.json"
 

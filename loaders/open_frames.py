@@ -5,9 +5,9 @@ from pathlib import Path
 
 from loaders.errors import InputError
 from loaders.frames import DATASET, FrameFolder, read_dataset_info
-from loaders.hdf5_frames import HDF5Frames
-from loaders.hub_frames import HubFrames
-from loaders.manifest import MANIFEST, read_manifest
+from loaders.hdf5.reader import HDF5Frames
+from loaders.hub.reader import HubFrames
+from loaders.packs.manifest import MANIFEST, read_manifest
 from loaders.samples import Frames
 from loaders.urls import local_folder
 

@@ -1,6 +1,6 @@
 """Reports for people: contact sheets of image sets, and one HTML page with sets and scores."""
 
 from evaluation.report.page import write_report as write_report
-from loaders.sheet import contact_sheet as contact_sheet
-from loaders.sheet import pick_rows as pick_rows
-from loaders.sheet import write_png as write_png
+from loaders.looking.sheet import contact_sheet as contact_sheet
+from loaders.looking.sheet import pick_rows as pick_rows
+from loaders.looking.sheet import write_png as write_png

@@ -9,7 +9,7 @@ from evaluation.concepts.csm import CSM
 from evaluation.concepts.protocol import BranchScore, Concept, ConceptScores, SetScore
 from evaluation.report.drawing import COLOURS, INK, drawing, name_rows, to_svg
 from evaluation.report.parts import Plot, Reading, Section, Table, number, settings_table, spread
-from loaders.sheet import value_text
+from loaders.looking.sheet import value_text
 
 _READING = Reading(
     key="concepts",

@@ -12,8 +12,8 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.frames import FrameFolder
+from loaders.looking.sheet import png_bytes, value_text, write_file
 from loaders.schema import Metadata
-from loaders.sheet import png_bytes, value_text, write_file
 
 SMALLEST = 240  # pixels that a picture is shown at, at least
 

@@ -16,8 +16,8 @@ from evaluation.report.concepts import concepts_section
 from evaluation.report.coverage import coverage_section
 from evaluation.report.intrinsic import intrinsic_section
 from evaluation.report.sets import set_overview
+from loaders.looking.sheet import write_file
 from loaders.samples import Frames
-from loaders.sheet import write_file
 
 
 def write_report(

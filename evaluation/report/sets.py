@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluation.report.parts import UNDEFINED, Table, number
+from loaders.looking.sheet import contact_sheet, pick_rows, png_bytes, value_text
 from loaders.samples import Frames
 from loaders.schema import ChecksRecord, FactorInfo, Metadata, RendererRecord
-from loaders.sheet import contact_sheet, pick_rows, png_bytes, value_text
 
 ROWS, COLUMNS = 4, 4  # of one contact sheet at most, so that it can be read on a phone
 

@@ -13,9 +13,9 @@ import h5py
 import numpy as np
 from numpy import ndarray
 
-from loaders.checksums import file_sha256
 from loaders.disk import replacing
 from loaders.errors import InputError
+from loaders.verification.checksums import file_sha256
 
 MAX_TABLE_BYTES = 2**30  # of what `read_table` takes into memory: labels, not images
 _BLOCK_BYTES = 2**26

@@ -19,7 +19,7 @@ from generators.remote import landing
 from generators.rendering import render
 from loaders.errors import InputError
 from loaders.stores import open_store
-from loaders.verify_store import verify_store
+from loaders.verification.store import verify_store
 
 pytest.importorskip("distributed")
 

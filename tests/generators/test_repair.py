@@ -17,10 +17,10 @@ from generators.load import load_recipe
 from generators.plan import make_plan
 from generators.rendering import render
 from generators.repair import ASIDE, drop_replaced, set_aside
-from loaders.checksums import NEXT, SUMS
 from loaders.errors import InputError
 from loaders.frames import frame_path
-from loaders.verify import verify
+from loaders.verification.checksums import NEXT, SUMS
+from loaders.verification.verify import verify
 
 pytest.importorskip("distributed")
 

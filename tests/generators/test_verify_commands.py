@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from generators.verify_commands import SHOWN, verdict
-from loaders.verify import Damage, Findings
+from loaders.verification.verify import Damage, Findings
 
 ROOT = Path("frames")
 IMAGE = Damage(ROOT / "a", ROOT / "a" / "image.png", "is missing")

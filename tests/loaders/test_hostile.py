@@ -11,14 +11,14 @@ import h5py
 import numpy as np
 import pytest
 
-from loaders.describe import describe
 from loaders.errors import InputError
 from loaders.exports import export_concepts
 from loaders.frames import FrameFolder, frame_path, read_frame, write_dataset_info
-from loaders.hdf5 import pack_hdf5
-from loaders.hdf5_frames import HDF5Frames
-from loaders.hub import pack_hub
-from loaders.hub_frames import HubFrames
+from loaders.hdf5.reader import HDF5Frames
+from loaders.hdf5.writer import pack_hdf5
+from loaders.hub.reader import HubFrames
+from loaders.hub.writer import pack_hub
+from loaders.looking.describe import describe
 from loaders.open_frames import open_frames
 from loaders.plain_yaml import LARGEST, VALUE, parse_yaml
 from loaders.schema import FactorInfo
@@ -259,7 +259,7 @@ def test_a_manifest_names_its_own_files_alone(hub, path):
     ],
 )
 def test_a_card_sends_datasets_nowhere_else(hub, old, new, monkeypatch):
-    monkeypatch.setattr("loaders.hub_frames._load", lambda *_: pytest.fail("was opened"))
+    monkeypatch.setattr("loaders.hub.reader._load", lambda *_: pytest.fail("was opened"))
     card = hub / "README.md"
     assert old in card.read_text()
     card.write_text(card.read_text().replace(old, new, 1))

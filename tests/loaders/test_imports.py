@@ -6,7 +6,7 @@ CODE = f"""
 import sys
 import loaders
 print(*({HEAVY!r} & sys.modules.keys()))
-import loaders.hub_table
+import loaders.hub.table
 print(*({HEAVY!r} & sys.modules.keys()))
 """
 

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
-from loaders.hdf5 import pack_hdf5
-from loaders.hdf5_frames import HDF5Frames
-from loaders.hub import pack_hub
-from loaders.hub_frames import HubFrames
+from loaders.hdf5.reader import HDF5Frames
+from loaders.hdf5.writer import pack_hdf5
+from loaders.hub.reader import HubFrames
+from loaders.hub.writer import pack_hub
 from loaders.samples import Frame, collate
 from loaders.schema import LAYERS, PartRecord, array_sha256, layer
 

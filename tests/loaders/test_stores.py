@@ -11,9 +11,9 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 import loaders.stores
-from loaders.describe import describe
 from loaders.errors import InputError
 from loaders.frames import METADATA, frame_path
+from loaders.looking.describe import describe
 from loaders.stores import Store, open_store
 
 

@@ -9,8 +9,8 @@ from torch.utils.data import DataLoader
 
 from loaders.epochs import ResumableSampler
 from loaders.errors import InputError
-from loaders.hdf5 import pack_hdf5
-from loaders.hdf5_frames import HDF5Frames
+from loaders.hdf5.reader import HDF5Frames
+from loaders.hdf5.writer import pack_hdf5
 from loaders.samples import collate
 from loaders.torch_data import FrameStream
 

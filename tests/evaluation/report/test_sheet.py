@@ -5,7 +5,7 @@ from PIL import Image
 
 from loaders.colour import to_display
 from loaders.errors import InputError
-from loaders.sheet import (
+from loaders.looking.sheet import (
     BACKGROUND,
     GAP,
     LARGEST,
@@ -15,7 +15,7 @@ from loaders.sheet import (
     png_bytes,
     write_png,
 )
-from loaders.show import PALETTE, show_layer
+from loaders.looking.show import PALETTE, show_layer
 
 SCALE = 16  # of the frames of 8 pixels, to reach 128
 

@@ -15,7 +15,7 @@ from generators.plan import condition, make_plan
 from generators.rendering import render
 from loaders.errors import InputError
 from loaders.frames import frame_path, read_metadata
-from loaders.verify import verify
+from loaders.verification.verify import verify
 
 pytestmark = pytest.mark.blender
 psutil = pytest.importorskip("psutil")

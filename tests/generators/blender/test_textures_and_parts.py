@@ -16,10 +16,10 @@ from generators.scanning import scan_assets
 from loaders.colour import srgb_to_linear
 from loaders.edges import mixed_edges
 from loaders.frames import FrameFolder
-from loaders.hdf5 import pack_hdf5
-from loaders.hdf5_frames import HDF5Frames
-from loaders.hub import pack_hub
-from loaders.hub_frames import HubFrames
+from loaders.hdf5.reader import HDF5Frames
+from loaders.hdf5.writer import pack_hdf5
+from loaders.hub.reader import HubFrames
+from loaders.hub.writer import pack_hub
 
 pytestmark = pytest.mark.blender
 

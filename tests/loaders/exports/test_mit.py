@@ -15,7 +15,7 @@ from evaluation.intrinsic import lmse
 from loaders.errors import InputError
 from loaders.exports.mit import HEADROOM, WHITE, CapturesRecord, export_mit
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
-from loaders.hdf5 import pack_hdf5
+from loaders.hdf5.writer import pack_hdf5
 from loaders.public import MITIntrinsic
 from loaders.samples import Frame
 from loaders.schema import FactorInfo, SetInfo, array_sha256

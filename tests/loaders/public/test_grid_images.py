@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from loaders.errors import InputError
-from loaders.factor_index import FactorIndex
 from loaders.public.dsprites import NAME, DSprites
 from loaders.public.mpi3d import MPI3D
 from loaders.public.shapes3d import Shapes3D
 from loaders.samples import collate
+from loaders.selection.factor_index import FactorIndex
 
 torch = pytest.importorskip("torch")
 

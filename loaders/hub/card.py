@@ -1,0 +1,224 @@
+"""The card (``README.md``) of a Hugging Face data set: facts for `datasets` and the Hub, then for people."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import yaml
+from jaxtyping import Float64
+from numpy import ndarray
+
+from loaders.hub.facts import SetFacts, count_values
+from loaders.hub.table import columns
+from loaders.licences import hub_licence, is_known
+from loaders.packs.manifest import Manifest
+from loaders.schema import DatasetInfo, FactorInfo, SetInfo
+
+_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"))
+_TASKS = {"albedo": "image-to-image", "depth": "depth-estimation", "object": "image-segmentation"}
+_SHOWN_VALUES = 24
+_RENDERER = ("set", "Blender", "samples per pixel", "denoiser", "bounces", "device")
+
+
+def card(info: DatasetInfo, manifest: Manifest, facts: Mapping[str, SetFacts]) -> str:
+    """Write the card.
+
+    `datasets` keeps what it has read under a key that does not depend on the files of a local folder, only
+    on the card: the hash of the content in each description is what makes it read a folder that was packed
+    again, or another folder of the same name.
+
+    Args:
+        info: the image sets that the folder holds.
+        manifest: its Parquet files.
+        facts: what the files of each image set hold.
+
+    Returns:
+        Text of ``README.md``: YAML between two rules, then Markdown.
+    """
+    front = yaml.safe_dump(_front(info, manifest), sort_keys=False, allow_unicode=True, width=1000)
+    sets = [line for name in info.sets for line in _set(name, info.sets[name], manifest, facts[name])]
+    overview = _overview(info, manifest)
+    made = [*_origin(info, facts), *_licences(info)]
+    return "\n".join([f"---\n{front}---", "", *overview, *sets, *made])
+
+
+def _front(info: DatasetInfo, manifest: Manifest) -> dict[str, Any]:
+    total = sum(shard.rows for shard in manifest.files)
+    layers = {name for set_info in info.sets.values() for name in set_info.layers}
+    size = next((text for limit, text in _SIZES if total < limit), "n>1M")
+    return {
+        **hub_licence(info.licence),
+        "pretty_name": info.name,
+        "task_categories": ["image-feature-extraction", *(t for name, t in _TASKS.items() if name in layers)],
+        "tags": ["synthetic", "causal-representation-learning", "disentanglement", "intrinsic-images"],
+        "annotations_creators": ["machine-generated"],
+        "source_datasets": ["original"],
+        "size_categories": [size],
+        "configs": [own_files(name, manifest.splits_of(name)) for name in info.sets],
+        "dataset_info": [_set_front(name, manifest) for name in info.sets],
+    }
+
+
+def own_files(set_name: str, splits: Sequence[str] = ("train",)) -> dict[str, Any]:
+    """Say where the files of a set's splits lie, as `datasets` reads it."""
+    return {
+        "config_name": set_name,
+        "data_files": [{"split": name, "path": f"{set_name}/{name}-*.parquet"} for name in splits],
+    }
+
+
+def _set_front(name: str, manifest: Manifest) -> dict[str, Any]:
+    splits = []
+    for split in manifest.splits_of(name):
+        shards = manifest.of_split(name, split)
+        in_memory, rows = (sum(getattr(shard, of) for shard in shards) for of in ("arrow_bytes", "rows"))
+        splits.append({"name": split, "num_bytes": in_memory, "num_examples": rows})
+    return {
+        "config_name": name,
+        "description": f"content-sha256:{manifest.content_sha256(name)}",
+        "splits": splits,
+        "download_size": sum(shard.bytes for shard in manifest.of_set(name)),
+        "dataset_size": sum(split["num_bytes"] for split in splits),
+    }
+
+
+def _overview(info: DatasetInfo, manifest: Manifest) -> list[str]:
+    first = next(iter(info.sets))
+    split = next(iter(manifest.splits_of(first)), "train")
+    shown = "image" if "image" in info.sets[first].layers else "id"
+    rows = (
+        (
+            f"`{name}`",
+            sum(shard.rows for shard in manifest.of_set(name)),
+            f"{s.width} x {s.height}",
+            _varies(s),
+        )
+        for name, s in info.sets.items()
+    )
+    return [
+        f"# {info.name}",
+        "",
+        info.description,
+        "",
+        "```python",
+        "from datasets import load_dataset",
+        "",
+        f'frames = load_dataset("path/to/this/folder", "{first}", split="{split}").with_format("numpy")',
+        'print(frames[0]["image"].shape, frames[0]["id"])' if shown == "image" else 'print(frames[0]["id"])',
+        "```",
+        "",
+        "In place of the folder, its name on the Hub does as well. `with_format` matters: without it, float "
+        "arrays come back as nested Python lists.",
+        "",
+        *_table(("set", "samples", "width x height", "changes within a concept set"), rows),
+    ]
+
+
+def _varies(set_info: SetInfo) -> str:
+    return ", ".join(f"`{name}`" for name in set_info.varies) or "-"
+
+
+def _set(name: str, set_info: SetInfo, manifest: Manifest, facts: SetFacts) -> list[str]:
+    factors = (
+        (f"`{factor.name}`", factor.kind, _values(factor), factor.unit or "-", _found(factor, column))
+        for factor, column in zip(set_info.factors, facts.table.T, strict=True)
+    )
+    held = (
+        (f"`{c.name}`", c.holds, c.unit or "-", c.colour_space or "-", c.meaning) for c in columns(set_info)
+    )
+    made = manifest.splits.get(name, {})
+    splits = [
+        (
+            f"`{split}`",
+            sum(shard.rows for shard in manifest.of_split(name, split)),
+            made[split].made if split in made else "-",
+        )
+        for split in manifest.splits_of(name)
+    ]
+    return [
+        f"## Set `{name}`",
+        "",
+        *([f"![samples of {name}]({facts.picture})", ""] if facts.picture else []),
+        f"Exposure {set_info.exposure:g}: `image` is the sRGB encoding of radiance times this number.",
+        "",
+        *(_table(("split", "samples", "how chosen"), splits) if len(splits) > 1 or made else []),
+        *_table(("factor", "kind", "values", "unit", "samples"), factors),
+        *_table(("column", "holds", "unit", "colour space", "meaning"), held),
+    ]
+
+
+def _values(factor: FactorInfo) -> str:
+    if factor.kind == "continuous":
+        ends = (factor.low, factor.high)
+        return "depends on others" if None in ends else f"{factor.low} to {factor.high}"
+    values = [str(value) for value in factor.values or ()]
+    return ", ".join(values) if len(values) <= _SHOWN_VALUES else f"{len(values)} values, see `dataset.json`"
+
+
+def _found(factor: FactorInfo, column: Float64[ndarray, " n"]) -> str:
+    """Say how many samples show each value of a factor, or between what its values lie."""
+    if factor.kind == "continuous":
+        return f"{column.min():.4g} to {column.max():.4g}"
+    counts = count_values(factor, column)
+    if len(counts) <= _SHOWN_VALUES:
+        return ", ".join(map(str, counts))
+    return f"{min(counts)} to {max(counts)} of each"
+
+
+def _origin(info: DatasetInfo, facts: Mapping[str, SetFacts]) -> list[str]:
+    return [
+        "## How it was made",
+        "",
+        f"Rendered by candlelight {info.candlelight} from recipe `{info.recipe.name}` "
+        f"(SHA-256 `{info.recipe.sha256}`), seed {info.seed}.",
+        "`sha256sum -c SHA256SUMS` checks the files.",
+        "",
+        "The first sample of each set says of itself:",
+        "",
+        *_table(_RENDERER, (_renderer(name, one) for name, one in facts.items())),
+    ]
+
+
+def _renderer(name: str, facts: SetFacts) -> tuple[object, ...]:
+    made = facts.first.renderer
+    if made is None:
+        return (f"`{name}`", *["-"] * 5)
+    bounces = "-" if made.bounces is None else made.bounces
+    return f"`{name}`", made.blender or "-", made.samples, made.denoiser, bounces, made.device
+
+
+def _licences(info: DatasetInfo) -> list[str]:
+    if info.assets is None:
+        found = ["Which assets show in the pictures was not recorded when these were rendered."]
+    elif not info.assets:
+        found = ["Nothing that shows in the pictures came from a file."]
+    else:
+        unknown = [asset for asset in info.assets if not is_known(asset.licence)]
+        groups: dict[tuple[str, str, str], list[str]] = {}
+        for asset in info.assets:
+            said = (asset.kind, _asset_licence(asset.licence), asset.source or "-")
+            groups.setdefault(said, []).append(asset.label)
+        rows = ((*said, _labels(labels)) for said, labels in groups.items())
+        warning = f"**The licence of {len(unknown)} of these is not known: ask before passing them on.**"
+        found = [
+            "The pictures show these assets:",
+            "",
+            *_table(("kind", "licence", "source", "labels"), rows),
+            *([warning] if unknown else []),
+        ]
+    return ["## Licences", "", f"The data set: {info.licence}.", "", *found, ""]
+
+
+def _labels(labels: Sequence[str]) -> str:
+    more = len(labels) - _SHOWN_VALUES
+    shown = ", ".join(labels[:_SHOWN_VALUES])
+    return f"{shown} and {more} more, see `dataset.json`" if more > 0 else shown
+
+
+def _asset_licence(licence: str) -> str:
+    return licence if is_known(licence) else f"**unknown** ({licence or 'not stated'})"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    cells = ([" ".join(str(cell).split()).replace("|", "\\|") for cell in line] for line in lines)
+    return ["| " + " | ".join(line) + " |" for line in cells] + [""]

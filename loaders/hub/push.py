@@ -1,0 +1,147 @@
+"""Publishing a pack on the Hugging Face Hub: its folder is the Hub's own layout, so it goes up as it is."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from loaders.errors import InputError
+from loaders.hub.texts import MANIFEST
+from loaders.packs.manifest import read_manifest
+from loaders.verification.checksums import SUMS, parse_sums
+from loaders.verification.packs import verify_pack
+
+_REPO = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*", re.ASCII)
+# What the Hub or its web page puts into a repository that is otherwise empty.
+_FROM_THE_HUB = {".gitattributes", "README.md", "LICENSE"}
+_TOKEN = "get one at https://huggingface.co/settings/tokens, then `hf auth login` or HF_TOKEN=..."
+_GO_ON = "run the same command again: what is there already is not sent twice"
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What was sent, or with ``dry_run`` would be: names of files, their bytes, and where they are found."""
+
+    files: tuple[str, ...]
+    bytes: int
+    url: str
+
+
+def push_hub(
+    pack: Path,
+    repo: str,
+    private: bool = False,
+    revision: str | None = None,
+    message: str | None = None,
+    dry_run: bool = False,
+    advance: Callable[[int], object] | None = None,
+) -> Pushed:
+    """Prove a pack whole, then upload it as a data set of the Hub.
+
+    Parquet files and pictures of an earlier pack that are not in this one are removed from the repository.
+    The token is that of the environment or of `hf auth login`.
+
+    Args:
+        pack: folder that `pack_hub` wrote.
+        repo: ``ORG/NAME``; made if it is not there.
+        private: whether it is to be private; one that is there and public is refused.
+        revision: branch, made if it is not there; None for ``main``.
+        message: of the commit; None for one that names the content.
+        dry_run: check the pack and send nothing; asks nothing of the network.
+        advance: called with the number of samples that were checked, for a progress bar.
+
+    Raises:
+        InputError: the pack is not whole, there is no token or right or network, the repository holds
+            something else, or the upload was interrupted.
+
+    Example:
+        >>> push_hub(Path("pack"), "no-name")
+        Traceback (most recent call last):
+        loaders.errors.InputError: repository: expected ORG/NAME, got `no-name`
+    """
+    if not _REPO.fullmatch(repo) or ".." in repo or "--" in repo:
+        raise InputError(f"repository: expected ORG/NAME, got `{repo}`")
+    files = _whole_files(pack, advance)
+    sizes = sum((pack / name).stat().st_size for name in files)
+    if dry_run:
+        return Pushed(files, sizes, f"datasets/{repo}")
+    import huggingface_hub
+
+    api = huggingface_hub.HfApi()
+    content = parse_sums((pack / SUMS).read_bytes())[MANIFEST][:12]
+    with _reaching(repo):
+        api.whoami()
+        url = api.create_repo(repo, repo_type="dataset", private=private or None, exist_ok=True)
+        if private and not api.repo_info(repo, repo_type="dataset").private:
+            raise InputError(f"{repo} is there and public; make it private on the Hub, or name another")
+        if revision is not None:
+            api.create_branch(repo, branch=revision, repo_type="dataset", exist_ok=True)
+        _refuse_foreign(repo, set(api.list_repo_files(repo, repo_type="dataset", revision=revision)), files)
+        api.upload_folder(
+            repo_id=repo,
+            repo_type="dataset",
+            folder_path=pack,
+            revision=revision,
+            commit_message=message or f"candlelight push: {content}",
+            allow_patterns=[_literally(name) for name in files],
+            delete_patterns=["*.parquet", "assets/*.jpg"],
+        )
+    return Pushed(files, sizes, str(url))
+
+
+def _whole_files(pack: Path, advance: Callable[[int], object] | None) -> tuple[str, ...]:
+    """Name the files of a pack that is as it was written."""
+    read_manifest(pack)
+    findings = verify_pack(pack, advance)
+    if not findings.whole:
+        raise InputError(f"{findings.damaged[0]}; pack the frames again, what is damaged is not uploaded")
+    return tuple(sorted({SUMS, *parse_sums((pack / SUMS).read_bytes())}))
+
+
+def _refuse_foreign(repo: str, there: set[str], files: tuple[str, ...]) -> None:
+    foreign = sorted(there - set(files) - _FROM_THE_HUB)
+    if foreign and MANIFEST not in there:
+        raise InputError(
+            f"{repo} holds `{foreign[0]}`, which `candlelight push` did not send; name a repository that is "
+            "new, empty, or made by it"
+        )
+
+
+def _literally(name: str) -> str:
+    return re.sub(r"([*?[])", r"[\1]", name)
+
+
+@contextmanager
+def _reaching(repo: str) -> Iterator[None]:
+    """Say in one line what kept the Hub from doing what was asked."""
+    from huggingface_hub.errors import LocalTokenNotFoundError, OfflineModeIsEnabled
+
+    try:
+        yield
+    except InputError:
+        raise
+    except LocalTokenNotFoundError:
+        raise InputError(f"{repo}: the Hub must know who you are; {_TOKEN}") from None
+    except OfflineModeIsEnabled:
+        raise InputError(f"{repo}: HF_HUB_OFFLINE is set; unset it to upload") from None
+    except Exception as error:  # whatever the HTTP library of this version of huggingface_hub raises
+        raise InputError(f"{repo}: {_reason(error)}") from None
+
+
+def _reason(error: BaseException) -> str:
+    while error.__cause__ is not None and getattr(error, "response", None) is None:
+        error = error.__cause__
+    response = getattr(error, "response", None)
+    status = None if response is None else response.status_code
+    if status == 401:
+        return f"the Hub does not accept the token; {_TOKEN}"
+    if status == 403:
+        return "the token may not write there; take one with the right to write, or another name"
+    if status == 404:
+        return "the Hub has no data set of this name that the token may write to"
+    if status is not None and status < 500:
+        said = getattr(error, "server_message", None) or f"status {status}"
+        return f"the Hub refuses: {' '.join(str(said).split())}"
+    why = f"status {status}" if status is not None else " ".join(str(error).split()) or type(error).__name__
+    return f"the Hub cannot be reached, or the upload was interrupted ({why}); {_GO_ON}"

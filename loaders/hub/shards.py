@@ -1,0 +1,173 @@
+"""The Parquet files of a Hugging Face folder, one after the other; whole ones outlast a killed call."""
+
+import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from loaders.codecs import encode_png
+from loaders.disk import replacing, sync
+from loaders.errors import InputError
+from loaders.frames import IMAGE
+from loaders.hub.table import Column, Row, arrow_schema, arrow_table, columns, writer_options
+from loaders.packs.manifest import Shard
+from loaders.packs.packing import Source, prepared
+from loaders.packs.splits import Split
+from loaders.records import read_record
+from loaders.schema import Record, layer
+from loaders.verification.checksums import file_sha256
+
+# The Hub's viewer gives up on row groups of 286 MB in memory, and advises 100 to 300.
+ROW_GROUP_BYTES = 100 * 2**20
+SHARD_BYTES = 500 * 2**20
+_NAME = re.compile(r"(.+)-(\d{5})-of-\d{5}\.parquet")
+
+_Item = TypeVar("_Item")
+
+
+class Piece(Record):
+    """A shard that is whole, but not yet numbered among all: rows, size, size in memory, SHA-256."""
+
+    rows: int
+    bytes: int
+    arrow_bytes: int
+    sha256: str
+
+
+def write_shards(source: Source, split: Split, folder: Path, threads: int | None = None) -> None:
+    """Write the shards of one split that are not there yet.
+
+    A shard is a function of the rows that it begins with, so it does not tell after how many calls it was
+    written.
+
+    Args:
+        source: the image set.
+        split: the split.
+        folder: where shards are kept while they are made.
+        threads: how many read and check frames; None for one per processor.
+    """
+    home = _home(folder, source, split)
+    pieces = _finished(home)
+    done = sum(piece.rows for piece in pieces)
+    todo = split.rows[done:].tolist()
+    if not todo:
+        return
+    home.mkdir(parents=True, exist_ok=True)
+    every = columns(source.set_info)
+    desc = f"packing {source.set_name}" + ("" if len(source.splits) == 1 else f", {split.name}")
+    rows = prepared(source, todo, lambda row: _row(source, row), desc, threads, len(split.rows))
+    # `map` lets go of the rows of a group once they are a table; a generator would keep them until the next.
+    tables = _ahead(map(lambda group: arrow_table(every, group), _row_groups(rows)))
+    _write(every, tables, home, len(pieces))
+
+
+def move_shards(source: Source, split: Split, folder: Path, whole: Path) -> list[Shard]:
+    """Give the shards of one split their names, which say how many there are.
+
+    Args:
+        source: the image set.
+        split: the split.
+        folder: where `write_shards` kept them.
+        whole: folder of the pack.
+
+    Returns:
+        Their lines of the manifest.
+    """
+    home = _home(folder, source, split)
+    pieces = _finished(home)
+    shards = []
+    (whole / source.set_name).mkdir(parents=True, exist_ok=True)
+    for number, piece in enumerate(pieces):
+        path = f"{source.set_name}/{split.name}-{number:05d}-of-{len(pieces):05d}.parquet"
+        (home / f"{number:05d}.parquet").rename(whole / path)
+        shards.append(Shard(path=path, set=source.set_name, split=split.name, **piece.model_dump()))
+    return shards
+
+
+def put_back_shards(folder: Path, whole: Path) -> None:
+    """Undo `move_shards`, whose caller was killed before the pack was whole."""
+    for path in whole.glob("*/*.parquet"):
+        if (found := _NAME.fullmatch(path.name)) and (home := folder / "shards" / path.parent.name).is_dir():
+            path.rename(home / found[1] / f"{found[2]}.parquet")
+
+
+def _home(folder: Path, source: Source, split: Split) -> Path:
+    return folder / "shards" / source.set_name / split.name
+
+
+def _finished(home: Path) -> list[Piece]:
+    """List the shards that are there from the first on, each proven by its hash."""
+    pieces: list[Piece] = []
+    while True:
+        stem = f"{len(pieces):05d}"
+        path, facts = home / f"{stem}.parquet", home / f"{stem}.json"
+        if not (path.exists() and facts.exists()):
+            return pieces
+        try:
+            piece = read_record(Piece, facts, "pack again")
+        except InputError:  # no earlier call wrote that: the shard is written again
+            return pieces
+        if file_sha256(path) != piece.sha256:
+            return pieces
+        pieces.append(piece)
+
+
+def _row(source: Source, row: int) -> Row:
+    frame = source.frame(row)
+    pngs = {
+        name: encode_png(array)
+        for name, array in frame.layers.items()
+        if layer(name).dtype == "uint8" and (name != "image" or source.factor > 1)
+    }
+    if "image" in frame.layers and "image" not in pngs:
+        pngs["image"] = (source.frames.path(row) / IMAGE).read_bytes()
+    return Row(frame, pngs)
+
+
+def _row_groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Collect rows in groups that fit `ROW_GROUP_BYTES` (but one row at least)."""
+    group: list[Row] = []
+    size = 0
+    for row in rows:
+        if group and size + row.nbytes > ROW_GROUP_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(row)
+        size += row.nbytes
+    yield group
+
+
+def _ahead(items: Iterator[_Item]) -> Iterator[_Item]:
+    """Make the next item in a thread while the caller works on one."""
+    with ThreadPoolExecutor(1, "table") as pool:
+        coming = pool.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, items, None)
+            yield item
+
+
+def _write(every: list[Column], tables: Iterator[pa.Table], home: Path, number: int) -> None:
+    """Write each table as a row group, in files of at most `SHARD_BYTES`."""
+    schema, options = arrow_schema(every), writer_options(every)
+    table = next(tables, None)
+    while table is not None:
+        rows = arrow_bytes = 0
+        with replacing(home / f"{number:05d}.parquet") as path:
+            with path.open("wb") as file, pq.ParquetWriter(file, schema, **options) as writer:
+                # What a table takes in memory bounds what it adds to the file.
+                while table is not None and (rows == 0 or file.tell() + table.nbytes <= SHARD_BYTES):
+                    writer.write_table(table, row_group_size=len(table))
+                    rows += len(table)
+                    arrow_bytes += table.nbytes
+                    table = next(tables, None)
+            sync(path)
+            facts = Piece(
+                rows=rows, bytes=path.stat().st_size, arrow_bytes=arrow_bytes, sha256=file_sha256(path)
+            )
+            with replacing(home / f"{number:05d}.json") as text:
+                text.write_text(facts.model_dump_json(), encoding="utf-8")
+        number += 1

@@ -1,0 +1,77 @@
+"""A contact sheet of an image set, whichever way it is stored, as a PNG."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from loaders.errors import InputError
+from loaders.looking.sheet import contact_sheet, pick_rows, rows_by_factor, write_png
+from loaders.open_frames import open_frames
+from loaders.samples import Frames
+
+_LAYERS = ("image", "albedo", "shading", "depth")
+_ROWS = 6  # samples of a sheet that is not by a factor
+
+
+def draw_sheet(
+    path: Path | str,
+    out: Path,
+    set_name: str | None = None,
+    split: str = "train",
+    *,
+    layers: Collection[str] | None = None,
+    by: str | None = None,
+    rows: int | None = None,
+    seed: int = 0,
+) -> Path:
+    """Draw samples of an image set under one another and their layers beside each other.
+
+    Args:
+        path: what `loaders.open_frames` opens.
+        out: the PNG to write; one that is there is replaced.
+        set_name: name of the image set; may be left out where there is only one.
+        split: name of the split.
+        layers: layers to show, left to right; None for those of image, albedo, shading and depth that there
+            are.
+        by: a factor, for each value of which samples are shown that differ in little else; None for samples
+            that differ as much as possible.
+        rows: how many samples, with ``by`` for each value; None for 6, with ``by`` for 1.
+        seed: decides between samples that would do equally well.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        InputError: there is nothing of the kind at ``path``, no such set, split, layer or factor, or more to
+            show than there is room for, or the file cannot be written.
+
+    Example:
+        >>> draw_sheet(Path("frames"), Path("sheet.png"), by="color")  # doctest: +SKIP
+        PosixPath('sheet.png')
+    """
+    if out.suffix.lower() != ".png":
+        raise InputError(f"{out}: a sheet is a PNG; name a file that ends in .png")
+    frames = open_frames(path, set_name, split)
+    # Opened again, so that only what is shown is decoded.
+    shown = _shown_layers(frames, layers)
+    frames = open_frames(path, frames.set_name, split, shown)
+    if not len(frames):
+        raise InputError(f"{path}: split `{split}` of set `{frames.set_name}` has no sample to show")
+    chosen: list[int] = []
+    headings: dict[int, str] = {}
+    if by is None:
+        chosen = pick_rows(frames, _ROWS if rows is None else rows, seed)
+    else:
+        for text, members in rows_by_factor(frames, by, 1 if rows is None else rows, seed).items():
+            headings[len(chosen)] = text
+            chosen += members
+    write_png(out, contact_sheet(frames, chosen, shown, headings))
+    return out
+
+
+def _shown_layers(frames: Frames, wanted: Collection[str] | None) -> list[str]:
+    if wanted is not None:
+        for name in wanted:
+            if name not in frames.layers:
+                raise InputError(f"layer `{name}` is not in this set; it has {', '.join(frames.layers)}")
+        return list(wanted)
+    return [name for name in _LAYERS if name in frames.layers] or list(frames.layers[: len(_LAYERS)])

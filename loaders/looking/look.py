@@ -1,0 +1,217 @@
+"""Look at what is at a path: the readers of `looking.contents` for each way that image sets are stored."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.frames import (
+    DATASET,
+    METADATA,
+    FrameFolder,
+    complete_indices,
+    frame_path,
+    read_dataset_info,
+    read_metadata,
+)
+from loaders.hdf5.reader import HDF5Frames
+from loaders.looking.contents import Contents, Found, bytes_below, contents
+from loaders.open_frames import EXPECTED, open_hdf5
+from loaders.packs.manifest import MANIFEST, Shard, read_manifest
+from loaders.records import parse_record
+from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo
+from loaders.stores import Store, open_store
+from loaders.urls import is_elsewhere, local_folder
+from loaders.verification.verify import PLAN
+
+_FOLDER_COMPRESSION = "image as PNG, other layers deflated"
+
+
+def look(path: Path | str) -> Contents:
+    """Find out what is at a path.
+
+    Reads descriptions, the factors of all rows and the metadata of one, and no pixels. Of a folder of frames
+    the factors come from its plan; where that is not there, from the metadata of all samples, which takes
+    longer, and at a URL they are then not known.
+
+    Args:
+        path: a folder of frames, an ``.h5`` file or a folder of them, or a folder that `pack_hub` made; or
+            the URL of a folder of frames.
+
+    Raises:
+        InputError: there is nothing of the kind, or it is damaged.
+
+    Example:
+        >>> look("nowhere")
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder of them, or \
+a Hugging Face folder
+    """
+    if is_elsewhere(path):
+        return _look_at_store(open_store(str(path)))
+    path = local_folder(path)
+    if files := open_hdf5(path):
+        return _look_at_hdf5(path, files)
+    if not (path / DATASET).is_file():
+        raise InputError(f"{path}: {EXPECTED}")
+    return _look_at_hub(path) if (path / MANIFEST).is_file() else _look_at_folder(path)
+
+
+def _look_at_folder(root: Path) -> Contents:
+    info = read_dataset_info(root)
+    plan = (root / PLAN).read_bytes() if (root / PLAN).is_file() else None
+    found = {}
+    for name, set_info in info.sets.items():
+        indices = complete_indices(root, name)
+        found[name] = Found(
+            set_info,
+            {"train": len(indices)},
+            bytes_below(frame_path(root, name, 0).parents[1]),
+            _FOLDER_COMPRESSION,
+            _folder_factors(plan, root, name, set_info, indices),
+            read_metadata(frame_path(root, name, int(indices[0]))) if len(indices) else None,
+        )
+    return contents("folder of frames", info, found, bytes_below(root))
+
+
+def _folder_factors(
+    plan: bytes | None, root: Path, set_name: str, set_info: SetInfo, indices: Int[ndarray, " n"]
+) -> Float64[ndarray, "n k"]:
+    table = _planned_factors(plan, set_name, set_info, indices)
+    if table is not None or not len(indices):
+        return np.empty((0, len(set_info.factors))) if table is None else table
+    return FrameFolder(root, set_name).factor_table
+
+
+def _look_at_store(store: Store) -> Contents:
+    if (data := store.read(DATASET)) is None:
+        raise InputError(f"{store.name}: expected a folder of frames; {DATASET} is missing")
+    info = parse_record(DatasetInfo, data, f"{store.name}/{DATASET}", "name a folder of rendered frames")
+    plan = store.read(PLAN)
+    found = {}
+    for name, set_info in info.sets.items():
+        sizes = store.complete(name)
+        indices = np.array(list(sizes), np.int64)
+        table = _planned_factors(plan, name, set_info, indices)
+        first = _first_of_store(store, name, int(indices[0])) if len(indices) else None
+        size = sum(sizes.values())
+        found[name] = Found(set_info, {"train": len(sizes)}, size, _FOLDER_COMPRESSION, table, first)
+    return contents("folder of frames", info, found, sum(one.bytes for one in found.values()))
+
+
+def _first_of_store(store: Store, set_name: str, index: int) -> Metadata | None:
+    name = f"{frame_path(Path(), set_name, index).as_posix()}/{METADATA}"
+    if (data := store.read(name)) is None:
+        return None
+    return parse_record(Metadata, data, f"{store.name}/{name}", "render it again with --repair")
+
+
+def _planned_factors(
+    plan: bytes | None, set_name: str, set_info: SetInfo, indices: Int[ndarray, " n"]
+) -> Float64[ndarray, "n k"] | None:
+    """Look up the factors of samples in a plan; None where it does not say them all."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    names = [f"factor.{factor.name}" for factor in set_info.factors]
+    if plan is None:
+        return None
+    try:
+        rows = pq.read_table(pa.BufferReader(plan), columns=["set", "index", *names])
+        mine = rows.filter(pc.equal(rows["set"], set_name)).sort_by("index")
+        planned = mine["index"].to_numpy()
+        places = np.searchsorted(planned, indices)
+        if not np.array_equal(planned[np.minimum(places, len(planned) - 1)], indices):
+            return None
+        mine = mine.take(places)
+        table = np.empty((len(indices), len(names)))
+        for place, (factor, name) in enumerate(zip(set_info.factors, names, strict=True)):
+            table[:, place] = _numbers(factor, mine[name].to_pylist())
+    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError, IndexError):
+        return None
+    return table
+
+
+def _numbers(factor: FactorInfo, values: list[Any]) -> list[float]:
+    if factor.kind == "continuous":
+        return [float(value) for value in values]
+    known = {value: float(number) for number, value in enumerate(factor.values or ())}
+    return [known[value] for value in values]
+
+
+def _look_at_hdf5(path: Path, files: Mapping[tuple[str, str], HDF5Frames]) -> Contents:
+    found: dict[str, Found] = {}
+    for name in dict.fromkeys(name for name, _ in files):
+        readers = [reader for (owner, _), reader in files.items() if owner == name]
+        first = readers[0]
+        found[name] = Found(
+            first.set_info,
+            {reader.split: len(reader) for reader in readers},
+            sum(reader.path.stat().st_size for reader in readers),
+            _hdf5_compression(first),
+            np.concatenate([reader.factor_table for reader in readers]),
+            first.metadata(0) if len(first) else None,
+        )
+    info = next(iter(files.values())).info
+    return contents("HDF5", info, found, bytes_below(path))
+
+
+def _hdf5_compression(reader: HDF5Frames) -> str:
+    """Name the filters of the first layer that has some."""
+    import h5py
+
+    names = {1: "gzip", 2: "shuffle", 32000: "lzf", 32001: "blosc", 32015: "zstd"}
+    used: dict[str, None] = {}
+    with h5py.File(reader.path, "r") as file:
+        for layer in reader.layers:
+            filters = file[layer].id.get_create_plist()
+            for number in range(filters.get_nfilters()):
+                code, _, values, _ = filters.get_filter(number)
+                level = f" {values[0]}" if code == 1 and values else ""
+                used[f"{names.get(code, f'filter {code}')}{level}"] = None
+    ordered = sorted(used, key=lambda name: name == "shuffle")
+    return ", ".join("shuffle for floats" if name == "shuffle" else name for name in ordered) or "none"
+
+
+def _look_at_hub(path: Path) -> Contents:
+    info, manifest = read_dataset_info(path), read_manifest(path)
+    found = {}
+    for name, set_info in info.sets.items():
+        shards = manifest.of_set(name)
+        if not shards:
+            raise InputError(f"{path / MANIFEST} names no file of set `{name}`; pack it again")
+        splits = {
+            split: sum(shard.rows for shard in manifest.of_split(name, split))
+            for split in manifest.splits_of(name)
+        }
+        found[name] = _look_at_shards(path, set_info, shards, splits)
+    return contents("Hugging Face folder", info, found, bytes_below(path))
+
+
+def _look_at_shards(path: Path, set_info: SetInfo, shards: list[Shard], splits: dict[str, int]) -> Found:
+    import pyarrow.parquet as pq
+
+    from loaders.hub.facts import read_facts
+
+    try:
+        facts = read_facts(path, set_info, shards)
+        group = pq.read_metadata(path / shards[0].path).row_group(0)
+        columns = [group.column(place) for place in range(group.num_columns)]
+    except InputError:
+        raise
+    except Exception as error:  # whatever Arrow and pydantic raise on damaged files
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{path}, `{shards[0].set}` cannot be read: {reason}; pack it again") from None
+    if len(facts.table) != sum(splits.values()):
+        raise InputError(
+            f"{path}, `{shards[0].set}`: expected {sum(splits.values())} rows, got {len(facts.table)}; "
+            "pack it again"
+        )
+    codecs = {column.compression.lower() for column in columns}
+    named = "PNG for 8-bit layers, " + ", ".join(sorted(codecs - {"uncompressed"}))
+    return Found(set_info, splits, sum(shard.bytes for shard in shards), named, facts.table, facts.first)

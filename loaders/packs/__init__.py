@@ -1,0 +1,1 @@
+"""What packs of either form share: their splits, work that resumes, and the command's options."""

@@ -1,0 +1,236 @@
+"""What HDF5 and Parquet packs have in common: sets, layers and splits, and frames that are proven whole."""
+
+import hashlib
+import os
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+from tqdm import tqdm
+
+from loaders.downscale import downscale, downscaled_set
+from loaders.errors import InputError
+from loaders.frames import FrameFolder, choose_layers, read_dataset_info
+from loaders.packs.split_plan import SplitPlan
+from loaders.packs.splits import SetRows, Split, split_rows
+from loaders.samples import Frame, factor_number
+from loaders.schema import DatasetInfo, Metadata, SetInfo
+
+_Prepared = TypeVar("_Prepared")
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What one pass over the metadata of an image set found: enough to size, split and recognise it.
+
+    Attributes:
+        rows: factors and relatives of every row.
+        digests: SHA-256 of the metadata of every row.
+        names: the names that objects have of types and materials, and their parts of names and materials,
+            sorted.
+        most_objects: largest number of objects in a row.
+        most_parts: largest number of parts of an object.
+    """
+
+    rows: SetRows
+    digests: list[bytes]
+    names: dict[str, list[str]]
+    most_objects: int
+    most_parts: int
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One image set as it is to be packed.
+
+    Attributes:
+        frames: its samples on disk, with the layers that have to be read.
+        set_info: what the pack says of it: layers and size as they are packed.
+        factor: by how much width and height are divided.
+        survey: what its metadata say.
+        splits: its splits, in order.
+    """
+
+    frames: FrameFolder
+    set_info: SetInfo
+    factor: int
+    survey: Survey
+    splits: list[Split]
+
+    @property
+    def set_name(self) -> str:
+        """Name of the image set."""
+        return self.frames.set_name
+
+    def digest(self, rows: Int[ndarray, " n"]) -> str:
+        """Hash what some rows hold: their metadata, which holds the hashes of their layers."""
+        digests = self.survey.digests
+        return hashlib.sha256(b"".join(digests[row] for row in rows.tolist())).hexdigest()
+
+    def frame(self, row: int) -> Frame:
+        """Read one row as it is to be packed, comparing each layer with its hash.
+
+        Raises:
+            InputError: the frame is damaged, has other layers than its set lists, lies in another's folder,
+                or is not the one that was surveyed.
+        """
+        frame = self.frames.frame(row, verify=True)
+        metadata, path = frame.metadata, self.frames.path(row)
+        if (metadata.set, metadata.index) != (self.set_name, self.frames.indices[row]):
+            raise InputError(f"{path} holds sample {metadata.index} of set `{metadata.set}`; delete it")
+        expected = self.frames.set_info
+        if metadata.layers.keys() != set(expected.layers):
+            raise InputError(
+                f"{path}: expected the layers of its set ({', '.join(expected.layers)}), got "
+                f"{', '.join(metadata.layers)}; delete its folder and render again"
+            )
+        if _digest(metadata) != self.survey.digests[row]:
+            raise InputError(f"{path} was written anew while it was packed; run again")
+        if self.factor > 1:
+            frame = downscale(frame, expected, self.factor)
+        return _with_layers(frame, self.set_info.layers)
+
+
+def open_sources(
+    root: Path,
+    sets: Collection[str] | None = None,
+    layers: Collection[str] | None = None,
+    size: tuple[int, int] | None = None,
+    plan: SplitPlan | None = None,
+) -> list[Source]:
+    """Open the image sets to pack, and read all their metadata once.
+
+    Args:
+        root: folder of frames.
+        sets: names of the sets; None for all.
+        layers: names of the layers; None for all.
+        size: width and height to average down to, in pixels; None for those of the frames.
+        plan: how to split each set; None for `train` alone.
+
+    Raises:
+        InputError: there is no such data set, set or layer, a set has no complete sample, its size is no
+            multiple of the one asked for, or it cannot be split so.
+    """
+    names = list(read_dataset_info(root).sets if sets is None else dict.fromkeys(sets))
+    if not names:
+        raise InputError(f"{root}: expected at least one set to pack, got none")
+    folders = [FrameFolder(root, name) for name in names]
+    chosen = [choose_layers(folder.set_info.layers, layers) for folder in folders]
+    if layers is not None and not layers:
+        raise InputError("layers: expected at least one to pack, got none")
+    factors = [_factor(folder, size) for folder in folders]
+    surveys = [_survey(folder) for folder in folders]
+    splits = split_rows([survey.rows for survey in surveys], plan or SplitPlan())
+    sources = []
+    for folder, kept, factor, survey in zip(folders, chosen, factors, surveys, strict=True):
+        smaller = downscaled_set(folder.set_info, factor) if factor > 1 else folder.set_info
+        # Layers depend on each other when they are averaged: then all are read, and the others dropped.
+        read = folder if factor > 1 else FrameFolder(root, folder.set_name, kept)
+        set_info = smaller.model_copy(update={"layers": tuple(n for n in smaller.layers if n in kept)})
+        sources.append(Source(read, set_info, factor, survey, splits[folder.set_name]))
+    return sources
+
+
+def packed_info(sources: Collection[Source], only: bool = False) -> DatasetInfo:
+    """Describe the data set as it is packed; ``only`` leaves out the image sets that are not."""
+    info = next(iter(sources)).frames.info
+    packed = {source.set_name: source.set_info for source in sources}
+    return info.model_copy(update={"sets": packed if only else {**info.sets, **packed}})
+
+
+def prepared(
+    source: Source,
+    rows: Iterable[int],
+    prepare: Callable[[int], _Prepared],
+    desc: str,
+    threads: int | None = None,
+    total: int | None = None,
+) -> Iterator[_Prepared]:
+    """Prepare rows in threads, with a progress bar, and give them in order.
+
+    zlib, zstd, PNG and SHA-256 let go of Python's lock, so threads share the processors. A few rows more
+    than there are threads are held at a time.
+
+    Args:
+        source: the image set.
+        rows: row numbers.
+        prepare: what to do with each of them.
+        desc: text of the progress bar.
+        threads: how many; None for one per processor that this process may use.
+        total: rows of the split, of which ``rows`` are what is left to do; None if that is all of them.
+    """
+    todo = list(rows)
+    whole = len(todo) if total is None else total
+    count = threads or _processors()
+    ahead: deque[Future[_Prepared]] = deque()
+    pool = ThreadPoolExecutor(count, "pack")
+    # disable=None: no bar where standard error is no terminal, so that logs stay readable.
+    with tqdm(total=whole, initial=whole - len(todo), desc=desc, unit="frame", disable=None) as bar:
+        try:
+            for row in todo:
+                ahead.append(pool.submit(prepare, row))
+                if len(ahead) > 2 * count:
+                    yield ahead.popleft().result()
+                    bar.update()
+            while ahead:
+                yield ahead.popleft().result()
+                bar.update()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _processors() -> int:
+    # The processors that this process may use; other systems than Linux cannot tell.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _factor(folder: FrameFolder, size: tuple[int, int] | None) -> int:
+    width, height = folder.set_info.width, folder.set_info.height
+    wide, high = size or (width, height)
+    if wide < 1 or high < 1 or width % wide or height % high or width // wide != height // high:
+        raise InputError(
+            f"size {wide}x{high}: expected the {width}x{height} of set `{folder.set_name}` divided by a "
+            "whole number"
+        )
+    return width // wide
+
+
+def _digest(metadata: Metadata) -> bytes:
+    return hashlib.sha256(metadata.to_json().encode()).digest()
+
+
+def _survey(folder: FrameFolder) -> Survey:
+    factors = folder.set_info.factors
+    table = np.empty((len(folder), len(factors)))
+    digests, links = [], []
+    names: dict[str, set[str]] = {
+        name: set() for name in ("type", "material", "parts/name", "parts/material")
+    }
+    most_objects = most_parts = 0
+    for row in range(len(folder)):
+        metadata = folder.metadata(row)
+        table[row] = [factor_number(factor, metadata) for factor in factors]
+        digests.append(_digest(metadata))
+        origin = metadata.counterfactual_of or metadata.id
+        links.append((f"unit {metadata.unit}", f"group {metadata.group}", f"sample {origin}"))
+        most_objects = max(most_objects, len(metadata.objects))
+        for record in metadata.objects:
+            names["type"].add(record.type)
+            names["material"].add(record.material)
+            names["parts/name"].update(part.name for part in record.parts)
+            names["parts/material"].update(part.material for part in record.parts)
+            most_parts = max(most_parts, len(record.parts))
+    rows = SetRows(folder.set_name, folder.set_info, table, links)
+    return Survey(rows, digests, {k: sorted(v) for k, v in names.items()}, most_objects, most_parts)
+
+
+def _with_layers(frame: Frame, names: Collection[str]) -> Frame:
+    hashes = {name: value for name, value in frame.metadata.layers.items() if name in names}
+    metadata = frame.metadata.model_copy(update={"layers": hashes})
+    return Frame(metadata, {name: frame.layers[name] for name in names})

@@ -1,0 +1,257 @@
+"""Which rows of image sets make up which split: at random, by the values of a factor, or held out.
+
+Rows that share something that was drawn or traced once are a *family*: one unit, one trace, a sample and its
+counterfactuals, one concept set. A random split keeps families whole, over all image sets at once, so that
+nothing that a model was trained on turns up in its test. Which families go where depends on their names and
+the seed alone, by SHA-256: rows that are rendered later move no other, but for those at the border of two
+splits.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.packs.split_plan import HELD_OUT, TRAIN, SplitPlan
+from loaders.schema import SetInfo
+
+
+@dataclass(frozen=True, eq=False)
+class SetRows:
+    """The rows of an image set, as far as splitting needs to know them.
+
+    Attributes:
+        set_name: name of the image set.
+        set_info: its description.
+        table: factors of every row, as `loaders.samples.Frames.factor_table`.
+        links: for every row, texts that it shares with its relatives; the first names the row's own family.
+    """
+
+    set_name: str
+    set_info: SetInfo
+    table: Float64[ndarray, "n k"]
+    links: Sequence[tuple[str, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """One split of an image set: name, sorted row numbers, and in one line how they were chosen."""
+
+    name: str
+    rows: Int[ndarray, " n"]
+    made: str
+
+
+def split_rows(sets: Sequence[SetRows], plan: SplitPlan) -> dict[str, list[Split]]:
+    """Split the rows of image sets that are packed together.
+
+    A random split orders families by a hash of seed and name, and cuts that order where the rows of each
+    share end, rounded by largest remainders; families that lie over a cut go where their middle is. Sets
+    that share families are cut as one.
+
+    Args:
+        sets: the image sets.
+        plan: how to split each of them.
+
+    Returns:
+        Splits by name of the set. Every row is in one of them.
+
+    Raises:
+        InputError: a set lacks a factor or value of the plan, or a split would be empty.
+
+    Example:
+        >>> info = SetInfo(count=10, width=8, height=8, layers=("image",), factors=())
+        >>> rows = SetRows("plain", info, np.zeros((10, 0)), [(f"unit {n}",) for n in range(10)])
+        >>> halves = split_rows([rows], SplitPlan(shares={"train": 0.7, "test": 0.3}))
+        >>> [(split.name, split.rows.tolist()) for split in halves["plain"]]
+        [('train', [1, 2, 4, 5, 6, 7, 8]), ('test', [0, 3, 9])]
+    """
+    families = _families(sets)
+    names = (*plan.names, *([HELD_OUT] if plan.held_out else []))
+    chosen = [np.zeros(len(rows.links), np.int64) for rows in sets]
+    held = [_held_out(rows, plan) for rows in sets]
+    if plan.shares:
+        _draw(sets, families, held, plan, chosen)
+    for rows, numbers, out in zip(sets, chosen, held, strict=True):
+        if plan.factor:
+            numbers[:] = _by_factor(rows, plan)
+        numbers[out] = len(plan.names)
+    shared = _shared(families, chosen)
+    return {
+        rows.set_name: [
+            Split(name, _checked(rows, name, numbers == place), _made(plan, name, shared[place]))
+            for place, name in enumerate(names)
+        ]
+        for rows, numbers in zip(sets, chosen, strict=True)
+    }
+
+
+def _families(sets: Sequence[SetRows]) -> list[ndarray]:
+    """Number the family of every row of every set, by its first row, counted over all sets."""
+    parent: list[int] = []
+    seen: dict[object, int] = {}
+
+    def root(row: int) -> int:
+        while parent[row] != row:
+            parent[row] = row = parent[parent[row]]
+        return row
+
+    for rows in sets:
+        info = rows.set_info
+        fixed = [place for place, factor in enumerate(info.factors) if factor.name not in info.varies]
+        concepts = map(tuple, rows.table[:, fixed].tolist()) if info.varies else iter(())
+        for links in rows.links:
+            row = len(parent)
+            parent.append(row)
+            concept = [(rows.set_name, next(concepts))] if info.varies else []
+            for link in (*links, *concept):
+                one, other = sorted((root(row), root(seen.setdefault(link, row))))
+                parent[other] = one
+    numbers = np.array([root(row) for row in range(len(parent))], np.int64)
+    return np.split(numbers, np.cumsum([len(rows.links) for rows in sets])[:-1])
+
+
+def _draw(
+    sets: Sequence[SetRows],
+    families: list[ndarray],
+    held: list[ndarray],
+    plan: SplitPlan,
+    chosen: list[ndarray],
+) -> None:
+    """Choose the split of every row; clusters of sets that share families are cut as one."""
+    clusters: list[tuple[set[int], list[int]]] = []
+    for place, numbers in enumerate(families):
+        own, members = set(numbers.tolist()), [place]
+        for cluster in [cluster for cluster in clusters if cluster[0] & own]:
+            clusters.remove(cluster)
+            own |= cluster[0]
+            members = cluster[1] + members
+        clusters.append((own, members))
+    for _, members in clusters:
+        sizes: dict[int, int] = {}
+        names: dict[int, str] = {}
+        for place in members:
+            rows = zip(families[place].tolist(), sets[place].links, held[place].tolist(), strict=True)
+            for family, links, out in rows:
+                sizes[family] = sizes.get(family, 0) + (not out)
+                names[family] = min(names.get(family, links[0]), links[0])
+        cut = _cut(sizes, names, plan)
+        for place in members:
+            chosen[place][:] = [cut[family] for family in families[place].tolist()]
+
+
+def _cut(sizes: Mapping[int, int], names: Mapping[int, str], plan: SplitPlan) -> dict[int, int]:
+    """Number the split of every family of one cluster."""
+
+    def key(family: int) -> tuple[bytes, str]:
+        return hashlib.sha256(f"{plan.seed}\n{names[family]}".encode()).digest(), names[family]
+
+    order = sorted(sizes, key=key)
+    ends = np.cumsum(_quotas(sum(sizes.values()), list(plan.shares.values())))
+    after = np.cumsum([sizes[family] for family in order])
+    middles = after - np.array([sizes[family] for family in order]) / 2
+    places = np.minimum(np.searchsorted(ends, middles, side="right"), len(ends) - 1)
+    return dict(zip(order, places.tolist(), strict=True))
+
+
+def _quotas(count: int, shares: Sequence[float]) -> list[int]:
+    """Round shares of a count by largest remainders (Hamilton's method), the first of equal ones first.
+
+    Example:
+        >>> _quotas(10, [0.75, 0.25]), _quotas(3, [0.8, 0.1, 0.1])
+        ([8, 2], [3, 0, 0])
+    """
+    exact = [share * count for share in shares]
+    counts = [int(number) for number in exact]
+    # Rounded, so that shares like 0.7 * 10 do not gain or lose a row by their last bit.
+    rest = [round(number - whole, 9) for number, whole in zip(exact, counts, strict=True)]
+    order = sorted(range(len(shares)), key=lambda place: -rest[place])
+    for place in order[: count - sum(counts)]:
+        counts[place] += 1
+    return counts
+
+
+def _by_factor(rows: SetRows, plan: SplitPlan) -> Int[ndarray, " n"]:
+    owner: dict[int, int] = {}
+    for name, texts in plan.values.items():
+        for text in texts:
+            number = _value_number(rows, plan.factor, text)
+            if number in owner:
+                raise InputError(f"split: value `{text}` of factor `{plan.factor}` is given to two splits")
+            owner[number] = plan.names.index(name)
+    column = [factor.name for factor in rows.set_info.factors].index(plan.factor)
+    values = rows.set_info.factor(plan.factor).values or ()
+    missing = sorted({int(number) for number in rows.table[:, column].tolist()} - owner.keys())
+    if missing and TRAIN in plan.values:
+        raise InputError(
+            f"split: value `{values[missing[0]]}` of factor `{plan.factor}` is given to no split; name it too"
+        )
+    owner |= dict.fromkeys(missing, plan.names.index(TRAIN) if missing else 0)
+    return np.array([owner[int(number)] for number in rows.table[:, column].tolist()], np.int64)
+
+
+def _held_out(rows: SetRows, plan: SplitPlan) -> Bool[ndarray, " n"]:
+    out = np.zeros(len(rows.links), bool)
+    names = [factor.name for factor in rows.set_info.factors]
+    for combination in plan.held_out:
+        shown = np.ones(len(out), bool)
+        for name, text in combination.items():
+            number = _value_number(rows, name, text)
+            shown &= rows.table[:, names.index(name)] == number
+        out |= shown
+    return out
+
+
+def _value_number(rows: SetRows, name: str, text: str) -> int:
+    try:
+        factor = rows.set_info.factor(name)
+    except InputError as error:
+        raise InputError(f"split of set `{rows.set_name}`: {error}; or name the sets to pack") from None
+    known = [str(value) for value in factor.values or ()]
+    if text not in known:
+        expected = f"one of {', '.join(known)}" if known else "a categorical factor, this one is continuous"
+        raise InputError(
+            f"split by factor `{name}` of set `{rows.set_name}`: expected {expected}, got `{text}`"
+        )
+    return known.index(text)
+
+
+def _shared(families: list[ndarray], chosen: list[ndarray]) -> dict[int, int]:
+    """Count, for each split, the families that have rows in another split too."""
+    places: dict[int, set[int]] = {}
+    for numbers, splits in zip(families, chosen, strict=True):
+        for family, place in zip(numbers.tolist(), splits.tolist(), strict=True):
+            places.setdefault(family, set()).add(place)
+    counts: dict[int, int] = dict.fromkeys(range(max(map(max, places.values()), default=0) + 1), 0)
+    for found in places.values():
+        for place in found if len(found) > 1 else ():
+            counts[place] += 1
+    return counts
+
+
+def _checked(rows: SetRows, name: str, shown: Bool[ndarray, " n"]) -> Int[ndarray, " chosen"]:
+    if not shown.any():
+        raise InputError(
+            f"split `{name}` of set `{rows.set_name}` would be empty: its {len(shown)} rows are too few, or "
+            "belong together; give it a larger share, or split by a factor"
+        )
+    return np.flatnonzero(shown)
+
+
+def _made(plan: SplitPlan, name: str, shared: int) -> str:
+    if name == HELD_OUT and plan.held_out:
+        combinations = (", ".join(f"{key}={value}" for key, value in c.items()) for c in plan.held_out)
+        made = f"rows with {'; or '.join(combinations)}"
+    elif plan.factor:
+        values = plan.values.get(name)
+        made = f"rows with {plan.factor}={' or '.join(values)}" if values else "the other rows"
+    elif plan.shares:
+        made = f"{plan.shares[name]:g} of the rows, whole families at random, seed {plan.seed}"
+    else:
+        made = "the other rows" if plan.held_out else "every row"
+    families = "1 family has" if shared == 1 else f"{shared} families have"
+    return made + (f"; {families} rows in other splits too" if shared else "")

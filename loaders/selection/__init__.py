@@ -1,0 +1,1 @@
+"""Rows by their factors: the index, confounded selection, pairs for weak supervision, and adapters."""

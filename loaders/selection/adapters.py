@@ -1,0 +1,260 @@
+"""Image sets under the method names of disentanglement_lib and of disent, for code written for these."""
+
+import math
+from functools import cached_property
+from typing import Any, SupportsIndex
+
+import numpy as np
+from jaxtyping import Float32, Int
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.selection.factor_index import FactorIndex
+from loaders.selection.pair_dataset import read_samples
+
+Random = np.random.RandomState | np.random.Generator
+
+
+class DisentanglementLibData:
+    """Image set with the methods of disentanglement_lib's ``GroundTruthData``.
+
+    Observations are float32 in 0..1, [n, height, width, channels]; factors are class numbers. On a full grid,
+    factors are drawn independently. Where combinations are missing or repeated, they are those of rows drawn
+    with equal chances; what is asked for by its factors must exist, and of several such rows one is drawn.
+
+    Example:
+        >>> import torch
+        >>> from loaders.factors import FactorSpace
+        >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
+        >>> data = [{"image": torch.full((3, 2, 4), 51 * row, dtype=torch.uint8)} for row in range(6)]
+        >>> adapted = DisentanglementLibData(data, index)
+        >>> factors, observations = adapted.sample(5, np.random.RandomState(0))
+        >>> adapted.factors_num_values, observations.shape, observations.dtype
+        ([2, 3], (5, 2, 4, 3), dtype('float32'))
+    """
+
+    def __init__(self, data: Any, index: FactorIndex | None = None, image: str = "image") -> None:
+        """Adapt an image set.
+
+        Args:
+            data: frames, or a public data set with factors.
+            index: the rows by their factors; None to make it from the data.
+            image: which tensor of a sample is observed: uint8, or floats in 0..1.
+        """
+        self._images = _Images(data, image)
+        self._index = FactorIndex.of(data) if index is None else index
+
+    @property
+    def num_factors(self) -> int:
+        """Number of factors."""
+        return len(self._index.sizes)
+
+    @property
+    def factors_num_values(self) -> list[int]:
+        """Number of classes of each factor."""
+        return list(self._index.sizes)
+
+    @property
+    def observation_shape(self) -> list[int]:
+        """Height, width and channels."""
+        return list(self._images.shape)
+
+    def sample_factors(self, num: int, random_state: Random) -> Int[ndarray, "num k"]:
+        """Draw class numbers of all factors."""
+        return self._index.positions(_below(random_state, num, len(self._index)))
+
+    def sample_observations_from_factors(
+        self, factors: Any, random_state: Random
+    ) -> Float32[ndarray, "num height width channels"]:
+        """Read images of given class numbers [num, k].
+
+        Raises:
+            InputError: no row has them.
+        """
+        factors = np.asarray(factors, np.int64)
+        if len(missing := factors[self._index.find(factors) < 0]):
+            raise InputError(f"no sample has the class numbers {missing[0].tolist()}: they were left out")
+        groups = self._index.groups(self._index.names)
+        found = groups.find(factors)
+        rows = groups.member(found, _below(random_state, len(found), groups.counts(found)))
+        return self._images.read(rows)
+
+    def sample(self, num: int, random_state: Random) -> tuple[Int[ndarray, "num k"], Float32[ndarray, "..."]]:
+        """Draw class numbers and images that have them."""
+        factors = self.sample_factors(num, random_state)
+        return factors, self.sample_observations_from_factors(factors, random_state)
+
+    def sample_observations(self, num: int, random_state: Random) -> Float32[ndarray, "..."]:
+        """Draw images."""
+        return self.sample(num, random_state)[1]
+
+
+class DisentData:
+    """Image set with the methods of disent's ``GroundTruthData``: a full grid, and no other.
+
+    Images are numbered as combinations are, last factor fastest, whatever the rows of the data. An item is
+    float32 in 0..1, [height, width, channels]. Where disent insists on a class of its own,
+    ``ArrayGroundTruthData(adapted, adapted.factor_names, adapted.factor_sizes)`` is one that reads from here.
+
+    Example:
+        >>> from loaders.factors import FactorSpace
+        >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
+        >>> adapted = DisentData([None] * 6, np.random.default_rng(0), index)
+        >>> int(adapted.pos_to_idx([1, 2])), adapted.idx_to_pos([5, 0]).tolist()
+        (5, [[1, 2], [0, 0]])
+        >>> adapted.sample_random_factor_traversal("size", base_factors=[1, 0]).tolist()
+        [[1, 0], [1, 1], [1, 2]]
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        rng: np.random.Generator,
+        index: FactorIndex | None = None,
+        image: str = "image",
+    ) -> None:
+        """Adapt an image set.
+
+        Args:
+            data: frames, or a public data set with factors.
+            rng: gives the draws, which disent takes from numpy's global state.
+            index: the rows by their factors; None to make it from the data.
+            image: which tensor of a sample is observed: uint8, or floats in 0..1.
+
+        Raises:
+            InputError: the rows are not all combinations, each once.
+        """
+        self._index = FactorIndex.of(data) if index is None else index
+        if not self._index.is_complete:
+            raise InputError(
+                f"expected every one of {len(self)} combinations once, got {len(self._index)} rows; "
+                "`DisentanglementLibData` draws from what there is"
+            )
+        self._images, self._rng = _Images(data, image), rng
+
+    @property
+    def factor_names(self) -> tuple[str, ...]:
+        """Names of the factors."""
+        return self._index.names
+
+    @property
+    def factor_sizes(self) -> tuple[int, ...]:
+        """Number of classes of each factor."""
+        return self._index.sizes
+
+    @property
+    def num_factors(self) -> int:
+        """Number of factors."""
+        return len(self._index.sizes)
+
+    @property
+    def img_shape(self) -> tuple[int, ...]:
+        """Height, width and channels."""
+        return self._images.shape
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of all images as one array."""
+        return len(self), *self.img_shape
+
+    def __len__(self) -> int:
+        """Count the combinations."""
+        return math.prod(self._index.sizes)
+
+    def __getitem__(self, idx: SupportsIndex) -> Float32[ndarray, "height width channels"]:
+        """Read the image of a combination by its number."""
+        number = range(len(self))[idx]
+        return self._images.read(self._index.find(self.idx_to_pos([number])))[0]
+
+    def pos_to_idx(self, positions: Any) -> Any:
+        """Turn class numbers (last axis) into numbers of combinations."""
+        return np.ravel_multi_index(tuple(np.moveaxis(np.asarray(positions), -1, 0)), self.factor_sizes)
+
+    def idx_to_pos(self, indices: Any) -> Int[ndarray, "..."]:
+        """Turn numbers of combinations into class numbers, on a new last axis."""
+        return np.stack(np.unravel_index(np.asarray(indices), self.factor_sizes), axis=-1)
+
+    def sample_factors(self, size: Any = None, f_idxs: Any = None) -> Int[ndarray, "..."]:
+        """Draw class numbers of all factors, or of some, on a last axis behind those of ``size``."""
+        sizes = np.array(self.factor_sizes)[self._columns(f_idxs)]
+        shape = () if size is None else tuple(np.atleast_1d(np.array(size, np.int64)))
+        return _below(self._rng, (*shape, len(sizes)), sizes)
+
+    def resample_given_factors(self, factors: Any, f_idxs: Any) -> Int[ndarray, "..."]:
+        """Draw some factors (numbers or names) anew, and keep the others."""
+        new, columns = np.array(factors, np.int64), self._columns(f_idxs)
+        new[..., columns] = self.sample_factors(new.shape[:-1], columns)
+        return new
+
+    def resample_other_factors(self, factors: Any, f_idxs: Any) -> Int[ndarray, "..."]:
+        """Keep some factors (numbers or names), and draw the others anew."""
+        kept = self._columns(f_idxs)
+        return self.resample_given_factors(factors, [j for j in range(self.num_factors) if j not in kept])
+
+    def sample_random_factor_traversal(
+        self, f_idx: int | str | None = None, base_factors: Any = None, num: int | None = None
+    ) -> Int[ndarray, "num k"]:
+        """Vary one factor from its first class to its last in equal steps, disent's mode "interval".
+
+        Args:
+            f_idx: the factor, by number or name; None for any.
+            base_factors: class numbers of the others; None for any.
+            num: how many steps; None for one to each class.
+        """
+        if f_idx is None:
+            f_idx = int(_below(self._rng, (), self.num_factors))
+        column = self._columns([f_idx])[0]
+        base = self.sample_factors() if base_factors is None else np.asarray(base_factors)
+        size = self.factor_sizes[column]
+        factors = np.tile(base.reshape(1, -1), (size if num is None else num, 1))
+        factors[:, column] = np.around(np.linspace(0, size - 1, len(factors)))
+        return factors
+
+    def _columns(self, f_idxs: Any) -> list[int]:
+        if f_idxs is None:
+            return list(range(self.num_factors))
+        asked = [f_idxs] if isinstance(f_idxs, int | str) else f_idxs
+        columns = [self._index.column(j) if isinstance(j, str) else int(j) for j in asked]
+        if len(set(columns)) != len(columns) or not all(0 <= j < self.num_factors for j in columns):
+            raise InputError(f"factors: expected different numbers below {self.num_factors}, got {columns}")
+        return columns
+
+
+class _Images:
+    """The observed tensor of samples, as these libraries have it."""
+
+    def __init__(self, data: Any, name: str) -> None:
+        self._data, self._name = data, name
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Height, width and channels."""
+        return self.read(np.array([0])).shape[1:]
+
+    def read(self, rows: Int[ndarray, " n"]) -> Float32[ndarray, "n height width channels"]:
+        """Read rows.
+
+        Raises:
+            InputError: samples have no such tensor, or it is no image in 0..255 or 0..1.
+        """
+        return np.stack([self._observation(sample) for sample in read_samples(self._data, rows)])
+
+    def _observation(self, sample: dict[str, Any]) -> Float32[ndarray, "height width channels"]:
+        if self._name not in sample:
+            raise InputError(f"image `{self._name}`: expected one of {', '.join(sample)}")
+        array = sample[self._name].numpy()
+        if array.ndim == 2:
+            array = array[None]
+        if array.ndim != 3 or (array.dtype != np.uint8 and array.dtype.kind != "f"):
+            raise InputError(
+                f"image `{self._name}`: expected uint8 or floats, channels first, "
+                f"got {array.dtype} {list(array.shape)}"
+            )
+        scaled = array.astype(np.float32) / np.float32(255 if array.dtype == np.uint8 else 1)
+        if not (scaled >= 0).all() or not (scaled <= 1).all():
+            raise InputError(f"image `{self._name}`: expected 0..1, got {scaled.min():g}..{scaled.max():g}")
+        return np.ascontiguousarray(np.moveaxis(scaled, 0, 2))
+
+
+def _below(random: Random, shape: Any, counts: Any) -> Any:
+    return (random.random(shape) * counts).astype(np.int64)

@@ -1,0 +1,163 @@
+"""Confounding that papers chose for public data sets, as rules and tables."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from loaders.errors import InputError
+from loaders.selection.confounding import Between, Rule, Selection, Table, select_by_rules, select_by_tables
+from loaders.selection.factor_index import FactorIndex
+
+_SUPPLEMENT = (
+    "Reddy, Godfrey and Balasubramanian, On Causally Disentangled Representations, AAAI 2022, supplement"
+)
+_ENDLESS = math.inf
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Rules and tables of one selection.
+
+    Attributes:
+        citation: where it comes from.
+        choices: what the source leaves open, and was chosen here.
+        rules: what is left out whatever the strength.
+        tables: table of each factor that depends on another.
+    """
+
+    citation: str
+    choices: str = ""
+    rules: tuple[Rule, ...] = ()
+    tables: Mapping[str, Table] = field(default_factory=dict)
+
+
+PRESETS = {
+    "candle-published": Preset(
+        "check_confounding in methods/trained_models/causal_dataset_confounding_v2.py of "
+        "causal-disentanglement/disentanglement_lib",
+        "its rule that never applies, for a slip in it, is left out: what remains are the 12,546 images "
+        "of the release",
+        rules=(
+            Rule({"size": [2.5], "object_type": ["cube", "sphere", "cylinder", "cone"]}),
+            Rule({"size": [1.5], "scene": ["garden", "garage"]}),
+            Rule({"color": ["yellow"], "scene": ["bridge", "city square"]}),
+            Rule({"size": [2.5], "scene": ["hall"]}),
+            Rule({"object_type": ["cone"], "scene": ["hall", "tunnel", "skywalk"]}),
+            Rule({"color": ["orange", "yellow"], "scene": ["station", "dusk city", "playground"]}),
+            Rule({"object_type": ["sphere"], "scene": ["skywalk"]}),
+        ),
+    ),
+    "candle-color": Preset(
+        f"{_SUPPLEMENT}, table 6",
+        tables={
+            "color": Table(
+                "object_type",
+                {
+                    "cube": ["red", "blue"],
+                    "sphere": ["blue", "yellow"],
+                    "cylinder": ["yellow", "purple"],
+                    "cone": ["purple", "orange"],
+                    "torus": ["orange", "red"],
+                },
+            )
+        },
+    ),
+    "candle-size": Preset(
+        f"{_SUPPLEMENT}, table 8",
+        "small is 1.5 and big is 2.5",
+        tables={
+            "size": Table(
+                "object_type",
+                {"cube": [1.5], "sphere": [1.5], "cylinder": [1.5], "cone": [2.5], "torus": [2.5]},
+            )
+        },
+    ),
+    "dsprites": Preset(
+        f"{_SUPPLEMENT}, table 10",
+        "small, medium and large are two scales each; a bound belongs to the interval above it, 2 pi to the "
+        "last; top left, middle and bottom right are thirds of both axes, y from the top",
+        tables={
+            "scale": Table(
+                "shape",
+                {
+                    "square": Between(0.0, 0.65),
+                    "ellipse": Between(0.65, 0.85),
+                    "heart": Between(0.85, _ENDLESS),
+                },
+            ),
+            "orientation": Table(
+                "shape",
+                {
+                    "square": Between(0.0, 2 * math.pi / 3),
+                    "ellipse": Between(2 * math.pi / 3, 4 * math.pi / 3),
+                    "heart": Between(4 * math.pi / 3, _ENDLESS),
+                },
+            ),
+            **dict.fromkeys(
+                ("posX", "posY"),
+                Table(
+                    "shape",
+                    {
+                        "square": Between(0.0, 1 / 3),
+                        "ellipse": Between(1 / 3, 2 / 3),
+                        "heart": Between(2 / 3, _ENDLESS),
+                    },
+                ),
+            ),
+        },
+    ),
+    "mpi3d": Preset(
+        f"{_SUPPLEMENT}, table 12",
+        "the intervals of both axes do not include their upper bound; height 1 is the middle camera",
+        rules=(
+            Rule({"object_color": ["white", "brown", "olive"]}),
+            Rule({"camera_height": ["top", "bottom"]}),
+        ),
+        tables={
+            "object_shape": Table(
+                "object_color",
+                {"green": ["cube", "cylinder"], "red": ["cylinder", "sphere"], "blue": ["sphere", "cube"]},
+            ),
+            "object_size": Table(
+                "object_color", {"green": ["small"], "red": ["large"], "blue": ["small", "large"]}
+            ),
+            **dict.fromkeys(
+                ("horizontal_axis", "vertical_axis"),
+                Table(
+                    "object_color",
+                    {"green": Between(0, 10), "red": Between(10, 20), "blue": Between(20, 30)},
+                ),
+            ),
+        },
+    ),
+}
+
+
+def select_preset(index: FactorIndex, name: str, seed: int = 0, strength: float = 1.0) -> Selection:
+    """Select rows of a full grid as a paper did.
+
+    Args:
+        index: rows of CANDLE, dSprites or MPI3D, of all combinations.
+        name: "candle-published" (no table: it has no propensities), "candle-color", "candle-size", "dsprites"
+            or "mpi3d".
+        seed: seed of the draws, which matters below strength 1.
+        strength: how strongly the tables hold: 1 leaves the paper's images, all of them; 0 all that its rules
+            leave.
+
+    Raises:
+        InputError: there is no such preset, a factor or value that it names does not exist, or a strength
+            below 1 asks for combinations that the set does not have.
+
+    Example:
+        >>> print(PRESETS["mpi3d"].tables["object_size"].table["blue"])
+        ['small', 'large']
+    """
+    if name not in PRESETS:
+        raise InputError(f"preset: expected one of {', '.join(PRESETS)}, got `{name}`")
+    preset = PRESETS[name]
+    rows = select_by_rules(index, preset.rules)
+    if not preset.tables:
+        return Selection(rows, {}, {}, {})
+    tables = {factor: replace(table, strength=strength) for factor, table in preset.tables.items()}
+    selection = select_by_tables(index.select(rows), tables, seed, keep="most")
+    return replace(selection, rows=rows[selection.rows])

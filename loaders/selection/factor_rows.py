@@ -1,0 +1,183 @@
+"""What is known of rows by their factors: the class numbers of each, and its group by any of the factors."""
+
+import math
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any, SupportsIndex
+
+import numpy as np
+from jaxtyping import Float64, Int
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.schema import FactorValue
+from loaders.selection.factor_classes import FactorClasses
+from loaders.selection.factor_groups import GridGroups, Groups, TableGroups, in_product_order
+
+_CACHE = 2**30  # bytes of groups that are kept
+
+
+class FactorRows:
+    """Rows, numbered, and the class that each is in for each factor.
+
+    What was sorted to group the rows by some factors is kept for the next time, up to 1 GiB of it.
+
+    Attributes:
+        classes: the classes of each factor.
+        sizes: how many classes each factor has.
+        is_grid: whether the rows are all combinations, each once, in product order.
+    """
+
+    def __init__(
+        self,
+        classes: tuple[FactorClasses, ...],
+        codes: Int[ndarray, "n k"] | None,
+        table: Float64[ndarray, "n k"] | None,
+    ) -> None:
+        """Take the rows as they are.
+
+        Args:
+            classes: the classes of each factor.
+            codes: class numbers of each row; None for all combinations in product order.
+            table: the same, but values of continuous factors.
+        """
+        self.classes, self._codes, self._table = classes, codes, table
+        self.sizes = tuple(len(c) for c in classes)
+        self._count = math.prod(self.sizes) if codes is None else len(codes)
+        self.is_grid = codes is None or in_product_order(codes, self.sizes)
+        self._cache: OrderedDict[tuple[int, ...], Groups] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return self._count
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the rows are all combinations, each once, in whatever order."""
+        everything = np.arange(len(self))
+        return len(self) == math.prod(self.sizes) and bool(
+            (self.find(self.positions(everything)) == everything).all()
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave what can be sorted again behind when a worker gets a copy."""
+        return {**self.__dict__, "_cache": OrderedDict()}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the factors."""
+        return tuple(c.name for c in self.classes)
+
+    def column(self, name: str) -> int:
+        """Number a factor.
+
+        Raises:
+            InputError: there is no such factor.
+        """
+        if name not in self.names:
+            raise InputError(f"factor `{name}` is not in this set; expected one of: {', '.join(self.names)}")
+        return self.names.index(name)
+
+    def columns(self, names: Iterable[str]) -> list[int]:
+        """Number several factors, in ascending order.
+
+        Raises:
+            InputError: there is no such factor.
+        """
+        return sorted({self.column(name) for name in names})
+
+    def positions(self, rows: Int[ndarray, " n"]) -> Int[ndarray, "n k"]:
+        """Turn row numbers into the class number of each factor; `find` is the inverse.
+
+        Raises:
+            InputError: there is no such row.
+        """
+        self._check(rows)
+        if self._codes is None:
+            return np.stack(np.unravel_index(rows, self.sizes), axis=1)
+        return self._codes[rows].astype(np.int64)
+
+    def numbers(self, rows: Int[ndarray, " n"]) -> Float64[ndarray, "n k"]:
+        """Turn row numbers into class numbers of categorical factors and values of continuous ones.
+
+        Raises:
+            InputError: there is no such row.
+        """
+        self._check(rows)
+        return self.positions(rows).astype(np.float64) if self._table is None else self._table[rows]
+
+    def values(self, row: SupportsIndex) -> dict[str, FactorValue]:
+        """Name the values of a row.
+
+        Raises:
+            InputError: there is no such row.
+        """
+        rows = np.array([int(row)])
+        position, numbers = self.positions(rows)[0], self.numbers(rows)[0]
+        return {
+            c.name: float(number) if c.is_continuous else c.values[place]
+            for c, place, number in zip(self.classes, position, numbers, strict=True)
+        }
+
+    def find(self, positions: Int[ndarray, "n k"]) -> Int[ndarray, " n"]:
+        """Turn class numbers of all factors into row numbers: the lowest such row, -1 where there is none.
+
+        Raises:
+            InputError: not one column per factor, or a number is outside its factor's classes.
+        """
+        wrong = positions.shape[1:] != (len(self.sizes),)
+        if wrong or np.any((positions < 0) | (positions >= np.array(self.sizes))):
+            raise InputError(f"positions: expected one class number for each factor, below {self.sizes}")
+        groups = self.groups(self.names)
+        found = groups.find(positions)
+        rows = groups.member(np.maximum(found, 0), np.zeros(len(found), np.int64))
+        return np.where(found >= 0, rows, -1)
+
+    def groups(self, names: Iterable[str]) -> Groups:
+        """Group the rows by the classes of some factors.
+
+        Raises:
+            InputError: there is no such factor.
+        """
+        columns = self.columns(names)
+        if self._codes is None or self.is_grid:
+            return GridGroups(self.sizes, columns)
+        key = tuple(columns)
+        if key not in self._cache:
+            self._cache[key] = TableGroups(self._codes, self.sizes, columns)
+            while len(self._cache) > 1 and sum(g.nbytes for g in self._cache.values()) > _CACHE:
+                self._cache.popitem(last=False)
+        self._cache.move_to_end(key)
+        return self._cache[key]
+
+    def others(self, names: Iterable[str]) -> list[str]:
+        """Name the factors that are not among these.
+
+        Raises:
+            InputError: there is no such factor.
+        """
+        columns = self.columns(names)
+        return [name for j, name in enumerate(self.names) if j not in columns]
+
+    def position(
+        self, values: Mapping[str, FactorValue], position: Int[ndarray, "1 k"]
+    ) -> Int[ndarray, "1 k"]:
+        """Put the class numbers of some values into a combination: -1 for one that no row comes close to.
+
+        Raises:
+            InputError: there is no such factor, or a categorical factor has no such value.
+        """
+        position = position.copy()
+        for name, value in values.items():
+            position[0, self.column(name)] = self.classes[self.column(name)].find(value)
+        return position
+
+    def alike(self, position: Int[ndarray, "1 k"], names: Iterable[str]) -> Int[ndarray, " m"]:
+        """List the rows that have a combination's class numbers of some factors, ascending."""
+        groups, position = self.groups(names), position[:, self.columns(names)]
+        group = -1 if (position < 0).any() else int(groups.find(position)[0])
+        return groups.members(group) if group >= 0 else np.zeros(0, np.int64)
+
+    def _check(self, rows: Int[ndarray, " n"]) -> None:
+        if len(rows) and not 0 <= rows.min() <= rows.max() < len(self):
+            raise InputError(f"row numbers must lie in 0..{len(self) - 1}, got {rows.min()} to {rows.max()}")

@@ -1,0 +1,114 @@
+"""Pairs of samples for torch: what `loaders.selection.supervision` draws, read from the data."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.samples import collate
+from loaders.selection.supervision import Pairs
+
+
+class PairDataset:
+    """Pairs of samples for `torch.utils.data.DataLoader`, whatever the workers, the order and the batches.
+
+    An item is a dict of ``first`` and ``second`` (samples of the data), ``drawn`` (bool [factors]) and
+    ``label``, tensors. Pickled, it takes the data along and no more.
+
+    Example:
+        >>> from functools import partial
+        >>> from loaders.selection.factor_index import FactorIndex
+        >>> from loaders.factors import FactorSpace
+        >>> from loaders.selection.supervision import k_pairs
+        >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
+        >>> data = [{"id": str(row)} for row in range(6)]
+        >>> pairs = PairDataset(data, partial(k_pairs, index, 0, k=1), length=100)
+        >>> pairs[7]["first"], pairs[7]["label"]
+        ({'id': '0'}, tensor(1))
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        draw: Callable[[Int[ndarray, " n"]], Pairs],
+        length: int,
+        start: int = 0,
+    ) -> None:
+        """Take pairs of samples from data.
+
+        Args:
+            data: image set or public data set, of the rows that the pairs are of.
+            draw: draws the pairs of given numbers, such as ``partial(k_pairs, index, seed)``.
+            length: how many pairs.
+            start: number of the first pair; another epoch takes other numbers.
+
+        Raises:
+            InputError: the length is not positive.
+        """
+        if length < 1:
+            raise InputError(f"length: expected at least one pair, got {length}")
+        self.data, self.draw, self.length, self.start = data, draw, length, start
+
+    def __len__(self) -> int:
+        """Count the pairs."""
+        return self.length
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        """Read one pair."""
+        return self.__getitems__([number])[0]
+
+    def __getitems__(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
+        """Read several pairs, in the order asked for.
+
+        Raises:
+            InputError: a pair has no second row.
+        """
+        import torch
+
+        asked = np.array(numbers, np.int64)
+        if not ((asked >= 0) & (asked < self.length)).all():
+            raise IndexError(f"pairs are numbered 0..{self.length - 1}, got {asked.min()} to {asked.max()}")
+        pairs = self.draw(self.start + asked)
+        if not pairs.exists.all():
+            number = asked[~pairs.exists][0]
+            raise InputError(f"pair {number} has no second row; choose pairs that exist by their mask first")
+        firsts, seconds = (read_samples(self.data, rows) for rows in (pairs.first, pairs.second))
+        drawn, labels = torch.from_numpy(pairs.drawn), torch.from_numpy(pairs.label)
+        return [
+            {"first": first, "second": second, "drawn": drawn[i], "label": labels[i]}
+            for i, (first, second) in enumerate(zip(firsts, seconds, strict=True))
+        ]
+
+
+def collate_pairs(
+    pairs: Sequence[dict[str, Any]], collate: Callable[[list[Any]], Any] = collate
+) -> dict[str, Any]:
+    """Batch the items of a `PairDataset` (``collate_fn=collate_pairs``).
+
+    Args:
+        pairs: at least one item.
+        collate: batches samples.
+
+    Returns:
+        A dict with the same keys: batches of samples, and the others stacked.
+    """
+    import torch
+
+    batch: dict[str, Any] = {}
+    for name in ("first", "second"):
+        batch[name] = collate([pair[name] for pair in pairs])
+    return batch | {name: torch.stack([pair[name] for pair in pairs]) for name in ("drawn", "label")}
+
+
+def read_samples(data: Any, rows: Int[ndarray, " n"]) -> list[Any]:
+    """Read rows of any data, at once where they can be.
+
+    Example:
+        >>> read_samples(["a", "b"], np.array([1, 0]))
+        ['b', 'a']
+    """
+    numbers = rows.tolist()
+    return data.__getitems__(numbers) if hasattr(data, "__getitems__") else [data[row] for row in numbers]

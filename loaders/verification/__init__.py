@@ -1,0 +1,1 @@
+"""Checksums, and finding what is damaged or missing in frames, packs and stores."""

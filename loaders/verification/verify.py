@@ -1,0 +1,241 @@
+"""Whether a folder of frames still holds what was written: every byte, and every sample that was planned."""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int64
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.frames import DATASET, IMAGE, METADATA, NPZ, frame_path, read_dataset_info, read_metadata
+from loaders.verification.checksums import NEXT, SUMS, find_unlike
+
+PLAN = "plan.parquet"
+DESCRIPTION = (DATASET, PLAN)
+_SAMPLE_FILES = frozenset({IMAGE, NPZ, METADATA, SUMS})
+_ROOT_FILES = frozenset({*DESCRIPTION, SUMS, "samples", "failed"})
+_MADE_BESIDE = ("preview-*.png", "counterfactuals.html")
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One file that is not as it was written, or a sample's whole folder, with a reason of one line.
+
+    ``folder`` is that of the sample, or of the data set.
+    """
+
+    folder: Path
+    path: Path
+    reason: str
+
+    def __str__(self) -> str:
+        """Say it in one line."""
+        return f"{self.path}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What `verify` found.
+
+    ``checked`` counts the samples that were looked at. ``missing`` are ids that were planned and are not
+    there. ``strangers`` are files and folders that belong to nothing; they harm nothing.
+    """
+
+    checked: int
+    damaged: tuple[Damage, ...]
+    missing: tuple[str, ...]
+    strangers: tuple[Path, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that was planned is there as it was written."""
+        return not self.damaged and not self.missing
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """The samples of one set in the plan, by rising index, and which of them were seen."""
+
+    ids: Any  # a pyarrow array, which holds a million strings in little memory
+    indices: Int64[ndarray, " n"]
+    seen: Bool[ndarray, " n"]
+
+    def see(self, index: int) -> str | None:
+        """Tick a sample off and return its id; None if it was not planned."""
+        row = int(np.searchsorted(self.indices, index))
+        if row == len(self.indices) or self.indices[row] != index:
+            return None
+        self.seen[row] = True
+        return str(self.ids[row])
+
+    def missing(self) -> list[str]:
+        """List the ids that were not seen."""
+        return [str(id) for id in self.ids.take(np.flatnonzero(~self.seen))]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder where a sample belongs: ``id`` is empty where the plan is not known."""
+
+    folder: Path
+    set: str
+    index: int
+    id: str
+
+
+def verify(root: Path, advance: Callable[[int], object] | None = None) -> Findings:
+    """Hash every file of a folder of frames and compare it with what was written.
+
+    Reads the folder a thousand samples at a time; samples written meanwhile may be taken for missing.
+
+    Args:
+        root: folder of frames.
+        advance: called with the number of samples checked, for a progress bar.
+
+    Returns:
+        Damaged files, missing samples and strangers, in the order of their paths.
+
+    Raises:
+        InputError: this is no folder of frames.
+
+    Example:
+        >>> verify(Path("nowhere"))
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere: expected a folder of frames, with dataset.json
+    """
+    if not (root / "samples").is_dir() and not (root / DATASET).is_file():
+        raise InputError(f"{root}: expected a folder of frames, with {DATASET}")
+    damaged, recipe, planned = check_description(root)
+    strangers = [path for path in sorted(root.iterdir()) if not belongs(path)]
+    checked = 0
+    # Hashing and reading let other threads run.
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        for places in thousands(root, planned, strangers):
+            for wrong, extra in pool.map(lambda place: check_sample(place, recipe), places):
+                damaged += wrong
+                strangers += extra
+                checked += 1
+                if advance:
+                    advance(1)
+    missing = [id for one in (planned or {}).values() for id in one.missing()]
+    return Findings(checked, tuple(damaged), tuple(missing), tuple(strangers))
+
+
+def check_description(root: Path) -> tuple[list[Damage], str | None, dict[str, _Planned] | None]:
+    """Check the files of the whole folder; give the recipe's hash and the plan where they can be trusted."""
+    unlike = find_unlike(root, DESCRIPTION)
+    recipe = planned = None
+    if DATASET not in unlike:
+        try:
+            recipe = read_dataset_info(root).recipe.sha256
+        except InputError:
+            unlike[DATASET] = "does not describe a folder of frames"
+    if PLAN not in unlike:
+        planned = _read_planned(root / PLAN)
+        if planned is None:
+            unlike[PLAN] = "is no plan"
+    if (root / NEXT).exists():
+        unlike[NEXT] = "is what a run left that was killed while it described the folder"
+    return [Damage(root, root / name, reason) for name, reason in unlike.items()], recipe, planned
+
+
+def belongs(path: Path) -> bool:
+    """Tell whether something directly in a folder of frames is of the kind that lies there."""
+    known = path.name in _ROOT_FILES or path.name.startswith(".")
+    return known or any(path.match(pattern) for pattern in _MADE_BESIDE)
+
+
+def _read_planned(path: Path) -> dict[str, _Planned] | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path, columns=["id", "set", "index"]).sort_by("index")
+        planned = {}
+        for name in table.column("set").unique().to_pylist():
+            mine = table.filter(pc.equal(table.column("set"), name))
+            indices = mine.column("index").to_numpy().astype(np.int64)
+            planned[name] = _Planned(
+                mine.column("id").combine_chunks(), indices, np.zeros(len(indices), bool)
+            )
+    except (OSError, pa.ArrowInvalid, KeyError):
+        return None
+    return planned
+
+
+def thousands(
+    root: Path, planned: dict[str, _Planned] | None, strangers: list[Path]
+) -> Iterator[list[Place]]:
+    """Yield the samples that are there, a thousand at most at once, and add to ``strangers`` what is none.
+
+    Without a plan every sample is taken for planned, and its id is not known.
+    """
+    for set_folder in _folders(root / "samples", strangers):
+        ours = planned.get(set_folder.name) if planned is not None else None
+        if planned is not None and ours is None:
+            strangers.append(set_folder)
+            continue
+        for part in _folders(set_folder, strangers):
+            places = []
+            for path in sorted(part.iterdir()):
+                index = _index(root, path)
+                id = None if index is None else ours.see(index) if ours else ""
+                if index is None or id is None:
+                    strangers.append(path)
+                else:
+                    places.append(Place(path, set_folder.name, index, id))
+            yield places
+
+
+def _folders(parent: Path, strangers: list[Path]) -> list[Path]:
+    paths = sorted(parent.iterdir()) if parent.is_dir() else []
+    strangers += [path for path in paths if not path.is_dir()]
+    return [path for path in paths if path.is_dir()]
+
+
+def _index(root: Path, path: Path) -> int | None:
+    """Tell the number of the sample that belongs at a path; None if none does."""
+    if not (path.name.isascii() and path.name.isdecimal()):
+        return None
+    try:
+        return int(path.name) if path == frame_path(root, path.parents[1].name, int(path.name)) else None
+    except InputError:
+        return None
+
+
+def check_sample(place: Place, recipe: str | None) -> tuple[list[Damage], list[Path]]:
+    """Compare the files of a sample with its sums, and its metadata with where it lies."""
+    folder = place.folder
+    try:
+        there = {entry.name: entry.is_file() for entry in os.scandir(folder)}
+    except OSError as error:
+        return [Damage(folder, folder, f"cannot be read: {error.strerror}")], []
+    strangers = [folder / name for name in sorted(there.keys() - _SAMPLE_FILES)]
+    unlike = {name: "is no file" for name in sorted(there.keys() & _SAMPLE_FILES) if not there[name]}
+    if not unlike:
+        unlike = _check_files(place, NPZ in there, recipe)
+    return [Damage(folder, folder / name, reason) for name, reason in unlike.items()], strangers
+
+
+def _check_files(place: Place, with_npz: bool, recipe: str | None) -> dict[str, str]:
+    metadata = None
+    with suppress(InputError):
+        metadata = read_metadata(place.folder)
+    with_npz = with_npz or metadata is None or len(metadata.layers) > 1
+    unlike = find_unlike(place.folder, {IMAGE, METADATA, *([NPZ] if with_npz else [])})
+    if unlike:
+        return unlike
+    if metadata is None:
+        return {METADATA: "is not that of a frame"}
+    if (metadata.set, metadata.index, metadata.id) != (place.set, place.index, place.id or metadata.id):
+        return {METADATA: f"is that of sample {metadata.id}, which does not belong here"}
+    if recipe not in (None, metadata.recipe.sha256):
+        return {METADATA: f"is that of another recipe ({metadata.recipe.name})"}
+    return {}

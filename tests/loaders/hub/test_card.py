@@ -1,0 +1,186 @@
+import dataclasses
+import io
+import json
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+
+from loaders.frames import FrameFolder, write_dataset_info, write_frame
+from loaders.hub import pictures
+from loaders.hub.card import card
+from loaders.hub.facts import decode_layer, read_facts, read_rows
+from loaders.hub.pictures import COLUMNS, LARGEST, choose_bands, draw_picture
+from loaders.hub.table import layer_column
+from loaders.hub.writer import pack_hub
+from loaders.packs.manifest import SplitRecord, read_manifest
+from loaders.packs.split_plan import SplitPlan
+from loaders.samples import Frame
+from loaders.schema import AssetRecord, FactorInfo, SetInfo, array_sha256
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory, frames_root):
+    """Pack one set into several row groups and shards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("loaders.hub.shards.SHARD_BYTES", 200_000)
+        patch.setattr("loaders.hub.shards.ROW_GROUP_BYTES", 100_000)
+        return pack_hub(frames_root, tmp_path_factory.mktemp("packed") / "tiny", sets=["grid"])
+
+
+def text_of(folder, info, manifest=None, **changes):
+    manifest = manifest or read_manifest(folder)
+    info = info.model_copy(update={"sets": {"grid": info.sets["grid"]}, **changes})
+    return card(info, manifest, {"grid": read_facts(folder, info.sets["grid"], manifest.of_set("grid"))})
+
+
+def test_rows_are_read_back_whatever_group_and_file_they_are_in(packed, frames_root, info):
+    shards, frames = read_manifest(packed).of_set("grid"), FrameFolder(frames_root, "grid")
+    assert len(shards) > 1
+    columns = ["id", *map(layer_column, frames.layers)]
+    tables = list(read_rows(packed, shards, [0, 3, 5], columns))
+    for row, table in zip([0, 3, 5], tables, strict=True):
+        frame = frames.frame(row)
+        assert table["id"].to_pylist() == [frame.metadata.id]
+        for name, array in frame.layers.items():
+            found = decode_layer(table, name, info.sets["grid"])
+            assert array_sha256(found) == array_sha256(array), name
+
+
+def test_facts_are_those_of_the_rows(packed, frames_root, info):
+    facts = read_facts(packed, info.sets["grid"], read_manifest(packed).of_set("grid"), "a.jpg")
+    frames = FrameFolder(frames_root, "grid")
+    np.testing.assert_array_equal(facts.table, frames.factor_table)
+    assert (facts.first, facts.picture) == (frames.metadata(0), "a.jpg")
+
+
+def test_splits_are_listed_with_how_they_were_chosen(frames_root, info, tmp_path):
+    plan = SplitPlan(factor="color", values={"train": ("red",), "ood.1": ("blue",)})
+    out = pack_hub(frames_root, tmp_path / "out", sets=["grid"], plan=plan)
+    text, manifest = (out / "README.md").read_text(), read_manifest(out)
+    facts = yaml.safe_load(text.split("---\n")[1])
+    assert facts["configs"][0]["data_files"] == [
+        {"split": "train", "path": "grid/train-*.parquet"},
+        {"split": "ood.1", "path": "grid/ood.1-*.parquet"},
+    ]
+    (grid,) = facts["dataset_info"]
+    assert [(one["name"], one["num_examples"]) for one in grid["splits"]] == [("train", 3), ("ood.1", 3)]
+    assert grid["dataset_size"] == sum(one["num_bytes"] for one in grid["splits"])
+    for split in ("train", "ood.1"):
+        assert f"| `{split}` | 3 | {manifest.splits['grid'][split].made} |" in text
+
+
+def test_a_split_of_no_rule_is_not_explained(packed, info):
+    bare = read_manifest(packed).model_copy(update={"splits": {}})
+    assert "how chosen" not in text_of(packed, info, bare)
+    made = bare.model_copy(update={"splits": {"grid": {"train": SplitRecord(rows=6, made="by | hand")}}})
+    assert "| `train` | 6 | by \\| hand |" in text_of(packed, info, made)
+
+
+def test_assets_are_listed_and_unknown_licences_flagged(packed, info):
+    known = AssetRecord(kind="objects", label="cube", licence="CC0-1.0", source="built here", sha256="a" * 64)
+    mine = AssetRecord(kind="textures", label="mine", sha256="b" * 64)
+    text = text_of(packed, info, assets=(known, mine))
+    assert "| objects | CC0-1.0 | built here | cube |" in text
+    assert "| textures | **unknown** (not stated) | - | mine |" in text
+    assert "**The licence of 1 of these is not known: ask before passing them on.**" in text
+    assert "not known" not in text_of(packed, info, assets=(known,))
+    many = tuple(mine.model_copy(update={"label": f"t{number}"}) for number in range(30))
+    assert "| t0, t1, t2," in (text := text_of(packed, info, assets=many))
+    assert ", t23 and 6 more, see `dataset.json` |" in text
+    assert "was not recorded" in text_of(packed, info)
+    assert "came from a file" in text_of(packed, info, assets=())
+
+
+def test_frames_without_a_renderer_are_told_of(packed, info):
+    manifest = read_manifest(packed)
+    facts = read_facts(packed, info.sets["grid"], manifest.of_set("grid"))
+    facts = dataclasses.replace(facts, first=facts.first.model_copy(update={"renderer": None}))
+    one = info.model_copy(update={"sets": {"grid": info.sets["grid"]}})
+    assert "| `grid` | - | - | - | - | - |" in card(one, manifest, {"grid": facts})
+
+
+GRID = SetInfo(
+    count=8,
+    width=8,
+    height=6,
+    layers=("image",),
+    factors=(
+        FactorInfo(name="a", kind="categorical", values=("x", "y")),
+        FactorInfo(name="b", kind="categorical", values=(0, 1)),
+        FactorInfo(name="c", kind="continuous", low=0, high=9, unit="m"),
+        FactorInfo(name="d", kind="categorical", values=("only",)),
+    ),
+    varies=("b",),
+)
+
+
+def test_bands_change_one_factor_and_the_fewest_others():
+    table = np.array(
+        [[0, 0, 5, 0], [1, 1, 5, 0], [1, 0, 6, 0], [1, 0, 5, 0], [0, 1, 7, 0], [0, 1, 5, 0]], float
+    )
+    bands = dict(choose_bands(GRID, table))
+    assert list(bands) == ["b", "a", "c"]
+    assert bands["b"] == [("0", 0), ("1", 5)]
+    assert bands["a"] == [("x", 0), ("y", 3)]
+    rising = [table[row, 2] for _, row in bands["c"]]
+    assert rising == sorted(rising)
+    assert bands["c"][-1] == ("7 m", 4)
+
+
+def test_bands_are_bounded_and_never_empty():
+    many = FactorInfo(name="n", kind="categorical", values=tuple(range(40)))
+    info = GRID.model_copy(update={"factors": (many,), "varies": ()})
+    ((_, tiles),) = choose_bands(info, np.arange(40.0)[:, None])
+    assert len(tiles) == COLUMNS
+    assert choose_bands(info, np.zeros((2, 1))) == [("samples", [("row 0", 0), ("row 1", 1)])]
+    assert choose_bands(info.model_copy(update={"factors": ()}), np.zeros((1, 0)))[0][0] == "samples"
+
+
+def test_the_picture_holds_the_tiles(packed, info, frames_root, monkeypatch):
+    shards = read_manifest(packed).of_set("grid")
+    table = FrameFolder(frames_root, "grid").factor_table
+    seen = []
+    monkeypatch.setattr(pictures, "_encode", lambda pixels: seen.append(pixels) or b"")
+    draw_picture(packed, info.sets["grid"], shards, table)
+    (pixels,) = seen
+    # Frames of 32 pixels are enlarged threefold; the first band shows `size`, which varies within a set.
+    image = FrameFolder(frames_root, "grid").frame(0).layers["image"].repeat(3, axis=0).repeat(3, axis=1)
+    top, left = pictures._GAP * 2 + pictures._LINE, pictures._GAP + pictures._GUTTER
+    np.testing.assert_array_equal(pixels[top:][:72, left:][:, :96], image)
+    albedo = pixels[top + 72 + pictures._GAP :][:72, left:][:, :96]
+    assert albedo.std() > 20
+    assert not np.array_equal(albedo, image)
+
+
+def test_pictures_are_small_and_can_be_read(packed, info, frames_root):
+    (picture,) = (packed / "assets").iterdir()
+    with Image.open(picture) as opened:
+        assert opened.format == "JPEG"
+    assert picture.stat().st_size <= LARGEST
+    noise = np.random.default_rng(0).integers(0, 256, (1100, 960, 3), np.uint8)
+    data = pictures._encode(noise)
+    assert len(data) <= LARGEST
+    assert Image.open(io.BytesIO(data)).size == (960, 1100)
+
+
+def test_pixels_that_are_no_numbers_do_not_stop_packing(make_frame, info, tmp_path):
+    frame = make_frame()
+    layers = {name: array.copy() for name, array in frame.layers.items()}
+    for name, value in (("albedo", np.nan), ("shading", np.inf), ("depth", np.nan)):
+        layers[name][:2] = value
+    hashes = {name: array_sha256(array) for name, array in layers.items()}
+    write_dataset_info(tmp_path / "frames", info)
+    write_frame(tmp_path / "frames", Frame(frame.metadata.model_copy(update={"layers": hashes}), layers))
+    out = pack_hub(tmp_path / "frames", tmp_path / "out", sets=["grid"])
+    assert (out / "assets" / "grid.jpg").stat().st_size > 0
+
+
+def test_a_pack_without_images_has_a_picture_and_a_usage_that_fits(frames_root, tmp_path):
+    out = pack_hub(frames_root, tmp_path / "out", sets=["grid"], layers=["depth", "part"])
+    assert (out / "assets" / "grid.jpg").stat().st_size > 0
+    assert 'print(frames[0]["id"])' in (out / "README.md").read_text()
+    fields = json.loads((out / "croissant.json").read_text())["recordSet"][0]["field"]
+    assert {"depth", "part"} <= {field["name"] for field in fields}
+    assert "image" not in {field["name"] for field in fields}

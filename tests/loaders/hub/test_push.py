@@ -1,0 +1,303 @@
+import base64
+import hashlib
+import json
+import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from click.testing import CliRunner
+from huggingface_hub import constants
+from huggingface_hub.utils import disable_progress_bars, enable_progress_bars
+
+from candlelight import main
+from loaders.errors import InputError
+from loaders.hub.push import push_hub
+from loaders.hub.writer import pack_hub
+
+TOKEN = "hf_" + "x" * 34
+# huggingface_hub 2.4 hands a file to httpx as that no longer likes it.
+pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
+
+
+class Hub(ThreadingHTTPServer):
+    """The calls of the Hub that an upload makes, on loopback; files and large objects are kept in memory."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.repos, self.objects, self.commits, self.asked = {}, {}, [], []
+        self.private, self.drop_after, self.writable = {}, None, True
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+    def reply(self, value, status=200):
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def body(self):
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            pieces = []
+            while size := int(self.rfile.readline(), 16):
+                pieces.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+            return b"".join(pieces)
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def route(self, method):
+        hub, path = self.server, self.path.partition("?")[0]
+        data = self.body()
+        hub.asked.append((method, path))
+        if self.headers.get("authorization") != f"Bearer {TOKEN}" and not path.startswith("/store/"):
+            return self.reply({"error": "Invalid credentials"}, 401)
+        if path == "/api/whoami-v2":
+            return self.reply({"type": "user", "name": "me", "orgs": []})
+        if path == "/api/repos/create":
+            return self.create(json.loads(data))
+        if path == "/api/validate-yaml":
+            return self.reply({"errors": [], "warnings": []})
+        if path.startswith("/store/"):
+            return self.store(path.rpartition("/")[2], data)
+        if path.endswith("/info/lfs/objects/batch"):
+            return self.batch(json.loads(data))
+        return self.repo(path.removeprefix("/api/datasets/").split("/"), data)
+
+    def create(self, asked):
+        name = f"{asked.get('organization') or 'me'}/{asked['name']}"
+        if not self.server.writable:
+            return self.reply({"error": "You don't have the rights"}, 403)
+        status = 409 if name in self.server.repos else 200
+        self.server.repos.setdefault(name, {"main": {".gitattributes": b""}})
+        hidden = asked.get("visibility") == "private" or bool(asked.get("private"))
+        self.server.private.setdefault(name, hidden)
+        return self.reply({"url": f"{self.server.url}/datasets/{name}", "id": name}, status)
+
+    def repo(self, parts, data):
+        name, call = "/".join(parts[:2]), parts[2] if len(parts) > 2 else ""
+        branches = self.server.repos.get(name)
+        if branches is None:
+            return self.reply({"error": "Repository not found"}, 404)
+        if call == "branch":
+            branches.setdefault(parts[3], dict(branches["main"]))
+            return self.reply({})
+        if call == "tree":
+            files = branches[parts[3]]
+            return self.reply(
+                [{"type": "file", "path": p, "size": len(d), "oid": "0" * 40} for p, d in files.items()]
+            )
+        if call == "preupload":
+            return self.preupload(json.loads(data))
+        if call == "commit":
+            return self.commit(branches[parts[3]], data)
+        assert call in ("", "revision")
+        return self.reply({"id": name, "private": self.server.private[name], "siblings": [], "tags": []})
+
+    def preupload(self, asked):
+        files = [
+            {
+                "path": file["path"],
+                "uploadMode": "lfs" if file["path"].endswith((".parquet", ".jpg")) else "regular",
+                "shouldIgnore": False,
+            }
+            for file in asked["files"]
+        ]
+        return self.reply({"files": files})
+
+    def batch(self, asked):
+        objects = []
+        for one in asked["objects"]:
+            action = {"upload": {"href": f"{self.server.url}/store/{one['oid']}"}}
+            objects.append({**one, **({} if one["oid"] in self.server.objects else {"actions": action})})
+        return self.reply({"transfer": "basic", "objects": objects})
+
+    def store(self, oid, data):
+        assert hashlib.sha256(data).hexdigest() == oid
+        if self.server.drop_after is not None and len(self.server.objects) >= self.server.drop_after:
+            return self.connection.close()
+        self.server.objects[oid] = data
+        return self.reply({})
+
+    def commit(self, files, data):
+        operations = [json.loads(line) for line in data.splitlines()]
+        for operation in operations:
+            value = operation["value"]
+            if operation["key"] == "file":
+                files[value["path"]] = base64.b64decode(value["content"])
+            elif operation["key"] == "lfsFile":
+                files[value["path"]] = self.server.objects[value["oid"]]
+            elif operation["key"] == "deletedFile":
+                del files[value["path"]]
+            else:
+                self.server.commits.append(value["summary"])
+        return self.reply(
+            {"commitUrl": f"{self.server.url}/datasets/me/tiny/commit/1", "commitOid": "1" * 40}
+        )
+
+    def do_GET(self):
+        self.route("GET")
+
+    def do_POST(self):
+        self.route("POST")
+
+    def do_PUT(self):
+        self.route("PUT")
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """Serve an empty Hub, and have `huggingface_hub` take it for the real one, without its own protocol."""
+    server = Hub()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    monkeypatch.setattr(constants, "ENDPOINT", server.url)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    disable_progress_bars()
+    yield server
+    enable_progress_bars()
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory, frames_root):
+    """Pack the small data set once."""
+    return pack_hub(frames_root, tmp_path_factory.mktemp("packed") / "tiny")
+
+
+def bytes_of(folder):
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_what_arrives_is_the_pack_byte_for_byte(hub, packed):
+    sent = push_hub(packed, "me/tiny")
+    there = hub.repos["me/tiny"]["main"]
+    there.pop(".gitattributes")
+    assert there == bytes_of(packed)
+    assert set(sent.files) == set(there)
+    assert sent.bytes == sum(map(len, there.values()))
+    assert sent.url == f"{hub.url}/datasets/me/tiny"
+    assert not hub.private["me/tiny"]
+
+
+def test_revision_message_and_privacy_are_passed_on(hub, packed):
+    push_hub(packed, "org/tiny", private=True, revision="v2", message="second")
+    assert hub.private["org/tiny"]
+    assert list(hub.repos["org/tiny"]["main"]) == [".gitattributes"]
+    assert "README.md" in hub.repos["org/tiny"]["v2"]
+    assert hub.commits == ["second"]
+
+
+def test_a_pack_replaces_an_earlier_one(hub, packed, frames_root, tmp_path):
+    push_hub(packed, "me/tiny")
+    push_hub(pack_hub(frames_root, tmp_path / "free", sets=["free"]), "me/tiny")
+    there = hub.repos["me/tiny"]["main"]
+    there.pop(".gitattributes")
+    assert there == bytes_of(tmp_path / "free")
+
+
+def test_an_interrupted_upload_goes_on(hub, packed, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda seconds: None)
+    hub.drop_after = 1
+    with pytest.raises(InputError, match=r"upload was interrupted .*; run the same command again") as caught:
+        push_hub(packed, "me/tiny")
+    assert "\n" not in str(caught.value)
+    assert list(hub.repos["me/tiny"]["main"]) == [".gitattributes"]
+    before, hub.drop_after = set(hub.objects), None
+    assert len(before) == 1
+    hub.asked.clear()
+    push_hub(packed, "me/tiny")
+    sent = {path.rpartition("/")[2] for method, path in hub.asked if method == "PUT"}
+    assert sent == set(hub.objects) - before
+    there = hub.repos["me/tiny"]["main"]
+    there.pop(".gitattributes")
+    assert there == bytes_of(packed)
+
+
+def test_damage_is_not_uploaded(hub, packed, tmp_path):
+    copy = shutil.copytree(packed, tmp_path / "copy")
+    path = copy / "free" / "train-00000-of-00001.parquet"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(
+        InputError, match=r"parquet: differs from its line in SHA256SUMS; pack the frames again"
+    ):
+        push_hub(copy, "me/tiny")
+    with pytest.raises(
+        InputError, match=r"manifest.json is missing; make the folder with `candlelight pack`"
+    ):
+        push_hub(tmp_path, "me/tiny")
+    assert hub.asked == []
+
+
+def test_files_that_are_no_part_of_the_pack_stay_here(hub, packed, tmp_path):
+    copy = shutil.copytree(packed, tmp_path / "copy")
+    (copy / "secret.txt").write_text("mine")
+    push_hub(copy, "me/tiny")
+    assert "secret.txt" not in hub.repos["me/tiny"]["main"]
+
+
+def test_repositories_of_something_else_are_refused(hub, packed):
+    hub.repos["me/other"] = {"main": {"README.md": b"", "weights.parquet": b"mine"}}
+    hub.private["me/other"] = False
+    with pytest.raises(
+        InputError, match=r"me/other holds `weights.parquet`, which `candlelight push` did not"
+    ):
+        push_hub(packed, "me/other")
+    with pytest.raises(InputError, match=r"me/other is there and public; make it private"):
+        push_hub(packed, "me/other", private=True)
+    assert hub.repos["me/other"]["main"] == {"README.md": b"", "weights.parquet": b"mine"}
+
+
+def test_what_keeps_the_hub_from_it_is_said_in_one_line(hub, packed, monkeypatch):
+    hub.writable = False
+    with pytest.raises(InputError, match="me/tiny: the token may not write there"):
+        push_hub(packed, "me/tiny")
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+    with pytest.raises(InputError, match="the Hub does not accept the token; get one") as caught:
+        push_hub(packed, "me/tiny")
+    assert "hf_wrong" not in str(caught.value)
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(InputError, match="the Hub must know who you are; get one"):
+        push_hub(packed, "me/tiny")
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(InputError, match="the Hub cannot be reached") as caught:
+        push_hub(packed, "me/tiny")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["tiny", "a/b/c", "../tiny", "me/ti ny", "me/..", "me/a--b", ""])
+def test_names_that_are_no_repository_are_refused(packed, name):
+    with pytest.raises(InputError, match="repository: expected ORG/NAME, got"):
+        push_hub(packed, name)
+
+
+def test_the_command_line(hub, packed):
+    dry = CliRunner().invoke(main, ["push", str(packed), "me/tiny", "--dry-run"])
+    assert (dry.exit_code, hub.asked) == (0, [])
+    files = bytes_of(packed)
+    size = sum(map(len, files.values())) / 1e6
+    assert dry.stdout == f"datasets/me/tiny: {len(files)} files, {size:.1f} MB, would be sent\n"
+    sent = CliRunner().invoke(main, ["push", str(packed), "me/tiny", "--private"])
+    assert sent.exit_code == 0, sent.output
+    assert "are there" in sent.stdout
+    assert TOKEN not in sent.output
+    hub.writable = False
+    hub.repos.clear()
+    refused = CliRunner().invoke(main, ["push", str(packed), "me/tiny"])
+    assert refused.exit_code == 2
+    assert refused.stderr.splitlines()[-1].startswith("Error: me/tiny: the token may not write there")

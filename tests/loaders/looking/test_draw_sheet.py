@@ -1,0 +1,149 @@
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from candlelight import main
+from loaders.errors import InputError
+from loaders.frames import FrameFolder
+from loaders.hdf5.writer import pack_hdf5
+from loaders.hub.writer import pack_hub
+from loaders.looking.draw_sheet import draw_sheet
+from loaders.looking.sheet import BACKGROUND, GAP, HEADING, MOST_PIXELS, contact_sheet, rows_by_factor
+from loaders.looking.show import show_layer
+
+TILE = 96, 128  # of frames of 24 x 32 pixels, four times as large
+SHOWN = ("image", "albedo", "shading", "depth")
+
+
+@pytest.fixture(scope="module")
+def free(frames_root):
+    return FrameFolder(frames_root, "free")
+
+
+def pixels(path):
+    return np.asarray(Image.open(path))
+
+
+def test_all_forms_give_one_picture(datasets, frames_root, tmp_path):
+    pack_hdf5(frames_root, tmp_path / "h5")
+    pack_hub(frames_root, tmp_path / "hub")
+    sheets = [
+        draw_sheet(path, tmp_path / f"{number}.png", "free", rows=2, by="shape").read_bytes()
+        for number, path in enumerate((frames_root, tmp_path / "h5", tmp_path / "hub"))
+    ]
+    assert sheets[0] == sheets[1] == sheets[2]
+
+
+def test_what_is_shown_is_the_samples_layers(frames_root, free, tmp_path):
+    sheet = pixels(draw_sheet(frames_root, tmp_path / "new" / "sheet.png", "free", rows=5))
+    assert sheet.shape[1] == 4 * TILE[1] + 5 * GAP
+    bottom = sheet[-GAP - TILE[0] : -GAP]
+    for column, name in enumerate(SHOWN):
+        left = GAP + column * (TILE[1] + GAP)
+        shown = show_layer(name, free.frame(4).layers[name], free.set_info.exposure)
+        large = np.kron(shown, np.ones((4, 4, 1), np.uint8))
+        np.testing.assert_array_equal(bottom[:, left : left + TILE[1]], large)
+
+
+def test_layers_come_in_the_order_asked_for(frames_root, free, tmp_path):
+    sheet = pixels(draw_sheet(frames_root, tmp_path / "s.png", "free", layers=["depth", "image"], rows=5))
+    right = sheet[-GAP - TILE[0] : -GAP : 4, -GAP - TILE[1] : -GAP : 4]
+    np.testing.assert_array_equal(right, free.frame(4).layers["image"])
+
+
+def test_sets_without_the_usual_layers_show_what_they_have(frames_root, tmp_path):
+    pack_hdf5(frames_root, tmp_path / "h5", sets=["free"], layers=["normal", "part"])
+    sheet = pixels(draw_sheet(tmp_path / "h5", tmp_path / "s.png"))
+    assert sheet.shape[1] == 2 * TILE[1] + 3 * GAP
+
+
+def test_each_value_of_a_factor_has_its_rows(free):
+    shapes = {"shape cube": [0], "shape cone": [1, 4], "shape torus": [2, 5]}
+    numbers = free.indices.tolist()
+    for seed in range(5):
+        found = rows_by_factor(free, "shape", 2, seed)
+        assert {name: sorted(numbers[row] for row in rows) for name, rows in found.items()} == shapes
+        one = rows_by_factor(free, "shape", 1, seed)
+        assert [len(rows) for rows in one.values()] == [1, 1, 1]
+
+
+def test_rows_of_different_values_agree_in_all_else_where_they_can(frames_root):
+    grid = FrameFolder(frames_root, "grid")  # all combinations of colour and size
+    for seed in range(5):
+        found = rows_by_factor(grid, "color", 3, seed)
+        assert list(found) == ["color red", "color blue"]
+        sizes = [[grid.metadata(row).factors["size"] for row in rows] for rows in found.values()]
+        assert sizes[0] == sizes[1]
+        assert len(set(sizes[0])) == 3
+    assert list(rows_by_factor(grid, "size", 1)) == ["size 1.5 m", "size 2 m", "size 2.5 m"]
+
+
+def test_a_continuous_factor_is_shown_in_parts(free):
+    found = rows_by_factor(free, "angle", 2)
+    assert list(found) == [
+        *("angle 0 to 15.625 degree", "angle 15.625 to 31.25 degree"),
+        "angle 46.875 to 62.5 degree",
+    ]
+    angles = [[12.5 * int(free.indices[row]) for row in sorted(rows)] for rows in found.values()]
+    assert angles == [[0, 12.5], [25], [50, 62.5]]
+
+
+def test_headings_stand_above_their_rows(free):
+    plain = contact_sheet(free, [0, 1], ["image"])
+    headed = contact_sheet(free, [0, 1], ["image"], {1: "cone"})
+    bands = np.flatnonzero((headed[:, GAP] == HEADING).all(axis=-1))
+    assert len(headed) - len(plain) == len(bands)
+    cut = np.delete(headed, bands, axis=0)
+    np.testing.assert_array_equal(cut, plain)
+    assert (headed[bands] > 200).any()
+    assert (headed[0] == BACKGROUND).all()
+
+
+def test_a_sheet_of_many_tiles_shows_fewer_pixels_of_each(free, monkeypatch):
+    monkeypatch.setattr("loaders.looking.sheet.MOST_PIXELS", 5 * TILE[0] * TILE[1])
+    full = contact_sheet(free, range(5), ["image"])
+    assert full.shape[1] == TILE[1] + 2 * GAP
+    for layers, side in ((2, 64), (4, 64)):
+        sheet = contact_sheet(free, range(5), ["image"] * layers)
+        assert sheet.shape[1] == layers * side + GAP * (layers + 1)
+    with pytest.raises(InputError, match="a sheet has no room for 125 tiles: show fewer samples or layers"):
+        contact_sheet(free, list(range(5)) * 5, ["image"] * 5)
+    assert MOST_PIXELS < 2**26
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": "colour"}, "factor `colour` is not in this set; expected one of: shape, angle"),
+        ({"layers": ["depht"]}, "layer `depht` is not in this set; it has image, radiance"),
+        ({"rows": 0}, "`count` must be at least 1, got 0"),
+        ({"set_name": "none"}, "set `none` is not there; expected one of: grid, free"),
+        ({"split": "test"}, "a folder of frames has no split `test`"),
+    ],
+)
+def test_what_is_not_there_is_named(frames_root, tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        draw_sheet(frames_root, tmp_path / "s.png", **{"set_name": "free", **options})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_sheet_is_a_png(frames_root, tmp_path):
+    with pytest.raises(InputError, match=r"s.jpg: a sheet is a PNG; name a file that ends in .png"):
+        draw_sheet(frames_root, tmp_path / "s.jpg", "free")
+
+
+def test_the_command_line_draws_and_tells(frames_root, tmp_path):
+    path = str(tmp_path / "sheet.png")
+    words = ["info", str(frames_root), "--set", "grid", "--sheet", path, "--by", "color", "--rows", "1"]
+    result = CliRunner().invoke(main, [*words, "--layers", "image, depth", "--seed", "3"])
+    assert (result.exit_code, result.output) == (0, path + "\n")
+    assert pixels(path).shape[1] == 2 * TILE[1] + 3 * GAP
+    result = CliRunner().invoke(main, ["info", str(frames_root), "--json"])
+    assert json.loads(result.output)["sets"]["free"]["splits"] == {"train": 5}
+    result = CliRunner().invoke(main, [*words[:2], "--sheet", path])
+    assert result.exit_code == 2
+    assert result.output.startswith("Error: ")
+    assert "choose a set; expected one of: grid, free" in result.output

@@ -1,0 +1,278 @@
+import io
+import json
+
+import h5py
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from candlelight import main
+from loaders.downscale import downscale, downscaled_set
+from loaders.errors import InputError
+from loaders.frames import FrameFolder
+from loaders.hdf5.reader import HDF5Frames
+from loaders.hdf5.writer import pack_hdf5
+from loaders.hub.reader import HubFrames
+from loaders.hub.writer import pack_hub
+from loaders.packs.manifest import read_manifest
+from loaders.packs.packing import open_sources, prepared
+from loaders.packs.split_plan import SplitPlan
+from loaders.schema import array_sha256
+from loaders.verification.packs import verify_pack
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+BLUE = SplitPlan(factor="color", values={"test": ("blue",)})
+
+
+def test_the_survey_knows_names_and_largest_numbers(frames_root):
+    grid, free = open_sources(frames_root)
+    assert grid.survey.names["type"] == ["cone", "cube", "torus"]
+    assert (grid.survey.most_objects, grid.survey.most_parts) == (3, 0)
+    np.testing.assert_array_equal(free.survey.rows.table, FrameFolder(frames_root, "free").factor_table)
+    assert free.survey.rows.links[4] == ("unit unit-5", "group group-2", "sample free-000005")
+    assert grid.digest(np.array([0, 1])) != grid.digest(np.array([1, 0]))
+
+
+def test_rows_are_prepared_in_order_and_few_are_held(frames_root):
+    import threading
+
+    (source,) = open_sources(frames_root, ["grid"])
+    lock, begun, taken, most = threading.Lock(), [0], 0, 0
+
+    def work(row):
+        with lock:
+            begun[0] += 1
+        return row
+
+    rows = [row % 6 for row in range(200)]
+    found = []
+    for row in prepared(source, rows, work, "test", threads=2):
+        most = max(most, begun[0] - taken)
+        taken += 1
+        found.append(row)
+    assert found == rows
+    assert most <= 6
+
+
+def test_what_fails_in_a_thread_ends_the_packing(frames_root):
+    (source,) = open_sources(frames_root, ["grid"])
+    with pytest.raises(ZeroDivisionError):
+        list(prepared(source, range(6), lambda row: 1 // (row - 3), "test", threads=2))
+
+
+@pytest.mark.parametrize("layers", [["depth", "image"], ["albedo"], ["object", "light/left"]])
+def test_chosen_layers_are_all_there_is(frames_root, tmp_path, layers):
+    (file,) = pack_hdf5(frames_root, tmp_path / "h5", ["grid"], layers=layers)
+    folder = pack_hub(frames_root, tmp_path / "hub", ["grid"], layers=layers)
+    expected = FrameFolder(frames_root, "grid", layers)
+    for pack in (HDF5Frames(file), HubFrames(folder, "grid")):
+        assert pack.layers == expected.layers
+        assert set(pack.set_info.layers) == set(layers)
+        for row in range(6):
+            frame = pack.frame(row)
+            assert frame.metadata.layers.keys() == set(layers)
+            assert {
+                name: array_sha256(array) for name, array in frame.layers.items()
+            } == frame.metadata.layers
+            assert repr(pack[row]) == repr(expected[row])
+    assert verify_pack(file).whole
+    assert verify_pack(folder).whole
+
+
+def test_frames_are_averaged_down_before_layers_are_chosen(frames_root, tmp_path):
+    whole = FrameFolder(frames_root, "grid")
+    options = {"sets": ["grid"], "layers": ["image", "shading", "depth"], "size": (16, 12)}
+    (file,) = pack_hdf5(frames_root, tmp_path / "h5", **options)
+    folder = pack_hub(frames_root, tmp_path / "hub", **options)
+    small = downscaled_set(whole.set_info, 2)
+    for pack in (HDF5Frames(file), HubFrames(folder, "grid")):
+        assert (pack.set_info.width, pack.set_info.height) == (small.width, small.height) == (16, 12)
+        for row in range(6):
+            expected = downscale(whole.frame(row), whole.set_info, 2)
+            found = pack.frame(row)
+            assert found.metadata.objects == expected.metadata.objects
+            for name in options["layers"]:
+                assert found.layers[name].tobytes() == expected.layers[name].tobytes()
+                assert found.metadata.layers[name] == expected.metadata.layers[name]
+    assert verify_pack(file).whole
+
+
+@pytest.mark.parametrize("kind", ["gzip", "none", "zstd", "blosc"])
+def test_splits_are_files_of_their_own(frames_root, tmp_path, kind):
+    if kind in ("zstd", "blosc"):
+        pytest.importorskip("hdf5plugin")
+    train, test = pack_hdf5(frames_root, tmp_path, ["grid"], kind, plan=BLUE)
+    assert (train.name, test.name) == ("grid-train.h5", "grid-test.h5")
+    assert (HDF5Frames(train).indices.tolist(), HDF5Frames(test).indices.tolist()) == ([0, 1, 2], [3, 4, 5])
+    with h5py.File(test) as file:
+        assert (file.attrs["split"], file.attrs["split_made"]) == (
+            "test",
+            "rows with color=blue; 1 family has rows in other splits too",
+        )
+    whole = FrameFolder(frames_root, "grid")
+    for row in range(3):
+        assert repr(HDF5Frames(test)[row]) == repr(whole[row + 3])
+    assert verify_pack(tmp_path).whole
+
+
+def test_the_only_split_has_no_name_if_it_is_train(frames_root, tmp_path):
+    (path,) = pack_hdf5(frames_root, tmp_path, ["free"], plan=SplitPlan(shares={"all_of_it": 1.0}))
+    assert path.name == "free-all_of_it.h5"
+    with h5py.File(pack_hdf5(frames_root, tmp_path, ["free"])[0]) as file:
+        assert (file.attrs["split"], file.attrs["split_made"]) == ("train", "every row")
+
+
+def test_a_file_belongs_to_one_split(frames_copy, tmp_path, info):
+    from loaders.frames import frame_path, write_dataset_info, write_frame
+
+    sets = {"grid": info.sets["grid"], "grid-test": info.sets["grid"]}
+    write_dataset_info(frames_copy, info.model_copy(update={"sets": sets}))
+    frame = FrameFolder(frames_copy, "grid").frame(0)
+    moved = frame.metadata.model_copy(update={"set": "grid-test"})
+    write_frame(frames_copy, type(frame)(moved, frame.layers))
+    assert frame_path(frames_copy, "grid-test", 0).exists()
+    plan = SplitPlan(shares={"test": 1.0})
+    assert [path.name for path in pack_hdf5(frames_copy, tmp_path / "a", plan=plan)] == [
+        "grid-test.h5",
+        "grid-test-test.h5",
+    ]
+    with pytest.raises(InputError, match="two splits would have one file"):
+        _two_of_one_name(frames_copy, tmp_path / "b")
+
+
+def _two_of_one_name(root, out):
+    """`grid` split test, and `grid-test` whose only split is train."""
+    from loaders.hdf5 import writer
+
+    original = writer.open_sources
+
+    def patched(*args):
+        sources = original(*args)
+        object.__setattr__(sources[0].splits[0], "name", "test")
+        return sources
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "open_sources", patched)
+        pack_hdf5(root, out)
+
+
+def test_splits_of_a_hugging_face_folder(datasets, frames_root, tmp_path):
+    out = pack_hub(frames_root, tmp_path / "out", ["grid"], plan=BLUE)
+    manifest = read_manifest(out)
+    assert [(shard.split, shard.rows) for shard in manifest.files] == [("train", 3), ("test", 3)]
+    assert manifest.splits_of("grid") == ["train", "test"]
+    assert [shard.path for shard in manifest.of_split("grid", "test")] == ["grid/test-00000-of-00001.parquet"]
+    assert manifest.splits["grid"]["train"].made.startswith("the other rows")
+    loaded = datasets.load_dataset(str(out), "grid", cache_dir=str(tmp_path / "cache"))
+    assert {name: rows["index"][:] for name, rows in loaded.items()} == {
+        "train": [0, 1, 2],
+        "test": [3, 4, 5],
+    }
+    assert verify_pack(out).whole
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"size": (31, 24)}, "size 31x24: expected the 32x24 of set `grid` divided by a whole number"),
+        ({"size": (16, 24)}, "size 16x24"),
+        ({"size": (64, 48)}, "size 64x48"),
+        ({"size": (0, 0)}, "size 0x0"),
+        ({"layers": ["colour"]}, "layer `colour` is not in this set"),
+        ({"layers": []}, "layers: expected at least one to pack"),
+        ({"sets": ["free"], "plan": BLUE}, "factor `color` is not in this set"),
+    ],
+)
+@pytest.mark.parametrize("pack", [pack_hub, pack_hdf5])
+def test_what_cannot_be_packed_is_said_and_nothing_is_written(frames_root, tmp_path, pack, options, message):
+    with pytest.raises(InputError, match=message):
+        pack(frames_root, tmp_path / "out", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_threads_make_no_difference(frames_root, tmp_path):
+    for threads in (1, 5):
+        pack_hdf5(frames_root, tmp_path / f"h5-{threads}", threads=threads)
+        pack_hub(frames_root, tmp_path / f"hub-{threads}", threads=threads)
+    for kind in ("h5", "hub"):
+        one, many = (
+            {p.name: p.read_bytes() for p in (tmp_path / f"{kind}-{n}").rglob("*") if p.is_file()}
+            for n in (1, 5)
+        )
+        assert one == many
+
+
+def test_images_are_packed_as_they_lie_on_disk(frames_root, tmp_path):
+    out = pack_hub(frames_root, tmp_path / "out", ["grid"])
+    (path,) = (out / "grid").iterdir()
+    found = pq.read_table(path, columns=["image"])["image"][3].as_py()["bytes"]
+    assert found == (FrameFolder(frames_root, "grid").path(3) / "image.png").read_bytes()
+    assert io.BytesIO(found).read(4) == b"\x89PNG"
+
+
+def test_the_command_line(frames_root, tmp_path):
+    def run(*options):
+        return CliRunner().invoke(main, ["pack", str(frames_root), "--out", str(tmp_path / "out"), *options])
+
+    done = run(
+        "--to",
+        "hdf5",
+        "--sets",
+        "grid",
+        "--layers",
+        "image, depth",
+        "--size",
+        "16x12",
+        "--hold-out",
+        "size=2",
+    )
+    assert done.exit_code == 0, done.output
+    assert done.output.split() == [
+        str(tmp_path / "out" / f"grid-{name}.h5") for name in ("train", "test_ood")
+    ]
+    assert HDF5Frames(tmp_path / "out" / "grid-test_ood.h5").indices.tolist() == [1, 4]
+    done = run(
+        "--to", "hub", "--sets", "free", "--split", "train=0.5", "--split", "val=0.5", "--split-seed", "7"
+    )
+    assert done.exit_code == 2
+    assert "out` holds" in done.output or "which `candlelight pack` did not write" in done.output
+    for options, message in (
+        (["--size", "16"], "expected width x height in pixels as in 64x48, got 16"),
+        (["--split", "train=1,te-st=0"], "split `te-st`"),
+        (["--sets", "nothing"], "set `nothing` is not in `tiny`"),
+    ):
+        done = run("--to", "hdf5", *options)
+        assert (done.exit_code, "Traceback" in done.output) == (2, False)
+        assert message in " ".join(done.output.split())
+
+
+def test_parts_are_columns(make_frame, info, tmp_path, datasets):
+    from loaders.frames import write_dataset_info, write_frame
+    from loaders.samples import Frame
+    from loaders.schema import PartRecord
+
+    door = PartRecord(name="door", index=1, material="paint", base_color=(1, 0, 0), bbox=(1, 2, 3, 4), area=4)
+    write_dataset_info(tmp_path / "frames", info)
+    for index in (0, 1):
+        frame = make_frame("grid", index)
+        objects = [record.model_copy(update={"parts": (door,) * index}) for record in frame.metadata.objects]
+        metadata = frame.metadata.model_copy(update={"objects": tuple(objects)})
+        write_frame(tmp_path / "frames", Frame(metadata, frame.layers))
+    (path,) = pack_hdf5(tmp_path / "frames", tmp_path / "h5", ["grid"])
+    with h5py.File(path) as file:
+        assert json.loads(file["objects/parts/name"].attrs["names"]) == ["door"]
+        assert file["objects/parts/count"][:].tolist() == [[0, -1], [1, 1]]
+        assert file["objects/parts/bbox"][1, 0].tolist() == [[1, 2, 3, 4]]
+    out = pack_hub(tmp_path / "frames", tmp_path / "out", ["grid"])
+    rows = datasets.load_dataset(str(out), "grid", split="train", cache_dir=str(tmp_path / "cache"))
+    assert rows[0]["objects"][0]["parts"] == []
+    assert rows[1]["objects"][1]["parts"] == [json.loads(door.model_dump_json())]
+    expected = FrameFolder(tmp_path / "frames", "grid")
+    for pack in (HDF5Frames(path), HubFrames(out, "grid")):
+        assert [pack[row]["objects"] for row in (0, 1)] == [expected[row]["objects"] for row in (0, 1)]
+    loaded = datasets.load_dataset(
+        "hdf5", data_files=str(path), split="train", cache_dir=str(tmp_path / "cache")
+    )
+    assert loaded.with_format("numpy")[1]["objects"]["parts"]["bbox"].tolist() == [[[1, 2, 3, 4]]] * 2

@@ -1,0 +1,162 @@
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from loaders.errors import InputError
+from loaders.factors import FactorSpace
+from loaders.frames import FrameFolder
+from loaders.selection.adapters import DisentanglementLibData, DisentData
+from loaders.selection.factor_index import FactorIndex
+
+torch = pytest.importorskip("torch")
+SPACE = FactorSpace(("a", "b", "c"), ((0, 1), (0, 1, 2), (0, 1, 2, 3, 4)))
+FULL = FactorIndex.of(SPACE)
+SHUFFLED = FULL.select(np.random.default_rng(0).permutation(30))
+REPEATED = FULL.select(np.array([3, 3, 3, 8, 8, 29]))
+
+
+def pictures(index: FactorIndex) -> list[dict]:
+    """Make an image of each row whose every pixel is the number of its combination."""
+    numbers = SPACE.indices(index.positions(np.arange(len(index))))
+    return [{"image": torch.full((3, 4, 6), int(number), dtype=torch.uint8)} for number in numbers]
+
+
+def adapted(index: FactorIndex) -> DisentanglementLibData:
+    return DisentanglementLibData(pictures(index), index)
+
+
+def numbers(observations: np.ndarray) -> np.ndarray:
+    assert observations.dtype == np.float32
+    return np.round(observations[:, 0, 0, 0] * 255).astype(int)
+
+
+@pytest.mark.parametrize("index", [FULL, SHUFFLED, REPEATED], ids=["full", "shuffled", "repeated"])
+@pytest.mark.parametrize("random", [np.random.RandomState, np.random.default_rng], ids=["old", "new"])
+def test_disentanglement_lib_s_methods(index, random):
+    data = adapted(index)
+    assert (data.num_factors, data.factors_num_values, data.observation_shape) == (3, [2, 3, 5], [4, 6, 3])
+    factors, observations = data.sample(20, random(0))
+    assert observations.shape == (20, 4, 6, 3)
+    np.testing.assert_array_equal(numbers(observations), SPACE.indices(factors))
+    assert data.sample_observations(2, random(0)).shape == (2, 4, 6, 3)
+    again = data.sample_observations_from_factors(factors.tolist(), random(1))
+    np.testing.assert_array_equal(again, observations)
+
+
+@pytest.mark.parametrize("index", [FULL, SHUFFLED, REPEATED], ids=["full", "shuffled", "repeated"])
+def test_disentanglement_lib_s_factors_are_those_of_rows(index):
+    drawn = SPACE.indices(adapted(index).sample_factors(20_000, np.random.RandomState(0)))
+    counts = np.bincount(SPACE.indices(index.positions(np.arange(len(index)))), minlength=30)
+    found = np.bincount(drawn, minlength=30)
+    assert found[counts == 0].sum() == 0
+    assert chisquare(found[counts > 0], counts[counts > 0] / len(index) * 20_000).pvalue > 1e-4
+
+
+def test_of_several_rows_with_the_same_factors_any_is_drawn():
+    samples = [{"image": torch.full((1, 2, 2), value)} for value in (0.0, 0.5, 1.0)]
+    index = FULL.select(np.array([3, 3, 3]))
+    data = DisentanglementLibData(samples, index)
+    seen = data.sample_observations_from_factors(index.positions(np.zeros(90, int)), np.random.RandomState(0))
+    assert chisquare(np.unique(seen[:, 0, 0, 0], return_counts=True)[1]).pvalue > 1e-4
+    assert set(seen[:, 0, 0, 0]) == {0, 0.5, 1}
+
+
+def test_combinations_that_were_left_out_are_refused():
+    with pytest.raises(InputError, match=r"no sample has the class numbers \[0, 0, 0\]: they were left out"):
+        adapted(REPEATED).sample_observations_from_factors(np.zeros((1, 3), int), np.random.RandomState(0))
+
+
+@pytest.fixture(params=[FULL, SHUFFLED], ids=["full", "shuffled"])
+def disent(request) -> DisentData:
+    return DisentData(pictures(request.param), np.random.default_rng(0), request.param)
+
+
+def test_disent_numbers_combinations(disent):
+    assert (disent.factor_names, disent.factor_sizes, disent.num_factors) == (("a", "b", "c"), (2, 3, 5), 3)
+    assert (len(disent), disent.img_shape, disent.shape) == (30, (4, 6, 3), (30, 4, 6, 3))
+    np.testing.assert_array_equal(numbers(np.stack([disent[i] for i in range(30)])), np.arange(30))
+    assert disent.pos_to_idx([1, 2, 4]) == 29
+    positions = disent.idx_to_pos(np.arange(30).reshape(5, 6))
+    np.testing.assert_array_equal(disent.pos_to_idx(positions), np.arange(30).reshape(5, 6))
+    np.testing.assert_array_equal(disent.idx_to_pos(17), [1, 0, 2])
+    with pytest.raises(IndexError):
+        disent[30]
+
+
+def test_disent_samples_factors_uniformly(disent):
+    counts = np.bincount(disent.pos_to_idx(disent.sample_factors((50, 400))).ravel(), minlength=30)
+    assert chisquare(counts).pvalue > 1e-4
+    assert [disent.sample_factors(*args).shape for args in ((), (4,), ((2, 3), ["c", 0]), (None, "b"))] == [
+        *((3,), (4, 3), (2, 3, 2), (1,)),
+    ]
+
+
+def test_disent_resamples_some_factors_and_keeps_the_others(disent):
+    base = disent.sample_factors(3000)
+    new = disent.resample_other_factors(base, ["b"])
+    np.testing.assert_array_equal(new[:, 1], base[:, 1])
+    assert chisquare(np.bincount(new[:, 0] * 5 + new[:, 2])).pvalue > 1e-4
+    given = disent.resample_given_factors(base, [1])
+    np.testing.assert_array_equal(given[:, [0, 2]], base[:, [0, 2]])
+    assert chisquare(np.bincount(given[:, 1])).pvalue > 1e-4
+
+
+def test_disent_traverses_one_factor(disent):
+    assert disent.sample_random_factor_traversal("c", [1, 2, 0], 3).tolist() == [
+        [1, 2, 0],
+        [1, 2, 2],
+        [1, 2, 4],
+    ]
+    anywhere = disent.sample_random_factor_traversal()
+    assert (np.ptp(anywhere, axis=0) > 0).sum() == 1
+
+
+def test_frames_are_observed_as_they_are(frames_root):
+    frames = FrameFolder(frames_root, "grid", ["image", "depth"])
+    data = DisentData(frames, np.random.default_rng(0))
+    image = frames.frame(4).layers["image"]
+    np.testing.assert_array_equal(data[4], image.astype(np.float32) / 255)
+    assert DisentanglementLibData(frames).observation_shape == [*image.shape]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: DisentData([], np.random.default_rng(0), REPEATED),
+            "every one of 30 combinations once, got 6",
+        ),
+        (
+            lambda: DisentData([], np.random.default_rng(0), FULL).sample_factors(1, [0, 0]),
+            "different numbers",
+        ),
+        (
+            lambda: DisentData([], np.random.default_rng(0), FULL).sample_factors(1, [3]),
+            "numbers below 3, got",
+        ),
+        (
+            lambda: DisentData([], np.random.default_rng(0), FULL).sample_factors(1, ["d"]),
+            "factor `d` is not",
+        ),
+        (lambda: DisentanglementLibData(pictures(FULL), FULL, "photo").observation_shape, "image `photo`"),
+        (
+            lambda: DisentanglementLibData([{"image": torch.full((1, 2, 2), 2.0)}], FULL).observation_shape,
+            r"image `image`: expected 0..1, got 2..2",
+        ),
+        (
+            lambda: DisentanglementLibData([{"image": torch.zeros(2, 2, 2, 2)}], FULL).observation_shape,
+            r"expected uint8 or floats, channels first, got float32 \[2, 2, 2, 2\]",
+        ),
+        (
+            lambda: (
+                DisentanglementLibData(
+                    [{"image": torch.zeros(2, 2, dtype=torch.int64)}], FULL
+                ).observation_shape
+            ),
+            r"expected uint8 or floats, channels first, got int64 \[1, 2, 2\]",
+        ),
+    ],
+)
+def test_errors(call, message):
+    with pytest.raises(InputError, match=message):
+        call()

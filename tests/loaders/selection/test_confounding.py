@@ -1,0 +1,202 @@
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from loaders.errors import InputError
+from loaders.factors import FactorSpace
+from loaders.schema import FactorInfo
+from loaders.selection.confounding import Between, Rule, Table, select_by_rules, select_by_tables
+from loaders.selection.factor_index import FactorIndex
+
+SPACE = FactorSpace(
+    ("shape", "color", "size", "rest"),
+    (("cube", "cone", "torus"), ("red", "blue"), (0.5, 1, 1.5, 2), tuple(range(100))),
+)
+FULL = FactorIndex.of(SPACE)
+EVERY = [FULL.values(row) for row in range(0, len(FULL), 100)]
+COLOR = Table("shape", {"cube": ["red"], "cone": {"red": 3, "blue": 1}, "torus": ["blue", "red"]}, 0.6)
+SIZE = Table(
+    ("color", "shape"),
+    {
+        pair: Between(0, 1.5) if "red" in pair else [2, 0.5]
+        for pair in itertools.product(("red", "blue"), SPACE.values[0])
+    },
+)
+
+
+def joint(index: FactorIndex, rows: np.ndarray) -> np.ndarray:
+    positions = index.positions(rows)
+    counts = np.zeros(index.sizes[:3])
+    np.add.at(counts, tuple(positions[:, :3].T), 1)
+    return counts
+
+
+def test_rules_keep_what_obeys_them():
+    rules = [
+        Rule({"shape": ["cube", "torus"], "size": [2]}),
+        Rule({"shape": ["cone"]}, {"color": ["red"], "size": Between(1, 2)}),
+        Rule({"rest": Between(50, 200)}),
+    ]
+
+    def obeys(v: dict) -> bool:
+        if v["shape"] == "cone" and not (v["color"] == "red" and v["size"] in (1, 1.5)):
+            return False
+        return v["rest"] < 50 and not (v["shape"] in ("cube", "torus") and v["size"] == 2)
+
+    slow = [row for row in range(len(FULL)) if obeys(FULL.values(row))]
+    assert select_by_rules(FULL, rules).tolist() == slow
+    assert select_by_rules(FULL, []).tolist() == list(range(len(FULL)))
+
+
+def test_between_takes_a_bound_that_only_rounding_misses():
+    index = FactorIndex.of(FactorSpace(("x",), ((0.0, 0.1 * 3, 0.4),)))
+    assert select_by_rules(index, [Rule({"x": Between(0.3, 1)})]).tolist() == [0]
+    assert select_by_rules(index, [Rule({"x": Between(0, 0.3)})]).tolist() == [1, 2]
+
+
+def test_a_selection_has_the_stated_conditional_distribution():
+    selection = select_by_tables(FULL, {"color": COLOR, "size": SIZE}, 0)
+    counts = joint(FULL, selection.rows)
+    assert chisquare(counts.sum(axis=(1, 2))).pvalue > 1e-4  # shapes stay alike
+    stated = {"cube": [0.8, 0.2], "cone": [0.65, 0.35], "torus": [0.5, 0.5]}
+    for shape, row in zip(SPACE.values[0], counts.sum(axis=2), strict=True):
+        assert chisquare(row, np.array(stated[shape]) * row.sum()).pvalue > 1e-4
+    for color, allowed in enumerate(([0, 1], [0, 3])):
+        sizes = counts[:, color]
+        assert sizes[:, [j for j in range(4) if j not in allowed]].sum() == 0
+        assert all(chisquare(row[allowed]).pvalue > 1e-4 for row in sizes)
+
+
+def test_what_is_not_named_stays_as_it_was():
+    rows = select_by_tables(FULL, {"color": COLOR}, 0).rows
+    assert chisquare(np.bincount(FULL.positions(rows)[:, 3], minlength=100)).pvalue > 1e-4
+    assert chisquare(np.bincount(FULL.positions(rows)[:, 2], minlength=4)).pvalue > 1e-4
+
+
+def test_an_uneven_set_gets_the_stated_distribution_too():
+    kept = np.random.default_rng(0).random(len(FULL)) < 0.2 + 0.7 * (
+        FULL.positions(np.arange(2400))[:, 1] == 1
+    )
+    index = FULL.select(np.flatnonzero(kept))
+    row = joint(index, select_by_tables(index, {"color": COLOR}, 1).rows).sum(axis=2)[1]
+    assert chisquare(row, np.array([0.65, 0.35]) * row.sum()).pvalue > 1e-4
+    plain = joint(index, np.arange(len(index))).sum(axis=2)[1]
+    assert chisquare(plain, np.array([0.65, 0.35]) * plain.sum()).pvalue < 1e-4
+
+
+def test_propensities_are_those_stated():
+    selection = select_by_tables(FULL, {"color": COLOR, "size": SIZE}, 0)
+    stated = {"cube": [0.8, 0.2], "cone": [0.65, 0.35], "torus": [0.5, 0.5]}
+    for row, propensity in zip(selection.rows, selection.propensity["color"], strict=True):
+        values = FULL.values(row)
+        assert propensity == pytest.approx(stated[values["shape"]][values["color"] == "blue"])
+    assert (selection.propensity["size"] == 0.5).all()
+
+
+def test_weights_undo_the_confounding():
+    selection = select_by_tables(FULL, {"color": COLOR}, 2)
+    weights = selection.weights()
+    np.testing.assert_allclose(weights, 1 / (2 * selection.propensity["color"]))
+    assert weights.mean() == pytest.approx(1, abs=0.05)
+    positions = FULL.positions(selection.rows)
+    for shape in range(3):
+        of_shape = positions[:, 0] == shape
+        sums = np.bincount(positions[of_shape, 1], weights[of_shape])
+        squares = np.bincount(positions[of_shape, 1], weights[of_shape] ** 2)
+        assert abs(sums[0] - sums[1]) < 4 * np.sqrt(squares.sum())
+
+
+def test_weights_refuse_where_positivity_fails():
+    selection = select_by_tables(FULL, {"color": COLOR, "size": SIZE}, 0)
+    assert selection.positive == {"color": True, "size": False}
+    with pytest.raises(InputError, match=r"some value of `size` never occurs .* lower the strength"):
+        selection.weights()
+    assert len(selection.weights(["color"])) == len(selection.rows)
+    with pytest.raises(InputError, match="expected one of color, size, got `shape`"):
+        selection.weights(["shape"])
+
+
+@pytest.mark.parametrize("keep", ["given", "most"])
+def test_strength_1_of_lists_is_the_rule_and_0_is_everything(keep):
+    table = Table("shape", {"cube": ["red"], "cone": ["blue"], "torus": ["blue"]})
+    rules = [
+        Rule({"shape": ["cube"]}, {"color": ["red"]}),
+        Rule({"shape": ["cone", "torus"]}, {"color": ["blue"]}),
+    ]
+    rows = select_by_tables(FULL, {"color": table}, 0, keep).rows
+    assert rows.tolist() == select_by_rules(FULL, rules).tolist()
+    free = Table("shape", table.table, strength=0.0)
+    assert len(select_by_tables(FULL, {"color": free}, 0, keep).rows) == len(FULL)
+
+
+def test_most_rows_are_kept_or_the_given_stay_as_frequent():
+    table = Table("shape", {"cube": ["red"], "cone": ["blue", "red"], "torus": ["blue"]})
+    most = joint(FULL, select_by_tables(FULL, {"color": table}, 0, "most").rows).sum(axis=(1, 2))
+    assert most.tolist() == [400, 800, 400]
+    given = joint(FULL, select_by_tables(FULL, {"color": table}, 0).rows).sum(axis=(1, 2))
+    assert given[[0, 2]].tolist() == [400, 400]
+    assert abs(given[1] - 400) < 5 * np.sqrt(200)
+
+
+def test_it_is_seeded():
+    first, again, other = (select_by_tables(FULL, {"color": COLOR}, seed).rows for seed in (0, 0, 1))
+    assert first.tolist() == again.tolist() != other.tolist()
+    assert [len(first), *first[::200].tolist()] == [1532, 0, 200, 400, 894, 1141, 1555, 1888, 2198]
+
+
+def tables(**kinds: Table):
+    return lambda: select_by_tables(FULL, kinds, 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (tables(), "tables: expected a table for at least one factor, got none"),
+        (tables(hue=COLOR), "factor `hue` is not in this set"),
+        (tables(color=Table("hue", {})), "factor `hue` is not in this set"),
+        (
+            tables(color=Table("shape", {"cube": ["red"]})),
+            "a row for every value that occurs; shape=cone has none",
+        ),
+        (tables(color=Table("shape", {"ball": ["red"]})), "factor `shape`: expected one of 'cube'"),
+        (tables(color=Table("shape", {"cube": ["green"]})), "factor `color`: expected one of 'red', 'blue'"),
+        (
+            tables(color=Table("shape", {"cube": []})),
+            "table of `color`, 'cube': expected weights of 0 or more",
+        ),
+        (tables(color=Table("shape", {"cube": {"red": -1.0, "blue": 2}})), "expected weights of 0 or more"),
+        (tables(color=Table("shape", {}, 1.5)), "table of `color`: expected a strength in 0..1, got 1.5"),
+        (tables(color=Table(("shape", "size"), {"cube": ["red"]})), "expected a value of each of"),
+        (tables(color=Table("color", {})), "tables: color depend on one another; expected no cycle"),
+        (
+            tables(color=Table("size", {}), size=Table("color", {})),
+            "tables: color, size depend on one another; expected no cycle",
+        ),
+        (lambda: select_by_rules(FULL, [Rule({})]), "rule: expected values of at least one factor"),
+        (lambda: select_by_rules(FULL, [Rule({"rest": Between(0, 100)})]), "rules: they leave no row"),
+        (lambda: select_by_rules(FULL, [Rule({"hue": [1]})]), "factor `hue` is not in this set"),
+        (
+            lambda: select_by_tables(FULL.select(np.arange(100, 2400)), {"size": SIZE}, 0),
+            "some combination that should occur is not in this set",
+        ),
+    ],
+)
+def test_errors(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_values_near_no_row_are_refused_in_tables():
+    factors = [
+        FactorInfo(name="shape", kind="categorical", values=("cube",)),
+        FactorInfo(name="angle", kind="continuous", low=0.0, high=9.0),
+    ]
+    index = FactorIndex(factors, np.array([[0, 1.0], [0, 2.0]]))
+    with pytest.raises(
+        InputError, match="table of `angle`, 'cube': expected values of continuous factors that occur"
+    ):
+        select_by_tables(index, {"angle": Table("shape", {"cube": [5]})}, 0)
+    rows = select_by_tables(index, {"angle": Table("shape", {"cube": Between(1.5, 3)})}, 0).rows
+    assert rows.tolist() == [1]

@@ -1,0 +1,257 @@
+import copy
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from loaders.errors import InputError
+from loaders.factors import FactorSpace
+from loaders.frames import FrameFolder
+from loaders.schema import FactorInfo
+from loaders.selection.factor_index import FactorIndex
+
+NAMES, VALUES = ("a", "b", "c"), ((0, 1), ("x", "y", "z"), (0.5, 1, 1.5, 2))
+FULL = FactorSpace(NAMES, VALUES)
+PARTIAL = FactorSpace(NAMES, VALUES, np.flatnonzero(np.random.default_rng(0).random(24) < 0.6))
+
+
+def shuffled() -> FactorIndex:
+    """Index all combinations out of order, and some twice."""
+    rng = np.random.default_rng(1)
+    rows = rng.permutation(np.r_[np.arange(24), rng.integers(0, 24, 12)])
+    return FactorIndex.of(FULL).select(rows)
+
+
+INDEXES = {"full": FactorIndex.of(FULL), "partial": FactorIndex.of(PARTIAL), "shuffled": shuffled()}
+
+
+@pytest.fixture(params=INDEXES)
+def index(request) -> FactorIndex:
+    return INDEXES[request.param]
+
+
+def listed(index: FactorIndex) -> list[dict]:
+    return [index.values(row) for row in range(len(index))]
+
+
+def test_only_the_grid_goes_by_arithmetic():
+    assert [index.is_grid for index in INDEXES.values()] == [True, False, False]
+    table = FactorIndex(
+        [FactorInfo(name=n, kind="categorical", values=v) for n, v in zip(NAMES, VALUES, strict=True)],
+        FULL.positions(np.arange(24)).astype(float),
+    )
+    assert table.is_grid
+    assert listed(table) == listed(INDEXES["full"])
+    assert [index.is_complete for index in INDEXES.values()] == [True, False, False]
+    assert INDEXES["full"].select(np.arange(24)[::-1]).is_complete
+
+
+@pytest.mark.parametrize("values", [{}, {"a": 1}, {"b": "z", "c": 0.5}, {"c": 2, "a": 0, "b": "x"}], ids=str)
+def test_rows_are_those_that_have_the_values(index, values):
+    slow = [row for row, has in enumerate(listed(index)) if values.items() <= has.items()]
+    assert index.rows(**values).tolist() == slow
+    assert index.rows(**values).tolist() == slow  # from what was kept
+
+
+def test_find_inverts_positions(index):
+    positions = index.positions(np.arange(len(index)))
+    lowest = [min(r for r in range(len(index)) if (positions[r] == p).all()) for p in positions]
+    assert index.find(positions).tolist() == lowest
+
+
+def test_find_says_what_does_not_exist():
+    missing = np.setdiff1d(np.arange(24), PARTIAL.rows)
+    assert (INDEXES["partial"].find(FULL.positions(missing)) == -1).all()
+    assert INDEXES["partial"].rows(**FULL.values_at(int(missing[0]))).tolist() == []
+
+
+@pytest.mark.parametrize("names", [["a"], ["c", "a"], ["a", "b", "c"], []], ids=str)
+def test_partners_agree_in_all_other_factors(index, names):
+    table = index.positions(np.arange(len(index)))
+    kept = [j for j, name in enumerate(NAMES) if name not in names]
+    for row in range(len(index)):
+        same = (table[:, kept] == table[row, kept]).all(axis=1)
+        assert index.partners(row, names).tolist() == [r for r in np.flatnonzero(same) if r != row]
+
+
+def test_traverse_has_a_row_of_each_value_that_exists(index):
+    for row in range(len(index)):
+        rows = index.traverse(row, "c")
+        kept = {name: index.values(row)[name] for name in "ab"}
+        exist = [v for v in VALUES[2] if len(index.rows(**kept, c=v))]
+        assert [index.values(r) for r in rows] == [{**kept, "c": v} for v in exist]
+        assert row in rows
+
+
+def test_counterfactual_differs_in_exactly_the_changes():
+    index = INDEXES["full"]
+    assert index.values(index.counterfactual(7, b="z", c=2)) == {"a": 0, "b": "z", "c": 2}
+    assert index.counterfactual(7, a=index.values(7)["a"]) == 7
+    with pytest.raises(InputError, match="row 0 has no counterfactual with"):
+        INDEXES["partial"].counterfactual(0, **FULL.values_at(int(np.setdiff1d(range(24), PARTIAL.rows)[0])))
+
+
+X = FactorInfo(name="x", kind="categorical", values=(0, 1))
+
+
+class Twins:
+    """Four samples of two combinations, of which the units and what they are counterfactuals of are given."""
+
+    factors = (X,)
+
+    def __init__(self, make_frame, values, units, origins):
+        plain = make_frame().metadata
+        self.factor_table = np.array(values, np.float64)[:, None]
+        self.metadata = [
+            plain.model_copy(update={"id": str(row), "unit": unit, "counterfactual_of": origin})
+            for row, (unit, origin) in enumerate(zip(units, origins, strict=True))
+        ].__getitem__
+
+
+def test_a_counterfactual_of_the_same_unit_comes_first(make_frame):
+    index = FactorIndex.of(Twins(make_frame, [0, 1, 0, 1], "pqqp", [None] * 4))
+    assert [index.counterfactual(row, x=1 - row % 2) for row in range(4)] == [3, 2, 1, 0]
+    turned = index.select(np.array([3, 1, 0, 2]))
+    assert [turned.counterfactual(row, x=x) for row, x in enumerate([0, 0, 1, 1])] == [2, 3, 0, 1]
+
+
+def test_a_named_counterfactual_counts_as_one(make_frame):
+    index = FactorIndex.of(Twins(make_frame, [0, 1, 1, 1], "pqrs", [None, None, "0", None]))
+    assert index.counterfactual(0, x=1) == 2
+    assert index.counterfactual(2, x=0) == 0
+    assert index.counterfactual(1, x=0) == 0
+
+
+@pytest.mark.parametrize("fixed", [{}, {"b": "y"}], ids=str)
+def test_samples_are_uniform_over_the_rows(index, fixed):
+    drawn = index.sample(20_000, np.random.default_rng(0), **fixed)
+    rows = index.rows(**fixed)
+    counts = np.bincount(drawn, minlength=len(index))
+    assert counts.sum() == counts[rows].sum()
+    assert chisquare(counts[rows]).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize("names", [["b"], ["c", "a"]], ids=str)
+def test_resampled_rows_are_uniform_over_their_partners(index, names, distinct):
+    table = index.positions(np.arange(len(index)))
+    columns = index.columns(names)
+    kept = [j for j in range(3) if j not in columns]
+    for row in (0, 5, 11):
+        allowed = (table[:, kept] == table[row, kept]).all(axis=1)
+        if distinct:
+            allowed &= (table[:, columns] != table[row, columns]).all(axis=1)
+        asked = np.full(6000, row)
+        drawn = index.resample(asked, names, np.random.default_rng(row), distinct, missing="mask")
+        if not allowed.any():
+            assert (drawn == -1).all()
+            continue
+        counts = np.bincount(drawn, minlength=len(index))
+        assert counts[~allowed].sum() == 0
+        assert allowed.sum() == 1 or chisquare(counts[allowed]).pvalue > 1e-4
+
+
+def test_rare_partners_are_found_and_uniform():
+    # One row in a thousand differs: drawing rarely hits one of the two, and all have to be listed.
+    table = np.zeros((2002, 1))
+    table[[7, 1500]] = 1
+    index = FactorIndex([X], table)
+    drawn = index.resample(np.zeros(400, np.int64), ["x"], np.random.default_rng(0), distinct=True)
+    assert set(drawn.tolist()) == {7, 1500}
+    assert chisquare([(drawn == 7).sum(), (drawn == 1500).sum()]).pvalue > 1e-4
+
+
+def test_resample_says_where_no_partner_exists():
+    index = FactorIndex.of(FULL).select(np.array([0, 4, 5]))
+    with pytest.raises(InputError, match="row 0 has no partner that differs in exactly c"):
+        index.resample(np.array([1, 0]), ["c"], np.random.default_rng(0), distinct=True)
+    drawn = index.resample(np.array([1, 0, 2]), ["c"], np.random.default_rng(0), True, "mask")
+    assert drawn.tolist() == [2, -1, 1]
+    one = FactorIndex.of(FactorSpace(("a", "b"), ((0,), (0, 1))))
+    assert one.resample(np.array([0]), ["a", "b"], np.random.default_rng(0), True, "mask").tolist() == [-1]
+
+
+def continuous(tolerance: dict | None) -> FactorIndex:
+    factors = (
+        FactorInfo(name="shape", kind="categorical", values=("cube", "cone")),
+        FactorInfo(name="angle", kind="continuous", low=0.0, high=90.0),
+    )
+    table = np.array([[0, 30.0], [1, 30.004], [0, 29.998], [1, 60.0], [0, 60.0], [1, -0.001]])
+    return FactorIndex(factors, table, tolerance)
+
+
+def test_continuous_values_are_equal_within_the_stated_bins():
+    index = continuous({"angle": 0.1})
+    assert index.sizes == (2, 3)
+    assert index.rows(angle=30.03).tolist() == [0, 1, 2]
+    assert index.rows(angle=45).tolist() == []
+    assert index.partners(1, ["shape"]).tolist() == [0, 2]
+    assert index.values(1) == {"shape": "cone", "angle": 30.004}
+    assert index.traverse(0, "angle").tolist() == [0, 4]
+    with pytest.raises(InputError, match="row 4 has no counterfactual with angle=10"):
+        index.counterfactual(4, angle=10)
+
+
+def test_without_a_tolerance_continuous_values_are_equal_if_they_are():
+    index = continuous(None)
+    assert index.sizes == (2, 5)
+    assert index.rows(angle=60).tolist() == [3, 4]
+    assert index.rows(angle=30.001).tolist() == []
+
+
+def test_of_frames(frames_root):
+    frames = FrameFolder(frames_root, "grid")
+    index = FactorIndex.of(frames)
+    assert index.is_grid
+    assert index.rows(color="blue", size=2).tolist() == [4]
+    assert index.counterfactual(0, color="blue") == 3
+    free = FactorIndex.of(FrameFolder(frames_root, "free"), {"angle": 20.0})
+    assert free.rows(angle=12.5).tolist() == [1, 2]
+
+
+def test_a_worker_s_copy_has_nothing_sorted():
+    index = INDEXES["partial"]
+    index.rows(a=1)
+    copied = copy.deepcopy(index)
+    assert index._cache
+    assert not copied._cache
+    assert copied.rows(a=1).tolist() == index.rows(a=1).tolist()
+
+
+def test_what_is_kept_is_bounded(monkeypatch):
+    monkeypatch.setattr("loaders.selection.factor_rows._CACHE", 300)
+    index = FactorIndex.of(PARTIAL)
+    for names in (["a"], ["b"], ["c"], ["a", "b"], ["a"]):
+        index.groups(names)
+    assert 0 < sum(groups.nbytes for groups in index._cache.values()) <= 300 or len(index._cache) == 1
+    assert (0,) in index._cache
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda i: i.rows(d=1), "factor `d` is not in this set; expected one of: a, b, c"),
+        (lambda i: i.rows(a=7), "factor `a`: expected one of 0, 1, got 7"),
+        (lambda i: i.classes[0].find([1]), r"factor `a`: expected one of 0, 1, got \[1\]"),
+        (lambda i: i.values(24), "row numbers must lie in 0..23, got 24 to 24"),
+        (lambda i: i.values(-1), "row numbers must lie in 0..23, got -1 to -1"),
+        (lambda i: i.select(np.zeros(0, int)), "expected at least one row to select, got none"),
+        (lambda i: i.find(np.array([[0, 0]])), "positions: expected one class number for each factor"),
+        (lambda i: i.find(np.array([[0, 3, 0]])), "positions: expected one class number for each factor"),
+        (lambda i: i.select(np.array([0])).sample(1, np.random.default_rng(0), a=1), "no row has a=1"),
+        (lambda i: FactorIndex.of([1]), "expected an image set, data with `factors` .* got list"),
+        (lambda i: FactorIndex.of(FULL, {"a": 1}), "tolerance of `a`: expected 0 or more for one of the"),
+        (lambda i: continuous({"angle": -1}), "tolerance of `angle`: expected 0 or more"),
+        (lambda i: continuous(None).rows(angle="wide"), "factor `angle`: expected a number, got 'wide'"),
+        (lambda i: FactorIndex((X,), np.zeros((0, 1))), "factor table: expected at least one row"),
+        (lambda i: FactorIndex((X,), np.zeros((2, 3))), r"for each of 1 factors, got \[2, 3\]"),
+        (lambda i: FactorIndex((X,), np.full((1, 1), np.nan)), "expected finite numbers"),
+        (
+            lambda i: FactorIndex((X,), np.full((1, 1), 0.5)),
+            "row 0: expected a class number in 0..1",
+        ),
+    ],
+)
+def test_errors(call, message):
+    with pytest.raises(InputError, match=message):
+        call(INDEXES["full"])

@@ -1,0 +1,145 @@
+"""``SHA256SUMS`` of a folder: the format of coreutils, what is unlike it, and replacing files under it."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from loaders.verification.checksums import (
+    NEXT,
+    SUMS,
+    file_sha256,
+    find_unlike,
+    parse_sums,
+    replace_summed,
+    sums_text,
+)
+
+NAMES = ("a.txt", "b.bin")
+
+
+def write(text):
+    return lambda path: path.write_text(text)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    replace_summed(tmp_path, {"a.txt": write("one"), "b.bin": write("two")})
+    return tmp_path
+
+
+def test_the_text_is_that_of_coreutils(folder):
+    expected = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in read(folder).items())
+    assert (folder / SUMS).read_text() == expected
+    if shutil.which("sha256sum"):
+        subprocess.run(["sha256sum", "--check", "--strict", "--quiet", SUMS], cwd=folder, check=True)
+
+
+def read(folder):
+    return {name: (folder / name).read_bytes() for name in NAMES}
+
+
+def test_lines_are_read_back_and_damaged_ones_left_out():
+    sums = {"a": "0" * 64, "b c": "9f" * 32}
+    assert parse_sums(sums_text(sums).encode()) == sums
+    for bad in (
+        b"A" * 64 + b"  a\n",
+        b"0" * 63 + b"  a\n",
+        b"0" * 64 + b" a\n",
+        b"\xff" * 64,
+        b"0" * 64 + b"  ",
+    ):
+        assert parse_sums(bad) == {}
+
+
+def test_a_file_is_hashed_in_pieces(tmp_path):
+    data = np.random.default_rng(0).bytes(10**6 + 7)
+    (tmp_path / "x").write_bytes(data)
+    assert file_sha256(tmp_path / "x") == hashlib.sha256(data).hexdigest()
+
+
+def test_nothing_is_unlike_what_was_written(folder):
+    assert find_unlike(folder, NAMES) == {}
+    assert sorted(path.name for path in folder.iterdir()) == [SUMS, "a.txt", "b.bin"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, SUMS])
+def test_every_flipped_bit_is_found(folder, name):
+    whole = (folder / name).read_bytes()
+    for place in range(len(whole)):
+        for bit in (0, 5, 7):  # 5 turns a lower-case digit into an upper-case one
+            data = bytearray(whole)
+            data[place] ^= 1 << bit
+            (folder / name).write_bytes(data)
+            assert find_unlike(folder, NAMES), (place, bit)
+
+
+def test_what_is_wrong_is_said_of_each_file(folder):
+    (folder / "a.txt").write_text("One")
+    (folder / "b.bin").unlink()
+    assert find_unlike(folder, NAMES) == {
+        "a.txt": "differs from its line in SHA256SUMS",
+        "b.bin": "is missing",
+    }
+    (folder / "b.bin").mkdir()
+    assert find_unlike(folder, NAMES)["b.bin"] == "cannot be read: Is a directory"
+    (folder / SUMS).unlink()
+    # Nothing is known of a file that has no line; that there is none is the damage.
+    assert find_unlike(folder, NAMES) == {
+        SUMS: "is missing",
+        "b.bin": "cannot be read: Is a directory",
+    }
+
+
+def test_lines_that_do_not_belong_there_are_told(folder):
+    with (folder / SUMS).open("a") as sums:
+        sums.write(f"{'0' * 64}  c\n")
+    assert find_unlike(folder, NAMES) == {SUMS: "holds more than the lines that it should"}
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_kill_while_files_are_replaced_leaves_no_damage(folder, monkeypatch, steps):
+    """Killed after so many renames: old files or new are there, and another call makes good for it."""
+    done = []
+    rename = type(folder).replace
+
+    class Killed(BaseException):
+        pass
+
+    def replace(path, target):
+        if len(done) == steps:
+            raise Killed
+        done.append(target)
+        return rename(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(folder), "replace", replace)
+        with pytest.raises(Killed):
+            replace_summed(folder, {"a.txt": write("three"), "b.bin": write("four")})
+    assert find_unlike(folder, NAMES) == {}
+    assert (folder / NEXT).exists() == (steps > 0)
+    assert (folder / "a.txt").read_text() == ("three" if steps > 1 else "one")
+    # A file that is neither old nor new is damaged even then.
+    before = (folder / "b.bin").read_bytes()
+    (folder / "b.bin").write_text("five")
+    assert find_unlike(folder, NAMES).keys() == {"b.bin"}
+    (folder / "b.bin").write_bytes(before)
+    replace_summed(folder, {"a.txt": write("three"), "b.bin": write("four")})
+    assert find_unlike(folder, NAMES) == {}
+    assert sorted(path.name for path in folder.iterdir()) == [SUMS, "a.txt", "b.bin"]
+
+
+def test_nothing_is_left_of_files_that_cannot_be_written(folder):
+    def fail(path):
+        path.write_text("half")
+        raise OSError(28, os.strerror(28))
+
+    before = read(folder)
+    with pytest.raises(OSError, match="No space"):
+        replace_summed(folder, {"a.txt": write("three"), "b.bin": fail})
+    assert read(folder) == before
+    assert find_unlike(folder, NAMES) == {}
+    assert len(list(folder.iterdir())) == 3

@@ -1,0 +1,135 @@
+"""Packs against the hashes that they carry: what is found in each kind, and how it is told."""
+
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+
+from loaders.hdf5.writer import pack_hdf5
+from loaders.hub.writer import pack_hub
+from loaders.packs.split_plan import read_split_plan
+from loaders.verification.checksums import SUMS
+from loaders.verification.packs import is_pack, verify_pack
+from loaders.verification.verify import Findings
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory, frames_root):
+    folder = tmp_path_factory.mktemp("stored")
+    pack_hdf5(frames_root, folder / "h5")
+    pack_hub(frames_root, folder / "hub")
+    return folder
+
+
+@pytest.fixture
+def packs(stored, tmp_path):
+    return shutil.copytree(stored, tmp_path / "packs")
+
+
+def test_packs_are_told_from_frames(packs, frames_root, tmp_path):
+    assert [is_pack(path) for path in (packs / "h5", packs / "h5" / "free.h5", packs / "hub")] == [True] * 3
+    assert not any(is_pack(path) for path in (frames_root, tmp_path, tmp_path / "none"))
+
+
+def test_whole_packs_have_nothing_to_tell(packs):
+    done = []
+    assert verify_pack(packs / "h5", done.append) == Findings(11, (), (), ())
+    assert verify_pack(packs / "h5" / "free.h5") == Findings(5, (), (), ())
+    assert verify_pack(packs / "hub", done.append) == Findings(11, (), (), ())
+    assert sum(done) == 22
+
+
+def test_every_flipped_byte_of_a_hugging_face_folder_is_found(packs):
+    rng = np.random.default_rng(5)
+    files = sorted(path for path in (packs / "hub").rglob("*") if path.is_file())
+    assert len(files) == 9
+    for file in files:
+        whole = file.read_bytes()
+        for _ in range(5):
+            data = bytearray(whole)
+            data[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
+            file.write_bytes(data)
+            assert not verify_pack(packs / "hub").whole, file
+        file.unlink()
+        assert is_pack(packs / "hub")
+        assert (file, "is missing") in {(d.path, d.reason) for d in verify_pack(packs / "hub").damaged}
+        file.write_bytes(whole)
+    (packs / "hub" / "notes").touch()
+    assert verify_pack(packs / "hub").strangers == (packs / "hub" / "notes",)
+
+
+def test_a_manifest_cannot_lead_out_of_its_folder(packs):
+    (packs / "secret").write_text("not ours")
+    manifest = packs / "hub" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("grid/train-00000-of-00001.parquet", "../secret"))
+    damaged = verify_pack(packs / "hub").damaged
+    assert {damage.path.name for damage in damaged} == {"manifest.json"}
+    assert all(packs / "hub" in damage.path.parents for damage in damaged)
+
+
+def test_a_layer_that_changed_in_an_hdf5_file_is_named(packs):
+    with h5py.File(packs / "h5" / "grid.h5", "r+") as file:
+        file["depth"][2, 0, 0] = 3.5
+        file["index"][4] = 9
+    findings = verify_pack(packs / "h5")
+    assert findings.checked == 11
+    assert [(damage.path.name, damage.reason) for damage in findings.damaged] == [
+        ("grid.h5", "columns beside the layers differ from their hash"),
+        ("grid.h5", "row 2 (grid-000002): layer `depth` differs from its hash"),
+        ("grid.h5", "row 4 holds sample grid-000004, which does not belong there"),
+    ]
+
+
+def test_an_hdf5_file_that_cannot_be_read_is_damaged(packs):
+    file = packs / "h5" / "free.h5"
+    with file.open("r+b") as stream:
+        stream.truncate(3000)
+    (damage,) = verify_pack(packs / "h5").damaged
+    assert damage.path == file
+    assert "\n" not in str(damage)
+    assert str(damage).count(str(file)) == 1
+
+
+def test_sums_alone_say_what_was_there_if_the_manifest_is_damaged(packs):
+    (packs / "hub" / "manifest.json").write_text("{")
+    shutil.rmtree(packs / "hub" / "grid")
+    names = {d.path.relative_to(packs / "hub").as_posix() for d in verify_pack(packs / "hub").damaged}
+    assert names == {"manifest.json", "grid/train-00000-of-00001.parquet"}
+    (packs / "hub" / SUMS).unlink()
+    assert SUMS in {d.path.name for d in verify_pack(packs / "hub").damaged}
+
+
+@pytest.mark.parametrize(
+    ("edit", "column"),
+    [
+        (lambda file: file["factors/color"].write_direct(np.zeros(6, np.int64)), "factor"),
+        (lambda file: file["objects/area"].__setitem__((0, 0), 7), "object"),
+        (lambda file: file["id"].__setitem__(3, "grid-000009"), "id"),
+        (lambda file: file["depth"].attrs.__setitem__("unit", "feet"), "unit"),
+        (lambda file: file.attrs.__setitem__("split_made", "by hand"), "attribute"),
+        (lambda file: file.attrs.__delitem__("sha256"), "hash"),
+        (
+            lambda file: file["metadata"].__setitem__(1, file["metadata"].asstr()[1].replace("0.25", "0.75")),
+            "metadata",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_whatever_changed_beside_the_pixels_of_an_hdf5_file_is_found(packs, edit, column):
+    with h5py.File(packs / "h5" / "grid.h5", "r+") as file:
+        edit(file)
+    findings = verify_pack(packs / "h5" / "grid.h5")
+    reasons = {damage.reason for damage in findings.damaged}
+    assert "columns beside the layers differ from their hash" in reasons, column
+
+
+def test_a_split_whose_file_is_lost_is_missed(frames_root, tmp_path):
+    plan = read_split_plan(("train=red", "test=blue"), 0, "color", ())
+    pack_hdf5(frames_root, tmp_path, sets=["grid"], plan=plan)
+    pack_hdf5(frames_root, tmp_path, sets=["free"])
+    assert verify_pack(tmp_path).whole
+    (tmp_path / "grid-test.h5").unlink()
+    (damage,) = verify_pack(tmp_path).damaged
+    assert str(damage) == f"{tmp_path}/grid-test.h5: is missing"
+    assert verify_pack(tmp_path / "grid-train.h5").whole
