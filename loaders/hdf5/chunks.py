@@ -1,6 +1,5 @@
 """Rows of an HDF5 dataset that keeps one row in each chunk, read past HDF5's own filters."""
 
-import zlib
 from collections.abc import Callable
 
 import h5py
@@ -8,6 +7,7 @@ import numpy as np
 from numpy import ndarray
 
 from loaders.errors import InputError
+from loaders.inflate import inflate
 
 _GZIP, _SHUFFLE = int(h5py.h5z.FILTER_DEFLATE), int(h5py.h5z.FILTER_SHUFFLE)
 _PLUGINS = {32001: "blosc", 32015: "zstd", 32026: "blosc2"}
@@ -75,12 +75,11 @@ def _gzip_row(dataset: h5py.Dataset, row: int, shuffled: bool) -> ndarray:
     if mask:  # a chunk that left filters out
         return np.asarray(dataset[row])
     array = np.empty(dataset.shape[1:], dataset.dtype)
-    # One byte more than is due, and no more, whatever the chunk would unpack to.
-    inflate = zlib.decompressobj()
-    data = inflate.decompress(packed, array.nbytes + 1)
+    try:
+        data = inflate(packed, array.nbytes)
+    except InputError as error:
+        raise InputError(f"row {row}: {error}; pack it again") from None
     _check_size(row, len(data), array.nbytes)
-    if not inflate.eof:  # the checksum comes last
-        raise InputError(f"row {row}: its chunk ends early; pack it again")
     kept = np.frombuffer(data, np.uint8)
     if shuffled:
         size = array.itemsize

@@ -12,6 +12,7 @@ materials and parts are numbered; their ``names`` attribute (JSON) lists them. W
 
 import json
 from collections.abc import Collection, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from loaders.hdf5.filters import Compression, dataset_filters, encode_chunk, enc
 from loaders.hdf5.layout import columns
 from loaders.hdf5.objects import create_objects, object_rows
 from loaders.packs.packing import Source, open_sources, packed_info, prepared
-from loaders.packs.parts import count_rows, read_parts, write_parts
+from loaders.packs.parts import count_rows, keep_rows, read_parts
 from loaders.packs.split_plan import TRAIN, SplitPlan
 from loaders.packs.splits import Split
 from loaders.packs.working import working
@@ -118,12 +119,13 @@ def _pack_split(
     with working(path, made_of) as folder:
         done, total = count_rows(folder), len(split.rows)
         todo = split.rows[done:].tolist()
-        write_parts(folder, done, prepared(source, todo, encode, f"packing {path.stem}", threads, total))
+        new = prepared(source, todo, encode, f"packing {path.stem}", threads, total)
+        old = read_parts(folder, 2 + len(source.set_info.layers))
         whole = folder / ".whole.h5"
         with h5py.File(whole, "w") as file:
             file.attrs.update(attributes)
             _create(file, source, total, compression)
-            _fill(file, source, read_parts(folder, 2 + len(source.set_info.layers)))
+            _fill(file, source, chain(old, keep_rows(folder, done, new)))
             file.attrs[ATTRIBUTE] = np.bytes_(content_sha256(file))
         sync(whole)
         whole.replace(path)

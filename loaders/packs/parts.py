@@ -13,13 +13,16 @@ PART_BYTES = 32 * 2**20
 _HEAD = struct.Struct("<QI")
 
 
-def write_parts(folder: Path, first: int, rows: Iterable[list[bytes]]) -> None:
-    """Append rows to those that lie in a folder already.
+def keep_rows(folder: Path, first: int, rows: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
+    """Append rows to those that lie in a folder already, and pass each on when it is written.
 
     Args:
         folder: where to write; parts are named for the rows that they hold.
         first: number of the first row, which is how many rows lie in the folder.
         rows: the same number of byte strings for each row.
+
+    Returns:
+        The same rows. The last part is whole when they are all taken.
     """
     waiting = iter(rows)
     row = next(waiting, None)
@@ -30,6 +33,7 @@ def write_parts(folder: Path, first: int, rows: Iterable[list[bytes]]) -> None:
                 for blob in row:
                     file.write(_HEAD.pack(len(blob), zlib.crc32(blob)))
                     file.write(blob)
+                yield row
                 end += 1
                 row = next(waiting, None)
         sync(partial)

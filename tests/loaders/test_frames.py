@@ -290,6 +290,26 @@ def test_an_npz_entry_that_unpacks_to_more_than_is_due_is_refused(frames_copy):
         read_frame(path, layers=["part"])
 
 
+def test_an_npz_entry_that_is_not_what_its_directory_says_is_refused(frames_copy):
+    file = frame_path(frames_copy, "grid", 0) / "layers.npz"
+    whole = file.read_bytes()
+    directory = whole.index(b"PK\x01\x02")
+    # Of the first entry of the directory: flags, method, CRC-32, and where it lies.
+    for place, byte, message in (
+        (8, 1, "neither stored"),
+        (10, 9, "neither"),
+        (16, None, "checksum"),
+        (42, 7, "where"),
+    ):
+        data = bytearray(whole)
+        data[directory + place] = data[directory + place] ^ 1 if byte is None else byte
+        file.write_bytes(data)
+        with pytest.raises(InputError, match=f"layers.npz cannot be read: .*{message}"):
+            read_frame(file.parent)
+    file.write_bytes(whole)
+    read_frame(file.parent, verify=True)
+
+
 @pytest.mark.parametrize("name", ["image.png", "layers.npz", "metadata.json"])
 def test_no_damage_raises_anything_but_input_error(frames_copy, name):
     rng = np.random.default_rng(1)
