@@ -56,7 +56,7 @@ def connected(
     import dask
     import distributed  # noqa: F401 - else its defaults, loaded inside the block, would go with it
 
-    config = {
+    config: dict[str, Any] = {
         "distributed.logging.distributed": "error",
         "distributed.admin.log-format": "%(message)s",
         "distributed.scheduler.allowed-failures": LOST_WORKERS,
@@ -66,6 +66,10 @@ def connected(
         "distributed.admin.tick.interval": "2s",
         **LITTLE_KEPT,
     }
+    if scheduler is None and cluster is None:
+        # Scheduler and workers are one process. Stopped (Ctrl-Z, a laptop that sleeps) for longer than this and
+        # woken, it would find its own workers silent and put them out, and none would come back.
+        config["distributed.scheduler.worker-ttl"] = None
     refusals = [] if refusals is None else refusals
     with ExitStack() as stack:
         stack.enter_context(without_late_timeouts())
