@@ -26,8 +26,8 @@ from generators.render_commands import (
 )
 from generators.verify_commands import verify_path
 from loaders.errors import InputError
-from loaders.looking.options import sheet_options
-from loaders.packs.options import pack_options
+from loaders.looking.options import check_options, sheet_options
+from loaders.packs.options import pack_options, refuse_options_of_others
 from loaders.urls import local_folder
 
 
@@ -220,6 +220,7 @@ def pack(
     from loaders import pack_hdf5, pack_hub
     from loaders.packs.split_plan import read_split_plan
 
+    refuse_options_of_others(kind, {"--compression": "hdf5"})
     plan = read_split_plan(split, split_seed, split_by, hold_out)
     if kind == "hub":
         click.echo(str(pack_hub(frames, out, plan=plan, **what)))
@@ -312,8 +313,10 @@ def export(
     """
     from loaders.exports import export_candle, export_concepts, export_mit, export_webdataset
 
+    owners = {"--layout": "candle", "--bounds": "candle", "--by": "mit", "--shard-size": "webdataset"}
+    refuse_options_of_others(kind, owners)
     if kind == "concepts":
-        counts = export_concepts(frames, out)
+        counts = export_concepts(frames, out, set_name)
         click.echo(f"{out}: {sum(counts.values())} images in {len(counts)} concept sets")
         return
     if kind == "mit":
@@ -346,6 +349,7 @@ def info(path: Path | str, verify: bool, as_json: bool, sheet: Path | None, **wh
     from loaders.looking.draw_sheet import draw_sheet
     from loaders.looking.look import look
 
+    check_options(click.get_current_context())
     if verify:
         verify_path(path)
     elif sheet:

@@ -24,6 +24,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -98,12 +99,18 @@ def check_counts(columns: Callable[[str], Iterable[Any]], frames: Frames) -> Non
             raise ValueError(f"factor {name}: counts differ")
 
 
+def formatted(loaded: Any, form: str) -> Any:
+    """Have rows come as arrays of a library; where it is not installed, the error names it."""
+    import_module(form)
+    return loaded.with_format(form)
+
+
 def hub(folder: Path, frames: Frames, name: str, form: str, streaming: bool) -> None:
     """Read the Hugging Face folder by `datasets`."""
     import datasets
 
     loaded = datasets.load_dataset(str(folder / "hub"), name, split="train", streaming=streaming)
-    rows = loaded.with_format(form)
+    rows = formatted(loaded, form)
     # Pictures come channels last as numpy, channels first as torch; arrays are stored channels first.
     check_rows(rows, frames, image_first=form == "torch", first=True)
     if not streaming:
@@ -120,7 +127,7 @@ def hdf5(folder: Path, frames: Frames, name: str, form: str, streaming: bool) ->
     loaded = datasets.load_dataset("hdf5", data_files=file, split="train", streaming=streaming)
     rows = (
         {**row, **{f"light_{name}": array for name, array in row.get("light", {}).items()}}
-        for row in loaded.with_format(form)
+        for row in formatted(loaded, form)
     )
     check_rows(rows, frames, image_first=False, first=False)
 

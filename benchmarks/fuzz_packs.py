@@ -4,8 +4,9 @@
 
 Makes a small folder of frames of noise and packs it as HDF5 (one set in two splits) and for the Hub. Then,
 again and again, copies one of the three, damages one file of it, and asks `candlelight info`, `info --json`,
-`info --sheet`, `info --verify`, and every row through `open_frames`. A worker process does so, so that a
-crash of a library is counted and not the end. What can come of it:
+`info --sheet`, `info --verify`, of frames `pack` and `export`, of a Hugging Face folder `push --dry-run`, and
+every row through `open_frames`. A worker process does so, so that a crash of a library is counted and not the
+end. What can come of it:
 
     same        nothing noticed, and nothing differs
     found       all rows that are read are right, and `--verify` names the damage
@@ -36,7 +37,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pack_damage import FORMS, damage, make_base
+from noise_packs import FORMS, make_base
+from pack_damage import damage
 
 BAD = ("WRONG", "TRACEBACK", "CRASH")
 OUTCOMES = ("same", "found", "refused", "missed", "unlike", "forged", *BAD)
@@ -68,12 +70,8 @@ def judge(pack: Path, right: dict[str, str], forged: bool) -> tuple[str, str]:
     """Ask everything of a pack, and say what came of it."""
     from loaders.errors import InputError
 
-    for words in (
-        ["info"],
-        ["info", "--json"],
-        ["info", "--set", "a", "--sheet", str(pack.parent / "s.png")],
-    ):
-        if trouble := ask([words[0], str(pack), *words[1:]])[1]:
+    for command, *words in commands(pack):
+        if trouble := ask([command, str(pack), *words])[1]:
             return "TRACEBACK", trouble
     code, trouble = ask(["info", str(pack), "--verify"])
     if trouble:
@@ -97,6 +95,18 @@ def judge(pack: Path, right: dict[str, str], forged: bool) -> tuple[str, str]:
         there = {name.partition("/")[0] for name in rows}
         right = {name: row for name, row in right.items() if name.partition("/")[0] in there}
     return ("same", "") if rows == right else ("WRONG", str(sorted({*rows.items()} ^ {*right.items()})[:4]))
+
+
+def commands(pack: Path) -> list[list[str]]:
+    """List what is asked of a pack, without its name; `info --verify` is asked apart."""
+    beside = pack.parent
+    asked = [["info"], ["info", "--json"], ["info", "--set", "a", "--sheet", str(beside / "s.png")]]
+    if pack.name == "folder":
+        asked += [["pack", "--to", "hdf5", "--out", str(beside / "h5")]]
+        asked += [["export", "--to", "webdataset", "--out", str(beside / "tar")]]
+    if pack.name == "hub":
+        asked += [["push", "me/noise", "--dry-run"]]
+    return asked
 
 
 def ask(words: list[str]) -> tuple[int, str]:

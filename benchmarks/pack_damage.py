@@ -1,108 +1,21 @@
-"""Small packs of noise, and ways to damage one file of a pack, for `fuzz_packs.py`."""
+"""Ways to damage one file of a pack of `noise_packs.py`, for `fuzz_packs.py`."""
 
+import functools
 import hashlib
 import json
-import shutil
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from noise_packs import FORMS, HEIGHT, SAMPLES, WIDTH
 
-FORMS = ("folder", "hdf5", "hub")
-HEIGHT, WIDTH, SAMPLES = 12, 16, 4
 HOSTILE: tuple[Any, ...] = (
     *(None, "", "x", -1, 0, 1e300, 2**70, True, [], {}, [[]], {"a": [1]}, "../up", "/etc/passwd"),
     *("a\nb", "a\0b", "x" * 5000, "../" * 30, "__proto__", "\ud800", [0] * 500, 2**31, "train-x", "1e999"),
 )
-
-# ------------------------------------------------------------------------------------------------- packs
-
-
-def make_base(root: Path) -> None:
-    """Write a folder of frames that `verify` finds whole, and pack it."""
-    from loaders import pack_hdf5, pack_hub
-    from loaders.packs.split_plan import read_split_plan
-
-    make_frames(root / "folder")
-    plan = read_split_plan(("train=0.5,test=0.5",), 0, None, ())
-    pack_hdf5(root / "folder", root / "hdf5", sets=["a"])
-    pack_hdf5(root / "folder", root / "hdf5", sets=["b"], plan=plan)
-    pack_hub(root / "folder", root / "hub")
-
-
-def make_frames(root: Path) -> None:
-    """Write two sets of frames of noise with a plan and hashes."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from loaders.frames import write_dataset_info, write_frame
-    from loaders.schema import DatasetInfo, FactorInfo, SetInfo
-    from loaders.verification.checksums import SUMS, file_sha256, sums_text
-
-    factors = (
-        FactorInfo(name="color", kind="categorical", values=("red", "blue")),
-        FactorInfo(name="angle", kind="continuous", low=0.0, high=90.0, unit="degrees"),
-    )
-    layers = ("image", "radiance", "albedo", "shading", "residual", "depth", "object", "part")
-    one = SetInfo(count=SAMPLES, width=WIDTH, height=HEIGHT, layers=layers, factors=factors)
-    info = DatasetInfo(
-        name="noise",
-        description="Noise.",
-        licence="CC0-1.0",
-        recipe={"name": "noise", "sha256": "a" * 64},
-        seed=0,
-        candlelight="0.1.0",
-        sets={"a": one, "b": one},
-    )
-    write_dataset_info(root, info)
-    table = []
-    for set_name in info.sets:
-        for index in range(SAMPLES):
-            frame = noise_frame(set_name, index, layers)
-            write_frame(root, frame)
-            known = frame.metadata
-            values = {f"factor.{name}": value for name, value in known.factors.items()}
-            table.append({"id": known.id, "set": set_name, "index": index, **values})
-    pq.write_table(pa.Table.from_pylist(table), root / "plan.parquet")
-    shutil.rmtree(root / ".partial", ignore_errors=True)
-    hashes = {name: file_sha256(root / name) for name in ("dataset.json", "plan.parquet")}
-    (root / SUMS).write_text(sums_text(hashes))
-
-
-def noise_frame(set_name: str, index: int, names: tuple[str, ...]) -> Any:
-    """Make one frame."""
-    from loaders.samples import Frame
-    from loaders.schema import Metadata, array_sha256, layer
-
-    rng = np.random.default_rng([len(set_name), ord(set_name[0]), index])
-    layers = {}
-    for name in names:
-        spec = layer(name)
-        high = 256 if name == "image" else 3
-        shape = spec.shape(HEIGHT, WIDTH)
-        noise = rng.integers(0, high, shape) if spec.dtype == "uint8" else rng.random(shape)
-        layers[name] = noise.astype(spec.dtype)
-    objects = [
-        {
-            **{"type": "cube", "material": "matte", "base_color": [0.5, 0.1, 0.1] if index % 2 else None},
-            **{"size": 1.5, "rotation": 30.0, "location": [0.0, 0.0, 0.5], "bbox": [0, 0, 4, 4], "area": 9},
-            "parts": [{"name": "top", "index": 1, "material": "matte", "base_color": None}],
-        }
-    ] * (index % 3)
-    text = {
-        **{"id": f"{set_name}-{index:06d}", "set": set_name, "index": index, "unit": f"{set_name}/{index}"},
-        **{"recipe": {"name": "noise", "sha256": "a" * 64}, "group": f"g{index}", "exogenous": {"x": 0.25}},
-        "factors": {"color": ("red", "blue")[index % 2], "angle": 22.5 * index},
-        **{"intervention": {}, "objects": objects, "lights": [], "environment": None, "camera": None},
-        **{"exposure": 1.0, "renderer": None},
-        "checks": {"identity_error": None, "stored_error": 0.0, "clipped": 0.0},
-        "layers": {name: array_sha256(array) for name, array in layers.items()},
-    }
-    return Frame(Metadata.model_validate(text), layers)
-
-
-# ------------------------------------------------------------------------------------------------ damage
 
 
 def flip(path: Path, rng: np.random.Generator) -> None:
@@ -240,8 +153,60 @@ def edit_parquet(path: Path, rng: np.random.Generator) -> None:
     pq.write_table(table, path)
 
 
+def replace(path: Path, rng: np.random.Generator) -> None:
+    """Put something of the kind in a file's place that is not ours."""
+    if path.suffix == ".png":
+        path.write_bytes(png_bomb(bool(rng.integers(2))))
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": int(rng.integers(2, 9))}))
+    elif path.suffix == ".h5":
+        replace_hdf5(path)
+    elif path.suffix == ".parquet":
+        replace_images(path, png_bomb(bool(rng.integers(2))))
+    else:
+        flip(path, rng)
+
+
+@functools.cache
+def png_bomb(large: bool) -> bytes:
+    """Make a small PNG of black that is 12 000 pixels high and wide, or that says less than it unpacks to."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    height, width = (12_000, 12_000) if large else (HEIGHT, WIDTH)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    data = zlib.compress(bytes(12_000 * (1 + 3 * 12_000)))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def replace_hdf5(path: Path) -> None:
+    """Write an HDF5 file as others do."""
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        file["images"] = np.zeros((SAMPLES, HEIGHT, WIDTH, 3), np.uint8)
+        file["labels"] = np.zeros((SAMPLES + 1, 6))
+
+
+def replace_images(path: Path, png: bytes) -> None:
+    """Make every picture of a Parquet file a bomb; of one without pictures, a table without rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        table = file.read()
+    if "image" not in table.column_names:
+        table = table.slice(len(table))
+    else:
+        place = table.column_names.index("image")
+        images = pa.array([{"bytes": png, "path": None}] * len(table), table.schema.field(place).type)
+        table = table.set_column(place, table.schema.field(place), images)
+    pq.write_table(table, path)
+
+
 DAMAGES: tuple[Callable[[Path, np.random.Generator], None], ...] = (
-    *(flip, flip, flip, truncate, extend, blank, lose, swap, edit, edit, edit),
+    *(flip, flip, flip, truncate, extend, blank, lose, swap, edit, edit, edit, replace, replace),
 )
 
 

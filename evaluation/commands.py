@@ -170,7 +170,9 @@ def concepts(
 
 @evaluate.command()
 @evaluation_options
-@click.option("--set", "set_name", help="Image set with object masks.")
+@click.option(
+    "--set", "set_name", help="Image set with object masks; of CelebAMask-HQ its split.  [default: test]"
+)
 @click.option("--layer", multiple=True, required=True, help="Hidden layer to compare; repeatable.")
 @click.option(
     "--by",
@@ -178,6 +180,13 @@ def concepts(
     default="type",
     show_default=True,
     help="What is a part: the type of an object, or a named part of one.",
+)
+@click.option(
+    "--size",
+    nargs=2,
+    type=click.IntRange(1),
+    metavar="HEIGHT WIDTH",
+    help="Resize all images and masks to it; needed where images have several sizes.",
 )
 def coverage(
     data: Path,
@@ -187,21 +196,28 @@ def coverage(
     set_name: str | None,
     layer: tuple[str, ...],
     by: Any,
+    size: tuple[int, int] | None,
 ) -> None:
     """Compare how hidden layers cover the objects of frames, or their parts: WAIoU.
+
+    DATA is frames, a pack, or a public data set with masks of parts: the folder of CelebAMask-HQ, whose parts
+    are then those of the paper, or one that holds both AnnotationMasksPerclass (CUB-70) and CUB_200_2011.
 
     \b
     candlelight evaluate coverage demo/frames --set candle --model demo/study/network.pt \\
         --layer encoder.1 --layer encoder.2
     candlelight evaluate coverage frames --set parts --by part --model network.pt --layer encoder.3
+    candlelight evaluate coverage CelebAMask-HQ --by part --size 224 224 --model network.pt --layer encoder.3
     """
     from evaluation.coverage import layer_heatmaps, score_coverage
     from loaders.open_frames import open_frames
+    from loaders.public import open_parts
 
     chosen = _device(device)
     network = _network(model, chosen)
     methods = {name: layer_heatmaps(network, name) for name in layer}
-    scores = score_coverage(methods, open_frames(data, set_name), by=by, device=chosen)
+    images = open_parts(data, set_name) or open_frames(data, set_name)
+    scores = score_coverage(methods, images, by=by, size=size, device=chosen)
     for name, score in zip(scores.methods, scores.score.tolist(), strict=True):
         click.echo(f"WAIoU {score:.4f}  {name}  (higher is better)")
     _write_result(scores.to_json(), out)

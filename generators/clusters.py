@@ -67,8 +67,8 @@ def connected(
         **LITTLE_KEPT,
     }
     if scheduler is None and cluster is None:
-        # Scheduler and workers are one process. Stopped (Ctrl-Z, a laptop that sleeps) for longer than this and
-        # woken, it would find its own workers silent and put them out, and none would come back.
+        # Scheduler and workers are one process. Stopped (Ctrl-Z, a laptop that sleeps) for longer than this
+        # and woken, it would find its own workers silent and put them out, and none would come back.
         config["distributed.scheduler.worker-ttl"] = None
     refusals = [] if refusals is None else refusals
     with ExitStack() as stack:

@@ -1,7 +1,7 @@
 """Which rows an epoch reads in which order, split over ranks, and how far a training run has come in it."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -172,12 +172,30 @@ class Resumable:
 
         Yields:
             What the loader does.
+
+        Raises:
+            InputError: the loader was made with something else, or hands batches over as they come.
         """
+        self._check_loader(loader)
+        return self._counted(loader)
+
+    def _check_loader(self, loader: Any) -> None:
+        """Refuse a loader whose batches are not those of `order`, one after another."""
+        if not getattr(loader, "in_order", True):
+            raise InputError("in_order: expected True, or what has been read is no part of an epoch; drop it")
+
+    def _counted(self, loader: Iterable[_Item]) -> Iterator[_Item]:
         self._move(self.epoch, self._done)
         self._shared[_TRACKED] = 1
-        for item in loader:
-            self._done += 1
-            yield item
+        # Workers that outlive a loop that is broken off may only begin with it when it is over.
+        outlived = bool(getattr(loader, "persistent_workers", False))
+        try:
+            for item in loader:
+                self._done += 1
+                yield item
+            outlived = False
+        finally:
+            self._shared[_TRACKED] = int(outlived)
         self.set_epoch(self.epoch + 1)
 
     def _start(self) -> tuple[int, int]:
@@ -194,10 +212,17 @@ class Resumable:
         """
         if self._shared[_UNCOUNTED]:
             raise InputError("state_dict: batches were read uncounted; iterate over `track(loader)` instead")
-        return {"epoch": self.epoch, "done": self._done, "order": asdict(self.order)}
+        return {"epoch": self.epoch, "done": self._done, "order": self._order_of_all()}
+
+    def _order_of_all(self) -> dict[str, Any]:
+        """Say what all ranks have in common: as they go on together, the state of one is that of all."""
+        return {name: value for name, value in asdict(self.order).items() if name != "rank"}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to where another run was: what comes next is what would have come next there.
+
+        Args:
+            state: what `state_dict` gave, of this rank or of any other.
 
         Raises:
             InputError: that run read the rows in another order, or this is no state.
@@ -206,14 +231,15 @@ class Resumable:
             found, epoch, done = dict(state["order"]), int(state["epoch"]), int(state["done"])
         except (KeyError, TypeError, ValueError):
             raise InputError("state: expected what `state_dict` gave, got something else") from None
-        order = asdict(self.order)
+        order = self._order_of_all()
         if odd := [name for name in order if found.get(name) != order[name]]:
             raise InputError(
                 f"state: expected {odd[0]} {order[odd[0]]!r} as here, got {found.get(odd[0])!r}; take what "
                 "that run took, or start an epoch anew"
             )
-        if epoch < 0 or not 0 <= done <= len(self):
-            raise InputError(f"state: expected up to {len(self)} batches of an epoch, got {done} of {epoch}")
+        most = len(replace(self.order, rank=0))  # no rank has more
+        if epoch < 0 or not 0 <= done <= most:
+            raise InputError(f"state: expected up to {most} batches of an epoch, got {done} of {epoch}")
         self._move(epoch, done)
 
 
@@ -230,6 +256,11 @@ class ResumableSampler(Resumable):
         >>> list(other.track(other)), other.epoch
         ([[2, 3], [4, 5]], 1)
     """
+
+    def _check_loader(self, loader: Any) -> None:
+        super()._check_loader(loader)
+        if getattr(loader, "batch_sampler", self) is not self:
+            raise InputError("batch_sampler: expected a DataLoader that was given this one, got another")
 
     def __iter__(self) -> Iterator[list[int]]:
         """List the batches of the epoch from where the run is."""

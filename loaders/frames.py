@@ -23,7 +23,7 @@ from loaders.codecs import decode_npz, decode_png, encode_npz, encode_png, png_s
 from loaders.disk import replacing, sync, write_synced
 from loaders.errors import InputError
 from loaders.records import read_record
-from loaders.samples import Frame, Sample, factor_number, to_sample
+from loaders.samples import Frame, Sample, factor_number, row_number, to_sample
 from loaders.schema import DatasetInfo, Metadata, array_sha256, check_layer
 from loaders.urls import local_folder
 from loaders.verification.checksums import SUMS, sums_text
@@ -255,7 +255,7 @@ class FrameFolder:
 
     def path(self, row: SupportsIndex) -> Path:
         """Name the folder of one row."""
-        return frame_path(self.root, self.set_name, int(self.indices[row]))
+        return frame_path(self.root, self.set_name, int(self.indices[row_number(row, len(self))]))
 
     def metadata(self, row: SupportsIndex) -> Metadata:
         """Read what is known of one row."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from loaders.errors import InputError
 from loaders.frames import DATASET, FrameFolder, read_dataset_info
+from loaders.hdf5.beside import mixed_packs
 from loaders.hdf5.reader import HDF5Frames
 from loaders.hub.reader import HubFrames
 from loaders.packs.manifest import MANIFEST, read_manifest
@@ -17,7 +18,7 @@ EXPECTED = "expected a folder of frames, an .h5 file or a folder of them, or a H
 def open_frames(
     path: Path | str,
     set_name: str | None = None,
-    split: str = "train",
+    split: str | None = None,
     layers: Collection[str] | None = None,
 ) -> Frames:
     """Open one split of an image set, whichever way it is stored.
@@ -25,8 +26,8 @@ def open_frames(
     Args:
         path: a folder of frames, an ``.h5`` file or a folder of them, or a folder that `pack_hub` made.
         set_name: name of the image set; may be left out where there is only one.
-        split: name of the split; of a folder of frames all samples are `train`. May be left out where an
-            ``.h5`` file holds another.
+        split: name of the split; None for the only one, or `train` of several. Of a folder of frames all
+            samples are `train`.
         layers: names of the layers to read; None for all.
 
     Raises:
@@ -42,18 +43,17 @@ a Hugging Face folder
     path = local_folder(path)
     if files := open_hdf5(path):
         name = _choose(path, "set", list(dict.fromkeys(name for name, _ in files)), set_name)
-        splits = [split for owner, split in files if owner == name]
-        if path.suffix == ".h5" and split == "train":
-            split = splits[0]
-        file = files[name, _choose(path, "split", splits, split)].path
-        return HDF5Frames(file, layers)
+        split = _choose_split(path, [split for owner, split in files if owner == name], split)
+        return HDF5Frames(files[name, split].path, layers)
     if not (path / DATASET).is_file():
         raise InputError(f"{path}: {EXPECTED}")
     name = _choose(path, "set", list(read_dataset_info(path).sets), set_name)
     if (path / MANIFEST).is_file():
-        _choose(path, "split", read_manifest(path).splits_of(name), split)
+        if not (splits := read_manifest(path).splits_of(name)):
+            raise InputError(f"{path / MANIFEST} names no file of set `{name}`; pack it again")
+        split = _choose_split(path, splits, split)
         return HubFrames(path, name, split=split, layers=layers)
-    if split != "train":
+    if split not in (None, "train"):
         raise InputError(
             f"{path}: a folder of frames has no split `{split}`; make one with `candlelight pack`"
         )
@@ -67,16 +67,22 @@ def open_hdf5(path: Path) -> dict[tuple[str, str], HDF5Frames]:
         Readers by set and split; nothing if the path is something else.
 
     Raises:
-        InputError: a file is damaged or none that `pack_hdf5` wrote, or they are of several data sets.
+        InputError: a file is damaged or none that `pack_hdf5` wrote, or they are not of one pack.
     """
     files = [path] if path.suffix == ".h5" else []
     if path.is_dir() and not (path / DATASET).exists():
         files = sorted(path.glob("[!.]*.h5"))
-    readers = {(reader.set_name, reader.split): reader for reader in map(HDF5Frames, files)}
-    origins = {reader.info.model_copy(update={"sets": {}}).to_json() for reader in readers.values()}
-    if len(readers) < len(files) or len(origins) > 1:
+    opened = [HDF5Frames(file) for file in files]
+    if len({reader.info.model_copy(update={"sets": {}}).to_json() for reader in opened}) > 1:
         raise InputError(f"{path} holds HDF5 files of several data sets; name one file")
-    return readers
+    if mixed := mixed_packs(opened):
+        raise InputError(f"{path}: {mixed}")
+    return {(reader.set_name, reader.split): reader for reader in opened}
+
+
+def _choose_split(path: Path, splits: list[str], wanted: str | None) -> str:
+    usual = "train" if wanted is None and "train" in splits else wanted
+    return _choose(path, "split", splits, usual)
 
 
 def _choose(path: Path, kind: str, names: list[str], wanted: str | None) -> str:

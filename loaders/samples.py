@@ -1,5 +1,6 @@
 """What every reader of frames has in common: the frame in memory, its tensors, its batches, its groups."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, SupportsIndex, runtime_checkable
@@ -70,6 +71,19 @@ class Frames(Protocol):
 
     def frame(self, row: SupportsIndex) -> Frame:
         """Read one row as numpy arrays."""
+
+
+def row_number(row: SupportsIndex, rows: int) -> int:
+    """Number a row from the beginning, as lists do.
+
+    Raises:
+        IndexError: there is no such row.
+
+    Example:
+        >>> row_number(-1, 5)
+        4
+    """
+    return range(rows)[operator.index(row)]  # `range` alone takes slices, too
 
 
 def factor_number(factor: FactorInfo, metadata: Metadata) -> int | float:

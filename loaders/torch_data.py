@@ -1,7 +1,7 @@
 """Frames as a stream for `torch.utils.data.DataLoader`."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, SupportsIndex, TypeVar, runtime_checkable
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, SupportsIndex, runtime_checkable
 
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
@@ -9,8 +9,6 @@ from torch.utils.data import IterableDataset, get_worker_info
 from loaders.epochs import Resumable, Uneven
 from loaders.errors import InputError
 from loaders.samples import collate as collate_frames
-
-_Item = TypeVar("_Item")
 
 
 @runtime_checkable
@@ -107,22 +105,9 @@ class FrameStream(Resumable, IterableDataset[Any]):
         read: Callable[[list[int]], list[Any]] | None = getattr(self.frames, "__getitems__", None)
         return read(rows) if read else [self.frames[row] for row in rows]
 
-    def track(self, loader: Iterable[_Item]) -> Iterator[_Item]:
-        """Iterate over the rest of the epoch, counting what arrives; then go to the next epoch.
-
-        Args:
-            loader: a `torch.utils.data.DataLoader` of this stream, or the stream itself.
-
-        Yields:
-            What the loader does.
-
-        Raises:
-            InputError: the loader makes batches of its own, or has more workers than there are batches.
-        """
+    def _check_loader(self, loader: Any) -> None:
+        super()._check_loader(loader)
+        if getattr(loader, "dataset", self) is not self:
+            raise InputError("dataset: expected a DataLoader of this stream, got one of other data")
         if getattr(loader, "batch_size", None) is not None:
             raise InputError("batch_size: give it to FrameStream, and `batch_size=None` to the DataLoader")
-        if (workers := getattr(loader, "num_workers", 0)) > len(self):
-            raise InputError(
-                f"num_workers: expected at most one for each of {len(self)} batches, got {workers}"
-            )
-        return super().track(loader)

@@ -1,9 +1,14 @@
 """What every test shares: array shapes and types are checked at run time, as the annotations state them."""
 
+import os
 from importlib.util import find_spec
 
 import pytest
 from jaxtyping import install_import_hook
+
+# Read when torch is imported: on tensors this small a second thread gains nothing, and where anything else
+# runs, threads that wait for each other take ten times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # An int passes for a float, as in PEP 484. Installed here and not by jaxtyping's own pytest option, whose
 # parser takes one package only as soon as the checker has arguments.

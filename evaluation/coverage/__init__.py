@@ -1,5 +1,6 @@
 """Coverage of annotated parts by visual explanations: WAIoU and its protocol."""
 
+from evaluation.coverage.annotations import AnnotatedImages as AnnotatedImages
 from evaluation.coverage.heatmaps import Explanations as Explanations
 from evaluation.coverage.heatmaps import binarise as binarise
 from evaluation.coverage.heatmaps import explanation_heatmap as explanation_heatmap

@@ -1,15 +1,15 @@
-"""Compare sources of heatmaps, such as hidden layers, by how well they cover the objects of frames."""
+"""Compare sources of heatmaps, such as hidden layers, by how well they cover objects or annotated parts."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from tqdm import tqdm
 
+from evaluation.coverage.annotations import AnnotatedImages, Annotation, Batch, By, read_annotated
 from evaluation.coverage.heatmaps import (
     Explanations,
     Pooling,
@@ -19,15 +19,10 @@ from evaluation.coverage.heatmaps import (
 )
 from evaluation.coverage.waiou import WAIoU, part_iou, weigh_iou
 from evaluation.hidden import run_recorded
-from evaluation.models.ground_truth import decode_image
 from evaluation.plain import to_plain
 from loaders.errors import InputError
-from loaders.samples import Frames, Sample
 
 HeatmapMethod = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch maps rows columns"]]
-
-By = Literal["type", "part"]
-Annotation = dict[str, Bool[Tensor, "height width"]]  # masks by name
 
 PROPORTIONS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1)
 
@@ -94,7 +89,7 @@ def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
 
 def score_coverage(
     methods: Mapping[str, HeatmapMethod],
-    frames: Frames,
+    frames: AnnotatedImages,
     *,
     by: By = "type",
     part_of: Sequence[str] | None = None,
@@ -106,15 +101,16 @@ def score_coverage(
     iou_threshold: float = 0.0,
     reduce: Literal["mean", "sum"] = "mean",
     rows: Sequence[int] | None = None,
+    size: tuple[int, int] | None = None,
     batch_size: int = 16,
     device: str = "cpu",
 ) -> CoverageScores:
-    """Compare methods by the protocol of Behzadi-Khormouji and Oramas on the objects of frames.
+    """Compare methods by the protocol of Behzadi-Khormouji and Oramas on objects or annotated parts.
 
     Parts are the object types that the frames show, all objects of a type together, or with ``by="part"`` the
-    named parts of all objects, those of one name together. For each method the
-    proportion of marked points with the largest average IoU is chosen on the same frames, as in the paper
-    (sec. 5.6, Table 2), which flatters every method alike.
+    named parts of all objects, those of one name together; of a public data set, its annotated parts. For
+    each method the proportion of marked points with the largest average IoU is chosen on the same images, as
+    in the paper (sec. 5.6, Table 2), which flatters every method alike.
 
     Blind to: whether the model uses what is marked, what `part_iou` and `weigh_iou` are blind to, and
     parts smaller than a pixel of the heatmaps.
@@ -122,7 +118,8 @@ def score_coverage(
     Args:
         methods: by name, images to interpretation heatmaps; `layer_heatmaps` makes one of a layer. They
             are given scene-linear images in [0, 1] on ``device``.
-        frames: image set with `image` and `object`, by part also with `part`.
+        frames: image set with `image` and `object`, by part also with `part`; or, by part,
+            `loaders.public.CUB70` or `loaders.public.CelebAMaskHQ`, in the paper's groups or others.
         by: what is a part, the type of an object or a part of one.
         part_of: names of the parts to use; all that occur if None.
         k: heatmaps that are merged, see `explanation_heatmap`.
@@ -134,6 +131,8 @@ def score_coverage(
         iou_threshold: see `weigh_iou`.
         reduce: see `weigh_iou`.
         rows: rows to use; all if None.
+        size: height and width that images (linear light, antialiased) and masks (nearest pixel) are brought
+            to; needed where images have several. All masks are in memory, a byte for each pixel and part.
         batch_size: images per pass.
         device: torch device of the computation.
 
@@ -141,12 +140,13 @@ def score_coverage(
         Tables of all methods; higher is better.
 
     Raises:
-        InputError: no frames, methods or parts; a missing layer; an argument out of range.
+        InputError: no frames, methods or parts; a missing layer; images of several sizes; an argument out
+            of range.
     """
     chosen = list(range(len(frames)) if rows is None else rows)
     if not methods or not chosen or not proportions:
         raise InputError("expected at least one method, one frame and one proportion")
-    explained, annotated = _read(methods, frames, chosen, by, k, batch_size, device)
+    explained, annotated = _explain(methods, read_annotated(frames, chosen, by, size, batch_size), k, device)
     parts = _part_names(part_of, annotated, by)
     masks = _part_masks(annotated, parts).to(device)
 
@@ -176,27 +176,21 @@ def score_coverage(
             "strict": strict,
             "iou_threshold": iou_threshold,
             "reduce": reduce,
+            "size": size,
             "frames": len(chosen),
         },
     )
 
 
-def _read(
-    methods: Mapping[str, HeatmapMethod],
-    frames: Frames,
-    rows: Sequence[int],
-    by: By,
-    k: int,
-    batch_size: int,
-    device: str,
+def _explain(
+    methods: Mapping[str, HeatmapMethod], batches: Iterable[Batch], k: int, device: str
 ) -> tuple[dict[str, Explanations], list[Annotation]]:
-    """Explanations of each method, and each frame's masks by name."""
+    """Explanations of each method, and each image's masks by name."""
     found: dict[str, list[Explanations]] = {name: [] for name in methods}
     annotated = []
-    for start in tqdm(range(0, len(rows), batch_size), desc="heatmaps", unit="batch", disable=None):
-        samples = [frames[row] for row in rows[start : start + batch_size]]
-        annotated += [_annotation(sample, by) for sample in samples]
-        images = decode_image(torch.stack([sample["image"] for sample in samples])).to(device)
+    for images, masks in batches:
+        annotated += masks
+        images = images.to(device)
         for name, method in methods.items():
             with torch.no_grad():
                 found[name].append(explanation_heatmap(method(images), k))
@@ -205,22 +199,6 @@ def _read(
         for name, some in found.items()
     }
     return explained, annotated
-
-
-def _annotation(sample: Sample, by: By) -> Annotation:
-    """Masks of a frame by the type of its objects, or by the name of their parts."""
-    for layer in ("object", "part") if by == "part" else ("object",):
-        if layer not in sample:
-            raise InputError(f"sample `{sample['id']}` has no `{layer}` layer; render the set with it")
-    masks: Annotation = {}
-    for instance, record in enumerate(sample["objects"], start=1):
-        shown = sample["object"] == instance
-        named = {record["type"]: shown}
-        if by == "part":
-            named = {part["name"]: shown & (sample["part"] == part["index"]) for part in record["parts"]}
-        for name, mask in named.items():
-            masks[name] = masks[name] | mask if name in masks else mask
-    return masks
 
 
 def _part_names(part_of: Sequence[str] | None, annotated: Sequence[Annotation], by: By) -> tuple[str, ...]:
@@ -240,8 +218,13 @@ def _part_masks(
     annotated: Sequence[Annotation], parts: Sequence[str]
 ) -> Bool[Tensor, "images parts height width"]:
     """Masks of each part in each frame, empty where it has none."""
-    empty = torch.zeros_like(next(mask for masks in annotated for mask in masks.values()))
-    return torch.stack([torch.stack([masks.get(name, empty) for name in parts]) for masks in annotated])
+    height, width = next(mask.shape for masks in annotated for mask in masks.values())
+    stacked = torch.zeros(len(annotated), len(parts), height, width, dtype=torch.bool)
+    for row, masks in enumerate(annotated):
+        for column, name in enumerate(parts):
+            if name in masks:
+                stacked[row, column] = masks[name]
+    return stacked
 
 
 def _binary(

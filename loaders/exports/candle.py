@@ -32,8 +32,8 @@ class Exported:
 
 
 def export_candle(
-    frames: Path,
-    out: Path,
+    frames: Path | str,
+    out: Path | str,
     layout: Layout = "flat",
     bounds: Bounds = "exact",
     set_name: str | None = None,
@@ -42,13 +42,14 @@ def export_candle(
 
     CANDLE, Reddy, Godfrey L and Balasubramanian, AAAI 2022, supplement section 4. The id is the sample's
     number in its set, for the recipe `candle` the position in the full grid. Pictures are RGBA, as published.
-    A sample is there once its ``.json`` is, so an export that was stopped goes on where it was.
+    Every picture is compared with its hash. A sample is there once its ``.json`` is, so an export that was
+    stopped goes on where it was.
 
     Args:
         frames: folder of frames.
         out: folder to write, new or one that the same export was started in.
         layout: "flat" puts ``scene``, ``lights`` and ``objects`` at the top of the JSON, as the second
-            release does; "nested" puts them under the id, as the first does.
+            release does; "nested" puts them under the id, as the first does, which had no ``lights``.
         bounds: "exact" are those of the picture, cut off at its border; "faithful" those before the small
             turns of the camera and not cut off, as published. Both count y from the bottom.
         set_name: the image set; may be left out where only one has CANDLE's factors.
@@ -58,13 +59,14 @@ def export_candle(
 
     Raises:
         InputError: no set with CANDLE's factors, several and none named, a frame without what bounds are
-            worked out from, or a folder that holds something else.
+            worked out from, a damaged frame, or a folder that holds something else.
 
     Example:
         >>> export_candle(Path("nowhere"), Path("candle"))
         Traceback (most recent call last):
         loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered frames
     """
+    frames, out = Path(frames), Path(out)
     opened = FrameFolder(frames, _choose(frames, set_name), layers=("image",))
     recipe = opened.info.recipe.sha256
     claim(out, to="candle", layout=layout, bounds=bounds, set=opened.set_name, recipe=recipe)
@@ -73,7 +75,7 @@ def export_candle(
         text, picture = out / f"{index}.json", out / f"{index}.png"
         if text.is_file():
             continue
-        frame = opened.frame(row)
+        frame = opened.frame(row, verify=True)
         entry = candle_metadata(frame.metadata, opened.set_info.width, opened.set_info.height, bounds)
         image = np.pad(frame.layers["image"], ((0, 0), (0, 0), (0, 1)), constant_values=255)
         with replacing(picture) as partial:

@@ -6,7 +6,7 @@ from pathlib import Path
 from loaders.disk import replacing
 from loaders.errors import InputError
 from loaders.exports.folder import claim
-from loaders.frames import FrameFolder, read_dataset_info
+from loaders.frames import IMAGE, FrameFolder, read_dataset_info
 from loaders.schema import FactorValue, SetInfo
 
 FOLDER = Path("IID_data") / "concepts"
@@ -14,50 +14,64 @@ ALBEDO, ILLUMINATION = "material", "light_azimuth"  # the factor that varies ins
 _FACTORS = {"scene", "texturing", "temperature", ALBEDO, ILLUMINATION}
 
 
-def export_concepts(frames: Path, out: Path) -> dict[str, int]:
+def export_concepts(frames: Path | str, out: Path | str, set_name: str | None = None) -> dict[str, int]:
     """Write the complete samples of concept sets in the folders that the paper's code reads.
 
     Gupta, Saini and Narayanan, ICVGIP 2022; the names are those that their later code lists. Images lie in
-    ``OUT/IID_data/concepts/<concept>/``, numbered by what varies. An export that was stopped goes on where it
-    was.
+    ``OUT/IID_data/concepts/<concept>/``, numbered by what varies. Every picture is compared with its hash. An
+    export that was stopped goes on where it was.
 
     Args:
         frames: folder of frames; of its sets those are written in which a material or a light varies.
         out: folder to write, new or one that the same export was started in.
+        set_name: the image set; None for all.
 
     Returns:
         Concept to the number of its images, those that were there among them.
 
     Raises:
-        InputError: no such set, a scene whose name does not do for a folder, or a folder that holds something
-            else.
+        InputError: no such set, a scene whose name does not do for a folder, two samples of one name, a
+            damaged frame, or a folder that holds something else.
 
     Example:
         >>> export_concepts(Path("frames"), Path("csm"))["suzanne_mat0temp2500"]  # doctest: +SKIP
         44
     """
+    frames, out = Path(frames), Path(out)
     info = read_dataset_info(frames)
-    names = [name for name, one in info.sets.items() if is_concept_set(one)]
+    asked = info.sets if set_name is None else {set_name: info.set(set_name)}
+    names = [name for name, one in asked.items() if is_concept_set(one)]
     if not names:
         raise InputError(
             f"{frames}: expected a set with the factors {', '.join(sorted(_FACTORS))} of which `material` or "
-            f"`light_azimuth` varies, as of the recipe `concepts`; it has {', '.join(info.sets)}"
+            f"`light_azimuth` varies, as of the recipe `concepts`; got {', '.join(asked)}"
         )
     claim(out, to="concepts", recipe=info.recipe.sha256)
     counts: dict[str, int] = {}
+    owners: dict[Path, str] = {}
     for name in names:
         opened = FrameFolder(frames, name, layers=("image",))
         for row in range(len(opened)):
-            factors = opened.metadata(row).factors
-            concept = concept_name(opened.set_info, factors)
-            number = _position(opened.set_info, factors, opened.set_info.varies[0])
+            metadata = opened.metadata(row)
+            concept = concept_name(opened.set_info, metadata.factors)
+            number = _position(opened.set_info, metadata.factors, opened.set_info.varies[0])
             target = out / FOLDER / concept / f"{number:03d}.png"
-            counts[concept] = counts.get(concept, 0) + 1
+            if (owner := owners.setdefault(target, metadata.id)) != metadata.id:
+                raise InputError(
+                    f"samples `{owner}` and `{metadata.id}` would both be {concept}/{target.name}; name one "
+                    "set, in which no other factors vary than in those of the recipe `concepts`"
+                )
             if not target.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with replacing(target) as partial:
-                    partial.write_bytes((opened.path(row) / "image.png").read_bytes())
+                _copy_picture(opened, row, target)
+            counts[concept] = counts.get(concept, 0) + 1
     return counts
+
+
+def _copy_picture(frames: FrameFolder, row: int, target: Path) -> None:
+    frames.frame(row, verify=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(target) as partial:
+        partial.write_bytes((frames.path(row) / IMAGE).read_bytes())
 
 
 def is_concept_set(set_info: SetInfo) -> bool:

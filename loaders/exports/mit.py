@@ -68,7 +68,9 @@ class CapturesRecord(Record):
         return self.model_dump_json(by_alias=True, indent=2) + "\n"
 
 
-def export_mit(frames: Path, out: Path, by: By = "paper", set_name: str | None = None) -> tuple[str, ...]:
+def export_mit(
+    frames: Path | str, out: Path | str, by: By = "paper", set_name: str | None = None
+) -> tuple[str, ...]:
     """Write an image set of captures in the layout of the MIT Intrinsic Images dataset.
 
     ``out/data/<object>/`` holds ``original diffuse reflectance specular light01 .. light10`` (RGB) and
@@ -95,6 +97,7 @@ def export_mit(frames: Path, out: Path, by: By = "paper", set_name: str | None =
         >>> export_mit(Path("frames"), Path("mit"))  # doctest: +SKIP
         ('teapot', 'bunny')
     """
+    frames, out = Path(frames), Path(out)
     opened = open_frames(frames, set_name)
     names, lights = labels(opened)
     rows = find_views(opened, names, lights)

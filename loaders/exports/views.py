@@ -11,7 +11,7 @@ from loaders.edges import mixed_edges
 from loaders.errors import InputError
 from loaders.exports.captures import Captures, Intrinsic, Mask, difference, from_captures, from_passes
 from loaders.samples import Frame, Frames
-from loaders.schema import Record
+from loaders.schema import Record, array_sha256
 
 FACTORS = ("item", "light", "paint")
 MAIN, SECOND = "main", "second"  # the fixed lights: that of all images, and the other one of equation 5
@@ -90,12 +90,18 @@ def find_views(frames: Frames, items: Sequence[str], lights: Sequence[str]) -> R
 
 
 def read_views(frames: Frames, rows: Rows, item: str) -> Views:
-    """Read the frames of one item.
+    """Read the frames of one item, comparing each layer with its hash.
 
     Raises:
-        InputError: they do not have the same outline.
+        InputError: one is damaged, or they do not have the same outline.
     """
     views = {(light, paint): frames.frame(row) for (name, light, paint), row in rows.items() if name == item}
+    for frame in views.values():
+        for name, array in frame.layers.items():
+            if array_sha256(array) != frame.metadata.layers.get(name):
+                raise InputError(
+                    f"`{frame.metadata.id}`: layer `{name}` differs from its hash; render or pack it again"
+                )
     outline = views[MAIN, OWN].layers["object"]
     for (light, paint), frame in views.items():
         if not np.array_equal(frame.layers["object"], outline):

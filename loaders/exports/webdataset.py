@@ -19,8 +19,8 @@ SHARD_SIZE = 1000  # samples
 
 
 def export_webdataset(
-    frames: Path,
-    out: Path,
+    frames: Path | str,
+    out: Path | str,
     set_name: str | None = None,
     shard_size: int = SHARD_SIZE,
     layers: Collection[str] | None = None,
@@ -52,6 +52,7 @@ def export_webdataset(
         Traceback (most recent call last):
         loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered frames
     """
+    frames, out = Path(frames), Path(out)
     if shard_size < 1:
         raise InputError(f"shard size: expected at least 1 sample, got {shard_size}")
     info = read_dataset_info(frames)

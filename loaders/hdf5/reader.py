@@ -20,7 +20,7 @@ from loaders.hdf5.chunks import row_reader
 from loaders.hdf5.heaps import Texts, check_heaps
 from loaders.hdf5.layout import columns
 from loaders.records import parse_record
-from loaders.samples import Frame, Sample, to_sample
+from loaders.samples import Frame, Sample, row_number, to_sample
 from loaders.schema import DatasetInfo, Metadata, SetInfo
 
 Locking = bool | Literal["best-effort"] | None
@@ -100,7 +100,7 @@ class HDF5Frames:
 
     def metadata(self, row: SupportsIndex) -> Metadata:
         """Read what is known of one row."""
-        number = range(len(self))[row]
+        number = row_number(row, len(self))
         with _reading(self.path):
             text = self._open().metadata[number]
         return self._parse(text, number)
@@ -110,7 +110,7 @@ class HDF5Frames:
 
     def arrays(self, row: SupportsIndex) -> dict[str, ndarray]:
         """Read the layers of one row without metadata: an uncompressed image in a third of the time."""
-        number = range(len(self))[row]
+        number = row_number(row, len(self))
         with _reading(self.path):
             return {name: read(number) for name, read in self._open().layers.items()}
 
@@ -126,7 +126,7 @@ class HDF5Frames:
         """Read several rows as tensors, in the order asked for."""
         places: dict[int, list[int]] = {}
         for place, row in enumerate(rows):
-            places.setdefault(range(len(self))[row], []).append(place)
+            places.setdefault(row_number(row, len(self)), []).append(place)
         samples: list[Sample] = [{}] * len(rows)
         # In file order, each row once: h5py is two hundred times slower when given a list of rows.
         for start, stop in _runs(sorted(places)):

@@ -21,6 +21,7 @@ import numpy as np
 
 from loaders.disk import sync
 from loaders.errors import InputError
+from loaders.hdf5.beside import refuse_other_splits
 from loaders.hdf5.content import ATTRIBUTE, content_sha256
 from loaders.hdf5.filters import Compression, dataset_filters, encode_chunk, encoder_versions
 from loaders.hdf5.layout import columns
@@ -41,8 +42,8 @@ _BLOCK = 256
 
 
 def pack_hdf5(
-    root: Path,
-    out_dir: Path,
+    root: Path | str,
+    out_dir: Path | str,
     sets: Collection[str] | None = None,
     compression: Compression = "gzip",
     *,
@@ -75,14 +76,17 @@ def pack_hdf5(
 
     Raises:
         InputError: a set, layer or compression is unknown, a set has no complete sample or cannot be split
-            or averaged so, a frame is damaged, or another process is packing the same file.
+            or averaged so, a frame is damaged, ``out_dir`` holds other splits of a set from an earlier
+            call, or another process is packing the same file.
     """
+    root, out_dir = Path(root), Path(out_dir)
     dataset_filters(np.dtype("uint8"), compression)
     sources = open_sources(root, sets, layers, size, plan)
     info = packed_info(sources)
     jobs = {_path(out_dir, source, split): (source, split) for source in sources for split in source.splits}
     if len(jobs) < sum(len(source.splits) for source in sources):
         raise InputError(f"{out_dir}: two splits would have one file; give a set or a split another name")
+    refuse_other_splits(out_dir, jobs, {source.set_name for source in sources})
     for path, (source, split) in jobs.items():
         _pack_split(path, source, split, info, compression, threads)
     return list(jobs)

@@ -13,7 +13,8 @@ from loaders.licences import hub_licence, is_known
 from loaders.packs.manifest import Manifest
 from loaders.schema import DatasetInfo, FactorInfo, SetInfo
 
-_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"))
+# The Hub's own names.
+_SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M"}
 _TASKS = {"albedo": "image-to-image", "depth": "depth-estimation", "object": "image-segmentation"}
 _SHOWN_VALUES = 24
 _RENDERER = ("set", "Blender", "samples per pixel", "denoiser", "bounces", "device")
@@ -44,7 +45,7 @@ def card(info: DatasetInfo, manifest: Manifest, facts: Mapping[str, SetFacts]) -
 def _front(info: DatasetInfo, manifest: Manifest) -> dict[str, Any]:
     total = sum(shard.rows for shard in manifest.files)
     layers = {name for set_info in info.sets.values() for name in set_info.layers}
-    size = next((text for limit, text in _SIZES if total < limit), "n>1M")
+    size = next((text for limit, text in _SIZES.items() if total < limit), "10M<n<100M")
     return {
         **hub_licence(info.licence),
         "pretty_name": info.name,
@@ -53,12 +54,12 @@ def _front(info: DatasetInfo, manifest: Manifest) -> dict[str, Any]:
         "annotations_creators": ["machine-generated"],
         "source_datasets": ["original"],
         "size_categories": [size],
-        "configs": [own_files(name, manifest.splits_of(name)) for name in info.sets],
+        "configs": [set_config(name, manifest.splits_of(name)) for name in info.sets],
         "dataset_info": [_set_front(name, manifest) for name in info.sets],
     }
 
 
-def own_files(set_name: str, splits: Sequence[str] = ("train",)) -> dict[str, Any]:
+def set_config(set_name: str, splits: Sequence[str] = ("train",)) -> dict[str, Any]:
     """Say where the files of a set's splits lie, as `datasets` reads it."""
     return {
         "config_name": set_name,

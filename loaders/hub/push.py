@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loaders.errors import InputError
+from loaders.frames import DATASET
 from loaders.hub.texts import MANIFEST
 from loaders.packs.manifest import read_manifest
 from loaders.verification.checksums import SUMS, parse_sums
@@ -29,7 +30,7 @@ class Pushed:
 
 
 def push_hub(
-    pack: Path,
+    pack: Path | str,
     repo: str,
     private: bool = False,
     revision: str | None = None,
@@ -60,6 +61,7 @@ def push_hub(
         Traceback (most recent call last):
         loaders.errors.InputError: repository: expected ORG/NAME, got `no-name`
     """
+    pack = Path(pack)
     if not _REPO.fullmatch(repo) or ".." in repo or "--" in repo:
         raise InputError(f"repository: expected ORG/NAME, got `{repo}`")
     files = _whole_files(pack, advance)
@@ -101,7 +103,8 @@ def _whole_files(pack: Path, advance: Callable[[int], object] | None) -> tuple[s
 
 def _refuse_foreign(repo: str, there: set[str], files: tuple[str, ...]) -> None:
     foreign = sorted(there - set(files) - _FROM_THE_HUB)
-    if foreign and MANIFEST not in there:
+    # All three: others have a `manifest.json` too, and what is sent removes Parquet files.
+    if foreign and not {MANIFEST, DATASET, SUMS} <= there:
         raise InputError(
             f"{repo} holds `{foreign[0]}`, which `candlelight push` did not send; name a repository that is "
             "new, empty, or made by it"

@@ -19,7 +19,7 @@ from loaders.frames import choose_layers, read_dataset_info
 from loaders.packs.manifest import Manifest, read_manifest
 from loaders.plain_yaml import parse_yaml
 from loaders.records import parse_record
-from loaders.samples import Frame, Sample, to_sample
+from loaders.samples import Frame, Sample, row_number, to_sample
 from loaders.schema import Metadata, SetInfo, layer
 from loaders.verification.checksums import file_sha256
 
@@ -112,7 +112,7 @@ class HubFrames:
 
     def metadata(self, row: SupportsIndex) -> Metadata:
         """Read what is known of one row."""
-        return self._metadata(range(len(self))[row])
+        return self._metadata(row_number(row, len(self)))
 
     def _metadata(self, number: int) -> Metadata:
         columns, place = self._batches().find(number)
@@ -126,7 +126,7 @@ class HubFrames:
 
     def _views(self, row: SupportsIndex) -> Frame:
         """Read one row as arrays that may be read-only and not contiguous."""
-        number = range(len(self))[row]
+        number = row_number(row, len(self))
         columns, place = self._batches().find(number)
         size = self.set_info.height, self.set_info.width
         with _reading(self._where(number)):
@@ -146,7 +146,7 @@ class HubFrames:
 
     def __getitems__(self, rows: Sequence[SupportsIndex]) -> list[Sample]:
         """Read several rows as tensors, in the order asked for."""
-        numbers = [range(len(self))[row] for row in rows]
+        numbers = [row_number(row, len(self)) for row in rows]
         return [self[number] for number in numbers]
 
     @cached_property
@@ -185,14 +185,14 @@ def _check_files(path: Path, manifest: Manifest) -> None:
 
 def _check_card(path: Path, manifest: Manifest) -> None:
     """Refuse a card that has `datasets` read anything but the folder's own files."""
-    from loaders.hub.card import own_files
+    from loaders.hub.card import set_config
 
     file = path / "README.md"
     head = file.read_text(encoding="utf-8", errors="replace").split("---\n", 2) if file.is_file() else []
     try:
         configs = parse_yaml(head[1])["configs"] if len(head) == 3 else []
         names = [config["config_name"] for config in configs]
-        expected = [own_files(name, manifest.splits_of(name)) for name in names]
+        expected = [set_config(name, manifest.splits_of(name)) for name in names]
         wrong = configs != expected
     except (InputError, KeyError, TypeError):
         wrong = True

@@ -166,15 +166,12 @@ def _layer_column(name: str, set_info: SetInfo) -> Column:
 
 
 def _image_column(column: str, spec: Layer) -> Column:
-    def encode(rows: Sequence[Row]) -> pa.Array:
-        return pa.array([{"bytes": row.pngs[spec.name], "path": None} for row in rows], _IMAGE)
-
     return Column(
         holds="PNG, 8-bit RGB" if spec.channels else "PNG, 8-bit gray",
         meaning=spec.meaning,
         feature={"_type": "Image"},
         field=pa.field(column, _IMAGE),
-        encode=encode,
+        encode=lambda rows: pa.array([{"bytes": row.pngs[spec.name], "path": None} for row in rows], _IMAGE),
         unit=spec.unit,
         colour_space=spec.colour_space,
         plain=f"{column}.bytes",
@@ -182,10 +179,6 @@ def _image_column(column: str, spec: Layer) -> Column:
 
 
 def _array_column(column: str, spec: Layer, size: list[int]) -> Column:
-    def encode(rows: Sequence[Row]) -> pa.Array:
-        arrays = np.stack([row.frame.layers[spec.name] for row in rows])
-        return _nested(np.moveaxis(arrays, 3, 1) if spec.channels else arrays)
-
     shape = [spec.channels, *size] if spec.channels else size
     kind, kept = f"Array{len(shape)}D", pa.from_numpy_dtype(np.dtype(spec.dtype))
     for _ in shape:
@@ -199,15 +192,18 @@ def _array_column(column: str, spec: Layer, size: list[int]) -> Column:
         meaning=spec.meaning,
         feature={"shape": shape, "dtype": spec.dtype, "_type": kind},
         field=pa.field(column, kept, metadata=extension),
-        encode=encode,
+        encode=lambda rows: _nested([row.frame.layers[spec.name] for row in rows]),
         unit=spec.unit,
         colour_space=spec.colour_space,
         split_bytes=column + ".list.element" * len(shape),
     )
 
 
-def _nested(arrays: ndarray) -> pa.Array:
-    """Wrap arrays [row, ...] as lists of lists without touching single numbers."""
+def _nested(layers: Sequence[ndarray]) -> pa.Array:
+    """Wrap arrays as lists of lists, channels first, without touching single numbers."""
+    arrays = np.stack(layers)
+    if arrays.ndim == 4:
+        arrays = np.moveaxis(arrays, 3, 1)
     nested = pa.array(np.ascontiguousarray(arrays).reshape(-1))
     for length in reversed(arrays.shape[1:]):
         offsets = np.arange(0, len(nested) + 1, length, dtype=np.int32)
@@ -221,16 +217,12 @@ def _factor_columns(factor: FactorInfo, name: str) -> list[Column]:
     names = [str(value) for value in factor.values or ()]
     if len(set(names)) != len(names):
         raise InputError(f"factor `{factor.name}`: its values must differ as text, got {', '.join(names)}")
-
-    def encode(rows: Sequence[Row]) -> pa.Array:
-        return pa.array([factor_number(factor, row.frame.metadata) for row in rows], pa.int64())
-
     label = Column(
         holds="class label",
         meaning=f"factor `{factor.name}`, number of its value",
         feature={"names": names, "_type": "ClassLabel"},
         field=pa.field(name, pa.int64()),
-        encode=encode,
+        encode=lambda rows: pa.array([factor_number(factor, row.frame.metadata) for row in rows], pa.int64()),
     )
     if any(isinstance(value, str) for value in factor.values or ()):
         return [label]
@@ -238,18 +230,18 @@ def _factor_columns(factor: FactorInfo, name: str) -> list[Column]:
 
 
 def _number_column(name: str, factor: FactorInfo) -> Column:
-    def encode(rows: Sequence[Row]) -> pa.Array:
-        numbers = (factor_number(factor, row.frame.metadata) for row in rows)
-        return pa.array([float(factor_value(factor, number)) for number in numbers])
-
     return Column(
         holds="float64",
         meaning=f"factor `{factor.name}`, its value",
         feature=_value("float64"),
         field=pa.field(name, pa.float64()),
-        encode=encode,
+        encode=lambda rows: pa.array([_number(factor, row.frame.metadata) for row in rows]),
         unit=factor.unit,
     )
+
+
+def _number(factor: FactorInfo, metadata: Metadata) -> float:
+    return float(factor_value(factor, factor_number(factor, metadata)))
 
 
 def _text_column(name: str, holds: str, meaning: str, text: Callable[[Metadata], str]) -> Column:
@@ -276,17 +268,14 @@ def _objects_column() -> Column:
     part, part_feature = _struct(_PART)
     one, feature = _struct(_OBJECT)
     kind = pa.list_(pa.struct([*one, pa.field("parts", pa.list_(pa.struct(part)))]))
-
-    def encode(rows: Sequence[Row]) -> pa.Array:
-        objects = [[record.model_dump() for record in row.frame.metadata.objects] for row in rows]
-        return pa.array(objects, kind)
-
     return Column(
         holds="list of records",
         meaning=f"{', '.join(_OBJECT)} of each object, and `parts`: {', '.join(_PART)} of each part of it",
         feature=[{**feature, "parts": [part_feature]}],
         field=pa.field("objects", kind),
-        encode=encode,
+        encode=lambda rows: pa.array(
+            [[record.model_dump() for record in row.frame.metadata.objects] for row in rows], kind
+        ),
     )
 
 

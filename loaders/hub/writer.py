@@ -5,6 +5,7 @@
 """
 
 import shutil
+import zlib
 from collections.abc import Collection
 from pathlib import Path
 
@@ -22,8 +23,8 @@ _LAYOUT = 2
 
 
 def pack_hub(
-    root: Path,
-    out_dir: Path,
+    root: Path | str,
+    out_dir: Path | str,
     sets: Collection[str] | None = None,
     *,
     layers: Collection[str] | None = None,
@@ -56,6 +57,7 @@ def pack_hub(
     """
     from loaders.hub import shards as shard_files
 
+    root, out_dir = Path(root), Path(out_dir)
     sources = open_sources(root, sets, layers, size, plan)
     info = packed_info(sources, only=True)
     final = out_dir.resolve()
@@ -79,14 +81,13 @@ def pack_hub(
 
 
 def _made_of(sources: Collection[Source], info: DatasetInfo) -> dict[str, object]:
-    import PIL
     import pyarrow as pa
 
     from loaders.hub import shards as shard_files
 
     return {
         "layout": [_LAYOUT, shard_files.ROW_GROUP_BYTES, shard_files.SHARD_BYTES],
-        "versions": [pa.__version__, PIL.__version__],
+        "versions": [pa.__version__, zlib.ZLIB_RUNTIME_VERSION],
         "dataset": text_sha256(info.to_json()),
         "sets": {
             source.set_name: [source.factor, {s.name: source.digest(s.rows) for s in source.splits}]

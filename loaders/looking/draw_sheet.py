@@ -4,7 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.looking.sheet import contact_sheet, pick_rows, rows_by_factor, write_png
+from loaders.looking.sheet import contact_sheet, pick_rows, rows_by_factor, tile_scale, write_png
 from loaders.open_frames import open_frames
 from loaders.samples import Frames
 
@@ -14,9 +14,9 @@ _ROWS = 6  # samples of a sheet that is not by a factor
 
 def draw_sheet(
     path: Path | str,
-    out: Path,
+    out: Path | str,
     set_name: str | None = None,
-    split: str = "train",
+    split: str | None = None,
     *,
     layers: Collection[str] | None = None,
     by: str | None = None,
@@ -29,7 +29,7 @@ def draw_sheet(
         path: what `loaders.open_frames` opens.
         out: the PNG to write; one that is there is replaced.
         set_name: name of the image set; may be left out where there is only one.
-        split: name of the split.
+        split: name of the split; None for the only one, or `train` of several.
         layers: layers to show, left to right; None for those of image, albedo, shading and depth that there
             are.
         by: a factor, for each value of which samples are shown that differ in little else; None for samples
@@ -48,6 +48,7 @@ def draw_sheet(
         >>> draw_sheet(Path("frames"), Path("sheet.png"), by="color")  # doctest: +SKIP
         PosixPath('sheet.png')
     """
+    out = Path(out)
     if out.suffix.lower() != ".png":
         raise InputError(f"{out}: a sheet is a PNG; name a file that ends in .png")
     frames = open_frames(path, set_name, split)
@@ -55,13 +56,16 @@ def draw_sheet(
     shown = _shown_layers(frames, layers)
     frames = open_frames(path, frames.set_name, split, shown)
     if not len(frames):
-        raise InputError(f"{path}: split `{split}` of set `{frames.set_name}` has no sample to show")
+        raise InputError(f"{path}: set `{frames.set_name}` has no sample of this split to show")
+    count = rows if rows is not None else _ROWS if by is None else 1
+    # So many are shown at least; choosing more than there is room for would take long.
+    tile_scale(frames.set_info, min(count, len(frames)) * len(shown))
     chosen: list[int] = []
     headings: dict[int, str] = {}
     if by is None:
-        chosen = pick_rows(frames, _ROWS if rows is None else rows, seed)
+        chosen = pick_rows(frames, count, seed)
     else:
-        for text, members in rows_by_factor(frames, by, 1 if rows is None else rows, seed).items():
+        for text, members in rows_by_factor(frames, by, count, seed).items():
             headings[len(chosen)] = text
             chosen += members
     write_png(out, contact_sheet(frames, chosen, shown, headings))

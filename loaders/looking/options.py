@@ -5,6 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
+
+from loaders.errors import InputError
+
+_ONE_OF = ("--verify", "--json", "--sheet")
+_OF_SHEETS = ("--set", "--split", "--layers", "--by", "--rows", "--seed")
 
 
 def _names(ctx: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:
@@ -18,7 +24,7 @@ def sheet_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--sheet", type=click.Path(path_type=Path), help="Draw a contact sheet to this PNG instead."
         ),
         click.option("--set", "set_name", help="Sheet: image set; may be left out where there is one."),
-        click.option("--split", default="train", show_default=True, help="Sheet: split."),
+        click.option("--split", help="Sheet: split; may be left out where there is one, or for train."),
         click.option("--layers", callback=_names, metavar="NAME,...", help="Sheet: layers to show."),
         click.option("--by", metavar="FACTOR", help="Sheet: samples for each value of this factor."),
         click.option("--rows", type=click.IntRange(1), help="Sheet: samples, with --by of each value."),
@@ -29,3 +35,22 @@ def sheet_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def check_options(ctx: click.Context) -> None:
+    """Refuse options of ``info`` that nothing would come of.
+
+    Raises:
+        InputError: two that ask for different things, or one of a sheet without ``--sheet``.
+    """
+    given = {
+        option.opts[0]
+        for option in ctx.command.params
+        if ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+    }
+    asked = [name for name in _ONE_OF if name in given]
+    if len(asked) > 1:
+        raise InputError(f"{asked[0]} and {asked[1]}: expected one of them; run the command once for each")
+    for name in _OF_SHEETS:
+        if name in given and "--sheet" not in given:
+            raise InputError(f"{name} says what a sheet shows; add --sheet FILE.png, or leave it out")

@@ -51,7 +51,7 @@ def contact_sheet(
         >>> sheet = contact_sheet(frames, pick_rows(frames, 4), ["image", "albedo"])  # doctest: +SKIP
     """
     _check(frames, rows, layers)
-    step, factor = _scale(frames.set_info, len(rows) * len(layers))
+    step, factor = tile_scale(frames.set_info, len(rows) * len(layers))
     bands = []
     for row in rows:
         frame = frames.frame(row)
@@ -229,8 +229,16 @@ def _classes(factor: FactorInfo, column: Float[ndarray, " n"], bins: int) -> Int
     return np.minimum((column - low) / (span or 1) * bins, bins - 1).astype(np.int64)
 
 
-def _scale(set_info: SetInfo, tiles: int) -> tuple[int, int]:
-    """Choose to show every n-th pixel, and each so many times in both directions, so that all tiles fit."""
+def tile_scale(set_info: SetInfo, tiles: int) -> tuple[int, int]:
+    """Choose to show every n-th pixel, and each so many times in both directions, so that all tiles fit.
+
+    Raises:
+        InputError: they would be smaller than half of `SMALLEST`.
+
+    Example:
+        >>> tile_scale(SetInfo(count=9, width=80, height=60, layers=(), factors=()), 4)
+        (1, 2)
+    """
     side = max(set_info.width, set_info.height)
     step, factor = -(-side // LARGEST), -(-SMALLEST // side)
 

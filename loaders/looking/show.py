@@ -26,9 +26,10 @@ def show_layer(name: str, array: ndarray, exposure: float) -> Pixels:
 
     Radiances (``radiance``, ``shading*``, ``residual``, ``light/*``) are multiplied by the exposure and
     ``albedo`` by nothing before the sRGB curve. Of ``depth`` the nearest point of the frame is white, the
-    farthest dark gray, what is not hit black. A normal n is (n + 1) / 2 as red, green, blue: x right, y
-    down, z forward. ``position`` is x, y, z as red, green, blue, each from the least to the greatest of
-    the frame. ``object`` and ``part`` take the colours of `PALETTE`; ``roughness`` and ``metallic`` are gray.
+    farthest dark gray and between them equal ratios are equal steps, so that one far point does not make all
+    else white; what is not hit is black. A normal n is (n + 1) / 2 as red, green, blue: x right, y down, z
+    forward. ``position`` is x, y, z as red, green, blue, each from the least to the greatest of the frame.
+    ``object`` and ``part`` take the colours of `PALETTE`; ``roughness`` and ``metallic`` are gray.
 
     Args:
         name: layer name.
@@ -39,7 +40,7 @@ def show_layer(name: str, array: ndarray, exposure: float) -> Pixels:
         uint8 pixels of the same height and width.
 
     Example:
-        >>> show_layer("depth", np.array([[1, 2, 3, np.inf]], np.float32), 1.0)[0, :, 0]
+        >>> show_layer("depth", np.array([[1, 2, 4, np.inf]], np.float32), 1.0)[0, :, 0]
         array([255, 160,  64,   0], dtype=uint8)
     """
     if name == "image":
@@ -59,10 +60,11 @@ def show_layer(name: str, array: ndarray, exposure: float) -> Pixels:
 
 
 def _show_depth(depth: Float[ndarray, "height width"]) -> Pixels:
-    hit = np.isfinite(depth)
+    hit = np.isfinite(depth) & (depth > 0)
     gray = np.zeros(depth.shape, np.uint8)
     if hit.any():
-        away = depth[hit] - depth[hit].min()
+        away = np.log(depth[hit].astype(np.float64))
+        away -= away.min()
         gray[hit] = np.rint(255 - (255 - _FARTHEST) * away / (away.max() or 1))
     return np.repeat(gray[..., None], 3, axis=2)
 

@@ -1,10 +1,13 @@
-"""Options of `candlelight pack` that choose and split what is packed."""
+"""Options of `candlelight pack` that choose and split what is packed, and options that fit one ``--to``."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from loaders.errors import InputError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -38,6 +41,23 @@ def pack_options(command: _Command) -> _Command:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def refuse_options_of_others(kind: str, owners: Mapping[str, str]) -> None:
+    """Refuse options of the running command that say nothing of what it was asked to write.
+
+    Args:
+        kind: value of ``--to``.
+        owners: the value of ``--to`` that an option is for, by the option.
+
+    Raises:
+        InputError: one was given that is for another.
+    """
+    ctx = click.get_current_context()
+    for option in ctx.command.params:
+        owner = owners.get(option.opts[0], kind)
+        if owner != kind and ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE:
+            raise InputError(f"{option.opts[0]} is for --to {owner}, not {kind}; leave it out")
 
 
 def _names(_: click.Context, __: click.Parameter, value: str | None) -> list[str] | None:

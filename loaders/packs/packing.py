@@ -217,8 +217,10 @@ def _survey(folder: FrameFolder) -> Survey:
         metadata = folder.metadata(row)
         table[row] = [factor_number(factor, metadata) for factor in factors]
         digests.append(_digest(metadata))
-        origin = metadata.counterfactual_of or metadata.id
-        links.append((f"unit {metadata.unit}", f"group {metadata.group}", f"sample {origin}"))
+        # A counterfactual may be one of a counterfactual: each is linked by its own name too.
+        origins = (metadata.id, *([metadata.counterfactual_of] if metadata.counterfactual_of else []))
+        samples = (f"sample {name}" for name in origins)
+        links.append((f"unit {metadata.unit}", f"group {metadata.group}", *samples))
         most_objects = max(most_objects, len(metadata.objects))
         for record in metadata.objects:
             names["type"].add(record.type)

@@ -89,7 +89,7 @@ def read_split_plan(
     combinations = tuple(_once("hold-out", _pairs("hold-out", text.split(","))) for text in held_out)
     if by is not None:
         texts = _once("split", _pairs("split", split))
-        values = {name: tuple(text.split(",")) for name, text in texts.items()}
+        values = {name: tuple(value.strip() for value in text.split(",")) for name, text in texts.items()}
         if not values:
             raise InputError(f"split by `{by}`: expected --split NAME=VALUE,... as well, got none")
         return SplitPlan(factor=by, values=values, held_out=combinations)

@@ -80,14 +80,20 @@ def split_rows(sets: Sequence[SetRows], plan: SplitPlan) -> dict[str, list[Split
         if plan.factor:
             numbers[:] = _by_factor(rows, plan)
         numbers[out] = len(plan.names)
-    shared = _shared(families, chosen)
-    return {
-        rows.set_name: [
-            Split(name, _checked(rows, name, numbers == place), _made(plan, name, shared[place]))
-            for place, name in enumerate(names)
+    splits = {}
+    for rows, own, numbers, torn in zip(sets, families, chosen, _torn(families, chosen), strict=True):
+        shown = {name: np.flatnonzero(numbers == place) for place, name in enumerate(names)}
+        if plan.factor and TRAIN not in plan.values and not len(shown[TRAIN]):
+            del shown[TRAIN]  # every value has a split, so no row is left over
+        for name in (name for name, found in shown.items() if not len(found)):
+            raise InputError(
+                f"split `{name}` of set `{rows.set_name}` would be empty: {_why_empty(plan, name, own)}"
+            )
+        splits[rows.set_name] = [
+            Split(name, found, _made(plan, name, int(torn[names.index(name)])))
+            for name, found in shown.items()
         ]
-        for rows, numbers in zip(sets, chosen, strict=True)
-    }
+    return splits
 
 
 def _families(sets: Sequence[SetRows]) -> list[ndarray]:
@@ -220,26 +226,26 @@ def _value_number(rows: SetRows, name: str, text: str) -> int:
     return known.index(text)
 
 
-def _shared(families: list[ndarray], chosen: list[ndarray]) -> dict[int, int]:
-    """Count, for each split, the families that have rows in another split too."""
-    places: dict[int, set[int]] = {}
-    for numbers, splits in zip(families, chosen, strict=True):
-        for family, place in zip(numbers.tolist(), splits.tolist(), strict=True):
-            places.setdefault(family, set()).add(place)
-    counts: dict[int, int] = dict.fromkeys(range(max(map(max, places.values()), default=0) + 1), 0)
-    for found in places.values():
-        for place in found if len(found) > 1 else ():
-            counts[place] += 1
-    return counts
+def _torn(families: list[ndarray], chosen: list[ndarray]) -> list[Int[ndarray, " splits"]]:
+    """Count, for each split of each set, its families that have rows in another split, of whichever set."""
+    shown = [np.unique(np.stack(pair), axis=1) for pair in zip(families, chosen, strict=True)]
+    every = np.unique(np.concatenate(shown, axis=1), axis=1)
+    numbers, places = np.unique(every[0], return_counts=True)
+    torn, count = numbers[places > 1], every[1].max() + 1
+    return [np.bincount(place[np.isin(family, torn)], minlength=count) for family, place in shown]
 
 
-def _checked(rows: SetRows, name: str, shown: Bool[ndarray, " n"]) -> Int[ndarray, " chosen"]:
-    if not shown.any():
-        raise InputError(
-            f"split `{name}` of set `{rows.set_name}` would be empty: its {len(shown)} rows are too few, or "
-            "belong together; give it a larger share, or split by a factor"
+def _why_empty(plan: SplitPlan, name: str, families: Int[ndarray, " n"]) -> str:
+    if plan.held_out and name == HELD_OUT:
+        return "no row shows what is held out; hold out something else, or name the sets to pack"
+    if plan.shares:
+        return (
+            f"its {len(families)} rows are {len(np.unique(families))} families, which stay whole; give it a "
+            "larger share, split by a factor, or name the sets to pack"
         )
-    return np.flatnonzero(shown)
+    if plan.factor:
+        return f"no row that is not held out shows such a value of `{plan.factor}`; name others"
+    return "every row is held out; hold out less"
 
 
 def _made(plan: SplitPlan, name: str, shared: int) -> str:

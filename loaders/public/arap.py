@@ -17,7 +17,8 @@ CSM_EXCLUDES = frozenset("katie redhead skin strawberries toad revolution".split
 Scenes = Literal["all", "csm"]
 _SUFFIXES = (".exr", ".hdr", ".png", ".jpg", ".jpeg")  # the best first, where one image comes as several
 _LIGHT = re.compile(r"_light([0-9]{1,9})$", re.IGNORECASE)
-_NOT_INPUT = re.compile(r"_(albedo|shading|normal|depth|mask|alpha)$")
+# Anywhere in a name, as public code tells inputs from the rest (kitchen_shading_direct is none).
+_NOT_INPUT = re.compile(r"_(albedo|shading|normal|depth|mask|alpha)(_|$)")
 
 
 class ARAP:

@@ -1,6 +1,7 @@
 """CelebAMask-HQ (Lee, Liu, Wu and Luo, CVPR 2020)."""
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex
@@ -10,13 +11,16 @@ from jaxtyping import Bool
 from numpy import ndarray
 
 from loaders.errors import InputError
+from loaders.public.folders import names_in
 from loaders.public.images import read_rgb8
 from loaders.public.missing import require
 from loaders.public.pixels import Groups, check_groups, image_tensor, read_parts
 from loaders.public.text_lists import read_lines, wrong_line
 
 SOURCE = "https://github.com/switchablenorms/CelebAMask-HQ"
+FOLDER = "CelebAMask-HQ-mask-anno"
 Split = Literal["all", "train", "val", "test"]
+SPLITS: tuple[Split, ...] = ("all", "train", "val", "test")
 
 # In the order of the official label numbers, from 1.
 PARTS = (
@@ -80,19 +84,19 @@ class CelebAMaskHQ:
         Raises:
             InputError: a folder or list is missing or damaged, or a group is of no part.
         """
-        if split not in ("all", *_BOUNDS):
-            raise InputError(f"`split`: expected all, {', '.join(_BOUNDS)}, got {split!r}")
+        if split not in SPLITS:
+            raise InputError(f"`split`: expected {', '.join(SPLITS)}, got {split!r}")
         self._groups = PAPER_GROUPS if groups == "paper" else groups
         check_groups(self._groups, PARTS)
         self.root, self.parts, self._linear = Path(root), tuple(self._groups or PARTS), linear
         images = require(self.root / "CelebA-HQ-img", SOURCE)
-        self._masks = require(self.root / "CelebAMask-HQ-mask-anno", SOURCE)
-        stems = (path.stem for path in images.iterdir() if path.suffix == ".jpg")
+        self._masks = require(self.root / FOLDER, SOURCE)
+        stems = (name.removesuffix(".jpg") for name in names_in(images, SOURCE) if name.endswith(".jpg"))
         numbers = sorted(int(stem) for stem in stems if re.fullmatch("0|[1-9][0-9]{0,5}", stem))
         if split != "all":
             low, high = _BOUNDS[split]
-            origin = _origins(self.root / "CelebA-HQ-to-CelebA-mapping.txt")
-            numbers = [number for number in numbers if low <= origin.get(number, -1) < high]
+            origin = _origins(self.root / "CelebA-HQ-to-CelebA-mapping.txt", numbers)
+            numbers = [number for number in numbers if low <= origin[number] < high]
         if not numbers:
             raise InputError(f"{images}: expected images <number>.jpg of split {split}, found none")
         self.indices = np.array(numbers, np.int64)
@@ -105,7 +109,7 @@ class CelebAMaskHQ:
         """Read one image and its masks."""
         number = int(self.indices[row])
         pixels = read_rgb8(self.root / "CelebA-HQ-img" / f"{number}.jpg", SOURCE)
-        folder = self._masks / str(number // _PER_FOLDER)
+        folder = require(self._masks / str(number // _PER_FOLDER), SOURCE)
         files = {part: folder / f"{number:05d}_{part}.png" for part in PARTS}
         files = {part: path for part, path in files.items() if path.is_file()}
         return {
@@ -137,8 +141,8 @@ class CelebAMaskHQ:
         return names, np.array([found[f"{number}.jpg"] for number in self.indices.tolist()], bool)
 
 
-def _origins(path: Path) -> dict[int, int]:
-    """Read the number that each image has in CelebA."""
+def _origins(path: Path, numbers: Sequence[int]) -> dict[int, int]:
+    """Read the number that each image has in CelebA; all of ``numbers`` must be there."""
     origins: dict[int, int] = {}
     for i, line in enumerate(read_lines(path, SOURCE)[1:]):
         try:
@@ -146,4 +150,6 @@ def _origins(path: Path) -> dict[int, int]:
             origins[int(number)] = int(origin)
         except ValueError:
             raise wrong_line(path, i + 1, line, "a number, CelebA's number and a file") from None
+    if missing := [number for number in numbers if number not in origins]:
+        raise InputError(f"{path}: {missing[0]}.jpg is not in it; get it from {SOURCE}")
     return origins

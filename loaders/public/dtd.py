@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, Literal, SupportsIndex
 
 from loaders.errors import InputError
+from loaders.public.folders import names_in
 from loaders.public.images import read_rgb8
-from loaders.public.missing import require
 from loaders.public.pixels import image_tensor
 from loaders.public.text_lists import inside, read_lines, wrong_line
 
@@ -36,7 +36,7 @@ class DTD:
         """List the images.
 
         Args:
-            root: folder ``dtd``, or one that has it.
+            root: folder ``dtd``, or one that has it, or ``dtd/dtd`` as torchvision unpacks it.
             split: "train", "val" or "test", 1880 images each; or "all".
             fold: which of the ten splits, 1 to 10.
             linear: decode the images.
@@ -48,9 +48,10 @@ class DTD:
             raise InputError(
                 f"expected a split all, train, val or test and a fold 1 to 10, got {split} {fold}"
             )
-        self._folder = Path(root) / "dtd" if (Path(root) / "dtd").is_dir() else Path(root)
-        images = require(self._folder / "images", SOURCE)
-        self.classes = tuple(sorted(p.name for p in images.iterdir() if p.is_dir() and p.name[0] != "."))
+        nested = (Path(root) / "dtd" / "dtd", Path(root) / "dtd")
+        self._folder = next((folder for folder in nested if folder.is_dir()), Path(root))
+        images = self._folder / "images"
+        self.classes = tuple(sorted(name for name in names_in(images, SOURCE) if (images / name).is_dir()))
         if split == "all":
             paths = sorted(path for name in self.classes for path in (images / name).glob("*.jpg"))
             self.names = tuple(

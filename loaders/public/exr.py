@@ -11,7 +11,7 @@ from loaders.codecs import MAX_PIXELS
 from loaders.errors import InputError
 from loaders.public.missing import require
 
-_MAX_CHANNELS = 64
+_MAX_VALUES = 4 * MAX_PIXELS
 
 
 def read_exr(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
@@ -56,8 +56,8 @@ def _channels(file: Any) -> tuple[str, str, str]:
     if not 0 < height * width <= MAX_PIXELS or min(height, width) < 1:
         raise InputError(f"expected at most {MAX_PIXELS} pixels, got {height} x {width}")
     found = [channel.name for channel in header["channels"]]
-    if len(found) > _MAX_CHANNELS:
-        raise InputError(f"expected at most {_MAX_CHANNELS} channels, got {len(found)}")
+    if height * width * len(found) > _MAX_VALUES:  # all of which are decoded, whichever are asked for
+        raise InputError(f"expected at most {_MAX_VALUES} values, got {height} x {width} x {len(found)}")
     layers = [name.removesuffix("R") for name in found if name == "R" or name.endswith(".R")]
     for layer in sorted(layers, key=lambda layer: (layer != "", layer != "color.")):
         if layer in ("", "color.") or len(layers) == 1:

@@ -1,7 +1,8 @@
 """Intrinsic Images in the Wild (Bell, Bala, Snavely, SIGGRAPH 2014): judgements of which point is darker."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, SupportsIndex
+from typing import Annotated, Any, Literal, NamedTuple, SupportsIndex, TypeVar
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -19,6 +20,7 @@ COUNT = 5230  # photographs of the release
 Split = Literal["all", "train", "test"]
 _DARKER = {"E": 0, "1": 1, "2": 2}
 _Share = Annotated[float, Field(ge=0, lt=1)]
+_Record = TypeVar("_Record", bound=BaseModel)
 
 
 class Judgements(NamedTuple):
@@ -34,14 +36,18 @@ class Judgements(NamedTuple):
     score: Float64[ndarray, " n"]
 
 
-class _Point(BaseModel):
+class PointRecord(BaseModel):
+    """A point as the JSON of IIW and SAW has it."""
+
     id: int
     x: _Share
     y: _Share
     opaque: bool | None = None
 
 
-class _Comparison(BaseModel):
+class ComparisonRecord(BaseModel):
+    """A comparison as the JSON of IIW and SAW has it."""
+
     point1: int
     point2: int
     darker: Literal["1", "2", "E"] | None = None
@@ -54,8 +60,8 @@ class _Licence(BaseModel):
 
 
 class _Photograph(BaseModel):
-    intrinsic_points: list[_Point]
-    intrinsic_comparisons: list[_Comparison]
+    intrinsic_points: list[PointRecord]
+    intrinsic_comparisons: list[ComparisonRecord]
     licence: _Licence | None = Field(default=None, alias="license")
     attribution_name: str | None = None
     attribution_url: str | None = None
@@ -146,23 +152,56 @@ class IIW:
 
 
 def _read_photograph(path: Path) -> _Photograph:
-    require(path, SOURCE)
-    try:
-        return _Photograph.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise InputError(f"{path}: {where}: {first['msg']}; get it again from {SOURCE}") from None
+    return read_record(path, _Photograph, SOURCE)
 
 
 def _judgements(photograph: _Photograph, path: Path) -> Judgements:
-    points = {point.id: point for point in photograph.intrinsic_points}
+    return count_judgements(photograph.intrinsic_points, photograph.intrinsic_comparisons, path, SOURCE)
+
+
+def read_record(path: Path, kind: type[_Record], source: str) -> _Record:
+    """Read a JSON file and check it.
+
+    Args:
+        path: the file.
+        kind: what it must hold.
+        source: where the data set is to be had.
+
+    Raises:
+        InputError: the file is missing or damaged; the message names the field.
+    """
+    require(path, source)
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise InputError(f"{path}: {where}: {first['msg']}; get it again from {source}") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}; get it again from {source}") from None
+
+
+def count_judgements(
+    listed: Sequence[PointRecord], comparisons: Sequence[ComparisonRecord], path: Path, source: str
+) -> Judgements:
+    """Keep the comparisons that count: both points opaque, an answer, and a positive score.
+
+    Args:
+        listed: the points of a photograph.
+        comparisons: what was said of pairs of them.
+        path: their file, for messages.
+        source: where the data set is to be had.
+
+    Raises:
+        InputError: a comparison of a point that is not listed.
+    """
+    points = {point.id: point for point in listed}
     rows = []
-    for made in photograph.intrinsic_comparisons:
+    for made in comparisons:
         if made.point1 not in points or made.point2 not in points:
             raise InputError(
                 f"{path}: a comparison of points {made.point1} and {made.point2}, which are not both listed; "
-                f"get it again from {SOURCE}"
+                f"get it again from {source}"
             )
         one, two = points[made.point1], points[made.point2]
         if made.darker and made.darker_score and made.darker_score > 0 and one.opaque and two.opaque:

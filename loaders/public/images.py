@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, UInt8
 from numpy import ndarray
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from loaders.codecs import MAX_PIXELS
 from loaders.errors import InputError
@@ -58,12 +58,7 @@ def read_linear(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
         return read_exr(path, source)
     if kind == ".hdr":
         return _decoded(path, source, decode_radiance)
-    with path.open("rb") as file:
-        wide = is_png16(file.read(32))
-    if not wide:
-        return read_rgb8(path, source).astype(np.float32) / np.float32(255)
-    image = read_png16(path, source)
-    return image if image.ndim == 3 else np.repeat(image[..., None], 3, axis=2)
+    return _decoded(path, source, _without_curve)
 
 
 def read_png16(path: Path, source: str) -> Float32[ndarray, "height width *channels"]:
@@ -135,11 +130,22 @@ def _decoded(path: Path, source: str, decode: Callable[[bytes], ndarray]) -> nda
     require(path, source)
     try:
         return decode(path.read_bytes())
+    except UnidentifiedImageError:  # whose own message names an address in memory
+        raise InputError(
+            f"{path}: cannot be read as an image: none of a known kind; get it again from {source}"
+        ) from None
     except Exception as error:  # whatever Pillow raises on damaged bytes, the file is at fault
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(
             f"{path}: cannot be read as an image: {reason}; get it again from {source}"
         ) from None
+
+
+def _without_curve(data: bytes) -> Float32[ndarray, "height width 3"]:
+    if not is_png16(data):
+        return _rgb(data).astype(np.float32) / np.float32(255)
+    image = decode_png16(data).astype(np.float32) / np.float32(65535)
+    return image if image.ndim == 3 else np.repeat(image[..., None], 3, axis=2)
 
 
 def _rgb(data: bytes) -> UInt8[ndarray, "height width 3"]:

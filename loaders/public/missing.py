@@ -13,13 +13,17 @@ def require(path: Path, source: str) -> Path:
         source: where the data set is to be had.
 
     Raises:
-        InputError: there is nothing of that name.
+        InputError: there is nothing of that name, or it cannot be reached.
 
     Example:
         >>> require(Path("nowhere/mos.txt"), "https://ponomarenko.info/tid2013.htm")
         Traceback (most recent call last):
         loaders.errors.InputError: nowhere/mos.txt is missing; get it from https://ponomarenko.info/tid2013.htm
     """
-    if not path.exists():
+    try:
+        found = path.exists()
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        raise InputError(f"{path} cannot be reached: {error.strerror}; get it from {source}") from None
+    if not found:
         raise InputError(f"{path} is missing; get it from {source}")
     return path

@@ -193,4 +193,4 @@ def _read_boxes(path: Path) -> dict[str, Float64[ndarray, "4"]]:
 def _number(value: Any, *keys: str) -> float:
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
-    return float(value) if isinstance(value, int | float) else math.nan
+    return float(value) if isinstance(value, int | float) and abs(value) < 2**31 else math.nan

@@ -15,6 +15,7 @@ from loaders.public.text_lists import read_lines, wrong_line
 SOURCE = "https://github.com/paudauo/BBDD_Affine_Transformations"
 # The word of the trials by the prefix of the images' names.
 TRANSFORMATIONS = {"rot": "rotation", "trans": "translation", "scale": "scale", "gn": "gaussian_noise"}
+_IMAGES, _LEVELS = range(1, 25), range(1, 11)
 _TRIALS = (
     *("gender", "age_group", "transformation", "image_id_01"),
     *("distortion_level_11", "distortion_level_12", "distortion_level_21", "distortion_level_22"),
@@ -85,22 +86,25 @@ def _read(
     if head.strip() != ",".join(header):
         raise InputError(f"{path}: expected the columns {','.join(header)}; get it from {SOURCE}")
     rows = []
-    for i, cells in enumerate(csv.reader(lines)):
+    for i, line in enumerate(lines):
         try:
+            cells = next(csv.reader([line]))
             parsed = parse(cells) if len(cells) == len(header) else None
-        except ValueError:
+        except (ValueError, csv.Error):
             parsed = None
         if parsed is None:
-            raise wrong_line(path, i + 1, lines[i], ",".join(header))
+            raise wrong_line(path, i + 1, line, ",".join(header))
         rows.append(parsed)
     return rows
 
 
 def _trial(cells: list[str]) -> tuple[Any, ...] | None:
     image, *levels, reaction, answer = map(int, cells[3:])
-    known = cells[2] in TRANSFORMATIONS.values() and 1 <= image <= 24 and answer in (1, 2)
+    known = cells[2] in TRANSFORMATIONS.values() and image in _IMAGES and set(levels) <= set(_LEVELS)
     return (
-        (*cells[:3], image, *levels, reaction, answer) if known and set(levels) <= set(range(1, 11)) else None
+        (*cells[:3], image, *levels, reaction, answer)
+        if known and 0 <= reaction < 2**31 and answer in (1, 2)
+        else None
     )
 
 
@@ -108,6 +112,7 @@ def _curve(cells: list[str]) -> tuple[Any, ...] | None:
     """Take a name such as rot_img_01_level_02.png apart."""
     prefix, _, image, _, level = cells[1].removesuffix(".png").split("_")
     numbers = [float(cell) for cell in cells[2:]]
-    if prefix not in TRANSFORMATIONS or not np.isfinite(numbers).all():
+    known = prefix in TRANSFORMATIONS and int(image) in _IMAGES and int(level) in _LEVELS
+    if not known or not np.isfinite(numbers).all():
         return None
     return (*cells[:2], TRANSFORMATIONS[prefix], int(image), int(level), *numbers)

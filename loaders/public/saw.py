@@ -12,8 +12,8 @@ from loaders.errors import InputError
 from loaders.public.images import read_rgb8, same_size, to_tensor
 from loaders.public.missing import require
 from loaders.public.pixels import image_tensor
+from loaders.public.saw_annotations import SOURCE, SAWAnnotations, read_saw_annotations
 
-SOURCE = "https://github.com/kovibalu/saw_release (download_saw.sh)"
 LABELS = {0: "discontinuity of normal or depth", 1: "shadow boundary", 2: "smooth", 100: "ignore"}
 LABEL_FOLDER = "saw_data-filter_size_0-ignore_border_0.05-normal_gradmag_thres_1.5-depth_gradmag_thres_2.0"
 _npy: Any = np.lib.format  # numpy 1.26 has no types for it
@@ -46,7 +46,8 @@ class SAW:
         """Read the list of a split; no image is read yet.
 
         Args:
-            root: folder with ``saw_splits``, ``saw_images_512`` and ``saw_pixel_labels``.
+            root: folder with ``saw_splits``, ``saw_images_512`` and ``saw_pixel_labels``, and for
+                `annotations` with ``saw_annotations_json``.
             split: "train" (4142 photographs in the release), "val" (836) or "test" (1699).
             skip_missing: leave out photographs without a file of labels, and list them in ``missing``;
                 otherwise reading such a row is an error.
@@ -58,6 +59,7 @@ class SAW:
             raise InputError(f"split: expected train, val or test, got {split!r}")
         self._images = Path(root) / "saw_images_512"
         self._labels = Path(root) / "saw_pixel_labels" / LABEL_FOLDER
+        self._annotations = Path(root) / "saw_annotations_json"
         listed = _read_ids(Path(root) / "saw_splits" / f"{split}_ids.npy")
         lacking = [key for key in listed if skip_missing and not (self._labels / f"{key}.npy").is_file()]
         self.missing = tuple(lacking)
@@ -83,6 +85,14 @@ class SAW:
             "labels": to_tensor(labels),
             "mask": to_tensor(labels != 100),
         }
+
+    def annotations(self, row: SupportsIndex) -> SAWAnnotations:
+        """Read what people marked in one photograph, without the photograph.
+
+        Raises:
+            InputError: the file is missing or damaged.
+        """
+        return read_saw_annotations(self._annotations / f"{self.ids[row]}.json")
 
 
 def _read_ids(path: Path) -> tuple[str, ...]:

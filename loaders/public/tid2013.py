@@ -10,6 +10,7 @@ from jaxtyping import Float64, Int
 from numpy import ndarray
 
 from loaders.errors import InputError
+from loaders.public.folders import names_in
 from loaders.public.images import read_rgb8
 from loaders.public.missing import require
 from loaders.public.pixels import image_tensor
@@ -133,9 +134,9 @@ class TID2013:
         Raises:
             InputError: they are missing or damaged.
         """
-        folder = require(self.root / "metrics_values", SOURCE)
-        files = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".txt")
-        return {path.stem.upper(): _numbers(path, len(self)) for path in files if path.name[0] != "."}
+        folder = self.root / "metrics_values"
+        files = [folder / name for name in names_in(folder, SOURCE) if name.lower().endswith(".txt")]
+        return {path.stem.upper(): _numbers(path, len(self)) for path in files}
 
 
 def _parse(path: Path, i: int, line: str) -> tuple[float, tuple[int, int, int]]:
@@ -167,8 +168,8 @@ def _numbers(path: Path, count: int) -> Float64[ndarray, " count"]:
 
 def _by_name(folder: Path) -> dict[str, Path]:
     """Index the pictures of a folder by their names in small letters."""
-    paths = sorted(require(folder, SOURCE).iterdir())
-    return {path.name.lower(): path for path in paths if path.suffix.lower() == ".bmp"}
+    names = names_in(folder, SOURCE)
+    return {name.lower(): folder / name for name in names if name.lower().endswith(".bmp")}
 
 
 def _look_up(files: dict[str, Path], folder: Path, stem: str) -> Path:

@@ -10,6 +10,7 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.selection.factor_index import FactorIndex
+from loaders.selection.factor_rows import FactorRows
 from loaders.selection.pair_dataset import read_samples
 
 Random = np.random.RandomState | np.random.Generator
@@ -18,9 +19,11 @@ Random = np.random.RandomState | np.random.Generator
 class DisentanglementLibData:
     """Image set with the methods of disentanglement_lib's ``GroundTruthData``.
 
-    Observations are float32 in 0..1, [n, height, width, channels]; factors are class numbers. On a full grid,
-    factors are drawn independently. Where combinations are missing or repeated, they are those of rows drawn
-    with equal chances; what is asked for by its factors must exist, and of several such rows one is drawn.
+    Observations are float32 in 0..1, [n, height, width, channels]; factors are class numbers. Factors of one
+    value are left out, as that library leaves out dSprites' color: metrics divide by their entropy. On a full
+    grid, factors are drawn independently. Where combinations are missing or repeated, they are those of rows
+    drawn with equal chances; what is asked for by its factors must exist, and of several such rows one is
+    drawn.
 
     Example:
         >>> import torch
@@ -40,9 +43,12 @@ class DisentanglementLibData:
             data: frames, or a public data set with factors.
             index: the rows by their factors; None to make it from the data.
             image: which tensor of a sample is observed: uint8, or floats in 0..1.
+
+        Raises:
+            InputError: no factor has more than one value.
         """
         self._images = _Images(data, image)
-        self._index = FactorIndex.of(data) if index is None else index
+        self._index = _varying(FactorIndex.of(data) if index is None else index)
 
     @property
     def num_factors(self) -> int:
@@ -90,10 +96,11 @@ class DisentanglementLibData:
 
 
 class DisentData:
-    """Image set with the methods of disent's ``GroundTruthData``: a full grid, and no other.
+    """Image set with the methods by which disent's ``GroundTruthData`` is sampled: a full grid, and no other.
 
     Images are numbered as combinations are, last factor fastest, whatever the rows of the data. An item is
-    float32 in 0..1, [height, width, channels]. Where disent insists on a class of its own,
+    float32 in 0..1, [height, width, channels]. Factors of one value are left out. Where disent insists on a
+    class of its own, or on a method that is not here,
     ``ArrayGroundTruthData(adapted, adapted.factor_names, adapted.factor_sizes)`` is one that reads from here.
 
     Example:
@@ -122,9 +129,9 @@ class DisentData:
             image: which tensor of a sample is observed: uint8, or floats in 0..1.
 
         Raises:
-            InputError: the rows are not all combinations, each once.
+            InputError: the rows are not all combinations, each once; or no factor has more than one value.
         """
-        self._index = FactorIndex.of(data) if index is None else index
+        self._index = _varying(FactorIndex.of(data) if index is None else index)
         if not self._index.is_complete:
             raise InputError(
                 f"expected every one of {len(self)} combinations once, got {len(self._index)} rows; "
@@ -218,6 +225,15 @@ class DisentData:
         if len(set(columns)) != len(columns) or not all(0 <= j < self.num_factors for j in columns):
             raise InputError(f"factors: expected different numbers below {self.num_factors}, got {columns}")
         return columns
+
+
+def _varying(index: FactorIndex) -> FactorRows:
+    """Leave out the factors of one value."""
+    kept = [j for j, size in enumerate(index.sizes) if size > 1]
+    if not kept:
+        raise InputError("expected a factor of more than one value, got none")
+    codes = None if index.is_grid else index.positions(np.arange(len(index)))[:, kept].astype(np.int32)
+    return FactorRows(tuple(index.classes[j] for j in kept), codes, None)
 
 
 class _Images:

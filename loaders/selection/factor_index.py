@@ -94,13 +94,13 @@ class FactorIndex(FactorRows):
         index._metadata = self._metadata and partial(_metadata_at, self._metadata, np.array(rows))
         return index
 
-    def rows(self, **values: FactorValue) -> Int[ndarray, " m"]:
+    def rows(self, /, **values: FactorValue) -> Int[ndarray, " m"]:
         """List the rows that have these values, ascending; none may.
 
         Raises:
             InputError: there is no such factor, or a categorical factor has no such value.
         """
-        return self.alike(self.position(values, np.zeros((1, len(self.sizes)), np.int64)), values)
+        return self.alike(self._anywhere(values), values)
 
     def sample(self, n: int, rng: np.random.Generator, /, **fixed: FactorValue) -> Int[ndarray, " n"]:
         """Draw rows that have these values, all with equal chances, with replacement.
@@ -113,10 +113,15 @@ class FactorIndex(FactorRows):
         Raises:
             InputError: no row has them.
         """
-        rows = self.rows(**fixed)
-        if not len(rows):
+        # Not from `rows`, which may be a million to draw a batch from.
+        groups, group = self.group_at(self._anywhere(fixed), fixed)
+        if group < 0:
             raise InputError(f"no row has {_listed(fixed)}: it was left out of this set")
-        return rows[Draws.of(rng, n).below("row", len(rows))]
+        group_of_each = np.full(n, group)
+        return groups.member(group_of_each, Draws.of(rng, n).below("row", groups.counts(group_of_each)))
+
+    def _anywhere(self, values: Mapping[str, FactorValue]) -> Int[ndarray, "1 k"]:
+        return self.position(values, np.zeros((1, len(self.sizes)), np.int64))
 
     def resample(
         self,
@@ -160,7 +165,8 @@ class FactorIndex(FactorRows):
         """Find the row that a row would be with other values of some factors, the others kept.
 
         Where the data have metadata, a row of the same unit, or one that names the other in
-        ``counterfactual_of``, comes before others, which are only alike in their factors.
+        ``counterfactual_of``, comes before others, which are only alike in their factors: of the rows with
+        that combination, metadata are read until one is found.
 
         Raises:
             InputError: there is no such row, factor or value, or no row has that combination.

@@ -49,7 +49,7 @@ def draw_partners(
         array([3, 2])
     """
     columns = index.columns(names)
-    if not distinct:
+    if not distinct or not columns:
         names = [index.names[j] for j in columns]
         groups = index.groups(index.others(names))
         found = _groups_of(index, groups, rows, names)

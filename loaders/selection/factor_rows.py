@@ -41,10 +41,13 @@ class FactorRows:
             codes: class numbers of each row; None for all combinations in product order.
             table: the same, but values of continuous factors.
         """
-        self.classes, self._codes, self._table = classes, codes, table
+        self.classes = classes
         self.sizes = tuple(len(c) for c in classes)
         self._count = math.prod(self.sizes) if codes is None else len(codes)
         self.is_grid = codes is None or in_product_order(codes, self.sizes)
+        # What arithmetic or the codes tell is not kept: a million rows are some 100 MB, in each worker.
+        self._codes = None if self.is_grid else codes
+        self._table = table if any(c.is_continuous for c in classes) else None
         self._cache: OrderedDict[tuple[int, ...], Groups] = OrderedDict()
 
     def __len__(self) -> int:
@@ -140,7 +143,7 @@ class FactorRows:
             InputError: there is no such factor.
         """
         columns = self.columns(names)
-        if self._codes is None or self.is_grid:
+        if self._codes is None:
             return GridGroups(self.sizes, columns)
         key = tuple(columns)
         if key not in self._cache:
@@ -174,9 +177,14 @@ class FactorRows:
 
     def alike(self, position: Int[ndarray, "1 k"], names: Iterable[str]) -> Int[ndarray, " m"]:
         """List the rows that have a combination's class numbers of some factors, ascending."""
-        groups, position = self.groups(names), position[:, self.columns(names)]
-        group = -1 if (position < 0).any() else int(groups.find(position)[0])
+        groups, group = self.group_at(position, names)
         return groups.members(group) if group >= 0 else np.zeros(0, np.int64)
+
+    def group_at(self, position: Int[ndarray, "1 k"], names: Iterable[str]) -> tuple[Groups, int]:
+        """Group the rows by some factors, and number the group of a combination: -1 where no row has it."""
+        columns = self.columns(names)
+        groups, position = self.groups(self.names[j] for j in columns), position[:, columns]
+        return groups, -1 if (position < 0).any() else int(groups.find(position)[0])
 
     def _check(self, rows: Int[ndarray, " n"]) -> None:
         if len(rows) and not 0 <= rows.min() <= rows.max() < len(self):

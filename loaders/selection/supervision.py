@@ -209,7 +209,7 @@ def _mask(index: FactorIndex, names: Names, change: bool) -> Bool[ndarray, " k"]
 
 
 def _count(draws: Draws, k: int | str, most: int) -> Int[ndarray, " n"]:
-    if isinstance(k, int) and 0 < k <= most:
+    if isinstance(k, int | np.integer) and 0 < k <= most:
         return np.full(len(draws.items), k)
     if k not in ("uniform", "locatello_code") or most < 2:
         raise InputError(

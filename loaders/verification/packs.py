@@ -1,23 +1,22 @@
 """Whether a pack still holds what was packed, as far as the hashes that it carries can tell."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 import h5py
 
 from loaders.errors import InputError
-from loaders.frames import DATASET
+from loaders.frames import DATASET, read_dataset_info
+from loaders.hdf5.beside import mixed_packs
 from loaders.hdf5.content import ATTRIBUTE, content_sha256
 from loaders.hdf5.heaps import check_heaps
 from loaders.hdf5.reader import HDF5Frames
-from loaders.packs.manifest import read_manifest
+from loaders.packs.manifest import MANIFEST, Shard, read_manifest
 from loaders.schema import array_sha256
 from loaders.verification.checksums import SUMS, find_unlike, parse_sums
 from loaders.verification.verify import Damage, Findings
-
-_MANIFEST = "manifest.json"
 
 
 def is_pack(path: Path) -> bool:
@@ -32,7 +31,8 @@ def verify_pack(path: Path, advance: Callable[[int], object] | None = None) -> F
 
     A Hugging Face folder carries those of all its files, so every flipped byte is found. An HDF5 file carries
     those of its layers and of all other columns, so every flipped byte is found that changes what is read. A
-    folder of them lacks the file of a split if that of another split of its image set is there.
+    folder of them lacks the file of a split if that of another split of its image set is there, and holds no
+    sample twice. What agrees with its hashes and yet is no pack that can be read is damaged too.
 
     Args:
         path: an ``.h5`` file, a folder of them, or a Hugging Face folder.
@@ -40,56 +40,45 @@ def verify_pack(path: Path, advance: Callable[[int], object] | None = None) -> F
 
     Returns:
         Damaged files, files that a Hugging Face folder does not list, and no missing samples.
+
+    Raises:
+        InputError: there is no such file.
+
+    Example:
+        >>> verify_pack(Path("nowhere.h5"))
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere.h5 is missing; make it with `candlelight pack`
     """
     if _is_hub(path):
         return _verify_hub(path, advance)
-    damaged: list[Damage] = []
-    checked = 0
-    for file in [path] if path.suffix == ".h5" else sorted(path.glob("[!.]*.h5")):
-        if reason := _check_columns(file):
-            damaged.append(Damage(path, file, reason))
-        for reason in _check_rows(file):
-            damaged += [Damage(path, file, reason)] if reason else []
-            checked += 1
-            if advance:
-                advance(1)
-    if path.suffix != ".h5":
-        lost = (path / name for name in _lost(path))
-        damaged += [Damage(path, file, "is missing") for file in lost if not file.exists()]
-    return Findings(checked, tuple(damaged), (), ())
+    if path.suffix == ".h5":
+        if not path.exists():
+            raise InputError(f"{path} is missing; make it with `candlelight pack`")
+        return _verify_hdf5(path, [path], advance)
+    return _verify_hdf5(path, sorted(path.glob("[!.]*.h5")), advance)
 
 
-def _lost(folder: Path) -> Iterator[str]:
-    """Name the files of splits that are not there while others of their image sets are."""
-    splits: dict[str, list[str]] = {}
-    there: set[tuple[str, str]] = set()
-    for file in sorted(folder.glob("[!.]*.h5")):
-        with suppress(InputError, OSError, KeyError, TypeError, ValueError):  # what is damaged has been named
-            reader = HDF5Frames(file)
-            there.add((reader.set_name, reader.split))
-            with h5py.File(file, "r") as opened:
-                splits[reader.set_name] = [str(name) for name in json.loads(str(opened.attrs["splits"]))]
-    for name, every in splits.items():
-        yield from (f"{name}-{split}.h5" for split in every if (name, split) not in there)
+# ------------------------------------------------------------------------------------------- Hugging Face
 
 
 def _is_hub(path: Path) -> bool:
-    return (path / _MANIFEST).exists() or _MANIFEST in _sums(path)
+    return (path / MANIFEST).exists() or MANIFEST in _sums(path)
 
 
 def _verify_hub(folder: Path, advance: Callable[[int], object] | None) -> Findings:
-    try:
-        manifest = read_manifest(folder).files
-    except InputError:
-        manifest = ()
+    shards, unreadable = _description(folder)
+    sums = _sums(folder)
     # A manifest that is damaged may name anything; what lies elsewhere is no file of this folder.
-    listed = {file.path for file in manifest} or set(_sums(folder))
-    names = {name for name in listed if _is_inside(name)} | {_MANIFEST, "README.md", DATASET}
+    listed = {shard.path for shard in shards} or set(sums)
+    names = {name for name in listed if _is_inside(name)} | {MANIFEST, "README.md", DATASET}
     # Packs of earlier versions hold no pictures and no Croissant.
-    names |= {name for name in _sums(folder) if name == "croissant.json" or _is_picture(name)}
-    unlike = find_unlike(folder, names)
+    names |= {name for name in sums if name == "croissant.json" or _is_picture(name)}
+    unlike = unreadable | find_unlike(folder, names)
+    for shard in shards:
+        if shard.path not in unlike and (reason := _unlike_manifest(folder, shard, sums)):
+            unlike[shard.path] = reason
     there = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if not file.is_dir()}
-    checked = sum(file.rows for file in manifest)
+    checked = sum(shard.rows for shard in shards)
     if advance:
         advance(checked)
     return Findings(
@@ -98,6 +87,38 @@ def _verify_hub(folder: Path, advance: Callable[[int], object] | None) -> Findin
         (),
         tuple(folder / name for name in sorted(there - names - {SUMS})),
     )
+
+
+def _description(folder: Path) -> tuple[tuple[Shard, ...], dict[str, str]]:
+    """Read which files there should be, and say of what cannot be read why."""
+    shards: tuple[Shard, ...] = ()
+    unreadable = {}
+    try:
+        shards = read_manifest(folder).files
+    except InputError as error:
+        unreadable[MANIFEST] = _without(folder / MANIFEST, error)
+    try:
+        lost = read_dataset_info(folder).sets.keys() - {shard.set for shard in shards}
+        if shards and lost:
+            unreadable[MANIFEST] = f"names no file of set `{min(lost)}`"
+    except InputError as error:
+        unreadable[DATASET] = _without(folder / DATASET, error)
+    return shards, unreadable
+
+
+def _unlike_manifest(folder: Path, shard: Shard, sums: Mapping[str, str]) -> str:
+    """Say in what a file that is as in ``sums`` is not as the manifest says, an empty text if in nothing."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = folder / shard.path
+    if (shard.sha256, shard.bytes) != (sums.get(shard.path), path.stat().st_size):
+        return f"differs from its line in {MANIFEST}"
+    try:
+        rows = pq.read_metadata(path).num_rows
+    except (OSError, pa.ArrowException) as error:
+        return f"cannot be read: {' '.join(str(error).split())}"
+    return "" if rows == shard.rows else f"holds {rows} rows, of which {MANIFEST} says {shard.rows}"
 
 
 def _sums(folder: Path) -> dict[str, str]:
@@ -116,38 +137,53 @@ def _is_picture(name: str) -> bool:
     return PurePosixPath(name).parent.name == "assets" and _is_inside(name)
 
 
+# --------------------------------------------------------------------------------------------------- HDF5
+
+
+def _verify_hdf5(path: Path, files: Iterable[Path], advance: Callable[[int], object] | None) -> Findings:
+    damaged: list[Damage] = []
+    splits: dict[Path, tuple[str, str]] = {}
+    checked = 0
+    for file in files:
+        try:
+            reader = HDF5Frames(file)
+        except InputError as error:
+            damaged.append(Damage(path, file, _without(file, error)))
+            continue
+        if reason := _check_columns(file):
+            damaged.append(Damage(path, file, reason))
+        splits[file] = reader.set_name, reader.split
+        checked += len(reader)
+        for reason in _check_rows(reader):
+            damaged += [Damage(path, file, reason)] if reason else []
+            if advance:
+                advance(1)
+    if mixed := mixed_packs(map(HDF5Frames, splits)):
+        damaged.append(Damage(path, path, mixed))
+    if path.suffix != ".h5":
+        lost = (path / name for name in _lost(splits))
+        damaged += [Damage(path, file, "is missing") for file in lost if not file.exists()]
+    return Findings(checked, tuple(damaged), (), ())
+
+
 def _check_columns(file: Path) -> str:
     """Say what is wrong with all of an HDF5 file but its layers, an empty text if nothing is."""
     try:
         check_heaps(file)
         with h5py.File(file, "r") as opened:
             listed, found = opened.attrs.get(ATTRIBUTE), content_sha256(opened)
-    except Exception:  # whatever h5py raises on damaged bytes; reading rows says what is wrong
-        return "" if _opens_not(file) else "columns beside the layers cannot be read"
+    except Exception:  # whatever h5py raises on damaged bytes
+        return "columns beside the layers cannot be read"
     return "" if listed == found.encode() else "columns beside the layers differ from their hash"
 
 
-def _opens_not(file: Path) -> bool:
-    """Tell whether reading rows fails at once, and so names the file."""
-    try:
-        HDF5Frames(file)
-    except InputError:
-        return True
-    return False
-
-
-def _check_rows(file: Path) -> Iterator[str]:
+def _check_rows(reader: HDF5Frames) -> Iterator[str]:
     """Yield what is wrong with each row of an HDF5 file, an empty text if nothing is."""
-    try:
-        reader = HDF5Frames(file)
-    except InputError as error:
-        yield _without(file, error)
-        return
     for row in range(len(reader)):
         try:
             frame = reader.frame(row)
         except InputError as error:
-            yield f"row {row}: {_without(file, error)}"
+            yield f"row {row}: {_without(reader.path, error)}"
             continue
         metadata = frame.metadata
         hashes = {name: array_sha256(array) for name, array in frame.layers.items()}
@@ -158,6 +194,17 @@ def _check_rows(file: Path) -> Iterator[str]:
             yield f"row {row} holds sample {metadata.id}, which does not belong there"
         else:
             yield ""
+
+
+def _lost(there: Mapping[Path, tuple[str, str]]) -> Iterator[str]:
+    """Name the files of splits that are not there while others of their image sets are."""
+    splits: dict[str, list[str]] = {}
+    for file, (name, _) in there.items():
+        with suppress(OSError, KeyError, TypeError, ValueError):  # what is damaged has been named
+            with h5py.File(file, "r") as opened:
+                splits[name] = [str(split) for split in json.loads(str(opened.attrs["splits"]))]
+    for name, every in splits.items():
+        yield from (f"{name}-{split}.h5" for split in every if (name, split) not in there.values())
 
 
 def _without(file: Path, error: InputError) -> str:

@@ -36,7 +36,7 @@ class Damage:
 
     def __str__(self) -> str:
         """Say it in one line."""
-        return f"{self.path}: {self.reason}"
+        return " ".join(f"{self.path}: {self.reason}".splitlines())
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Place:
     id: str
 
 
-def verify(root: Path, advance: Callable[[int], object] | None = None) -> Findings:
+def verify(root: Path | str, advance: Callable[[int], object] | None = None) -> Findings:
     """Hash every file of a folder of frames and compare it with what was written.
 
     Reads the folder a thousand samples at a time; samples written meanwhile may be taken for missing.
@@ -109,6 +109,7 @@ def verify(root: Path, advance: Callable[[int], object] | None = None) -> Findin
         Traceback (most recent call last):
         loaders.errors.InputError: nowhere: expected a folder of frames, with dataset.json
     """
+    root = Path(root)
     if not (root / "samples").is_dir() and not (root / DATASET).is_file():
         raise InputError(f"{root}: expected a folder of frames, with {DATASET}")
     damaged, recipe, planned = check_description(root)

@@ -1,10 +1,21 @@
+import inspect
+
 import numpy as np
 import pytest
 import torch
 
 from loaders.errors import InputError
 from loaders.frames import FrameFolder
-from loaders.samples import Frame, Frames, collate, factor_number, factor_value, group_rows, to_sample
+from loaders.samples import (
+    Frame,
+    Frames,
+    collate,
+    factor_number,
+    factor_value,
+    group_rows,
+    row_number,
+    to_sample,
+)
 
 
 def test_to_sample_keeps_dtypes_and_puts_channels_first(make_frame, info):
@@ -100,3 +111,16 @@ def test_group_rows_partitions_in_order(frames_root):
     groups = group_rows(FrameFolder(frames_root, "free"), ["shape"])
     assert list(groups) == [("cube",), ("cone",), ("torus",)]
     assert sorted(np.concatenate(list(groups.values()))) == [0, 1, 2, 3, 4]
+
+
+def test_rows_are_numbered_as_those_of_lists():
+    assert [row_number(row, 3) for row in (0, np.int64(2), torch.tensor(1), -3)] == [0, 2, 1, 0]
+    for row in (3, -4):
+        with pytest.raises(IndexError):
+            row_number(row, 3)
+    plain = inspect.unwrap(row_number)  # type checks, which only tests switch on, would be first
+    for odd in (slice(0, 2), [0], np.array([0, 1]), 1.0, "1"):
+        with pytest.raises(
+            TypeError, match=r"cannot be interpreted as an integer|only integer scalar arrays"
+        ):
+            plain(odd, 3)

@@ -20,7 +20,7 @@ WORKERS = [(0, None), (1, "fork"), (2, "fork")]
 
 
 class Numbers:
-    """Rows that are their own numbers, in place of frames; top level, so that `spawn` can send it."""
+    """Rows that are their own numbers, in place of frames; top level, so that it can be sent to workers."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
@@ -67,8 +67,8 @@ def test_batches_are_the_same_however_many_workers(frames, workers, method):
     [
         *[("stream", *how) for how in WORKERS],
         *[("map", *how) for how in WORKERS],
-        ("stream", 2, "spawn"),
-        ("map", 1, "spawn"),
+        ("stream", 2, "forkserver"),
+        ("map", 1, "forkserver"),
     ],
 )
 def test_resuming_in_mid_epoch_gives_what_was_to_come(frames, kind, workers, method):
@@ -132,6 +132,52 @@ def test_persistent_workers_see_the_next_epoch():
     assert len(set(map(tuple, orders))) == 3
 
 
+def test_more_workers_than_batches_read_each_row_once():
+    stream = FrameStream(Numbers(3), 3, collate=list)
+    assert list(stream.track(loader_of(stream, 2, "fork"))) == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize("kind", ["stream", "map"])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_run_goes_on_after_an_error_in_its_loop(kind, persistent):
+    """Eleven rows by four: the last batch is short; the error comes in the second epoch."""
+    options = {"shuffle": True, "seed": 1}
+    workers = {"num_workers": 2, "multiprocessing_context": "fork", "persistent_workers": persistent}
+    if kind == "stream":
+        run = FrameStream(Numbers(11), 4, collate=list, **options)
+        loader = DataLoader(run, batch_size=None, collate_fn=list, **workers)
+    else:
+        run = ResumableSampler(11, 4, **options)
+        loader = DataLoader(Numbers(11), batch_sampler=run, collate_fn=list, **workers)
+    expected = [batch for epoch in range(3) for batch in run.order.batches(epoch)]
+    assert [len(batch) for batch in expected] == [4, 4, 3] * 3
+    read = list(run.track(loader))
+
+    def train():
+        for batch in run.track(loader):
+            read.append(batch)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        train()
+    state = run.state_dict()
+    assert (state["epoch"], state["done"], len(read)) == (1, 1, 4)
+    rest = [batch for _ in range(2) for batch in run.track(loader)]
+    assert read + rest == expected
+    run.load_state_dict(state)
+    assert [batch for _ in range(2) for batch in run.track(loader)] == rest
+
+
+def test_workers_that_nobody_counts_are_noticed_after_a_counted_epoch():
+    stream = FrameStream(Numbers(4))
+    loader = loader_of(stream, 2, "fork")
+    assert list(stream.track(loader)) == [0, 1, 2, 3]
+    assert stream.state_dict()["epoch"] == 1
+    assert list(loader) == [0, 1, 2, 3]
+    with pytest.raises(InputError, match="batches were read uncounted"):
+        stream.state_dict()
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_what_nobody_counted_is_not_said_to_be_done(workers):
     stream = FrameStream(Numbers(4))
@@ -144,8 +190,8 @@ def test_loaders_that_do_not_fit_are_refused():
     stream = FrameStream(Numbers(3))
     with pytest.raises(InputError, match="batch_size: give it to FrameStream, and `batch_size=None` to the"):
         stream.track(DataLoader(stream))
-    with pytest.raises(InputError, match="num_workers: expected at most one for each of 1 batches, got 2"):
-        FrameStream(Numbers(3), 3).track(DataLoader(stream, batch_size=None, num_workers=2))
+    with pytest.raises(InputError, match="dataset: expected a DataLoader of this stream, got one of other"):
+        FrameStream(Numbers(3)).track(DataLoader(stream, batch_size=None))
     with pytest.raises(InputError, match="world_size: expected at most one rank for each of 3 rows, got 4"):
         FrameStream(Numbers(3), world_size=4)
 

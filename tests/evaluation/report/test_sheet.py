@@ -89,11 +89,13 @@ def test_image_and_albedo_are_shown_without_exposure():
 @pytest.mark.parametrize(
     ("depth", "gray"),
     [
-        ([2, 4, 6, np.inf], [255, 160, 64, 0]),
+        ([2, 4, 8, np.inf], [255, 160, 64, 0]),
+        ([1, 10, 100, 1000], [255, 191, 128, 64]),
+        ([0, -1, 2, 8], [0, 0, 255, 64]),
         ([3, 3, 3, np.inf], [255, 255, 255, 0]),
         ([np.inf] * 4, [0, 0, 0, 0]),
     ],
-    ids=["range", "flat", "nothing hit"],
+    ids=["doubled", "tenfold", "not in front", "flat", "nothing hit"],
 )
 def test_depth_is_bright_where_near_and_black_where_nothing_is_hit(depth, gray):
     shown = show_layer("depth", np.array([depth], np.float32), 1.0)

@@ -195,6 +195,16 @@ def test_an_export_goes_on_where_it_was(root, tmp_path):
     assert {path.name: path.read_bytes() for path in out.iterdir()} == whole
 
 
+def test_a_damaged_picture_is_not_exported(root, tmp_path):
+    path = FrameFolder(root, "candle").path(1) / "image.png"
+    pixels = np.asarray(Image.open(path)).copy()
+    pixels[3, 4, 1] ^= 1
+    Image.fromarray(pixels).save(path)
+    with pytest.raises(InputError, match="003541: layer `image` has hash"):
+        export_candle(root, tmp_path / "candle")
+    assert not (tmp_path / "candle" / "3541.json").exists()
+
+
 @pytest.mark.parametrize(
     "options", [{"layout": "nested"}, {"bounds": "faithful"}], ids=lambda options: next(iter(options))
 )

@@ -102,6 +102,42 @@ def test_an_export_that_was_stopped_goes_on(root, tmp_path):
     assert lost.is_file()
 
 
+def test_one_set_may_be_chosen(root, tmp_path):
+    assert list(export_concepts(root, tmp_path / "a", "albedo")) == ["cube_spheretex_light1temp2500"]
+    with pytest.raises(InputError, match=r"expected a set with the factors .*; got grid"):
+        export_concepts(root, tmp_path / "b", "grid")
+    with pytest.raises(InputError, match="set `albdo` is not in `tiny`; expected one of: albedo, illum"):
+        export_concepts(root, tmp_path / "b", "albdo")
+    words = ["export", str(root), "--to", "concepts", "--set", "illumination", "--out", str(tmp_path / "c")]
+    assert CliRunner().invoke(main, words).output.endswith("c: 2 images in 1 concept sets\n")
+
+
+def test_two_samples_of_one_name_are_refused(root, tmp_path):
+    """Factors that the published names do not tell would be lost, and with them pictures."""
+    twin = read_frame(frame_path(root, "illumination", 1))
+    changes = {"index": 7, "id": "illumination-000007"}
+    write_frame(root, Frame(twin.metadata.model_copy(update=changes), twin.layers))
+    message = (
+        "`illumination-000001` and `illumination-000007` would both be cube_sphere_tex_mat0temp2500/000.png"
+    )
+    with pytest.raises(InputError, match=message):
+        export_concepts(root, tmp_path / "csm")
+
+
+@pytest.mark.parametrize("damage", ["cut", "pixel"])
+def test_a_damaged_picture_is_not_exported(root, tmp_path, damage):
+    path = frame_path(root, "illumination", 1) / "image.png"
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-30])
+    else:
+        pixels = np.asarray(Image.open(path)).copy()
+        pixels[3, 4, 1] ^= 1
+        Image.fromarray(pixels).save(path)
+    with pytest.raises(InputError, match="000001"):
+        export_concepts(root, tmp_path / "csm")
+    assert not list((tmp_path / "csm").rglob("000.png"))
+
+
 def test_what_holds_no_concept_sets_is_refused(frames_root, tmp_path):
     with pytest.raises(InputError, match="expected a set with the factors light_azimuth, material, scene"):
         export_concepts(frames_root, tmp_path / "csm")

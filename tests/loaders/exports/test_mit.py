@@ -5,6 +5,7 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -292,6 +293,22 @@ def test_refusals_name_what_is_wrong(write, tmp_path, changes, message):
     with pytest.raises(InputError, match=message):
         export_mit(write(**changes), tmp_path / "out")
     assert not (tmp_path / "cup").exists()
+
+
+@pytest.mark.parametrize("form", ["frames", "pack"])
+def test_a_damaged_layer_is_not_exported(write, tmp_path, form):
+    root = write()
+    if form == "pack":
+        (root,) = pack_hdf5(root, tmp_path / "h5", compression="none")
+        with h5py.File(root, "r+") as file:
+            file["albedo"][3, 5, 5, 0] = 0.75
+    else:
+        path = next((root / "samples").glob("*/*/000003/metadata.json"))
+        edited = json.loads(path.read_text())
+        edited["layers"]["albedo"] = "0" * 64
+        path.write_text(json.dumps(edited))
+    with pytest.raises(InputError, match=r"layer `albedo` differs from its hash; render or pack it again"):
+        export_mit(root, tmp_path / "mit")
 
 
 def test_a_folder_of_something_else_is_left_alone(write, tmp_path):

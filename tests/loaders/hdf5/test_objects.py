@@ -49,6 +49,11 @@ def test_records_go_to_their_places_and_the_rest_is_padding(make_frame):
     assert arrays["parts/area"][0, 1].tolist() == [0, 6]
 
 
+def test_every_field_of_the_schema_has_a_column():
+    parts = {f"parts/{name}" for name in ("count", *PartRecord.model_fields)}
+    assert object_columns(1, 1).keys() == {"count", *ObjectRecord.model_fields} - {"parts"} | parts
+
+
 def test_no_objects_leave_no_axis_of_length_0(make_frame):
     arrays = object_rows([with_objects(make_frame)], 0, 0, NAMES)
     assert all(0 not in array.shape for array in arrays.values())

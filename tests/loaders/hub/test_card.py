@@ -71,6 +71,21 @@ def test_splits_are_listed_with_how_they_were_chosen(frames_root, info, tmp_path
         assert f"| `{split}` | 3 | {manifest.splits['grid'][split].made} |" in text
 
 
+@pytest.mark.parametrize(
+    ("rows", "name"),
+    [(999, "n<1K"), (1000, "1K<n<10K"), (99_999, "10K<n<100K"), (10**6, "1M<n<10M"), (10**7, "10M<n<100M")],
+)
+def test_the_hub_reads_the_front_and_knows_the_size_by_name(packed, info, rows, name):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    manifest = read_manifest(packed)
+    (first, *others) = manifest.files
+    rest = rows - sum(shard.rows for shard in others)
+    manifest = manifest.model_copy(update={"files": (first.model_copy(update={"rows": rest}), *others)})
+    data = huggingface_hub.DatasetCard(text_of(packed, info, manifest)).data
+    assert (data.size_categories, data.license) == ([name], "cc-by-4.0")
+    assert [one["config_name"] for one in data.configs] == ["grid"]
+
+
 def test_a_split_of_no_rule_is_not_explained(packed, info):
     bare = read_manifest(packed).model_copy(update={"splits": {}})
     assert "how chosen" not in text_of(packed, info, bare)

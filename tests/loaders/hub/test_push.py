@@ -2,8 +2,10 @@ import base64
 import hashlib
 import json
 import shutil
+import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -243,6 +245,20 @@ def test_damage_is_not_uploaded(hub, packed, tmp_path):
     assert hub.asked == []
 
 
+def test_what_was_added_to_the_card_is_sent_once_its_hash_is_renewed(hub, packed, tmp_path):
+    """The command is that of docs/publishing.md."""
+    copy = shutil.copytree(packed, tmp_path / "copy")
+    for name in ("README.md", "croissant.json"):
+        (copy / name).write_text((copy / name).read_text() + "\n")
+    with pytest.raises(InputError, match=r"README.md: differs from its line in SHA256SUMS"):
+        push_hub(copy, "me/tiny")
+    docs = (Path(__file__).parents[3] / "docs" / "publishing.md").read_text()
+    (command,) = (line.strip() for line in docs.splitlines() if line.startswith("    cd pack && "))
+    subprocess.run(command.removeprefix("cd pack && "), shell=True, cwd=copy, check=True)
+    push_hub(copy, "me/tiny")
+    assert hub.repos["me/tiny"]["main"]["README.md"] == (copy / "README.md").read_bytes()
+
+
 def test_files_that_are_no_part_of_the_pack_stay_here(hub, packed, tmp_path):
     copy = shutil.copytree(packed, tmp_path / "copy")
     (copy / "secret.txt").write_text("mine")
@@ -257,6 +273,12 @@ def test_repositories_of_something_else_are_refused(hub, packed):
         InputError, match=r"me/other holds `weights.parquet`, which `candlelight push` did not"
     ):
         push_hub(packed, "me/other")
+    # A `manifest.json` alone is no sign of a pack: pushing would remove the Parquet files.
+    hub.repos["me/named"] = {"main": {"manifest.json": b"{}", "weights.parquet": b"mine"}}
+    hub.private["me/named"] = False
+    with pytest.raises(InputError, match=r"me/named holds `weights.parquet`"):
+        push_hub(packed, "me/named")
+    assert hub.repos["me/named"]["main"].keys() == {"manifest.json", "weights.parquet"}
     with pytest.raises(InputError, match=r"me/other is there and public; make it private"):
         push_hub(packed, "me/other", private=True)
     assert hub.repos["me/other"]["main"] == {"README.md": b"", "weights.parquet": b"mine"}
@@ -274,6 +296,10 @@ def test_what_keeps_the_hub_from_it_is_said_in_one_line(hub, packed, monkeypatch
     with pytest.raises(InputError, match="the Hub must know who you are; get one"):
         push_hub(packed, "me/tiny")
     monkeypatch.setenv("HF_TOKEN", TOKEN)
+    with monkeypatch.context() as patch:
+        patch.setattr(constants, "HF_HUB_OFFLINE", True)
+        with pytest.raises(InputError, match="me/tiny: HF_HUB_OFFLINE is set; unset it to upload"):
+            push_hub(packed, "me/tiny")
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(InputError, match="the Hub cannot be reached") as caught:
         push_hub(packed, "me/tiny")

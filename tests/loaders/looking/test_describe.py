@@ -129,6 +129,10 @@ def test_splits_are_told_and_opened(frames_root, tmp_path, datasets):
             open_frames(tmp_path / name, "free", "val")
     one = open_frames(tmp_path / "h5" / "free-test.h5")
     assert (len(one), one.split) == (counts["test"], "test")
+    with pytest.raises(InputError, match="split `train` is not there; expected one of: test"):
+        open_frames(tmp_path / "h5" / "free-test.h5", split="train")
+    for name in ("h5", "hub"):
+        assert open_frames(tmp_path / name, "free").split == "train"
     with pytest.raises(InputError, match="a folder of frames has no split `test`; make one with"):
         open_frames(frames_root, "free", "test")
 
@@ -178,5 +182,7 @@ def test_files_of_several_data_sets_are_not_mixed(stored, frames_copy, tmp_path,
         describe(tmp_path / "h5")
     (tmp_path / "h5" / "free.h5").unlink()
     shutil.copy(stored / "h5" / "grid.h5", tmp_path / "h5" / "copy.h5")
-    with pytest.raises(InputError, match="of several data sets"):
+    with pytest.raises(
+        InputError, match=r"copy.h5 and grid.h5 both hold sample 0 of set `grid`.* keep those"
+    ):
         open_frames(tmp_path / "h5", "grid")

@@ -130,6 +130,15 @@ def test_what_is_not_there_is_named(frames_root, tmp_path, options, message):
     assert not list(tmp_path.iterdir())
 
 
+def test_more_rows_than_there_is_room_for_are_not_even_chosen(frames_root, tmp_path, monkeypatch):
+    monkeypatch.setattr("loaders.looking.sheet.MOST_PIXELS", 48 * 64 * 10)
+    monkeypatch.setattr("loaders.looking.draw_sheet.pick_rows", None)
+    monkeypatch.setattr("loaders.looking.draw_sheet.rows_by_factor", None)
+    for by in (None, "shape"):
+        with pytest.raises(InputError, match="a sheet has no room for 20 tiles: show fewer"):
+            draw_sheet(frames_root, tmp_path / "s.png", "free", rows=10**9, by=by)
+
+
 def test_a_sheet_is_a_png(frames_root, tmp_path):
     with pytest.raises(InputError, match=r"s.jpg: a sheet is a PNG; name a file that ends in .png"):
         draw_sheet(frames_root, tmp_path / "s.jpg", "free")
@@ -147,3 +156,20 @@ def test_the_command_line_draws_and_tells(frames_root, tmp_path):
     assert result.exit_code == 2
     assert result.output.startswith("Error: ")
     assert "choose a set; expected one of: grid, free" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--verify", "--json"], "--verify and --json: expected one of them; run the command once for each"),
+        (["--sheet", "s.png", "--json"], "--json and --sheet: expected one of them"),
+        (["--set", "grid"], "--set says what a sheet shows; add --sheet FILE.png, or leave it out"),
+        (["--verify", "--seed", "0"], "--seed says what a sheet shows"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_options_that_nothing_would_come_of_are_refused(frames_root, words, message):
+    result = CliRunner().invoke(main, ["info", str(frames_root), *words])
+    assert result.exit_code == 2
+    assert result.output.startswith(f"Error: {message}")
+    assert result.output.count("\n") == 1

@@ -1,5 +1,6 @@
 import io
 import json
+import zlib
 
 import h5py
 import numpy as np
@@ -10,14 +11,17 @@ from click.testing import CliRunner
 from candlelight import main
 from loaders.downscale import downscale, downscaled_set
 from loaders.errors import InputError
-from loaders.frames import FrameFolder
+from loaders.frames import FrameFolder, write_dataset_info, write_frame
+from loaders.hdf5.filters import encoder_versions
 from loaders.hdf5.reader import HDF5Frames
 from loaders.hdf5.writer import pack_hdf5
 from loaders.hub.reader import HubFrames
+from loaders.hub.writer import _made_of as hub_made_of
 from loaders.hub.writer import pack_hub
 from loaders.packs.manifest import read_manifest
-from loaders.packs.packing import open_sources, prepared
+from loaders.packs.packing import open_sources, packed_info, prepared
 from loaders.packs.split_plan import SplitPlan
+from loaders.samples import Frame
 from loaders.schema import array_sha256
 from loaders.verification.packs import verify_pack
 
@@ -33,6 +37,26 @@ def test_the_survey_knows_names_and_largest_numbers(frames_root):
     np.testing.assert_array_equal(free.survey.rows.table, FrameFolder(frames_root, "free").factor_table)
     assert free.survey.rows.links[4] == ("unit unit-5", "group group-2", "sample free-000005")
     assert grid.digest(np.array([0, 1])) != grid.digest(np.array([1, 0]))
+
+
+def test_counterfactuals_of_counterfactuals_are_one_family(make_frame, info, tmp_path):
+    write_dataset_info(tmp_path, info)
+    for index, of in enumerate([None, "free-000000", "free-000001", None]):
+        made = make_frame("free", index)
+        changes = {"counterfactual_of": of, "group": f"group {index}"}
+        write_frame(tmp_path, Frame(made.metadata.model_copy(update=changes), made.layers))
+    plan = SplitPlan(shares={"train": 0.5, "test": 0.5})
+    (source,) = open_sources(tmp_path, ["free"], plan=plan)
+    assert sorted(split.rows.tolist() for split in source.splits) == [[0, 1, 2], [3]]
+
+
+def test_pieces_are_of_one_zlib(frames_root, monkeypatch):
+    """Masks and smaller images are packed by it, and another packs them into other bytes."""
+    sources = open_sources(frames_root, ["grid"])
+    here = hub_made_of(sources, packed_info(sources)), encoder_versions("gzip")
+    monkeypatch.setattr(zlib, "ZLIB_RUNTIME_VERSION", "9.9")
+    there = hub_made_of(sources, packed_info(sources)), encoder_versions("gzip")
+    assert [one != other for one, other in zip(here, there, strict=True)] == [True, True]
 
 
 def test_rows_are_prepared_in_order_and_few_are_held(frames_root):
@@ -118,9 +142,12 @@ def test_splits_are_files_of_their_own(frames_root, tmp_path, kind):
 
 
 def test_the_only_split_has_no_name_if_it_is_train(frames_root, tmp_path):
-    (path,) = pack_hdf5(frames_root, tmp_path, ["free"], plan=SplitPlan(shares={"all_of_it": 1.0}))
+    plan = SplitPlan(shares={"all_of_it": 1.0})
+    (path,) = pack_hdf5(frames_root, tmp_path / "named", ["free"], plan=plan)
     assert path.name == "free-all_of_it.h5"
-    with h5py.File(pack_hdf5(frames_root, tmp_path, ["free"])[0]) as file:
+    (path,) = pack_hdf5(frames_root, tmp_path / "plain", ["free"])
+    assert path.name == "free.h5"
+    with h5py.File(path) as file:
         assert (file.attrs["split"], file.attrs["split_made"]) == ("train", "every row")
 
 

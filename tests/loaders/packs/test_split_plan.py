@@ -15,7 +15,7 @@ def test_shares_may_come_in_one_text_or_several():
 
 
 def test_values_of_a_factor_leave_the_rest_to_train():
-    plan = read_split_plan(["test=blue,red", "val=green"], by="color")
+    plan = read_split_plan(["test=blue, red", "val = green"], by="color")
     assert plan.values == {"test": ("blue", "red"), "val": ("green",)}
     assert plan.names == ("train", "test", "val")
     assert read_split_plan(["a.b=1", "train=2"], by="size").names == ("a.b", "train")

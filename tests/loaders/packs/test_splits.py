@@ -153,10 +153,39 @@ def test_families_that_a_factor_tears_apart_are_counted():
     assert splits[1].made.endswith("; 4 families have rows in other splits too")
 
 
+def test_a_set_is_told_of_its_own_families_alone():
+    torn = make_rows([(f"unit {number // 3}",) for number in range(12)], "torn")
+    splits = split_rows([torn, alone(9, "whole")], SplitPlan(factor="color", values={"test": ("blue",)}))
+    assert [split.made for split in splits["whole"]] == ["the other rows", "rows with color=blue"]
+    assert splits["torn"][1].made == "rows with color=blue; 4 families have rows in other splits too"
+
+
+def test_a_family_that_other_sets_tear_apart_is_counted_in_each():
+    one = alone(9)
+    twin = SetRows("twin", one.set_info, np.roll(one.table, 1, axis=0), one.links)
+    splits = split_rows([one, twin], SplitPlan(factor="color", values={"test": ("blue",)}))
+    # Of 9 units, 3 are blue in one set and train in the other, and 3 the other way round.
+    assert [split.made.count("; 3 families") for name in splits for split in splits[name]] == [1, 1, 1, 1]
+
+
+def test_where_every_value_has_a_split_there_is_no_train():
+    plan = SplitPlan(factor="size", values={"small": ("1",), "large": ("2.5",)})
+    assert by_name(split_rows([alone(9)], plan)["set"]) == {"small": [0, 1, 2, 6, 7, 8], "large": [3, 4, 5]}
+    with pytest.raises(InputError, match=r"split `large` .*empty: no row that is not held out"):
+        split_rows([alone(3)], plan)
+
+
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (SplitPlan(shares={"a": 0.99, "b": 0.01}), "split `b` of set `set` would be empty: its 12 rows"),
+        (
+            SplitPlan(shares={"a": 0.99, "b": 0.01}),
+            "split `b` of set `set` would be empty: its 12 rows are 12 families.* or name the sets to pack",
+        ),
+        (
+            SplitPlan(factor="color", values={"a": ("red",)}, held_out=({"color": "red"},)),
+            "split `a` of set `set` would be empty: no row that is not held out shows such",
+        ),
         (
             SplitPlan(factor="colour", values={"a": ("x",)}),
             "factor `colour` is not in this set; .*name the sets",
@@ -171,7 +200,7 @@ def test_families_that_a_factor_tears_apart_are_counted():
         (SplitPlan(held_out=({"color": "pink"},)), "expected one of red, green, blue, got `pink`"),
         (
             SplitPlan(held_out=({"color": "red"}, {"color": "green"}, {"color": "blue"})),
-            "split `train` of set",
+            "split `train` of set `set` would be empty: every row is held out; hold out less",
         ),
     ],
 )

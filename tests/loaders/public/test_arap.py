@@ -172,3 +172,9 @@ def test_sizes_that_differ_are_refused(flat):
         InputError, match=r"Katie.png: expected images of one size, got `image` 6 x 9 and `refl"
     ):
         ARAP(flat)[0]
+
+
+def test_other_layers_are_no_inputs(flat):
+    for name in ("cream_light0_shading_direct", "cream_normal_light0", "cream_light1_mask", "cream_depth_2"):
+        Image.fromarray(noise(1)).save(flat / f"{name}.png")
+    assert ARAP(flat).ids == ("Katie", "alley_light0", "cream_light0", "cream_light1")

@@ -95,7 +95,7 @@ def test_attributes(root):
         ("CelebAMask-HQ-attribute-anno.txt", "5\na b\n0.jpg 1 1\n", r"1\.jpg is not in it"),
         ("CelebAMask-HQ-attribute-anno.txt", "", r"0\.jpg is not in it"),
         ("CelebA-HQ-to-CelebA-mapping.txt", "idx\n0 x 0.jpg\n", "line 2: expected a number, CelebA's"),
-        ("CelebA-HQ-to-CelebA-mapping.txt", "idx\n", "of split train, found none"),
+        ("CelebA-HQ-to-CelebA-mapping.txt", "idx\n0 5 5.jpg\n", r"mapping\.txt: 1\.jpg is not in it; get it"),
     ],
 )
 def test_damaged_lists(root, name, text, message):
@@ -118,3 +118,17 @@ def test_missing_and_damaged_files(root):
     with pytest.raises(InputError, match=r"mapping\.txt is missing; get it from https"):
         CelebAMaskHQ(root, "test")
     assert len(CelebAMaskHQ(root)) == 5
+
+
+def test_a_folder_of_masks_that_is_missing_is_not_a_face_without_parts(root):
+    (root / "CelebAMask-HQ-mask-anno" / "1").rename(root / "elsewhere")
+    assert set(CelebAMaskHQ(root)[2]["parts"]) == {"skin", "neck", "l_ear", "hair"}
+    with pytest.raises(InputError, match=r"CelebAMask-HQ-mask-anno/1 is missing; get it from https"):
+        CelebAMaskHQ(root)[3]
+
+
+def test_a_split_of_which_nothing_is_there(root):
+    for number in (2000, 2001):
+        (root / "CelebA-HQ-img" / f"{number}.jpg").unlink()
+    with pytest.raises(InputError, match=r"expected images <number>\.jpg of split test, found none"):
+        CelebAMaskHQ(root, "test")

@@ -220,6 +220,10 @@ def test_says_what_is_missing(copy, tmp_path):
     (copy / "data" / "116.png").unlink()
     with pytest.raises(InputError, match=r"data/116.png is missing; get it from http://opensurfaces"):
         IIW(copy)[1]
+    (copy / "data" / "54.json").unlink()
+    (copy / "data" / "54.json").mkdir()
+    with pytest.raises(InputError, match=r"data/54.json cannot be read: .*; get it again from"):
+        IIW(copy)[4]
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"empty: expected <id>.json, found none; get them from"):
         IIW(tmp_path / "empty")

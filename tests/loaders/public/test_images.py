@@ -121,7 +121,7 @@ def test_several_channels_are_no_labels(tmp_path):
 def test_kinds_that_were_not_meant_are_not_opened(tmp_path):
     Image.fromarray(RGB).save(tmp_path / "a.gif")
     (tmp_path / "a.gif").rename(tmp_path / "a.png")
-    with pytest.raises(InputError, match="cannot identify image file"):
+    with pytest.raises(InputError, match=r"a.png: cannot be read as an image: none of a known kind; get"):
         read_rgb8(tmp_path / "a.png", "there")
     Image.new("CMYK", (4, 4)).save(tmp_path / "a.jpg")
     with pytest.raises(InputError, match="got CMYK"):
@@ -141,3 +141,10 @@ def test_one_size_for_all():
     same_size({"image": np.zeros((2, 3, 3)), "mask": np.zeros((2, 3))}, "cup")
     with pytest.raises(InputError, match="cup: expected images of one size, got `a` 2 x 3 and `b` 3 x 2"):
         same_size({"a": np.zeros((2, 3)), "b": np.zeros((3, 2))}, "cup")
+
+
+def test_a_folder_of_an_images_name_is_one_line(tmp_path):
+    for name in ("a.png", "a.hdr", "a.exr"):
+        (tmp_path / name).mkdir()
+        with pytest.raises(InputError, match=rf"{name}.* cannot be read as .*; get it again from there"):
+            read_linear(tmp_path / name, "there")

@@ -111,6 +111,8 @@ def test_where_the_probes_are(copy):
         ("[]", [math.nan] * 4),
         ('{"chrome": null}', [math.nan] * 4),
         ('{"chrome": {"bounding_box": {"x": 1, "y": "2", "h": 4}}}', [1, math.nan, math.nan, 4]),
+        # No number of pixels: infinite, or too large for a float.
+        (f'{{"chrome": {{"bounding_box": {{"x": 1{"0" * 400}, "y": 1e999}}}}}}', [math.nan] * 4),
     ],
 )
 def test_an_incomplete_meta_file(copy, text, expected):

@@ -92,6 +92,22 @@ def test_dtd(dtd):
         DTD(dtd, "train", 11)
 
 
+def test_dtd_as_torchvision_unpacks_it(dtd, tmp_path):
+    (tmp_path / "torchvision" / "dtd").mkdir(parents=True)
+    (dtd / "dtd").rename(tmp_path / "torchvision" / "dtd" / "dtd")
+    inner = tmp_path / "torchvision" / "dtd" / "dtd"
+    (inner / "images" / "__MACOSX").mkdir()
+    found = [DTD(root) for root in (inner, inner.parent, inner.parent.parent)]
+    assert {data.names for data in found} == {found[0].names}
+    assert all("__MACOSX" not in data.classes for data in found)
+
+
+def test_dtd_a_file_is_no_folder(tmp_path):
+    (tmp_path / "images").write_text("")
+    with pytest.raises(InputError, match="images: expected a folder, got a file; get it from https://www"):
+        DTD(tmp_path)
+
+
 def test_dtd_names_stay_inside(dtd):
     (dtd / "dtd" / "labels" / "train3.txt").write_text("banded/../../../secret.jpg\n")
     with pytest.raises(InputError, match="leads out of"):
@@ -138,6 +154,11 @@ def test_raid(tmp_path):
         "man,41-50,turning,1,2,1,4,6,3335,2",
         "man,41-50,rotation,1,2,1,4,11,3335,2",
         "man,41-50,rotation,one,2,1,4,6,3335,2",
+        "man,41-50,rotation,25,2,1,4,6,3335,2",
+        "man,41-50,rotation,1,2,1,4,6,-1,2",
+        f"man,41-50,rotation,1,2,1,4,6,1{'0' * 30},2",
+        f"man,{'4' * 200000},rotation,1,2,1,4,6,3335,2",
+        '"man,41-50,rotation,1,2,1,4,6,3335,2',
     ],
 )
 def test_raid_damaged_lines(tmp_path, line):
@@ -150,9 +171,10 @@ def test_raid_other_columns(tmp_path):
     (tmp_path / "answers.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match="expected the columns gender,age_group"):
         read_raid_trials(tmp_path / "answers.csv")
-    (tmp_path / "responses.csv").write_text(CURVES + "img_01.png,blur_img_01_level_02.png,1,1,1,1\n")
-    with pytest.raises(InputError, match=r"responses\.csv, line 2: expected Reference"):
-        read_raid_responses(tmp_path / "responses.csv")
+    for name in ("blur_img_01_level_02", "rot_img_25_level_02", "rot_img_01_level_11"):
+        (tmp_path / "responses.csv").write_text(f"{CURVES}img_01.png,{name}.png,1,1,1,1\n")
+        with pytest.raises(InputError, match=r"responses\.csv, line 2: expected Reference"):
+            read_raid_responses(tmp_path / "responses.csv")
 
 
 CHOICES = """

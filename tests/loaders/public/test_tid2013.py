@@ -103,3 +103,11 @@ def test_missing_files_name_themselves(root):
     (root[0] / "distorted_images" / "i02_11_3.bmp").unlink()
     with pytest.raises(InputError, match=r"distorted_images/i02_11_3\.bmp is missing; get it from https"):
         TID2013(root[0])
+
+
+def test_a_file_is_no_folder(root):
+    root, _ = root
+    (root / "distorted_images").rename(root / "elsewhere")
+    (root / "distorted_images").write_text("")
+    with pytest.raises(InputError, match="distorted_images: expected a folder, got a file; get it from"):
+        TID2013(root)

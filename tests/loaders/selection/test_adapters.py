@@ -66,6 +66,23 @@ def test_combinations_that_were_left_out_are_refused():
         adapted(REPEATED).sample_observations_from_factors(np.zeros((1, 3), int), np.random.RandomState(0))
 
 
+@pytest.mark.parametrize(
+    "rows", [np.arange(30), np.random.default_rng(0).permutation(30)], ids=["full", "mixed"]
+)
+def test_factors_of_one_value_are_left_out(rows):
+    """As both libraries leave out the color of dSprites."""
+    space = FactorSpace(("one", "a", "two", "b", "c"), ((7,), (0, 1), ("x",), (0, 1, 2), (0, 1, 2, 3, 4)))
+    index = FactorIndex.of(space) if rows[0] == 0 else FactorIndex.of(space).select(rows)
+    images = [{"image": torch.full((3, 4, 6), int(row), dtype=torch.uint8)} for row in rows]
+    data = DisentanglementLibData(images, index)
+    assert (data.num_factors, data.factors_num_values) == (3, [2, 3, 5])
+    factors, observations = data.sample(50, np.random.RandomState(0))
+    np.testing.assert_array_equal(numbers(observations), SPACE.indices(factors))
+    disent = DisentData(images, np.random.default_rng(0), index)
+    assert (disent.factor_names, disent.factor_sizes) == (("a", "b", "c"), (2, 3, 5))
+    np.testing.assert_array_equal(numbers(np.stack([disent[i] for i in range(30)])), np.arange(30))
+
+
 @pytest.fixture(params=[FULL, SHUFFLED], ids=["full", "shuffled"])
 def disent(request) -> DisentData:
     return DisentData(pictures(request.param), np.random.default_rng(0), request.param)
@@ -137,6 +154,10 @@ def test_frames_are_observed_as_they_are(frames_root):
         (
             lambda: DisentData([], np.random.default_rng(0), FULL).sample_factors(1, ["d"]),
             "factor `d` is not",
+        ),
+        (
+            lambda: DisentanglementLibData([], FactorIndex.of(FactorSpace(("a",), ((0,),)))),
+            "expected a factor of more than one value, got none",
         ),
         (lambda: DisentanglementLibData(pictures(FULL), FULL, "photo").observation_shape, "image `photo`"),
         (

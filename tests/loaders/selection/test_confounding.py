@@ -86,6 +86,16 @@ def test_an_uneven_set_gets_the_stated_distribution_too():
     assert chisquare(plain, np.array([0.65, 0.35]) * plain.sum()).pvalue < 1e-4
 
 
+def test_what_is_given_stays_as_frequent_as_it_was():
+    frequent = np.array([0.25, 1.0, 0.5])[FULL.positions(np.arange(2400))[:, 0]]
+    index = FULL.select(np.flatnonzero(np.random.default_rng(0).random(2400) < frequent))
+    before = joint(index, np.arange(len(index))).sum(axis=(1, 2))
+    table = Table("shape", {"cube": ["red"], "cone": {"red": 3, "blue": 1}, "torus": ["blue"]}, 0.5)
+    after = joint(index, select_by_tables(index, {"color": table}, 0).rows).sum(axis=(1, 2))
+    assert chisquare(after, before / before.sum() * after.sum()).pvalue > 1e-4
+    assert chisquare(after).pvalue < 1e-4
+
+
 def test_propensities_are_those_stated():
     selection = select_by_tables(FULL, {"color": COLOR, "size": SIZE}, 0)
     stated = {"cube": [0.8, 0.2], "cone": [0.65, 0.35], "torus": [0.5, 0.5]}

@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import chisquare
 
 from loaders.errors import InputError
 from loaders.factors import FactorSpace
@@ -151,6 +152,31 @@ def test_strength_weakens_and_makes_weights_possible(name):
     assert half.weights().min() > 0
     assert none.weights() == pytest.approx(1)
     assert len(whole.rows) < len(half.rows) < len(none.rows)
+
+
+@pytest.mark.parametrize(
+    ("index", "name"), [(DSPRITES, "dsprites"), (MPI3D, "mpi3d")], ids=["dsprites", "mpi3d"]
+)
+@pytest.mark.parametrize("strength", [0.3, 0.9])
+def test_weakened_tables_have_the_stated_conditionals(index, name, strength):
+    """Tables 10 and 12: strength times alike among the values of a row, the rest alike among all values."""
+    selection = select_preset(index, name, 1, strength)
+    positions, whole = index.positions(selection.rows), index.positions(select_preset(index, name).rows)
+    parent = index.column({"dsprites": "shape", "mpi3d": "object_color"}[name])
+    for factor in PRESETS[name].tables:
+        column = index.column(factor)
+        for value in np.unique(positions[:, parent]):
+            of_value = positions[:, parent] == value
+            allowed = np.unique(whole[whole[:, parent] == value, column])
+            stated = np.full(index.sizes[column], (1 - strength) / index.sizes[column])
+            stated[allowed] += strength / len(allowed)
+            found = positions[of_value, column]
+            counts = np.bincount(found, minlength=len(stated))
+            assert chisquare(counts, stated * counts.sum()).pvalue > 1e-4
+            assert len(allowed) == len(counts) or chisquare(counts).pvalue < 1e-4
+            np.testing.assert_allclose(selection.propensity[factor][of_value], stated[found])
+    closed = [index.sizes[index.column(f)] * selection.propensity[f] for f in PRESETS[name].tables]
+    np.testing.assert_allclose(selection.weights(), 1 / np.prod(closed, axis=0))
 
 
 def test_errors():

@@ -1,4 +1,5 @@
 import copy
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from loaders.errors import InputError
 from loaders.factors import FactorSpace
 from loaders.frames import FrameFolder
 from loaders.schema import FactorInfo
+from loaders.selection.draws import Draws
 from loaders.selection.factor_index import FactorIndex
 
 NAMES, VALUES = ("a", "b", "c"), ((0, 1), ("x", "y", "z"), (0.5, 1, 1.5, 2))
@@ -131,6 +133,20 @@ def test_samples_are_uniform_over_the_rows(index, fixed):
     assert chisquare(counts[rows]).pvalue > 1e-4
 
 
+@pytest.mark.parametrize("fixed", [{}, {"b": "y"}, {"a": 0, "c": 1}], ids=str)
+def test_samples_are_numbers_in_the_list_of_rows(index, fixed):
+    rows = index.rows(**fixed)
+    chosen = Draws.of(np.random.default_rng(5), 50).below("row", len(rows))
+    assert index.sample(50, np.random.default_rng(5), **fixed).tolist() == rows[chosen].tolist()
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_with_nothing_drawn_anew_a_partner_has_the_same_factors(index, distinct):
+    everything = np.arange(len(index))
+    drawn = index.resample(everything, [], np.random.default_rng(0), distinct)
+    np.testing.assert_array_equal(index.positions(drawn), index.positions(everything))
+
+
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize("names", [["b"], ["c", "a"]], ids=str)
 def test_resampled_rows_are_uniform_over_their_partners(index, names, distinct):
@@ -207,6 +223,17 @@ def test_of_frames(frames_root):
     assert index.counterfactual(0, color="blue") == 3
     free = FactorIndex.of(FrameFolder(frames_root, "free"), {"angle": 20.0})
     assert free.rows(angle=12.5).tolist() == [1, 2]
+
+
+def test_a_grid_takes_no_memory_however_it_was_given():
+    space = FactorSpace(("a", "b"), (tuple(range(300)), tuple(range(400))))
+    factors = [
+        FactorInfo(name=n, kind="categorical", values=v) for n, v in zip("ab", space.values, strict=True)
+    ]
+    table = space.positions(np.arange(space.size)).astype(float)
+    index = FactorIndex(factors, table)
+    assert len(ForkingPickler.dumps(index)) < 100_000 < table.nbytes
+    np.testing.assert_array_equal(index.numbers(np.arange(space.size)), table)
 
 
 def test_a_worker_s_copy_has_nothing_sorted():

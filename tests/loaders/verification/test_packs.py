@@ -4,14 +4,18 @@ import shutil
 
 import h5py
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
+from loaders.errors import InputError
 from loaders.hdf5.writer import pack_hdf5
 from loaders.hub.writer import pack_hub
+from loaders.looking.look import look
+from loaders.open_frames import open_frames
 from loaders.packs.split_plan import read_split_plan
-from loaders.verification.checksums import SUMS
+from loaders.verification.checksums import SUMS, file_sha256, parse_sums, sums_text
 from loaders.verification.packs import is_pack, verify_pack
-from loaders.verification.verify import Findings
+from loaders.verification.verify import Damage, Findings
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +70,54 @@ def test_a_manifest_cannot_lead_out_of_its_folder(packs):
     damaged = verify_pack(packs / "hub").damaged
     assert {damage.path.name for damage in damaged} == {"manifest.json"}
     assert all(packs / "hub" in damage.path.parents for damage in damaged)
+
+
+def test_sums_that_were_made_to_fit_do_not_hide_what_is_no_pack(packs):
+    hub = packs / "hub"
+    whole = {file: file.read_bytes() for file in hub.rglob("*") if file.is_file()}
+
+    def changed(name, old, new):
+        for file, data in whole.items():
+            file.write_bytes(data)
+        data = whole[hub / name]
+        (hub / name).write_bytes(data.replace(old, new) if old else new)
+        assert (hub / name).read_bytes() != data
+        sums = parse_sums(whole[hub / SUMS]) | {name: file_sha256(hub / name)}
+        (hub / SUMS).write_text(sums_text(sums))
+        (damage,) = verify_pack(hub).damaged
+        assert "\n" not in damage.reason
+        return damage.path.relative_to(hub).as_posix(), damage.reason
+
+    manifest, shard = "manifest.json", "grid/train-00000-of-00001.parquet"
+    assert changed("dataset.json", b'"schema": 1', b'"schema": 9') == (
+        "dataset.json",
+        "expected schema version 1, got 9; install the candlelight that wrote it",
+    )
+    name, reason = changed(manifest, b'"grid/train', b'"../grid/train')
+    assert name == manifest
+    assert reason.startswith("is damaged at files.0.path")
+    assert changed(manifest, b'"set": "grid"', b'"set": "free"') == (manifest, "names no file of set `grid`")
+    assert changed(manifest, b'"rows": 5', b'"rows": 4') == (
+        "free/train-00000-of-00001.parquet",
+        f"holds 5 rows, of which {manifest} says 4",
+    )
+    table = pq.read_table(hub / shard)
+    pq.write_table(table.drop_columns(["albedo"]), packs / "other.parquet")
+    other = (packs / "other.parquet").read_bytes()
+    assert changed(shard, b"", other) == (shard, f"differs from its line in {manifest}")
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"none.h5 is missing; make it with `candlelight pack`"):
+        verify_pack(tmp_path / "none.h5")
+
+
+def test_an_hdf5_file_of_someone_else_is_named_once(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["images"] = np.zeros((3, 4, 4, 3), np.uint8)
+    reason = "expected an HDF5 file made by `candlelight pack`, got another"
+    expected = Findings(0, (Damage(tmp_path, tmp_path / "a.h5", reason),), (), ())
+    assert verify_pack(tmp_path) == expected
 
 
 def test_a_layer_that_changed_in_an_hdf5_file_is_named(packs):
@@ -133,3 +185,27 @@ def test_a_split_whose_file_is_lost_is_missed(frames_root, tmp_path):
     (damage,) = verify_pack(tmp_path).damaged
     assert str(damage) == f"{tmp_path}/grid-test.h5: is missing"
     assert verify_pack(tmp_path / "grid-train.h5").whole
+
+
+def test_files_of_different_packs_beside_each_other_are_told(frames_root, tmp_path):
+    for name, split in (("one", ("train=red", "test=blue")), ("two", ("train=blue", "test=red"))):
+        plan = read_split_plan(split, 0, "color", ())
+        pack_hdf5(frames_root, tmp_path / name, sets=["grid"], plan=plan)
+    shutil.copy(tmp_path / "two" / "grid-test.h5", tmp_path / "one")
+    (damage,) = verify_pack(tmp_path / "one").damaged
+    assert "both hold sample" in damage.reason
+    with pytest.raises(InputError, match="both hold sample"):
+        open_frames(tmp_path / "one")
+
+
+def test_names_of_several_lines_are_told_in_one(packs):
+    path = packs / "hub" / "dataset.json"
+    path.write_text(path.read_text().replace('"grid": {', '"gr\\nid": {'))
+    (packs / "hub" / SUMS).write_text(
+        sums_text(parse_sums((packs / "hub" / SUMS).read_bytes()) | {"dataset.json": file_sha256(path)})
+    )
+    (damage,) = verify_pack(packs / "hub").damaged
+    assert str(damage).endswith("manifest.json: names no file of set `gr id`")
+    with pytest.raises(InputError) as caught:
+        look(packs / "hub")
+    assert str(caught.value).endswith("manifest.json names no file of set `gr id`; pack it again")

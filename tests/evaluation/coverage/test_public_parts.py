@@ -1,0 +1,234 @@
+"""The protocol on public data sets, in the layout that their archives have."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from PIL import Image
+
+from candlelight import main
+from evaluation.coverage.protocol import score_coverage
+from evaluation.models.network import IntrinsicNet
+from evaluation.models.weights import save_model
+from loaders.colour import srgb_to_linear
+from loaders.errors import InputError
+from loaders.public import CUB70, CelebAMaskHQ, open_parts
+
+SIDE = 24
+FACES = {0: 119613, 7: 182638, 9: 190000}  # the first is of the training split
+# Rows of the 12 x 12 masks, half the size of the photographs; the hat is in no group of the paper.
+FACE = {
+    **{"skin": (2, 8), "neck": (10, 12), "l_brow": (3, 4), "hair": (0, 2), "hat": (0, 1)},
+    **{"l_eye": (4, 5), "r_eye": (5, 6)},
+}
+GROUPS = {"eyes": ("l_eye", "r_eye"), "hair": ("hair", "l_brow"), "skin": ("skin", "neck")}
+
+
+def save(path, pixels):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path, **({"quality": 100} if path.suffix == ".jpg" else {}))
+
+
+def band(height, width, rows):
+    mask = np.zeros((height, width), np.uint8)
+    mask[slice(*rows)] = 255
+    return mask
+
+
+@pytest.fixture
+def faces(tmp_path):
+    root = tmp_path / "CelebAMask-HQ"
+    for number in FACES:
+        # Gray, brighter towards the bottom, each row of its own value: JPEG keeps the order of bright rows.
+        ramp = np.repeat(np.linspace(20, 240, SIDE, dtype=np.uint8)[:, None], SIDE, axis=1)
+        save(root / "CelebA-HQ-img" / f"{number}.jpg", np.repeat(ramp[..., None], 3, axis=2))
+        for part, rows in FACE.items():
+            if part == "r_eye" and number == 9:
+                continue
+            path = root / "CelebAMask-HQ-mask-anno" / "0" / f"{number:05d}_{part}.png"
+            save(path, np.repeat(band(12, 12, rows)[..., None], 3, axis=2))
+    lines = [f"{number}  {origin}  {origin:06d}.jpg" for number, origin in FACES.items()]
+    (root / "CelebA-HQ-to-CelebA-mapping.txt").write_text("\n".join(["idx orig_idx orig_file", *lines, ""]))
+    return root
+
+
+# File, size (height, width), rows of each part in the mask, and the height of the mask.
+BIRDS = {
+    "Black_Footed_Albatross_0001_7961": ((20, 24), {"head": (0, 10), "tail": (15, 20)}, 20),
+    "Black_Footed_Albatross_0001_796111": ((40, 24), {"head": (0, 10), "right_wing": (10, 20)}, 20),
+    "Laysan_Albatross_0002_1027": ((24, 20), {}, 24),
+}
+
+
+@pytest.fixture
+def birds(tmp_path):
+    root, species = tmp_path / "birds", "001.Black_footed_Albatross"
+    cub = root / "CUB_200_2011"
+    (cub / "parts").mkdir(parents=True)
+    for number, (stem, (size, parts, height)) in enumerate(BIRDS.items(), start=1):
+        ramp = np.repeat(np.linspace(240, 20, size[0], dtype=np.uint8)[:, None], size[1], axis=1)
+        save(cub / "images" / species / f"{stem}.jpg", np.repeat(ramp[..., None], 3, axis=2))
+        for part, rows in parts.items():
+            mask = band(height, size[1] * height // size[0], rows)
+            save(root / "AnnotationMasksPerclass" / "1" / f"{stem}_{part}.png", mask)
+        for name, line in {
+            "images.txt": f"{number} {species}/{stem}.jpg",
+            "image_class_labels.txt": f"{number} 1",
+            "train_test_split.txt": f"{number} 0",
+            "bounding_boxes.txt": f"{number} 1.0 1.0 9.0 9.0",
+        }.items():
+            with (cub / name).open("a") as file:
+                file.write(f"{line}\n")
+    (cub / "classes.txt").write_text(f"1 {species}\n")
+    (cub / "parts" / "parts.txt").write_text("1 back\n")
+    (cub / "parts" / "part_locs.txt").write_text("1 1 0.0 0.0 0\n")
+    return root
+
+
+def brightness(images):
+    return images[:, 1:2]
+
+
+def test_faces_in_the_groups_of_the_paper(faces):
+    # Of 24 rows the eyes have 8..12 (with one eye 8..10), hair 0..4 and 6..8, skin 4..16 and 20..24.
+    scores = score_coverage(
+        {"bright": brightness}, CelebAMaskHQ(faces, "test", groups="paper"), by="part", proportions=(0.25,)
+    )
+    assert scores.parts == ("eyes", "hair", "skin")
+    # The brightest quarter are rows 18..24: four of them are neck, the rest of the skin are 12 rows more.
+    torch.testing.assert_close(
+        scores.best.mean_iou[0], torch.tensor([torch.nan, torch.nan, 4 / 18]).double(), equal_nan=True
+    )
+    assert scores.best.counts.tolist() == [[0, 0, 2]]
+    assert scores.settings["frames"] == 2  # the face of the training split is not among them
+
+
+def slow_iou(pixels, masks, share):
+    """Mark the brightest share of the pixels, and compare with each part pixel by pixel."""
+    height, width = pixels.shape
+    places = [(y, x) for y in range(height) for x in range(width)]
+    ranked = sorted((float(pixels[place]) for place in places), reverse=True)
+    # The quantile lies between two values of the sorted list.
+    position = (len(ranked) - 1) * share
+    low, high = ranked[int(np.ceil(position))], ranked[int(np.floor(position))]
+    limit = high + (low - high) * (position - np.floor(position))
+    marked = {place for place in places if float(pixels[place]) >= limit}
+    found = {}
+    for name, mask in masks.items():
+        shown = {place for place in places if mask[place]}
+        if shown:
+            found[name] = len(marked & shown) / len(marked | shown)
+    return found
+
+
+@pytest.mark.parametrize("size", [None, (12, 12), (9, 15)])
+def test_faces_as_counted_pixel_by_pixel(faces, size):
+    rng = np.random.default_rng(0)
+    for number in FACES:  # noise, of which no ordering survives a resize that is done otherwise
+        save(faces / "CelebA-HQ-img" / f"{number}.jpg", rng.integers(0, 256, (SIDE, SIDE, 3), np.uint8))
+    height, width = size or (SIDE, SIDE)
+    data = CelebAMaskHQ(faces, "all", groups="paper")
+    scores = score_coverage(
+        {"bright": brightness}, data, by="part", proportions=(0.3,), pooling="image", size=size
+    )
+    found = {name: [] for name in GROUPS}
+    for number in FACES:
+        pixels = np.asarray(Image.open(faces / "CelebA-HQ-img" / f"{number}.jpg"))
+        linear = torch.from_numpy(np.moveaxis(srgb_to_linear(pixels / 255), 2, 0).astype(np.float32))
+        if size is not None:
+            linear = torch.nn.functional.interpolate(
+                linear[None], size, mode="bilinear", antialias=True, align_corners=False
+            )[0]
+        masks = {}
+        for name, members in GROUPS.items():
+            whole = np.zeros((SIDE, SIDE), bool)
+            for part in members:
+                path = faces / "CelebAMask-HQ-mask-anno" / "0" / f"{number:05d}_{part}.png"
+                if path.is_file():
+                    whole |= np.asarray(Image.open(path))[..., 0].repeat(2, 0).repeat(2, 1) > 0
+            # The nearest pixel is the one that the middle of the new pixel lies in.
+            rows = [int((y + 0.5) * SIDE / height) for y in range(height)]
+            columns = [int((x + 0.5) * SIDE / width) for x in range(width)]
+            masks[name] = whole[np.ix_(rows, columns)]
+        for name, iou in slow_iou(linear[1].numpy(), masks, 0.3).items():
+            found[name].append(iou)
+    expected = np.mean([iou for some in found.values() for iou in some])
+    assert float(scores.average_iou[0, 0]) == pytest.approx(expected, abs=1e-12)
+    touched = [np.mean([i for i in found[name] if i > 0] or [np.nan]) for name in scores.parts]
+    np.testing.assert_allclose(scores.best.mean_iou[0].numpy(), touched, atol=1e-12)
+
+
+def test_birds_of_several_sizes(birds):
+    data = CUB70(birds, birds)
+    assert len(data) == 2  # the third has no mask
+    scores = score_coverage({"bright": brightness}, data, by="part", size=(20, 24), proportions=(0.5,))
+    assert scores.parts == ("head", "right_wing", "tail")
+    # The brightest half is the upper one; in either photograph that is the head.
+    assert scores.best.mean_iou[0, 0] == 1
+    assert scores.best.counts.tolist() == [[2, 0, 0]]
+    assert scores.best.labels.tolist() == [[0, 0]]
+    only = score_coverage(
+        {"bright": brightness}, data, by="part", size=(20, 24), part_of=["tail"], proportions=(0.5,)
+    )
+    assert only.parts == ("tail",)
+    for batch_size in (1, 16):
+        with pytest.raises(
+            InputError, match=r"several sizes, \[\(20, 24\), \(40, 24\)\]; give one `size` to resize them to"
+        ):
+            score_coverage({"bright": brightness}, data, by="part", batch_size=batch_size)
+
+
+def test_linear_and_encoded_images_are_the_same(faces):
+    one, two = (
+        score_coverage(
+            {"bright": brightness},
+            CelebAMaskHQ(faces, "all", groups="paper", linear=linear),
+            by="part",
+            proportions=(0.1, 0.4),
+        )
+        for linear in (False, True)
+    )
+    assert one.to_json() == two.to_json()
+
+
+def test_parts_have_no_types(faces):
+    with pytest.raises(
+        InputError, match=r"sample `0` has masks of parts alone; compare by part \(--by part\)"
+    ):
+        score_coverage({"bright": brightness}, CelebAMaskHQ(faces))
+
+
+def test_open_parts_knows_a_folder(faces, birds, tmp_path):
+    opened = open_parts(faces)
+    assert isinstance(opened, CelebAMaskHQ)
+    assert opened.indices.tolist() == [7, 9]
+    assert set(GROUPS) < set(opened.parts)
+    assert len(open_parts(faces, "all")) == 3
+    assert isinstance(open_parts(birds), CUB70)
+    assert open_parts(tmp_path) is None
+    with pytest.raises(InputError, match="CelebAMask-HQ: expected a split all, train, val, test, got 'tset'"):
+        open_parts(faces, "tset")
+    with pytest.raises(InputError, match="CUB-70 has no splits or sets, got 'test'; leave it out"):
+        open_parts(birds, "test")
+    (birds / "CUB_200_2011" / "images.txt").unlink()
+    with pytest.raises(InputError, match=r"birds/CUB_200_2011/images.txt is missing; get it from https"):
+        open_parts(birds)
+
+
+def test_the_command_reads_both(faces, birds, tmp_path):
+    weights = save_model(IntrinsicNet(width=2, seed=0), tmp_path / "network.pt")
+    out = tmp_path / "coverage.json"
+    words = ["--model", str(weights), "--layer", "encoder.1", "--device", "cpu", "--out", str(out)]
+    for folder, parts in ((faces, ["eyes", "hair", "skin"]), (birds, ["head", "right_wing", "tail"])):
+        sized = ["--by", "part", "--size", "32", "48"]
+        result = CliRunner().invoke(main, ["evaluate", "coverage", str(folder), *sized, *words])
+        assert result.exit_code == 0, result.output
+        assert result.output.count("WAIoU ") == 1
+        written = json.loads(out.read_text(encoding="utf-8"))
+        assert written["parts"] == parts
+        assert written["settings"]["size"] == [32, 48]
+    result = CliRunner().invoke(main, ["evaluate", "coverage", str(birds), "--by", "part", *words])
+    assert result.exit_code == 2
+    assert "images have several sizes" in result.output
