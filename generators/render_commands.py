@@ -1,8 +1,6 @@
 """What the commands that render have in common: options, a progress bar, and what is said at the end."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,28 +8,12 @@ import click
 
 from generators.devices import WISHES
 from loaders.errors import InputError
-from loaders.urls import is_elsewhere, local_folder
 
 if TYPE_CHECKING:
     from generators.rendering import Outcome
 
-LOG_PAUSE = 30.0  # s between lines of progress where they go to a file, which days of them would fill
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-class Folder(click.Path):
-    """A folder of this machine, as a path or ``file://``; with ``remote`` also the URL of one elsewhere."""
-
-    def __init__(self, remote: bool = False) -> None:
-        super().__init__(path_type=Path)
-        self._remote = remote
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Take a URL of elsewhere as it is, and make a `Path` of anything else."""
-        if self._remote and is_elsewhere(value):
-            return value
-        return super().convert(local_folder(value), param, ctx)
 
 
 def worker_options(command: _Command) -> _Command:
@@ -88,18 +70,6 @@ def render_options(command: _Command) -> _Command:
         ),
     )
     return worker_options(command)
-
-
-@contextmanager
-def progress(total: int | None, what: str) -> Iterator[Callable[[int], Any]]:
-    """Show a bar of ``total`` frames, None for unknown, while the block runs; what is yielded moves it on."""
-    from tqdm import tqdm
-
-    pause = 0.1 if sys.stderr.isatty() else LOG_PAUSE
-    with tqdm(
-        total=total, unit="frame", desc=what, file=sys.stderr, dynamic_ncols=True, mininterval=pause
-    ) as bar:
-        yield bar.update
 
 
 def plan_to_repair(out: Path | str, repair: bool) -> str:

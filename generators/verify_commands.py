@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from generators.render_commands import progress
+from loaders.command_line import progress
 from loaders.stores import open_store
 from loaders.verification.packs import is_pack, verify_pack
 from loaders.verification.store import verify_store

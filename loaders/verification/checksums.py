@@ -10,7 +10,7 @@ from loaders.disk import partial_name, replacing, sync
 SUMS = "SHA256SUMS"
 # What SUMS is about to be, while the files that it lists are replaced one after the other.
 NEXT = ".SHA256SUMS.next"
-_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+_LINE = re.compile(r"([0-9a-f]{64})  ([^\0]+)")  # zeros are no part of a name, but what a lost block leaves
 
 
 def sums_text(hashes: Mapping[str, str]) -> str:

@@ -209,3 +209,15 @@ def test_names_of_several_lines_are_told_in_one(packs):
     with pytest.raises(InputError) as caught:
         look(packs / "hub")
     assert str(caught.value).endswith("manifest.json names no file of set `gr id`; pack it again")
+
+
+def test_sums_of_which_a_block_was_lost_are_damaged(packs):
+    sums = packs / "hub" / SUMS
+    data = bytearray(sums.read_bytes())
+    start = data.index(b"assets/") + 3
+    data[start : start + 90] = bytes(90)
+    sums.write_bytes(data)
+    assert not verify_pack(packs / "hub").whole
+    data[start - 3 : start + 90] = b"assets/" + bytes(86)  # a name of which the end is gone
+    sums.write_bytes(data)
+    assert not verify_pack(packs / "hub").whole

@@ -1,11 +1,11 @@
-"""What the commands that render say on their way."""
+"""What commands say on their way."""
 
 import sys
 import time
 
 import pytest
 
-from generators.render_commands import progress
+from loaders.command_line import progress
 
 
 @pytest.mark.parametrize(("terminal", "least", "most"), [(True, 4, 100), (False, 1, 2)])

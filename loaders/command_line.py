@@ -1,0 +1,39 @@
+"""What commands share: folders that may be URLs, and progress bars."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from loaders.urls import is_elsewhere, local_folder
+
+LOG_PAUSE = 30.0  # s between lines of progress where they go to a file, which days of them would fill
+
+
+class Folder(click.Path):
+    """A folder of this machine, as a path or ``file://``; with ``remote`` also the URL of one elsewhere."""
+
+    def __init__(self, remote: bool = False) -> None:
+        super().__init__(path_type=Path)
+        self._remote = remote
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Take a URL of elsewhere as it is, and make a `Path` of anything else."""
+        if self._remote and is_elsewhere(value):
+            return value
+        return super().convert(local_folder(value), param, ctx)
+
+
+@contextmanager
+def progress(total: int | None, what: str) -> Iterator[Callable[[int], Any]]:
+    """Show a bar of ``total`` frames, None for unknown, while the block runs; what is yielded moves it on."""
+    from tqdm import tqdm
+
+    pause = 0.1 if sys.stderr.isatty() else LOG_PAUSE
+    with tqdm(
+        total=total, unit="frame", desc=what, file=sys.stderr, dynamic_ncols=True, mininterval=pause
+    ) as bar:
+        yield bar.update
