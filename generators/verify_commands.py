@@ -41,7 +41,8 @@ def verdict(path: Path | str, findings: Findings, packed: bool = False) -> Itera
     yield from (f"damaged: {damage}" for damage in findings.damaged)
     yield from _some("missing", findings.missing)
     yield from _some("belongs to nothing", findings.strangers)
-    counts = f"{findings.checked} samples checked, {len(findings.damaged)} files damaged"
+    files = {damage.path for damage in findings.damaged}  # there may be several things wrong with one
+    counts = f"{findings.checked} samples checked, {len(files)} files damaged"
     yield f"{path}: {counts}, {len(findings.missing)} samples missing"
     # A plan that lies elsewhere, or is damaged, cannot say what to render.
     plan = None if isinstance(path, str) else path / PLAN

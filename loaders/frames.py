@@ -26,7 +26,7 @@ from loaders.records import read_record
 from loaders.samples import Frame, Sample, factor_number, row_number, to_sample
 from loaders.schema import DatasetInfo, Metadata, array_sha256, check_layer
 from loaders.urls import local_folder
-from loaders.verification.checksums import SUMS, sums_text
+from loaders.verification.checksums import SUMS, is_as_listed, sums_text
 
 IMAGE, NPZ, METADATA, DATASET = "image.png", "layers.npz", "metadata.json", "dataset.json"
 
@@ -132,7 +132,7 @@ def read_frame(
     Args:
         path: the sample's folder.
         layers: names of the layers to read; None for all.
-        verify: whether to compare each array with its hash in the metadata.
+        verify: whether to compare arrays and metadata with their hashes.
         size: height and width that the frame must have, in pixels; None for whatever the image has.
 
     Raises:
@@ -152,6 +152,10 @@ def read_frame(
         arrays |= decode_npz(path / NPZ, others, height, width)
     if verify:
         _check_hashes(str(path), metadata, arrays)
+        if not is_as_listed(path / METADATA):
+            raise InputError(
+                f"{path / METADATA} differs from its line in {SUMS}; delete {path} and render again"
+            )
     return Frame(metadata, arrays)
 
 

@@ -17,6 +17,7 @@ from tqdm import tqdm
 from loaders.downscale import downscale, downscaled_set
 from loaders.errors import InputError
 from loaders.frames import FrameFolder, choose_layers, read_dataset_info
+from loaders.packs.manifest import MANIFEST
 from loaders.packs.split_plan import SplitPlan
 from loaders.packs.splits import SetRows, Split, split_rows
 from loaders.samples import Frame, factor_number
@@ -114,9 +115,11 @@ def open_sources(
         plan: how to split each set; None for `train` alone.
 
     Raises:
-        InputError: there is no such data set, set or layer, a set has no complete sample, its size is no
-            multiple of the one asked for, or it cannot be split so.
+        InputError: there is no such data set, set or layer, ``root`` is a pack itself, a set has no complete
+            sample, its size is no multiple of the one asked for, or it cannot be split so.
     """
+    if (root / MANIFEST).is_file():
+        raise InputError(f"{root} is a pack already; name the folder of frames that it was made of")
     names = list(read_dataset_info(root).sets if sets is None else dict.fromkeys(sets))
     if not names:
         raise InputError(f"{root}: expected at least one set to pack, got none")

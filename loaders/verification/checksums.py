@@ -43,6 +43,17 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def is_as_listed(path: Path) -> bool:
+    """Compare one file with its line in the ``SHA256SUMS`` beside it; True where there is no such list.
+
+    Example:
+        >>> is_as_listed(Path("nowhere") / "a")
+        True
+    """
+    sums = path.with_name(SUMS)
+    return not sums.exists() or parse_sums(sums.read_bytes()).get(path.name) == file_sha256(path)
+
+
 def find_unlike(folder: Path, names: Collection[str]) -> dict[str, str]:
     """Compare the files of a folder with its ``SHA256SUMS``, and that with them.
 

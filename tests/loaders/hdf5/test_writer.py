@@ -128,6 +128,12 @@ def add_layer(path):
     text = json.loads((path / "metadata.json").read_text())
     text["layers"]["light/top"] = "0" * 64
     (path / "metadata.json").write_text(json.dumps(text))
+    (path / "SHA256SUMS").unlink()
+
+
+def change_a_digit(path):
+    text = (path / "metadata.json").read_text()
+    (path / "metadata.json").write_text(text.replace('"size": 1.5', '"size": 2.5'))
 
 
 @pytest.mark.parametrize(
@@ -139,6 +145,10 @@ def add_layer(path):
         (
             add_layer,
             r"000005: expected the layers of its set .* light/top; delete its folder and render again",
+        ),
+        (
+            change_a_digit,
+            "000005/metadata.json differs from its line in SHA256SUMS; delete .* and render again",
         ),
         (lambda path: (path / "image.png").unlink(), "000005/image.png is missing"),
     ],

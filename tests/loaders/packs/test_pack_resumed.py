@@ -163,6 +163,7 @@ def write_anew(root: Path) -> None:
     text = json.loads((path / "metadata.json").read_text())
     text["exogenous"]["camera_jitter"] = 0.5
     (path / "metadata.json").write_text(json.dumps(text))
+    (path / "SHA256SUMS").unlink()
 
 
 @pytest.mark.parametrize("kind", ["hub", "hdf5"])

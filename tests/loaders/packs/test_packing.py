@@ -303,3 +303,10 @@ def test_parts_are_columns(make_frame, info, tmp_path, datasets):
         "hdf5", data_files=str(path), split="train", cache_dir=str(tmp_path / "cache")
     )
     assert loaded.with_format("numpy")[1]["objects"]["parts"]["bbox"].tolist() == [[[1, 2, 3, 4]]] * 2
+
+
+@pytest.mark.parametrize("pack", [pack_hub, pack_hdf5])
+def test_a_pack_is_not_packed_again(frames_root, tmp_path, pack):
+    packed = pack_hub(frames_root, tmp_path / "pack", ["grid"])
+    with pytest.raises(InputError, match="pack is a pack already; name the folder of frames"):
+        pack(packed, tmp_path / "out")
