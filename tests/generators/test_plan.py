@@ -16,9 +16,10 @@ from loaders.schema import SetInfo
 
 # A smaller set of each kind that the shipped recipes hold.
 AZIMUTHS = "sets.illumination.factors.light_azimuth.values=[-44, -2, 44]"
+SCENES = [f"sets.{name}.factors.scene.values=[cube, arch_sphere_star]" for name in ("albedo", "illumination")]
 SMALL = {
     "candle": ["sets.candle.factors.scene.values=[garden, outdoor]", "sets.candle.factors.size.values=[2]"],
-    "concepts": ["sets.albedo.factors.material.count=3", AZIMUTHS],
+    "concepts": ["sets.albedo.factors.material.count=3", AZIMUTHS, *SCENES],
     "negatives": ["sets.negatives.draws=40"],
     "demo": [
         *("sets.candle.factors.object_type.values=[cube]", "sets.albedo.factors.material.count=2", AZIMUTHS),

@@ -24,8 +24,13 @@ def candle():
     return make_plan(load_recipe("candle", FEW))
 
 
-def test_every_group_is_in_one_stratum(candle):
-    for plan in (candle, make_plan(load_recipe("demo"))):
+@pytest.fixture(scope="module")
+def demo():
+    return make_plan(load_recipe("demo"))
+
+
+def test_every_group_is_in_one_stratum(candle, demo):
+    for plan in (candle, demo):
         found = [group for stratum in cost_strata(plan) for group in stratum.groups]
         assert sorted(found) == list(range(len(plan.groups)))
 
@@ -52,18 +57,16 @@ def test_too_many_strata_are_merged_by_kind_of_scene_first(candle):
 
 
 @pytest.mark.parametrize("most", [1, 5, 12])
-def test_no_more_strata_than_asked_for_or_than_there_are_sets(most):
-    plan = make_plan(load_recipe("demo"))
-    names = {sample.set for sample in plan.samples}
-    strata = cost_strata(plan, most)
+def test_no_more_strata_than_asked_for_or_than_there_are_sets(demo, most):
+    names = {sample.set for sample in demo.samples}
+    strata = cost_strata(demo, most)
     assert len(strata) <= max(most, len(names))
     assert {stratum.traits[0] for stratum in strata} == names
-    assert sum(len(stratum.groups) for stratum in strata) == len(plan.groups)
+    assert sum(len(stratum.groups) for stratum in strata) == len(demo.groups)
 
 
-def test_only_the_set_that_has_most_strata_is_parted_less_finely():
-    plan = make_plan(load_recipe("demo"))
-    finest, coarser = cost_strata(plan, 1000), cost_strata(plan, 40)
+def test_only_the_set_that_has_most_strata_is_parted_less_finely(demo):
+    finest, coarser = cost_strata(demo, 1000), cost_strata(demo, 40)
 
     def of(strata, name):
         return [stratum.groups for stratum in strata if stratum.traits[0] == name]
@@ -73,8 +76,9 @@ def test_only_the_set_that_has_most_strata_is_parted_less_finely():
 
 
 def test_groups_of_more_samples_are_strata_of_their_own():
+    scenes = [f"sets.{name}.factors.scene.values=[cube]" for name in ("albedo", "illumination")]
     chosen = "sets.illumination.factors.light_azimuth.values=[10, 20]", "sets.albedo.factors.material.count=2"
-    plan = condition(make_plan(load_recipe("concepts", chosen)), scene="cube", texturing="rgb")
+    plan = condition(make_plan(load_recipe("concepts", [*chosen, *scenes])), texturing="rgb")
     short = replace(plan, samples=plan.samples[1:])  # one temperature of the first trace is left out
     samples = [stratum.traits[-1] for stratum in cost_strata(short) if stratum.traits[0] == "albedo"]
     assert sorted(samples) == ["2", "3"]

@@ -10,12 +10,13 @@ from generators.table import join, load_plan, planned_ids, save_plan
 from loaders.errors import InputError
 
 AZIMUTHS = "sets.illumination.factors.light_azimuth.values=[-20, 20]"
+SCENES = [f"sets.{name}.factors.scene.values=[cube, arch_sphere_star]" for name in ("albedo", "illumination")]
 CASES = {
     "candle": (
         ["sets.candle.factors.rotation.values=[0, 7.5]", "sets.candle.factors.scene.values=[garden]"],
         {"size": 2, "color": "red"},
     ),
-    "concepts": (["sets.albedo.factors.material.count=2", AZIMUTHS], {"temperature": 4500}),
+    "concepts": (["sets.albedo.factors.material.count=2", AZIMUTHS, *SCENES], {"temperature": 4500}),
     # Light azimuth is categorical in some sets and continuous in others.
     "demo": (
         [AZIMUTHS, "sets.albedo.factors.material.count=2", "sets.tabletop.draws=5", "sets.negatives.draws=5"],

@@ -143,8 +143,10 @@ def test_one_size_for_all():
         same_size({"a": np.zeros((2, 3)), "b": np.zeros((3, 2))}, "cup")
 
 
-def test_a_folder_of_an_images_name_is_one_line(tmp_path):
-    for name in ("a.png", "a.hdr", "a.exr"):
-        (tmp_path / name).mkdir()
-        with pytest.raises(InputError, match=rf"{name}.* cannot be read as .*; get it again from there"):
-            read_linear(tmp_path / name, "there")
+@pytest.mark.parametrize("name", ["a.png", "a.hdr", "a.exr"])
+def test_a_folder_of_an_images_name_is_one_line(tmp_path, name):
+    if name == "a.exr":
+        pytest.importorskip("OpenEXR")
+    (tmp_path / name).mkdir()
+    with pytest.raises(InputError, match=rf"{name}.* cannot be read as .*; get it again from there"):
+        read_linear(tmp_path / name, "there")
