@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from loaders.urls import is_elsewhere, local_folder
 
@@ -37,3 +38,14 @@ def progress(total: int | None, what: str) -> Iterator[Callable[[int], Any]]:
         total=total, unit="frame", desc=what, file=sys.stderr, dynamic_ncols=True, mininterval=pause
     ) as bar:
         yield bar.update
+
+
+def split_names(_: click.Context, __: click.Parameter, value: str | None) -> list[str] | None:
+    """Read names that are joined by commas, as the callback of an option."""
+    return None if value is None else [name.strip() for name in value.split(",") if name.strip()]
+
+
+def given_options(ctx: click.Context) -> list[str]:
+    """List the options that were typed, as the command's help lists them."""
+    source = ctx.get_parameter_source
+    return [one.opts[0] for one in ctx.command.params if source(str(one.name)) is ParameterSource.COMMANDLINE]

@@ -5,16 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
+from loaders.command_line import given_options, split_names
 from loaders.errors import InputError
 
 _ONE_OF = ("--verify", "--json", "--sheet")
 _OF_SHEETS = ("--set", "--split", "--layers", "--by", "--rows", "--seed")
-
-
-def _names(ctx: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:
-    return [name.strip() for name in value.split(",")] if value else None
 
 
 def sheet_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,7 +21,7 @@ def sheet_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--set", "set_name", help="Sheet: image set; may be left out where there is one."),
         click.option("--split", help="Sheet: split; may be left out where there is one, or for train."),
-        click.option("--layers", callback=_names, metavar="NAME,...", help="Sheet: layers to show."),
+        click.option("--layers", callback=split_names, metavar="NAME,...", help="Sheet: layers to show."),
         click.option("--by", metavar="FACTOR", help="Sheet: samples for each value of this factor."),
         click.option("--rows", type=click.IntRange(1), help="Sheet: samples, with --by of each value."),
         click.option(
@@ -43,11 +39,7 @@ def check_options(ctx: click.Context) -> None:
     Raises:
         InputError: two that ask for different things, or one of a sheet without ``--sheet``.
     """
-    given = {
-        option.opts[0]
-        for option in ctx.command.params
-        if ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
-    }
+    given = given_options(ctx)
     asked = [name for name in _ONE_OF if name in given]
     if len(asked) > 1:
         raise InputError(f"{asked[0]} and {asked[1]}: expected one of them; run the command once for each")

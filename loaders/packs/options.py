@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
-from click.core import ParameterSource
 
+from loaders.command_line import given_options, split_names
 from loaders.errors import InputError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -15,8 +15,8 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def pack_options(command: _Command) -> _Command:
     """Add what says which sets, layers, size and splits; the names are those of what takes them."""
     options = [
-        click.option("--sets", callback=_names, metavar="NAME,...", help="Image sets.  [default: all]"),
-        click.option("--layers", callback=_names, metavar="NAME,...", help="Layers.  [default: all]"),
+        click.option("--sets", callback=split_names, metavar="NAME,...", help="Image sets.  [default: all]"),
+        click.option("--layers", callback=split_names, metavar="NAME,...", help="Layers.  [default: all]"),
         click.option(
             "--size",
             callback=_size,
@@ -53,15 +53,9 @@ def refuse_options_of_others(kind: str, owners: Mapping[str, str]) -> None:
     Raises:
         InputError: one was given that is for another.
     """
-    ctx = click.get_current_context()
-    for option in ctx.command.params:
-        owner = owners.get(option.opts[0], kind)
-        if owner != kind and ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE:
-            raise InputError(f"{option.opts[0]} is for --to {owner}, not {kind}; leave it out")
-
-
-def _names(_: click.Context, __: click.Parameter, value: str | None) -> list[str] | None:
-    return None if value is None else [name.strip() for name in value.split(",") if name.strip()]
+    for option in given_options(click.get_current_context()):
+        if (owner := owners.get(option, kind)) != kind:
+            raise InputError(f"{option} is for --to {owner}, not {kind}; leave it out")
 
 
 def _size(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, int] | None:

@@ -299,7 +299,6 @@ def test_every_arranged_object_of_concepts_stays_inside_the_picture():
             assert min(margins(points, camera, recipe.image.width, recipe.image.height)) > 0, spec
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["demo", "negatives"])
 def test_every_drawn_object_stays_inside_the_picture(name):
     recipe = load_recipe(name)

@@ -1,4 +1,3 @@
-import multiprocessing
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +9,6 @@ from numpy import ndarray
 from loaders.frames import write_dataset_info, write_frame
 from loaders.samples import Frame
 from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256
-
-# Processes of the start method `forkserver` get objects pickled and inherit no handle, as those of `spawn`,
-# but share one import of what is slow to import.
-multiprocessing.set_forkserver_preload(["torch", "loaders.torch_data", "loaders.hub.reader"])
 
 HEIGHT, WIDTH = 24, 32
 LAYERS = (

@@ -67,8 +67,8 @@ def test_batches_are_the_same_however_many_workers(frames, workers, method):
     [
         *[("stream", *how) for how in WORKERS],
         *[("map", *how) for how in WORKERS],
-        ("stream", 2, "forkserver"),
-        ("map", 1, "forkserver"),
+        ("stream", 2, "spawn"),
+        ("map", 1, "spawn"),
     ],
 )
 def test_resuming_in_mid_epoch_gives_what_was_to_come(frames, kind, workers, method):

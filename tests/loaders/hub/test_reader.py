@@ -187,7 +187,7 @@ def test_a_set_without_objects_or_factors_is_read(make_frame, info, tmp_path):
 
 # Python 3.12 and newer warn of forking once torch has started threads; it is what is tested here.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-@pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("forkserver", 1)])
+@pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("spawn", 1)])
 def test_worker_processes_read_the_same(stored, frames_root, method, workers):
     frames = HubFrames(stored / "hub", "grid", layers=["image", "albedo", "depth"])
     frames[0]  # leaves the tables open

@@ -44,7 +44,7 @@ def test_another_epoch_has_other_pairs(frames, pairs):
     assert [later[i]["first"]["id"] for i in range(24)] == [whole[24 + i]["first"]["id"] for i in range(24)]
 
 
-@pytest.mark.parametrize(("workers", "context"), [(0, None), (2, "fork"), (1, "forkserver")], ids=str)
+@pytest.mark.parametrize(("workers", "context"), [(0, None), (2, "fork"), (1, "spawn")], ids=str)
 def test_any_workers_give_the_same_pairs(pairs, workers, context):
     loader = torch.utils.data.DataLoader(
         pairs, batch_size=5, collate_fn=collate_pairs, num_workers=workers, multiprocessing_context=context
