@@ -76,6 +76,7 @@ def main() -> None:
 def render(
     recipe: str | None,
     overrides: tuple[str, ...],
+    assets: dict[str, Path],
     preset: str | None,
     limit: int | None,
     out: Path | str,
@@ -89,7 +90,7 @@ def render(
 
     \b
     candlelight render candle --limit 20 --preset draft --out frames
-    candlelight render mine.yaml --set assets.materials=./colours --out frames
+    candlelight render mine.yaml --assets materials=./colours --out frames
     candlelight render candle.parquet --shard 3/16 --out /shared/frames
     candlelight render --repair --out frames
     candlelight render candle --out s3://bucket/frames
@@ -97,7 +98,8 @@ def render(
     from generators import render as render_plan
     from generators.preview import preview_plan
 
-    made = load_any_plan(recipe or plan_to_repair(out, how["repair"]), overrides, limit, preset=preset)
+    source = recipe or plan_to_repair(out, how["repair"])
+    made = load_any_plan(source, overrides, limit, preset=preset, assets=assets)
     if preview:
         made, out = preview_plan(made), local_folder(out)
     selected = made.shard(*how["shard"]) if how["shard"] else made
@@ -131,6 +133,7 @@ def render(
 def counterfactual(
     recipe: str,
     overrides: tuple[str, ...],
+    assets: dict[str, Path],
     preset: str | None,
     limit: int | None,
     ids: tuple[str, ...],
@@ -154,7 +157,7 @@ def counterfactual(
 
     if (not ids) == (limit is None):
         raise UseError("expected --sample ID, or --limit N to ask about N samples of each set, and not both")
-    asked = load_any_plan(recipe, overrides, limit, ids, preset)
+    asked = load_any_plan(recipe, overrides, limit, ids, preset, assets)
     if ids:
         chosen = [sample for name in dict.fromkeys(ids) for sample in asked[name].samples]
         asked = dataclasses.replace(asked, samples=tuple(chosen))

@@ -4,9 +4,10 @@ The shipped library lies beside this module in ``objects materials textures ligh
 user's own is searched before it. `AssetLibrary` finds files and the facts that a manifest records of them.
 """
 
+import hashlib
 from collections.abc import Mapping
 from copy import deepcopy
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,7 @@ class AssetLibrary:
         self._manifests: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
         self._labels: dict[str, list[str]] = {}
         self._image_files: dict[str, Path] | None = None
+        self._neighbours: dict[Path, list[Path]] = {}
         for kind, folder in self._folders.items():
             if kind not in SUFFIXES:
                 raise InputError(f"assets: kind `{kind}` is not known; expected one of {', '.join(SUFFIXES)}")
@@ -108,6 +110,38 @@ class AssetLibrary:
             known = sorted({*self.labels(kind), *(name for k, name in manifest() if k == kind)})
             raise InputError(f"asset `{label}` is not among the {kind}; expected one of: {', '.join(known)}")
         return path
+
+    def sha256(self, kind: str, label: str) -> str:
+        """Hash the content of an asset as it lies on disk now.
+
+        That is the hash of its file; of a user's .blend with files beside it that are no .blend, which it may
+        refer to, a hash of all of these.
+
+        Raises:
+            InputError: as of `find`, or a file cannot be read.
+        """
+        path = self.find(kind, label)
+        files = [path, *self._beside(path)]
+        try:
+            hashes = [_sha256_now(str(file), *_version(file)) for file in files]
+        except OSError as error:
+            raise InputError(f"asset `{label}`: `{path.name}` cannot be read: {error.strerror}") from None
+        if len(files) == 1:
+            return hashes[0]
+        names = (file.relative_to(path.parent).as_posix() for file in files)
+        lines = "".join(f"{one}  {name}\n" for one, name in zip(hashes, names, strict=True))
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+    def _beside(self, path: Path) -> list[Path]:
+        """List the files of a folder of the user's that a .blend in it may refer to."""
+        folder = path.parent
+        if path.suffix != ".blend" or folder.parent == shipped():
+            return []
+        if folder not in self._neighbours:
+            files = sorted(file for file in folder.rglob("[!.]*") if file.is_file() and file.name != MANIFEST)
+            # Blender's backups end in .blend1 and so on; a linked .blend is refused when it is read.
+            self._neighbours[folder] = [file for file in files if not file.suffix.startswith(".blend")]
+        return self._neighbours[folder]
 
     def facts(self, kind: str, label: str) -> dict[str, Any]:
         """Return the numbers that a manifest records of an asset; empty where none does.
@@ -172,6 +206,17 @@ class AssetLibrary:
             except InputError as error:
                 raise InputError(f"assets.{kind}: {error}") from None
         return path
+
+
+def _version(path: Path) -> tuple[int, int, int]:
+    found = path.stat()
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+@lru_cache(maxsize=100_000)
+def _sha256_now(path: str, *_: int) -> str:
+    """Hash a file, once for each version of it: a plan asks for the same few once per sample."""
+    return file_sha256(Path(path))
 
 
 def check_inside(path: Path) -> None:

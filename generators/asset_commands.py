@@ -17,7 +17,7 @@ def assets() -> None:
     candlelight assets add scans/*.obj --out objects
     candlelight assets list --folder objects
     candlelight assets scan my-assets
-    candlelight render mine.yaml --set assets.objects=objects --out frames
+    candlelight render mine.yaml --assets objects=objects --out frames
     """
 
 

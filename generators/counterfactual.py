@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from blender_assets import AssetLibrary
 from generators.load import revise
-from generators.plan import Plan, resolve_rows
+from generators.plan import Plan, new_plan, resolve_rows
 from generators.recipe import ImageSet
 from generators.rows import rows_of
 from generators.scene import SamplePlan
@@ -78,4 +78,4 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
         only = {sample.index for sample in plan.samples if sample.set == name}
         rows = rows_of(recipe, name + SUFFIX, library, only)
         twins += resolve_rows(recipe, name + SUFFIX, rows, library)
-    return Plan(recipe, tuple(twins))
+    return new_plan(recipe, twins, library)

@@ -2,19 +2,20 @@
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from blender_assets import AssetLibrary
+from blender_assets.manifests import MANIFEST
 from generators.claims import FILE as CLAIMS
 from generators.load import recipe_sha256
 from generators.plan import Plan
-from generators.provenance import used_assets
+from generators.provenance import check_assets, shown_assets
 from generators.settings import factor_infos, part_names, settings, stored_layers
-from generators.table import join, load_plan, planned_ids, save_plan
+from generators.table import join, load_plan, planned_assets, planned_traces, save_plan
 from loaders.errors import InputError
 from loaders.frames import DATASET, read_dataset_info, read_metadata
 from loaders.schema import DatasetInfo, RecipeRecord, SetInfo
@@ -29,7 +30,7 @@ _Value = TypeVar("_Value")
 
 def dataset_info(plan: Plan) -> DatasetInfo:
     """Describe the data set that a plan makes, as its ``dataset.json`` does."""
-    recipe, library = plan.recipe, AssetLibrary(plan.recipe.assets)
+    recipe = plan.recipe
     sets = {}
     for name, image_set in recipe.sets.items():
         chosen = settings(recipe, name)
@@ -38,7 +39,7 @@ def dataset_info(plan: Plan) -> DatasetInfo:
             width=chosen.image.width,
             height=chosen.image.height,
             layers=stored_layers(recipe, name),
-            factors=factor_infos(image_set, library),
+            factors=factor_infos(image_set),
             varies=image_set.varies,
             exposure=chosen.exposure,
             parts=part_names(sample.trace for sample in plan.samples if sample.set == name),
@@ -50,7 +51,7 @@ def dataset_info(plan: Plan) -> DatasetInfo:
         recipe=RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe)),
         seed=recipe.seed,
         candlelight=version("candlelight"),
-        assets=used_assets((sample.trace for sample in plan.samples), library),
+        assets=shown_assets((sample.trace for sample in plan.samples), plan.assets),
         sets={name: info for name, info in sets.items() if info.count},
     )
 
@@ -75,14 +76,15 @@ def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
             f"output folder {out}: {damaged[0]} {unlike[damaged[0]]}; "
             f"`candlelight render RECIPE --repair --out {out}` writes it anew"
         )
-    _refuse_foreign(plan, out, DATASET in damaged, repair)
-    planned = set[str]()
+    info = _refuse_foreign(plan, out, DATASET in damaged, repair)
+    planned: dict[str, Any] = {}
     if (out / PLAN).exists() and PLAN not in damaged:
-        planned = _unless_repaired(lambda: planned_ids(out / PLAN), repair) or planned
+        planned = _unless_repaired(lambda: planned_traces(out / PLAN), repair) or planned
+    _refuse_edited(plan, out, info, planned)
     as_written = not unlike and not (out / NEXT).exists()
-    if as_written and planned.issuperset(sample.id for sample in plan.samples):
+    if as_written and planned.keys() >= {sample.id for sample in plan.samples} and _same_prose(plan, info):
         return
-    whole = join(load_plan(out / PLAN), plan) if planned else plan
+    whole = join(load_plan(out / PLAN, plan.recipe.assets), plan) if planned else plan
     text = dataset_info(whole).to_json()
     try:
         writers: dict[str, Callable[[Path], object]] = {
@@ -109,9 +111,9 @@ def cannot_write(out: Path, error: OSError) -> InputError:
     return InputError(f"output folder {out}: cannot be written: {reason}; {remedy}")
 
 
-def _refuse_foreign(plan: Plan, out: Path, damaged: bool, repair: bool) -> None:
-    """Refuse a folder of something else, or of frames of another recipe."""
-    recipe = None
+def _refuse_foreign(plan: Plan, out: Path, damaged: bool, repair: bool) -> DatasetInfo | None:
+    """Refuse a folder of something else, or of frames of another recipe; return what it says of itself."""
+    info = recipe = None
     if (out / DATASET).exists() and not damaged:
         info = _unless_repaired(lambda: read_dataset_info(out), repair)
         recipe = info.recipe if info else _recipe_of_samples(out)
@@ -127,6 +129,29 @@ def _refuse_foreign(plan: Plan, out: Path, damaged: bool, repair: bool) -> None:
             f"output folder {out}: holds frames of another recipe ({recipe.name}, {recipe.sha256[:12]}); "
             "name another folder, or render that recipe"
         )
+    return info
+
+
+def _refuse_edited(plan: Plan, out: Path, info: DatasetInfo | None, planned: Mapping[str, Any]) -> None:
+    """Refuse a folder whose frames were made from other files under the same labels, or of other numbers."""
+    where = f"output folder {out}"
+    library = AssetLibrary(plan.recipe.assets)
+    if info is not None:
+        check_assets(info.assets or (), library, where)
+    elif planned:
+        check_assets(planned_assets(out / PLAN), library, where)
+    for sample in plan.samples:
+        if planned.get(sample.id, (sample.group, sample.gain)) != (sample.group, sample.gain):
+            raise InputError(
+                f"{where}: `{sample.id}` was planned there with other numbers or files by the same recipe: a light, "
+                f"a texture or a {MANIFEST} of a folder of assets was changed since; undo that, or name another "
+                "output folder"
+            )
+
+
+def _same_prose(plan: Plan, info: DatasetInfo | None) -> bool:
+    recipe = plan.recipe
+    return info is not None and (info.description, info.licence) == (recipe.description, recipe.licence)
 
 
 def _is_ours(path: Path) -> bool:

@@ -48,7 +48,7 @@ def _require_objects(specs: Sequence[ObjectSpec], layout: Layout, library: Asset
     raise InputError(
         f"layout.arrangements: there are no objects {', '.join(f'`{kind}`' for kind in missing)}; bring each "
         "in with `candlelight assets add MESH --name LABEL --out FOLDER`, and name the folder with "
-        "`--set assets.objects=FOLDER`"
+        "`--assets objects=FOLDER`"
     )
 
 

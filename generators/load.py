@@ -24,7 +24,12 @@ def shipped_recipes() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
-def load_recipe(source: str | Path, overrides: Iterable[str] = (), preset: str | None = None) -> Recipe:
+def load_recipe(
+    source: str | Path,
+    overrides: Iterable[str] = (),
+    preset: str | None = None,
+    assets: Mapping[str, Path] | None = None,
+) -> Recipe:
     """Load a recipe by shipped name or by path, and change some of its fields.
 
     Args:
@@ -33,10 +38,10 @@ def load_recipe(source: str | Path, overrides: Iterable[str] = (), preset: str |
             One of ``render.preset`` also drops what the recipe says beside it; later ones win over it.
         preset: a preset of `generators.recipe.PRESETS` for all sets, in place of all that they and the recipe
             say of ``render``; overrides win over it.
+        assets: folders of the user's own assets by kind, in place of those that the recipe names.
 
     Returns:
-        The recipe, checked. Folders in ``assets`` are relative to the file, or to the working directory where
-        an override names them.
+        The recipe, checked. Folders that it names itself are relative to its file.
 
     Raises:
         InputError: no such recipe, not YAML, or a field that is not what it should be; the message names the
@@ -49,9 +54,11 @@ def load_recipe(source: str | Path, overrides: Iterable[str] = (), preset: str |
     path = find_recipe(source)
     data = _read(path)
     _expand(data, path)
-    if isinstance(folders := data.get("assets"), dict):
-        # Absolute, so that the recipe stays the same wherever it is read again.
-        data["assets"] = {kind: (path.parent / str(folder)).absolute() for kind, folder in folders.items()}
+    # Absolute, because workers may have another working directory.
+    own = {kind: folder.absolute() for kind, folder in (assets or {}).items()}
+    if isinstance(folders := data.get("assets", {}), dict):
+        named = {kind: (path.parent / str(folder)).absolute() for kind, folder in folders.items()}
+        data["assets"] = {**named, **own}
     if preset is not None:
         _choose_preset(data, preset)
     for override in overrides:
@@ -81,8 +88,12 @@ def find_recipe(source: str | Path) -> Path:
 
 
 def recipe_sha256(recipe: Recipe) -> str:
-    """Hash of a resolved recipe: the same for the same fields, however they were written down."""
-    return hashlib.sha256(recipe.model_dump_json().encode()).hexdigest()
+    """Hash what a recipe decides: all of its fields but prose and the folders of assets.
+
+    The content of assets is part of each trace group's id instead (`generators.provenance.group_id`).
+    """
+    text = recipe.model_dump_json(exclude={"description", "licence", "assets"})
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def first_error(error: ValidationError) -> str:
@@ -202,9 +213,9 @@ def _override(data: dict[str, Any], override: str) -> None:
         value = _apart(parse_yaml(text))
     except InputError:
         raise InputError(f"--set {field}: expected a YAML value, got `{text[:60]}`") from None
+    if field.partition(".")[0] == "assets":
+        raise InputError(f"--set {field}: expected --assets KIND=FOLDER to name a folder of assets")
     *parents, last = field.split(".")
-    if parents == ["assets"]:
-        value = Path(str(value)).absolute()
     node: Any = data
     for part in parents:
         node = _step(node, part, field)

@@ -1,23 +1,22 @@
 """Plans: every number of every sample, fixed before a pixel is rendered and without Blender."""
 
-import hashlib
 import itertools
-import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from blender_assets import AssetLibrary
 from generators.draws import Draws
 from generators.load import revise
+from generators.provenance import group_id, used_assets
 from generators.recipe import ImageSet, Recipe
 from generators.resolve import resolve
 from generators.rows import Row, rows_of, sample_id, unit_indices
-from generators.scene import SamplePlan, Trace
-from generators.settings import light_names
+from generators.scene import SamplePlan
+from generators.settings import light_names, spell_out
 from generators.streams import stream
 from loaders.errors import InputError
-from loaders.schema import FactorValue
+from loaders.schema import AssetRecord, FactorValue
 
 
 @dataclass(frozen=True)
@@ -28,10 +27,12 @@ class Plan:
         recipe: the recipe that it was made from.
         samples: one row per sample; each names the trace group that it is rendered with. Membership of a
             group is fixed here, before any filter, limit or shard.
+        assets: the files that it was made with and that show in its pictures; of a part of a plan, all of them.
     """
 
     recipe: Recipe
     samples: tuple[SamplePlan, ...]
+    assets: tuple[AssetRecord, ...] = field(default=(), compare=False)
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -121,6 +122,7 @@ def make_plan(recipe: Recipe, limit: int | None = None) -> Plan:
         ['negatives-000000', 'negatives-000001', 'negatives-000002']
     """
     library = AssetLibrary(recipe.assets)
+    recipe = spell_out(recipe, library)
     samples: list[SamplePlan] = []
     chosen: dict[str, set[int]] = {}
     for name, image_set in recipe.sets.items():
@@ -133,7 +135,7 @@ def make_plan(recipe: Recipe, limit: int | None = None) -> Plan:
             samples += resolve_rows(recipe, name, rows_of(recipe, name, library, only), library)
         except InputError as error:
             raise InputError(f"sets.{name}: {error}") from None
-    return Plan(recipe, tuple(samples))
+    return new_plan(recipe, samples, library)
 
 
 def plan_samples(recipe: Recipe, ids: Collection[str]) -> Plan:
@@ -152,6 +154,7 @@ def plan_samples(recipe: Recipe, ids: Collection[str]) -> Plan:
         'blue'
     """
     library = AssetLibrary(recipe.assets)
+    recipe = spell_out(recipe, library)
     samples: list[SamplePlan] = []
     for name, image_set in recipe.sets.items():
         asked = (one.rpartition("-") for one in ids)
@@ -161,7 +164,13 @@ def plan_samples(recipe: Recipe, ids: Collection[str]) -> Plan:
             samples += (sample for sample in planned if sample.id in ids)
         except InputError as error:
             raise InputError(f"sets.{name}: {error}") from None
-    return Plan(recipe, tuple(samples))
+    return new_plan(recipe, samples, library)
+
+
+def new_plan(recipe: Recipe, samples: Iterable[SamplePlan], library: AssetLibrary) -> Plan:
+    """Put a plan together, and note the assets that it needs as they are now."""
+    made = tuple(samples)
+    return Plan(recipe, made, used_assets((sample.trace for sample in made), library))
 
 
 def _choose(recipe: Recipe, name: str, indices: Sequence[int], count: int) -> set[int]:
@@ -246,7 +255,7 @@ def resolve_rows(
             set=name,
             index=row.index,
             unit=row.unit,
-            group=_group(name, trace),
+            group=group_id(name, trace, library),
             factors={factor: row.values[factor] for factor in image_set.factors},
             exogenous={variable: row.values[variable] for variable in image_set.variables},
             intervention=row.intervention,
@@ -256,8 +265,3 @@ def resolve_rows(
             gain=gain,
             trace=trace,
         )
-
-
-def _group(set_name: str, trace: Trace) -> str:
-    text = json.dumps([set_name, trace.model_dump(mode="json")], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

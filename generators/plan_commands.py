@@ -3,15 +3,40 @@
 import dataclasses
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from blender_assets import SUFFIXES
 from loaders.errors import InputError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _folders(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, Path]:
+    """Read folders of assets such as ``materials=./colours``."""
+    folders = {}
+    for value in values:
+        kind, equals, folder = value.partition("=")
+        if kind not in SUFFIXES or not folder:
+            raise click.BadParameter(
+                f"expected KIND=FOLDER with KIND one of {', '.join(SUFFIXES)}, got {value}"
+            )
+        if not Path(folder).is_dir():
+            raise click.BadParameter(f"{kind}: there is no folder {folder}")
+        folders[kind] = Path(folder).absolute()
+    return folders
+
+
+assets_option = click.option(
+    "--assets",
+    multiple=True,
+    callback=_folders,
+    metavar="KIND=FOLDER",
+    help=f"Your own folder of {', '.join(SUFFIXES)}; repeatable.",
+)
 
 
 def recipe_options(command: _Command, required: bool = True) -> _Command:
@@ -20,6 +45,7 @@ def recipe_options(command: _Command, required: bool = True) -> _Command:
         click.option(
             "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help="Override a field; repeatable."
         ),
+        assets_option,
         click.option(
             "--preset",
             type=click.Choice(["draft", "standard", "reference"]),
@@ -40,6 +66,7 @@ def load_any_plan(
     limit: int | None,
     ids: tuple[str, ...] = (),
     preset: str | None = None,
+    assets: Mapping[str, Path] | None = None,
 ) -> Any:
     """Return the plan of a recipe, or of a plan file; of a recipe, the samples of some ids alone."""
     from generators import load_recipe, make_plan
@@ -50,9 +77,9 @@ def load_any_plan(
         if overrides or preset:
             flag = "--set" if overrides else "--preset"
             raise InputError(f"{flag} changes a recipe; this is a plan, whose numbers are fixed: plan again")
-        plan = load_plan(Path(recipe))
+        plan = load_plan(Path(recipe), assets)
     else:
-        loaded = load_recipe(recipe, overrides, preset)
+        loaded = load_recipe(recipe, overrides, preset, assets)
         return plan_samples(loaded, ids) if ids else make_plan(loaded, limit)
     return plan.limit(limit) if limit else plan
 
@@ -104,13 +131,14 @@ def show(recipe: str) -> None:
 @click.option(
     "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help="Override a field; repeatable."
 )
-def validate(recipe: str, overrides: tuple[str, ...]) -> None:
+@assets_option
+def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -> None:
     """Check a recipe down to the last asset and number, and say what it would make.
 
     \b
     candlelight recipes validate mine.yaml --set seed=3
     """
-    plan = load_any_plan(recipe, overrides, None)
+    plan = load_any_plan(recipe, overrides, None, assets=assets)
     click.echo(f"{plan.recipe.name}: valid, {len(plan)} samples from {len(plan.groups)} traces")
 
 
@@ -135,6 +163,7 @@ def validate(recipe: str, overrides: tuple[str, ...]) -> None:
 def plan(
     recipe: str,
     overrides: tuple[str, ...],
+    assets: dict[str, Path],
     preset: str | None,
     limit: int | None,
     out: Path | None,
@@ -165,7 +194,7 @@ def plan(
         raise InputError(f"--out: expected FILE.parquet, which is how other commands tell a plan, got {out}")
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-    made = load_any_plan(recipe, overrides, limit, preset=preset)
+    made = load_any_plan(recipe, overrides, limit, preset=preset, assets=assets)
     if report:
         page = (out or Path(made.recipe.name)).with_suffix(".html")
         click.echo(report_text(made))

@@ -1,11 +1,14 @@
-"""Which files of the libraries show in the pictures of a plan, and under what licence."""
+"""Which files of the libraries show in the pictures of a plan, their content, and their licence."""
 
-from collections.abc import Iterable, Iterator
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from blender_assets import AssetLibrary
-from blender_assets.manifests import file_sha256
 from generators.appearance import OWN, PLAIN
 from generators.scene import Material, Trace
+from loaders.errors import InputError
 from loaders.schema import AssetRecord
 
 
@@ -27,17 +30,75 @@ def used_assets(traces: Iterable[Trace], library: AssetLibrary) -> tuple[AssetRe
         >>> [asset.label for asset in used_assets([plan.samples[0].trace], AssetLibrary())]
         ['yellow', 'cone', 'hall']
     """
-    used = {asset for trace in traces for asset in _assets(trace, library)}
+    used = {asset for trace in traces for asset in _assets(trace, partial(library.has, "materials"))}
     return tuple(_record(kind, label, library) for kind, label in sorted(used))
 
 
-def _assets(trace: Trace, library: AssetLibrary) -> Iterator[tuple[str, str]]:
+def shown_assets(traces: Iterable[Trace], records: Iterable[AssetRecord]) -> tuple[AssetRecord, ...]:
+    """Choose those of the recorded assets that show in some traces."""
+    known = {(record.kind, record.label): record for record in records}
+    used = {
+        asset for trace in traces for asset in _assets(trace, lambda label: ("materials", label) in known)
+    }
+    return tuple(known[asset] for asset in sorted(used))
+
+
+def group_id(set_name: str, trace: Trace, library: AssetLibrary) -> str:
+    """Identify all that decides the light of a trace: its numbers, and the content of its assets.
+
+    Samples of a set with equal ids share one render. The child that renders it works the id out again from
+    the files that it reads, so that a label never stands for two contents in one folder of frames.
+
+    Args:
+        set_name: the set, whose settings the trace is rendered with.
+        trace: the numbers.
+        library: where assets are found.
+
+    Returns:
+        16 hexadecimal digits.
+
+    Raises:
+        InputError: an asset is not to be found.
+    """
+    is_material = partial(library.has, "materials")
+    used = {f"{kind}/{label}": library.sha256(kind, label) for kind, label in _assets(trace, is_material)}
+    text = json.dumps([set_name, trace.model_dump(mode="json"), used], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def check_assets(records: Iterable[AssetRecord], library: AssetLibrary, where: str) -> None:
+    """Refuse assets that are not what they were when they were recorded.
+
+    Args:
+        records: the assets as they were.
+        library: where they are found now.
+        where: what holds the records, for the message.
+
+    Raises:
+        InputError: one of them is not to be found, or has another content.
+    """
+    for record in records:
+        if not library.has(record.kind, record.label):
+            raise InputError(
+                f"{where} needs `{record.label}` of {record.kind}, which is not among the shipped ones; name "
+                f"its folder: --assets {record.kind}=FOLDER"
+            )
+        now = library.sha256(record.kind, record.label)
+        if now != record.sha256:
+            raise InputError(
+                f"{where} was made with another `{record.label}` of {record.kind} (SHA-256 "
+                f"{record.sha256[:12]}, the file now {now[:12]}); put that file back, name its folder with "
+                f"--assets {record.kind}=FOLDER, or use another output folder"
+            )
+
+
+def _assets(trace: Trace, is_material: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
     materials = [thing.material for thing in trace.objects]
     materials += [part.material for thing in trace.objects for part in thing.parts]
     if trace.floor is not None and trace.floor.material is not None:
         materials.append(trace.floor.material)
     yield from (("objects", thing.type) for thing in trace.objects)
-    yield from (_kind_and_label(material, library) for material in materials if _is_file(material))
+    yield from (_kind_and_label(material, is_material) for material in materials if _is_file(material))
     if trace.environment is not None and trace.environment.map:
         yield "scenes", trace.environment.map
 
@@ -47,15 +108,13 @@ def _is_file(material: Material) -> bool:
     return material.image or material.label not in (PLAIN, OWN)
 
 
-def _kind_and_label(material: Material, library: AssetLibrary) -> tuple[str, str]:
+def _kind_and_label(material: Material, is_material: Callable[[str], bool]) -> tuple[str, str]:
     # As the renderer looks them up: a picture is a texture, and any other label a material first.
-    plain = not material.image and library.has("materials", material.label)
+    plain = not material.image and is_material(material.label)
     return "materials" if plain else "textures", material.label
 
 
 def _record(kind: str, label: str, library: AssetLibrary) -> AssetRecord:
-    path, entry = library.find(kind, label), library.entry(kind, label)
-    if entry is None:
-        return AssetRecord(kind=kind, label=label, sha256=file_sha256(path))
-    known = {field: entry[field] for field in ("licence", "source", "sha256")}
-    return AssetRecord(kind=kind, label=label, **known)
+    entry = library.entry(kind, label) or {}
+    known = {field: entry[field] for field in ("licence", "source") if field in entry}
+    return AssetRecord(kind=kind, label=label, sha256=library.sha256(kind, label), **known)

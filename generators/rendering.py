@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from blender_assets import AssetLibrary
 from generators.child import Job, Receipt
 from generators.claims import NO_LOCKS, describing
 from generators.cluster_files import load_cluster
@@ -15,6 +16,7 @@ from generators.description import LOCK, PARTIAL, cannot_write, describe_folder
 from generators.devices import Wish, check_wish, usable_devices
 from generators.dispatch import Hands, receipts
 from generators.plan import Plan
+from generators.provenance import check_assets
 from generators.recipe import Recipe
 from generators.remote import Landing, landing
 from generators.repair import drop_replaced
@@ -92,6 +94,7 @@ def render(
         require_rendering(plan.recipe)
     else:
         _require("distributed")
+    check_assets(plan.assets, AssetLibrary(plan.recipe.assets), f"the plan of `{plan.recipe.name}`")
     hands, wish = _hire(plan.recipe, device, workers, scheduler, cluster)
     mine = plan.shard(*shard) if shard else plan
     with landing(out) as place, _folder(place.folder) as check_folder:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from blender_assets import AssetLibrary
-from generators.factors import Categorical, Continuous
+from generators.factors import Categorical, Continuous, Factor
 from generators.layout import WORLD
 from generators.lights import LAMP
 from generators.recipe import ALL_LIGHTS, Image, ImageSet, Recipe, Render
@@ -66,8 +66,8 @@ def stored_layers(recipe: Recipe, set_name: str) -> tuple[str, ...]:
     return (*(name for name in LAYERS if name in wanted), *lights)
 
 
-def factor_infos(image_set: ImageSet, library: AssetLibrary) -> tuple[FactorInfo, ...]:
-    """Describe the factors of a set as its data set does; a bound that depends on others is left out."""
+def factor_infos(image_set: ImageSet) -> tuple[FactorInfo, ...]:
+    """Describe the factors of a planned set as its data set does; a bound that depends on others is left out."""
 
     def bound(quantity: float | str) -> float | None:
         return None if isinstance(quantity, str) else float(quantity)
@@ -77,9 +77,31 @@ def factor_infos(image_set: ImageSet, library: AssetLibrary) -> tuple[FactorInfo
         if isinstance(factor, Continuous):
             info = FactorInfo(name=name, kind="continuous", low=bound(factor.low), high=bound(factor.high))
         else:
-            info = FactorInfo(name=name, kind="categorical", values=values_of(factor, library))
+            info = FactorInfo(name=name, kind="categorical", values=listed_values(factor))
         infos.append(info.model_copy(update={"unit": factor.unit}))
     return tuple(infos)
+
+
+def spell_out(recipe: Recipe, library: AssetLibrary) -> Recipe:
+    """List the labels of every factor that takes all assets of a kind, so that the recipe says them itself.
+
+    A file that is added to a folder later does not change the recipe then, and a plan of it needs no folder
+    to be read.
+    """
+    sets = {}
+    for name, image_set in recipe.sets.items():
+        spelled = {
+            field: {key: _spelled(factor, library) for key, factor in getattr(image_set, field).items()}
+            for field in ("factors", "variables")
+        }
+        sets[name] = image_set.model_copy(update=spelled)
+    return recipe.model_copy(update={"sets": sets})
+
+
+def _spelled(factor: Factor, library: AssetLibrary) -> Factor:
+    if isinstance(factor, Categorical) and factor.assets is not None and factor.values is None:
+        return factor.model_copy(update={"values": values_of(factor, library)})
+    return factor
 
 
 def values_of(factor: Categorical, library: AssetLibrary) -> tuple[FactorValue, ...]:
@@ -88,14 +110,18 @@ def values_of(factor: Categorical, library: AssetLibrary) -> tuple[FactorValue, 
     Raises:
         InputError: one of them is no asset of the kind that the factor names.
     """
-    if factor.count is not None:
-        return tuple(range(factor.count))
-    if factor.values is None:
-        return tuple(library.labels(str(factor.assets)))
+    if factor.values is None and factor.assets is not None:
+        return tuple(library.labels(factor.assets))
+    listed = listed_values(factor)
     if factor.assets is not None:
-        for value in factor.values:
+        for value in listed:
             library.find(factor.assets, str(value))
-    return factor.values
+    return listed
+
+
+def listed_values(factor: Categorical) -> tuple[FactorValue, ...]:
+    """Return the values of a categorical factor of a recipe that spells them out."""
+    return factor.values or tuple(range(factor.count or 0))
 
 
 def part_names(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:

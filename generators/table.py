@@ -7,27 +7,30 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from blender_assets import AssetLibrary
 from generators.factors import Categorical
 from generators.load import first_error
 from generators.plan import Plan
 from generators.recipe import Recipe
 from generators.scene import SamplePlan
-from generators.settings import values_of
+from generators.settings import listed_values
 from loaders.disk import replacing
 from loaders.errors import InputError
-from loaders.schema import FactorValue
+from loaders.schema import AssetRecord, FactorValue
 
+PLAN_VERSION = 2
 _FACTOR, _DRAWN, _DO, _PROPENSITY = "factor.", "drawn.", "do.", "propensity."
+_VERSION, _RECIPE, _ASSETS = b"candlelight.plan", b"candlelight.recipe", b"candlelight.assets"
+_RECORDS = TypeAdapter(tuple[AssetRecord, ...])
 
 
 def save_plan(plan: Plan, path: Path) -> None:
     """Write a plan as a Parquet file, in one step.
 
     Columns are ``id set index unit group counterfactual_of gain lights trace`` and, by name, ``factor.*``,
-    ``drawn.*``, ``do.*`` and ``propensity.*``; the recipe lies in the file's metadata.
+    ``drawn.*``, ``do.*`` and ``propensity.*``; the recipe, without the folders of its assets, and the content of
+    those assets lie in the file's metadata.
 
     Args:
         plan: the plan.
@@ -35,19 +38,23 @@ def save_plan(plan: Plan, path: Path) -> None:
     """
     rows = [_row(sample) for sample in plan.samples]
     table = pa.Table.from_pylist(rows, schema=_schema(rows))
-    recipe = {b"candlelight.recipe": plan.recipe.model_dump_json().encode()}
+    about = {
+        _VERSION: str(PLAN_VERSION).encode(),
+        _RECIPE: plan.recipe.model_dump_json(exclude={"assets"}).encode(),
+        _ASSETS: _RECORDS.dump_json(plan.assets),
+    }
     with replacing(path) as partial:
-        pq.write_table(table.replace_schema_metadata(recipe), partial, compression="zstd")
+        pq.write_table(table.replace_schema_metadata(about), partial, compression="zstd")
 
 
-def load_plan(path: Path) -> Plan:
+def load_plan(path: Path, assets: Mapping[str, Path] | None = None) -> Plan:
     """Read a plan that `save_plan` wrote.
 
-    A plan of others may have any folder of assets looked into and rendered from; it decides nothing about
-    where anything is written.
+    A plan of others decides nothing about which folders are read, nor about where anything is written.
 
     Args:
         path: the file.
+        assets: the user's own folders of assets, by kind: a plan holds their content's hashes, and no paths.
 
     Returns:
         The plan, equal to the one that was written.
@@ -55,38 +62,68 @@ def load_plan(path: Path) -> Plan:
     Raises:
         InputError: the file is missing, or is no plan of this version.
     """
+    table = _read(path)
+    about = table.schema.metadata
     try:
-        table = pq.read_table(path)
-        recipe = Recipe.model_validate_json(table.schema.metadata[b"candlelight.recipe"])
+        recipe = Recipe.model_validate_json(about[_RECIPE]).model_copy(update={"assets": dict(assets or {})})
+        records = _RECORDS.validate_json(about[_ASSETS])
         values = _values(recipe)
         samples = tuple(_sample(row, recipe, values) for row in table.to_pylist())
-    except FileNotFoundError:
-        raise InputError(f"plan {path}: there is no such file; make one with `candlelight plan`") from None
     except ValidationError as error:
-        raise InputError(f"plan {path}: made by another version; plan again ({first_error(error)})") from None
-    except (OSError, pa.ArrowInvalid, KeyError, TypeError) as error:
+        raise InputError(f"plan {path}: is damaged; plan again ({first_error(error)})") from None
+    except (KeyError, TypeError) as error:
         raise _not_a_plan(path) from error
-    return Plan(recipe, samples)
+    return Plan(recipe, samples, records)
 
 
-def planned_ids(path: Path) -> set[str]:
-    """List the ids of the samples in a plan's file, which is much faster than reading it all.
+def planned_traces(path: Path) -> dict[str, tuple[str, tuple[float, ...]]]:
+    """Map the ids in a plan's file to group and gain, which decide all pixels, without reading the rest.
 
     Raises:
-        InputError: the file is no plan.
+        InputError: the file is no plan of this version.
+    """
+    table = _read(path, columns=["id", "group", "gain"])
+    ids, groups, gains = (table.column(name).to_pylist() for name in ("id", "group", "gain"))
+    return {id: (group, tuple(gain)) for id, group, gain in zip(ids, groups, gains, strict=True)}
+
+
+def planned_assets(path: Path) -> tuple[AssetRecord, ...]:
+    """List the assets that the plan in a file was made with.
+
+    Raises:
+        InputError: the file is no plan of this version.
     """
     try:
-        return set(pq.read_table(path, columns=["id"]).column("id").to_pylist())
-    except (OSError, pa.ArrowInvalid, KeyError) as error:
+        return _RECORDS.validate_json(_read(path, columns=["id"]).schema.metadata[_ASSETS])
+    except (ValidationError, KeyError) as error:
         raise _not_a_plan(path) from error
+
+
+def _read(path: Path, columns: list[str] | None = None) -> pa.Table:
+    try:
+        table = pq.read_table(path, columns=columns)
+    except FileNotFoundError:
+        raise InputError(f"plan {path}: there is no such file; make one with `candlelight plan`") from None
+    except (OSError, pa.ArrowInvalid) as error:
+        raise _not_a_plan(path) from error
+    about = table.schema.metadata or {}
+    if _RECIPE in about and about.get(_VERSION) != str(PLAN_VERSION).encode():
+        raise InputError(f"plan {path}: expected version {PLAN_VERSION}; plan again with `candlelight plan`")
+    if _RECIPE not in about or not set(columns or ()) <= set(table.column_names):
+        raise _not_a_plan(path)
+    return table
 
 
 def join(first: Plan, second: Plan) -> Plan:
-    """Put the samples of two plans of one recipe together, sets in its order, samples by index."""
+    """Put the samples of two plans of one recipe together, sets in its order, samples by index.
+
+    Where they differ, in prose or in folders of assets, the second counts.
+    """
     samples = {sample.id: sample for plan in (first, second) for sample in plan.samples}
-    place = {name: i for i, name in enumerate(first.recipe.sets)}
+    place = {name: i for i, name in enumerate(second.recipe.sets)}
     ordered = sorted(samples.values(), key=lambda sample: (place[sample.set], sample.index))
-    return Plan(first.recipe, tuple(ordered))
+    assets = {(one.kind, one.label): one for plan in (first, second) for one in plan.assets}
+    return Plan(second.recipe, tuple(ordered), tuple(assets[key] for key in sorted(assets)))
 
 
 def _not_a_plan(path: Path) -> InputError:
@@ -125,9 +162,8 @@ def _schema(rows: list[dict[str, Any]]) -> pa.Schema:
 
 def _values(recipe: Recipe) -> dict[tuple[str, str], tuple[FactorValue, ...]]:
     """List the values of every categorical factor, so that 15 is read as 15 and not as 15.0."""
-    library = AssetLibrary(recipe.assets)
     return {
-        (set_name, name): values_of(factor, library)
+        (set_name, name): listed_values(factor)
         for set_name, image_set in recipe.sets.items()
         for name, factor in image_set.mechanisms().items()
         if isinstance(factor, Categorical)

@@ -1,6 +1,6 @@
 """What one frame is: its layers, its metadata and the description of the data set it belongs to.
 
-This module is the only definition of schema version 1. Whatever writes or reads frames (folders, HDF5,
+This module is the only definition of schema version 2. Whatever writes or reads frames (folders, HDF5,
 Parquet) takes names, shapes, dtypes, units and colour spaces from here.
 """
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from loaders.errors import InputError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 LIGHT_PREFIX = "light/"
 
 Vector = tuple[float, float, float]
@@ -255,7 +255,7 @@ class ChecksRecord(Record):
 
 
 class RecipeRecord(Record):
-    """Name and SHA-256 of the resolved recipe that the frame was planned from."""
+    """Name and SHA-256 of the recipe that the frame was planned from, without its prose and folders of assets."""
 
     name: str
     sha256: str
@@ -266,11 +266,11 @@ class Metadata(Record):
 
     ``set`` is the image set within the recipe (the Hugging Face configuration), ``index`` the sample's
     number in it, ``unit`` what shares exogenous draws and the renderer's seed, ``group`` what shares one
-    trace. ``exogenous`` holds the drawn variables that are not factors. ``camera`` is None for dead
+    trace: a hash of its numbers and of the content of its assets. ``exogenous`` holds the drawn variables that are not factors. ``camera`` is None for dead
     leaves and photographs, ``renderer`` for photographs. ``layers`` maps each layer to `array_sha256`.
     """
 
-    schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
+    schema_version: Annotated[Literal[2], Field(alias="schema")] = 2
     id: str
     set: str
     index: int
@@ -343,7 +343,7 @@ class AssetRecord(Record):
     """One file that the pictures were made of: an object, a material, a texture or a scene, by its label.
 
     ``licence`` and ``source`` are as the manifest of its library states them, empty where none does;
-    ``sha256`` is that of the file.
+    ``sha256`` is that of the file, and of the files that it may refer to (`blender_assets.AssetLibrary.sha256`).
     """
 
     kind: str
@@ -359,7 +359,7 @@ class DatasetInfo(Record):
     ``assets`` are those that show in any of its frames, None where that was not recorded.
     """
 
-    schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
+    schema_version: Annotated[Literal[2], Field(alias="schema")] = 2
     name: str
     description: str
     licence: str

@@ -21,6 +21,7 @@ from generators.devices import PROCESSOR, Wish
 from generators.load import recipe_sha256
 from generators.map_view import view_map
 from generators.painter import PLANNED, Painter
+from generators.provenance import group_id
 from generators.recipe import Recipe
 from generators.refine import fine_backdrop, refine
 from generators.scene import SamplePlan, Thing, Trace
@@ -91,6 +92,8 @@ class Renderer:
         first = group[0].trace
         if first.leaves is not None:
             return self._painter.trace(group)
+        if group_id(group[0].set, first, self._library) != group[0].group:
+            raise ValueError("its assets are not the files that it was planned with; plan and render again")
         light, geometry = self._scratch[0]
         self._scratch.reverse()
         stage = self._set_up(group[0].set)

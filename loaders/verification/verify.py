@@ -62,17 +62,18 @@ class Findings:
 class _Planned:
     """The samples of one set in the plan, by rising index, and which of them were seen."""
 
-    ids: Any  # a pyarrow array, which holds a million strings in little memory
+    ids: Any  # pyarrow arrays, which hold a million strings in little memory
+    groups: Any
     indices: Int64[ndarray, " n"]
     seen: Bool[ndarray, " n"]
 
-    def see(self, index: int) -> str | None:
-        """Tick a sample off and return its id; None if it was not planned."""
+    def see(self, index: int) -> tuple[str, str] | None:
+        """Tick a sample off and return its id and trace group; None if it was not planned."""
         row = int(np.searchsorted(self.indices, index))
         if row == len(self.indices) or self.indices[row] != index:
             return None
         self.seen[row] = True
-        return str(self.ids[row])
+        return str(self.ids[row]), str(self.groups[row])
 
     def missing(self) -> list[str]:
         """List the ids that were not seen."""
@@ -81,12 +82,13 @@ class _Planned:
 
 @dataclass(frozen=True)
 class Place:
-    """A folder where a sample belongs: ``id`` is empty where the plan is not known."""
+    """A folder where a sample belongs: ``id`` and ``group`` are empty where the plan is not known."""
 
     folder: Path
     set: str
     index: int
     id: str
+    group: str
 
 
 def verify(root: Path | str, advance: Callable[[int], object] | None = None) -> Findings:
@@ -158,14 +160,13 @@ def _read_planned(path: Path) -> dict[str, _Planned] | None:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path, columns=["id", "set", "index"]).sort_by("index")
+        table = pq.read_table(path, columns=["id", "set", "index", "group"]).sort_by("index")
         planned = {}
         for name in table.column("set").unique().to_pylist():
             mine = table.filter(pc.equal(table.column("set"), name))
             indices = mine.column("index").to_numpy().astype(np.int64)
-            planned[name] = _Planned(
-                mine.column("id").combine_chunks(), indices, np.zeros(len(indices), bool)
-            )
+            ids, groups = (mine.column(column).combine_chunks() for column in ("id", "group"))
+            planned[name] = _Planned(ids, groups, indices, np.zeros(len(indices), bool))
     except (OSError, pa.ArrowInvalid, KeyError):
         return None
     return planned
@@ -187,11 +188,11 @@ def thousands(
             places = []
             for path in sorted(part.iterdir()):
                 index = _index(root, path)
-                id = None if index is None else ours.see(index) if ours else ""
-                if index is None or id is None:
+                known = None if index is None else ours.see(index) if ours else ("", "")
+                if index is None or known is None:
                     strangers.append(path)
                 else:
-                    places.append(Place(path, set_folder.name, index, id))
+                    places.append(Place(path, set_folder.name, index, *known))
             yield places
 
 
@@ -239,4 +240,6 @@ def _check_files(place: Place, with_npz: bool, recipe: str | None) -> dict[str, 
         return {METADATA: f"is that of sample {metadata.id}, which does not belong here"}
     if recipe not in (None, metadata.recipe.sha256):
         return {METADATA: f"is that of another recipe ({metadata.recipe.name})"}
+    if metadata.group != (place.group or metadata.group):
+        return {METADATA: "was made with other numbers or files than those planned"}
     return {}

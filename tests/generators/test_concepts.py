@@ -54,7 +54,7 @@ def scans(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def plans(scans):
     """Plan one sample of each scene of both recipes."""
-    recipes = [load_recipe("concepts", FEW), load_recipe("concepts-scans", [*FEW, f"assets.objects={scans}"])]
+    recipes = [load_recipe("concepts", FEW), load_recipe("concepts-scans", FEW, assets={"objects": scans})]
     return [make_plan(recipe) for recipe in recipes]
 
 
@@ -146,10 +146,10 @@ def test_scans_that_are_missing_are_all_named(tmp_path):
     message = (
         r"sets\.albedo: layout\.arrangements: there are no objects `happy`, `homer`, `max-planck`, "
         r"`nefertiti`, `stanford-bunny`; bring each in with `candlelight assets add MESH --name LABEL "
-        r"--out FOLDER`, and name the folder with `--set assets\.objects=FOLDER`"
+        r"--out FOLDER`, and name the folder with `--assets objects=FOLDER`"
     )
     with pytest.raises(InputError, match=message):
-        make_plan(load_recipe("concepts-scans", [*FEW, f"assets.objects={tmp_path}"]))
+        make_plan(load_recipe("concepts-scans", FEW, assets={"objects": tmp_path}))
 
 
 @pytest.mark.blender

@@ -25,7 +25,7 @@ def job(tmp_path, tiny):
     for name in ("out", "materials"):
         (tmp_path / name).mkdir()
     (tmp_path / "materials" / "pink.blend").write_bytes(b"pink")
-    recipe = load_recipe(tiny, [f"assets.materials={tmp_path / 'materials'}"])
+    recipe = load_recipe(tiny, assets={"materials": tmp_path / "materials"})
     return Job(tmp_path / "out", recipe)
 
 

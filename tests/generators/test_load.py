@@ -99,9 +99,7 @@ def test_override_errors(tiny, override, message):
         load_recipe(tiny, [override])
 
 
-def test_asset_folders_are_relative_to_the_file_or_to_where_the_override_is_typed(
-    tiny, tmp_path, monkeypatch
-):
+def test_asset_folders_are_relative_to_the_file_or_to_where_they_are_typed(tiny, tmp_path, monkeypatch):
     tiny.write_text(tiny.read_text() + "assets: {materials: mine}\n")
     monkeypatch.chdir(tmp_path)
     for path in (tiny, Path("tiny.yaml")):
@@ -109,7 +107,7 @@ def test_asset_folders_are_relative_to_the_file_or_to_where_the_override_is_type
     assert recipe_sha256(load_recipe(tiny)) == recipe_sha256(load_recipe("tiny.yaml"))
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
-    assert load_recipe(tiny, ["assets.objects=own"]).assets["objects"] == tmp_path / "below" / "own"
+    assert load_recipe(tiny, assets={"objects": Path("own")}).assets["objects"] == tmp_path / "below" / "own"
 
 
 def own(fields: str) -> str:

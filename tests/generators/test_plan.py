@@ -35,7 +35,7 @@ def plans() -> dict[str, Plan]:
 
 def grid_of(plan: Plan, name: str) -> FactorSpace:
     image_set = plan.recipe.sets[name]
-    factors = factor_infos(image_set, AssetLibrary())
+    factors = factor_infos(image_set)
     return FactorSpace.from_set(SetInfo(count=1, width=8, height=8, layers=("image",), factors=factors))
 
 
@@ -403,7 +403,6 @@ def test_shard_error(plans, index, count):
             "sets.cubes.layout.camera.field_of_view=180",
             r"sets\.cubes: layout\.camera\.field_of_view: expected 0 to",
         ),
-        ("assets.materials=nowhere", r"assets\.materials: folder `.*nowhere` does not exist"),
     ],
 )
 def test_errors_name_set_and_field_in_one_line(tiny, override, message):

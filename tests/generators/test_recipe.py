@@ -9,7 +9,7 @@ from loaders.errors import InputError
 
 ANY = ["seed=7", "render.samples=3", "layers=[image, depth]", "image={width: 24, height: 16}"]
 OVERRIDES = {
-    "candle": ["image.width=64", "sets.candle.factors.rotation.values=[0, 7.5]", "assets.materials=."],
+    "candle": ["image.width=64", "sets.candle.factors.rotation.values=[0, 7.5]"],
     "concepts": ["sets.albedo.layout.lights.0.power=1250", "render.denoise=false", "do={temperature: 2500}"],
     "demo": [
         "layers=[image, depth]",
@@ -191,7 +191,7 @@ TOP = {
     "wrong type": ("image.width=wide", r"image\.width: .*integer.*; got 'wide'"),
     "negative seed": ("seed=-1", r"seed: .*greater than or equal to 0; got -1"),
     "bad name": ("name=My Set", r"name: .*pattern.*; got 'My Set'"),
-    "kind of asset": ("assets.material=x", r"assets\.material.*'materials'.*got 'material'"),
+    "folder of assets": ("assets.materials=x", r"--set assets\.materials: expected --assets KIND=FOLDER"),
     "do of nothing": ("do.shape=cube", r"do: `shape` is no factor or variable of any set"),
     "no set": ("sets={}", r"sets: .*at least 1 item"),
     "set name": ("sets.My Set.draws=1", r"sets\.My Set.*pattern"),

@@ -207,9 +207,9 @@ def test_a_camera_that_is_none_is_refused(tmp_path, camera, message):
 # ----------------------------------------------------------------------------------------------- camera
 
 
-def one_plan(*overrides):
+def one_plan(*overrides, assets=None):
     few = [f"sets.candle.factors.{name}.values=[{value}]" for name, value in ONE.items()]
-    return make_plan(load_recipe("candle", [*few, *overrides]))
+    return make_plan(load_recipe("candle", [*few, *overrides], assets=assets))
 
 
 def test_a_scene_without_a_camera_leaves_the_recipes(tmp_path):
@@ -225,7 +225,7 @@ def test_the_camera_of_a_scene_goes_first_and_turns_are_kept(tmp_path):
     entry |= {"sha256": file_sha256(tmp_path / "garden.exr"), "facts": {"camera": view}}
     write_manifest(tmp_path / "manifest.json", [entry])
     (own,) = one_plan().samples
-    (moved,) = one_plan("sets.candle.layout.camera.scene=$scene", f"assets.scenes={tmp_path}").samples
+    (moved,) = one_plan("sets.candle.layout.camera.scene=$scene", assets={"scenes": tmp_path}).samples
     expected = {
         **own.trace.camera.model_dump(),
         **{k: v if k == "field_of_view" else tuple(v) for k, v in view.items()},
@@ -279,8 +279,8 @@ def test_a_world_that_was_not_scanned_is_not_taken_for_a_set(scanned, tmp_path):
     scenes.mkdir()
     shutil.copy(scanned[0] / "scenes" / "harbour.blend", scenes)
     few = [f"sets.candle.factors.{name}.values=[{value}]" for name, value in ONE.items() if name != "scene"]
-    harbour = ["sets.candle.factors.scene.values=[harbour]", f"assets.scenes={scenes}"]
-    plan = make_plan(load_recipe("candle", [*few, *harbour, "image.width=48", "image.height=36"]))
+    few += ["sets.candle.factors.scene.values=[harbour]", "image.width=48", "image.height=36"]
+    plan = make_plan(load_recipe("candle", few, assets={"scenes": scenes}))
     (error,) = render(plan, tmp_path / "frames", workers=1).failed.values()
     assert (
         "scene `harbour`: expected a collection of that name, found `Collection`; if the file holds" in error

@@ -62,7 +62,7 @@ def test_values_of_each_kind_of_factor(tmp_path):
 
 
 def test_factor_infos_describe_in_the_recipes_order(tiny):
-    size, color, azimuth = factor_infos(load_recipe(tiny).sets["cubes"], AssetLibrary())
+    size, color, azimuth = factor_infos(load_recipe(tiny).sets["cubes"])
     assert (size.kind, size.values, size.unit) == ("categorical", (1, 1.5), "m")
     assert (color.name, color.values, color.low) == ("color", ("red", "blue"), None)
     assert (azimuth.kind, azimuth.low, azimuth.high, azimuth.values) == ("continuous", -60, 60, None)

@@ -6,7 +6,7 @@ import pytest
 
 from generators.load import load_recipe
 from generators.plan import condition, do, make_plan
-from generators.table import join, load_plan, planned_ids, save_plan
+from generators.table import join, load_plan, planned_traces, save_plan
 from loaders.errors import InputError
 
 AZIMUTHS = "sets.illumination.factors.light_azimuth.values=[-20, 20]"
@@ -38,7 +38,7 @@ def test_round_trip(tmp_path, name, intervened):
     # Equal to the digit: 15 has not become 15.0.
     assert [s.model_dump_json() for s in again.samples] == [s.model_dump_json() for s in plan.samples]
     assert again.groups == plan.groups
-    assert planned_ids(tmp_path / "plan.parquet") == {sample.id for sample in plan.samples}
+    assert planned_traces(tmp_path / "plan.parquet") == {s.id: (s.group, s.gain) for s in plan.samples}
 
 
 def test_every_number_has_a_column(tmp_path, tiny):
@@ -87,7 +87,7 @@ def test_what_is_no_plan_is_refused_in_one_line(tmp_path, kind):
         load_plan(damaged(tmp_path, kind))
     assert "\n" not in str(e.value)
     with pytest.raises(InputError, match="expected a file written by `candlelight plan`"):
-        planned_ids(tmp_path / "plan.parquet")
+        planned_traces(tmp_path / "plan.parquet")
 
 
 def test_missing_file(tmp_path):
@@ -100,7 +100,15 @@ def test_other_versions_are_told(tmp_path, tiny):
     save_plan(plan, path)
     table = pq.read_table(path)
     pq.write_table(table.append_column("colour", [["red"] * 4]), path)
-    with pytest.raises(
-        InputError, match=r"made by another version; plan again \(colour: there is no such field"
-    ):
+    with pytest.raises(InputError, match=r"is damaged; plan again \(colour: there is no such field"):
+        load_plan(path)
+
+
+def test_a_plan_of_the_version_before_is_refused_in_one_line(tmp_path, tiny):
+    path = tmp_path / "plan.parquet"
+    save_plan(make_plan(load_recipe(tiny)), path)
+    table = pq.read_table(path)
+    about = {key: value for key, value in table.schema.metadata.items() if key != b"candlelight.plan"}
+    pq.write_table(table.replace_schema_metadata(about), path)
+    with pytest.raises(InputError, match=r"expected version 2; plan again with `candlelight plan`$"):
         load_plan(path)

@@ -121,8 +121,8 @@ def test_damaged_samples_are_traced_again_to_the_same_bytes(probe, probe_plan, f
 def test_a_damaged_asset_is_named_and_costs_its_own_samples_only(probe_plan, tmp_path, content):
     (tmp_path / "broken.blend").write_bytes(content)
     values = "sets.views.factors.material.values=[broken, red]"
-    folder = f"assets.materials={tmp_path}"
-    recipe = load_recipe(probe_plan.recipe.assets["materials"].parent / "probe.yaml", [values, folder])
+    folder = {"materials": tmp_path}
+    recipe = load_recipe(probe_plan.recipe.assets["materials"].parent / "probe.yaml", [values], assets=folder)
     plan = condition(make_plan(recipe), camera_x=2)
     outcome = render(plan, tmp_path / "out", workers=1)
     assert outcome.written == 1
@@ -133,15 +133,17 @@ def test_a_damaged_asset_is_named_and_costs_its_own_samples_only(probe_plan, tmp
     with pytest.raises(
         InputError, match=r"asset `broken2` is not among the materials; expected one of: .*broken"
     ):
-        make_plan(load_recipe("candle", ["sets.candle.factors.color.values=[broken2]", folder]))
+        make_plan(load_recipe("candle", ["sets.candle.factors.color.values=[broken2]"], assets=folder))
 
 
 def test_a_damaged_map_is_told_and_not_rendered_pink(tmp_path):
     (tmp_path / "own.exr").write_bytes(b"v/1\x01 and then nothing")
-    overrides = ["image={width: 32, height: 24}", "render.samples=1", f"assets.scenes={tmp_path}"]
-    plan = make_plan(
-        load_recipe("negatives", [*overrides, "sets.negatives.factors.scene.values=[own]"])
-    ).limit(1)
+    overrides = [
+        "image={width: 32, height: 24}",
+        "render.samples=1",
+        "sets.negatives.factors.scene.values=[own]",
+    ]
+    plan = make_plan(load_recipe("negatives", overrides, assets={"scenes": tmp_path})).limit(1)
     outcome = render(plan, tmp_path / "out", workers=1)
     assert outcome.written == 0
     (error,) = outcome.failed.values()
