@@ -152,7 +152,7 @@ def list_objects(folder: Path | None = None) -> list[str]:
 
     Example:
         >>> next(line for line in list_objects() if line.startswith("arch"))
-        'arch       1.00 x 0.35 x 0.80 m  CC0-1.0  built by blender_assets/build.py'
+        'arch       1.00 x 0.35 x 0.80 m  CC0-1.0  built by scripts/assets/build.py'
     """
     library = AssetLibrary({} if folder is None else {"objects": folder})
     labels = library.labels("objects")

@@ -1,4 +1,4 @@
-"""Build the shipped assets and `manifest.json`: ``python blender_assets/build.py [--only KIND[/NAME]]...``.
+"""Build the shipped assets and `manifest.json`: ``scripts/assets/build.py [OUT] [--only KIND[/NAME]]...``.
 
 Needs `bpy`. Assets are data that change seldom, so the results are committed; run this again after editing
 it, and commit what it writes. One variation per file, and the file name is the label. Environment maps are
@@ -15,14 +15,15 @@ from typing import Any
 
 import bpy
 
-from blender_assets.build_files import copy, save, start
-from blender_assets.build_interiors import SETS as INTERIORS
-from blender_assets.build_objects import FROM_NPM, OBJECTS, build_object
-from blender_assets.build_outdoors import SETS as OUTDOORS
-from blender_assets.build_parts import CLASSES, build_with_parts
-from blender_assets.build_scenes import build_set
-from blender_assets.build_textures import TEXTURES, paint_texture
+from blender_assets import shipped
 from blender_assets.manifests import MANIFEST, read_manifest, write_manifest
+from build_files import copy, save, start
+from build_interiors import SETS as INTERIORS
+from build_objects import FROM_NPM, OBJECTS, build_object
+from build_outdoors import SETS as OUTDOORS
+from build_parts import CLASSES, build_with_parts
+from build_scenes import build_set
+from build_textures import TEXTURES, paint_texture
 
 # Base colours of CANDLE's materials, linear Rec.709 (candle-simulator, read from its .blend files).
 COLORS = {
@@ -144,7 +145,7 @@ def build_map(out: Path, name: str, source: tuple[str, str, float, float]) -> di
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("out", type=Path, nargs="?", default=Path(__file__).parent)
+    parser.add_argument("out", type=Path, nargs="?", default=shipped())
     parser.add_argument("--only", action="append", default=[], metavar="KIND[/NAME]")
     parser.add_argument("--meshes", type=Path, help="folder of the unpacked npm packages bunny and teapot")
     given = parser.parse_args()

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from blender_assets.build_finishes import Color, Point, add_node, finish, mix, patches
-from blender_assets.build_landscape import (
+from build_finishes import Color, Point, add_node, finish, mix, patches
+from build_landscape import (
     calculate,
     hazy,
     leaves,
@@ -19,7 +19,7 @@ from blender_assets.build_landscape import (
     sun,
     two_finishes,
 )
-from blender_assets.build_scenes import Scenery
+from build_scenes import Scenery
 
 AIR = (1.0, 1.3, 1.6)
 SHORE = (0.0, -9.0)  # a point of the waterline; it runs across the view, further away to the right

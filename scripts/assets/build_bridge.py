@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from blender_assets.build_finishes import Point, finish
-from blender_assets.build_landscape import broadleaf, bumpy, hazy, leaves, level, plant, ridge, sky, sun
-from blender_assets.build_scenes import Scenery
-from blender_assets.build_town import roof, windows
+from build_finishes import Point, finish
+from build_landscape import broadleaf, bumpy, hazy, leaves, level, plant, ridge, sky, sun
+from build_scenes import Scenery
+from build_town import roof, windows
 
 AIR = (0.85, 0.98, 1.15)
 LENGTH = 92.0

@@ -8,7 +8,7 @@ import bpy
 
 from blender_assets.manifests import file_sha256
 
-OURS = "built by blender_assets/build.py"
+OURS = "built by scripts/assets/build.py"
 CC0 = "CC0-1.0"
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from blender_assets.build_finishes import finish
-from blender_assets.build_scenes import Scenery
+from build_finishes import finish
+from build_scenes import Scenery
 
 # Paint, x and y of the cars.
 PARKED = (

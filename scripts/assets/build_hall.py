@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from blender_assets.build_finishes import finish
-from blender_assets.build_scenes import Scenery
+from build_finishes import finish
+from build_scenes import Scenery
 
 DAY = (0.75, 0.87, 1.0)
 

@@ -6,12 +6,12 @@ objects from inside the room. What the lamps do not reach has light of its own.
 
 from collections.abc import Callable
 
-from blender_assets.build_garage import garage
-from blender_assets.build_hall import hall
-from blender_assets.build_indoor import indoor
-from blender_assets.build_scenes import Scenery
-from blender_assets.build_station import station
-from blender_assets.build_tunnel import tunnel
+from build_garage import garage
+from build_hall import hall
+from build_indoor import indoor
+from build_scenes import Scenery
+from build_station import station
+from build_tunnel import tunnel
 
 SETS: dict[str, Callable[[Scenery], None]] = {
     "indoor": indoor,

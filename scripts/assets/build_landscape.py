@@ -12,8 +12,8 @@ import bpy
 import numpy as np
 from mathutils import Vector
 
-from blender_assets.build_finishes import Color, Point, add_node, feed, finish, mix
-from blender_assets.build_scenes import Scenery
+from build_finishes import Color, Point, add_node, feed, finish, mix
+from build_scenes import Scenery
 
 Corner = tuple[float, float, float]
 

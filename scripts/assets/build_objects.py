@@ -16,8 +16,9 @@ import bpy
 import numpy as np
 from numpy import ndarray
 
-from blender_assets.build_files import save, start
-from blender_assets.shapes import Shape, lathe, prism, stand, tube
+from build_files import save, start
+from generators.blender.importer import stand
+from shapes import Shape, lathe, prism, tube
 
 FROM_NPM = {"bunny": ("bunny", "index.js", "1.0.1"), "teapot": ("teapot", "teapot.js", "1.0.0")}
 ROUND, EDGED = 180.0, 30.0  # degrees between faces above which an edge is sharp
@@ -42,7 +43,7 @@ def build_object(out: Path, name: str, meshes: Path | None = None) -> dict[str, 
     if name not in FROM_NPM:
         return save(out, "objects", name, {thing}, facts)
     package, _, version = FROM_NPM[name]
-    source = f"npm `{package}` {version}, smoothed by blender_assets/build.py"
+    source = f"npm `{package}` {version}, smoothed by scripts/assets/build.py"
     return save(out, "objects", name, {thing}, facts, source, "public domain")
 
 

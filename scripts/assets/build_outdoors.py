@@ -5,12 +5,12 @@ Each is made of simple solids and procedural finishes, and is ours: no photograp
 
 from collections.abc import Callable
 
-from blender_assets.build_beach import beach
-from blender_assets.build_bridge import bridge
-from blender_assets.build_playground import playground
-from blender_assets.build_scenes import Scenery
-from blender_assets.build_skywalk import skywalk
-from blender_assets.build_street import street
+from build_beach import beach
+from build_bridge import bridge
+from build_playground import playground
+from build_scenes import Scenery
+from build_skywalk import skywalk
+from build_street import street
 
 SETS: dict[str, Callable[[Scenery], None]] = {
     "playground": playground,

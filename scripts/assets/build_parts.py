@@ -1,7 +1,7 @@
 """Objects with parts: kinds in several classes each, whose parts differ in shape and colour.
 
 An object is one mesh with a material slot per part, named after it; its manifest entry names the kind and,
-in the order of the slots, the parts with their colours. Fronts look along -y. `blender_assets/build.py`
+in the order of the slots, the parts with their colours. Fronts look along -y. `scripts/assets/build.py`
 writes them.
 """
 
@@ -12,11 +12,12 @@ from typing import Any
 import bpy
 import numpy as np
 
-from blender_assets.build_files import save, start
-from blender_assets.part_animals import BIRDS, FISHES, bird, fish
-from blender_assets.part_things import HOUSES, ROBOTS, house, robot
-from blender_assets.part_vehicles import CARS, PLANES, car, plane
-from blender_assets.shapes import Shape, stand
+from build_files import save, start
+from generators.blender.importer import stand
+from part_animals import BIRDS, FISHES, bird, fish
+from part_things import HOUSES, ROBOTS, house, robot
+from part_vehicles import CARS, PLANES, car, plane
+from shapes import Shape
 
 SHARP = 40.0  # degrees between faces above which an edge is sharp
 

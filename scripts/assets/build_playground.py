@@ -5,10 +5,10 @@ import math
 import bpy
 import numpy as np
 
-from blender_assets.build_finishes import Color, finish
-from blender_assets.build_landscape import broadleaf, bumpy, disc, leaves, level, plant, sky, sun
-from blender_assets.build_scenes import Scenery
-from blender_assets.build_town import roof, windows
+from build_finishes import Color, finish
+from build_landscape import broadleaf, bumpy, disc, leaves, level, plant, sky, sun
+from build_scenes import Scenery
+from build_town import roof, windows
 
 RUBBER: tuple[Color, Color] = ((0.42, 0.24, 0.14), (0.33, 0.18, 0.11))
 TEAL: tuple[Color, Color] = ((0.10, 0.26, 0.27), (0.07, 0.19, 0.21))

@@ -14,8 +14,8 @@ from typing import Any
 import bpy
 import numpy as np
 
-from blender_assets.build_files import save, start
-from blender_assets.build_finishes import Color, Point
+from build_files import save, start
+from build_finishes import Color, Point
 
 
 class Scenery:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from blender_assets.build_finishes import Color, finish
-from blender_assets.build_landscape import hazy, level, shader_of, sky, sun
-from blender_assets.build_scenes import Scenery
+from build_finishes import Color, finish
+from build_landscape import hazy, level, shader_of, sky, sun
+from build_scenes import Scenery
 
 AIR = (0.75, 0.95, 1.2)
 EDGE = 5.6  # half the floor's width

@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
-from blender_assets.build_finishes import finish
-from blender_assets.build_scenes import Scenery
+from build_finishes import finish
+from build_scenes import Scenery
 
 END = -60.0  # m; how far the platform goes
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from blender_assets.build_finishes import Color, finish
-from blender_assets.build_landscape import (
+from build_finishes import Color, finish
+from build_landscape import (
     broadleaf,
     bumpy,
     disc,
@@ -17,8 +17,8 @@ from blender_assets.build_landscape import (
     sky,
     sun,
 )
-from blender_assets.build_scenes import Scenery
-from blender_assets.build_town import car, roof, windows
+from build_scenes import Scenery
+from build_town import car, roof, windows
 
 ROAD = 5.2  # half its width
 FRONT = 9.0  # where the houses stand

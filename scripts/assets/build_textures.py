@@ -1,4 +1,4 @@
-"""The procedural textures: patterns of two colours, as node trees; `blender_assets/build.py` writes them.
+"""The procedural textures: patterns of two colours, as node trees; `scripts/assets/build.py` writes them.
 
 A pattern is a function of the node tree and of the coordinates; it returns the socket that carries its colour
 and the two sockets that take the colours `a` and `b`. Solid patterns are cut out of space, flat ones are laid

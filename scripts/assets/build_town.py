@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from blender_assets.build_finishes import Point
-from blender_assets.build_scenes import Scenery
+from build_finishes import Point
+from build_scenes import Scenery
 
 
 def roof(scenery: Scenery, paint: Any, front: tuple[Point, Point], deep: float, rise: float) -> None:

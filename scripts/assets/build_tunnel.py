@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from blender_assets.build_finishes import finish
-from blender_assets.build_scenes import Scenery
+from build_finishes import finish
+from build_scenes import Scenery
 
 RADIUS, SPRING = 8.2, 0.3  # m; of the vault, and the height of its middle
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from blender_assets.part_shapes import Rgb, box, ellipsoid, mirrored, rod, slab
-from blender_assets.shapes import Shape
+from part_shapes import Rgb, box, ellipsoid, mirrored, rod, slab
+from shapes import Shape
 
 BLACK: Rgb = (0.01, 0.01, 0.012)
 

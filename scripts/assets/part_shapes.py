@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 from numpy import ndarray
 
-from blender_assets.shapes import Faces, Shape
+from shapes import Faces, Shape
 
 Triple = Sequence[float]
 Rgb = tuple[float, float, float]  # linear Rec.709

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from blender_assets.part_shapes import Rgb, both, box, ellipsoid, mirrored, rod
-from blender_assets.shapes import Shape
+from part_shapes import Rgb, both, box, ellipsoid, mirrored, rod
+from shapes import Shape
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from blender_assets.part_shapes import Rgb, both, box, ellipsoid, mirrored, rod, slab
-from blender_assets.shapes import Shape
+from part_shapes import Rgb, both, box, ellipsoid, mirrored, rod, slab
+from shapes import Shape
 
 RUBBER: Rgb = (0.02, 0.02, 0.022)
 GLASS: Rgb = (0.1, 0.2, 0.28)

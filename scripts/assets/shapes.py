@@ -1,51 +1,17 @@
-"""Shapes as vertices and faces, in numpy alone: surfaces of revolution, tubes, prisms; and how one stands.
+"""Shapes as vertices and faces, in numpy alone: surfaces of revolution, tubes, prisms.
 
-Lengths are arbitrary until `stand` makes an object of a shape: its origin in the middle of its base, its
-longest side one unit. Faces run anticlockwise seen from outside.
+Lengths are arbitrary until `generators.blender.importer.stand` makes an object of a shape. Faces run
+anticlockwise seen from outside.
 """
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-from loaders.errors import InputError
-
 Faces = list[tuple[int, ...]]
 Shape = tuple[ndarray, Faces]
-
-
-def stand(vertices: ndarray) -> tuple[ndarray, dict[str, Any]]:
-    """Move and scale vertices to an object's origin and size.
-
-    Args:
-        vertices: n x 3, z up.
-
-    Returns:
-        The vertices with the middle of their bounding box at x = y = 0, the lowest at z = 0 and the longest
-        side 1; and the facts of a manifest: ``dimensions``, the sides of the bounding box, and ``footprint``,
-        the distance of the farthest vertex from the vertical through the origin.
-
-    Raises:
-        InputError: a vertex is not finite, or all lie in one point.
-
-    Example:
-        >>> stand(np.array([[1.0, 0, 5], [5, 2, 7], [3, 0, 5]]))[1]
-        {'dimensions': [1.0, 0.5, 0.5], 'footprint': 0.559017}
-    """
-    points = np.asarray(vertices, np.float64)
-    if not np.isfinite(points).all():
-        raise InputError("expected finite vertices, got some that are not numbers or infinite")
-    low, high = points.min(axis=0), points.max(axis=0)
-    longest = float((high - low).max())
-    if not 1e-12 < longest < 1e12:
-        raise InputError(f"expected an extent that can be scaled to one unit, got {longest:g}")
-    origin = np.array([*(low + high)[:2] / 2, low[2]])
-    points = (points - origin) / longest
-    dimensions = ((high - low) / longest).round(6).tolist()
-    return points, {"dimensions": dimensions, "footprint": round(float(np.hypot(*points[:, :2].T).max()), 6)}
 
 
 def lathe(profile: Sequence[tuple[float, float]], segments: int = 96) -> Shape:
