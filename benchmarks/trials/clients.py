@@ -1,6 +1,6 @@
 """Whether whoever reads packs without this package reads every row of them right, and without a warning.
 
-    python benchmarks/clients.py FRAMES [--sets candle ...] [--python VENV/bin/python ...]
+    python -m benchmarks.trials.clients FRAMES [--sets candle ...] [--python VENV/bin/python ...]
 
 Packs a folder of frames as a Hugging Face folder and as HDF5. Then each Python that is named, or this one,
 reads both by `datasets` map-style and streaming, in numpy and torch formats, by h5py, by pyarrow and by

@@ -1,6 +1,6 @@
 """Whether every flipped byte of a rendered folder is found and repaired, and what looking for it costs.
 
-    python benchmarks/flips.py [--recipe demo] [--limit 4] [--flips 200] [--at-once 20] [--folder DIR]
+    python -m benchmarks.trials.flips [--recipe demo] [--limit 4] [--flips 200] [--at-once 20] [--folder DIR]
 
 Renders a small folder, then, a few at once, flips random bits in random bytes of its files (of samples, and
 of what describes the folder), asks `verify` which files are damaged, and renders these again. A flip counts
@@ -9,7 +9,6 @@ old bytes. In the end `verify` is timed against `sha256sum` over the same files.
 """
 
 import argparse
-import shutil
 import subprocess
 import tempfile
 import time
@@ -18,16 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.processes import contents
+from benchmarks.trials.kills import LOCKS
 from generators import load_recipe, make_plan, render
 from loaders.verification.verify import verify
 
 REPEATS = 5
-
-
-def tree(root: Path) -> dict[Path, bytes]:
-    """Read every file that is not hidden."""
-    files = (path for path in root.rglob("[!.]*") if path.is_file())
-    return {path.relative_to(root): path.read_bytes() for path in files}
 
 
 def flip(path: Path, rng: np.random.Generator) -> None:
@@ -37,14 +32,15 @@ def flip(path: Path, rng: np.random.Generator) -> None:
     path.write_bytes(data)
 
 
-def choose(whole: dict[Path, bytes], count: int, rng: np.random.Generator) -> list[Path]:
+def choose(root: Path, whole: dict[str, str], count: int, rng: np.random.Generator) -> list[Path]:
     """Draw files: half of them each as likely as any other, half as likely as it is long."""
-    names, sizes = list(whole), np.array([len(data) for data in whole.values()])
+    names = [root / name for name in whole]
+    sizes = np.array([path.stat().st_size for path in names])
     chances = 0.5 / len(names) + 0.5 * sizes / sizes.sum()
     return [names[i] for i in rng.choice(len(names), size=count, replace=False, p=chances)]
 
 
-def measure(root: Path, whole: dict[Path, bytes]) -> tuple[float, float]:
+def measure(root: Path, whole: dict[str, str]) -> tuple[float, float]:
     """Time `verify` and `sha256sum` in turns.
 
     Returns:
@@ -56,7 +52,7 @@ def measure(root: Path, whole: dict[Path, bytes]) -> tuple[float, float]:
         verify(root)
         ours.append(time.perf_counter() - started)
         started = time.perf_counter()
-        names = "\0".join(map(str, whole))
+        names = "\0".join(whole)
         subprocess.run(
             ["xargs", "-0", "sha256sum"], input=names, text=True, cwd=root, check=True, capture_output=True
         )
@@ -83,20 +79,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         root = Path(folder) / "frames"
         render(plan, root)
-        whole = tree(root)
+        whole = contents(root, *LOCKS)
         while (left := options.flips - flipped.total()) > 0:
-            files = choose(whole, min(left, options.at_once, len(whole)), rng)
+            files = choose(root, whole, min(left, options.at_once, len(whole)), rng)
             for name in files:
-                flip(root / name, rng)
+                flip(name, rng)
             damaged = {damage.folder for damage in verify(root).damaged}
-            exact = damaged == {(root / name).parent for name in files}
+            exact = damaged == {name.parent for name in files}
             render(plan, root, repair=True)
-            same = tree(root) == whole
+            same = contents(root, *LOCKS) == whole
             flipped.update(name.name for name in files)
-            found.update(name.name for name in files if exact and (root / name).parent in damaged)
+            found.update(name.name for name in files if exact and name.parent in damaged)
             repaired.update(name.name for name in files if same)
         ours, theirs = measure(root, whole)
-        shutil.rmtree(root)
     print(f"{len(plan)} samples of `{options.recipe}`, {options.at_once} flips at once")
     print(f"{'file':16}{'flipped':>9}{'found':>9}{'repaired':>9}")
     for kind in sorted(flipped):

@@ -1,6 +1,6 @@
 """Whether damaged packs end in one clear line, and never in a traceback or in wrong rows.
 
-    python benchmarks/fuzz_packs.py [--packs 2000] [--seed 0] [--forms folder hdf5 hub] [--keep DIR]
+    python -m benchmarks.trials.fuzz_packs [--packs 2000] [--seed 0] [--forms folder hdf5 hub] [--keep DIR]
 
 Makes a small folder of frames of noise and packs it as HDF5 (one set in two splits) and for the Hub. Then,
 again and again, copies one of the three, damages one file of it, and asks `candlelight info`, `info --json`,
@@ -37,8 +37,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from noise_packs import FORMS, make_base
-from pack_damage import damage
+
+from benchmarks.trials.noise_packs import FORMS, make_base
+from benchmarks.trials.pack_damage import damage
 
 BAD = ("WRONG", "TRACEBACK", "CRASH")
 OUTCOMES = ("same", "found", "refused", "missed", "unlike", "forged", *BAD)
@@ -157,8 +158,9 @@ def run(base: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     cases: list[dict[str, Any]] = []
     while len(cases) < options.packs:
         cache = tempfile.mkdtemp(dir=base.parent)
-        words = [sys.executable, __file__, "--worker", str(base), "--seed", str(options.seed)]
-        words += ["--first", str(len(cases)), "--packs", str(options.packs), "--forms", *options.forms]
+        words = [sys.executable, "-m", "benchmarks.trials.fuzz_packs", "--worker", str(base)]
+        words += ["--seed", str(options.seed), "--first", str(len(cases))]
+        words += ["--packs", str(options.packs), "--forms", *options.forms]
         words += ["--keep", str(options.keep)] if options.keep else []
         environment = os.environ | {"HF_DATASETS_CACHE": cache, "HF_HUB_OFFLINE": "1"}
         started: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """Is anything lost when a run is killed? Runs killed at random moments, resumed, and compared byte by byte.
 
-    python benchmarks/kills.py [--runs 50] [--targets child all worker scheduler] [--seed 0]
+    python -m benchmarks.trials.kills [--runs 50] [--targets child all worker scheduler] [--seed 0]
 
 A small plan (16 tiny frames: a map with a shadow catcher, a modelled scene, and traces that give two frames
 each) is rendered undisturbed first. Then, run after run, into a folder of its own: `candlelight render` with
@@ -22,7 +22,6 @@ locks (`.lock`, `.claims`), which hold nothing, are left out. About 12 minutes o
 """
 
 import argparse
-import hashlib
 import shutil
 import tempfile
 import time
@@ -34,8 +33,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 from distributed import Client
-from processes import POLL, candlelight, finished, print_table, start, tree
-from scaling import hosts
+
+from benchmarks.processes import POLL, candlelight, contents, finished, hosts, print_table, start, tree
 
 RECIPE = """
 name: kills
@@ -87,15 +86,9 @@ class Case:
     wrong: list[str] = field(default_factory=list)
 
 
-def contents(out: Path) -> dict[str, str]:
-    """Hash every file of a folder but the locks."""
-    files = (path for path in out.rglob("*") if path.is_file() and path.name not in LOCKS)
-    return {path.relative_to(out).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
 def differences(out: Path, wanted: dict[str, str]) -> list[str]:
     """Name the files that are missing, too many or of other bytes."""
-    found = contents(out)
+    found = contents(out, *LOCKS)
     return sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
 
 
@@ -185,7 +178,7 @@ def undisturbed(recipe: Path, folder: Path, target: str) -> tuple[float, dict[st
     began = time.monotonic()
     if not attempt(Case(), recipe, folder, target, None, np.random.default_rng()):
         raise SystemExit((folder / "log").read_text(errors="replace"))
-    return time.monotonic() - began, contents(folder / "frames")
+    return time.monotonic() - began, contents(folder / "frames", *LOCKS)
 
 
 def main() -> None:

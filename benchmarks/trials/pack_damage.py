@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from noise_packs import FORMS, HEIGHT, SAMPLES, WIDTH
+
+from benchmarks.trials.noise_packs import FORMS, HEIGHT, SAMPLES, WIDTH
 
 HOSTILE: tuple[Any, ...] = (
     *(None, "", "x", -1, 0, 1e300, 2**70, True, [], {}, [[]], {"a": [1]}, "../up", "/etc/passwd"),

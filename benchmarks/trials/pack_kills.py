@@ -1,6 +1,6 @@
 """Is anything lost on the way into packs, and when packing is killed? Compared bit by bit.
 
-    python benchmarks/pack_kills.py FRAMES SET [--kills 20] [--rows 60] [--seed 0]
+    python -m benchmarks.trials.pack_kills FRAMES SET [--kills 20] [--rows 60] [--seed 0]
 
 The rows (those of the set, again and again if there are fewer) are packed undisturbed first, to hub and to
 hdf5, in two splits. Then `candlelight pack` is started and gets SIGKILL after a time drawn uniformly from the
@@ -14,7 +14,6 @@ kept small, so that many are finished before a kill.
 """
 
 import argparse
-import hashlib
 import subprocess
 import sys
 import tempfile
@@ -22,11 +21,13 @@ import time
 from pathlib import Path
 
 import numpy as np
-from packing import fill
 
+from benchmarks.packing import fill
+from benchmarks.processes import contents
 from loaders import read_dataset_info
 from loaders.hub.table import layer_column
 
+MAKING = "*.partial"  # packs in the making
 SMALL = """
 import sys
 from loaders.hub import shards
@@ -44,12 +45,6 @@ def command(frames: Path, kind: str, out: Path) -> list[str]:
     return [sys.executable, "-c", SMALL, *where, "--split", "train=0.7,test=0.3"]
 
 
-def hashes(folder: Path) -> dict[str, str]:
-    """Hash every file of a folder but those of packs in the making."""
-    files = (path for path in folder.rglob("*") if path.is_file() and ".partial/" not in str(path))
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
 def pieces(folder: Path) -> int:
     """Count the finished pieces that lie beside or in a target."""
     patterns = ("**/*.part", "**/shards/**/*.parquet")
@@ -62,7 +57,7 @@ def torment(frames: Path, kind: str, folder: Path, kills: int, rng: np.random.Ge
     out.parent.mkdir(parents=True)
     start = time.perf_counter()
     subprocess.run(command(frames, kind, calm), check=True, stdout=subprocess.DEVNULL)
-    length, due = time.perf_counter() - start, hashes(calm)
+    length, due = time.perf_counter() - start, contents(calm, MAKING)
     killed = finished = resumed = 0
     while killed < kills:
         process = subprocess.Popen(command(frames, kind, out), stdout=subprocess.DEVNULL)
@@ -73,13 +68,13 @@ def torment(frames: Path, kind: str, folder: Path, kills: int, rng: np.random.Ge
             process.wait()
             killed += 1
             resumed += bool(pieces(out.parent))
-            assert not finished or hashes(out) == due, "the earlier pack is gone"
+            assert not finished or contents(out, MAKING) == due, "the earlier pack is gone"
             continue
         assert process.returncode == 0, process.returncode
         finished += 1
-        assert hashes(out) == due, "other bytes after a kill"
+        assert contents(out, MAKING) == due, "other bytes after a kill"
     subprocess.run(command(frames, kind, out), check=True, stdout=subprocess.DEVNULL)
-    assert hashes(out) == due, "other bytes in the end"
+    assert contents(out, MAKING) == due, "other bytes in the end"
     left = [path for path in out.parent.rglob(".*")]
     assert not left, left
     return f"{killed} kills, {resumed} of which left finished pieces, {finished + 1} packs whole, same bytes"

@@ -1,6 +1,6 @@
 """What the engine does about trouble: poison, hanging, a full disk, a vanished folder, a second renderer.
 
-    python benchmarks/trouble.py
+    python -m benchmarks.trials.trouble
 
 Tiny runs of `candlelight render`, each into a folder of its own on a small tmpfs that only this process and
 its children see (needs Linux and `unshare`):
@@ -28,8 +28,9 @@ import time
 from pathlib import Path
 
 import psutil
-from kills import CHILD, RECIPE, contents, differences, words
-from processes import POLL, candlelight, finished, print_table, start, tree
+
+from benchmarks.processes import POLL, candlelight, contents, finished, print_table, start, tree
+from benchmarks.trials.kills import CHILD, LOCKS, RECIPE, differences, words
 
 INSIDE = "--inside"  # of a name space of our own
 POISON = """
@@ -112,7 +113,7 @@ class Trial:
         peace = self.folder / "peace"
         if self.start(out=peace).wait():
             raise SystemExit(self.log.read_text(errors="replace"))
-        return contents(peace)
+        return contents(peace, *LOCKS)
 
     def wait_for(self, run: psutil.Popen, frames: int) -> None:
         """Wait until so many frames are there."""
@@ -121,7 +122,7 @@ class Trial:
 
     def row(self, status: int, wanted: dict[str, str]) -> list[object]:
         """Look at what is there, run the command again, and sum up."""
-        said, files = last_line(self.log), contents(self.out)
+        said, files = last_line(self.log), contents(self.out, *LOCKS)
         there = {name.rpartition("/")[0] for name in files if name.startswith("samples/")}
         whole = [one for one in there if not any(one in wrong for wrong in _wrong(files, wanted, one))]
         aside = len(list(self.out.glob("failed/*.log")))
@@ -230,7 +231,8 @@ def main() -> None:
     options = parser.parse_args()
     if not options.inside:
         own = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
-        raise SystemExit(subprocess.run([*own, sys.executable, *sys.argv, INSIDE], check=False).returncode)
+        again = [sys.executable, "-m", "benchmarks.trials.trouble", *sys.argv[1:], INSIDE]
+        raise SystemExit(subprocess.run([*own, *again], check=False).returncode)
     rows = []
     with tempfile.TemporaryDirectory() as name:
         _mount(Path(name), LARGER)
