@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from blender_assets import AssetLibrary
-from blender_assets.manifests import file_sha256
 from generators.appearance import OWN, PLAIN
 from generators.scene import Material, Trace
 from loaders.schema import AssetRecord
+from loaders.verification.checksums import file_sha256
 
 
 def used_assets(traces: Iterable[Trace], library: AssetLibrary) -> tuple[AssetRecord, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import bpy
 
-from blender_assets.manifests import file_sha256
+from blender_assets.manifests import entry_of
 
 OURS = "built by scripts/assets/build.py"
 CC0 = "CC0-1.0"
@@ -29,32 +29,19 @@ def save(
     """Write datablocks into the .blend of an asset, and return its entry for the manifest."""
     target = _target(out, kind, f"{name}.blend")
     bpy.data.libraries.write(str(target), blocks, fake_user=True, compress=True)
-    return _entry(kind, name, target, facts, source, licence)
+    version = bpy.app.version_string
+    return entry_of(kind, target, out, licence=licence, source=source, blender=version, facts=facts)
 
 
 def copy(out: Path, kind: str, name: str, origin: Path, facts: dict[str, Any], source: str) -> dict[str, Any]:
     """Copy a CC0 file that comes with Blender under its label, and return its entry for the manifest."""
     target = _target(out, kind, name + origin.suffix)
     shutil.copyfile(origin, target)
-    return _entry(kind, name, target, facts, source, CC0)
+    version = bpy.app.version_string
+    return entry_of(kind, target, out, licence=CC0, source=source, blender=version, facts=facts)
 
 
 def _target(out: Path, kind: str, file: str) -> Path:
     target = out / kind / file
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
-
-
-def _entry(
-    kind: str, name: str, target: Path, facts: dict[str, Any], source: str, licence: str
-) -> dict[str, Any]:
-    return {
-        "kind": kind,
-        "name": name,
-        "file": f"{kind}/{target.name}",
-        "licence": licence,
-        "source": source,
-        "blender": bpy.app.version_string,
-        "sha256": file_sha256(target),
-        "facts": facts,
-    }
