@@ -1,6 +1,6 @@
 """The least that any renderer of a plan in Blender must do: the peer of `overhead.py`.
 
-    python benchmarks/bare_loop.py PLAN.parquet DONE
+    python -m benchmarks.bare_loop PLAN.parquet DONE
 
 For each trace group the scene is mutated and the render operator called (`Renderer.trace`, which does nothing
 else), and arrays are denoised. Blender gives its results to files only, so the operator writes its multilayer

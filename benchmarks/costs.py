@@ -1,6 +1,6 @@
 """What a trace costs, by what it depends on: the cost model of docs/scaling.md.
 
-    python benchmarks/costs.py [--traces 5]
+    python -m benchmarks.costs [--traces 5]
 
 Renders a few traces of each kind in one process, as the render child does, and changes one thing at a time:
 resolution, samples, shadow catcher, objects, layers, denoising, frames to a trace. A row gives medians over
@@ -17,8 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from processes import print_table
-
+from benchmarks.processes import print_table
 from generators import load_recipe, make_plan
 from generators.plan import Plan
 from generators.processors import THREADS

@@ -1,8 +1,8 @@
 """CPU time to equal error: the scene built again for every image, 128 samples raw, against ours denoised.
 
-    python benchmarks/equal_error.py                     whole: 3 frames at 320x240, 2048-sample references
-    python benchmarks/equal_error.py --quick             the same at 80x60 against 512 samples
-    python benchmarks/equal_error.py --lights            besides: one trace for three lamps against three
+    python -m benchmarks.equal_error                     whole: 3 frames at 320x240, 2048-sample references
+    python -m benchmarks.equal_error --quick             the same at 80x60 against 512 samples
+    python -m benchmarks.equal_error --lights            besides: one trace for three lamps against three
 
 "Theirs" is CANDLE's own way: for each image Blender is reset, every asset is read again, nothing persists,
 128 samples are traced and not denoised. "Ours" is the engine's: one stage, persistent data, denoised parts;

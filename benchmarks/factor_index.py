@@ -1,6 +1,6 @@
 """Queries and pairs of a factor index over a million rows, beside the obvious way to do the same.
 
-    python benchmarks/factor_index.py [--share 0.97] [--pairs 100000] [--repeats 20]
+    python -m benchmarks.factor_index [--share 0.97] [--pairs 100000] [--repeats 20]
 
 The grid is MPI3D's, 1,036,800 combinations of seven factors: whole, and a random share of it, of which a
 table is sorted once for each subset of factors that is asked for. The peer scans the table with numpy: one
@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from processes import print_table
 
+from benchmarks.processes import print_table
 from loaders.factors import FactorSpace
 from loaders.selection.factor_index import FactorIndex
 from loaders.selection.supervision import k_pairs, match_pairs, rank_pairs

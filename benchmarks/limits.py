@@ -1,6 +1,6 @@
 """What bounds a very large set besides rendering: planning, scheduling, the file system, verifying, packing.
 
-    python benchmarks/limits.py [--rows 100000] [--frames 300] [--folder DIR]
+    python -m benchmarks.limits [--rows 100000] [--frames 300] [--folder DIR]
 
 Planning: the recipe `candle` with more draws, in a process of its own; seconds a row, growth of the resident
 memory, and bytes of the plan's file. Scheduling: trace groups that are handed to two dask workers which do
@@ -21,9 +21,8 @@ from typing import Any
 
 import psutil
 from distributed import Client, as_completed
-from processes import print_table
-from scaling import hosts
 
+from benchmarks.processes import hosts, print_table
 from generators import load_recipe, make_plan, render
 from generators.table import load_plan, save_plan
 from loaders.frames import frame_path, is_complete, read_frame, write_frame

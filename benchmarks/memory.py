@@ -1,6 +1,6 @@
 """Does a long run grow? Memory of the worker and of its render child after 50 frames and after 1000.
 
-    python benchmarks/memory.py [--size 64x48] [--recipes candle concepts] [--frames 1000]
+    python -m benchmarks.memory [--size 64x48] [--recipes candle concepts] [--frames 1000]
 
 `candlelight render` with one worker, whose child lives through the whole run (the engine replaces one after
 2000 samples). Frames are drawn over the whole recipe and shuffled, so that scenes, objects, materials and
@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from processes import candlelight, finished, print_table, start, tree
 
+from benchmarks.processes import candlelight, finished, print_table, start, tree
 from generators import load_recipe, make_plan
 from generators.plan import Plan
 from generators.table import save_plan

@@ -1,6 +1,6 @@
 """What the engine costs beside rendering: CPU time of a run over that of the bare loop.
 
-    python benchmarks/overhead.py [--sizes 64x64 320x240] [--recipes candle concepts] [--frames N]
+    python -m benchmarks.overhead [--sizes 64x64 320x240] [--recipes candle concepts] [--frames N]
 
 One side is `candlelight render` as a user starts it, one worker of one thread: all its processes and threads
 are counted. The other is `bare_loop.py`, which mutates the scene, calls the render operator and denoises.
@@ -28,8 +28,8 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from processes import candlelight, cpu_seconds, finished, print_table, start, tree, wait_until
 
+from benchmarks.processes import candlelight, cpu_seconds, finished, print_table, start, tree, wait_until
 from generators import load_recipe, make_plan
 from generators.plan import Plan
 from generators.processors import THREADS

@@ -1,6 +1,6 @@
 """How much longer does packing take than the codecs that it cannot do without?
 
-    python benchmarks/packing.py FRAMES SET [--rows 200] [--threads 2] [--compression gzip]
+    python -m benchmarks.packing FRAMES SET [--rows 200] [--threads 2] [--compression gzip]
 
 The rows (those of the set, again and again if there are fewer) are linked into a folder of frames of their
 own. In one run, each with the same number of threads and the same bytes:

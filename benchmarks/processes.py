@@ -1,9 +1,12 @@
-"""What the benchmarks of the engine share: runs as processes of their own, what they use, and tables."""
+"""What benchmarks and trials share: runs as processes of their own, what they use and leave, and tables."""
 
+import hashlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
 
 import psutil
@@ -52,6 +55,16 @@ def finished(out: Path) -> int:
     return sum(1 for _ in out.glob("samples/*/*/*"))
 
 
+def contents(out: Path, *apart: str) -> dict[str, str]:
+    """Hash every file of a folder, but for those below or of a name that fits one of some patterns."""
+    files = {path.relative_to(out): path for path in out.rglob("*") if path.is_file()}
+    return {
+        name.as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for name, path in files.items()
+        if not any(fnmatch(part, pattern) for part in name.parts for pattern in apart)
+    }
+
+
 def wait_until(there: Callable[[], bool], process: psutil.Popen, log: Path) -> None:
     """Wait for something that a process brings about.
 
@@ -63,6 +76,42 @@ def wait_until(there: Callable[[], bool], process: psutil.Popen, log: Path) -> N
             said = log.read_text(errors="replace")[-2000:]
             raise SystemExit(f"{process.args} ended with {process.returncode}:\n{said}")
         time.sleep(POLL)
+
+
+@contextmanager
+def hosts(count: int, folder: Path) -> Iterator[tuple[str, list[psutil.Popen]]]:
+    """Start a scheduler and worker processes on so many addresses of this machine."""
+    file, log = folder / "scheduler.json", folder / "dask.log"
+    dask = [sys.executable, "-m"]
+    with ExitStack() as stack:
+        common = ["--scheduler-file", str(file)]
+        command = [*dask, "distributed.cli.dask_scheduler", *common, "--host", "127.0.0.1", "--port", "0"]
+        _started(stack, [*command, "--dashboard-address", "127.0.0.1:0"], log)
+        while not file.exists():
+            time.sleep(0.1)
+        workers = []
+        for number in range(1, count + 1):
+            command = [*dask, "distributed.cli.dask_worker", *common, "--host", f"127.0.0.{number}"]
+            command += ["--nthreads", "1", "--name", f"host-{number}", "--no-dashboard"]
+            command += ["--local-directory", str(folder)]
+            workers.append(_started(stack, command, log))
+        yield str(file), workers
+
+
+def _started(stack: ExitStack, command: list[str], log: Path) -> psutil.Popen:
+    process = start(command, log)
+    stack.callback(kill_session, process)
+    return process
+
+
+def kill_session(process: psutil.Popen) -> None:
+    """Kill a process and all its descendants at once."""
+    for one in [*process.children(recursive=True), process] if process.is_running() else []:
+        try:
+            one.kill()
+        except psutil.NoSuchProcess:
+            pass
+    process.wait()
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

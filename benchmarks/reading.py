@@ -1,6 +1,6 @@
 """How fast packs are read, against bare h5py and what PNG-bound readers take, as ratios within one run.
 
-    python benchmarks/reading.py FRAMES [--set NAME] [--rows 2000] [--all-rows 200] [--keep FOLDER]
+    python -m benchmarks.reading FRAMES [--set NAME] [--rows 2000] [--all-rows 200] [--keep FOLDER]
 
 FRAMES is a folder of a few rendered frames, 320 x 240 for the stated limits. As many as asked for are made
 from them (rolled, mirrored, dimmed: codecs find in them what they find in renders), written as frames and
@@ -23,7 +23,8 @@ import h5py
 import numpy as np
 import psutil
 from PIL import Image
-from processes import print_table
+
+from benchmarks.processes import print_table
 
 Reader = Callable[[Sequence[int]], object]
 BATCH = 32

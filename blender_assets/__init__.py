@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from blender_assets.images import find_images
-from blender_assets.manifests import MANIFEST, file_sha256, read_manifest
+from blender_assets.manifests import MANIFEST, read_manifest
 from loaders.errors import InputError
+from loaders.verification.checksums import file_sha256
 
 # What the files of a kind end in; of several files of one label the first ending goes first.
 SUFFIXES = {
@@ -59,12 +60,10 @@ class AssetLibrary:
 
     def __init__(self, folders: Mapping[Any, Path] | None = None) -> None:
         self._folders: dict[str, Path] = dict(folders or {})
-        self._paths: dict[tuple[str, str], Path | None] = {}
-        self._entries: dict[tuple[str, str], dict[str, Any] | None] = {}
-        self._manifests: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
-        self._labels: dict[str, list[str]] = {}
-        self._image_files: dict[str, Path] | None = None
-        self._neighbours: dict[Path, list[Path]] = {}
+        # A plan asks for the same few assets once per sample, and thousands of images are looked up.
+        self._path, self._entry = cache(self._look_for), cache(self._read_entry)
+        self._own_manifest, self._labels = cache(self._read_manifest), cache(self._list)
+        self._images, self._beside = cache(self._find_images), cache(self._list_beside)
         for kind, folder in self._folders.items():
             if kind not in SUFFIXES:
                 raise InputError(f"assets: kind `{kind}` is not known; expected one of {', '.join(SUFFIXES)}")
@@ -73,10 +72,7 @@ class AssetLibrary:
 
     def labels(self, kind: str) -> list[str]:
         """List the labels of a kind, in alphabetical order: of the user's folder if named, else shipped."""
-        # Thousands of images are looked up once per material.
-        if kind not in self._labels:
-            self._labels[kind] = self._list(kind)
-        return list(self._labels[kind])
+        return list(self._labels(kind))
 
     def _list(self, kind: str) -> list[str]:
         folder = self._folders.get(kind, shipped() / kind)
@@ -87,13 +83,9 @@ class AssetLibrary:
         """Say whether the user named a folder for that kind."""
         return kind in self._folders
 
-    def _images(self, kind: str) -> dict[str, Path]:
+    def _find_images(self, kind: str) -> dict[str, Path]:
         """List the images of the user's folder of textures, by label."""
-        if kind != "textures" or kind not in self._folders:
-            return {}
-        if self._image_files is None:
-            self._image_files = find_images(self._folders[kind])
-        return self._image_files
+        return find_images(self._folders[kind]) if kind == "textures" and kind in self._folders else {}
 
     def has(self, kind: str, label: str) -> bool:
         """Say whether there is an asset of that kind and label."""
@@ -121,7 +113,7 @@ class AssetLibrary:
             InputError: as of `find`, or a file cannot be read.
         """
         path = self.find(kind, label)
-        files = [path, *self._beside(path)]
+        files = [path, *(self._beside(path.parent) if path.suffix == ".blend" else ())]
         try:
             hashes = [_sha256_now(str(file), *_version(file)) for file in files]
         except OSError as error:
@@ -132,16 +124,13 @@ class AssetLibrary:
         lines = "".join(f"{one}  {name}\n" for one, name in zip(hashes, names, strict=True))
         return hashlib.sha256(lines.encode()).hexdigest()
 
-    def _beside(self, path: Path) -> list[Path]:
+    def _list_beside(self, folder: Path) -> list[Path]:
         """List the files of a folder of the user's that a .blend in it may refer to."""
-        folder = path.parent
-        if path.suffix != ".blend" or folder.parent == shipped():
+        if folder.parent == shipped():
             return []
-        if folder not in self._neighbours:
-            files = sorted(file for file in folder.rglob("[!.]*") if file.is_file() and file.name != MANIFEST)
-            # Blender's backups end in .blend1 and so on; a linked .blend is refused when it is read.
-            self._neighbours[folder] = [file for file in files if not file.suffix.startswith(".blend")]
-        return self._neighbours[folder]
+        files = sorted(file for file in folder.rglob("[!.]*") if file.is_file() and file.name != MANIFEST)
+        # Blender's backups end in .blend1 and so on; a linked .blend is refused when it is read.
+        return [file for file in files if not file.suffix.startswith(".blend")]
 
     def facts(self, kind: str, label: str) -> dict[str, Any]:
         """Return the numbers that a manifest records of an asset; empty where none does.
@@ -158,10 +147,7 @@ class AssetLibrary:
         Raises:
             InputError: the manifest is malformed, or the file is not the one that it describes.
         """
-        # A plan asks for the same few assets once per sample.
-        if (kind, label) not in self._entries:
-            self._entries[kind, label] = self._read_entry(kind, label)
-        return self._entries[kind, label]
+        return self._entry(kind, label)
 
     def _read_entry(self, kind: str, label: str) -> dict[str, Any] | None:
         path = self._path(kind, label)
@@ -177,20 +163,12 @@ class AssetLibrary:
             )
         return entry
 
-    def _own_manifest(self, kind: str) -> dict[tuple[str, str], dict[str, Any]]:
-        if kind not in self._manifests:
-            path = self._folders[kind] / MANIFEST
-            try:
-                self._manifests[kind] = read_manifest(path) if path.exists() else {}
-            except InputError as error:
-                raise InputError(f"assets.{kind}: {error}") from None
-        return self._manifests[kind]
-
-    def _path(self, kind: str, label: str) -> Path | None:
-        # A plan asks for the same few files once per sample.
-        if (kind, label) not in self._paths:
-            self._paths[kind, label] = self._look_for(kind, label)
-        return self._paths[kind, label]
+    def _read_manifest(self, kind: str) -> dict[tuple[str, str], dict[str, Any]]:
+        path = self._folders[kind] / MANIFEST
+        try:
+            return read_manifest(path) if path.exists() else {}
+        except InputError as error:
+            raise InputError(f"assets.{kind}: {error}") from None
 
     def _look_for(self, kind: str, label: str) -> Path | None:
         if (image := self._images(kind).get(label)) is not None:

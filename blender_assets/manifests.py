@@ -4,7 +4,6 @@ A manifest is ``{"schema": 1, "assets": [entry, ...]}``. The shipped library has
 may have one beside its files, as `candlelight assets add` and `candlelight assets scan` write it.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from loaders.disk import replacing
 from loaders.errors import InputError
+from loaders.verification.checksums import file_sha256
 
 MANIFEST = "manifest.json"
 _REMEDY = "write it anew with `candlelight assets scan FOLDER`, or remove it"
@@ -112,6 +112,39 @@ def read_manifest(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
     return {(entry["kind"], entry["name"]): entry for entry in data["assets"]}
 
 
+def entry_of(
+    kind: str,
+    file: Path,
+    root: Path,
+    *,
+    licence: str,
+    source: str,
+    blender: str,
+    facts: dict[str, Any],
+) -> dict[str, Any]:
+    """Make the entry of a file.
+
+    Args:
+        kind: of the asset.
+        file: whose name is the label.
+        root: folder of the manifest.
+        licence: of the asset.
+        source: where it comes from.
+        blender: version that wrote or read it.
+        facts: as of `Facts`.
+    """
+    return {
+        "kind": kind,
+        "name": file.stem,
+        "file": file.relative_to(root).as_posix(),
+        "licence": licence,
+        "source": source,
+        "blender": blender,
+        "sha256": file_sha256(file),
+        "facts": facts,
+    }
+
+
 def write_manifest(path: Path, entries: Iterable[dict[str, Any]]) -> None:
     """Write a manifest in one step.
 
@@ -122,8 +155,3 @@ def write_manifest(path: Path, entries: Iterable[dict[str, Any]]) -> None:
     text = json.dumps({"schema": 1, "assets": list(entries)}, indent=1) + "\n"
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
-
-
-def file_sha256(path: Path) -> str:
-    """Hash of the bytes of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()

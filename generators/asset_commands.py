@@ -31,7 +31,6 @@ def assets() -> None:
     help="Axis that points up in the file.  [default: y for obj and glb, z for ply and stl]",
 )
 @click.option("--replace", is_flag=True, help="Replace objects of the same label.")
-@click.option("--max-megabytes", type=POSITIVE, default=200.0, show_default=True, help="Refuse larger files.")
 @click.option("--time-limit", type=POSITIVE, default=300.0, show_default=True, help="Seconds for one mesh.")
 def add(
     meshes: tuple[Path, ...],
@@ -39,7 +38,6 @@ def add(
     name: str | None,
     up: str | None,
     replace: bool,
-    max_megabytes: float,
     time_limit: float,
 ) -> None:
     """Import MESHES (obj, ply, stl, glb) as objects that recipes can name by their labels.
@@ -62,7 +60,6 @@ def add(
             label=name,
             up=up,
             replace=replace,
-            max_megabytes=max_megabytes,
             time_limit=time_limit,
         )
         click.echo(str(path))

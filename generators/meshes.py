@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from blender_assets import AssetLibrary
-from blender_assets.manifests import MANIFEST, file_sha256, read_manifest, write_manifest
+from blender_assets.manifests import MANIFEST, entry_of, read_manifest, write_manifest
 from loaders.disk import replacing
 from loaders.errors import InputError
+from loaders.verification.checksums import file_sha256
 
 # Which axis points up, by what the format says (glTF) or what most files have.
 UP = {".obj": "y", ".ply": "z", ".stl": "z", ".glb": "y"}
@@ -28,7 +29,6 @@ def add_mesh(
     label: str | None = None,
     up: str | None = None,
     replace: bool = False,
-    max_megabytes: float = 200.0,
     time_limit: float = 300.0,
 ) -> Path:
     """Import a mesh as an object that recipes can name: ``FOLDER/<label>.blend`` and its manifest entry.
@@ -42,14 +42,13 @@ def add_mesh(
         label: name of the object; by default that of the file.
         up: axis of the file that points up, one of `AXES`; by default y for obj and glb, z for ply and stl.
         replace: whether an object of that label may be there already.
-        max_megabytes: larger files are refused.
         time_limit: seconds after which the import is given up.
 
     Returns:
         The .blend file.
 
     Raises:
-        InputError: the mesh is missing, too large, broken or no mesh; the label does not do; or the folder
+        InputError: the mesh is missing, broken or no mesh; the label does not do; or the folder
             cannot be written.
 
     Example:
@@ -57,7 +56,11 @@ def add_mesh(
         Traceback (most recent call last):
         loaders.errors.InputError: spot.txt: expected a mesh of type .obj, .ply, .stl, .glb; convert it first
     """
-    suffix = _check(mesh, max_megabytes)
+    suffix = mesh.suffix.lower()
+    if suffix not in UP:
+        raise InputError(f"{mesh}: expected a mesh of type {', '.join(UP)}; convert it first")
+    if not mesh.is_file():
+        raise InputError(f"{mesh}: no such file; name a mesh")
     name = mesh.stem if label is None else label
     if not re.fullmatch(LABEL, name):
         raise InputError(
@@ -76,36 +79,14 @@ def add_mesh(
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(target) as partial:
             partial.write_bytes(data)
-        known["objects", name] = {
-            "kind": "objects",
-            "name": name,
-            "file": target.name,
-            "licence": LICENCE,
-            "source": source,
-            "blender": reply["blender"],
-            "sha256": file_sha256(target),
-            "facts": reply["facts"],
-        }
+        facts, version = reply["facts"], reply["blender"]
+        known["objects", name] = entry_of(
+            "objects", target, folder, licence=LICENCE, source=source, blender=version, facts=facts
+        )
         write_manifest(folder / MANIFEST, known.values())
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
     return target
-
-
-def _check(mesh: Path, max_megabytes: float) -> str:
-    """Return the suffix of a mesh file that can be tried."""
-    suffix = mesh.suffix.lower()
-    if suffix not in UP:
-        raise InputError(f"{mesh}: expected a mesh of type {', '.join(UP)}; convert it first")
-    if not mesh.is_file():
-        raise InputError(f"{mesh}: no such file; name a mesh")
-    megabytes = mesh.stat().st_size / 1e6
-    if megabytes > max_megabytes:
-        raise InputError(
-            f"{mesh}: expected at most {max_megabytes:g} MB, got {megabytes:.1f} MB; reduce the mesh, or "
-            "raise --max-megabytes"
-        )
-    return suffix
 
 
 def _in_child(
@@ -152,7 +133,7 @@ def list_objects(folder: Path | None = None) -> list[str]:
 
     Example:
         >>> next(line for line in list_objects() if line.startswith("arch"))
-        'arch       1.00 x 0.35 x 0.80 m  CC0-1.0  built by blender_assets/build.py'
+        'arch       1.00 x 0.35 x 0.80 m  CC0-1.0  built by scripts/assets/build.py'
     """
     library = AssetLibrary({} if folder is None else {"objects": folder})
     labels = library.labels("objects")

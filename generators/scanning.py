@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from blender_assets import check_inside
-from blender_assets.manifests import MANIFEST, file_sha256, read_manifest, write_manifest
+from blender_assets.manifests import MANIFEST, entry_of, read_manifest, write_manifest
 from loaders.errors import InputError
 
 KINDS = ("objects", "materials", "lights", "scenes")
@@ -114,18 +114,9 @@ def _write(kind: str, folder: Path, paths: list[Path], answers: list[dict[str, A
     entries = [entry for entry in before.values() if not entry["file"].endswith(".blend")]
     for path, answer in zip(paths, answers, strict=True):
         known = before.get((kind, path.stem), {})
-        entries.append(
-            {
-                "kind": kind,
-                "name": path.stem,
-                "file": path.name,
-                "licence": known.get("licence", UNKNOWN),
-                "source": known.get("source", UNKNOWN),
-                "blender": answer["blender"],
-                "sha256": file_sha256(path),
-                "facts": answer["facts"],
-            }
-        )
+        stated = {field: known.get(field, UNKNOWN) for field in ("licence", "source")}
+        found = {field: answer[field] for field in ("blender", "facts")}
+        entries.append(entry_of(kind, path, folder, **stated, **found))
     write_manifest(target, entries)
     notes = [
         f"{kind}/{path.name}: {note}"

@@ -66,8 +66,7 @@ def test_blender_is_imported_in_one_folder_only():
         for p in (ROOT / name).rglob("*.py")
         if "bpy" in imports_of(p)
     }
-    builders = {path.relative_to(ROOT) for path in ROOT.glob("blender_assets/build*.py")}
-    assert users <= {Path("generators/blender/__init__.py"), *builders}
+    assert users == {Path("generators/blender/__init__.py")}
 
 
 def test_no_relative_imports():

@@ -16,8 +16,9 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from blender_assets.shapes import Faces, stand
 from generators.blender import bpy
+
+Faces = list[tuple[int, ...]]
 
 SHARP = math.radians(60.0)  # an edge between faces of a larger angle is not smoothed over
 WELD = 1e-6  # vertices nearer than this, at size 1, are one: importers split them at seams
@@ -74,8 +75,6 @@ def import_mesh(source: Path, target: Path, label: str, up: str) -> dict[str, An
     if not faces:
         raise ValueError("expected a mesh with faces, got none")
     used = np.unique(np.concatenate(faces))
-    if not np.isfinite(vertices[used]).all():
-        raise ValueError("expected finite vertices, got some that are not numbers or infinite")
     # A vertex without a face is not seen, but would count for size and origin.
     numbers = np.zeros(len(vertices), int)
     numbers[used] = np.arange(len(used))
@@ -206,6 +205,33 @@ def joined(things: list[Any]) -> tuple[Float64[ndarray, "n 3"], Faces]:
         faces += [tuple(offset + corner for corner in polygon.vertices) for polygon in mesh.polygons]
         offset += len(mesh.vertices)
     return np.concatenate(vertices), faces
+
+
+def stand(vertices: Float64[ndarray, "n 3"]) -> tuple[Float64[ndarray, "n 3"], dict[str, Any]]:
+    """Move and scale vertices to an object's origin and size.
+
+    Args:
+        vertices: n x 3, z up.
+
+    Returns:
+        The vertices with the middle of their bounding box at x = y = 0, the lowest at z = 0 and the longest
+        side 1; and the facts of a manifest: ``dimensions``, the sides of the bounding box, and ``footprint``,
+        the distance of the farthest vertex from the vertical through the origin.
+
+    Raises:
+        ValueError: a vertex is not finite, or all lie in one point.
+    """
+    points = np.asarray(vertices, np.float64)
+    if not np.isfinite(points).all():
+        raise ValueError("expected finite vertices, got some that are not numbers or infinite")
+    low, high = points.min(axis=0), points.max(axis=0)
+    longest = float((high - low).max())
+    if not 1e-12 < longest < 1e12:
+        raise ValueError(f"expected an extent that can be scaled to one unit, got {longest:g}")
+    origin = np.array([*(low + high)[:2] / 2, low[2]])
+    points = (points - origin) / longest
+    dimensions = ((high - low) / longest).round(6).tolist()
+    return points, {"dimensions": dimensions, "footprint": round(float(np.hypot(*points[:, :2].T).max()), 6)}
 
 
 def finish(label: str, vertices: Float64[ndarray, "n 3"], faces: Faces) -> Any:

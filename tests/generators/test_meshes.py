@@ -146,8 +146,7 @@ def test_what_need_not_be_opened_is_refused_at_once(write, tmp_path):
         add_mesh(write("a.fbx", b""), out)
     with pytest.raises(InputError, match=r"b\.obj: no such file; name a mesh"):
         add_mesh(tmp_path / "b.obj", out)
-    with pytest.raises(InputError, match=r"expected at most 0\.0001 MB, got 0\.0 MB; reduce"):
-        add_mesh(write("a.obj", obj()), out, max_megabytes=1e-4)
+    write("a.obj", obj())
     for label in ("../a", "", ".a", "a/b", "a.b", "x" * 65):
         with pytest.raises(InputError, match=r"does not do as a file name; .* give another with --name"):
             add_mesh(tmp_path / "a.obj", out, label=label)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from blender_assets import AssetLibrary
-from blender_assets.part_shapes import box, ellipsoid, mirrored, rod, slab
 from generators.camera import intrinsics, world_to_camera
 from generators.load import load_recipe
 from generators.plan import make_plan
@@ -72,27 +71,3 @@ def test_objects_stand_on_the_table_and_stay_in_the_picture(plan):
         pixels = pixels[:, :2] / pixels[:, 2:]
         assert pixels.min() >= 0
         assert pixels.max() <= size
-
-
-@pytest.mark.parametrize(
-    ("shape", "volume"),
-    [
-        (ellipsoid((1, 2, 3), (0.3, 0.4, 0.5), 20, segments=96), 4 / 3 * math.pi * 0.3 * 0.4 * 0.5),
-        (rod((0, 0, 1), (0, 0, 3), 0.5, segments=96), math.pi * 0.5),
-        (rod((0, 0, 0), (0.6, 0, 0.8), 0.3, 0.0, segments=96), math.pi * 0.03),
-        (box((0, 0, 0), (1, 2, 3)), 6.0),
-        (box((0, 0, 0), (1, 1, 1), (0.5, 0.5), 0.3), (1 + 0.25 + 0.5) / 3),
-        (slab([(0, 0), (2, 0), (0, 1)], 0.1, (5, 5, 5), (1, 0, 0), (0, 0, 1)), 0.1),
-    ],
-    ids=["ellipsoid", "rod", "cone", "box", "frustum", "slab"],
-)
-def test_shapes_are_closed_and_hold_the_volume_of_their_formula(shape, volume):
-    for points, faces in (shape, mirrored(shape)):
-        edges = Counter((face[i], face[(i + 1) % len(face)]) for face in faces for i in range(len(face)))
-        assert all(edges[b, a] == times == 1 for (a, b), times in edges.items())
-        # Divergence theorem over a fan of each face; outward faces make it positive.
-        corners = [
-            (points[f[0]], points[f[i]], points[f[i + 1]]) for f in faces for i in range(1, len(f) - 1)
-        ]
-        total = sum(float(np.dot(a, np.cross(b, c))) for a, b, c in corners) / 6
-        assert total == pytest.approx(volume, rel=4e-3)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from blender_assets import AssetLibrary, shipped
-from blender_assets.manifests import file_sha256, write_manifest
+from blender_assets.manifests import write_manifest
 from candlelight import main
 from generators.load import load_recipe
 from generators.plan import make_plan
@@ -20,6 +20,7 @@ from generators.scanning import KINDS, scan_assets
 from loaders.errors import InputError
 from loaders.exports.candle import projected_bounds
 from loaders.frames import FrameFolder
+from loaders.verification.checksums import file_sha256
 
 SMALL = (
     "image.width=96",

@@ -24,7 +24,7 @@ from loaders.packs.split_plan import SplitPlan
 
 
 def load_benchmark():
-    path = Path(__file__).parents[3] / "benchmarks" / "clients.py"
+    path = Path(__file__).parents[3] / "benchmarks" / "trials" / "clients.py"
     spec = spec_from_file_location("benchmark_clients", path)
     module = module_from_spec(spec)
     sys.modules[spec.name] = module

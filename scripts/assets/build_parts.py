@@ -1,0 +1,74 @@
+"""Objects with parts: kinds in several classes each, whose parts differ in shape and colour.
+
+An object is one mesh with a material slot per part, named after it; its manifest entry names the kind and,
+in the order of the slots, the parts with their colours. Fronts look along -y. `scripts/assets/build.py`
+writes them.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import bpy
+import numpy as np
+
+from build_files import save, start
+from generators.blender.importer import stand
+from part_animals import BIRDS, FISHES, bird, fish
+from part_things import HOUSES, ROBOTS, house, robot
+from part_vehicles import CARS, PLANES, car, plane
+from shapes import Shape
+
+SHARP = 40.0  # degrees between faces above which an edge is sharp
+
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "bird": (bird, BIRDS),
+    "fish": (fish, FISHES),
+    "car": (car, CARS),
+    "plane": (plane, PLANES),
+    "robot": (robot, ROBOTS),
+    "house": (house, HOUSES),
+}
+CLASSES = {label: kind for kind, (_, classes) in KINDS.items() for label in classes}
+
+
+def build_with_parts(out: Path, name: str) -> dict[str, Any]:
+    """Model one object with parts: origin in the middle of its base, one unit wide at most."""
+    make, classes = KINDS[CLASSES[name]]
+    given = classes[name]
+    parts: dict[str, list[Shape]] = make(given)
+    colors = {part: given.colors[part] for part in parts}
+    start()
+    thing = _join(name, parts, colors)
+    vertices = np.array([vertex.co for vertex in thing.data.vertices])
+    standing, facts = stand(vertices)
+    thing.data.vertices.foreach_set("co", standing.astype(np.float32).ravel())
+    thing.data.update()
+    facts |= {
+        "kind": CLASSES[name],
+        "parts": [{"name": part, "color": list(rgb)} for part, rgb in colors.items()],
+    }
+    return save(out, "objects", name, {thing}, facts)
+
+
+def _join(name: str, parts: dict[str, list[Shape]], colors: dict[str, tuple[float, float, float]]) -> Any:
+    """Make one object of all shapes, its faces in the slot of their part."""
+    points: list[Any] = []
+    faces: list[tuple[int, ...]] = []
+    slots: list[int] = []
+    for slot, shapes in enumerate(parts.values()):
+        for vertices, corners in shapes:
+            faces += [tuple(len(points) + i for i in face) for face in corners]
+            slots += [slot] * len(corners)
+            points += vertices.tolist()
+    mesh = bpy.data.meshes.new(name)
+    mesh.from_pydata(points, [], faces)
+    mesh.polygons.foreach_set("material_index", slots)
+    mesh.shade_smooth()
+    mesh.set_sharp_from_angle(angle=math.radians(SHARP))
+    for part in parts:
+        material = bpy.data.materials.new(part)
+        shader = next(node for node in material.node_tree.nodes if node.type == "BSDF_PRINCIPLED")
+        shader.inputs["Base Color"].default_value = (*colors[part], 1.0)
+        mesh.materials.append(material)
+    return bpy.data.objects.new(name, mesh)
