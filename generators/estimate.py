@@ -30,9 +30,9 @@ BLOCK = 512  # bytes; the unit of `st_blocks`, whatever the file system's own bl
 TICK = 0.5  # s between two steps of the progress bar
 WORKERS = (1, 16, 128)  # rows of the report by default
 NOTES = """\
-A worker is one render process on a processor (or GPU) of its own, as fast as on this machine at its default number
-of workers; more workers than that need more such machines. Time is from start to end. CPU time is of planning and
-of all render processes; +- is two standard errors, from the spread between the traces that were timed."""
+A worker is one render process on a processor (or GPU) of its own, as fast as here with this machine's default
+number of workers; more workers than that need more such machines. Time is from start to end. CPU time is of
+planning and all render processes; +- is two standard errors, from the spread between the traces timed."""
 
 
 class Cost(NamedTuple):
@@ -110,8 +110,8 @@ def estimate(
     """Render some trace groups of each image set of a plan, and multiply their cost by the number of groups.
 
     As many render processes are at work as `generators.render` starts here by default, because each is slower
-    when others use the same memory. The frames go into a temporary folder. The choice of the groups is random,
-    but always the same.
+    when others use the same memory. The frames go into a temporary folder. The choice of the groups is
+    random, but always the same.
 
     Args:
         plan: the plan.
@@ -193,8 +193,8 @@ class _Run:
     def work(self, child: RenderChild, first: Group) -> None:
         """Start one render process with a group, and time others until the time is up.
 
-        A group after one in another environment costs more, because the environment is set up. Where a jump to
-        a group changes that, the group before it in the plan is rendered first and not timed.
+        A group after one in another environment costs more, because the environment is set up. Where a jump
+        to a group changes that, the group before it in the plan is rendered first and not timed.
         """
         cost, last = self._render(child, first)
         self.firsts.append((first[0].set, cost))
