@@ -72,7 +72,7 @@ class Estimate:
         samples: number of frames.
         sets: cost of each image set.
         start: CPU seconds and seconds that a render process takes to start.
-        planning: CPU seconds that the plan took.
+        planning: CPU seconds that it took to make the plan.
         workers: number of render processes that this machine runs by default, and ran for the estimate.
         failed: reason by id of the first sample of each group that could not be rendered.
         seconds: time that the estimate took.
@@ -115,8 +115,8 @@ def estimate(
 
     Args:
         plan: the plan.
-        seconds: time for it once a render process has started, shared among the sets by the number of their
-            groups. Two groups of each set are rendered even if that takes longer.
+        seconds: time for it once a render process has started, shared among the sets by the number of
+            their groups; two groups of each set are timed even if that takes longer.
         planning: CPU seconds that making the plan took.
         advance: called now and then with the seconds passed, for a progress bar.
 
@@ -152,8 +152,8 @@ def estimate(
                 one.result()
             if advance:
                 advance(time.perf_counter() - began)
-    sets, took = run.sets(), time.perf_counter() - began
-    return Estimate(len(plan), sets, run.start(sets), planning, workers, run.failed, took)
+    took = time.perf_counter() - began
+    return Estimate(len(plan), *run.result(), planning, workers, run.failed, took)
 
 
 @dataclass
@@ -164,9 +164,7 @@ class _Run:
     seconds: float
     timed: dict[str, list[Cost]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
-    firsts: list[tuple[str, Cost]] = field(
-        default_factory=list
-    )  # of each process: set, and cost with its start
+    starts: list[tuple[str, Cost]] = field(default_factory=list)  # set and cost of each process's first group
 
     def __post_init__(self) -> None:
         self._groups: dict[str, list[Group]] = {}
@@ -197,10 +195,11 @@ class _Run:
         to a group changes that, the group before it in the plan is rendered first and not timed.
         """
         cost, last = self._render(child, first)
-        self.firsts.append((first[0].set, cost))
+        self.starts.append((first[0].set, cost))
         while pair := self._next():
             before, group = pair
-            if last is None or _arrives(last, group) != _arrives(before, group):
+            here = _place(group)
+            if last is None or (_place(last) == here) != (_place(before) == here):
                 _, last = self._render(child, before)
             if last is not None:
                 cost, last = self._render(child, group)
@@ -227,31 +226,22 @@ class _Run:
         size = sum(path.lstat().st_blocks for path in paths) * BLOCK
         return cost._replace(bytes=size, inodes=len(paths)), group
 
-    def sets(self) -> tuple[SetCost, ...]:
-        """Gather the costs by set; a set of which no group could be rendered is refused."""
+    def result(self) -> tuple[tuple[SetCost, ...], Cost]:
+        """Gather the costs by set, and what the first group of a process took beyond another of its set."""
+        sets = {}
         for name, groups in self._groups.items():
             if name not in self.timed:
                 first = next(group[0].id for group in groups if group[0].id in self.failed)
                 raise InputError(
                     f"--estimate: no trace of set `{name}` rendered, the first {first}: {self.failed[first]}"
                 )
-        return tuple(
-            SetCost(name, len(groups), np.array(self.timed[name])) for name, groups in self._groups.items()
-        )
-
-    def start(self, sets: tuple[SetCost, ...]) -> Cost:
-        """Average what the first group of each process took beyond another of its set."""
-        means = {one.name: one.mean for one in sets}
-        more = [np.subtract(cost, means[name])[:2] for name, cost in self.firsts] or [np.zeros(2)]
-        return Cost(*np.mean(more, 0).clip(0).tolist())
-
-
-def _arrives(before: Group, group: Group) -> bool:
-    """Whether a group is in another set or environment than the one before it."""
-    return _place(before) != _place(group)
+            sets[name] = SetCost(name, len(groups), np.array(self.timed[name]))
+        more = [np.subtract(cost, sets[name].mean)[:2] for name, cost in self.starts] or [np.zeros(2)]
+        return tuple(sets.values()), Cost(*np.mean(more, 0).clip(0).tolist())
 
 
 def _place(group: Group) -> tuple[str, str]:
+    """Return what a renderer sets up and keeps for the next group: the image set and its environment."""
     environment = group[0].trace.environment
     return group[0].set, environment.map if environment else ""
 
@@ -263,9 +253,6 @@ def estimate_text(plan: Plan, found: Estimate, workers: Sequence[int] = ()) -> s
         plan: the plan.
         found: its estimate.
         workers: numbers of workers; by default some, and this machine's.
-
-    Returns:
-        Several lines.
     """
     head = f"{plan.recipe.name}: {found.samples} samples from {len(plan.groups)} traces"
     if not found.sets:
@@ -273,10 +260,14 @@ def estimate_text(plan: Plan, found: Estimate, workers: Sequence[int] = ()) -> s
     here = found.workers
     lines = [
         f"{head}, planned in {duration(found.planning)} of CPU time",
-        *map(_set_line, found.sets),
+        *(
+            f"  {one.name}: {one.groups} traces of {_short(one.mean[0])} CPU s (standard deviation "
+            f"{one.deviation:.2g}) and {_short(one.mean[2] / 1e6)} MB; {len(one.timed)} timed"
+            for one in found.sets
+        ),
         f"timed {sum(len(one.timed) for one in found.sets)} traces in {duration(found.seconds)}, {here} at a "
         f"time; a render process starts in {duration(found.start.cpu)} of CPU time",
-        f"frames: {found.total(1).bytes / 1e9:.3g} GB on disk, {found.total(1).inodes:.0f} files and folders",
+        f"frames: {_short(found.total(1).bytes / 1e9)} GB on disk, {found.total(1).inodes:.0f} inodes",
         "",
         "workers  time      CPU time",
     ]
@@ -292,14 +283,6 @@ def estimate_text(plan: Plan, found: Estimate, workers: Sequence[int] = ()) -> s
     return "\n".join(lines)
 
 
-def _set_line(one: SetCost) -> str:
-    cpu, _, size, _ = one.mean
-    return (
-        f"  {one.name}: {one.groups} traces of {cpu:.3g} CPU s and {size / 1e6:.3g} MB; "
-        f"{len(one.timed)} timed, spread {one.deviation:.2g} CPU s"
-    )
-
-
 def duration(seconds: float) -> str:
     """Write a duration with a unit that fits.
 
@@ -308,5 +291,8 @@ def duration(seconds: float) -> str:
         ['0.25 s', '59 s', '1.5 min', '2 h', '1000 h']
     """
     unit, divisor = ("s", 1) if seconds < 60 else ("min", 60) if seconds < 3600 else ("h", 3600)
-    value = seconds / divisor
-    return f"{value:.3g} {unit}" if value < 100 else f"{value:.0f} {unit}"
+    return f"{_short(seconds / divisor)} {unit}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"

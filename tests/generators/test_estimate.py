@@ -187,8 +187,8 @@ def test_the_command_says_from_the_start_what_it_does_and_prints_a_table(fake, t
     assert result.stderr.startswith(f"planning {tiny}\n")
     text = result.stdout
     assert text.startswith("tiny: 3 samples from 3 traces, planned in ")
-    assert "  cubes: 3 traces of 1 CPU s and 0.0" in text
-    assert " GB on disk, 9 files and folders\n" in text
+    assert "  cubes: 3 traces of 1 CPU s (standard deviation 0) and 0.0" in text
+    assert " GB on disk, 9 inodes\n" in text
     rows = [line.split()[0] for line in text.partition("workers  time")[2].splitlines()[1:3]]
     assert rows == ["1", "64"]
     assert "A worker is one render process" in text
