@@ -145,6 +145,7 @@ def estimate(
         # Done backwards: the processes are killed, which ends the threads, then what they had open is closed.
         for end in (*(child.close for child in children), pool.shutdown, *(one.retire for one in children)):
             stack.callback(end)
+        stack.callback(setattr, run, "seconds", 0.0)  # no thread goes on with a process that was killed
         working = {pool.submit(run.work, *pair) for pair in zip(children, firsts, strict=True)}
         while working:
             done, working = wait(working, TICK, FIRST_EXCEPTION)
