@@ -72,7 +72,7 @@ class Estimate:
         samples: number of frames.
         sets: cost of each image set.
         start: CPU seconds and seconds that a render process takes to start.
-        planning: CPU seconds that it took to make the plan.
+        planning: CPU seconds of planning, and of this process meanwhile, taken for those of handing out.
         workers: number of render processes that this machine runs by default, and ran for the estimate.
         failed: reason by id of the first sample of each group that could not be rendered.
         seconds: time that the estimate took.
@@ -133,6 +133,7 @@ def estimate(
         >>> round(estimate(plan, seconds=1).total(workers=1).inodes)  # doctest: +SKIP
         8
     """
+    planning -= time.process_time()
     require_rendering(plan.recipe)
     devices = usable_devices("auto" if is_traced(plan.recipe) else "cpu")
     workers = default_workers() if devices[0].kind == "CPU" else len(devices)
@@ -153,7 +154,7 @@ def estimate(
                 one.result()
             if advance:
                 advance(time.perf_counter() - began)
-    took = time.perf_counter() - began
+    took, planning = time.perf_counter() - began, planning + time.process_time()
     return Estimate(len(plan), *run.result(), planning, workers, run.failed, took)
 
 
@@ -260,7 +261,7 @@ def estimate_text(plan: Plan, found: Estimate, workers: Sequence[int] = ()) -> s
         return f"{head}\nnothing is left to render"
     here = found.workers
     lines = [
-        f"{head}, planned in {duration(found.planning)} of CPU time",
+        f"{head}, planned and handed out in {duration(found.planning)} of CPU time",
         *(
             f"  {one.name}: {one.groups} traces of {_short(one.mean[0])} CPU s (standard deviation "
             f"{one.deviation:.2g}) and {_short(one.mean[2] / 1e6)} MB; {len(one.timed)} timed"
