@@ -1,229 +1,300 @@
-"""Estimating what a plan takes, by rendering a few trace groups of every cost stratum."""
+"""What rendering a plan takes: some trace groups of each image set are rendered and multiplied."""
 
-import itertools
+import math
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
-from queue import SimpleQueue
-from typing import Any
+from typing import NamedTuple
 
-from generators.child import Job, Receipt
-from generators.clusters import connected
-from generators.description import describe_folder
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from generators.child import Job, RenderChild
 from generators.devices import Wish, usable_devices
-from generators.extrapolation import (
-    Cost,
-    Estimate,
-    Machine,
-    Overhead,
-    Reading,
-    StratumCost,
-    mean_cost,
-    stratum_costs,
-)
 from generators.plan import Plan
 from generators.rendering import default_workers, require_rendering
 from generators.settings import is_traced
 from generators.staging import staging
-from generators.strata import Group, Stratum, cost_strata, place_of
 from generators.streams import stream
-from generators.visits import Visits
-from generators.work import close_children, render_groups, stop_run
+from generators.work import Group
 from loaders.errors import InputError
 from loaders.frames import frame_path
 
-BLOCK = 512  # bytes; what `os.stat` counts in, whatever the file system's own blocks are
+LEAST = 2  # groups timed of each set, however little time there is
+GOLDEN = (math.sqrt(5) - 1) / 2
+BLOCK = 512  # bytes; the unit of `st_blocks`, whatever the file system's own blocks are
+TICK = 0.5  # s between two steps of the progress bar
+WORKERS = (1, 16, 128)  # rows of the report by default
+NOTES = """\
+A worker is one render process on a processor (or GPU) of its own, as fast as here with this machine's default
+number of workers; more workers than that need more such machines. Time is from start to end. CPU time is of
+planning and all render processes; +- is two standard errors, from the spread between the traces timed."""
 
 
-@dataclass
-class _Seen:
-    """What has been rendered so far, and where each worker stands."""
+class Cost(NamedTuple):
+    """Cost of rendering: seconds of processors, seconds of the clock, bytes and inodes of the frames."""
 
-    readings: list[Reading] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
-    warm_up: list[tuple[int, Cost]] = field(default_factory=list)
-    places: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # by worker, the last one last
-    seconds: float = 0.0
-    late: bool = False
+    cpu: float
+    seconds: float
+    bytes: float = 0.0
+    inodes: float = 0.0
+
+
+@dataclass(frozen=True)
+class SetCost:
+    """An image set: its name, the number of its trace groups, and a row of `Cost` for each one timed."""
+
+    name: str
+    groups: int
+    timed: Float64[ndarray, "timed 4"]
+
+    @property
+    def mean(self) -> Float64[ndarray, "4"]:
+        """Cost of a group."""
+        return np.asarray(self.timed.mean(0))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the CPU seconds from group to group; where one was timed, all of its own."""
+        cpu = self.timed[:, 0]
+        return float(cpu.std(ddof=1) if len(cpu) > 1 else cpu[0])
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The cost of rendering a plan.
+
+    Attributes:
+        samples: number of frames.
+        sets: cost of each image set.
+        start: CPU seconds and seconds that a render process takes to start.
+        planning: CPU seconds of planning, and of this process meanwhile, taken for those of handing out.
+        workers: number of render processes that this machine runs by default, and ran for the estimate.
+        failed: reason by id of the first sample of each group that could not be rendered.
+        seconds: time that the estimate took.
+    """
+
+    samples: int
+    sets: tuple[SetCost, ...]
+    start: Cost
+    planning: float
+    workers: int
+    failed: dict[str, str]
+    seconds: float
+
+    def total(self, workers: int) -> Cost:
+        """Cost of the whole run with so many workers; the seconds are those from start to end."""
+        used = max(1, min(workers, sum(one.groups for one in self.sets)))
+        processes = used * max(1, math.ceil(self.samples / used / Job.lifetime))
+        rows = (*(one.mean * one.groups for one in self.sets), np.multiply(self.start, processes))
+        cpu, seconds, size, inodes = map(float, np.sum(rows, 0))
+        return Cost(self.planning + cpu, self.planning + seconds / used, size, inodes)
+
+    @property
+    def uncertainty(self) -> float:
+        """Two standard errors of the CPU seconds, from the spread between the groups of each set."""
+        return 2 * math.hypot(*(one.deviation * one.groups / len(one.timed) ** 0.5 for one in self.sets))
 
 
 def estimate(
     plan: Plan,
     *,
-    threads: int = 1,
-    device: str = "auto",
     seconds: float = 60.0,
     planning: float = 0.0,
-    time_limit: float = 900.0,
-    advance: Callable[[float, float], None] | None = None,
+    advance: Callable[[float], None] | None = None,
 ) -> Estimate:
-    """Render a few trace groups of every cost stratum of a plan, and work out what all of it takes.
+    """Render some trace groups of each image set of a plan, and multiply their cost by the number of groups.
 
-    It goes the way that `generators.render` goes, with the workers that this machine has by default, into a
-    temporary folder that is removed in the end. What is rendered is chosen at random, but always the same.
+    As many render processes are at work as `generators.render` starts here by default, because each is slower
+    when others use the same memory. The frames go into a temporary folder. The choice of the groups is
+    random, but always the same.
 
     Args:
         plan: the plan.
-        threads: render threads of each worker.
-        device: what is traced on; see `generators.render`.
-        seconds: what measuring may take. A few groups of every stratum are rendered even if that takes
-            longer; what is left of the time goes where it tells most.
+        seconds: time for it once a render process has started, shared among the sets by the number of
+            their groups; two groups of each set are timed even if that takes longer.
         planning: CPU seconds that making the plan took.
-        time_limit: seconds after which a trace group's child is killed.
-        advance: called with the seconds passed and the seconds expected in all, for a progress bar.
+        advance: called now and then with the seconds passed, for a progress bar.
 
     Returns:
         The estimate.
 
     Raises:
-        InputError: rendering is not installed, there is no such device, the temporary folder cannot be
-            written, or none of the groups could be rendered.
+        InputError: rendering is not installed, the temporary folder cannot be written, or no group of some
+            set could be rendered.
 
     Example:
         >>> from generators import load_recipe, make_plan
         >>> plan = make_plan(load_recipe("dead-leaves", ["image={width: 16, height: 16}"]), limit=2)
-        >>> round(estimate(plan, seconds=1).inodes)  # doctest: +SKIP
+        >>> round(estimate(plan, seconds=1).total(workers=1).inodes)  # doctest: +SKIP
         8
     """
+    planning -= time.process_time()
     require_rendering(plan.recipe)
-    from dask.system import cpu_count
-
-    kind = usable_devices(device if is_traced(plan.recipe) else "cpu")
-    workers = default_workers() if kind[0].kind == "CPU" else len(kind)
-    machine = Machine(cpu_count(), workers)
-    if not plan.samples:
-        overhead = Overhead(0.0, 0.0, planning, 0.0, 0.0, 0.0)
-        return Estimate(0, (), overhead, Job.lifetime, machine, {}, 0.0, False)
-    strata, began = cost_strata(plan), time.perf_counter()
-    with staging() as place:
-        folder = place / "frames"
-        folder.mkdir()
-        before = time.process_time()
-        describe_folder(plan, folder)
-        planning += time.process_time() - before
-        described = sum(path.lstat().st_blocks * BLOCK for path in folder.iterdir())
-        wish = Wish(kind[0].kind.lower())
-        job = Job(folder, plan.recipe, threads, time_limit, device=wish, run=folder.parent.name)
-        seen, submitting, following = _sample(plan, strata, job, workers, seconds, advance)
-    if not seen.readings and not seen.warm_up:
-        first, reason = next(iter(seen.failed.items()))
-        raise InputError(
-            f"--estimate: none of {len(seen.failed)} traces rendered, the first {first}: {reason}"
-        )
-    costs, start = _settle(strata, seen)
-    overhead = Overhead(start.cpu, start.seconds, planning, submitting, following, described)
-    took = time.perf_counter() - began
-    return Estimate(len(plan), costs, overhead, job.lifetime, machine, seen.failed, took, seen.late)
-
-
-def _sample(
-    plan: Plan,
-    strata: Sequence[Stratum],
-    job: Job,
-    workers: int,
-    seconds: float,
-    advance: Callable[[float, float], None] | None,
-) -> tuple[_Seen, float, float]:
-    """Render groups until the time is up; also tell what this process takes for it, once and per second."""
-    groups, seen = list(plan.groups.values()), _Seen()
-    visits = Visits(groups, strata, stream(plan.recipe.seed, plan.recipe.name, "estimate"))
-    began, ours = time.perf_counter(), time.process_time()
-    with ExitStack() as stack:
-        stack.callback(close_children, job.run)
-        client: Any = stack.enter_context(connected(workers))
-        stack.callback(stop_run, job.run)
-        standing = time.process_time()
-        coming = _coming(visits, seen, workers, began + seconds)
-        asked: dict[Any, tuple[int, ...]] = {}
-        done: SimpleQueue[Any] = SimpleQueue()
-
-        def submit() -> None:
-            if visit := next(coming, ()):
-                future = client.submit(_visit, job, [groups[i] for i in visit], pure=False)
-                asked[future] = visit
-                future.add_done_callback(done.put)
-
-        for _ in range(workers):
-            submit()
-        for count in itertools.count(1):
-            if not asked:
-                break
-            future = done.get()
-            address, receipts = future.result()
-            for i, receipt in zip(asked.pop(future), receipts, strict=True):
-                _record(seen, address, visits.stratum_of(i), groups[i], receipt, job.root)
-            future.release()
-            submit()
+    devices = usable_devices("auto" if is_traced(plan.recipe) else "cpu")
+    workers = default_workers() if devices[0].kind == "CPU" else len(devices)
+    run, began = _Run(plan, seconds), time.perf_counter()
+    with staging() as folder, ExitStack() as stack:
+        pool = ThreadPoolExecutor(workers)
+        firsts = list(plan.groups.values())[:workers]
+        wishes = [Wish(devices[0].kind.lower(), i) for i in range(len(firsts))]
+        children = [RenderChild(Job(folder, plan.recipe, device=wish)) for wish in wishes]
+        # Done backwards: the processes are killed, which ends the threads, then what they had open is closed.
+        for end in (*(child.close for child in children), pool.shutdown, *(one.retire for one in children)):
+            stack.callback(end)
+        stack.callback(setattr, run, "seconds", 0.0)  # no thread goes on with a process that was killed
+        working = {pool.submit(run.work, *pair) for pair in zip(children, firsts, strict=True)}
+        while working:
+            done, working = wait(working, TICK, FIRST_EXCEPTION)
+            for one in done:
+                one.result()
             if advance:
-                passed = time.perf_counter() - began
-                rest = passed / count * max(0, workers + len(strata) - count)
-                advance(passed, max(seconds, passed + rest))
-        worked = time.process_time()
-    submitting = standing - ours + time.process_time() - worked
-    return seen, submitting, (worked - standing) / max(seen.seconds, 1e-9)
+                advance(time.perf_counter() - began)
+    took, planning = time.perf_counter() - began, planning + time.process_time()
+    return Estimate(len(plan), *run.result(), planning, workers, run.failed, took)
 
 
-def _coming(visits: Visits, seen: _Seen, workers: int, until: float) -> Iterator[tuple[int, ...]]:
-    """Give the next visit: a warm-up for each worker, every stratum once, then what tells most."""
-    for _ in range(workers):
-        if visit := visits.warm_up():
-            yield visit
-    yield from visits.first_round()
-    seen.late = time.perf_counter() > until
-    while visit := visits.most_telling(seen.readings):
-        if time.perf_counter() > until:
-            return
-        yield visit
+@dataclass
+class _Run:
+    """State that the threads of an estimate share: the groups to come, and what was measured."""
+
+    plan: Plan
+    seconds: float
+    timed: dict[str, list[Cost]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    starts: list[tuple[str, Cost]] = field(default_factory=list)  # set and cost of each process's first group
+
+    def __post_init__(self) -> None:
+        self._groups: dict[str, list[Group]] = {}
+        for group in self.plan.groups.values():
+            self._groups.setdefault(group[0].set, []).append(group)
+        self._lock, self._choices = threading.Lock(), self._choose()
+
+    def _choose(self) -> Iterator[tuple[Group, Group]]:
+        """Choose groups set by set, each with the one before it in the plan.
+
+        Multiples of the golden section, from a random start, are spread evenly over a set however many there
+        are. A grid is planned value by value, so every scene and object gets its share.
+        """
+        recipe, began, share = self.plan.recipe, time.perf_counter(), 0.0
+        for name, groups in self._groups.items():
+            share += len(groups) / len(self.plan.groups)
+            offset = stream(recipe.seed, f"{recipe.name}/{name}", "estimate").random()
+            for k in range(len(groups)):
+                if k >= LEAST and time.perf_counter() - began > self.seconds * share:
+                    break
+                i = int((offset + k * GOLDEN) % 1 * len(groups))
+                yield groups[i - 1], groups[i]
+
+    def work(self, child: RenderChild, first: Group) -> None:
+        """Start one render process with a group, and time others until the time is up.
+
+        A group after one in another environment costs more, because the environment is set up. Where a jump
+        to a group changes that, the group before it in the plan is rendered first and not timed.
+        """
+        cost, last = self._render(child, first)
+        self.starts.append((first[0].set, cost))
+        while pair := self._next():
+            before, group = pair
+            here = _place(group)
+            if last is None or (_place(last) == here) != (_place(before) == here):
+                _, last = self._render(child, before)
+            if last is not None:
+                cost, last = self._render(child, group)
+                if last is not None:
+                    self.timed.setdefault(group[0].set, []).append(cost)
+
+    def _next(self) -> tuple[Group, Group] | None:
+        with self._lock:
+            return next(self._choices, None)
+
+    def _render(self, child: RenderChild, group: Group) -> tuple[Cost, Group | None]:
+        """Render one group; give its cost, and the group itself unless it failed."""
+        began = time.perf_counter()
+        receipt = child.render(group)
+        cost = Cost(receipt.cpu_seconds, time.perf_counter() - began)
+        if receipt.fatal:
+            last = receipt.log.strip().rpartition("\n")[2]
+            raise InputError(f"--estimate: {receipt.error}{last and f' ({last})'}")
+        if receipt.error:
+            self.failed[group[0].id] = receipt.error
+            return cost, None
+        folders = [frame_path(child.job.root, sample.set, sample.index) for sample in group]
+        paths = [path for folder in folders for path in (folder, *folder.rglob("*"))]
+        size = sum(path.lstat().st_blocks for path in paths) * BLOCK
+        return cost._replace(bytes=size, inodes=len(paths)), group
+
+    def result(self) -> tuple[tuple[SetCost, ...], Cost]:
+        """Gather the costs by set, and what the first group of a process took beyond another of its set."""
+        sets = {}
+        for name, groups in self._groups.items():
+            if name not in self.timed:
+                first = next(group[0].id for group in groups if group[0].id in self.failed)
+                raise InputError(
+                    f"--estimate: no trace of set `{name}` rendered, the first {first}: {self.failed[first]}"
+                )
+            sets[name] = SetCost(name, len(groups), np.array(self.timed[name]))
+        more = [np.subtract(cost, sets[name].mean)[:2] for name, cost in self.starts] or [np.zeros(2)]
+        return tuple(sets.values()), Cost(*np.mean(more, 0).clip(0).tolist())
 
 
-def _visit(job: Job, groups: Sequence[Group]) -> tuple[str, list[Receipt]]:
-    """Render groups in this worker's child, one after the other so that each is timed by itself."""
-    from distributed import get_worker
-
-    return get_worker().address, [render_groups(job, [group])[0] for group in groups]
-
-
-def _record(seen: _Seen, address: str, stratum: int, group: Group, receipt: Receipt, root: Path) -> None:
-    """Add what one group took; the first of a process tells what starting one takes."""
-    if receipt.fatal:
-        raise InputError(f"--estimate: {receipt.error}; {receipt.log.strip().rpartition(chr(10))[2]}")
-    seen.seconds += receipt.seconds
-    places, place = seen.places.setdefault(address, []), place_of(group)
-    if receipt.error:
-        seen.failed[group[0].id] = receipt.error
-        if receipt.died:
-            places.clear()
-        return
-    size, inodes = _on_disk(root, group)
-    cost = Cost(receipt.cpu_seconds, receipt.seconds, size, inodes)
-    if places:
-        seen.readings.append(Reading(stratum, cost, places[-1] != place, place not in places))
-    else:
-        seen.warm_up.append((stratum, cost))
-    places.append(place)
+def _place(group: Group) -> tuple[str, str]:
+    """Return what a renderer sets up and keeps for the next group: the image set and its environment."""
+    environment = group[0].trace.environment
+    return group[0].set, environment.map if environment else ""
 
 
-def _on_disk(root: Path, group: Group) -> tuple[float, float]:
-    """Return the bytes that the samples of a group occupy on disk, and their inodes."""
-    folders = [frame_path(root, sample.set, sample.index) for sample in group]
-    paths = [path for folder in folders for path in (folder, *folder.iterdir())]
-    return float(sum(path.lstat().st_blocks for path in paths) * BLOCK), float(len(paths))
+def estimate_text(plan: Plan, found: Estimate, workers: Sequence[int] = ()) -> str:
+    """Write an estimate for people: traces timed, gigabytes, hours for some numbers of workers.
 
-
-def _settle(strata: Sequence[Stratum], seen: _Seen) -> tuple[tuple[StratumCost, ...], Cost]:
-    """Work out the costs of the strata, and of starting a process: what its first group took more."""
-    if not seen.readings:  # so few groups that each was the first of a process
-        seen.readings += [Reading(stratum, cost) for stratum, cost in seen.warm_up]
-    costs = stratum_costs(strata, seen.readings)
-    more = [
-        Cost(
-            max(0.0, cost.cpu - costs[stratum].arriving.cpu),
-            max(0.0, cost.seconds - costs[stratum].arriving.seconds),
-            0.0,
-            0.0,
-        )
-        for stratum, cost in seen.warm_up
+    Args:
+        plan: the plan.
+        found: its estimate.
+        workers: numbers of workers; by default some, and this machine's.
+    """
+    head = f"{plan.recipe.name}: {found.samples} samples from {len(plan.groups)} traces"
+    if not found.sets:
+        return f"{head}\nnothing is left to render"
+    here = found.workers
+    lines = [
+        f"{head}, planned and handed out in {duration(found.planning)} of CPU time",
+        *(
+            f"  {one.name}: {one.groups} traces of {_short(one.mean[0])} CPU s (standard deviation "
+            f"{one.deviation:.2g}) and {_short(one.mean[2] / 1e6)} MB; {len(one.timed)} timed"
+            for one in found.sets
+        ),
+        f"timed {sum(len(one.timed) for one in found.sets)} traces in {duration(found.seconds)}, {here} at a "
+        f"time; a render process starts in {duration(found.start.cpu)} of CPU time",
+        f"frames: {_short(found.total(1).bytes / 1e9)} GB on disk, {found.total(1).inodes:.0f} inodes",
+        "",
+        "workers  time      CPU time",
     ]
-    return costs, mean_cost(more) if more else Cost(0.0, 0.0, 0.0, 0.0)
+    for count in sorted({*workers} or {*WORKERS, here}):
+        total = found.total(count)
+        spread = f"+-{found.uncertainty / max(total.cpu, 1e-9):.0%}"
+        note = "  this machine's default" if count == here else ""
+        lines.append(f"{count:7d}  {duration(total.seconds):8}  {duration(total.cpu):8} {spread}{note}")
+    lines.append(NOTES)
+    if found.failed:
+        first, reason = next(iter(found.failed.items()))
+        lines.append(f"{len(found.failed)} traces failed and count like the others, first {first}: {reason}")
+    return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    """Write a duration with a unit that fits.
+
+    Example:
+        >>> [duration(one) for one in (0.25, 59.0, 90.0, 7200.0, 3.6e6)]
+        ['0.25 s', '59 s', '1.5 min', '2 h', '1000 h']
+    """
+    unit, divisor = ("s", 1) if seconds < 60 else ("min", 60) if seconds < 3600 else ("h", 3600)
+    return f"{_short(seconds / divisor)} {unit}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"

@@ -148,7 +148,7 @@ def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -
 @click.option(
     "--report", is_flag=True, help="Print marginals, dependences and the graph; write a page of them."
 )
-@click.option("--estimate", is_flag=True, help="Render a little of everything, and say what all takes.")
+@click.option("--estimate", is_flag=True, help="Render some traces of each set, and say what all take.")
 @click.option("--workers", callback=_counts, metavar="N,...", help="With --estimate: for so many renderers.")
 @click.option(
     "--seconds",
@@ -194,6 +194,8 @@ def plan(
         raise InputError(f"--out: expected FILE.parquet, which is how other commands tell a plan, got {out}")
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
+    if estimate:
+        click.echo(f"planning {recipe}", err=True)
     made = load_any_plan(recipe, overrides, limit, preset=preset, assets=assets)
     if report:
         page = (out or Path(made.recipe.name)).with_suffix(".html")
@@ -211,8 +213,7 @@ def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path 
     """Print what rendering a plan takes, or what is missing of it."""
     from tqdm import tqdm
 
-    from generators.estimate import estimate
-    from generators.estimate_report import estimate_text
+    from generators.estimate import estimate, estimate_text
     from loaders.frames import is_complete
 
     # All that this process has done until now was to plan.
@@ -223,8 +224,8 @@ def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path 
     form = "{desc}: {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} s"
     with tqdm(total=seconds, desc="estimate", file=sys.stderr, bar_format=form, leave=False) as bar:
 
-        def advance(passed: float, expected: float) -> None:
-            bar.total, bar.n = expected, min(passed, expected)
+        def advance(passed: float) -> None:
+            bar.total, bar.n = max(seconds, passed), passed
             bar.refresh()
 
         found = estimate(made, seconds=seconds, planning=planning, advance=advance)

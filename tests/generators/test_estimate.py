@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -13,8 +14,7 @@ import generators.child
 import generators.estimate
 import generators.rendering
 from candlelight import main
-from generators.estimate import estimate
-from generators.estimate_report import estimate_text
+from generators.estimate import Cost, Estimate, SetCost, estimate, estimate_text
 from generators.load import load_recipe
 from generators.plan import make_plan
 from loaders.errors import InputError
@@ -77,48 +77,72 @@ def plan(tiny):
 
 
 def test_a_whole_plan_from_some_of_it(fake, plan):
-    found = estimate(plan, seconds=0.5)
-    (cost,) = found.strata
-    assert (found.samples, found.traces) == (40, 40)
-    # Every trace but the first takes a second; the first one's surplus is the start.
-    assert cost.steady.cpu == 1
-    assert found.overhead.start == 4
-    assert found.tracing(1) == 40
-    assert found.cpu_seconds(1) == pytest.approx(44 + found.owning(1))
-    assert 2 <= found.readings <= 40
+    found = estimate(plan, seconds=0.5, planning=100.0)
+    (cost,) = found.sets
+    assert (found.samples, cost.groups) == (40, 40)
+    assert 2 <= len(cost.timed) <= 40
+    # Every trace but the first takes a second; the surplus of the first one is the start.
+    assert (cost.mean[0], cost.deviation, found.start.cpu) == (1, 0, 4)
+    assert 100 < found.planning < 110
+    assert found.total(1).cpu == pytest.approx(found.planning + 40 + 4)
+    assert found.total(3).cpu == pytest.approx(found.planning + 40 + 3 * 4)
     # A folder and two files, the larger of which fills some blocks.
-    assert found.inodes == 40 * 3
-    assert found.bytes >= 40 * 10000 + found.overhead.folder
+    assert found.total(1).inodes == 40 * 3
+    assert found.total(1).bytes >= 40 * 10000
 
 
-def test_every_stratum_is_seen_however_little_time_there_is(fake):
-    overrides = ["draws=3", "factors.scene.values=[garden, hall, garage]", "factors.rotation.values=[0]"]
-    plan = make_plan(load_recipe("candle", [f"sets.candle.{one}" for one in overrides]), limit=60)
+def test_two_groups_of_every_set_are_timed_however_little_time_there_is(fake):
     told = []
-    found = estimate(plan, seconds=0.01, advance=lambda passed, expected: told.append((passed, expected)))
-    assert [cost.readings >= 2 for cost in found.strata] == [True] * 3
-    # Surroundings are set up once for each scene, and once more in the process that is started.
-    assert [cost.stratum.arrivals for cost in found.strata] == [1, 1, 1]
-    assert [(cost.steady.cpu, cost.arriving.cpu) for cost in found.strata][1:] == [(1, 2)] * 2
-    assert all(passed <= expected for passed, expected in told)
-    text = estimate_text(plan, found)
-    assert ": longer than asked for, to see every stratum\n" in text
+    plan = make_plan(load_recipe("identifiable"), limit=20)
+    found = estimate(plan, seconds=0.01, advance=told.append)
+    assert [(one.name, one.groups, len(one.timed)) for one in found.sets] == [
+        (name, 20, 2) for name in ("teapot", "shapes", "causal")
+    ]
+    assert told == sorted(told)
 
 
-def test_planning_and_the_files_beside_the_frames_count(fake, plan):
-    found = estimate(plan, seconds=0.1, planning=100.0)
-    assert 100 < found.overhead.planning < 110
-    assert found.owning(1) > 100
-    assert found.overhead.folder > 0
+def test_environments_are_set_up_as_often_as_in_the_plan(fake):
+    overrides = ["factors.scene.values=[garden, hall]", "factors.rotation.values=[0]"]
+    plan = make_plan(load_recipe("candle", [f"sets.candle.{one}" for one in overrides]), limit=40)
+    # 2 of 40 traces come after one in the other environment; a jump between the two costs as much as these.
+    (cost,) = estimate(plan, seconds=1).sets
+    assert set(cost.timed[:, 0]) <= {1, 2}
+    assert 1 <= cost.mean[0] <= 1.25
 
 
-def test_what_fails_is_named_and_left_out(fake, plan):
+def test_the_groups_timed_are_spread_over_a_set(fake, plan, monkeypatch):
+    seen = []
+    render = generators.child.RenderChild.render
+    monkeypatch.setattr(
+        generators.child.RenderChild, "render", lambda self, group: seen.append(group) or render(self, group)
+    )
+    found = estimate(plan, seconds=0.3)
+    (timed,) = (len(one.timed) for one in found.sets)
+    places = [list(plan.groups.values()).index(group) for group in seen[1:]]
+    assert timed == len(places)
+    quarters = [sum(10 * i <= place < 10 * i + 10 for place in places) for i in range(4)]
+    assert max(quarters) - min(quarters) <= 2
+
+
+def test_what_all_takes_follows_from_what_some_take():
+    timed = np.array([Cost(2.0, 3.0, 1e6, 5.0), Cost(4.0, 5.0, 3e6, 5.0)])
+    sets = (SetCost("a", 1000, timed), SetCost("b", 4000, timed[:1]))
+    found = Estimate(10000, sets, Cost(5.0, 6.0), 7.0, 2, {}, 60.0)
+    # Children are replaced after 2000 samples each: 5 of one worker, 2 each of four.
+    assert found.total(1) == Cost(7 + 3000 + 8000 + 5 * 5, 7 + 4000 + 12000 + 5 * 6, 6e9, 25000)
+    assert found.total(4).cpu == 7 + 11000 + 8 * 5
+    assert found.total(4).seconds == 7 + (16000 + 8 * 6) / 4
+    # Of `a` the standard error of the mean is 1; of `b`, where one was timed, it is taken to be all of it.
+    assert found.uncertainty == pytest.approx(2 * np.hypot(1000, 8000))
+
+
+def test_what_fails_is_named_and_counts_like_the_others(fake, plan):
     (fake / "poison").touch()
     found = estimate(plan, seconds=1)
     assert set(found.failed.values()) == {"no such colour"}
-    assert found.strata[0].steady.cpu == 1
+    assert found.sets[0].mean[0] == 1
     text = estimate_text(plan, found)
-    assert f"{len(found.failed)} traces could not be rendered and are left out, the first cubes-" in text
+    assert f"{len(found.failed)} traces failed and count like the others, first cubes-" in text
     assert text.endswith(": no such colour")
 
 
@@ -126,7 +150,7 @@ def test_a_plan_of_which_nothing_renders_is_refused(fake, tiny):
     (fake / "poison").touch()
     plan = make_plan(load_recipe(tiny))
     odd = plan[next(sample.id for sample in plan.samples if sample.index % 2)]
-    with pytest.raises(InputError, match=r"none of 1 traces rendered, the first cubes-\d+: no such colour"):
+    with pytest.raises(InputError, match=r"no trace of set `cubes` rendered, the first cubes-\d+: no such"):
         estimate(odd, seconds=0.1)
 
 
@@ -138,7 +162,7 @@ def test_children_that_do_not_start_end_it_with_their_reason(fake, plan):
 
 
 def test_an_interruption_leaves_nothing(fake, plan):
-    def interrupt(passed, expected):
+    def interrupt(passed):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -158,16 +182,17 @@ def run(*words):
     return CliRunner().invoke(main, [str(word) for word in words])
 
 
-def test_the_command_prints_a_table(fake, tiny):
+def test_the_command_says_from_the_start_what_it_does_and_prints_a_table(fake, tiny):
     result = run("plan", tiny, "--limit", 3, "--estimate", "--seconds", 0.1, "--workers", "1,64")
     assert result.exit_code == 0, result.output
+    assert result.stderr.startswith(f"planning {tiny}\n")
     text = result.stdout
-    assert text.startswith("tiny: 3 samples from 3 traces; planned in ")
-    assert "320x240" in text
+    assert text.startswith("tiny: 3 samples from 3 traces, planned and handed out in ")
+    assert "  cubes: 3 traces of 1 CPU s (standard deviation 0) and 0.0" in text
+    assert " GB on disk, 9 inodes\n" in text
     rows = [line.split()[0] for line in text.partition("workers  time")[2].splitlines()[1:3]]
     assert rows == ["1", "64"]
-    assert "start of 1 render process " in text
-    assert "frames: " in text
+    assert "A worker is one render process" in text
 
 
 def test_what_is_there_already_is_not_counted(fake, tiny):
@@ -207,7 +232,6 @@ def test_dead_leaves_are_painted_for_it():
     result = run("plan", "dead-leaves", "--limit", 6, "--set", size, "--estimate", "--seconds", 1)
     assert result.exit_code == 0, result.output
     assert "dead-leaves: 6 samples from 6 traces" in result.stdout
-    assert "leaves: " in result.stdout
 
 
 @pytest.mark.blender
@@ -215,8 +239,7 @@ def test_a_tiny_recipe_is_rendered_for_it(tiny):
     plan = make_plan(load_recipe(tiny, ["image={width: 48, height: 36}", "render.samples=8"]), limit=4)
     found = estimate(plan, seconds=1)
     assert found.failed == {}
-    assert found.readings >= 1
-    assert found.overhead.start > 0.5  # importing Blender alone takes that long
-    assert 0.01 < found.tracing(1) < 60
-    assert found.inodes >= 4 * 4  # a folder, image, layers and metadata each
-    assert not list(Path(tempfile.gettempdir()).glob("candlelight-staging-*/frames/samples/cubes"))
+    assert found.start.cpu > 0.5  # importing Blender alone takes that long
+    assert 0.01 < found.total(1).cpu < 100
+    assert found.total(1).inodes >= 4 * 4  # a folder, image, layers and metadata each
+    assert not list(Path(tempfile.gettempdir()).glob("candlelight-staging-*/samples/cubes"))
