@@ -159,7 +159,7 @@ def _read_attributes(file: h5py.File) -> tuple[DatasetInfo, str, str]:
 
 
 def _attribute(file: h5py.File, name: str, kind: str) -> Any:
-    """Read an attribute of this kind of dtype; None if it has another, as a text of a heap, or is not there."""
+    """Read an attribute of one kind of dtype; None if it has another, as texts of a heap, or is not there."""
     return file.attrs[name] if name in file.attrs and file.attrs.get_id(name).dtype.kind == kind else None
 
 

@@ -51,8 +51,8 @@ def _filters(dataset: h5py.Dataset) -> tuple[int, ...]:
         if not h5py.h5z.filter_avail(code):
             raise InputError(
                 f"dataset `{dataset.name.lstrip('/')}` is compressed with filter {code} "
-                f"{name.decode(errors='replace')!r}, which needs hdf5plugin: `pip install candlelight[fast]`, or "
-                "pack it with gzip"
+                f"{name.decode(errors='replace')!r}, which needs hdf5plugin: "
+                "`pip install candlelight[fast]`, or pack it with gzip"
             )
     return tuple(code for code, *_ in filters)
 

@@ -15,7 +15,7 @@ from loaders.open_frames import open_frames
 from loaders.packs.split_plan import read_split_plan
 from loaders.verification.checksums import SUMS, file_sha256, parse_sums, sums_text
 from loaders.verification.packs import is_pack, verify_pack
-from loaders.verification.verify import Damage, Findings
+from loaders.verification.verify import Findings
 
 
 @pytest.fixture(scope="module")
