@@ -289,4 +289,4 @@ def test_datasets_reads_the_same_file(packed, tmp_path, monkeypatch):
     np.testing.assert_array_equal(row["depth"], frames.frame(4).layers["depth"])
     np.testing.assert_array_equal(row["light"]["left"], frames.frame(4).layers["light/left"])
     assert (row["id"], row["factors"]["size"]) == (b"grid-000004", 1)
-    assert Metadata.model_validate_json(row["metadata"].rstrip(b"\0")) == frames.metadata(4)
+    assert Metadata.model_validate_json(row["metadata"]) == frames.metadata(4)
