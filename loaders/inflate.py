@@ -4,8 +4,12 @@ from typing import Any
 
 try:  # the extra `fast`: half the time of zlib for the same bytes
     from isal import isal_zlib as _zlib
+
+    FAST = True
 except ImportError:
     import zlib as _zlib  # type: ignore[no-redef]
+
+    FAST = False
 
 from loaders.errors import InputError
 

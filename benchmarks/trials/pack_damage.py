@@ -110,15 +110,17 @@ def edit_hdf5(path: Path, rng: np.random.Generator) -> None:
         name = names[int(rng.integers(len(names)))]
         kind = int(rng.integers(6))
         if kind == 0:
-            file.attrs["dataset"] = mutated(file.attrs["dataset"], rng).encode("utf-8", "replace").decode()
+            text = mutated(bytes(file.attrs["dataset"]).decode(), rng)
+            file.attrs["dataset"] = np.bytes_(text.encode("utf-8", "replace"))
         elif kind == 1:
             key = list(file.attrs)[int(rng.integers(len(file.attrs)))]
-            file.attrs[key] = ["x", 3, "test", "../up"][int(rng.integers(4))]
+            file.attrs[key] = np.array([b"x", b"3", b"test", b"../up"])[int(rng.integers(4))]
         elif kind == 2:
             texts = file["metadata"]
             row = int(rng.integers(len(texts)))
             text = mutated(texts.asstr()[row], rng)
-            texts[row] = text.replace("\\ud800", "x")
+            changed = text.replace("\\ud800", "x").encode()  # what is too long is cut off
+            texts[row] = np.array(changed, texts.dtype)
         elif kind == 3 and file[name].dtype.kind in "iuf":
             rows = file[name][:]
             rows.reshape(-1)[int(rng.integers(rows.size))] += 1

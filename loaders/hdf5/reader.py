@@ -16,9 +16,8 @@ from numpy import ndarray
 from loaders.codecs import MAX_PIXELS
 from loaders.errors import InputError
 from loaders.frames import choose_layers
-from loaders.hdf5.chunks import row_reader
-from loaders.hdf5.heaps import Texts, check_heaps
-from loaders.hdf5.layout import columns
+from loaders.hdf5.layout import FORMAT, LONGEST_TEXT, columns
+from loaders.hdf5.rows import row_reader
 from loaders.records import parse_record
 from loaders.samples import Frame, Sample, row_number, to_sample
 from loaders.schema import DatasetInfo, Metadata, SetInfo
@@ -32,7 +31,7 @@ class _Opened:
 
     process: int
     file: h5py.File
-    metadata: Texts
+    metadata: Callable[[int], ndarray]
     layers: dict[str, Callable[[int], ndarray]]
 
 
@@ -53,7 +52,7 @@ class HDF5Frames:
     def __init__(
         self, path: Path | str, layers: Collection[str] | None = None, *, locking: Locking = None
     ) -> None:
-        """Open an image set.
+        """Open an image set: the header is checked, what rows hold by ``candlelight info --verify``.
 
         Args:
             path: the file.
@@ -69,14 +68,14 @@ class HDF5Frames:
         self._locking = locking
         self._opened: _Opened | None = None
         # Closed again at once: a handle must not be inherited by worker processes.
-        with _reading(path), _whole_file(path, locking) as file:
+        with _reading(path), h5py.File(path, "r", locking=locking) as file:
             self._version = _version(path)
             self.info, self.set_name, self.split = _read_attributes(file)
             self.set_info = self.info.set(self.set_name)
             _check_columns(file, self.set_info, path.stat().st_size)
             self.indices = file["index"][:]
             self.layers = choose_layers(self.set_info.layers, layers)
-            for name in self.layers:
+            for name in ("metadata", *self.layers):
                 row_reader(file[name])
 
     def __len__(self) -> int:
@@ -92,21 +91,18 @@ class HDF5Frames:
             # Without a cache of chunks: each holds one row, which is not asked for twice.
             file = h5py.File(self.path, "r", locking=self._locking, rdcc_nbytes=0)
             layers = {name: row_reader(file[name]) for name in self.layers}
-            texts = Texts(self.path, file["metadata"])
+            metadata = row_reader(file["metadata"])
             if _version(self.path) != self._version:
                 raise InputError("was replaced after it was opened here; open it anew")
-            self._opened = _Opened(os.getpid(), file, texts, layers)
+            self._opened = _Opened(os.getpid(), file, metadata, layers)
         return self._opened
 
     def metadata(self, row: SupportsIndex) -> Metadata:
         """Read what is known of one row."""
         number = row_number(row, len(self))
         with _reading(self.path):
-            text = self._open().metadata[number]
-        return self._parse(text, number)
-
-    def _parse(self, text: bytes, row: int) -> Metadata:
-        return parse_record(Metadata, text, f"{self.path}, row {row}", "pack it again")
+            text: bytes = self._open().metadata(number).item()
+        return parse_record(Metadata, text, f"{self.path}, row {number}", "pack it again")
 
     def arrays(self, row: SupportsIndex) -> dict[str, ndarray]:
         """Read the layers of one row without metadata: an uncompressed image in a third of the time."""
@@ -129,13 +125,10 @@ class HDF5Frames:
             places.setdefault(row_number(row, len(self)), []).append(place)
         samples: list[Sample] = [{}] * len(rows)
         # In file order, each row once: h5py is two hundred times slower when given a list of rows.
-        for start, stop in _runs(sorted(places)):
-            with _reading(self.path):
-                texts = self._open().metadata[start:stop]
-            for number, text in zip(range(start, stop), texts, strict=True):
-                frame = Frame(self._parse(text, number), self.arrays(number))
-                for place in places[number]:
-                    samples[place] = to_sample(frame, self.set_info)
+        for number in sorted(places):
+            frame = self.frame(number)
+            for place in places[number]:
+                samples[place] = to_sample(frame, self.set_info)
         return samples
 
     @cached_property
@@ -148,26 +141,6 @@ class HDF5Frames:
         return table
 
 
-def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Split sorted numbers into runs without a gap, each as (first, last + 1).
-
-    Example:
-        >>> list(_runs([0, 1, 2, 5, 7, 8]))
-        [(0, 3), (5, 6), (7, 9)]
-    """
-    start = 0
-    for place in range(1, len(numbers) + 1):
-        if place == len(numbers) or numbers[place] != numbers[place - 1] + 1:
-            yield numbers[start], numbers[place - 1] + 1
-            start = place
-
-
-def _whole_file(path: Path, locking: Locking) -> h5py.File:
-    """Open a file whose attributes can be read."""
-    check_heaps(path)
-    return h5py.File(path, "r", locking=locking)
-
-
 def _version(path: Path) -> tuple[int, int]:
     """Tell one file from another of the same name: bytes and time of the last change."""
     found = path.stat()
@@ -175,15 +148,23 @@ def _version(path: Path) -> tuple[int, int]:
 
 
 def _read_attributes(file: h5py.File) -> tuple[DatasetInfo, str, str]:
-    text, set_name, split = (file.attrs.get(name) for name in ("dataset", "set", "split"))
-    split = "train" if split is None else split  # files that hold a whole set need not say
-    if not (isinstance(text, str) and isinstance(set_name, str) and isinstance(split, str)):
-        raise InputError("expected an HDF5 file made by `candlelight pack`, got another")
+    found = [_attribute(file, name, "S") for name in ("dataset", "set", "split")]
+    if _attribute(file, "format", "i") != FORMAT or None in found:
+        raise InputError(
+            f"expected an HDF5 file of format {FORMAT} made by `candlelight pack`, got an earlier format or "
+            "another file; pack its frames again with `candlelight pack`"
+        )
+    text, set_name, split = (bytes(value).decode() for value in found)
     return parse_record(DatasetInfo, text, "attribute `dataset`", "pack it again"), set_name, split
 
 
+def _attribute(file: h5py.File, name: str, kind: str) -> Any:
+    """Read an attribute of one kind of dtype; None if it has another, as texts of a heap, or is not there."""
+    return file.attrs[name] if name in file.attrs and file.attrs.get_id(name).dtype.kind == kind else None
+
+
 def _check_columns(file: h5py.File, set_info: SetInfo, size: int) -> None:
-    """Refuse columns that are not what ``dataset.json`` promises, before memory is taken for them."""
+    """Refuse datasets that are not what ``dataset.json`` promises, before memory is taken for them."""
     if set_info.width * set_info.height > MAX_PIXELS:
         raise InputError(f"expected at most {MAX_PIXELS} pixels, got {set_info.height} x {set_info.width}")
     index = _column(file, "index")
@@ -196,8 +177,16 @@ def _check_columns(file: h5py.File, set_info: SetInfo, size: int) -> None:
         )
     for name, (shape, dtype) in columns(set_info, rows).items():
         found = _column(file, name)
-        if not isinstance(found, h5py.Dataset) or (found.shape, found.dtype) != (shape, dtype):
-            raise InputError(f"expected dataset `{name}` of {dtype} {list(shape)}; pack it again")
+        alike = found is not None and found.shape == shape and _alike(found.dtype, dtype)
+        if not alike:
+            expected = "texts" if dtype.kind == "S" else dtype
+            raise InputError(f"expected dataset `{name}` of {expected} {list(shape)}; pack it again")
+
+
+def _alike(found: np.dtype[Any], expected: np.dtype[Any]) -> bool:
+    if expected.kind == "S":
+        return found.kind == "S" and found.itemsize <= LONGEST_TEXT
+    return found == expected
 
 
 def _column(file: h5py.File, name: str) -> h5py.Dataset | None:

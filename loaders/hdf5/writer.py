@@ -1,20 +1,18 @@
 """One HDF5 file per image set and split: row-aligned datasets, everything global in attributes.
 
-File attributes: ``dataset`` (the text of ``dataset.json``), ``set``, ``split``, ``split_made`` (how its
-rows were chosen), ``splits`` (JSON: the names of all splits of the set) and ``sha256``
+File attributes: ``format``, ``dataset`` (the text of ``dataset.json``), ``set``, ``split``, ``split_made``
+(how its rows were chosen), ``splits`` (JSON: the names of all splits of the set) and ``sha256``
 (`loaders.hdf5.content`). Datasets, first axis the row: each layer under its name, ``id``, ``index``,
-``factors/<name>`` (class index or value), ``objects/*`` padded to the largest number of objects, with
-``objects/count``, ``objects/parts/*`` padded to the largest number of parts besides, and ``metadata`` (the
-text of ``metadata.json``). What is padded or absent is -1 in integers and nan in floats. Names of types,
-materials and parts are numbered; their ``names`` attribute (JSON) lists them. With `datasets` 4 or newer,
-``load_dataset("hdf5", data_files=...)`` reads the same file.
+``factors/<name>`` (class index or value) and ``metadata`` (what ``metadata.json`` holds, in one line). Texts
+are UTF-8 of a fixed length, padded with zeros. With `datasets` 4 or newer, ``load_dataset("hdf5",
+data_files=...)`` reads the same file.
 """
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import h5py
 import numpy as np
@@ -24,21 +22,17 @@ from loaders.errors import InputError
 from loaders.hdf5.beside import refuse_other_splits
 from loaders.hdf5.content import ATTRIBUTE, content_sha256
 from loaders.hdf5.filters import Compression, dataset_filters, encode_chunk, encoder_versions
-from loaders.hdf5.layout import columns
-from loaders.hdf5.objects import create_objects, object_rows
+from loaders.hdf5.layout import FORMAT, columns, texts
 from loaders.packs.packing import Source, open_sources, packed_info, prepared
 from loaders.packs.parts import count_rows, keep_rows, read_parts
 from loaders.packs.split_plan import TRAIN, SplitPlan
 from loaders.packs.splits import Split
 from loaders.packs.working import working
-from loaders.records import parse_record
-from loaders.samples import factor_number
-from loaders.schema import DatasetInfo, Metadata, layer
+from loaders.schema import DatasetInfo, layer
 
-# To be counted up when the same frames come to lie otherwise in a file.
-_LAYOUT = 2
-# Rows whose small columns are written at once; part of the layout, as it decides where texts come to lie.
-_BLOCK = 256
+# HDF5 1.10 is the first whose headers and indices of chunks all have checksums, and whose attributes may be
+# longer than 64 kB, as the text of dataset.json can be.
+_HDF5 = ("v110", "v110")
 
 
 def pack_hdf5(
@@ -109,13 +103,17 @@ def _pack_split(
         frame = source.frame(row)
         coded = [encode_chunk(frame.layers[name], compression) for name in source.set_info.layers]
         masks = np.array([mask for mask, _ in coded], "<u4")
-        return [frame.metadata.to_json().encode(), masks.tobytes(), *(chunk for _, chunk in coded)]
+        return [
+            frame.metadata.model_dump_json(by_alias=True).encode(),
+            masks.tobytes(),
+            *(chunk for _, chunk in coded),
+        ]
 
     attributes = {"dataset": info.to_json(), "set": source.set_name}
     attributes |= {"split": split.name, "split_made": split.made}
     attributes["splits"] = json.dumps([one.name for one in source.splits])
     made_of = {
-        "layout": [_LAYOUT, *encoder_versions(compression)],
+        "layout": [FORMAT, *encoder_versions(compression)],
         "attributes": attributes,
         "options": [source.factor, compression],
         "rows": source.digest(split.rows),
@@ -126,56 +124,61 @@ def _pack_split(
         new = prepared(source, todo, encode, f"packing {path.stem}", threads, total)
         old = read_parts(folder, 2 + len(source.set_info.layers))
         whole = folder / ".whole.h5"
-        with h5py.File(whole, "w") as file:
-            file.attrs.update(attributes)
-            _create(file, source, total, compression)
-            _fill(file, source, chain(old, keep_rows(folder, done, new)))
-            file.attrs[ATTRIBUTE] = np.bytes_(content_sha256(file))
+        with h5py.File(whole, "w", libver=_HDF5) as file:
+            file.attrs["format"] = FORMAT
+            for name, text in attributes.items():
+                file.attrs[name] = texts([text])[0]
+            _write_columns(file, source, split, compression)
+            with (folder / ".texts").open("w+b") as lines:
+                longest = _write_layers(file, source, chain(old, keep_rows(folder, done, new)), lines)
+                _write_metadata(file, lines, total, longest, compression)
+            file.attrs[ATTRIBUTE] = np.bytes_(content_sha256(file, source.set_info))
         sync(whole)
         whole.replace(path)
         sync(path.parent)
 
 
-def _create(file: h5py.File, source: Source, rows: int, compression: Compression) -> None:
-    """Create every dataset, with its filters and attributes."""
+def _write_columns(file: h5py.File, source: Source, split: Split, compression: Compression) -> None:
+    """Create the datasets of the layers, with their filters, and write all others but `metadata`."""
     set_info, survey = source.set_info, source.survey
-    for name, (shape, dtype) in columns(set_info, rows).items():
-        # One image per chunk: a larger one would be unpacked whole for every row that is read from it.
-        filters: dict[str, Any] = {"chunks": (1, *shape[1:])} if len(shape) > 1 else {}
-        if len(shape) > 1:
-            filters |= dataset_filters(dtype, compression)
-        file.create_dataset(name, shape, dtype, **filters)
+    known = columns(set_info, len(split.rows))
+    for name in known:
+        file.require_group(name.rpartition("/")[0] or "/")  # HDF5 itself would note the time of making it
     for name in set_info.layers:
-        spec = layer(name)
-        file[name].attrs.update(unit=spec.unit, colour_space=spec.colour_space, meaning=spec.meaning)
-    for factor in set_info.factors:
-        file[f"factors/{factor.name}"].attrs.update(unit=factor.unit, values=json.dumps(factor.values))
-    create_objects(file, rows, survey.most_objects, survey.most_parts, survey.names)
+        spec, (shape, dtype) = layer(name), known[name]
+        # One image per chunk: a larger one would be unpacked whole for every row that is read from it.
+        filters = dataset_filters(dtype, compression)
+        dataset = file.create_dataset(name, shape, dtype, chunks=(1, *shape[1:]), **filters)
+        for key in ("unit", "colour_space", "meaning"):
+            dataset.attrs[key] = texts([getattr(spec, key)])[0]
+    file["id"] = texts([survey.ids[row] for row in split.rows])
+    file["index"] = source.frames.indices[split.rows].astype("int64")
+    for column, factor in enumerate(set_info.factors):
+        name = f"factors/{factor.name}"
+        file[name] = survey.rows.table[split.rows, column].astype(known[name][1])
+        file[name].attrs["unit"] = texts([factor.unit])[0]
+        file[name].attrs["values"] = texts([json.dumps(factor.values)])[0]
 
 
-def _fill(file: h5py.File, source: Source, rows: Iterator[list[bytes]]) -> None:
-    """Write all rows: chunks as they are, and what the metadata say in blocks of rows."""
+def _write_layers(file: h5py.File, source: Source, rows: Iterable[list[bytes]], lines: BinaryIO) -> int:
+    """Write chunks as they are, and metadata as lines of a file; return the length of the longest."""
     datasets = [file[name] for name in source.set_info.layers]
-    texts: list[str] = []
-    first = 0
+    longest = 0
     for number, (text, masks, *chunks) in enumerate(rows):
-        if len(texts) == _BLOCK:
-            _fill_columns(file, source, first, texts)
-            first, texts = number, []
-        texts.append(text.decode())
+        lines.write(text + b"\n")
+        longest = max(longest, len(text))
         for dataset, mask, chunk in zip(datasets, np.frombuffer(masks, "<u4"), chunks, strict=True):
             dataset.id.write_direct_chunk((number, *[0] * (dataset.ndim - 1)), chunk, int(mask))
-    _fill_columns(file, source, first, texts)
+    return longest
 
 
-def _fill_columns(file: h5py.File, source: Source, first: int, texts: list[str]) -> None:
-    survey, rows = source.survey, slice(first, first + len(texts))
-    metadata = [parse_record(Metadata, text, str(file.filename), "pack it again") for text in texts]
-    file["metadata"][rows] = texts
-    file["id"][rows] = [sample.id for sample in metadata]
-    file["index"][rows] = [sample.index for sample in metadata]
-    for factor in source.set_info.factors:
-        file[f"factors/{factor.name}"][rows] = [factor_number(factor, sample) for sample in metadata]
-    arrays = object_rows(metadata, survey.most_objects, survey.most_parts, survey.names)
-    for name, array in arrays.items():
-        file[f"objects/{name}"][rows] = array
+def _write_metadata(
+    file: h5py.File, lines: BinaryIO, rows: int, longest: int, compression: Compression
+) -> None:
+    """Write metadata, whose length is known when all rows are; a chunk each, as one row is read at a time."""
+    dtype = h5py.string_dtype("utf-8", longest)
+    filters = dataset_filters(dtype, compression)
+    dataset = file.create_dataset("metadata", (rows,), dtype, chunks=(1,), **filters)
+    lines.seek(0)
+    for row, line in enumerate(lines):
+        dataset[row] = np.array(line[:-1], dtype)

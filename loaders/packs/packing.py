@@ -28,22 +28,17 @@ _Prepared = TypeVar("_Prepared")
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What one pass over the metadata of an image set found: enough to size, split and recognise it.
+    """What one pass over the metadata of an image set found: enough to split and recognise it.
 
     Attributes:
         rows: factors and relatives of every row.
         digests: SHA-256 of the metadata of every row.
-        names: the names that objects have of types and materials, and their parts of names and materials,
-            sorted.
-        most_objects: largest number of objects in a row.
-        most_parts: largest number of parts of an object.
+        ids: identifier of every row.
     """
 
     rows: SetRows
     digests: list[bytes]
-    names: dict[str, list[str]]
-    most_objects: int
-    most_parts: int
+    ids: list[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,28 +206,18 @@ def _digest(metadata: Metadata) -> bytes:
 def _survey(folder: FrameFolder) -> Survey:
     factors = folder.set_info.factors
     table = np.empty((len(folder), len(factors)))
-    digests, links = [], []
-    names: dict[str, set[str]] = {
-        name: set() for name in ("type", "material", "parts/name", "parts/material")
-    }
-    most_objects = most_parts = 0
+    digests, ids, links = [], [], []
     for row in range(len(folder)):
         metadata = folder.metadata(row)
         table[row] = [factor_number(factor, metadata) for factor in factors]
         digests.append(_digest(metadata))
+        ids.append(metadata.id)
         # A counterfactual may be one of a counterfactual: each is linked by its own name too.
         origins = (metadata.id, *([metadata.counterfactual_of] if metadata.counterfactual_of else []))
         samples = (f"sample {name}" for name in origins)
         links.append((f"unit {metadata.unit}", f"group {metadata.group}", *samples))
-        most_objects = max(most_objects, len(metadata.objects))
-        for record in metadata.objects:
-            names["type"].add(record.type)
-            names["material"].add(record.material)
-            names["parts/name"].update(part.name for part in record.parts)
-            names["parts/material"].update(part.material for part in record.parts)
-            most_parts = max(most_parts, len(record.parts))
     rows = SetRows(folder.set_name, folder.set_info, table, links)
-    return Survey(rows, digests, {k: sorted(v) for k, v in names.items()}, most_objects, most_parts)
+    return Survey(rows, digests, ids)
 
 
 def _with_layers(frame: Frame, names: Collection[str]) -> Frame:

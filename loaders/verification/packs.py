@@ -11,7 +11,6 @@ from loaders.errors import InputError
 from loaders.frames import DATASET, read_dataset_info
 from loaders.hdf5.beside import mixed_packs
 from loaders.hdf5.content import ATTRIBUTE, content_sha256
-from loaders.hdf5.heaps import check_heaps
 from loaders.hdf5.reader import HDF5Frames
 from loaders.packs.manifest import MANIFEST, Shard, read_manifest
 from loaders.schema import array_sha256
@@ -150,7 +149,7 @@ def _verify_hdf5(path: Path, files: Iterable[Path], advance: Callable[[int], obj
         except InputError as error:
             damaged.append(Damage(path, file, _without(file, error)))
             continue
-        if reason := _check_columns(file):
+        if reason := _check_columns(reader):
             damaged.append(Damage(path, file, reason))
         splits[file] = reader.set_name, reader.split
         checked += len(reader)
@@ -166,12 +165,11 @@ def _verify_hdf5(path: Path, files: Iterable[Path], advance: Callable[[int], obj
     return Findings(checked, tuple(damaged), (), ())
 
 
-def _check_columns(file: Path) -> str:
+def _check_columns(reader: HDF5Frames) -> str:
     """Say what is wrong with all of an HDF5 file but its layers, an empty text if nothing is."""
     try:
-        check_heaps(file)
-        with h5py.File(file, "r") as opened:
-            listed, found = opened.attrs.get(ATTRIBUTE), content_sha256(opened)
+        with h5py.File(reader.path, "r") as opened:
+            listed, found = opened.attrs.get(ATTRIBUTE), content_sha256(opened, reader.set_info)
     except Exception:  # whatever h5py raises on damaged bytes
         return "columns beside the layers cannot be read"
     return "" if listed == found.encode() else "columns beside the layers differ from their hash"
@@ -190,8 +188,6 @@ def _check_rows(reader: HDF5Frames) -> Iterator[str]:
         bad = [name for name in hashes if hashes[name] != metadata.layers.get(name)]
         if bad:
             yield f"row {row} ({metadata.id}): layer `{bad[0]}` differs from its hash"
-        elif (metadata.set, metadata.index) != (reader.set_name, reader.indices[row]):
-            yield f"row {row} holds sample {metadata.id}, which does not belong there"
         else:
             yield ""
 
@@ -202,7 +198,7 @@ def _lost(there: Mapping[Path, tuple[str, str]]) -> Iterator[str]:
     for file, (name, _) in there.items():
         with suppress(OSError, KeyError, TypeError, ValueError):  # what is damaged has been named
             with h5py.File(file, "r") as opened:
-                splits[name] = [str(split) for split in json.loads(str(opened.attrs["splits"]))]
+                splits[name] = [str(split) for split in json.loads(opened.attrs["splits"])]
     for name, every in splits.items():
         yield from (f"{name}-{split}.h5" for split in every if (name, split) not in there.values())
 

@@ -141,7 +141,7 @@ def vast(file, secret):
     del secret
     text = json.loads(file.attrs["dataset"])
     text["sets"]["free"] |= {"width": 2**20, "height": 2**20}
-    file.attrs["dataset"] = json.dumps(text)
+    file.attrs["dataset"] = np.bytes_(json.dumps(text))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from loaders.errors import InputError
-from loaders.hdf5 import reader
-from loaders.hdf5.chunks import row_reader
+from loaders.hdf5 import reader, rows
+from loaders.hdf5.layout import texts
 from loaders.hdf5.reader import HDF5Frames
+from loaders.hdf5.rows import row_reader
 from loaders.hdf5.writer import pack_hdf5
 from loaders.schema import array_sha256
 
@@ -58,15 +59,9 @@ def test_a_row_is_read_once_however_often_it_is_asked_for(packed, monkeypatch):
     batch[1]["depth"].zero_()
     assert batch[3]["depth"].any()
     assert frames.__getitems__([]) == []
-    for rows in ([0, 6], [-7]):
+    for outside in ([0, 6], [-7]):
         with pytest.raises(IndexError):
-            frames.__getitems__(rows)
-
-
-def test_runs_of_rows():
-    assert list(reader._runs([])) == []
-    assert list(reader._runs([3])) == [(3, 4)]
-    assert list(reader._runs([0, 2, 3, 4, 9])) == [(0, 1), (2, 5), (9, 10)]
+            frames.__getitems__(outside)
 
 
 def test_each_process_opens_the_file_once(packed, monkeypatch):
@@ -100,7 +95,6 @@ def test_a_file_that_is_written_is_said_to_be_locked(file):
             assert writer.stdout.readline() == "open\n"
             with pytest.raises(InputError, match=r"grid.h5 is locked: wait for what writes it, or where the"):
                 HDF5Frames(file)
-            assert len(HDF5Frames(file, locking=False)) == 6
         finally:
             writer.kill()
 
@@ -127,16 +121,30 @@ def test_a_file_that_goes_away_is_named(file):
         frames[0]
 
 
-@pytest.mark.parametrize("split", [None, "train", "test_ood"])
-def test_the_split_is_what_the_file_says(file, split):
+def test_the_format_before_is_refused_with_what_to_do(file):
     with h5py.File(file, "r+") as opened:
-        opened.attrs.pop("split", None)
-        if split:
-            opened.attrs["split"] = split
-    assert HDF5Frames(file).split == (split or "train")
+        opened.attrs["format"] = 2
+    message = r"expected an HDF5 file of format 3 .*, got an earlier format .* again with `candlelight pack`$"
+    with pytest.raises(InputError, match=message):
+        HDF5Frames(file)
     with h5py.File(file, "r+") as opened:
-        opened.attrs["split"] = 3
-    with pytest.raises(InputError, match="expected an HDF5 file made by `candlelight pack`, got another"):
+        del opened.attrs["format"]  # format 2 did not say what it was
+    with pytest.raises(InputError, match=message):
+        HDF5Frames(file)
+
+
+def test_texts_of_variable_length_are_never_read(file):
+    with h5py.File(file, "r+") as opened:
+        opened.attrs["split"] = "train"
+    with pytest.raises(InputError, match="expected an HDF5 file of format 3"):
+        HDF5Frames(file)
+
+
+def test_a_header_cannot_ask_for_all_memory(file):
+    with h5py.File(file, "r+") as opened:
+        del opened["metadata"]
+        opened.create_dataset("metadata", (6,), "S100000000", chunks=(1,), compression="gzip")
+    with pytest.raises(InputError, match=r"expected dataset `metadata` of texts \[6\]; pack it again"):
         HDF5Frames(file)
 
 
@@ -170,7 +178,9 @@ def dataset_of(data, **filters):
     ids=["none", "gzip", "lzf", "gzip-fletcher32"],
 )
 @pytest.mark.parametrize("chunks", [(1, 5, 7, 3), (2, 5, 7, 3), (1, 5, 3, 3)], ids=str)
-def test_rows_are_what_hdf5_itself_reads(filters, chunks):
+@pytest.mark.parametrize("fast", [True, False], ids=["inflate", "hdf5"])
+def test_rows_are_what_hdf5_itself_reads(filters, chunks, fast, monkeypatch):
+    monkeypatch.setattr(rows, "FAST", fast)
     numbers = np.random.default_rng(0).integers(0, 255, (4, 5, 7, 3))
     for dtype, shuffle in product(("uint8", "float16", "float32", "float64"), (False, True)):
         dataset = dataset_of(numbers.astype(dtype), chunks=chunks, shuffle=shuffle, **filters)
@@ -183,7 +193,16 @@ def test_rows_are_what_hdf5_itself_reads(filters, chunks):
     np.testing.assert_array_equal(row_reader(dataset_of(numbers))(1), numbers[1])
 
 
-def test_a_chunk_that_left_its_filters_out_is_read():
+@pytest.mark.parametrize("fast", [True, False], ids=["inflate", "hdf5"])
+@pytest.mark.parametrize("filters", [{}, {"compression": "gzip", "chunks": (1,)}], ids=["none", "gzip"])
+def test_texts_are_read_without_their_padding(filters, fast, monkeypatch):
+    monkeypatch.setattr(rows, "FAST", fast)
+    read = row_reader(dataset_of(texts(["one", "", "fünf"]), **filters))
+    assert [read(row).item().decode() for row in (2, 0, 1)] == ["fünf", "one", ""]
+
+
+def test_a_chunk_that_left_its_filters_out_is_read(monkeypatch):
+    monkeypatch.setattr(rows, "FAST", True)
     data = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     dataset = dataset_of(data, chunks=(1, 3, 4), compression="gzip")
     dataset.id.write_direct_chunk((1, 0, 0), data[0].tobytes(), 1)
@@ -191,7 +210,8 @@ def test_a_chunk_that_left_its_filters_out_is_read():
     np.testing.assert_array_equal(row_reader(dataset)(1), data[0])
 
 
-def test_a_bomb_takes_no_memory():
+def test_a_bomb_takes_no_memory(monkeypatch):
+    monkeypatch.setattr(rows, "FAST", True)
     dataset = dataset_of(np.zeros((2, 3, 4), np.uint8), chunks=(1, 3, 4), compression="gzip")
     dataset.id.write_direct_chunk((1, 0, 0), zlib.compress(bytes(10**8)))
     with pytest.raises(InputError, match="row 1: expected a chunk of 12 bytes, got 13; pack it again"):
@@ -203,7 +223,7 @@ def test_a_filter_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setattr(h5py.h5z, "filter_avail", lambda code: False)
     monkeypatch.setitem(sys.modules, "hdf5plugin", None)
     with pytest.raises(
-        InputError, match=r"dataset `x` is compressed with filter 1, which needs hdf5plugin: "
+        InputError, match=r"dataset `x` is compressed with filter 1 'deflate', which needs hdf5plugin: "
     ):
         row_reader(dataset)
 
