@@ -13,12 +13,12 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.codecs import MAX_PIXELS
 from loaders.errors import InputError
 from loaders.frames import choose_layers
 from loaders.hdf5.chunks import row_reader
 from loaders.hdf5.heaps import Texts, check_heaps
 from loaders.hdf5.layout import columns
+from loaders.image_files import MAX_PIXELS
 from loaders.records import parse_record
 from loaders.samples import Frame, Sample, row_number, to_sample
 from loaders.schema import DatasetInfo, Metadata, SetInfo

@@ -1,6 +1,5 @@
 """Contact sheets: samples of an image set as rows, their layers as columns, in one picture to look at."""
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, SupportsIndex, runtime_checkable
@@ -10,6 +9,7 @@ from jaxtyping import Float, Int, UInt8
 from numpy import ndarray
 from PIL import Image, ImageDraw, ImageFont
 
+from loaders.codecs import encode_png
 from loaders.disk import replacing
 from loaders.errors import InputError
 from loaders.looking.show import Pixels, show_layer
@@ -230,13 +230,6 @@ def value_text(value: FactorValue) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
-def png_bytes(array: Pixels) -> bytes:
-    """Encode pixels as a PNG that is as small as Pillow makes it."""
-    buffer = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(array)).save(buffer, "PNG", optimize=True)
-    return buffer.getvalue()
-
-
 def write_png(path: Path, array: Pixels) -> None:
     """Write pixels as a PNG in one step, making the folder if need be.
 
@@ -247,7 +240,7 @@ def write_png(path: Path, array: Pixels) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    write_file(path, png_bytes(array))
+    write_file(path, encode_png(array))
 
 
 def write_file(path: Path, data: bytes) -> None:
