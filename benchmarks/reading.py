@@ -241,12 +241,15 @@ def comparisons(seconds: dict[str, list[float]], image_alone: bool) -> Iterator[
 
 def memory(folder: Path, rows: int) -> Iterator[tuple[object, ...]]:
     """Measure the memory that belongs to this process alone, at four places of a second epoch."""
-    from loaders.torch_data import FrameStream
+    from torch.utils.data import DataLoader
+
+    from loaders import ResumableSampler, collate
 
     for name, frames in opened(folder).items():
-        stream = FrameStream(frames, BATCH, shuffle=True)
-        each(lambda _: None, stream.track(stream))
-        every = [psutil.Process().memory_full_info().uss / MIB for _ in stream.track(stream)]
+        sampler = ResumableSampler(len(frames), BATCH, shuffle=True)
+        loader = DataLoader(frames, batch_sampler=sampler, collate_fn=collate)
+        each(lambda _: None, sampler.track(loader))
+        every = [psutil.Process().memory_full_info().uss / MIB for _ in sampler.track(loader)]
         found = [every[len(every) * quarter // 4 - 1] for quarter in range(1, 5)]
         yield name, *found
 

@@ -1,6 +1,5 @@
 """Images as textures: read as linear colour, and refused in one line where they are broken."""
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -11,9 +10,9 @@ import numpy as np
 from jaxtyping import Float32
 from numpy import ndarray
 
-from loaders.codecs import MAX_PIXELS
 from loaders.colour import srgb_to_linear
-from loaders.errors import InputError
+from loaders.errors import blaming
+from loaders.image_files import open_image
 
 LONGEST_SIDE = 2048  # pixels; a texture is seen from some metres away, and an image of a camera fills memory
 
@@ -23,7 +22,8 @@ def check_image(path: Path) -> None:
     """Make sure that an image can be read, at a small part of what reading it costs.
 
     Raises:
-        InputError: it is damaged, neither JPEG nor PNG, or claims more pixels than `MAX_PIXELS`.
+        InputError: it is damaged, neither JPEG nor PNG, or claims more pixels than
+            `loaders.image_files.MAX_PIXELS`.
     """
     with _opened(path) as image:
         image.draft("RGB", (16, 16))  # a JPEG is decoded at an eighth of its size
@@ -44,7 +44,8 @@ def read_texture(path: Path) -> Float32[ndarray, "side side 3"]:
         Scene-linear Rec.709 values in [0, 1], first row on top.
 
     Raises:
-        InputError: it is damaged, neither JPEG nor PNG, or claims more pixels than `MAX_PIXELS`.
+        InputError: it is damaged, neither JPEG nor PNG, or claims more pixels than
+            `loaders.image_files.MAX_PIXELS`.
     """
     with _opened(path) as image:
         side = min(image.size)
@@ -57,17 +58,8 @@ def read_texture(path: Path) -> Float32[ndarray, "side side 3"]:
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """Open an image file, and say in one line what is wrong with it."""
-    from PIL import Image
-
-    try:
-        # Pillow only warns of an image whose size alone would fill the memory.
-        with warnings.catch_warnings(action="error"), Image.open(path, formats=("JPEG", "PNG")) as image:
-            if image.width * image.height > MAX_PIXELS:
-                raise InputError(
-                    f"texture {path}: {image.width} x {image.height} pixels are too many; shrink it"
-                )
-            yield image
-    except InputError:
-        raise
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Warning) as error:
-        raise InputError(f"texture {path}: cannot be read ({error}); replace or remove it") from None
+    with (
+        blaming(f"texture {path}: cannot be read", "replace or remove it"),
+        open_image(path.read_bytes(), ("JPEG", "PNG")) as image,
+    ):
+        yield image

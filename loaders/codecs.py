@@ -5,7 +5,6 @@ A damaged or hostile file is refused before memory is taken for what it claims t
 
 import io
 import math
-import os
 import struct
 import zipfile
 import zlib
@@ -14,16 +13,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import UInt8, UInt16
 from numpy import ndarray
-from PIL import Image
 
 from loaders.errors import InputError
+from loaders.image_files import MAX_PIXELS, open_image
 from loaders.inflate import RAW, crc32, inflate
 from loaders.schema import LAYERS, layer
 
-# 8192 x 8192: more than any frame, and less than what makes Pillow warn of a decompression bomb.
-MAX_PIXELS = 2**26
 _PNG_HEAD = struct.Struct(">8s4x4sIIBB")
 _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}  # of PNG, by channels: gray, RGB, RGBA
 _ABOVE = 2  # PNG filter type
@@ -51,15 +48,15 @@ def schema_order(names: Collection[str]) -> list[str]:
     return sorted(places, key=lambda name: (places[name], name))
 
 
-def encode_png(array: UInt8[ndarray, "height width ..."]) -> bytes:
-    r"""Encode 8-bit RGB, RGBA or single-channel pixels as PNG.
+def encode_png(array: UInt8[ndarray, "height width ..."] | UInt16[ndarray, "height width ..."]) -> bytes:
+    r"""Encode RGB, RGBA or single-channel pixels of 8 or 16 bits as PNG; no colour space is written.
 
     Every row is stored as its difference from the row above: of renders of 320 x 240 pixels the files are 5 %
     larger than with a filter chosen for each row, are written in two thirds of the time, and whatever reads
     PNG decodes them in two thirds.
 
     Args:
-        array: uint8 pixels, (H W 3), (H W 4) or (H W).
+        array: uint8 or uint16 pixels, (H W 3), (H W 4) or (H W).
 
     Returns:
         The file's bytes; compression level 3, past which files shrink little and writing slows down.
@@ -69,16 +66,29 @@ def encode_png(array: UInt8[ndarray, "height width ..."]) -> bytes:
         b'IHDR\x00\x00\x00\x03\x00\x00\x00\x02\x08\x00'
     """
     height, width, channels = (*array.shape, 1)[:3]
-    filtered = np.empty((height, 1 + array[0].size), np.uint8)
+    rows = np.ascontiguousarray(array, array.dtype.newbyteorder(">")).view(np.uint8).reshape(height, -1)
+    filtered = np.empty((height, 1 + rows.shape[1]), np.uint8)
     filtered[:, 0] = _ABOVE
-    filtered[:, 1:] = np.diff(array.reshape(height, -1), axis=0, prepend=np.uint8(0))  # modulo 256
-    head = struct.pack(">IIBBBBB", width, height, 8, _COLOUR_TYPES[channels], 0, 0, 0)
-    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(filtered.tobytes(), 3)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_png_chunk(name, data) for name, data in chunks)
+    filtered[:, 1:] = np.diff(rows, axis=0, prepend=np.uint8(0))  # modulo 256
+    depth, colour = 8 * array.itemsize, _COLOUR_TYPES[channels]
+    return png_file(width, height, depth, colour, zlib.compress(filtered.tobytes(), 3))
 
 
-def _png_chunk(name: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+def png_file(width: int, height: int, depth: int, colour: int, data: bytes) -> bytes:
+    """Put a PNG together: its head, its compressed pixels in one chunk, and its end.
+
+    Args:
+        width: columns.
+        height: rows.
+        depth: bits a channel.
+        colour: PNG's number of the kind of pixels.
+        data: filtered rows, compressed.
+    """
+    head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(part)) + name + part + struct.pack(">I", zlib.crc32(name + part))
+        for name, part in ((b"IHDR", head), (b"IDAT", data), (b"IEND", b""))
+    )
 
 
 def png_size(path: Path) -> tuple[int, int]:
@@ -137,15 +147,12 @@ def decode_png_bytes(data: bytes, shape: tuple[int, ...]) -> UInt8[ndarray, "hei
                [0, 1]], dtype=uint8)
     """
     mode = "RGB" if len(shape) == 3 else "L"
-    file = io.BytesIO(data)
-    with Image.open(file, formats=["PNG"]) as image:
+    with open_image(data, ("PNG",)) as image:
         if (image.mode, image.height, image.width) != (mode, *shape[:2]):
             raise InputError(
                 f"expected a PNG of {shape[0]} x {shape[1]} pixels, {mode}, got {image.height} x "
                 f"{image.width}, {image.mode}"
             )
-        image.verify()  # decoding alone does not compare checksums: a flipped bit would pass
-    with Image.open(file, formats=["PNG"]) as image:
         return np.array(image)
 
 
@@ -239,15 +246,24 @@ def _entry_bytes(file: BinaryIO, entry: zipfile.ZipInfo, most: int) -> bytes:
     """Unpack an entry of a zip at once: zipfile does so in small pieces, and takes half as long again."""
     if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise zipfile.BadZipFile(f"{entry.filename} is neither stored nor deflated")
-    file.seek(entry.header_offset)
-    magic, name_length, extra_length = _ZIP_HEAD.unpack(file.read(_ZIP_HEAD.size))
-    if magic != b"PK\x03\x04":
-        raise zipfile.BadZipFile(f"{entry.filename} is not where the directory says")
-    file.seek(name_length + extra_length, os.SEEK_CUR)
+    file.seek(entry_start(file, entry))
     packed = file.read(entry.compress_size)
     if entry.compress_type == zipfile.ZIP_STORED:
         return packed[: most + 1]
     return inflate(packed, most, RAW)
+
+
+def entry_start(file: BinaryIO, entry: zipfile.ZipInfo) -> int:
+    """Find where the bytes of an entry of a zip begin: after its own header, which has lengths of its own.
+
+    Raises:
+        BadZipFile: the header is not where the directory says.
+    """
+    file.seek(entry.header_offset)
+    magic, name_length, extra_length = _ZIP_HEAD.unpack(file.read(_ZIP_HEAD.size))
+    if magic != b"PK\x03\x04":
+        raise zipfile.BadZipFile(f"{entry.filename} is not where the directory says")
+    return entry.header_offset + _ZIP_HEAD.size + int(name_length) + int(extra_length)
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:

@@ -13,7 +13,6 @@ from loaders.selection.draws import Draws
 
 Uneven = Literal["pad", "drop", "keep"]
 _Item = TypeVar("_Item")
-_EPOCH, _START, _TRACKED, _UNCOUNTED = range(4)
 
 
 @dataclass(frozen=True)
@@ -94,16 +93,29 @@ class EpochOrder:
             order = np.resize(order, self._share() * self.world_size)  # repeats or cuts at the end
         return order[self.rank :: self.world_size]
 
-    def batches(self, epoch: int, start: int = 0, step: int = 1) -> Iterator[list[int]]:
-        """List the batches of this rank in an epoch, or every ``step``-th of them from ``start`` on."""
+    def batches(self, epoch: int, start: int = 0) -> Iterator[list[int]]:
+        """List the batches of this rank in an epoch, from number ``start`` on."""
         rows = self.epoch_rows(epoch)
-        for number in range(start, len(self), step):
+        for number in range(start, len(self)):
             first = number * self.batch_size
             yield rows[first : first + self.batch_size].tolist()
 
 
-class Resumable:
-    """What a training run has read of an epoch, to go on from there in another process."""
+class ResumableSampler:
+    """Batches of row numbers, for ``DataLoader(frames, batch_sampler=...)`` with any number of workers.
+
+    It counts what a training run has read of an epoch, to go on from there in another process.
+
+    Example:
+        >>> sampler = ResumableSampler(6, batch_size=2)
+        >>> batches = sampler.track(sampler)
+        >>> next(batches), sampler.state_dict()["done"]
+        ([0, 1], 1)
+        >>> other = ResumableSampler(6, batch_size=2)
+        >>> other.load_state_dict(sampler.state_dict())
+        >>> list(other.track(other)), other.epoch
+        ([[2, 3], [4, 5]], 1)
+    """
 
     def __init__(
         self,
@@ -135,22 +147,17 @@ class Resumable:
             InputError: a number is out of its range, or an epoch would have no batch.
         """
         self.order = EpochOrder(rows, batch_size, shuffle, seed, rank, world_size, uneven, drop_last)
-        self._done = 0
-        self._shared = self._make_shared()
+        self._tracked = False
         self.set_epoch(epoch)
-
-    def _make_shared(self) -> Any:
-        """Make the place of what workers must know: `_EPOCH`, `_START`, `_TRACKED` and `_UNCOUNTED`."""
-        return np.zeros(4, np.int64)
 
     def __len__(self) -> int:
         """Count the batches of this rank in a whole epoch."""
         return len(self.order)
 
-    @property
-    def epoch(self) -> int:
-        """Number of the epoch that is being read."""
-        return int(self._shared[_EPOCH])
+    def __iter__(self) -> Iterator[list[int]]:
+        """List the batches of the epoch from where the run is."""
+        self._uncounted |= not self._tracked
+        yield from self.order.batches(self.epoch, self._done)
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch, 0 or more."""
@@ -159,8 +166,7 @@ class Resumable:
         self._move(epoch, 0)
 
     def _move(self, epoch: int, done: int) -> None:
-        self._done = done
-        self._shared[_EPOCH], self._shared[_START], self._shared[_UNCOUNTED] = epoch, done, 0
+        self.epoch, self._done, self._uncounted = epoch, done, False
 
     def track(self, loader: Iterable[_Item]) -> Iterator[_Item]:
         """Iterate over the rest of the epoch, counting what arrives; then go to the next epoch.
@@ -168,41 +174,29 @@ class Resumable:
         Workers read ahead of what they hand over, so only what arrives here counts as read.
 
         Args:
-            loader: a `torch.utils.data.DataLoader` made with this object, or this object itself.
+            loader: a `torch.utils.data.DataLoader` made with this sampler, or this sampler itself.
 
         Yields:
             What the loader does.
 
         Raises:
-            InputError: the loader was made with something else, or hands batches over as they come.
+            InputError: the loader was made with another sampler, or hands batches over as they come.
         """
-        self._check_loader(loader)
-        return self._counted(loader)
-
-    def _check_loader(self, loader: Any) -> None:
-        """Refuse a loader whose batches are not those of `order`, one after another."""
         if not getattr(loader, "in_order", True):
             raise InputError("in_order: expected True, or what has been read is no part of an epoch; drop it")
+        if getattr(loader, "batch_sampler", self) is not self:
+            raise InputError("batch_sampler: expected a DataLoader that was given this one, got another")
+        return self._counted(loader)
 
     def _counted(self, loader: Iterable[_Item]) -> Iterator[_Item]:
-        self._move(self.epoch, self._done)
-        self._shared[_TRACKED] = 1
-        # Workers that outlive a loop that is broken off may only begin with it when it is over.
-        outlived = bool(getattr(loader, "persistent_workers", False))
+        self._tracked, self._uncounted = True, False
         try:
             for item in loader:
                 self._done += 1
                 yield item
-            outlived = False
         finally:
-            self._shared[_TRACKED] = int(outlived)
+            self._tracked = False
         self.set_epoch(self.epoch + 1)
-
-    def _start(self) -> tuple[int, int]:
-        """Read which epoch to iterate over from which batch, and note it if nobody counts."""
-        if not self._shared[_TRACKED]:
-            self._shared[_UNCOUNTED] = 1
-        return self.epoch, int(self._shared[_START])
 
     def state_dict(self) -> dict[str, Any]:
         """Say how far `track` has come: numbers and texts alone, that JSON and `torch.save` take.
@@ -210,7 +204,7 @@ class Resumable:
         Raises:
             InputError: batches were read without `track`, so that nobody counted them.
         """
-        if self._shared[_UNCOUNTED]:
+        if self._uncounted:
             raise InputError("state_dict: batches were read uncounted; iterate over `track(loader)` instead")
         return {"epoch": self.epoch, "done": self._done, "order": self._order_of_all()}
 
@@ -241,27 +235,3 @@ class Resumable:
         if epoch < 0 or not 0 <= done <= most:
             raise InputError(f"state: expected up to {most} batches of an epoch, got {done} of {epoch}")
         self._move(epoch, done)
-
-
-class ResumableSampler(Resumable):
-    """Batches of row numbers, for ``DataLoader(frames, batch_sampler=...)`` with any number of workers.
-
-    Example:
-        >>> sampler = ResumableSampler(6, batch_size=2)
-        >>> batches = sampler.track(sampler)
-        >>> next(batches), sampler.state_dict()["done"]
-        ([0, 1], 1)
-        >>> other = ResumableSampler(6, batch_size=2)
-        >>> other.load_state_dict(sampler.state_dict())
-        >>> list(other.track(other)), other.epoch
-        ([[2, 3], [4, 5]], 1)
-    """
-
-    def _check_loader(self, loader: Any) -> None:
-        super()._check_loader(loader)
-        if getattr(loader, "batch_sampler", self) is not self:
-            raise InputError("batch_sampler: expected a DataLoader that was given this one, got another")
-
-    def __iter__(self) -> Iterator[list[int]]:
-        """List the batches of the epoch from where the run is."""
-        yield from self.order.batches(*self._start())

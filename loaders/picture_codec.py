@@ -5,7 +5,6 @@ over white where it is transparent, and then scaled and cropped about its middle
 """
 
 import io
-import warnings
 from contextlib import suppress
 from typing import Any
 
@@ -14,11 +13,9 @@ from jaxtyping import UInt8
 from numpy import ndarray
 from PIL import Image, ImageCms, ImageOps
 
-from loaders.codecs import MAX_PIXELS
-from loaders.errors import InputError
+from loaders.errors import blaming
+from loaders.image_files import open_image
 
-# No other kinds are tried: Pillow's list has some that start other programs.
-FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 SUFFIXES = frozenset(".bmp .gif .jpeg .jpg .png .ppm .tif .tiff .webp".split())
 
 
@@ -37,21 +34,14 @@ def decode_picture(data: bytes, where: str, size: tuple[int, int]) -> UInt8[ndar
         sRGB pixels.
 
     Raises:
-        InputError: the file is damaged, of another kind, or claims more than `loaders.codecs.MAX_PIXELS`.
+        InputError: the file is damaged, of another kind, or claims more than
+            `loaders.image_files.MAX_PIXELS`.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-                if image.width * image.height > MAX_PIXELS:
-                    raise ValueError(f"{image.width} x {image.height} pixels are more than {MAX_PIXELS}")
-                # A JPEG decodes to half or less of its size for a fraction of the cost.
-                image.draft("RGB", (2 * max(size), 2 * max(size)))
-                upright = ImageOps.exif_transpose(image)
-        return np.asarray(ImageOps.fit(_srgb(upright), size[::-1], Image.Resampling.LANCZOS))
-    except Exception as error:  # whatever Pillow raises on damaged bytes, the file is at fault
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{where}: cannot be read as an image: {reason}; replace or remove it") from None
+    with blaming(f"{where}: cannot be read as an image", "replace or remove it"), open_image(data) as image:
+        # A JPEG decodes to half or less of its size for a fraction of the cost.
+        image.draft("RGB", (2 * max(size), 2 * max(size)))
+        upright = _srgb(ImageOps.exif_transpose(image))
+        return np.asarray(ImageOps.fit(upright, size[::-1], Image.Resampling.LANCZOS))
 
 
 def _srgb(image: Image.Image) -> Image.Image:

@@ -1,19 +1,17 @@
-"""16-bit PNG read to the last bit: opened as usual, Pillow keeps the upper 8 bits of colour."""
+"""16-bit PNG read to the last bit: opened as usual, Pillow keeps the upper 8 bits of colour.
 
-import io
-import struct
+imagecodecs would read them as they are: 80 MB for 40 lines (see `loaders.public.radiance`).
+"""
+
 import zlib
 from typing import Any
 
 import numpy as np
 from jaxtyping import UInt16
 from numpy import ndarray
-from PIL import Image
 
-from loaders.codecs import MAX_PIXELS
-from loaders.errors import InputError
+from loaders.image_files import open_image
 
-_HEAD = struct.Struct(">8s4x4sIIBB")
 _GRAY, _RGB = 0, 2  # PNG colour types
 # First row and column, and steps between them, of the passes of an interlaced image (Adam7).
 _PASSES = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
@@ -29,24 +27,24 @@ def decode_png16(data: bytes) -> UInt16[ndarray, "height width *channels"]:
         Values as they are stored, 0 to 65535: (H W 3) of RGB, (H W) of gray.
 
     Raises:
-        InputError: this is no such PNG, it claims more than `loaders.codecs.MAX_PIXELS`, or it is damaged.
+        ValueError: this is no such PNG, or it ends early. What `loaders.image_files.open_image` raises is
+            passed on.
 
     Example:
-        >>> from loaders.exports.png16 import encode_png16
-        >>> decode_png16(encode_png16(np.array([[[1, 256, 65025]]], np.uint16)))
+        >>> from loaders.codecs import encode_png
+        >>> decode_png16(encode_png(np.array([[[1, 256, 65025]]], np.uint16)))
         array([[[    1,   256, 65025]]], dtype=uint16)
     """
-    colour = _check_head(data)
-    try:
-        with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
-            image.verify()  # decoding alone does not compare checksums
-        _check_length(data)
+    if not is_png16(data):
+        raise ValueError("expected a PNG of 16 bits, got something else")
+    colour = data[25]
+    if colour not in (_GRAY, _RGB):
+        raise ValueError(f"expected a PNG of gray or RGB, got PNG colour type {colour}")
+    with open_image(data, ("PNG",)) as image:
+        _check_length(data, *image.size, 6 if colour == _RGB else 2)
         if colour == _GRAY:
-            with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
-                return np.asarray(image).astype(np.uint16)
-        upper, lower = (_plane(data, mode) for mode in ("RGB;16B", "RGB;16L"))
-    except Exception as error:  # whatever Pillow raises on damaged bytes, the file is at fault
-        raise InputError(f"damaged PNG: {' '.join(str(error).split()) or type(error).__name__}") from None
+            return np.asarray(image).astype(np.uint16)
+    upper, lower = (_plane(data, mode) for mode in ("RGB;16B", "RGB;16L"))
     return upper << 8 | lower
 
 
@@ -57,29 +55,13 @@ def is_png16(data: bytes) -> bool:
         >>> is_png16(b"no PNG at all")
         False
     """
-    if len(data) < _HEAD.size:
-        return False
-    magic, _, _, _, depth, _ = _HEAD.unpack_from(data)
-    return magic == b"\x89PNG\r\n\x1a\n" and depth == 16
+    return data[:8] == b"\x89PNG\r\n\x1a\n" and data[24:25] == b"\x10"
 
 
-def _check_head(data: bytes) -> int:
-    if not is_png16(data):
-        raise InputError("expected a PNG of 16 bits, got something else")
-    _, chunk, width, height, _, colour = _HEAD.unpack_from(data)
-    if chunk != b"IHDR" or colour not in (_GRAY, _RGB):
-        raise InputError(f"expected a PNG of gray or RGB, got PNG colour type {colour}")
-    if not 0 < height * width <= MAX_PIXELS:
-        raise InputError(f"expected at most {MAX_PIXELS} pixels, got {height} x {width}")
-    return int(colour)
-
-
-def _check_length(data: bytes) -> None:
+def _check_length(data: bytes, width: int, height: int, pixel: int) -> None:
     """Check that there are pixels for all rows: Pillow leaves those black that the file lacks."""
-    _, _, width, height, _, colour = _HEAD.unpack_from(data)
     passes = _PASSES if data[28] else ((0, 0, 1, 1),)
     sizes = [(len(range(y, height, dy)), len(range(x, width, dx))) for y, x, dy, dx in passes]
-    pixel = 6 if colour == _RGB else 2
     expected = sum(rows * (1 + columns * pixel) for rows, columns in sizes if columns)
     at, parts = 8, []
     while at < len(data):
@@ -95,7 +77,7 @@ def _check_length(data: bytes) -> None:
 def _plane(data: bytes, raw_mode: str) -> UInt16[ndarray, "height width 3"]:
     # A raw mode tells Pillow's decoder which bytes to keep. The PNG's own, RGB;16B, takes the first of each
     # two; RGB;16L, meant for numbers that begin with their lower byte, takes the second.
-    with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
+    with open_image(data, ("PNG",)) as image:
         opened: Any = image
         (codec, box, offset, _) = opened.tile[0]
         opened.tile = [(codec, box, offset, raw_mode)]

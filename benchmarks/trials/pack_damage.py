@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import json
-import struct
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -173,14 +172,10 @@ def replace(path: Path, rng: np.random.Generator) -> None:
 @functools.cache
 def png_bomb(large: bool) -> bytes:
     """Make a small PNG of black that is 12 000 pixels high and wide, or that says less than it unpacks to."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    from loaders.codecs import png_file
 
     height, width = (12_000, 12_000) if large else (HEIGHT, WIDTH)
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    data = zlib.compress(bytes(12_000 * (1 + 3 * 12_000)))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+    return png_file(width, height, 8, 2, zlib.compress(bytes(12_000 * (1 + 3 * 12_000))))
 
 
 def replace_hdf5(path: Path) -> None:

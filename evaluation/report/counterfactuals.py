@@ -10,9 +10,10 @@ import jinja2
 import numpy as np
 from numpy import ndarray
 
+from loaders.codecs import encode_png
 from loaders.errors import InputError
 from loaders.frames import FrameFolder
-from loaders.looking.sheet import png_bytes, value_text, write_file
+from loaders.looking.sheet import value_text, write_file
 from loaders.schema import Metadata
 
 SMALLEST = 240  # pixels that a picture is shown at, at least
@@ -101,4 +102,4 @@ def _values(metadata: Metadata) -> str:
 
 
 def _uri(image: ndarray) -> str:
-    return "data:image/png;base64," + base64.b64encode(png_bytes(np.asarray(image))).decode()
+    return "data:image/png;base64," + base64.b64encode(encode_png(np.asarray(image))).decode()

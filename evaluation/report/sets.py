@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluation.report.parts import UNDEFINED, Table, number
-from loaders.looking.sheet import contact_sheet, pick_rows, png_bytes, value_text
+from loaders.codecs import encode_png
+from loaders.looking.sheet import contact_sheet, pick_rows, value_text
 from loaders.samples import Frames
 from loaders.schema import ChecksRecord, FactorInfo, Metadata, RendererRecord
 
@@ -70,7 +71,7 @@ def _picture(frames: Frames, rows: Sequence[int], layers: Sequence[str]) -> Pict
     sheet = contact_sheet(frames, rows, layers)
     ids = ", ".join(frames.metadata(row).id for row in rows)
     alt = f"Contact sheet of set {frames.set_name}: samples {ids}; layers {', '.join(layers)}."
-    uri = "data:image/png;base64," + base64.b64encode(png_bytes(sheet)).decode()
+    uri = "data:image/png;base64," + base64.b64encode(encode_png(sheet)).decode()
     return Picture(uri, sheet.shape[1], sheet.shape[0], alt)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.blender import bpy
-from loaders.codecs import MAX_PIXELS
+from loaders.image_files import MAX_PIXELS
 
 # What decides how things look; of a kind that Blender adds, nothing is known yet, so it is dropped.
 SHOWN = frozenset(

@@ -8,11 +8,11 @@ from jaxtyping import Float64, UInt16
 from numpy import ndarray
 from pydantic import Field
 
+from loaders.codecs import encode_png
 from loaders.disk import replacing
 from loaders.errors import InputError
 from loaders.exports.captures import Intrinsic, Mask, Rgb
 from loaders.exports.folder import claim
-from loaders.exports.png16 import encode_png16
 from loaders.exports.views import (
     MAIN,
     OWN,
@@ -113,7 +113,7 @@ def export_mit(
         folder.mkdir(parents=True, exist_ok=True)
         for file, pixels in images.items():
             with replacing(folder / f"{file}.png") as partial:
-                partial.write_bytes(encode_png16(pixels))
+                partial.write_bytes(encode_png(pixels))
     record = CapturesRecord(by=by, recipe=info.recipe, licence=info.licence, lights=lamps, objects=records)
     with replacing(out / _SIDE_FILE) as partial:
         partial.write_text(record.to_json(), encoding="utf-8")

@@ -13,11 +13,11 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.codecs import MAX_PIXELS
 from loaders.errors import InputError
 from loaders.frames import choose_layers
 from loaders.hdf5.layout import FORMAT, LONGEST_TEXT, columns
 from loaders.hdf5.rows import row_reader
+from loaders.image_files import MAX_PIXELS
 from loaders.records import parse_record
 from loaders.samples import Frame, Sample, row_number, to_sample
 from loaders.schema import DatasetInfo, Metadata, SetInfo

@@ -59,12 +59,13 @@ def _picture(set_name: str) -> str:
 
 def _draw(folder: Path, set_name: str, info: DatasetInfo, manifest: Manifest) -> "SetFacts":
     from loaders.hub.facts import read_facts
-    from loaders.hub.pictures import draw_picture
+    from loaders.hub.pictures import PackedRows, draw_picture
 
     set_info, shards = info.sets[set_name], manifest.of_set(set_name)
     facts = read_facts(folder, set_info, shards, _picture(set_name))
     (folder / facts.picture).parent.mkdir(exist_ok=True)
-    (folder / facts.picture).write_bytes(draw_picture(folder, set_info, shards, facts.table))
+    picture = draw_picture(PackedRows(folder, set_info, shards, facts.table))
+    (folder / facts.picture).write_bytes(picture)
     return facts
 
 

@@ -1,18 +1,19 @@
 """Contact sheets: samples of an image set as rows, their layers as columns, in one picture to look at."""
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol, SupportsIndex, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 from numpy import ndarray
 from PIL import Image, ImageDraw, ImageFont
 
+from loaders.codecs import encode_png
 from loaders.disk import replacing
 from loaders.errors import InputError
 from loaders.looking.show import Pixels, show_layer
-from loaders.samples import Frames
+from loaders.samples import Frame
 from loaders.schema import FactorInfo, FactorValue, SetInfo
 
 SMALLEST, LARGEST = 128, 384  # pixels of a tile's longer side, which whole factors bring it between
@@ -23,8 +24,35 @@ BACKGROUND, HEADING, INK = 45, 90, 235  # gray, so that black pixels stand out f
 _FONT_SIZE, _LINE = 12, 15
 
 
+@runtime_checkable
+class Rows(Protocol):
+    """What a sheet takes of an image set: less than all of `loaders.samples.Frames`."""
+
+    @property
+    def set_info(self) -> SetInfo:
+        """Description of the image set."""
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Names of the layers that are read."""
+
+    @property
+    def factor_table(self) -> Float[ndarray, "n k"]:
+        """Factors of every row."""
+
+    def __len__(self) -> int:
+        """Count the rows."""
+
+    def frame(self, row: SupportsIndex) -> Frame:
+        """Read one row as numpy arrays."""
+
+
 def contact_sheet(
-    frames: Frames, rows: Sequence[int], layers: Sequence[str], headings: Mapping[int, str] | None = None
+    frames: Rows,
+    rows: Sequence[int],
+    layers: Sequence[str],
+    headings: Mapping[int, str] | None = None,
+    largest: int = LARGEST,
 ) -> Pixels:
     """Lay out samples under one another and their layers beside each other.
 
@@ -37,6 +65,7 @@ def contact_sheet(
         rows: row numbers, top to bottom.
         layers: layer names, left to right.
         headings: what stands above some places of ``rows``, counted from 0.
+        largest: pixels that the longer side of a tile has at most.
 
     Returns:
         uint8 sRGB pixels.
@@ -51,7 +80,7 @@ def contact_sheet(
         >>> sheet = contact_sheet(frames, pick_rows(frames, 4), ["image", "albedo"])  # doctest: +SKIP
     """
     _check(frames, rows, layers)
-    step, factor = tile_scale(frames.set_info, len(rows) * len(layers))
+    step, factor = tile_scale(frames.set_info, len(rows) * len(layers), largest)
     bands = []
     for row in rows:
         frame = frames.frame(row)
@@ -68,7 +97,32 @@ def contact_sheet(
     return np.pad(np.concatenate(parts), ((GAP, GAP), (GAP, GAP), (0, 0)), constant_values=BACKGROUND)
 
 
-def pick_rows(frames: Frames, count: int, seed: int = 0) -> list[int]:
+def choose_rows(frames: Rows, by: str | None, count: int, seed: int = 0) -> tuple[list[int], dict[int, str]]:
+    """Choose rows for a sheet: of each value of a factor as `rows_by_factor` does, else as `pick_rows` does.
+
+    Args:
+        frames: the image set.
+        by: the factor, or None.
+        count: how many rows, with ``by`` for each value.
+        seed: decides between rows that would do equally well.
+
+    Returns:
+        Row numbers and headings, as `contact_sheet` takes them.
+
+    Raises:
+        InputError: no such factor, or a count below 1.
+    """
+    if by is None:
+        return pick_rows(frames, count, seed), {}
+    chosen: list[int] = []
+    headings: dict[int, str] = {}
+    for text, members in rows_by_factor(frames, by, count, seed).items():
+        headings[len(chosen)] = text
+        chosen += members
+    return chosen, headings
+
+
+def pick_rows(frames: Rows, count: int, seed: int = 0) -> list[int]:
     """Choose rows that differ: each next one shows the factor values that were shown least so far.
 
     Continuous factors are cut into ``count`` parts of equal width.
@@ -104,7 +158,7 @@ def pick_rows(frames: Frames, count: int, seed: int = 0) -> list[int]:
     return sorted(chosen)
 
 
-def rows_by_factor(frames: Frames, name: str, count: int, seed: int = 0) -> dict[str, list[int]]:
+def rows_by_factor(frames: Rows, name: str, count: int, seed: int = 0) -> dict[str, list[int]]:
     """Choose rows for each value of a factor that differ from value to value in little else.
 
     `pick_rows` chooses as many rows as asked for to begin with; for each value, the rows that agree with
@@ -176,13 +230,6 @@ def value_text(value: FactorValue) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
-def png_bytes(array: Pixels) -> bytes:
-    """Encode pixels as a PNG that is as small as Pillow makes it."""
-    buffer = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(array)).save(buffer, "PNG", optimize=True)
-    return buffer.getvalue()
-
-
 def write_png(path: Path, array: Pixels) -> None:
     """Write pixels as a PNG in one step, making the folder if need be.
 
@@ -193,7 +240,7 @@ def write_png(path: Path, array: Pixels) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    write_file(path, png_bytes(array))
+    write_file(path, encode_png(array))
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -210,7 +257,7 @@ def write_file(path: Path, data: bytes) -> None:
         raise InputError(f"{path} cannot be written: {error.strerror}; name a file that can be") from None
 
 
-def _check(frames: Frames, rows: Sequence[int], layers: Sequence[str]) -> None:
+def _check(frames: Rows, rows: Sequence[int], layers: Sequence[str]) -> None:
     if not len(rows) or not len(layers):
         raise InputError(f"expected at least one row and one layer, got {list(rows)} and {list(layers)}")
     for row in rows:
@@ -229,7 +276,7 @@ def _classes(factor: FactorInfo, column: Float[ndarray, " n"], bins: int) -> Int
     return np.minimum((column - low) / (span or 1) * bins, bins - 1).astype(np.int64)
 
 
-def tile_scale(set_info: SetInfo, tiles: int) -> tuple[int, int]:
+def tile_scale(set_info: SetInfo, tiles: int, largest: int = LARGEST) -> tuple[int, int]:
     """Choose to show every n-th pixel, and each so many times in both directions, so that all tiles fit.
 
     Raises:
@@ -240,7 +287,7 @@ def tile_scale(set_info: SetInfo, tiles: int) -> tuple[int, int]:
         (1, 2)
     """
     side = max(set_info.width, set_info.height)
-    step, factor = -(-side // LARGEST), -(-SMALLEST // side)
+    step, factor = -(-side // largest), -(-SMALLEST // side)
 
     def shown() -> int:
         return -(-set_info.width // step) * -(-set_info.height // step) * factor**2

@@ -47,6 +47,7 @@ def show_layer(name: str, array: ndarray, exposure: float) -> Pixels:
         return array
     if name == "depth":
         return _show_depth(array)
+    array = np.nan_to_num(array)  # traced radiance may hold what is no number
     if name == "normal":
         return np.rint((array.astype(np.float32) + 1) / 2 * 255).clip(0, 255).astype(np.uint8)
     if name == "position":

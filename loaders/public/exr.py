@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float32
 from numpy import ndarray
 
-from loaders.codecs import MAX_PIXELS
-from loaders.errors import InputError
+from loaders.errors import InputError, blaming
+from loaders.image_files import MAX_PIXELS
 from loaders.public.missing import require
 
 _MAX_VALUES = 4 * MAX_PIXELS
@@ -26,22 +26,19 @@ def read_exr(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
 
     Raises:
         InputError: OpenEXR is not installed; or the file is missing, damaged, has no such channels, or claims
-            more than `loaders.codecs.MAX_PIXELS`.
+            more than `loaders.image_files.MAX_PIXELS`.
     """
     require(path, source)
     try:
         import OpenEXR
     except ImportError:
         raise InputError(f"{path}: reading EXR needs OpenEXR; pip install candlelight[exr]") from None
-    try:
+    with blaming(f"{path} cannot be read as EXR", f"get it again from {source}"):
         with OpenEXR.File(str(path), separate_channels=True, header_only=True) as file:
             names = _channels(file)
         with OpenEXR.File(str(path), separate_channels=True) as file:
             planes = [np.asarray(file.channels()[name].pixels, np.float32) for name in names]
         return np.stack(planes, axis=-1)
-    except Exception as error:  # whatever OpenEXR raises on damaged bytes, the file is at fault
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{path} cannot be read as EXR: {reason}; get it again from {source}") from None
 
 
 def _channels(file: Any) -> tuple[str, str, str]:

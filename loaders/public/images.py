@@ -1,7 +1,5 @@
 """Images of public data sets in any of their formats, read without trusting the file."""
 
-import io
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,16 +7,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, UInt8
 from numpy import ndarray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
-from loaders.codecs import MAX_PIXELS
-from loaders.errors import InputError
+from loaders.errors import InputError, blaming
+from loaders.image_files import open_image
 from loaders.png16 import decode_png16, is_png16
 from loaders.public.exr import read_exr
 from loaders.public.missing import require
 from loaders.public.radiance import decode_radiance
 
-_FORMATS = ("PNG", "JPEG", "BMP")  # no other is tried: Pillow's list has some that start other programs
+_FORMATS = ("PNG", "JPEG", "BMP")  # of TIFF with 16 bits, Pillow would keep the upper 8 and not tell
 
 
 def read_rgb8(path: Path, source: str) -> UInt8[ndarray, "height width 3"]:
@@ -32,7 +30,7 @@ def read_rgb8(path: Path, source: str) -> UInt8[ndarray, "height width 3"]:
 
     Raises:
         InputError: the file is missing, damaged, of another kind or of more bits, or claims more than
-            `loaders.codecs.MAX_PIXELS`.
+            `loaders.image_files.MAX_PIXELS`.
     """
     return _decoded(path, source, _rgb)
 
@@ -50,7 +48,7 @@ def read_linear(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
 
     Raises:
         InputError: the file is missing, damaged, of another kind, or claims more than
-            `loaders.codecs.MAX_PIXELS`.
+            `loaders.image_files.MAX_PIXELS`.
     """
     require(path, source)
     kind = path.suffix.lower()
@@ -70,7 +68,7 @@ def read_png16(path: Path, source: str) -> Float32[ndarray, "height width *chann
 
     Raises:
         InputError: the file is missing, damaged, of another kind, or claims more than
-            `loaders.codecs.MAX_PIXELS`.
+            `loaders.image_files.MAX_PIXELS`.
     """
     return _decoded(path, source, decode_png16).astype(np.float32) / np.float32(65535)
 
@@ -84,7 +82,7 @@ def read_indices(path: Path, source: str) -> UInt8[ndarray, "height width"]:
 
     Raises:
         InputError: the file is missing, damaged, has several channels or more bits, or claims more than
-            `loaders.codecs.MAX_PIXELS`.
+            `loaders.image_files.MAX_PIXELS`.
     """
     return _decoded(path, source, _one_channel)
 
@@ -128,17 +126,8 @@ def same_size(images: dict[str, ndarray], where: str) -> None:
 
 def _decoded(path: Path, source: str, decode: Callable[[bytes], ndarray]) -> ndarray:
     require(path, source)
-    try:
+    with blaming(f"{path}: cannot be read as an image", f"get it again from {source}"):
         return decode(path.read_bytes())
-    except UnidentifiedImageError:  # whose own message names an address in memory
-        raise InputError(
-            f"{path}: cannot be read as an image: none of a known kind; get it again from {source}"
-        ) from None
-    except Exception as error:  # whatever Pillow raises on damaged bytes, the file is at fault
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(
-            f"{path}: cannot be read as an image: {reason}; get it again from {source}"
-        ) from None
 
 
 def _without_curve(data: bytes) -> Float32[ndarray, "height width 3"]:
@@ -151,24 +140,18 @@ def _without_curve(data: bytes) -> Float32[ndarray, "height width 3"]:
 def _rgb(data: bytes) -> UInt8[ndarray, "height width 3"]:
     if is_png16(data):
         raise ValueError("expected 8 bits a channel, got 16")  # of which Pillow would keep the upper 8
-    with _opened(data, ("1", "L", "LA", "P", "PA", "RGB", "RGBA")) as image:
+    with open_image(data, _FORMATS) as image:
+        _check_mode(image, ("1", "L", "LA", "P", "PA", "RGB", "RGBA"))
         # Pillow warns of a transparent palette that goes to RGB at once.
         return np.array((image.convert("RGBA") if image.mode in ("P", "PA") else image).convert("RGB"))
 
 
 def _one_channel(data: bytes) -> UInt8[ndarray, "height width"]:
-    with _opened(data, ("1", "L", "P")) as image:
+    with open_image(data, _FORMATS) as image:
+        _check_mode(image, ("1", "L", "P"))
         return np.array(image, np.uint8)
 
 
-def _opened(data: bytes, modes: tuple[str, ...]) -> Image.Image:
-    """Open an image whose size, mode and checksums are right; its pixels are not decoded yet."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
-            if image.width * image.height > MAX_PIXELS:
-                raise ValueError(f"{image.width} x {image.height} pixels are more than {MAX_PIXELS}")
-            if image.mode not in modes:
-                raise ValueError(f"expected 8 bits a pixel as {', '.join(modes)}, got {image.mode}")
-            image.verify()  # decoding a PNG alone does not compare checksums
-    return Image.open(io.BytesIO(data), formats=_FORMATS)
+def _check_mode(image: Image.Image, modes: tuple[str, ...]) -> None:
+    if image.mode not in modes:
+        raise ValueError(f"expected 8 bits a pixel as {', '.join(modes)}, got {image.mode}")

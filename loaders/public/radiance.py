@@ -1,4 +1,8 @@
-"""Radiance pictures (``.hdr``, RGBE): three bytes of colour and one exponent for all of them."""
+"""Radiance pictures (``.hdr``, RGBE): three bytes of colour and one exponent for all of them.
+
+Neither Pillow nor OpenEXR reads them; imagecodecs does, but would be 80 MB for 50 lines, and its releases
+need a Python and a numpy newer than Blender's.
+"""
 
 import math
 import re
@@ -7,8 +11,8 @@ import numpy as np
 from jaxtyping import Float32, UInt8
 from numpy import ndarray
 
-from loaders.codecs import MAX_PIXELS
 from loaders.errors import InputError
+from loaders.image_files import MAX_PIXELS
 
 _SIZE = re.compile(rb"-Y (\d{1,6}) \+X (\d{1,6})")
 
@@ -26,7 +30,8 @@ def decode_radiance(data: bytes) -> Float32[ndarray, "height width 3"]:
         Scene-linear RGB.
 
     Raises:
-        InputError: this is no RGBE picture, it claims more than `loaders.codecs.MAX_PIXELS`, or ends early.
+        InputError: this is no RGBE picture, it ends early, or claims more than
+            `loaders.image_files.MAX_PIXELS`.
 
     Example:
         >>> head = b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 1 +X 2\n"

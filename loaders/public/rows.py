@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 from numpy import ndarray
 
+from loaders.codecs import entry_start
 from loaders.disk import replacing
 from loaders.errors import InputError
 from loaders.verification.checksums import file_sha256
@@ -203,11 +204,9 @@ def _check_table(path: Path, name: str, dtype: np.dtype, count: int) -> None:
 
 
 def _data_start(path: Path, info: zipfile.ZipInfo) -> int:
-    """Find where a stored member's bytes begin: after its local header, which has lengths of its own."""
+    """Find where a stored member's bytes begin, all of which must be there."""
     with path.open("rb") as file:
-        file.seek(info.header_offset + 26)
-        lengths = file.read(4)
-    start = info.header_offset + 30 + sum(int.from_bytes(lengths[i : i + 2], "little") for i in (0, 2))
+        start = entry_start(file, info)
     if start + info.file_size > path.stat().st_size:
         raise InputError(f"{path}: is cut off; get the file again")
     return start

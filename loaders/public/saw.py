@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
-from loaders.codecs import MAX_PIXELS
-from loaders.errors import InputError
+from loaders.errors import InputError, blaming
+from loaders.image_files import MAX_PIXELS
 from loaders.public.images import read_rgb8, same_size, to_tensor
 from loaders.public.missing import require
 from loaders.public.pixels import image_tensor
@@ -114,11 +114,8 @@ def _read_labels(path: Path) -> Int64[ndarray, "height width"]:
 def _read_integers(path: Path, axes: int) -> Int64[ndarray, "..."]:
     """Read an npy file of integers; what it claims is looked at before memory is taken."""
     require(path, SOURCE)
-    try:
+    with blaming(f"{path}: cannot be read", f"get it again from {SOURCE}"):
         mapped = _npy.open_memmap(path, "r")  # which refuses what is pickled
-    except Exception as error:  # whatever numpy raises on damaged bytes
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{path}: cannot be read: {reason}; get it again from {SOURCE}") from None
     if mapped.dtype.kind not in "iu" or mapped.ndim != axes:
         found = f"{mapped.dtype} {list(mapped.shape)}"
         raise InputError(f"{path}: expected integers of {axes} axes, got {found}; get it again from {SOURCE}")

@@ -1,4 +1,4 @@
-"""Rows grouped by the classes of some factors: by arithmetic on a full grid, by a sorted table elsewhere."""
+"""Rows grouped by the classes of some factors: their numbers, sorted by group once, and where each begins."""
 
 import math
 from collections.abc import Sequence
@@ -10,90 +10,36 @@ from numpy import ndarray
 _ROOM = 2**62  # of keys: what is multiplied once more stays within int64
 
 
-class GridGroups:
-    """Groups of a full grid in product order: nothing is stored.
+class Groups:
+    """Rows by group.
 
     Example:
-        >>> groups = GridGroups((2, 3), [1])
-        >>> groups.members(2), groups.find(np.array([[0], [2]]))
-        (array([2, 5]), array([0, 2]))
-    """
-
-    nbytes = 0
-
-    def __init__(self, sizes: Sequence[int], columns: Sequence[int]) -> None:
-        """Group by the factors in ``columns``.
-
-        Args:
-            sizes: classes of each factor.
-            columns: numbers of the factors, ascending.
-        """
-        strides = [math.prod(sizes[j + 1 :]) for j in range(len(sizes))]
-        others = [j for j in range(len(sizes)) if j not in columns]
-        self._kept = [(sizes[j], strides[j]) for j in columns]
-        self._others = [(sizes[j], strides[j]) for j in others]
-        self._count = math.prod(sizes[j] for j in others)
-
-    def find(self, positions: Int[ndarray, "n g"]) -> Int[ndarray, " n"]:
-        """Number the group of each combination of classes."""
-        groups = np.zeros(len(positions), np.int64)
-        for column, (size, _) in zip(positions.T, self._kept, strict=True):
-            groups = groups * size + column
-        return groups
-
-    def counts(self, groups: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
-        """Count the rows of each group: they are equally large."""
-        return np.full(len(groups), self._count)
-
-    def member(self, groups: Int[ndarray, " n"], numbers: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
-        """Find the row that has a number in its group, in 0..count - 1 in ascending order of rows."""
-        return _spread(groups, self._kept) + _spread(numbers, self._others)
-
-    def members(self, group: int) -> Int[ndarray, " m"]:
-        """List the rows of a group, ascending."""
-        rows = _spread(np.array([group]), self._kept)
-        for size, stride in self._others:
-            rows = (rows[:, None] + np.arange(size) * stride).ravel()
-        return rows
-
-
-def in_product_order(codes: Int[ndarray, "n k"], sizes: Sequence[int]) -> bool:
-    """Tell whether rows are all combinations of classes, each once, last factor fastest."""
-    if len(codes) != math.prod(sizes):
-        return False
-    numbers = GridGroups(sizes, range(len(sizes))).find(codes)
-    return bool((numbers == np.arange(len(codes))).all())
-
-
-def _spread(numbers: Int[ndarray, " n"], digits: Sequence[tuple[int, int]]) -> Int[ndarray, " n"]:
-    """Read ``numbers`` as digits of these sizes, last fastest, and sum them times their strides."""
-    rows = np.zeros(len(numbers), np.int64)
-    for size, stride in reversed(digits):
-        numbers, digit = np.divmod(numbers, size)
-        rows += digit * stride
-    return rows
-
-
-class TableGroups:
-    """Groups of any rows: their numbers, sorted by group once, and where each group begins.
-
-    Example:
-        >>> groups = TableGroups(np.array([[0, 1], [1, 1], [0, 1], [0, 2]]), (2, 3), [0, 1])
+        >>> groups = Groups(np.array([[0, 1], [1, 1], [0, 1], [0, 2]]), (2, 3), [0, 1])
         >>> groups.find(np.array([[0, 1], [1, 0]])), groups.members(0)
         (array([ 0, -1]), array([0, 2]))
     """
 
-    def __init__(self, codes: Int[ndarray, "n k"], sizes: Sequence[int], columns: Sequence[int]) -> None:
+    def __init__(
+        self, codes: Int[ndarray, "n k"] | None, sizes: Sequence[int], columns: Sequence[int]
+    ) -> None:
         """Group by the factors in ``columns``.
 
         Args:
-            codes: class numbers of each row.
+            codes: class numbers of each row; None for all combinations in product order, which need no
+                sorting.
             sizes: classes of each factor.
             columns: numbers of the factors, ascending.
         """
         self._sizes = [sizes[j] for j in columns]
         # Where keys would outgrow int64, their ranks stand in for them from there on.
         self._ranks: dict[int, Int[ndarray, " u"]] = {}
+        if codes is None:
+            grid = np.arange(math.prod(sizes), dtype=np.int32 if math.prod(sizes) < 2**31 else np.int64)
+            others = [j for j in range(len(sizes)) if j not in columns]
+            self._order = grid.reshape(sizes).transpose(*columns, *others).ravel()
+            self._keys = np.arange(math.prod(self._sizes))
+            self._starts = np.arange(len(self._keys) + 1) * math.prod(sizes[j] for j in others)
+            return
         keys = np.zeros(len(codes), np.int64)
         room = 1
         for j, (column, size) in enumerate(zip(codes[:, columns].T, self._sizes, strict=True)):
@@ -142,6 +88,3 @@ class TableGroups:
 def _ranked(keys: Int[ndarray, " n"], known: Int[ndarray, " u"]) -> tuple[Int[ndarray, " n"], ndarray]:
     ranks = np.minimum(np.searchsorted(known, keys), len(known) - 1)
     return ranks, known[ranks] == keys
-
-
-Groups = GridGroups | TableGroups

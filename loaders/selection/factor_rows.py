@@ -12,7 +12,7 @@ from numpy import ndarray
 from loaders.errors import InputError
 from loaders.schema import FactorValue
 from loaders.selection.factor_classes import FactorClasses
-from loaders.selection.factor_groups import GridGroups, Groups, TableGroups, in_product_order
+from loaders.selection.factor_groups import Groups
 
 _CACHE = 2**30  # bytes of groups that are kept
 
@@ -44,7 +44,7 @@ class FactorRows:
         self.classes = classes
         self.sizes = tuple(len(c) for c in classes)
         self._count = math.prod(self.sizes) if codes is None else len(codes)
-        self.is_grid = codes is None or in_product_order(codes, self.sizes)
+        self.is_grid = codes is None or _in_product_order(codes, self.sizes)
         # What arithmetic or the codes tell is not kept: a million rows are some 100 MB, in each worker.
         self._codes = None if self.is_grid else codes
         self._table = table if any(c.is_continuous for c in classes) else None
@@ -143,11 +143,9 @@ class FactorRows:
             InputError: there is no such factor.
         """
         columns = self.columns(names)
-        if self._codes is None:
-            return GridGroups(self.sizes, columns)
         key = tuple(columns)
         if key not in self._cache:
-            self._cache[key] = TableGroups(self._codes, self.sizes, columns)
+            self._cache[key] = Groups(self._codes, self.sizes, columns)
             while len(self._cache) > 1 and sum(g.nbytes for g in self._cache.values()) > _CACHE:
                 self._cache.popitem(last=False)
         self._cache.move_to_end(key)
@@ -189,3 +187,10 @@ class FactorRows:
     def _check(self, rows: Int[ndarray, " n"]) -> None:
         if len(rows) and not 0 <= rows.min() <= rows.max() < len(self):
             raise InputError(f"row numbers must lie in 0..{len(self) - 1}, got {rows.min()} to {rows.max()}")
+
+
+def _in_product_order(codes: Int[ndarray, "n k"], sizes: tuple[int, ...]) -> bool:
+    """Tell whether rows are all combinations of classes, each once, last factor fastest."""
+    if len(codes) != math.prod(sizes):
+        return False
+    return not sizes or bool((np.ravel_multi_index(tuple(codes.T), sizes) == np.arange(len(codes))).all())

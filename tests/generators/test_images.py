@@ -1,4 +1,3 @@
-import struct
 import zlib
 
 import numpy as np
@@ -6,6 +5,7 @@ import pytest
 from PIL import Image
 
 from generators.images import LONGEST_SIDE, check_image, read_texture
+from loaders.codecs import png_file
 from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
 
@@ -23,14 +23,7 @@ def save(path, array, **options):
 
 def bomb(path, width, height):
     """Write a PNG that claims a size and holds nothing."""
-
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    path.write_bytes(
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
-    )
+    path.write_bytes(png_file(width, height, 8, 2, zlib.compress(b"")))
     return path
 
 
@@ -75,8 +68,8 @@ def test_what_cannot_be_read_is_refused_in_one_line(tmp_path, read):
     broken = [cut, torn, other, text, tmp_path / "none.png", bomb(tmp_path / "a.png", 60_000, 60_000)]
     for path in broken:
         with pytest.raises(
-            InputError, match=rf"texture .*{path.name}: cannot be read \(.*\); replace or remove it"
+            InputError, match=rf"texture .*{path.name}: cannot be read: .*; replace or remove it"
         ):
             read(path)
-    with pytest.raises(InputError, match=r"texture .*b\.png: 8193 x 8193 pixels are too many; shrink it"):
+    with pytest.raises(InputError, match=r"texture .*b\.png: .*: 8193 x 8193 pixels are more than"):
         read(bomb(tmp_path / "b.png", 8193, 8193))

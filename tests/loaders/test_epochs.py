@@ -71,7 +71,7 @@ def test_batches_cut_the_rows_of_a_rank(drop_last):
             expected = [batch for batch in expected if len(batch) == batch_size]
         assert batches == expected
         assert len(order) == len(expected)
-        assert list(order.batches(1, 1, 2)) == expected[1::2]
+        assert list(order.batches(1, 1)) == expected[1:]
         assert list(order.batches(1, len(order))) == []
 
 
@@ -149,7 +149,7 @@ def test_what_nobody_counted_is_noticed_after_what_was_counted_too(stop):
         if number == stop:
             break
     sampler.state_dict()
-    next(iter(sampler))
+    list(sampler)
     with pytest.raises(InputError, match="batches were read uncounted"):
         sampler.state_dict()
 

@@ -3,6 +3,7 @@ import pytest
 import torch
 from PIL import Image
 
+from loaders.codecs import encode_png
 from loaders.colour import to_display
 from loaders.errors import InputError
 from loaders.looking.sheet import (
@@ -12,7 +13,6 @@ from loaders.looking.sheet import (
     contact_sheet,
     factor_text,
     pick_rows,
-    png_bytes,
     write_png,
 )
 from loaders.looking.show import PALETTE, show_layer
@@ -166,7 +166,7 @@ def test_png_holds_the_pixels(tmp_path, plain):
     path = tmp_path / "new" / "sheet.png"
     write_png(path, sheet)
     np.testing.assert_array_equal(np.asarray(Image.open(path)), sheet)
-    assert path.read_bytes() == png_bytes(sheet)
+    assert path.read_bytes() == encode_png(sheet)
     assert [item.name for item in path.parent.iterdir()] == ["sheet.png"]
 
 

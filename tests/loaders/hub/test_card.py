@@ -1,6 +1,7 @@
 import dataclasses
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from loaders.frames import FrameFolder, write_dataset_info, write_frame
 from loaders.hub import pictures
 from loaders.hub.card import card
 from loaders.hub.facts import decode_layer, read_facts, read_rows
-from loaders.hub.pictures import COLUMNS, LARGEST, choose_bands, draw_picture
+from loaders.hub.pictures import COLUMNS, LARGEST, ROWS, TILE, PackedRows, draw_picture, shown_factor
 from loaders.hub.table import layer_column
 from loaders.hub.writer import pack_hub
+from loaders.looking.sheet import choose_rows, contact_sheet
 from loaders.packs.manifest import SplitRecord, read_manifest
 from loaders.packs.split_plan import SplitPlan
 from loaders.samples import Frame
@@ -131,42 +133,32 @@ GRID = SetInfo(
 )
 
 
-def test_bands_change_one_factor_and_the_fewest_others():
-    table = np.array(
-        [[0, 0, 5, 0], [1, 1, 5, 0], [1, 0, 6, 0], [1, 0, 5, 0], [0, 1, 7, 0], [0, 1, 5, 0]], float
-    )
-    bands = dict(choose_bands(GRID, table))
-    assert list(bands) == ["b", "a", "c"]
-    assert bands["b"] == [("0", 0), ("1", 5)]
-    assert bands["a"] == [("x", 0), ("y", 3)]
-    rising = [table[row, 2] for _, row in bands["c"]]
-    assert rising == sorted(rising)
-    assert bands["c"][-1] == ("7 m", 4)
+def test_the_factor_shown_varies_within_a_set_before_others_and_has_several_values():
+    def shown(table, **changes):
+        return shown_factor(PackedRows(Path(), GRID.model_copy(update=changes), (), np.array(table, float)))
+
+    table = [[0, 0, 5, 0], [1, 1, 6, 0]]
+    assert shown(table) == "b"
+    assert shown(table, varies=()) == "a"
+    assert shown([[0, 0, 5, 0], [0, 0, 6, 0]]) == "c"
+    assert shown([[0, 0, 5, 0]] * 2) is None
+    assert shown(np.zeros((1, 0)), factors=()) is None
 
 
-def test_bands_are_bounded_and_never_empty():
-    many = FactorInfo(name="n", kind="categorical", values=tuple(range(40)))
-    info = GRID.model_copy(update={"factors": (many,), "varies": ()})
-    ((_, tiles),) = choose_bands(info, np.arange(40.0)[:, None])
-    assert len(tiles) == COLUMNS
-    assert choose_bands(info, np.zeros((2, 1))) == [("samples", [("row 0", 0), ("row 1", 1)])]
-    assert choose_bands(info.model_copy(update={"factors": ()}), np.zeros((1, 0)))[0][0] == "samples"
-
-
-def test_the_picture_holds_the_tiles(packed, info, frames_root, monkeypatch):
-    shards = read_manifest(packed).of_set("grid")
-    table = FrameFolder(frames_root, "grid").factor_table
+def test_the_picture_is_a_sheet_of_one_factor(packed, info, frames_root, monkeypatch):
+    shards, frames = read_manifest(packed).of_set("grid"), FrameFolder(frames_root, "grid")
     seen = []
     monkeypatch.setattr(pictures, "_encode", lambda pixels: seen.append(pixels) or b"")
-    draw_picture(packed, info.sets["grid"], shards, table)
-    (pixels,) = seen
-    # Frames of 32 pixels are enlarged threefold; the first band shows `size`, which varies within a set.
-    image = FrameFolder(frames_root, "grid").frame(0).layers["image"].repeat(3, axis=0).repeat(3, axis=1)
-    top, left = pictures._GAP * 2 + pictures._LINE, pictures._GAP + pictures._GUTTER
-    np.testing.assert_array_equal(pixels[top:][:72, left:][:, :96], image)
-    albedo = pixels[top + 72 + pictures._GAP :][:72, left:][:, :96]
-    assert albedo.std() > 20
-    assert not np.array_equal(albedo, image)
+    rows = PackedRows(packed, info.sets["grid"], shards, frames.factor_table)
+    draw_picture(rows)
+    chosen, headings = choose_rows(frames, "size", 1)  # which varies within a set
+    assert len(chosen) == 3
+    assert list(headings.values()) == ["size 1.5 m", "size 2 m", "size 2.5 m"]
+    sheet = contact_sheet(frames, chosen, ["image", "albedo", "shading", "depth"], headings, TILE)
+    np.testing.assert_array_equal(seen[0], sheet)
+    monkeypatch.setattr(pictures, "ROWS", 2)
+    draw_picture(rows)
+    np.testing.assert_array_equal(seen[1], contact_sheet(frames, chosen[:2], rows.layers, headings, TILE))
 
 
 def test_pictures_are_small_and_can_be_read(packed, info, frames_root):
@@ -174,10 +166,10 @@ def test_pictures_are_small_and_can_be_read(packed, info, frames_root):
     with Image.open(picture) as opened:
         assert opened.format == "JPEG"
     assert picture.stat().st_size <= LARGEST
-    noise = np.random.default_rng(0).integers(0, 256, (1100, 960, 3), np.uint8)
+    noise = np.random.default_rng(0).integers(0, 256, (ROWS * (TILE + 20), COLUMNS * TILE, 3), np.uint8)
     data = pictures._encode(noise)
     assert len(data) <= LARGEST
-    assert Image.open(io.BytesIO(data)).size == (960, 1100)
+    assert Image.open(io.BytesIO(data)).size == noise.shape[1::-1]
 
 
 def test_pixels_that_are_no_numbers_do_not_stop_packing(make_frame, info, tmp_path):

@@ -132,8 +132,7 @@ def test_what_is_not_there_is_named(frames_root, tmp_path, options, message):
 
 def test_more_rows_than_there_is_room_for_are_not_even_chosen(frames_root, tmp_path, monkeypatch):
     monkeypatch.setattr("loaders.looking.sheet.MOST_PIXELS", 48 * 64 * 10)
-    monkeypatch.setattr("loaders.looking.draw_sheet.pick_rows", None)
-    monkeypatch.setattr("loaders.looking.draw_sheet.rows_by_factor", None)
+    monkeypatch.setattr("loaders.looking.draw_sheet.choose_rows", None)
     for by in (None, "shape"):
         with pytest.raises(InputError, match="a sheet has no room for 20 tiles: show fewer"):
             draw_sheet(frames_root, tmp_path / "s.png", "free", rows=10**9, by=by)

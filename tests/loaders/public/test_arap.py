@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from loaders.codecs import encode_png
 from loaders.errors import InputError
-from loaders.exports.png16 import encode_png16
 from loaders.public import ARAP
 
 torch = pytest.importorskip("torch")
@@ -86,7 +86,7 @@ def test_of_one_image_in_several_formats_the_best_is_read(flat):
 
 def test_sixteen_bits_and_exr_are_read_whole(flat):
     wide = noise(3, np.uint16) * 256 + noise(4, np.uint16)
-    (flat / "Katie.png").write_bytes(encode_png16(wide))
+    (flat / "Katie.png").write_bytes(encode_png(wide))
     assert torch.equal(ARAP(flat)[0]["image"], linear(wide) / 65535)
     openexr = pytest.importorskip("OpenEXR")
     half = np.linspace(0, 9, wide.size, dtype=np.float16).reshape(wide.shape)

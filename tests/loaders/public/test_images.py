@@ -5,10 +5,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders import codecs
+from loaders.codecs import encode_png
 from loaders.errors import InputError
-from loaders.exports.png16 import encode_png16
-from loaders.public import images
 from loaders.public.images import read_indices, read_linear, read_png16, read_rgb8, same_size, to_tensor
 
 RGB = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
@@ -52,8 +50,8 @@ def test_a_palette_is_colours_or_numbers(tmp_path):
 
 def test_sixteen_bits_are_kept_or_refused_but_never_cut(tmp_path):
     wide = np.random.default_rng(1).integers(0, 65536, (4, 3, 3), np.uint16)
-    (tmp_path / "a.png").write_bytes(encode_png16(wide))
-    (tmp_path / "gray.png").write_bytes(encode_png16(wide[..., 0]))
+    (tmp_path / "a.png").write_bytes(encode_png(wide))
+    (tmp_path / "gray.png").write_bytes(encode_png(wide[..., 0]))
     expected = wide.astype(np.float32) / np.float32(65535)
     np.testing.assert_array_equal(read_png16(tmp_path / "a.png", "there"), expected)
     np.testing.assert_array_equal(read_linear(tmp_path / "a.png", "there"), expected)
@@ -106,8 +104,7 @@ def test_a_bomb_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="cannot be read as an image"):
         read_rgb8(path, "there")
     Image.fromarray(RGB).save(path)
-    assert images.MAX_PIXELS == codecs.MAX_PIXELS
-    monkeypatch.setattr(images, "MAX_PIXELS", 34)
+    monkeypatch.setattr("loaders.image_files.MAX_PIXELS", 34)
     with pytest.raises(InputError, match="7 x 5 pixels are more than 34"):
         read_rgb8(path, "there")
 
@@ -121,7 +118,7 @@ def test_several_channels_are_no_labels(tmp_path):
 def test_kinds_that_were_not_meant_are_not_opened(tmp_path):
     Image.fromarray(RGB).save(tmp_path / "a.gif")
     (tmp_path / "a.gif").rename(tmp_path / "a.png")
-    with pytest.raises(InputError, match=r"a.png: cannot be read as an image: none of a known kind; get"):
+    with pytest.raises(InputError, match=r"a.png: .* as an image: it is none of PNG, JPEG, BMP; get"):
         read_rgb8(tmp_path / "a.png", "there")
     Image.new("CMYK", (4, 4)).save(tmp_path / "a.jpg")
     with pytest.raises(InputError, match="got CMYK"):

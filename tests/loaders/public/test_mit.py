@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from loaders.codecs import encode_png
 from loaders.errors import InputError
-from loaders.exports.png16 import encode_png16
 from loaders.public import MITIntrinsic
 from loaders.public.mit import SETS, SPLITS
 
@@ -59,7 +59,7 @@ def write(folder, objects=OBJECTS):
     for number, name in enumerate(objects):
         (folder / name).mkdir(parents=True)
         for file, array in images_of(number).items():
-            (folder / name / f"{file}.png").write_bytes(encode_png16(array))
+            (folder / name / f"{file}.png").write_bytes(encode_png(array))
     (folder / ".DS_Store").write_bytes(b"")
     (folder / f"._{objects[0]}").mkdir()
     (folder / "readme.txt").write_text("not an object")
@@ -159,12 +159,12 @@ def test_damaged_objects(tmp_path):
     folder = write(tmp_path / "data", ("box",)) / "box"
     data = MITIntrinsic(tmp_path)
     files = images_of(0)
-    (folder / "mask.png").write_bytes(encode_png16(files["mask"][:-1]))
+    (folder / "mask.png").write_bytes(encode_png(files["mask"][:-1]))
     with pytest.raises(
         InputError, match="box: expected images of one size, got `image` 24 x 32 and `mask` 23 x 32"
     ):
         data[0]
-    (folder / "shading.png").write_bytes(encode_png16(files["diffuse"]))
+    (folder / "shading.png").write_bytes(encode_png(files["diffuse"]))
     with pytest.raises(InputError, match=r"shading.png: expected gray, got another PNG"):
         data[0]
     (folder / "diffuse.png").write_bytes(b"")

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from loaders.codecs import MAX_PIXELS
 from loaders.errors import InputError
+from loaders.image_files import MAX_PIXELS
 from loaders.public.radiance import decode_radiance
 
 

@@ -3,7 +3,10 @@ import itertools
 import numpy as np
 import pytest
 
-from loaders.selection.factor_groups import GridGroups, TableGroups, in_product_order
+from loaders.schema import FactorInfo
+from loaders.selection.factor_classes import FactorClasses
+from loaders.selection.factor_groups import Groups
+from loaders.selection.factor_rows import FactorRows
 
 SIZES = (2, 3, 4)
 GRID = np.array(list(itertools.product(*map(range, SIZES))))
@@ -12,7 +15,7 @@ SUBSETS = [list(c) for n in range(4) for c in itertools.combinations(range(3), n
 
 @pytest.mark.parametrize("columns", SUBSETS, ids=str)
 def test_a_grid_groups_like_the_table_of_its_rows(columns):
-    grid, table = GridGroups(SIZES, columns), TableGroups(GRID, SIZES, columns)
+    grid, table = Groups(None, SIZES, columns), Groups(GRID, SIZES, columns)
     asked = GRID[:, columns]
     groups = grid.find(asked)
     np.testing.assert_array_equal(groups, table.find(asked))
@@ -28,7 +31,7 @@ def test_a_grid_groups_like_the_table_of_its_rows(columns):
 
 def test_a_table_may_repeat_and_miss_combinations():
     codes = GRID[[5, 3, 5, 17]]
-    groups = TableGroups(codes, SIZES, [0, 1, 2])
+    groups = Groups(codes, SIZES, [0, 1, 2])
     found = groups.find(GRID)
     assert sorted(np.flatnonzero(found >= 0)) == [3, 5, 17]
     assert groups.members(int(found[5])).tolist() == [0, 2]
@@ -40,7 +43,7 @@ def test_keys_that_outgrow_64_bits_are_ranked():
     codes = rng.integers(0, 10**5, (500, 7))
     codes[100:200] = codes[:100]
     codes[200:300, :6] = codes[:100, :6]
-    groups = TableGroups(codes, sizes, range(7))
+    groups = Groups(codes, sizes, range(7))
     found = groups.find(codes)
     assert all(groups.members(g).tolist() == [i, i + 100] for i, g in enumerate(found[:100].tolist()))
     unknown = codes.copy()
@@ -53,4 +56,8 @@ def test_keys_that_outgrow_64_bits_are_ranked():
     [(GRID, True), (GRID[::-1], False), (GRID[:-1], False), (GRID[[0] * 24], False)],
 )
 def test_in_product_order(codes, expected):
-    assert in_product_order(codes, SIZES) == expected
+    classes = tuple(
+        FactorClasses(FactorInfo(name=name, kind="categorical", values=tuple(range(size))), np.zeros(0))
+        for name, size in zip("abc", SIZES, strict=True)
+    )
+    assert FactorRows(classes, codes, None).is_grid == expected

@@ -225,7 +225,7 @@ def test_of_frames(frames_root):
     assert free.rows(angle=12.5).tolist() == [1, 2]
 
 
-def test_a_grid_takes_no_memory_however_it_was_given():
+def test_a_grid_sends_nothing_to_workers_however_it_was_given():
     space = FactorSpace(("a", "b"), (tuple(range(300)), tuple(range(400))))
     factors = [
         FactorInfo(name=n, kind="categorical", values=v) for n, v in zip("ab", space.values, strict=True)
