@@ -382,7 +382,7 @@ def test_rules_that_cannot_be_are_refused_before_anything_renders(tmp_path, rule
             "color.table={cube: [red], sphere: [pink]}",
             r"factors\.color\.table\.sphere: expected values among .*pink",
         ),
-        ("color.table={cube: [red], sphere: {red: -1}}", r"expected weights of at least 0, got -1"),
+        ("color.table={cube: [red], sphere: {red: -1}}", r"expected finite weights of at least 0, got -1"),
         ("color.table={cube: [red], sphere: {red: 0}}", r"expected weights with a sum above 0"),
         ("color.weights=[1, 2]", r"factors\.color\.weights: expected 3, one for each value, got 2"),
         ("color.given=shape", r"factors\.color: `shape` is no factor or variable"),
