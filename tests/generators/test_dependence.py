@@ -19,6 +19,9 @@ from generators.propensity import inverse_propensity
 from generators.rows import unit_indices
 from generators.scene import SamplePlan
 from loaders.errors import InputError
+from loaders.factors import FactorSpace
+from loaders.selection.confounding import select_by_rules
+from loaders.selection.factor_index import FactorIndex
 
 CONFOUNDED = """
 name: trial
@@ -223,6 +226,14 @@ def test_the_command_prints_it_and_writes_the_page(tmp_path, monkeypatch):
     done = CliRunner().invoke(main, ["plan", "trial.yaml"])
     assert done.exit_code == 2
     assert "expected --out FILE.parquet, --report, --estimate, or several of them" in done.output
+
+
+def test_a_selection_takes_the_rules_of_a_recipe():
+    image_set = load_recipe("candle-published").sets["candle"]
+    names = image_set.crossed()
+    index = FactorIndex.of(FactorSpace(names, tuple(image_set.factors[name].values for name in names)))
+    selected = select_by_rules(index, [rule.exclude for rule in image_set.rules])
+    assert selected.tolist() == list(unit_indices(load_recipe("candle-published"), "candle", AssetLibrary()))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from generators.recipe import ImageSet
 from generators.settings import factor_infos
 from loaders.errors import InputError
 from loaders.factors import FactorSpace
-from loaders.schema import SetInfo
 
 # A smaller set of each kind that the shipped recipes hold.
 AZIMUTHS = "sets.illumination.factors.light_azimuth.values=[-44, -2, 44]"
@@ -36,7 +35,8 @@ def plans() -> dict[str, Plan]:
 def grid_of(plan: Plan, name: str) -> FactorSpace:
     image_set = plan.recipe.sets[name]
     factors = factor_infos(image_set, AssetLibrary())
-    return FactorSpace.from_set(SetInfo(count=1, width=8, height=8, layers=("image",), factors=factors))
+    listed = [(factor.name, factor.values) for factor in factors if factor.values]
+    return FactorSpace(*zip(*listed, strict=True))
 
 
 # ------------------------------------------------------------------------------------ grid, units, groups
