@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from blender_assets import AssetLibrary
 from generators.load import revise
 from generators.plan import Plan, new_plan, resolve_rows
-from generators.recipe import ImageSet
 from generators.rows import rows_of
 from generators.scene import SamplePlan
 from loaders.errors import InputError
@@ -49,7 +48,7 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
     if not asked:
         raise InputError("counterfactual: expected factors to change, as in color='yellow', got none")
     names = list(dict.fromkeys(sample.set for sample in plan.samples))
-    revised: dict[str, ImageSet | dict[str, object]] = dict(plan.recipe.sets)
+    sets = {name: image_set.model_dump(exclude_unset=True) for name, image_set in plan.recipe.sets.items()}
     for name in names:
         base = plan.recipe.sets[name]
         if base.counterfactual is not None:
@@ -63,14 +62,7 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
             raise InputError(
                 f"counterfactual: there is a set `{name + SUFFIX}` already; give it another name"
             )
-        revised[name + SUFFIX] = {
-            **base.model_dump(exclude_unset=True),
-            "counterfactual": {"of": name, "do": asked},
-        }
-    sets = {
-        name: image_set.model_dump(exclude_unset=True) if isinstance(image_set, ImageSet) else image_set
-        for name, image_set in revised.items()
-    }
+        sets[name + SUFFIX] = {**sets[name], "counterfactual": {"of": name, "do": asked}}
     recipe = revise(plan.recipe, sets=sets)
     library = AssetLibrary(recipe.assets)
     twins: list[SamplePlan] = []

@@ -1,7 +1,6 @@
 """How the factors of planned samples are distributed, and how much each tells of another."""
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,8 +13,7 @@ from generators.streams import stream
 from loaders.schema import FactorValue
 
 BINS = 10  # ranges, of a factor or variable of many numbers
-FULL_CELLS = 5  # samples to a cell of two columns, on the average, from which chance follows a formula
-SHUFFLES = 40  # of one of them, by which it is counted where there are fewer
+SHUFFLES = 400  # tables by which chance is counted
 MOST_LISTED = 60  # distinct whole numbers up to which a column is taken as it is; of others, BINS
 
 
@@ -68,9 +66,8 @@ def marginals(samples: Sequence[SamplePlan]) -> list[Marginal]:
 def dependences(samples: Sequence[SamplePlan]) -> list[Dependence]:
     """Measure the mutual information of every pair of factors and variables of samples of one set.
 
-    ``I(X; Y) = sum p(x, y) log(p(x, y) / (p(x) p(y)))`` of the counts, in nats. Independent columns of r
-    and s values give about ``(r - 1)(s - 1) / 2n`` by chance (Miller 1955); where there are fewer than
-    `FULL_CELLS` samples to a cell, shuffled columns say what chance gives.
+    ``I(X; Y) = H(X) + H(Y) - H(X, Y)`` of the counts, in nats. What chance gives is counted on random tables
+    with the same sums of rows and columns, as shuffling one of the columns makes them.
 
     Args:
         samples: of one set, at least one.
@@ -78,13 +75,10 @@ def dependences(samples: Sequence[SamplePlan]) -> list[Dependence]:
     Returns:
         One for each pair of columns that vary, largest information first.
     """
-    coded = {name: _coded(column) for name, column in _columns(samples).items()}
-    varying = {name: (len(labels), codes) for name, (labels, codes) in coded.items() if len(labels) > 1}
-    found = [
-        _dependence(first, second, *varying[first], *varying[second])
-        for first, second in itertools.combinations(varying, 2)
-    ]
-    return sorted(found, key=lambda pair: -pair.information)
+    coded = {name: _coded(column)[1] for name, column in _columns(samples).items()}
+    varying = [(name, codes) for name, codes in coded.items() if codes.max() > 0]
+    found = [_dependence(*first, *second) for first, second in itertools.combinations(varying, 2)]
+    return sorted(found, key=lambda pair: -round(pair.information, 9))
 
 
 def _columns(samples: Sequence[SamplePlan]) -> Mapping[str, list[FactorValue]]:
@@ -98,18 +92,17 @@ def _columns(samples: Sequence[SamplePlan]) -> Mapping[str, list[FactorValue]]:
 
 def _coded(column: list[FactorValue], equal_count: bool = True) -> tuple[list[str], Int[ndarray, " n"]]:
     """Number the values of a column, in order of value; ranges, of equal count or width, of too many."""
-    distinct = sorted(set(column), key=lambda value: (isinstance(value, str), value))
-    most = BINS if any(isinstance(value, float) and value % 1 for value in distinct) else MOST_LISTED
-    if len(distinct) <= most or any(isinstance(value, str) for value in distinct):
-        place = {value: i for i, value in enumerate(distinct)}
-        labels = [f"{value:.6g}" if isinstance(value, float) else str(value) for value in distinct]
-        return labels, np.array([place[value] for value in column])
-    numbers = np.array(column, float)
-    shares = np.linspace(0, 1, BINS + 1)
+    numbers = np.array(column)
+    distinct, codes = np.unique(numbers, return_inverse=True)
+    named = distinct.dtype.kind == "U"
+    if named or len(distinct) <= (MOST_LISTED if (distinct % 1 == 0).all() else BINS):
+        return [
+            f"{value:.6g}" if isinstance(value, float) else str(value) for value in distinct.tolist()
+        ], codes
     edges = (
-        np.unique(np.quantile(numbers, shares))
+        np.unique(np.quantile(numbers, np.linspace(0, 1, BINS + 1)))
         if equal_count
-        else numbers.min() + shares * (numbers.max() - numbers.min())
+        else np.histogram_bin_edges(numbers, BINS)
     )
     codes = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(edges) - 2)
     return _ranges(edges.tolist()), codes
@@ -117,40 +110,25 @@ def _coded(column: list[FactorValue], equal_count: bool = True) -> tuple[list[st
 
 def _ranges(edges: list[float]) -> list[str]:
     """Write ranges between numbers, with as few digits as tell the numbers apart, three at least."""
-    written = next(
-        (
-            texts
-            for digits in range(3, 17)
-            if len(set(texts := [f"{e:.{digits}g}" for e in edges])) == len(edges)
-        ),
-        list(map(repr, edges)),
-    )
-    return [f"{low} to {high}" for low, high in itertools.pairwise(written)]
+    texts: list[str] = []
+    for digits in range(3, 18):
+        texts = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(texts)) == len(edges):
+            break
+    return [f"{low} to {high}" for low, high in itertools.pairwise(texts)]
 
 
-def _dependence(
-    first: str, second: str, r: int, a: Int[ndarray, " n"], s: int, b: Int[ndarray, " n"]
-) -> Dependence:
-    information = _information(r, a, s, b)
-    smaller = min(_entropy(np.bincount(codes) / len(a)) for codes in (a, b))
-    share = information / smaller if smaller > 0 else 0.0
-    if len(a) >= FULL_CELLS * r * s:
-        degrees = (r - 1) * (s - 1)
-        chance, deviation = (number / (2 * len(a)) for number in (degrees, math.sqrt(2 * degrees)))
-    else:
-        # With so few samples in a cell, the chi-square distribution is none of the information's.
-        rng = stream(0, first, second)
-        shuffled = [_information(r, a, s, rng.permutation(b)) for _ in range(SHUFFLES)]
-        chance, deviation = float(np.mean(shuffled)), float(np.std(shuffled, ddof=1))
-    return Dependence(first, second, information, min(share, 1.0), chance, chance + 4 * deviation)
+def _dependence(first: str, a: Int[ndarray, " n"], second: str, b: Int[ndarray, " n"]) -> Dependence:
+    from scipy.stats import entropy, random_table
+    from scipy.stats.contingency import crosstab
 
-
-def _information(r: int, a: Int[ndarray, " n"], s: int, b: Int[ndarray, " n"]) -> float:
-    joint = np.bincount(a * s + b, minlength=r * s).reshape(r, s) / len(a)
-    product = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
-    there = joint > 0
-    return max(0.0, float((joint[there] * np.log(joint[there] / product[there])).sum()))
-
-
-def _entropy(p: ndarray) -> float:
-    return float(-(p[p > 0] * np.log(p[p > 0])).sum())
+    table = crosstab(a, b).count
+    sums = table.sum(axis=1), table.sum(axis=0)
+    shuffled = random_table(*sums).rvs(SHUFFLES, random_state=stream(0, first, second))
+    apart = [float(entropy(counts)) for counts in sums]
+    # Shuffling one column keeps both entropies: only the joint one changes.
+    tables = np.concatenate([table[None], shuffled]).reshape(SHUFFLES + 1, -1)
+    information, *chance = np.maximum(0.0, sum(apart) - entropy(tables, axis=1)).tolist()
+    mean = float(np.mean(chance))
+    share = min(information / min(apart), 1.0)
+    return Dependence(first, second, information, share, mean, mean + 4 * float(np.std(chance, ddof=1)))

@@ -6,7 +6,7 @@ confounder: drawn and recorded, but no label.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal
 
@@ -15,12 +15,12 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 from generators.expressions import names_in
 from generators.fields import Model
 from loaders.schema import FactorValue
+from loaders.selection.conditional import row_weights, table_rows
 
 NAME = r"^[a-z][a-z0-9_]*$"
 AssetKind = Literal["objects", "materials", "textures", "lights", "scenes"]
 Name = Annotated[str, Field(pattern=NAME)]
 LARGEST = 2**53  # whole numbers up to which a float is exact
-HEAVIEST = 1e300  # weights from which on a sum may not be finite
 
 
 def _number_or_expression(value: object) -> object:
@@ -135,29 +135,19 @@ class Categorical(Model):
             raise ValueError(f"given: expected distinct names, got {list(self.given)}")
         if self.weights is not None and not 0 < sum(self.weights) < math.inf:
             raise ValueError(f"weights: expected a finite sum above 0, got {list(self.weights)}")
-        for keys, weights in self.rows():
-            if not 0 < sum(weights.values()) < math.inf:
-                raise ValueError(
-                    f"table.{'.'.join(keys)}: expected weights with a sum above 0 and finite, got {weights}"
-                )
+        self.rows()
         return self
 
-    def rows(self) -> Iterator[tuple[tuple[str, ...], dict[str, float]]]:
-        """Yield the rows of the table: the parents' values and the weights of this one's, all by `key_of`.
+    def rows(self) -> dict[tuple[str, ...], dict[str, float]]:
+        """Return the rows of the table: by the parents' values, the weights of this one's, all by `key_of`.
 
         Raises:
-            ValueError: a row that is none, or not so deep in the table as there are parents.
+            InputError: a row that is none, or not so deep in the table as there are parents.
         """
-        found: list[tuple[tuple[str, ...], Any]] = [] if self.table is None else [((), self.table)]
-        for name in self.given:
-            for keys, node in found:
-                if not isinstance(node, Mapping):
-                    raise ValueError(
-                        f"table.{'.'.join(keys)}: expected a row for each value of `{name}`, got {node!r}"
-                    )
-            found = [((*keys, key), below) for keys, node in found for key, below in node.items()]
-        for keys, row in found:
-            yield keys, _weights(row, f"table.{'.'.join(keys)}")
+        if self.table is None:
+            return {}
+        rows = table_rows(self.given, self.table)
+        return {keys: row_weights(row, where, key_of) for keys, where, row in rows}
 
     def names_things(self) -> bool:
         """Say whether the values are names; they are numbers otherwise."""
@@ -166,31 +156,6 @@ class Categorical(Model):
     def parents(self) -> tuple[str, ...]:
         """Name the variables that the mechanism depends on."""
         return self.given
-
-    def row(self, parents: Mapping[str, FactorValue]) -> Mapping[str, float] | None:
-        """Return the table's weights, by `key_of`, for these values of the parents; None if it has none."""
-        node: Any = self.table
-        for name in self.given:
-            if key_of(parents[name]) not in node:
-                return None
-            node = node[key_of(parents[name])]
-        return _weights(node, "table")
-
-
-def _weights(row: Any, field: str) -> dict[str, float]:
-    """Return the weights of a row of a table, which lists values, or gives each its weight, or is one."""
-    if isinstance(row, Mapping):
-        for weight in row.values():
-            if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight >= 0:
-                raise ValueError(f"{field}: expected weights of at least 0, got {weight!r}")
-        return {key: float(weight) if weight < HEAVIEST else math.inf for key, weight in row.items()}
-    values = row if isinstance(row, list | tuple) else (row,)
-    if any(isinstance(value, bool) or not isinstance(value, str | int | float) for value in values):
-        raise ValueError(f"{field}: expected names or numbers, got {list(values)}")
-    weights = dict.fromkeys(map(key_of, values), 1.0)
-    if len(weights) < len(values):
-        raise ValueError(f"{field}: expected distinct values, got {list(values)}; weights make one likelier")
-    return weights
 
 
 class Continuous(Model):
@@ -289,6 +254,6 @@ class Rule(Model):
         """Name what the target depends on by this rule."""
         return tuple(name for name in self.exclude if name != self.target)
 
-    def holds(self, values: Mapping[str, FactorValue]) -> bool:
-        """Say whether the values are all as excluded."""
-        return all(values[name] in excluded for name, excluded in self.exclude.items())
+    def holds(self, values: Mapping[str, FactorValue], names: Iterable[str] | None = None) -> bool:
+        """Say whether the values, or those of some names, are all as excluded."""
+        return all(values[name] in self.exclude[name] for name in (self.exclude if names is None else names))

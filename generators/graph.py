@@ -58,17 +58,3 @@ def causal_order(graph: Graph) -> tuple[str, ...]:
         sorter.done(first)
         ready = sorted([*ready, *sorter.get_ready()], key=place.__getitem__)
     return tuple(order)
-
-
-def descendants(graph: Graph, names: Iterable[str]) -> set[str]:
-    """Return what depends on ``names``, directly or not, without themselves.
-
-    Example:
-        >>> sorted(descendants({"a": (), "b": ("a",), "c": ("b",), "d": ()}, ["a"]))
-        ['b', 'c']
-    """
-    reached = set(names)
-    for name in causal_order(graph):
-        if any(parent in reached for parent in graph[name]):
-            reached.add(name)
-    return reached - set(names)

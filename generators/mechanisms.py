@@ -18,6 +18,7 @@ from generators.settings import values_of
 from generators.streams import stream
 from loaders.errors import InputError
 from loaders.schema import FactorValue
+from loaders.selection.conditional import conditional
 
 Values = Mapping[str, FactorValue]
 FEWEST = 1e-12  # probability below which a rounding error is taken for a value that does not occur
@@ -55,6 +56,10 @@ class Mechanisms:
         # A grid asks for the same few rows again and again, once for each of its cells.
         return {}
 
+    @cached_property
+    def _rows(self) -> dict[str, dict[tuple[str, ...], dict[str, float]]]:
+        return {name: m.rows() for name, m in self.by_name.items() if isinstance(m, Categorical)}
+
     def probabilities(self, name: str, values: Values) -> Float64[ndarray, " n"]:
         """Return the probability of each value of a categorical factor or variable, given its parents.
 
@@ -80,11 +85,9 @@ class Mechanisms:
         weights = np.array(factor.weights if factor.weights is not None else [1.0] * len(listed))
         weights /= weights.sum()
         if factor.table is not None:
-            weights = (
-                factor.strength * self._table_row(name, factor, values) + (1 - factor.strength) * weights
-            )
+            weights = conditional(self._table_row(name, factor, values), factor.strength, weights)
         for rule in self.image_set.rules:
-            if rule.target == name and _parents_hold(rule, values):
+            if rule.target == name and rule.holds(values, rule.parents()):
                 excluded = rule.exclude[name]
                 weights = np.where([value in excluded for value in listed], 0.0, weights)
         if weights.sum() <= FEWEST:
@@ -93,12 +96,11 @@ class Mechanisms:
         return weights / weights.sum()
 
     def _table_row(self, name: str, factor: Categorical, values: Values) -> Float64[ndarray, " n"]:
-        row = factor.row(values)
-        given = ", ".join(f"{parent}={values[parent]}" for parent in factor.given)
+        row = self._rows[name].get(tuple(key_of(values[parent]) for parent in factor.given))
         if row is None:
+            given = ", ".join(f"{parent}={values[parent]}" for parent in factor.given)
             raise InputError(f"`{name}`.table: expected a row for {given}, got none; add it")
-        weights = np.array([row.get(key_of(value), 0.0) for value in self.lists[name]])
-        return weights / weights.sum()
+        return np.array([row.get(key_of(value), 0.0) for value in self.lists[name]])
 
     def draw(self, name: str, values: Values, u: float) -> tuple[FactorValue, float]:
         """Return the value at an exogenous uniform number, and its propensity.
@@ -217,7 +219,7 @@ def _check_tables(image_set: ImageSet, lists: Mapping[str, tuple[FactorValue, ..
     """Refuse values in tables that there are not; rows for parents that there are not are no harm."""
     keys = {name: {key_of(value) for value in listed} for name, listed in lists.items()}
     for name, mechanism in image_set.mechanisms().items():
-        for parents, weights in mechanism.rows() if isinstance(mechanism, Categorical) else ():
+        for parents, weights in mechanism.rows().items() if isinstance(mechanism, Categorical) else ():
             there = all(key in keys[parent] for parent, key in zip(mechanism.parents(), parents, strict=True))
             if there and (unknown := sorted(weights.keys() - keys[name])):
                 raise InputError(
@@ -252,7 +254,3 @@ def _check_comparisons(
                         f"{_field(image_set, name)}.{field}: `{other}` is compared with '{value}'; "
                         f"expected one of {known}"
                     )
-
-
-def _parents_hold(rule: Rule, values: Values) -> bool:
-    return all(values[name] in rule.exclude[name] for name in rule.parents())

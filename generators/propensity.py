@@ -1,27 +1,20 @@
 """Inverse propensities: weights that undo what a mechanism made a factor depend on."""
 
-from dataclasses import dataclass
+import numpy as np
 
 from blender_assets import AssetLibrary
 from generators.factors import Categorical
 from generators.mechanisms import Mechanisms, mechanisms_of
 from generators.plan import Plan
-from generators.scene import SamplePlan
 from loaders.errors import InputError
-
-
-@dataclass(frozen=True)
-class _Asked:
-    factor: str
-    mechanisms: Mechanisms
+from loaders.selection.conditional import inverse_weights
 
 
 def inverse_propensity(plan: Plan, factor: str) -> dict[str, float]:
     """Weight the samples of a plan so that a factor no longer depends on its parents.
 
-    ``w = 1 / (K p(x | parents))`` for a factor of K values: under these weights each value is as frequent,
-    also beside every value of the parents, as under a uniform intervention on it (Horvitz and Thompson 1952).
-    The propensities are those of the mechanism, hidden confounders included.
+    `loaders.selection.conditional.inverse_weights` with the propensities of the mechanism, hidden confounders
+    included.
 
     Args:
         plan: samples of one set, drawn, not intervened on in ``factor``.
@@ -42,16 +35,19 @@ def inverse_propensity(plan: Plan, factor: str) -> dict[str, float]:
         >>> set(inverse_propensity(plan, "texturing").values())
         {1.0}
     """
-    asked = _asked(plan, factor)
-    count = len(asked.mechanisms.lists[factor])
-    weights = {}
-    for sample in plan.samples:
-        _require_positivity(asked, sample)
-        weights[sample.id] = 1.0 / (count * sample.propensity[factor])
-    return weights
+    mechanisms = _mechanisms(plan, factor)
+    values = [{**sample.factors, **sample.exogenous} for sample in plan.samples]
+    weights = inverse_weights(
+        factor,
+        mechanisms.lists[factor],
+        np.stack([mechanisms.probabilities(factor, known) for known in values]),
+        np.array([sample.propensity[factor] for sample in plan.samples]),
+        lambda row: {parent: values[row][parent] for parent in mechanisms.graph[factor]},
+    )
+    return {sample.id: weight for sample, weight in zip(plan.samples, weights.tolist(), strict=True)}
 
 
-def _asked(plan: Plan, factor: str) -> _Asked:
+def _mechanisms(plan: Plan, factor: str) -> Mechanisms:
     names = {sample.set for sample in plan.samples}
     if len(names) != 1:
         raise InputError(f"inverse propensity: expected samples of one set, got {sorted(names)}")
@@ -75,16 +71,4 @@ def _asked(plan: Plan, factor: str) -> _Asked:
             f"inverse propensity: `{factor}` is not drawn but listed, in a grid without the rows that "
             f"`{partial[0]}` rules out; leave it out of `grid` to draw it"
         )
-    return _Asked(factor, mechanisms)
-
-
-def _require_positivity(asked: _Asked, sample: SamplePlan) -> None:
-    values = {**sample.factors, **sample.exogenous}
-    probabilities = asked.mechanisms.probabilities(asked.factor, values)
-    if not (probabilities > 0).all():
-        never = asked.mechanisms.lists[asked.factor][int(probabilities.argmin())]
-        given = ", ".join(f"{name}={values[name]}" for name in asked.mechanisms.graph[asked.factor])
-        raise InputError(
-            f"inverse propensity: `{asked.factor}` is never {never}{given and ' where ' + given}; without "
-            "positivity no weight makes up for that: lower the strength of its table"
-        )
+    return mechanisms

@@ -165,7 +165,7 @@ class ImageSet(Model):
             if isinstance(factor, Categorical) and (
                 factor.weights is not None
                 or factor.strength != 1
-                or any(len(set(weights.values()) - {0.0}) > 1 for _, weights in factor.rows())
+                or any(len(set(weights.values()) - {0.0}) > 1 for weights in factor.rows().values())
             ):
                 raise ValueError(
                     f"grid: lists every combination once, but `{name}` has weights or a strength below 1; "

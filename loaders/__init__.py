@@ -42,7 +42,6 @@ from loaders.samples import to_sample as to_sample
 from loaders.selection.adapters import DisentanglementLibData as DisentanglementLibData
 from loaders.selection.adapters import DisentData as DisentData
 from loaders.selection.confounding import Between as Between
-from loaders.selection.confounding import Rule as Rule
 from loaders.selection.confounding import Selection as Selection
 from loaders.selection.confounding import Table as Table
 from loaders.selection.confounding import select_by_rules as select_by_rules
@@ -51,7 +50,6 @@ from loaders.selection.confounding_presets import select_preset as select_preset
 from loaders.selection.factor_index import FactorIndex as FactorIndex
 from loaders.selection.pair_dataset import PairDataset as PairDataset
 from loaders.selection.pair_dataset import collate_pairs as collate_pairs
-from loaders.selection.propensity import draw_weighted as draw_weighted
 from loaders.selection.propensity import inverse_propensity as inverse_propensity
 from loaders.selection.supervision import Pairs as Pairs
 from loaders.selection.supervision import k_pairs as k_pairs

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.schema import FactorValue, SetInfo
+from loaders.schema import FactorValue
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +19,7 @@ class FactorSpace:
 
     A point has a *position* (one value number per factor), a *grid index* (its place in
     ``itertools.product`` of the values: mixed radix, last factor fastest) and, if it exists, a *row* (its
-    place among the existing points, in order of grid index).
+    place among the existing points, in order of grid index), which `FactorIndex.of` the space finds.
 
     Attributes:
         names: factor names.
@@ -62,22 +62,6 @@ class FactorSpace:
         if np.any(np.diff(rows) <= 0):
             raise InputError("`rows` must be sorted grid indices without repeats")
         self._check_indices(rows)
-
-    @classmethod
-    def from_set(cls, info: SetInfo, rows: Int[ndarray, " exists"] | None = None) -> "FactorSpace":
-        """Take the categorical factors of an image set, in the set's order.
-
-        Args:
-            info: the image set.
-            rows: sorted grid indices of the points that exist; None for all.
-
-        Raises:
-            InputError: the set has no categorical factor.
-        """
-        pairs = [(f.name, f.values) for f in info.factors if f.kind == "categorical" and f.values]
-        if not pairs:
-            raise InputError("expected a set with categorical factors to span a grid, got none")
-        return cls(tuple(name for name, _ in pairs), tuple(values for _, values in pairs), rows)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -150,46 +134,6 @@ class FactorSpace:
             names = ", ".join(np.array(self.names)[wrong])
             raise InputError(f"value numbers must lie in 0..count - 1; they do not for: {names}")
         return np.ravel_multi_index(tuple(positions.T), self.sizes)
-
-    def exists(self, indices: Int[ndarray, " n"]) -> Bool[ndarray, " n"]:
-        """Tell which grid indices are points that exist.
-
-        Raises:
-            InputError: an index is outside the grid.
-
-        Example:
-            >>> FactorSpace(("x",), ((0, 1, 2),), np.array([0, 2])).exists(np.array([0, 1, 2]))
-            array([ True, False,  True])
-        """
-        self._check_indices(indices)
-        return np.ones(len(indices), bool) if self.rows is None else np.isin(indices, self.rows)
-
-    def row_numbers(self, indices: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
-        """Turn grid indices into row numbers; `grid_indices` is the inverse.
-
-        Raises:
-            InputError: an index is outside the grid, or no such point exists.
-
-        Example:
-            >>> FactorSpace(("x",), ((0, 1, 2),), np.array([0, 2])).row_numbers(np.array([2]))
-            array([1])
-        """
-        missing = indices[~self.exists(indices)]
-        if len(missing):
-            raise InputError(
-                f"no sample exists at {self.values_at(int(missing[0]))}: it was left out of this set"
-            )
-        return indices.copy() if self.rows is None else np.searchsorted(self.rows, indices)
-
-    def grid_indices(self, rows: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
-        """Turn row numbers into grid indices.
-
-        Raises:
-            InputError: a row number is outside 0..len - 1.
-        """
-        if np.any((rows < 0) | (rows >= len(self))):
-            raise InputError(f"row numbers must lie in 0..{len(self) - 1}")
-        return rows.copy() if self.rows is None else self.rows[rows]
 
     def _check_indices(self, indices: Int[ndarray, " n"]) -> None:
         outside = indices[(indices < 0) | (indices >= self.size)]

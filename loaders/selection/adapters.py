@@ -1,4 +1,4 @@
-"""Image sets under the method names of disentanglement_lib and of disent, for code written for these."""
+"""Image sets as disentanglement_lib and disent take them, for code written for these."""
 
 import math
 from functools import cached_property
@@ -96,35 +96,28 @@ class DisentanglementLibData:
 
 
 class DisentData:
-    """Image set with the methods by which disent's ``GroundTruthData`` is sampled: a full grid, and no other.
+    """Image set as an array of all combinations, which disent makes its ``GroundTruthData`` of.
 
-    Images are numbered as combinations are, last factor fastest, whatever the rows of the data. An item is
-    float32 in 0..1, [height, width, channels]. Factors of one value are left out. Where disent insists on a
-    class of its own, or on a method that is not here,
-    ``ArrayGroundTruthData(adapted, adapted.factor_names, adapted.factor_sizes)`` is one that reads from here.
+    That is ``ArrayGroundTruthData(adapted, adapted.factor_names, adapted.factor_sizes)``, which reads from
+    here as it is asked and has all methods of disent. Images are numbered as combinations are, last factor
+    fastest, whatever the rows of the data. An item is float32 in 0..1, [height, width, channels]. Factors of
+    one value are left out.
 
     Example:
+        >>> import torch
         >>> from loaders.factors import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
-        >>> adapted = DisentData([None] * 6, np.random.default_rng(0), index)
-        >>> int(adapted.pos_to_idx([1, 2])), adapted.idx_to_pos([5, 0]).tolist()
-        (5, [[1, 2], [0, 0]])
-        >>> adapted.sample_random_factor_traversal("size", base_factors=[1, 0]).tolist()
-        [[1, 0], [1, 1], [1, 2]]
+        >>> data = [{"image": torch.full((3, 2, 4), 51 * row, dtype=torch.uint8)} for row in range(6)]
+        >>> adapted = DisentData(data, index)
+        >>> adapted.factor_names, adapted.factor_sizes, adapted.shape
+        (('color', 'size'), (2, 3), (6, 2, 4, 3))
     """
 
-    def __init__(
-        self,
-        data: Any,
-        rng: np.random.Generator,
-        index: FactorIndex | None = None,
-        image: str = "image",
-    ) -> None:
+    def __init__(self, data: Any, index: FactorIndex | None = None, image: str = "image") -> None:
         """Adapt an image set.
 
         Args:
             data: frames, or a public data set with factors.
-            rng: gives the draws, which disent takes from numpy's global state.
             index: the rows by their factors; None to make it from the data.
             image: which tensor of a sample is observed: uint8, or floats in 0..1.
 
@@ -137,7 +130,7 @@ class DisentData:
                 f"expected every one of {len(self)} combinations once, got {len(self._index)} rows; "
                 "`DisentanglementLibData` draws from what there is"
             )
-        self._images, self._rng = _Images(data, image), rng
+        self._images = _Images(data, image)
 
     @property
     def factor_names(self) -> tuple[str, ...]:
@@ -150,19 +143,9 @@ class DisentData:
         return self._index.sizes
 
     @property
-    def num_factors(self) -> int:
-        """Number of factors."""
-        return len(self._index.sizes)
-
-    @property
-    def img_shape(self) -> tuple[int, ...]:
-        """Height, width and channels."""
-        return self._images.shape
-
-    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of all images as one array."""
-        return len(self), *self.img_shape
+        return len(self), *self._images.shape
 
     def __len__(self) -> int:
         """Count the combinations."""
@@ -170,61 +153,8 @@ class DisentData:
 
     def __getitem__(self, idx: SupportsIndex) -> Float32[ndarray, "height width channels"]:
         """Read the image of a combination by its number."""
-        number = range(len(self))[idx]
-        return self._images.read(self._index.find(self.idx_to_pos([number])))[0]
-
-    def pos_to_idx(self, positions: Any) -> Any:
-        """Turn class numbers (last axis) into numbers of combinations."""
-        return np.ravel_multi_index(tuple(np.moveaxis(np.asarray(positions), -1, 0)), self.factor_sizes)
-
-    def idx_to_pos(self, indices: Any) -> Int[ndarray, "..."]:
-        """Turn numbers of combinations into class numbers, on a new last axis."""
-        return np.stack(np.unravel_index(np.asarray(indices), self.factor_sizes), axis=-1)
-
-    def sample_factors(self, size: Any = None, f_idxs: Any = None) -> Int[ndarray, "..."]:
-        """Draw class numbers of all factors, or of some, on a last axis behind those of ``size``."""
-        sizes = np.array(self.factor_sizes)[self._columns(f_idxs)]
-        shape = () if size is None else tuple(np.atleast_1d(np.array(size, np.int64)))
-        return _below(self._rng, (*shape, len(sizes)), sizes)
-
-    def resample_given_factors(self, factors: Any, f_idxs: Any) -> Int[ndarray, "..."]:
-        """Draw some factors (numbers or names) anew, and keep the others."""
-        new, columns = np.array(factors, np.int64), self._columns(f_idxs)
-        new[..., columns] = self.sample_factors(new.shape[:-1], columns)
-        return new
-
-    def resample_other_factors(self, factors: Any, f_idxs: Any) -> Int[ndarray, "..."]:
-        """Keep some factors (numbers or names), and draw the others anew."""
-        kept = self._columns(f_idxs)
-        return self.resample_given_factors(factors, [j for j in range(self.num_factors) if j not in kept])
-
-    def sample_random_factor_traversal(
-        self, f_idx: int | str | None = None, base_factors: Any = None, num: int | None = None
-    ) -> Int[ndarray, "num k"]:
-        """Vary one factor from its first class to its last in equal steps, disent's mode "interval".
-
-        Args:
-            f_idx: the factor, by number or name; None for any.
-            base_factors: class numbers of the others; None for any.
-            num: how many steps; None for one to each class.
-        """
-        if f_idx is None:
-            f_idx = int(_below(self._rng, (), self.num_factors))
-        column = self._columns([f_idx])[0]
-        base = self.sample_factors() if base_factors is None else np.asarray(base_factors)
-        size = self.factor_sizes[column]
-        factors = np.tile(base.reshape(1, -1), (size if num is None else num, 1))
-        factors[:, column] = np.around(np.linspace(0, size - 1, len(factors)))
-        return factors
-
-    def _columns(self, f_idxs: Any) -> list[int]:
-        if f_idxs is None:
-            return list(range(self.num_factors))
-        asked = [f_idxs] if isinstance(f_idxs, int | str) else f_idxs
-        columns = [self._index.column(j) if isinstance(j, str) else int(j) for j in asked]
-        if len(set(columns)) != len(columns) or not all(0 <= j < self.num_factors for j in columns):
-            raise InputError(f"factors: expected different numbers below {self.num_factors}, got {columns}")
-        return columns
+        position = np.unravel_index([range(len(self))[idx]], self.factor_sizes)
+        return self._images.read(self._index.find(np.stack(position, axis=-1)))[0]
 
 
 def _varying(index: FactorIndex) -> FactorRows:

@@ -5,16 +5,18 @@ the values that a factor takes for the values of others, held to with some stren
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int
+from jaxtyping import Float64, Int
 from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.schema import FactorValue
+from loaders.selection.conditional import conditional, inverse_weights, row_weights, table_rows
 from loaders.selection.draws import Draws
 from loaders.selection.factor_index import FactorIndex
 
@@ -30,24 +32,7 @@ class Between:
     high: float
 
 
-Values = Sequence[FactorValue] | Between
-
-
-@dataclass(frozen=True)
-class Rule:
-    """Rows with these values of some factors are left out, or keep only these values of others.
-
-    Attributes:
-        when: values of each factor; the rule is about rows that have one of them for every factor.
-        then: values of other factors that such rows must have; without any, such rows are left out.
-
-    Example:
-        >>> Rule(when={"color": ["yellow"], "scene": ["bridge"]})
-        Rule(when={'color': ['yellow'], 'scene': ['bridge']}, then={})
-    """
-
-    when: Mapping[str, Values]
-    then: Mapping[str, Values] = field(default_factory=dict)
+Values = FactorValue | Sequence[FactorValue] | Between
 
 
 @dataclass(frozen=True)
@@ -55,12 +40,12 @@ class Table:
     """How one factor depends on others.
 
     The probability of a value is ``strength`` times that of its row in the table, plus 1 - ``strength`` times
-    that of all values alike: 0 is independence, 1 the table. Recipes have the same words.
+    that of all values alike: 0 is independence, 1 the table. Recipes have the same words and formulas.
 
     Attributes:
         given: the factor, or the factors, that it depends on.
-        table: for each value of ``given`` (a tuple of values, of several factors), the values that are
-            equally likely, or a weight for each.
+        table: for each value of ``given`` (of several factors: for each value of the first, and in it for
+            each of the second), the values that are equally likely, or a weight for each.
         strength: 0..1.
 
     Example:
@@ -69,8 +54,29 @@ class Table:
     """
 
     given: str | tuple[str, ...]
-    table: Mapping[FactorValue | tuple[FactorValue, ...], Values | Mapping[FactorValue, float]]
+    table: Mapping[FactorValue, Any]
     strength: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional:
+    """The probability of each value of a factor beside what it depends on.
+
+    Attributes:
+        given: values of each factor that it depends on, by name.
+        values: its values.
+        probabilities: of its values (last axis), beside each combination of the others; NaN if not stated.
+    """
+
+    given: dict[str, tuple[FactorValue, ...]]
+    values: tuple[FactorValue, ...]
+    probabilities: Float64[ndarray, "..."]
+
+    def combination(self, number: int) -> dict[str, FactorValue]:
+        """Name the values of a combination of what it depends on, by its number."""
+        places = np.unravel_index(number, self.probabilities.shape[:-1])
+        pairs = zip(self.given.items(), places, strict=True)
+        return {name: values[int(place)] for (name, values), place in pairs}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,20 +87,15 @@ class Selection:
         rows: row numbers, ascending.
         propensity: for each factor that has a table, the probability of each row's value given the factors
             that it depends on.
-        positive: whether each of these factors takes every value with a probability above 0.
-        sizes: how many values each has.
+        conditionals: what each of these tables says, with its strength.
     """
 
     rows: Int[ndarray, " n"]
     propensity: dict[str, Float64[ndarray, " n"]]
-    positive: dict[str, bool]
-    sizes: dict[str, int]
+    conditionals: dict[str, Conditional]
 
     def weights(self, names: Sequence[str] | None = None) -> Float64[ndarray, " n"]:
-        """Weight the rows so that factors no longer depend on others: ``w = 1 / (K p(x | parents))`` each.
-
-        Under these weights each of the K values is as frequent, also beside every value of the others, as
-        under a uniform intervention on the factor (Horvitz and Thompson 1952). Their mean is 1 up to chance.
+        """Weight the rows so that factors no longer depend on others: the product of their `inverse_weights`.
 
         Args:
             names: the factors; None for all that have a table.
@@ -112,17 +113,19 @@ class Selection:
             if name not in self.propensity:
                 known = ", ".join(self.propensity)
                 raise InputError(f"inverse propensity: expected one of {known}, got `{name}`")
-            if not self.positive[name]:
-                raise InputError(
-                    f"inverse propensity: some value of `{name}` never occurs beside some of what it depends "
-                    "on; without positivity no weight makes up for that: lower the strength of its table"
-                )
-            weights /= self.sizes[name] * self.propensity[name]
+            stated = self.conditionals[name]
+            flat = stated.probabilities.reshape(-1, len(stated.values))
+            weights *= inverse_weights(name, stated.values, flat, self.propensity[name], stated.combination)
         return weights
 
 
-def select_by_rules(index: FactorIndex, rules: Sequence[Rule]) -> Int[ndarray, " n"]:
+def select_by_rules(index: FactorIndex, rules: Iterable[Mapping[str, Values]]) -> Int[ndarray, " n"]:
     """List the rows that all rules leave.
+
+    Args:
+        index: the rows.
+        rules: values that do not occur together, by factor, as after ``exclude`` in a recipe: a row that has
+            one of them for every factor is left out.
 
     Raises:
         InputError: a rule names a factor or value that does not exist, or nothing is left.
@@ -130,16 +133,19 @@ def select_by_rules(index: FactorIndex, rules: Sequence[Rule]) -> Int[ndarray, "
     Example:
         >>> from loaders.factors import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
-        >>> select_by_rules(index, [Rule(when={"color": ["red"]}, then={"size": [1, 2]})])
-        array([0, 1, 3, 4, 5])
+        >>> select_by_rules(index, [{"color": "red", "size": [2, 3]}])
+        array([0, 3, 4, 5])
     """
-    everything = index.positions(np.arange(len(index)))
+    positions = index.positions(np.arange(len(index)))
     kept = np.ones(len(index), bool)
     for rule in rules:
-        if not rule.when:
-            raise InputError("rule: expected values of at least one factor under `when`, got none")
-        concerned = _have(index, everything, rule.when)
-        kept &= ~(concerned & ~_have(index, everything, rule.then)) if rule.then else ~concerned
+        if not rule:
+            raise InputError("rule: expected values of at least one factor, got none")
+        excluded = np.ones(len(index), bool)
+        for name, values in rule.items():
+            classes = _classes(index, name, values, f"rule, `{name}`")
+            excluded &= np.isin(positions[:, index.column(name)], list(classes))
+        kept &= ~excluded
     if not kept.any():
         raise InputError("rules: they leave no row of this set")
     return np.flatnonzero(kept)
@@ -178,8 +184,8 @@ def select_by_tables(
         raise InputError("tables: expected a table for at least one factor, got none")
     roots = _roots(index, tables)
     positions = index.positions(np.arange(len(index)))
-    shares = {name: _shares(index, name, table) for name, table in tables.items()}
-    propensity = {name: _look_up(index, name, tables[name], shares[name], positions) for name in tables}
+    stated = {name: _conditional(index, name, table) for name, table in tables.items()}
+    propensity = {name: _look_up(index, name, stated[name], positions) for name in tables}
     wanted = np.stack(list(propensity.values())).prod(axis=0)
     cells, in_cell = _counted(index, positions, [*roots, *tables])
     groups, in_group = _counted(index, positions, roots)
@@ -191,32 +197,17 @@ def select_by_tables(
     # Where the chance is to be 1, a rounding error must not lose the row.
     lots = Draws(seed, np.arange(len(index))).uniform("select")
     rows = np.flatnonzero((wanted > 0) & (lots < chances + 1e-12))
-    return Selection(
-        rows,
-        {name: column[rows] for name, column in propensity.items()},
-        {name: not (share <= 0).any() for name, share in shares.items()},
-        {name: index.sizes[index.column(name)] for name in tables},
-    )
+    return Selection(rows, {name: column[rows] for name, column in propensity.items()}, stated)
 
 
-def _have(
-    index: FactorIndex, positions: Int[ndarray, "n k"], values: Mapping[str, Values]
-) -> Bool[ndarray, " n"]:
-    have = np.ones(len(positions), bool)
-    for name, wanted in values.items():
-        have &= np.isin(positions[:, index.column(name)], list(_classes(index, name, wanted)))
-    return have
-
-
-def _classes(index: FactorIndex, name: str, values: Values | Mapping[FactorValue, float]) -> dict[int, float]:
-    """Number the classes of values, and give each its weight, 1 if none is said."""
+def _classes(index: FactorIndex, name: str, values: Any, where: str) -> dict[int, float]:
+    """Number the classes of a row's values, and give each its weight."""
     classes = index.classes[index.column(name)]
     if isinstance(values, Between):
         slack = 1e-9 * max(1.0, abs(values.low))
         numbers = [value if isinstance(value, int | float) else math.nan for value in classes.values]
         return {j: 1.0 for j, v in enumerate(numbers) if values.low - slack <= v < values.high - slack}
-    weights = values if isinstance(values, Mapping) else dict.fromkeys(values, 1.0)
-    return {classes.find(value): weight for value, weight in weights.items()}
+    return {classes.find(value): weight for value, weight in row_weights(values, where).items()}
 
 
 def _given(table: Table) -> tuple[str, ...]:
@@ -225,53 +216,44 @@ def _given(table: Table) -> tuple[str, ...]:
 
 def _roots(index: FactorIndex, tables: Mapping[str, Table]) -> list[str]:
     """Name the factors that others depend on and that have no table themselves."""
-    known = {name for table in tables.values() for name in _given(table)} - tables.keys()
-    roots, left = index.names, dict(tables)
+    graph = {name: _given(table) for name, table in tables.items()}
+    known = {name for given in graph.values() for name in given}
     for name in (*known, *tables):
         index.column(name)
-    while ready := [name for name, table in left.items() if known.issuperset(_given(table))]:
-        known |= set(ready)
-        left = {name: table for name, table in left.items() if name not in ready}
-    if left:
-        raise InputError(f"tables: {', '.join(left)} depend on one another; expected no cycle")
-    return [name for name in roots if name in known and name not in tables]
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        raise InputError(f"tables: expected no cycle, got {' -> '.join(error.args[1])}") from None
+    return [name for name in index.names if name in known and name not in tables]
 
 
-def _shares(index: FactorIndex, name: str, table: Table) -> Float64[ndarray, "..."]:
-    """Probability of each value (last axis) beside each combination of the given ones; NaN if not said."""
+def _conditional(index: FactorIndex, name: str, table: Table) -> Conditional:
     if not 0 <= table.strength <= 1:
-        raise InputError(f"table of `{name}`: expected a strength in 0..1, got {table.strength}")
-    size, parents = index.sizes[index.column(name)], [index.column(parent) for parent in _given(table)]
-    shares = np.full((*(index.sizes[j] for j in parents), size), np.nan)
-    for key, row in table.table.items():
-        values = key if isinstance(key, tuple) else (key,)
-        if len(values) != len(parents):
-            raise InputError(f"table of `{name}`: expected a value of each of {_given(table)}, got {key!r}")
-        place = tuple(index.classes[j].find(value) for j, value in zip(parents, values, strict=True))
-        weights = _classes(index, name, row)
-        if -1 in place or -1 in weights:
-            raise InputError(f"table of `{name}`, {key!r}: expected values of continuous factors that occur")
-        said = np.zeros(size)
+        raise InputError(f"`{name}`.strength: expected a number in 0..1, got {table.strength}")
+    given = {parent: index.classes[index.column(parent)] for parent in _given(table)}
+    values = index.classes[index.column(name)].values
+    uniform = np.full(len(values), 1 / len(values))
+    probabilities = np.full((*map(len, given.values()), len(values)), np.nan)
+    for keys, where, row in table_rows(_given(table), table.table, f"`{name}`.table"):
+        place = tuple(classes.find(key) for classes, key in zip(given.values(), keys, strict=True))
+        weights = _classes(index, name, row, where)
+        if -1 in place or not weights or -1 in weights:
+            raise InputError(f"{where}: expected values of continuous factors that occur")
+        said = np.zeros(len(values))
         said[list(weights)] = list(weights.values())
-        if not (said >= 0).all() or not 0 < said.sum() < math.inf:
-            raise InputError(f"table of `{name}`, {key!r}: expected weights of 0 or more, some above 0")
-        shares[place] = table.strength * said / said.sum() + (1 - table.strength) / size
-    return shares
+        probabilities[place] = conditional(said, table.strength, uniform)
+    return Conditional({parent: classes.values for parent, classes in given.items()}, values, probabilities)
 
 
 def _look_up(
-    index: FactorIndex,
-    name: str,
-    table: Table,
-    shares: Float64[ndarray, "..."],
-    positions: Int[ndarray, "n k"],
+    index: FactorIndex, name: str, stated: Conditional, positions: Int[ndarray, "n k"]
 ) -> Float64[ndarray, " n"]:
-    columns = [index.column(factor) for factor in (*_given(table), name)]
-    found = shares[tuple(positions[:, columns].T)]
+    columns = [index.column(factor) for factor in (*stated.given, name)]
+    found = stated.probabilities[tuple(positions[:, columns].T)]
     if np.isnan(found).any():
         values = index.values(int(np.isnan(found).argmax()))
-        listed = ", ".join(f"{parent}={values[parent]}" for parent in _given(table))
-        raise InputError(f"table of `{name}`: expected a row for every value that occurs; {listed} has none")
+        listed = ", ".join(f"{parent}={values[parent]}" for parent in stated.given)
+        raise InputError(f"`{name}`.table: expected a row for every value that occurs; {listed} has none")
     return found
 
 

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from loaders.errors import InputError
-from loaders.selection.confounding import Between, Rule, Selection, Table, select_by_rules, select_by_tables
+from loaders.selection.confounding import Between, Selection, Table, select_by_rules, select_by_tables
 from loaders.selection.factor_index import FactorIndex
 
 _SUPPLEMENT = (
@@ -27,7 +28,7 @@ class Preset:
 
     citation: str
     choices: str = ""
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[Mapping[str, Any], ...] = ()
     tables: Mapping[str, Table] = field(default_factory=dict)
 
 
@@ -38,13 +39,13 @@ PRESETS = {
         "its rule that never applies, for a slip in it, is left out: what remains are the 12,546 images "
         "of the release",
         rules=(
-            Rule({"size": [2.5], "object_type": ["cube", "sphere", "cylinder", "cone"]}),
-            Rule({"size": [1.5], "scene": ["garden", "garage"]}),
-            Rule({"color": ["yellow"], "scene": ["bridge", "city square"]}),
-            Rule({"size": [2.5], "scene": ["hall"]}),
-            Rule({"object_type": ["cone"], "scene": ["hall", "tunnel", "skywalk"]}),
-            Rule({"color": ["orange", "yellow"], "scene": ["station", "dusk city", "playground"]}),
-            Rule({"object_type": ["sphere"], "scene": ["skywalk"]}),
+            {"size": [2.5], "object_type": ["cube", "sphere", "cylinder", "cone"]},
+            {"size": [1.5], "scene": ["garden", "garage"]},
+            {"color": ["yellow"], "scene": ["bridge", "city square"]},
+            {"size": [2.5], "scene": ["hall"]},
+            {"object_type": ["cone"], "scene": ["hall", "tunnel", "skywalk"]},
+            {"color": ["orange", "yellow"], "scene": ["station", "dusk city", "playground"]},
+            {"object_type": ["sphere"], "scene": ["skywalk"]},
         ),
     ),
     "candle-color": Preset(
@@ -110,8 +111,8 @@ PRESETS = {
         f"{_SUPPLEMENT}, table 12",
         "the intervals of both axes do not include their upper bound; height 1 is the middle camera",
         rules=(
-            Rule({"object_color": ["white", "brown", "olive"]}),
-            Rule({"camera_height": ["top", "bottom"]}),
+            {"object_color": ["white", "brown", "olive"]},
+            {"camera_height": ["top", "bottom"]},
         ),
         tables={
             "object_shape": Table(
@@ -157,7 +158,7 @@ def select_preset(index: FactorIndex, name: str, seed: int = 0, strength: float 
     preset = PRESETS[name]
     rows = select_by_rules(index, preset.rules)
     if not preset.tables:
-        return Selection(rows, {}, {}, {})
+        return Selection(rows, {}, {})
     tables = {factor: replace(table, strength=strength) for factor, table in preset.tables.items()}
     selection = select_by_tables(index.select(rows), tables, seed, keep="most")
     return replace(selection, rows=rows[selection.rows])

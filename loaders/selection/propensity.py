@@ -1,13 +1,13 @@
-"""Inverse propensities of any rows, counted: weights that make a factor independent of others, and draws."""
+"""Inverse propensities of any rows, counted: weights that make a factor independent of others."""
 
 from collections.abc import Iterable
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.selection.draws import Draws
+from loaders.schema import FactorValue
+from loaders.selection.conditional import inverse_weights
 from loaders.selection.factor_index import FactorIndex
 
 
@@ -16,8 +16,9 @@ def inverse_propensity(index: FactorIndex, factor: str, given: Iterable[str]) ->
 
     ``w = 1 / (K p(x | given))`` for a factor of K values, p by counting rows: under these weights each value
     is exactly as frequent as any other, also beside all values of ``given``, whose own frequencies stay as
-    they are (Horvitz and Thompson 1952). Their mean is 1. Where the probabilities are known, as those of a
-    `loaders.selection.confounding.Selection` are, its ``weights`` do without the error of counting.
+    they are (Horvitz and Thompson 1952). Their mean is 1: ``rng.choice(n, m, p=weights / n)`` draws m of n
+    rows by them. Where the probabilities are known, as those of a `loaders.selection.confounding.Selection`
+    are, its ``weights`` do without the error of counting.
 
     Args:
         index: the rows.
@@ -36,41 +37,15 @@ def inverse_propensity(index: FactorIndex, factor: str, given: Iterable[str]) ->
     """
     others = [name for name in given if name != factor]
     positions = index.positions(np.arange(len(index)))
-    beside, both = index.groups(others), index.groups([*others, factor])
-    outer = beside.find(positions[:, index.columns(others)])
-    inner = both.find(positions[:, index.columns([*others, factor])])
-    size = index.sizes[index.column(factor)]
-    _, first = np.unique(inner, return_index=True)
-    found, kinds = np.unique(outer[first], return_counts=True)
-    if (kinds < size).any():
-        row = int((outer == found[kinds < size][0]).argmax())
-        values = index.values(row)
-        where = " where " + ", ".join(f"{name}={values[name]}" for name in others) if others else ""
-        raise InputError(
-            f"inverse propensity: `{factor}` does not take all of its {size} values{where}; without "
-            "positivity no weight makes up for that"
-        )
-    return beside.counts(outer) / (size * both.counts(inner))
+    column = index.column(factor)
+    values = index.classes[column].values
+    groups = index.groups(others).find(positions[:, index.columns(others)])
+    cells = groups * len(values) + positions[:, column]
+    counts = np.bincount(cells, minlength=(int(groups.max()) + 1) * len(values)).reshape(-1, len(values))
+    probabilities = counts / counts.sum(axis=1, keepdims=True)
 
+    def known(group: int) -> dict[str, FactorValue]:
+        row = index.values(int((groups == group).argmax()))
+        return {name: row[name] for name in others}
 
-def draw_weighted(weights: Float64[ndarray, " rows"], n: int, rng: np.random.Generator) -> Int[ndarray, " n"]:
-    """Draw rows with chances in proportion to their weights, with replacement.
-
-    Args:
-        weights: 0 or more, one for each row.
-        n: how many rows to draw.
-        rng: gives the seed of the draws.
-
-    Raises:
-        InputError: a weight is negative or not finite, or all are 0.
-
-    Example:
-        >>> draw_weighted(np.array([0.0, 2.0, 0.0]), 3, np.random.default_rng(0))
-        array([1, 1, 1])
-    """
-    ends = np.cumsum(weights) if len(weights) else np.zeros(1)
-    if not (weights >= 0).all() or not 0 < ends[-1] < np.inf:
-        raise InputError("weights: expected finite numbers of 0 or more, some above 0")
-    drawn = np.searchsorted(ends, Draws.of(rng, n).uniform("row") * ends[-1], side="right")
-    # A product that is rounded up to the last end belongs to the last row that has a weight.
-    return np.minimum(drawn, np.flatnonzero(weights)[-1])
+    return inverse_weights(factor, values, probabilities, probabilities.ravel()[cells], known)

@@ -6,6 +6,8 @@ import math
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from sklearn.metrics import mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix, expected_mutual_information
 
 from blender_assets import AssetLibrary
 from candlelight import main
@@ -17,6 +19,9 @@ from generators.propensity import inverse_propensity
 from generators.rows import unit_indices
 from generators.scene import SamplePlan
 from loaders.errors import InputError
+from loaders.factors import FactorSpace
+from loaders.selection.confounding import select_by_rules
+from loaders.selection.factor_index import FactorIndex
 
 CONFOUNDED = """
 name: trial
@@ -63,7 +68,21 @@ def test_a_copy_tells_everything_and_a_full_grid_nothing():
     assert found["a", "b"].information == pytest.approx(math.log(2))
     assert found["a", "b"].share == pytest.approx(1)
     assert found["a", "c"].information == pytest.approx(0, abs=1e-12)
-    assert found["a", "b"].chance == 1 / 40
+
+
+@pytest.mark.parametrize(("n", "values"), [(20, 2), (60, 25), (400, 5)])
+def test_information_and_chance_are_those_of_scikit_learn(n, values):
+    rng = np.random.default_rng(n)
+    a, b = rng.integers(values, size=n), rng.integers(values, size=n)
+    (pair,) = dependences(samples(a=a.tolist(), b=[f"v{value}" for value in b]))
+    assert pair.information == pytest.approx(mutual_info_score(a, b))
+    expected = expected_mutual_information(contingency_matrix(a, b), n)
+    assert pair.chance == pytest.approx(expected, abs=(pair.limit - pair.chance) / 20)
+    assert (
+        expected
+        < pair.limit
+        < expected + 4.5 * np.std([mutual_info_score(a, rng.permutation(b)) for _ in range(400)])
+    )
 
 
 def test_information_by_hand():
@@ -207,6 +226,14 @@ def test_the_command_prints_it_and_writes_the_page(tmp_path, monkeypatch):
     done = CliRunner().invoke(main, ["plan", "trial.yaml"])
     assert done.exit_code == 2
     assert "expected --out FILE.parquet, --report, --estimate, or several of them" in done.output
+
+
+def test_a_selection_takes_the_rules_of_a_recipe():
+    image_set = load_recipe("candle-published").sets["candle"]
+    names = image_set.crossed()
+    index = FactorIndex.of(FactorSpace(names, tuple(image_set.factors[name].values for name in names)))
+    selected = select_by_rules(index, [rule.exclude for rule in image_set.rules])
+    assert selected.tolist() == list(unit_indices(load_recipe("candle-published"), "candle", AssetLibrary()))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from generators.factors import Categorical, Continuous, Rule
-from generators.graph import causal_graph, causal_order, descendants
+from generators.graph import causal_graph, causal_order
 from generators.graph_picture import draw_graph
 
 
@@ -29,7 +29,7 @@ def test_arrows_come_from_tables_expressions_and_targets_but_not_from_selections
     }
 
 
-def test_order_and_descendants_agree_with_slow_ones():
+def test_parents_come_before_their_children():
     rng = np.random.default_rng(0)
     for _ in range(100):
         names = [f"v{i}" for i in range(7)]
@@ -40,11 +40,6 @@ def test_order_and_descendants_agree_with_slow_ones():
         order = causal_order(graph)
         assert sorted(order) == sorted(names)
         assert all(order.index(parent) < order.index(name) for name in names for parent in graph[name])
-        start = list(rng.choice(names, 2, replace=False))
-        reached = set(start)
-        for _ in names:
-            reached |= {name for name in names if set(graph[name]) & reached}
-        assert descendants(graph, start) == reached - set(start)
 
 
 def test_without_arrows_the_order_is_as_written():

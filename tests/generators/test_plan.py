@@ -3,7 +3,6 @@ import itertools
 import numpy as np
 import pytest
 
-from blender_assets import AssetLibrary
 from generators.factors import Categorical, Continuous
 from generators.load import load_recipe, recipe_sha256
 from generators.mechanisms import Mechanisms
@@ -12,7 +11,6 @@ from generators.recipe import ImageSet
 from generators.settings import factor_infos
 from loaders.errors import InputError
 from loaders.factors import FactorSpace
-from loaders.schema import SetInfo
 
 # A smaller set of each kind that the shipped recipes hold.
 AZIMUTHS = "sets.illumination.factors.light_azimuth.values=[-44, -2, 44]"
@@ -36,7 +34,8 @@ def plans() -> dict[str, Plan]:
 def grid_of(plan: Plan, name: str) -> FactorSpace:
     image_set = plan.recipe.sets[name]
     factors = factor_infos(image_set)
-    return FactorSpace.from_set(SetInfo(count=1, width=8, height=8, layers=("image",), factors=factors))
+    listed = [(factor.name, factor.values) for factor in factors if factor.values]
+    return FactorSpace(*zip(*listed, strict=True))
 
 
 # ------------------------------------------------------------------------------------ grid, units, groups

@@ -5,7 +5,6 @@ import pytest
 
 from loaders.errors import InputError
 from loaders.factors import FactorSpace
-from loaders.schema import FactorInfo, SetInfo
 
 SCENES = (
     *("indoor", "outdoor", "playground", "bridge", "city square", "hall", "grassland", "garage", "street"),
@@ -23,7 +22,6 @@ CANDLE = FactorSpace(
     ),
 )
 SMALL = FactorSpace(("a", "b", "c"), ((0, 1), ("x", "y", "z"), (0.5, 1.5)))
-PARTIAL = FactorSpace(SMALL.names, SMALL.values, np.array([1, 4, 5, 11]))
 
 
 def test_candle_numbers_its_samples_as_published():
@@ -47,33 +45,7 @@ def test_positions_and_indices_are_inverse():
     indices = np.random.default_rng(0).integers(0, CANDLE.size, 500)
     np.testing.assert_array_equal(CANDLE.indices(CANDLE.positions(indices)), indices)
     assert CANDLE.positions(indices[:0]).shape == (0, 6)
-
-
-def test_partial_grid_translates_rows_and_grid_indices():
-    assert (len(PARTIAL), PARTIAL.size) == (4, 12)
-    np.testing.assert_array_equal(PARTIAL.grid_indices(np.array([3, 0])), [11, 1])
-    np.testing.assert_array_equal(PARTIAL.row_numbers(np.array([11, 1])), [3, 0])
-    np.testing.assert_array_equal(PARTIAL.exists(np.array([0, 1, 5, 6])), [False, True, True, False])
-
-
-def test_full_grid_has_row_numbers_equal_to_grid_indices():
-    np.testing.assert_array_equal(SMALL.grid_indices(np.array([7])), [7])
-    np.testing.assert_array_equal(SMALL.row_numbers(np.array([7])), [7])
-    assert SMALL.exists(np.arange(12)).all()
-
-
-def test_from_set_takes_the_categorical_factors_in_order():
-    factors = (
-        FactorInfo(name="hue", kind="continuous", low=0, high=1),
-        FactorInfo(name="b", kind="categorical", values=("x", "y")),
-        FactorInfo(name="a", kind="categorical", values=(3, 1)),
-    )
-    info = SetInfo(count=4, width=8, height=8, layers=("image",), factors=factors)
-    space = FactorSpace.from_set(info, np.array([0, 2]))
-    assert (space.names, space.values, len(space)) == (("b", "a"), (("x", "y"), (3, 1)), 2)
-    only_continuous = info.model_copy(update={"factors": factors[:1]})
-    with pytest.raises(InputError, match="categorical factors"):
-        FactorSpace.from_set(only_continuous)
+    assert len(FactorSpace(SMALL.names, SMALL.values, np.array([1, 4, 5, 11]))) == 4
 
 
 @pytest.mark.parametrize(
@@ -98,8 +70,6 @@ def test_from_set_takes_the_categorical_factors_in_order():
         (lambda: SMALL.positions(np.array([-1])), "got -1"),
         (lambda: SMALL.indices(np.array([[0, 1]])), "expected 3 columns"),
         (lambda: SMALL.indices(np.array([[0, 3, -1]])), "not for: b, c"),
-        (lambda: PARTIAL.row_numbers(np.array([4, 6])), "no sample exists at .*'a': 1, 'b': 'x', 'c': 0.5"),
-        (lambda: PARTIAL.grid_indices(np.array([4])), r"0\.\.3"),
     ],
 )
 def test_wrong_use_is_named(call, message):

@@ -72,7 +72,6 @@ def test_published_layout(root):
 def test_ids_are_the_points_of_the_space(root):
     data = Candle(root)
     assert data.space.rows.tolist() == list(IDS)
-    assert data.space.row_numbers(np.array([5400])).tolist() == [3]
     np.testing.assert_array_equal(data.space.positions(data.indices), data.factor_table)
 
 

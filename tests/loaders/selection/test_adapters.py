@@ -78,59 +78,27 @@ def test_factors_of_one_value_are_left_out(rows):
     assert (data.num_factors, data.factors_num_values) == (3, [2, 3, 5])
     factors, observations = data.sample(50, np.random.RandomState(0))
     np.testing.assert_array_equal(numbers(observations), SPACE.indices(factors))
-    disent = DisentData(images, np.random.default_rng(0), index)
+    disent = DisentData(images, index)
     assert (disent.factor_names, disent.factor_sizes) == (("a", "b", "c"), (2, 3, 5))
     np.testing.assert_array_equal(numbers(np.stack([disent[i] for i in range(30)])), np.arange(30))
 
 
 @pytest.fixture(params=[FULL, SHUFFLED], ids=["full", "shuffled"])
 def disent(request) -> DisentData:
-    return DisentData(pictures(request.param), np.random.default_rng(0), request.param)
+    return DisentData(pictures(request.param), request.param)
 
 
 def test_disent_numbers_combinations(disent):
-    assert (disent.factor_names, disent.factor_sizes, disent.num_factors) == (("a", "b", "c"), (2, 3, 5), 3)
-    assert (len(disent), disent.img_shape, disent.shape) == (30, (4, 6, 3), (30, 4, 6, 3))
+    assert (disent.factor_names, disent.factor_sizes) == (("a", "b", "c"), (2, 3, 5))
+    assert (len(disent), disent.shape) == (30, (30, 4, 6, 3))
     np.testing.assert_array_equal(numbers(np.stack([disent[i] for i in range(30)])), np.arange(30))
-    assert disent.pos_to_idx([1, 2, 4]) == 29
-    positions = disent.idx_to_pos(np.arange(30).reshape(5, 6))
-    np.testing.assert_array_equal(disent.pos_to_idx(positions), np.arange(30).reshape(5, 6))
-    np.testing.assert_array_equal(disent.idx_to_pos(17), [1, 0, 2])
     with pytest.raises(IndexError):
         disent[30]
 
 
-def test_disent_samples_factors_uniformly(disent):
-    counts = np.bincount(disent.pos_to_idx(disent.sample_factors((50, 400))).ravel(), minlength=30)
-    assert chisquare(counts).pvalue > 1e-4
-    assert [disent.sample_factors(*args).shape for args in ((), (4,), ((2, 3), ["c", 0]), (None, "b"))] == [
-        *((3,), (4, 3), (2, 3, 2), (1,)),
-    ]
-
-
-def test_disent_resamples_some_factors_and_keeps_the_others(disent):
-    base = disent.sample_factors(3000)
-    new = disent.resample_other_factors(base, ["b"])
-    np.testing.assert_array_equal(new[:, 1], base[:, 1])
-    assert chisquare(np.bincount(new[:, 0] * 5 + new[:, 2])).pvalue > 1e-4
-    given = disent.resample_given_factors(base, [1])
-    np.testing.assert_array_equal(given[:, [0, 2]], base[:, [0, 2]])
-    assert chisquare(np.bincount(given[:, 1])).pvalue > 1e-4
-
-
-def test_disent_traverses_one_factor(disent):
-    assert disent.sample_random_factor_traversal("c", [1, 2, 0], 3).tolist() == [
-        [1, 2, 0],
-        [1, 2, 2],
-        [1, 2, 4],
-    ]
-    anywhere = disent.sample_random_factor_traversal()
-    assert (np.ptp(anywhere, axis=0) > 0).sum() == 1
-
-
 def test_frames_are_observed_as_they_are(frames_root):
     frames = FrameFolder(frames_root, "grid", ["image", "depth"])
-    data = DisentData(frames, np.random.default_rng(0))
+    data = DisentData(frames)
     image = frames.frame(4).layers["image"]
     np.testing.assert_array_equal(data[4], image.astype(np.float32) / 255)
     assert DisentanglementLibData(frames).observation_shape == [*image.shape]
@@ -139,22 +107,7 @@ def test_frames_are_observed_as_they_are(frames_root):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: DisentData([], np.random.default_rng(0), REPEATED),
-            "every one of 30 combinations once, got 6",
-        ),
-        (
-            lambda: DisentData([], np.random.default_rng(0), FULL).sample_factors(1, [0, 0]),
-            "different numbers",
-        ),
-        (
-            lambda: DisentData([], np.random.default_rng(0), FULL).sample_factors(1, [3]),
-            "numbers below 3, got",
-        ),
-        (
-            lambda: DisentData([], np.random.default_rng(0), FULL).sample_factors(1, ["d"]),
-            "factor `d` is not",
-        ),
+        (lambda: DisentData([], REPEATED), "every one of 30 combinations once, got 6"),
         (
             lambda: DisentanglementLibData([], FactorIndex.of(FactorSpace(("a",), ((0,),)))),
             "expected a factor of more than one value, got none",
