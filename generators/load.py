@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from generators.recipe import Recipe
+from generators.settings import check_interventions
 from loaders.errors import InputError
 from loaders.plain_yaml import parse_yaml
 
@@ -58,9 +59,9 @@ def load_recipe(source: str | Path, overrides: Iterable[str] = (), preset: str |
         _override(data, override)
     _fill_twins(data, path)
     try:
-        return Recipe.model_validate(data)
-    except ValidationError as error:
-        raise InputError(f"recipe {path.name}: {first_error(error)}") from None
+        return _checked(data)
+    except InputError as error:
+        raise InputError(f"recipe {path.name}: {error}") from None
 
 
 def find_recipe(source: str | Path) -> Path:
@@ -132,8 +133,9 @@ def _expand(data: dict[str, Any], path: Path) -> None:
     for name, image_set in sets.items():
         if isinstance(image_set, dict) and "extends" in image_set:
             base = _base(str(image_set["extends"]), f"recipe {path.name}: sets.{name}.extends")
-            # What this recipe says of all its sets goes before what the other said of its own.
-            inherited = {key: value for key, value in base.items() if key not in data}
+            # What this recipe says of all its sets goes before what the other said of its own. Which sets
+            # share units it says itself: two that extend one would else show the same, as train and test.
+            inherited = {k: v for k, v in base.items() if k not in data and k != "shares_units"}
             sets[name] = _merge(inherited, image_set)
             del sets[name]["extends"]
 
@@ -202,19 +204,28 @@ def _override(data: dict[str, Any], override: str) -> None:
         value = _apart(parse_yaml(text))
     except InputError:
         raise InputError(f"--set {field}: expected a YAML value, got `{text[:60]}`") from None
-    *parents, last = field.split(".")
-    if parents == ["assets"]:
-        value = Path(str(value)).absolute()
     node: Any = data
-    for part in parents:
+    above, (part, rest) = "", _first(data, field)
+    while rest:
         node = _step(node, part, field)
+        above, (part, rest) = part, _first(node, rest)
+    if node is data.get("assets"):
+        value = Path(str(value)).absolute()
     if isinstance(node, list):
-        node[_position(node, last, field)] = value
+        node[_position(node, part, field)] = value
     else:
-        mapping = _mapping(node, last, field)
-        if parents[-1:] == ["render"] and last == "preset":
+        mapping = _mapping(node, part, field)
+        if (above, part) == ("render", "preset"):
             mapping.clear()
-        mapping[_key(node, last)] = value
+        mapping[_key(node, part)] = value
+
+
+def _first(node: Any, field: str) -> tuple[str, str]:
+    """Split a field after its first part: the longest that is a key, as those of tables may have dots."""
+    parts = field.split(".")
+    lengths = range(len(parts), 1, -1) if isinstance(node, dict) else ()
+    length = next((n for n in lengths if _key(node, ".".join(parts[:n])) in node), 1)
+    return ".".join(parts[:length]), ".".join(parts[length:])
 
 
 def _step(node: Any, part: str, field: str) -> Any:
@@ -250,7 +261,13 @@ def revise(recipe: Recipe, **fields: Any) -> Recipe:
     Raises:
         InputError: the changed recipe is not valid.
     """
+    return _checked({**recipe.model_dump(exclude_unset=True), **fields})
+
+
+def _checked(data: Mapping[str, Any]) -> Recipe:
     try:
-        return Recipe.model_validate({**recipe.model_dump(exclude_unset=True), **fields})
+        recipe = Recipe.model_validate(data)
     except ValidationError as error:
         raise InputError(first_error(error)) from None
+    check_interventions(recipe)
+    return recipe
