@@ -246,10 +246,9 @@ def _kind(value: object) -> str | None:
     fields = vars(value) if isinstance(value, Model) else value
     if not isinstance(fields, dict):
         return None
-    ranged = fields.keys() & _RANGED
-    if ranged and (fields.keys() & _LISTED or not ranged & {"low", "high"}):
-        return None
-    return "continuous" if ranged else "categorical"
+    if not (ranged := fields.keys() & _RANGED):
+        return "categorical"
+    return None if fields.keys() & _LISTED or not ranged & {"low", "high"} else "continuous"
 
 
 Factor = Annotated[
@@ -257,7 +256,7 @@ Factor = Annotated[
     Discriminator(
         _kind,
         custom_error_type="factor",
-        custom_error_message="expected a list (`values`, `count` or `assets`) or a range (`low` and `high`)",
+        custom_error_message="expected either a list (`values`, `count` or `assets`) or a range (`low` and `high`)",
     ),
 ]
 

@@ -100,7 +100,8 @@ def first_error(error: ValidationError) -> str:
     # What a table is checked for as a whole says itself what came; the table would only hide it.
     if worst["type"] == "value_error" and ("got" in message or isinstance(worst["input"], dict)):
         return f"{field}: {message}" if field else message
-    given = repr(worst["input"])
+    of_neither_kind = worst["type"] == "factor" and isinstance(worst["input"], dict)
+    given = repr(list(worst["input"]) if of_neither_kind else worst["input"])
     shown = given if len(given) <= 60 else given[:57] + "..."
     what = message[0].lower() + message[1:]
     return f"{field}: {what}; got {shown}" if field else what
@@ -205,10 +206,11 @@ def _override(data: dict[str, Any], override: str) -> None:
     except InputError:
         raise InputError(f"--set {field}: expected a YAML value, got `{text[:60]}`") from None
     node: Any = data
-    above, (part, rest) = "", _first(data, field)
-    while rest:
-        node = _step(node, part, field)
-        above, (part, rest) = part, _first(node, rest)
+    above, rest = "", field.split(".")
+    while (taken := _first(node, rest)) < len(rest):
+        above, rest = ".".join(rest[:taken]), rest[taken:]
+        node = _step(node, above, field)
+    part = ".".join(rest)
     if node is data.get("assets"):
         value = Path(str(value)).absolute()
     if isinstance(node, list):
@@ -220,12 +222,10 @@ def _override(data: dict[str, Any], override: str) -> None:
         mapping[_key(node, part)] = value
 
 
-def _first(node: Any, field: str) -> tuple[str, str]:
-    """Split a field after its first part: the longest that is a key, as those of tables may have dots."""
-    parts = field.split(".")
+def _first(node: Any, parts: list[str]) -> int:
+    """Count the parts of a field that make up its first key: the longest that there is may have dots."""
     lengths = range(len(parts), 1, -1) if isinstance(node, dict) else ()
-    length = next((n for n in lengths if _key(node, ".".join(parts[:n])) in node), 1)
-    return ".".join(parts[:length]), ".".join(parts[length:])
+    return next((n for n in lengths if _key(node, ".".join(parts[:n])) in node), 1)
 
 
 def _step(node: Any, part: str, field: str) -> Any:
