@@ -29,8 +29,8 @@ def draw_number(mechanism: Continuous, values: Values, u: float) -> tuple[float,
         u: exogenous number in [0, 1).
 
     Returns:
-        The value, rounded to nine decimals (or more where what it spreads over is below a thousandth: to a
-        millionth of that, or finer), and its density given the parents; 1 where an expression decides.
+        The value, rounded, and its density given the parents; 1 where an expression decides. Nine decimals
+        are kept, and of a range (or deviation) below a thousandth more, to a millionth of it or finer.
 
     Raises:
         InputError: numbers that do not fit each other, or an expression without a value.

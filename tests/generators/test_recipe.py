@@ -88,13 +88,13 @@ CASES = {
     "spread without bounds": (
         "factors.azimuth",
         "{mean: 0, std: 1}",
-        r"azimuth: expected either a list .* or a range \(`low` and `high`\); got \['mean', 'std'\]",
+        r"azimuth: expected either a list .* or a range \(`low`, `high`\); got \['mean', 'std'\]",
     ),
     "value without bounds": ("factors.azimuth", "{value: 1}", r"or a range .*; got \['value'\]"),
     "values and bounds": (
         "factors.azimuth.values",
         "[1, 2]",
-        r"azimuth: expected either a list \(`values`, .* or a range .*; got \['low', 'high', 'unit', 'values'\]",
+        r"azimuth: expected either a list .* or a range .*; got \['low', 'high', 'unit', 'values'\]",
     ),
     "low alone": ("factors.azimuth", "{low: 1}", r"factors\.azimuth\.high: field required"),
     "low over high": (
