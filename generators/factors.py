@@ -256,7 +256,7 @@ Factor = Annotated[
     Discriminator(
         _kind,
         custom_error_type="factor",
-        custom_error_message="expected either a list (`values`, `count`, `assets`) or a range (`low`, `high`)",
+        custom_error_message="expected a list (`values`, `count`, `assets`) or a range (`low`, `high`)",
     ),
 ]
 

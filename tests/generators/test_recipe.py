@@ -83,18 +83,18 @@ CASES = {
     "no table": (
         "factors.size",
         "3",
-        r"size: expected either a list \(`values`, .*\) or a range \(.*\); got 3",
+        r"size: expected a list \(`values`, .*\) or a range \(.*\); got 3",
     ),
     "spread without bounds": (
         "factors.azimuth",
         "{mean: 0, std: 1}",
-        r"azimuth: expected either a list .* or a range \(`low`, `high`\); got \['mean', 'std'\]",
+        r"azimuth: expected a list .* or a range \(`low`, `high`\); got \['mean', 'std'\]",
     ),
     "value without bounds": ("factors.azimuth", "{value: 1}", r"or a range .*; got \['value'\]"),
     "values and bounds": (
         "factors.azimuth.values",
         "[1, 2]",
-        r"azimuth: expected either a list .* or a range .*; got \['low', 'high', 'unit', 'values'\]",
+        r"azimuth: expected a list .* or a range .*; got \['low', 'high', 'unit', 'values'\]",
     ),
     "low alone": ("factors.azimuth", "{low: 1}", r"factors\.azimuth\.high: field required"),
     "low over high": (
