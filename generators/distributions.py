@@ -10,6 +10,8 @@ from loaders.errors import InputError
 from loaders.schema import FactorValue
 
 Values = Mapping[str, FactorValue]
+DECIMALS = 9  # of every value that spreads over a thousandth or more
+DIGITS = 6  # of the spread, at least
 FLAT = 1e-6  # of its deviation, a piece of a normal distribution over which it is as good as uniform
 FEWEST = 1e-12  # probability below which a normal distribution does not reach a range
 
@@ -27,7 +29,8 @@ def draw_number(mechanism: Continuous, values: Values, u: float) -> tuple[float,
         u: exogenous number in [0, 1).
 
     Returns:
-        The value, rounded to nine decimals, and its density given the parents; 1 where an expression decides.
+        The value, rounded, and its density given the parents; 1 where an expression decides. Nine decimals
+        are kept, and of a range (or deviation) below a thousandth more, to a millionth of it or finer.
 
     Raises:
         InputError: numbers that do not fit each other, or an expression without a value.
@@ -45,15 +48,26 @@ def draw_number(mechanism: Continuous, values: Values, u: float) -> tuple[float,
         exact = _number(mechanism.value, values)
         if not low <= exact <= high:
             raise InputError(f"value: expected {low:g} to {high:g}, got {exact:g} from `{mechanism.value}`")
-        return round(exact, 9), 1.0
+        return _rounded(exact, low, high, high - low), 1.0
     if mechanism.mean is None or mechanism.std is None:
         value, density = low + u * (high - low), 1.0 / (high - low) if high > low else 1.0
-    else:
-        mean, std = _number(mechanism.mean, values), _number(mechanism.std, values)
-        if std <= 0:
-            raise InputError(f"std: expected more than 0, got {std:g} from `{mechanism.std}`")
-        value, density = _truncated_normal(NormalDist(mean, std), low, high, u)
-    return min(max(round(value, 9), low), high), density
+        return _rounded(value, low, high, high - low), density
+    mean, std = _number(mechanism.mean, values), _number(mechanism.std, values)
+    if std <= 0:
+        raise InputError(f"std: expected more than 0, got {std:g} from `{mechanism.std}`")
+    value, density = _truncated_normal(NormalDist(mean, std), low, high, u)
+    return _rounded(value, low, high, min(high - low, std)), density
+
+
+def _rounded(value: float, low: float, high: float, spread: float) -> float:
+    """Round to `DECIMALS`, or more where these would leave fewer than a million steps of the spread.
+
+    How many depends on the spread, not on the value: near 0 in a wide range noise stays 0.
+    """
+    if spread == 0:
+        return value
+    decimals = max(DECIMALS, DIGITS - math.floor(math.log10(spread)))
+    return min(max(round(value, decimals), low), high)
 
 
 def _truncated_normal(normal: NormalDist, low: float, high: float, u: float) -> tuple[float, float]:

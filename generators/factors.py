@@ -203,11 +203,17 @@ class Continuous(Model):
         return {name: text for name, text in quantities.items() if isinstance(text, str)}
 
 
+_LISTED = Categorical.model_fields.keys() - Continuous.model_fields.keys()
+_RANGED = Continuous.model_fields.keys() - Categorical.model_fields.keys()
+
+
 def _kind(value: object) -> str | None:
-    keys = value if isinstance(value, dict) else value.__dict__ if isinstance(value, Model) else None
-    if keys is None:
+    fields = vars(value) if isinstance(value, Model) else value
+    if not isinstance(fields, dict):
         return None
-    return "continuous" if "low" in keys or "high" in keys else "categorical"
+    if not (ranged := fields.keys() & _RANGED):
+        return "categorical"
+    return None if fields.keys() & _LISTED or not ranged & {"low", "high"} else "continuous"
 
 
 Factor = Annotated[
@@ -215,7 +221,7 @@ Factor = Annotated[
     Discriminator(
         _kind,
         custom_error_type="factor",
-        custom_error_message="expected a table of `values` or `low`, `high`",
+        custom_error_message="expected a list (`values`, `count`, `assets`) or a range (`low`, `high`)",
     ),
 ]
 

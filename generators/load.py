@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from generators.recipe import Recipe
+from generators.settings import check_interventions
 from loaders.errors import InputError
 from loaders.plain_yaml import parse_yaml
 
@@ -65,9 +66,9 @@ def load_recipe(
         _override(data, override)
     _fill_twins(data, path)
     try:
-        return Recipe.model_validate(data)
-    except ValidationError as error:
-        raise InputError(f"recipe {path.name}: {first_error(error)}") from None
+        return _checked(data)
+    except InputError as error:
+        raise InputError(f"recipe {path.name}: {error}") from None
 
 
 def find_recipe(source: str | Path) -> Path:
@@ -110,7 +111,8 @@ def first_error(error: ValidationError) -> str:
     # What a table is checked for as a whole says itself what came; the table would only hide it.
     if worst["type"] == "value_error" and ("got" in message or isinstance(worst["input"], dict)):
         return f"{field}: {message}" if field else message
-    given = repr(worst["input"])
+    of_neither_kind = worst["type"] == "factor" and isinstance(worst["input"], dict)
+    given = repr(list(worst["input"]) if of_neither_kind else worst["input"])
     shown = given if len(given) <= 60 else given[:57] + "..."
     what = message[0].lower() + message[1:]
     return f"{field}: {what}; got {shown}" if field else what
@@ -143,8 +145,9 @@ def _expand(data: dict[str, Any], path: Path) -> None:
     for name, image_set in sets.items():
         if isinstance(image_set, dict) and "extends" in image_set:
             base = _base(str(image_set["extends"]), f"recipe {path.name}: sets.{name}.extends")
-            # What this recipe says of all its sets goes before what the other said of its own.
-            inherited = {key: value for key, value in base.items() if key not in data}
+            # What this recipe says of all its sets goes before what the other said of its own. Which sets
+            # share units it says itself: two that extend one would else show the same, as train and test.
+            inherited = {k: v for k, v in base.items() if k not in data and k != "shares_units"}
             sets[name] = _merge(inherited, image_set)
             del sets[name]["extends"]
 
@@ -215,17 +218,25 @@ def _override(data: dict[str, Any], override: str) -> None:
         raise InputError(f"--set {field}: expected a YAML value, got `{text[:60]}`") from None
     if field.partition(".")[0] == "assets":
         raise InputError(f"--set {field}: expected --assets KIND=FOLDER to name a folder of assets")
-    *parents, last = field.split(".")
     node: Any = data
-    for part in parents:
-        node = _step(node, part, field)
+    above, rest = "", field.split(".")
+    while (taken := _first(node, rest)) < len(rest):
+        above, rest = ".".join(rest[:taken]), rest[taken:]
+        node = _step(node, above, field)
+    part = ".".join(rest)
     if isinstance(node, list):
-        node[_position(node, last, field)] = value
+        node[_position(node, part, field)] = value
     else:
-        mapping = _mapping(node, last, field)
-        if parents[-1:] == ["render"] and last == "preset":
+        mapping = _mapping(node, part, field)
+        if (above, part) == ("render", "preset"):
             mapping.clear()
-        mapping[_key(node, last)] = value
+        mapping[_key(node, part)] = value
+
+
+def _first(node: Any, parts: list[str]) -> int:
+    """Count the parts of a field that make up its first key: the longest that there is may have dots."""
+    lengths = range(len(parts), 1, -1) if isinstance(node, dict) else ()
+    return next((n for n in lengths if _key(node, ".".join(parts[:n])) in node), 1)
 
 
 def _step(node: Any, part: str, field: str) -> Any:
@@ -261,7 +272,13 @@ def revise(recipe: Recipe, **fields: Any) -> Recipe:
     Raises:
         InputError: the changed recipe is not valid.
     """
+    return _checked({**recipe.model_dump(exclude_unset=True), **fields})
+
+
+def _checked(data: Mapping[str, Any]) -> Recipe:
     try:
-        return Recipe.model_validate({**recipe.model_dump(exclude_unset=True), **fields})
+        recipe = Recipe.model_validate(data)
     except ValidationError as error:
         raise InputError(first_error(error)) from None
+    check_interventions(recipe)
+    return recipe

@@ -114,7 +114,7 @@ class Mechanisms:
             u: exogenous number in [0, 1).
 
         Returns:
-            The value (a number rounded to nine decimals), and its probability given the parents; of a
+            The value (a number rounded as by `draw_number`), and its probability given the parents; of a
             continuous one the density, of one that an expression decides 1.
 
         Raises:

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from generators.expressions import CONSTANTS
 from generators.factors import AssetKind, Categorical, Factor, Name, Rule, Value
-from generators.fields import Model, references
+from generators.fields import Model, did_you_mean, references
 from generators.graph import Graph, causal_graph, causal_order
 from generators.specs import Layout
 from loaders.errors import InputError
@@ -87,9 +87,10 @@ class ImageSet(Model):
     order written, the last one fastest), ``draws`` times each; what is not in the grid is drawn. ``rules``
     exclude values that do not occur together; rows of the grid that break one are left out, and the others
     keep their index in the full product. Rows that agree in the factors of ``unit`` form a unit: they share
-    every drawn number and the renderer's seed. By default each row is its own. ``varies`` names the factors
-    that change inside one concept set. ``image``, ``render``, ``layers`` and ``exposure`` override the
-    recipe's. A set with ``counterfactual`` is otherwise that of the set it is of.
+    every drawn number and the renderer's seed. By default each row is its own. Units belong to their set, but
+    those of all sets that say ``shares_units`` are one where the factors of ``unit`` have the same values.
+    ``varies`` names the factors that change inside one concept set. ``image``, ``render``, ``layers`` and
+    ``exposure`` override the recipe's. A set with ``counterfactual`` is otherwise that of the set it is of.
     """
 
     factors: dict[Name, Factor]
@@ -98,6 +99,7 @@ class ImageSet(Model):
     grid: tuple[str, ...] | None = None
     draws: Annotated[int, Field(ge=1)] = 1
     unit: tuple[str, ...] | None = None
+    shares_units: bool = False
     varies: tuple[str, ...] = ()
     counterfactual: Counterfactual | None = None
     layout: Layout
@@ -124,6 +126,8 @@ class ImageSet(Model):
             raise ValueError(f"grid: expected distinct factors, got {list(self.crossed())}")
         for name in set(self.unit or ()) - set(self.crossed()):
             raise ValueError(f"unit: expected factors of the grid, got `{name}`")
+        if self.shares_units and self.unit is None:
+            raise ValueError("shares_units: expected `unit` beside it, the factors whose values name a unit")
         known = ", ".join(self.mechanisms()) or "none"
         for reference in references(self.layout):
             if reference not in self.mechanisms():
@@ -244,10 +248,15 @@ class Recipe(Model):
         for name, kinds in self._kinds().items():
             if len(kinds) > 1:
                 raise ValueError(f"`{name}`: expected names in every set or numbers in every set, got both")
-        for name in self.do:
-            if not any(name in image_set.mechanisms() for image_set in self.sets.values()):
-                raise ValueError(f"do: `{name}` is no factor or variable of any set")
+        known = {name for image_set in self.sets.values() for name in image_set.mechanisms()}
+        for name in sorted(self.do.keys() - known):
+            raise ValueError(f"do: `{name}` is no factor or variable of any set{did_you_mean(name, known)}")
         self._check_counterfactuals()
+        # Of sets that name their units otherwise none would be shared, in silence.
+        sharing = {name: one for name, one in self.sets.items() if one.shares_units}
+        if len({(one.unit, one.draws > 1) for one in sharing.values()}) > 1:
+            names = ", ".join(sharing)
+            raise ValueError(f"shares_units: expected one `unit`, and `draws` in all or none, of {names}")
         return self
 
     def _check_counterfactuals(self) -> None:

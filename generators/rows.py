@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from blender_assets import AssetLibrary
-from generators.factors import Categorical
 from generators.mechanisms import Mechanisms, Values, mechanisms_of
 from generators.recipe import ImageSet, Recipe
+from generators.settings import interventions
 from loaders.errors import InputError
 from loaders.schema import FactorValue
 
@@ -64,12 +64,15 @@ def rows_of(
     asked = recipe.sets[set_name].counterfactual
     base_name = set_name if asked is None else asked.of
     mechanisms = mechanisms_of(recipe.sets[base_name], library)
-    changes = _allowed(recipe.do, "do", mechanisms)
+    changes = interventions(recipe.do, "do", mechanisms.image_set, library)
     found = _units(recipe, base_name, mechanisms, changes, only)
     if asked is None:
         rows = [unit.row for unit in found]
     else:
-        twins = [_allowed(change, f"counterfactual.do.{k}", mechanisms) for k, change in enumerate(asked.do)]
+        twins = [
+            interventions(change, f"counterfactual.do.{k}", mechanisms.image_set, library)
+            for k, change in enumerate(asked.do)
+        ]
         rows = [
             _twin(recipe, base_name, mechanisms, unit, {**changes, **twin}, unit.row.index * len(twins) + k)
             for unit in found
@@ -180,22 +183,5 @@ def _unit_name(name: str, image_set: ImageSet, given: Values, index: int, draw: 
     if image_set.unit is None:
         return f"{name}/{index:06d}"
     parts = [f"{factor}={given[factor]}" for factor in image_set.unit]
-    return ",".join([*parts, f"draw={draw}"] if image_set.draws > 1 else parts)
-
-
-def _allowed(changes: Values, field: str, mechanisms: Mechanisms) -> dict[str, FactorValue]:
-    """Check the interventions that concern a set; they may leave a range, but a category must exist."""
-    allowed: dict[str, FactorValue] = {}
-    for name, value in changes.items():
-        mechanism = mechanisms.image_set.mechanisms().get(name)
-        if isinstance(mechanism, Categorical):
-            listed = mechanisms.lists[name]
-            if value not in listed:
-                known = ", ".join(map(str, listed))
-                raise InputError(f"{field}.{name}: expected one of {known}, got {value!r}")
-            allowed[name] = listed[listed.index(value)]
-        elif mechanism is not None:
-            if isinstance(value, str):
-                raise InputError(f"{field}.{name}: expected a number, got {value!r}")
-            allowed[name] = float(value)
-    return allowed
+    unit = ",".join([*parts, f"draw={draw}"] if image_set.draws > 1 else parts)
+    return unit if image_set.shares_units else f"{name}/{unit}"

@@ -1,10 +1,11 @@
 """What an image set is rendered with and how its data set describes it, worked out from the recipe."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from blender_assets import AssetLibrary
 from generators.factors import Categorical, Continuous, Factor
+from generators.fields import did_you_mean
 from generators.layout import WORLD
 from generators.lights import LAMP
 from generators.recipe import ALL_LIGHTS, Image, ImageSet, Recipe, Render
@@ -122,6 +123,57 @@ def values_of(factor: Categorical, library: AssetLibrary) -> tuple[FactorValue, 
 def listed_values(factor: Categorical) -> tuple[FactorValue, ...]:
     """Return the values of a categorical factor of a recipe that spells them out."""
     return factor.values or tuple(range(factor.count or 0))
+
+
+def interventions(
+    changes: Mapping[str, FactorValue], field: str, image_set: ImageSet, library: AssetLibrary
+) -> dict[str, FactorValue]:
+    """Choose the interventions that concern a set; they may leave a range, but a category must exist.
+
+    Args:
+        changes: factor or variable to the value that it is set to.
+        field: where they stand, for the message.
+        image_set: the set.
+        library: where assets are found.
+
+    Returns:
+        Those of its factors and variables, each value as the recipe has it written.
+
+    Raises:
+        InputError: a value that there is not, or a name where a number is expected.
+    """
+    chosen: dict[str, FactorValue] = {}
+    for name, value in changes.items():
+        mechanism = image_set.mechanisms().get(name)
+        if isinstance(mechanism, Categorical):
+            listed = values_of(mechanism, library)
+            if value not in listed:
+                known = ", ".join(map(str, listed))
+                near = did_you_mean(value, listed)
+                raise InputError(f"{field}.{name}: expected one of {known}, got {value!r}{near}")
+            chosen[name] = listed[listed.index(value)]
+        elif mechanism is not None:
+            if isinstance(value, str):
+                raise InputError(f"{field}.{name}: expected a number, got {value!r}")
+            chosen[name] = float(value)
+    return chosen
+
+
+def check_interventions(recipe: Recipe) -> None:
+    """Refuse interventions of a recipe that no plan of it could follow.
+
+    Raises:
+        InputError: as `interventions`; the message names the set.
+    """
+    for set_name, image_set in recipe.sets.items():
+        asked = {} if image_set.counterfactual is None else dict(enumerate(image_set.counterfactual.do))
+        fields = {"do": recipe.do, **{f"counterfactual.do.{k}": change for k, change in asked.items()}}
+        for field, changes in fields.items():
+            if changes:
+                try:
+                    interventions(changes, field, image_set, AssetLibrary(recipe.assets))
+                except InputError as error:
+                    raise InputError(f"sets.{set_name}: {error}") from None
 
 
 def part_names(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:

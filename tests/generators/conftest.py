@@ -48,6 +48,7 @@ sets:
       light_azimuth: {values: [-70, 70], unit: degrees}
       temperature: {values: [2500, 4500, 6500], unit: K}
     unit: [scene]
+    shares_units: true
     varies: [light_azimuth]
     layout: &table
       objects: [{type: sphere, size: 1.5}]
@@ -60,6 +61,7 @@ sets:
       scene: {values: [sphere]}
       temperature: {values: [2500], unit: K}
     unit: [scene]
+    shares_units: true
     layout:
       <<: *table
       appearance: {}

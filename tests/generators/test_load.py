@@ -81,6 +81,23 @@ def test_override_of_one_set_leaves_those_that_share_its_text():
     assert changed["tabletop_test"] == load_recipe("demo").sets["tabletop_test"]
 
 
+def test_overrides_reach_keys_with_dots(tiny):
+    chance = "sets.cubes.factors.color"
+    table = f"{chance}={{values: [red, blue], given: size, table: {{1: [red], 1.5: {{red: 1, blue: 3}}}}}}"
+
+    def rows(*overrides):
+        return dict(load_recipe(tiny, [table, *overrides]).sets["cubes"].factors["color"].rows())
+
+    before = rows()
+    assert rows(f"{chance}.table.1.5.red=2") == {**before, ("1.5",): {"red": 2, "blue": 3}}
+    assert rows(f"{chance}.table.1.5=[blue]") == {**before, ("1.5",): {"blue": 1}}
+    assert rows(f"{chance}.table.1=[blue]") == {**before, ("1.0",): {"blue": 1}}
+    places = "sets.cubes.layout.arrangements"
+    shown = [f"{places}={{a.b: [{{type: cube}}]}}", "sets.cubes.layout.arrangement=a.b"]
+    cubes = load_recipe(tiny, ["sets.cubes.layout.objects=[]", *shown, f"{places}.a.b.0.type=cone"])
+    assert cubes.sets["cubes"].layout.arrangements["a.b"][0].type == "cone"
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [

@@ -80,7 +80,22 @@ CASES = {
         r"factors\.size\.assets: .*'objects'.*got 'things'",
     ),
     "no source": ("factors.size", "{}", r"factors\.size: expected `values`, `count` or `assets`, got none"),
-    "no table": ("factors.size", "3", r"factors\.size: expected a table of `values` or `low`, `high`; got 3"),
+    "no table": (
+        "factors.size",
+        "3",
+        r"size: expected a list \(`values`, .*\) or a range \(.*\); got 3",
+    ),
+    "spread without bounds": (
+        "factors.azimuth",
+        "{mean: 0, std: 1}",
+        r"azimuth: expected a list .* or a range \(`low`, `high`\); got \['mean', 'std'\]",
+    ),
+    "value without bounds": ("factors.azimuth", "{value: 1}", r"or a range .*; got \['value'\]"),
+    "values and bounds": (
+        "factors.azimuth.values",
+        "[1, 2]",
+        r"azimuth: expected a list .* or a range .*; got \['low', 'high', 'unit', 'values'\]",
+    ),
     "low alone": ("factors.azimuth", "{low: 1}", r"factors\.azimuth\.high: field required"),
     "low over high": (
         "factors.azimuth",
@@ -192,7 +207,16 @@ TOP = {
     "negative seed": ("seed=-1", r"seed: .*greater than or equal to 0; got -1"),
     "bad name": ("name=My Set", r"name: .*pattern.*; got 'My Set'"),
     "folder of assets": ("assets.materials=x", r"--set assets\.materials: expected --assets KIND=FOLDER"),
-    "do of nothing": ("do.shape=cube", r"do: `shape` is no factor or variable of any set"),
+    "do of nothing": ("do.shape=cube", r"do: `shape` is no factor or variable of any set$"),
+    "do of a typo": ("do.colour=red", r"do: `colour` is no factor .*; did you mean `color`\?"),
+    "do to a typo": (
+        "do.color=bleu",
+        r"sets\.cubes: do\.color: expected one of red, blue, got 'bleu'; did you mean `blue`\?",
+    ),
+    "twin with a typo": (
+        "sets.twins={counterfactual: {of: cubes, do: [{size: 1}, {color: bleu}]}}",
+        r"sets\.twins: counterfactual\.do\.1\.color: expected .* did you mean `blue`\?",
+    ),
     "no set": ("sets={}", r"sets: .*at least 1 item"),
     "set name": ("sets.My Set.draws=1", r"sets\.My Set.*pattern"),
     "new set": ("sets.other.draws=1", r"sets\.other\.factors: field required"),

@@ -26,6 +26,7 @@ sets:
       contrast: {values: [0, 0.2, 0.4, 0.6, 0.8]}
       azimuth: {values: [0]}
     unit: []
+    shares_units: true
     varies: [contrast]
     layout: {leaves: {contrast: $contrast, azimuth: $azimuth, falloff: 0.8}}
   illumination:
@@ -37,6 +38,7 @@ sets:
   negatives:
     <<: *set
     unit: null
+    shares_units: false
     varies: []
     draws: 2
 """

@@ -80,6 +80,7 @@ sets:
       hue: {values: [611, -510], unit: nm}
       saturation: {values: [0, 8]}
     unit: []
+    shares_units: true
     layout: &hues
       objects: [{type: torus, material: red, size: 1.4}]
       floor: {}
@@ -90,6 +91,7 @@ sets:
       hue: {values: [-510], unit: nm}
       saturation: {values: [8]}
     unit: []
+    shares_units: true
     layout:
       <<: *hues
       environment: {map: studio, strength: 0}
