@@ -29,10 +29,13 @@ _CLASSES = {
 }
 CLUSTERS = tuple(_CLASSES)
 # By default dask keeps its last 1000 messages, whole tasks among them (measured: 12 kB of memory for each
-# sample of a run), an hour of its own load, and a profile of every worker's thread; nobody looks at it here.
-LITTLE_KEPT = {
+# sample of a run), an hour of its own load, and a profile of every worker's thread; nobody looks at it here,
+# and an idle process took 0.04 CPU s a second with it, 0.008 without.
+_LITTLE_KEPT = {
     "distributed.admin.low-level-log-length": 1,
     "distributed.admin.system-monitor.log-length": 60,
+    "distributed.admin.system-monitor.interval": "10s",
+    "distributed.admin.tick.interval": "2s",
     "distributed.worker.profile.enabled": False,
 }
 # Scheduler and workers always serve HTTP: on this machine only, and on a port that is free.
@@ -65,15 +68,7 @@ def connected(
     import dask
     import distributed  # noqa: F401 - else its defaults, loaded inside the block, would go with it
 
-    config: dict[str, Any] = {
-        "distributed.logging.distributed": "error",
-        "distributed.admin.log-format": "%(message)s",
-        # What nobody looks at here: an idle process took 0.04 CPU s a second with it, 0.008 without.
-        "distributed.worker.profile.enabled": False,
-        "distributed.admin.system-monitor.interval": "10s",
-        "distributed.admin.tick.interval": "2s",
-        **LITTLE_KEPT,
-    }
+    config: dict[str, Any] = dict(_LITTLE_KEPT)
     if scheduler is None and cluster is None:
         # Scheduler and workers are one process. Stopped (Ctrl-Z, a laptop that sleeps) for longer than this
         # and woken, it would find its own workers silent and put them out, and none would come back.
@@ -116,9 +111,7 @@ def _start(kind: str, workers: int, refusals: list[str] | None) -> Iterator[Any]
     from tornado.ioloop import PeriodicCallback
 
     made, options = cluster_class(kind), dict[str, Any]()
-    if kind == "kubernetes":  # whose operator starts pods that ended again by itself
-        options["n_workers"] = workers
-    else:
+    if kind != "kubernetes":
         own = dask.config.get(f"jobqueue.{kind}.scheduler-options", None) or {}
         options["scheduler_options"] = {"dashboard_address": LOCAL, **own}
         options["job_cls"] = _telling(made.job_cls, [] if refusals is None else refusals)
@@ -133,8 +126,8 @@ def _start(kind: str, workers: int, refusals: list[str] | None) -> Iterator[Any]
             "configuration, see docs/clusters.md"
         ) from None
     with cluster:
-        if kind != "kubernetes":
-            cluster.scale(workers)
+        cluster.scale(workers)
+        if kind != "kubernetes":  # whose operator starts pods that ended again by itself
             # A job that ended is submitted again when `scale` is called once more, never by `adapt`.
             again = PeriodicCallback(lambda: cluster.scale(workers), policy.RESTORE * 1e3)
             cluster.loop.add_callback(again.start)
