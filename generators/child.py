@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from generators import policy
 from generators.devices import PROCESSOR, Wish
 from generators.processors import THREADS
 from generators.recipe import Recipe
@@ -21,8 +22,6 @@ from generators.scene import SamplePlan
 from generators.serving import GROUPS
 from generators.settings import is_traced
 
-START_LIMIT = 300.0  # s; Blender loads in about one, from a cold network disk in many
-END_LIMIT = 10.0  # s that a process may take to end; one that waits for a lost disk or GPU never does
 LOG_TAIL = 4000  # bytes
 
 
@@ -98,8 +97,8 @@ class RenderChild:
             return
         try:
             process = self._renew(sum(map(len, groups)))
-            process.send(GROUPS.dump_json(tuple(map(tuple, groups))).decode(), self.job.time_limit)
             started = time.perf_counter()
+            process.send(GROUPS.dump_json(tuple(map(tuple, groups))).decode(), self.job.time_limit)
             for group in groups:
                 reply = process.reply(self.job.time_limit)
                 now = time.perf_counter()
@@ -196,12 +195,12 @@ class _Process:
             "device": asdict(job.device),
         }
         with suppress(BrokenPipeError):  # one that has ended already is found out when it does not get ready
-            process.send(json.dumps(message), START_LIMIT)
+            process.send(json.dumps(message), policy.START_LIMIT)
         return process
 
     def wait_until_ready(self) -> None:
         if not self.ready:
-            self.reply(START_LIMIT)
+            self.reply(policy.START_LIMIT)
             self.ready = True
 
     def send(self, line: str, limit: float) -> None:
@@ -241,7 +240,7 @@ class _Process:
     def close(self) -> None:
         self.popen.kill()
         with suppress(subprocess.TimeoutExpired):
-            self.popen.wait(END_LIMIT)
+            self.popen.wait(policy.END_LIMIT)
         for stream in (self.popen.stdin, self.replies, self.log):
             if stream is not None:
                 with suppress(BrokenPipeError):  # it died with a request unread: nothing is left to flush to
@@ -249,7 +248,7 @@ class _Process:
 
     def _how_it_ended(self) -> str:
         try:
-            status = self.popen.wait(END_LIMIT)
+            status = self.popen.wait(policy.END_LIMIT)
         except subprocess.TimeoutExpired:
             return "the render child stopped answering, and was stopped"
         return f"the render child ended with {f'signal {-status}' if status < 0 else f'status {status}'}"

@@ -2,9 +2,7 @@
 
 import fcntl
 import hashlib
-import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -12,11 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from generators import policy
+from generators.locks import hold
+from generators.processes import ask
 from loaders.errors import InputError
 
 GPU_KINDS = ("optix", "cuda", "hip", "oneapi", "metal")  # the best of several goes first
 WISHES = ("auto", "cpu", *GPU_KINDS)
-PROBE_LIMIT = 120.0  # s; drivers that compile or wake up take their time
 # One of these is there wherever a GPU can be used, so that others need not be asked of Blender.
 _DRIVERS = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/kfd", "/dev/dri", "/dev/dxg")
 # What batch systems narrow the GPUs that a process sees by.
@@ -97,19 +97,18 @@ def find_devices() -> list[Device]:
     Raises:
         InputError: Blender ended over it, which some drivers cause.
     """
-    command = [sys.executable, "-P", "-m", "generators.blender.devices"]  # as render children are started
     try:
-        done = subprocess.run(command, text=True, capture_output=True, timeout=PROBE_LIMIT, check=False)
-    except subprocess.TimeoutExpired:
+        answer = ask("generators.blender.devices", None, policy.PROBE_LIMIT)
+    except TimeoutError:
         raise InputError(
-            f"devices: Blender did not list them within {PROBE_LIMIT:g} s; use --device cpu"
+            f"devices: Blender did not list them within {policy.PROBE_LIMIT:g} s; use --device cpu"
         ) from None
-    if done.returncode:
-        last = done.stderr.strip().rpartition("\n")[2]
+    if answer.status:
         raise InputError(
-            f"devices: Blender ended with status {done.returncode} listing them ({last}); use --device cpu"
+            f"devices: Blender ended with status {answer.status} listing them ({answer.last}); "
+            "use --device cpu"
         )
-    return [Device(*one) for one in json.loads(done.stdout.rpartition("\n")[2])]
+    return [Device(*one) for one in answer.replies]
 
 
 def usable_devices(device: str) -> tuple[Device, ...]:
@@ -178,7 +177,7 @@ def _slots_folder() -> Path:
 def _lock(path: Path) -> int | None:
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with suppress(BlockingIOError):
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        hold(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return handle
     os.close(handle)
     return None

@@ -10,30 +10,26 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
+from generators import policy
 from generators.child import Job, Receipt
-from generators.cluster_files import ClusterFile
-from generators.clusters import LOST_WORKERS, connected
-from generators.crew import IN_FLIGHT, Crew
+from generators.clusters import connected
+from generators.crew import Crew, WorkersLost
 from generators.fitness import standard_of
 from generators.work import Group, close_children, render_groups, stop_run
-
-TASK_SECONDS = 4.0  # what a task should take: long enough to hide what a task costs, short enough to lose
-LARGEST_TASK = 256  # groups
-PATIENCE = 1.0  # s between looks at what another run is at work on
 
 _log = logging.getLogger("candlelight")
 
 
 @dataclass(frozen=True)
 class Hands:
-    """Who renders: so many workers of this machine, those of a scheduler, or those of a cluster to start.
+    """Who renders: so many workers of this machine, of a scheduler, or of a kind of cluster to start.
 
-    With a scheduler ``workers`` is how many of its workers are used at most; None means all.
+    Of a scheduler's workers that many are used at most; None means all.
     """
 
     workers: int | None = None
     scheduler: str | None = None
-    cluster: ClusterFile | None = None
+    cluster: str | None = None
 
     @property
     def local(self) -> bool:
@@ -55,11 +51,8 @@ def receipts(job: Job, groups: list[Group], hands: Hands) -> Iterator[tuple[Grou
         stack.callback(close_children, job.run)
         standard = None if hands.local else stack.enter_context(standard_of(job))
         workers, refusals = min(hands.workers or 1, len(groups)), list[str]()
-        client = stack.enter_context(
-            connected(workers, scheduler=hands.scheduler, cluster=hands.cluster, refusals=refusals)
-        )
-        expected = hands.cluster.expected if hands.cluster else workers if hands.local else 0
-        crew = Crew(client, standard, job.run, expected=expected, most=hands.workers, refusals=refusals)
+        client = stack.enter_context(connected(workers, hands.scheduler, hands.cluster, refusals))
+        crew = Crew(client, standard, job.run, most=hands.workers, refusals=refusals)
         stack.callback(crew.close)
         stack.callback(stop_run, job.run)
         yield from _scheduled(crew, job, groups)
@@ -74,11 +67,11 @@ def _scheduled(crew: Crew, job: Job, groups: list[Group]) -> Iterator[tuple[Grou
             if not told:
                 _log.warning("waiting for another run, which is at work on %d trace groups", len(busy))
                 told = True
-            time.sleep(PATIENCE)
+            time.sleep(policy.PATIENCE)
             queue, busy = deque(busy), []
         while queue and crew.has_room:
             # The last tasks are small, so that no worker is left with a long one.
-            count = min(size, -(-len(queue) // (IN_FLIGHT * crew.size)), len(queue))
+            count = min(size, -(-len(queue) // (policy.IN_FLIGHT * crew.size)), len(queue))
             crew.submit(partial(render_groups, job), [queue.popleft() for _ in range(count)])
         for done, result in crew.finished():
             made = [_lost(result)] * len(done) if isinstance(result, Exception) else result
@@ -92,10 +85,8 @@ def _scheduled(crew: Crew, job: Job, groups: list[Group]) -> Iterator[tuple[Grou
 
 def _lost(error: Exception) -> Receipt:
     """Say what became of the groups of a task that ended with an exception."""
-    from distributed import KilledWorker
-
-    if isinstance(error, KilledWorker):
-        return Receipt(error=f"more than {LOST_WORKERS} workers were lost over it", died=True)
+    if isinstance(error, WorkersLost):
+        return Receipt(error=str(error))
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return Receipt(error=what, log="".join(traceback.format_exception(error)))
 
@@ -111,4 +102,4 @@ def _task_size(made: list[Receipt], size: int) -> int:
     if not took:
         return size
     # Two at least, so that one can be written while the other is traced.
-    return max(2, min(LARGEST_TASK, round(TASK_SECONDS * len(took) / max(sum(took), 1e-3))))
+    return max(2, min(policy.LARGEST_TASK, round(policy.TASK_SECONDS * len(took) / max(sum(took), 1e-3))))

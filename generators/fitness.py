@@ -1,4 +1,8 @@
-"""Whether a worker on another host can render for this run: same versions, same folder, same assets."""
+"""Whether a worker on another host can render for this run: same versions, same folder, same assets.
+
+`Client.get_versions` does not do for the versions: it asks every worker of a scheduler, of other runs as
+well, waits for hosts that are down, and leaves out in silence those that do not answer.
+"""
 
 import hashlib
 import platform

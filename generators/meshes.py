@@ -1,9 +1,6 @@
 """Meshes of a user's own: brought into a folder of objects that recipes can name."""
 
-import json
 import re
-import subprocess
-import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +8,7 @@ from typing import Any
 
 from blender_assets import AssetLibrary
 from blender_assets.manifests import MANIFEST, entry_of, read_manifest, write_manifest
+from generators.processes import ask
 from loaders.disk import replacing
 from loaders.errors import InputError
 from loaders.verification.checksums import file_sha256
@@ -98,25 +96,22 @@ def _in_child(
     with tempfile.TemporaryDirectory(prefix="candlelight-") as scratch:
         room = Path(scratch)
         # Alone in a folder under a plain name, so that nothing a mesh refers to is found beside it.
-        (room / f"mesh{suffix}").symlink_to(mesh.absolute())
-        request = {"file": f"mesh{suffix}", "label": label, "up": up}
-        (room / "request.json").write_text(json.dumps(request), encoding="utf-8")
-        command = [sys.executable, "-m", "generators.blender.importer", scratch]
+        (source := room / f"mesh{suffix}").symlink_to(mesh.absolute())
+        target = room / "object.blend"
+        request = {"source": str(source), "target": str(target), "label": label, "up": up}
         try:
-            done = subprocess.run(command, capture_output=True, timeout=time_limit, check=False)
-        except subprocess.TimeoutExpired:
+            answer = ask("generators.blender.importer", request, time_limit)
+        except TimeoutError:
             raise InputError(f"{mesh}: not imported within {time_limit:g} s; reduce the mesh") from None
-        try:
-            reply = json.loads((room / "reply.json").read_bytes())
-        except FileNotFoundError:
-            last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        if not answer.replies:
             raise InputError(
-                f"{mesh}: Blender could not read it (status {done.returncode}: {last:.200}); repair the mesh"
-            ) from None
+                f"{mesh}: Blender could not read it (status {answer.status}: {answer.last}); repair the mesh"
+            )
+        (reply,) = answer.replies
         if "error" in reply:
-            what = reply["error"].replace(str(room / f"mesh{suffix}"), mesh.name).removeprefix("Error: ")
+            what = reply["error"].replace(str(source), mesh.name).removeprefix("Error: ")
             raise InputError(f"{mesh}: {what}; repair the mesh or export it anew")
-        return (room / "object.blend").read_bytes(), reply
+        return target.read_bytes(), reply
 
 
 def list_objects(folder: Path | None = None) -> list[str]:

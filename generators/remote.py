@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from generators import policy
 from generators.child import Job, Receipt, RenderChild
 from generators.plan import Plan
 from generators.repair import set_aside
@@ -31,10 +32,6 @@ from loaders.urls import is_elsewhere, local_folder, without_password
 from loaders.verification.checksums import NEXT, SUMS, find_unlike
 from loaders.verification.store import verify_store
 from loaders.verification.verify import DESCRIPTION
-
-# Groups that are copied at a time, for a store takes long to answer and does much at once; so far a child may
-# be ahead, that what it wrote does not pile up.
-_AHEAD = 8
 
 
 @dataclass(frozen=True)
@@ -184,7 +181,7 @@ class StoringChild(RenderChild):
         try:
             for group, receipt in zip(groups, super().render_all(groups), strict=False):
                 copies.append(_begin(partial(_copy, store, self.job.root, group, receipt)))
-                if len(copies) >= _AHEAD:
+                if len(copies) >= policy.COPIES:
                     yield (copied := copies.popleft().result())
                     if copied.fatal:
                         return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from generators.clusters import CLUSTERS
 from generators.devices import WISHES
 from loaders.errors import InputError
 
@@ -37,9 +38,8 @@ def worker_options(command: _Command) -> _Command:
         ),
         click.option(
             "--cluster",
-            type=click.Path(path_type=Path),
-            metavar="FILE",
-            help="Start the cluster that a YAML file describes, and render there.",
+            type=click.Choice(CLUSTERS),
+            help="Start --workers there, as the configuration of dask says, and render with them.",
         ),
     )
 

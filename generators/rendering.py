@@ -10,11 +10,12 @@ from pathlib import Path
 
 from blender_assets import AssetLibrary
 from generators.child import Job, Receipt
-from generators.claims import NO_LOCKS, describing
-from generators.cluster_files import load_cluster
+from generators.claims import describing
+from generators.clusters import cluster_class
 from generators.description import LOCK, PARTIAL, cannot_write, describe_folder
 from generators.devices import Wish, check_wish, usable_devices
 from generators.dispatch import Hands, receipts
+from generators.locks import hold
 from generators.plan import Plan
 from generators.provenance import check_assets
 from generators.recipe import Recipe
@@ -55,7 +56,7 @@ def render(
     repair: bool = False,
     device: str = "auto",
     scheduler: str | None = None,
-    cluster: Path | None = None,
+    cluster: str | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> Outcome:
     """Render the samples of a plan that are not in the folder yet.
@@ -67,7 +68,7 @@ def render(
         plan: the plan.
         out: folder of the data set, made if need be, or the URL of one elsewhere (`loaders.stores`).
         workers: render children at a time; by default as many as there are processors and memory for, or one
-            for each GPU.
+            for each GPU; with a scheduler all of its workers.
         threads: render threads of each.
         shard: (i, n): do the i-th of n parts of the trace groups, 1-based, for job arrays.
         time_limit: seconds after which a trace group's child is killed.
@@ -75,7 +76,8 @@ def render(
         device: what is traced on: "cpu", "optix", "cuda", "hip", "oneapi" or "metal"; "auto" means the best
             kind of GPU that Blender finds, else the processor. Every child takes one GPU.
         scheduler: address of a dask scheduler whose workers render, or the path of its scheduler file.
-        cluster: a file that describes a cluster whose workers render (`generators.cluster_files`).
+        cluster: "slurm", "pbs", "lsf" or "kubernetes": start that many workers there, as the configuration of
+            dask-jobqueue or dask-kubernetes on this machine says.
         advance: called with the number of samples done, for a progress bar.
 
     Returns:
@@ -117,16 +119,16 @@ def render(
 
 
 def _hire(
-    recipe: Recipe, device: str, workers: int | None, scheduler: str | None, cluster: Path | None
+    recipe: Recipe, device: str, workers: int | None, scheduler: str | None, cluster: str | None
 ) -> tuple[Hands, Wish]:
     """Settle who renders and on what, and refuse what contradicts itself."""
     check_wish(device)
-    if cluster is not None and (workers or scheduler):
-        raise InputError(
-            f"--cluster {cluster}: expected neither --workers, which the file says, nor --scheduler"
-        )
+    if cluster is not None:
+        if workers is None or scheduler is not None:
+            raise InputError(f"--cluster {cluster}: expected --workers, and no --scheduler")
+        cluster_class(cluster)
     if cluster is not None or scheduler is not None:
-        return Hands(workers, scheduler, None if cluster is None else load_cluster(cluster)), Wish(device)
+        return Hands(workers, scheduler, cluster), Wish(device)
     kind = usable_devices(device if is_traced(recipe) else "cpu")
     count = default_workers() if kind[0].kind == "CPU" else len(kind)
     return Hands(workers or count), Wish(kind[0].kind.lower())
@@ -171,7 +173,7 @@ def _folder(out: Path) -> Iterator[Callable[[], None]]:
         raise cannot_write(out, error) from None
     try:
         _clean(out, handle)
-        _hold(handle, fcntl.LOCK_SH)
+        hold(handle, fcntl.LOCK_SH)
         yield partial(_check_folder, out, handle)
         _clean(out, handle)
     except OSError as error:
@@ -195,23 +197,12 @@ def _check_folder(out: Path, handle: int) -> None:
 def _clean(out: Path, handle: int) -> None:
     """Remove what killed runs left in the making, if nobody else writes to the folder."""
     with suppress(BlockingIOError):
-        if not _hold(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        if not hold(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
             return
         clean_partial(out)
         for path in out.glob(PARTIAL):
             path.unlink()
         drop_replaced(out)
-
-
-def _hold(handle: int, how: int) -> bool:
-    """Lock an open file; False where the file system has no locks, as Lustre often has none."""
-    try:
-        fcntl.flock(handle, how)
-    except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise
-        return False
-    return True
 
 
 def _missing(group: Group, place: Landing) -> Group:

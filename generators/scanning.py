@@ -1,15 +1,12 @@
 """Scanning a user's assets: .blend files as they are, and a manifest beside them of what a plan must know."""
 
-import json
-import subprocess
-import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from blender_assets import check_inside
 from blender_assets.manifests import MANIFEST, entry_of, read_manifest, write_manifest
+from generators.processes import ask
 from loaders.errors import InputError
 
 KINDS = ("objects", "materials", "lights", "scenes")
@@ -79,29 +76,22 @@ def _folders(folder: Path, kind: str | None) -> dict[str, Path]:
 
 def _ask(kind: str, paths: list[Path], time_limit: float) -> list[dict[str, Any]]:
     """Have files scanned; all are, or the first that is not right is named."""
-    request = json.dumps([[kind, path.stem, str(path.absolute())] for path in paths])
-    with tempfile.TemporaryDirectory(prefix="candlelight-") as scratch:
-        replies = Path(scratch) / "answers"
-        command = [sys.executable, "-m", "generators.blender.scan", str(replies)]
-        try:
-            done = subprocess.run(
-                command, input=request, text=True, capture_output=True, timeout=time_limit, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise InputError(f"{paths[0].parent}: not scanned within {time_limit:g} s") from None
-        lines = replies.read_text(encoding="utf-8").splitlines() if replies.exists() else []
-    answers = [json.loads(line) for line in lines]
-    wrong = [answer["error"] for answer in answers if "error" in answer]
+    try:
+        answer = ask(
+            "generators.blender.scan", [(kind, path.stem, str(path.absolute())) for path in paths], time_limit
+        )
+    except TimeoutError:
+        raise InputError(f"{paths[0].parent}: not scanned within {time_limit:g} s") from None
+    wrong = [reply["error"] for reply in answer.replies if "error" in reply]
     if wrong:
         rest = f" (and {len(wrong) - 1} more files)" if len(wrong) > 1 else ""
         raise InputError(f"{kind}/{wrong[0]}{rest}; no manifest was written")
-    if len(answers) < len(paths):
-        last = done.stderr.strip().rpartition("\n")[2]
+    if len(answer.replies) < len(paths):
         raise InputError(
-            f"{kind}/{paths[len(answers)].name}: Blender ended with status {done.returncode} over it "
-            f"({last}); no manifest was written"
+            f"{kind}/{paths[len(answer.replies)].name}: Blender ended with status {answer.status} over it "
+            f"({answer.last}); no manifest was written"
         )
-    return answers
+    return list(answer.replies)
 
 
 def _write(kind: str, folder: Path, paths: list[Path], answers: list[dict[str, Any]]) -> Scanned:

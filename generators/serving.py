@@ -6,10 +6,8 @@ groups, each answered by a line of its own. A child ends when standard input doe
 owner for long.
 """
 
-import ctypes
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +19,7 @@ from typing import Any, Protocol, TextIO, runtime_checkable
 from pydantic import TypeAdapter
 
 from generators.devices import Wish
+from generators.processes import die_with_owner
 from generators.recipe import Recipe
 from generators.scene import SamplePlan
 from loaders.errors import InputError
@@ -115,7 +114,7 @@ def _outcome(made: Finish | Exception) -> dict[str, Any]:
 
 def run(start: Start) -> None:
     """Be a child: serve the owner that the command line names, and end with it."""
-    _die_with_owner()
+    die_with_owner()
     with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8") as replies:
         serve(sys.stdin, replies, start)
 
@@ -128,10 +127,3 @@ def cpu_features() -> str:
         return "unknown"
     flags = next((line.split(":")[1].split() for line in text.splitlines() if line.startswith("flags")), [])
     return " ".join(flag for flag in ("sse4_2", "avx2", "avx512f") if flag in flags) or "unknown"
-
-
-def _die_with_owner() -> None:
-    """Ask Linux to end this process when its owner dies, even by SIGKILL."""
-    if sys.platform == "linux":
-        set_death_signal = 1
-        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)

@@ -2,9 +2,10 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
+from generators import policy
 from generators.child import Job, Receipt, RenderChild
 from generators.claims import Claims
 from generators.devices import Slot
@@ -14,10 +15,8 @@ from loaders.frames import is_complete
 
 Group = tuple[SamplePlan, ...]
 
-TRIES = 3  # a group that costs that many children is set aside
-
 _children: dict[tuple[str, str], RenderChild] = {}  # by address of the worker that owns it, and run
-_at_work: set[tuple[str, str]] = set()
+_turns: dict[tuple[str, str], threading.Lock] = {}  # held by the thread that uses that child
 _over: set[str] = set()  # runs, of which a task may still come
 _lock = threading.Lock()
 _slots: dict[str, Slot] = {}
@@ -35,20 +34,14 @@ def render_groups(job: Job, groups: Sequence[Group]) -> list[Receipt]:
     """
     try:
         job = staged(_seated(job))
-        claims = Claims(job.root)
-    except OSError as error:
-        return [Receipt(error=str(error), fatal=True)] * len(groups)
-    try:
-        free = [group for group in groups if claims.take(group[0].group)]
-        # Another run may have finished some since this one looked.
-        left = {group[0].group: _missing(job, group) for group in free}
-        asked = [group for group in left.values() if group]
-        with _child(job) as child:
+        with _child(job) as child, closing(Claims(job.root)) as claims:
+            free = [group for group in groups if claims.take(group[0].group)]
+            # Another run may have finished some since this one looked.
+            left = {group[0].group: _missing(job, group) for group in free}
+            asked = [group for group in left.values() if group]
             answers = dict(zip((group[0].group for group in asked), _answers(child, asked), strict=True))
     except OSError as error:
         return [Receipt(error=str(error), fatal=True)] * len(groups)
-    finally:
-        claims.close()
     there = dict.fromkeys(left, Receipt())
     return [(there | answers).get(group[0].group, Receipt(busy=True)) for group in groups]
 
@@ -59,7 +52,7 @@ def stop_run(run: str) -> None:
         _over.add(run)
         for key in [key for key in _children if key[1] == run]:
             _children[key].retire()
-            if key not in _at_work:
+            if not _turns[key].locked():
                 _children.pop(key).close()
 
 
@@ -88,26 +81,25 @@ def _seated(job: Job) -> Job:
 
 @contextmanager
 def _child(job: Job) -> Iterator[RenderChild]:
-    """Have this worker's child for a job; those for others are closed, but for what other threads use."""
+    """Have this worker's child for a job to oneself; those for others are closed, but for what is in use."""
     from distributed import get_worker
 
     address = get_worker().address
     key = address, job.run
-    with _lock:
-        for other in [one for one in _children if one[0] == address and one not in _at_work]:
-            if _children[other].job != job:
-                _children.pop(other).close()
-        child = _children.setdefault(key, (StoringChild if job.store else RenderChild)(job))
-        if job.run in _over:
-            child.retire()
-        _at_work.add(key)
-    try:
-        yield child
-    finally:
+    with _turns.setdefault(key, threading.Lock()):  # a worker may have more than one thread
         with _lock:
-            _at_work.discard(key)
-            if job.run in _over and _children.get(key) is child:
-                _children.pop(key).close()
+            for other in [one for one in _children if one[0] == address]:
+                if _children[other].job != job and (other == key or not _turns[other].locked()):
+                    _children.pop(other).close()
+            child = _children.setdefault(key, (StoringChild if job.store else RenderChild)(job))
+            if job.run in _over:
+                child.retire()
+        try:
+            yield child
+        finally:
+            with _lock:
+                if job.run in _over and _children.get(key) is child:
+                    _children.pop(key).close()
 
 
 def _missing(job: Job, group: Group) -> Group:
@@ -123,7 +115,7 @@ def _answers(child: RenderChild, groups: Sequence[Group]) -> list[Receipt]:
         if receipts[-1].died and not receipts[-1].fatal:
             # Of several groups it is not known which one the child died of.
             lost = 1 if len(left) == 1 else 0
-            receipts[-1] = _alone(child, groups[len(receipts) - 1], TRIES - lost, receipts[-1])
+            receipts[-1] = _alone(child, groups[len(receipts) - 1], policy.TRIES - lost, receipts[-1])
         if receipts[-1].fatal:
             receipts += [receipts[-1]] * (len(groups) - len(receipts))
     return receipts

@@ -1,14 +1,14 @@
 """The devices of Cycles: list them, and have a scene traced on one of them alone.
 
-``python -m generators.blender.devices`` prints them as JSON, on the last line of its output. It is a process
-of its own because some drivers end the process that asks them.
+``python -m generators.blender.devices`` lists kind, name and id of each for
+`generators.processes.ask`, because some drivers end the process that asks them.
 """
 
-import json
 from typing import Any
 
 from generators.blender import bpy
 from generators.devices import GPU_KINDS, Device, Wish, choose, may_have_gpu
+from generators.processes import answer
 
 
 def list_devices() -> list[Device]:
@@ -58,4 +58,4 @@ def _preferences() -> Any:
 
 
 if __name__ == "__main__":
-    print("\n" + json.dumps([[one.kind, one.name, one.id] for one in list_devices()]), end="")
+    answer(lambda _: ((one.kind, one.name, one.id) for one in list_devices()))

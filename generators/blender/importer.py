@@ -1,13 +1,12 @@
 """The import child: reads one mesh file with Blender's importers, and writes it as an object of ours.
 
-``python -m generators.blender.importer FOLDER`` reads ``request.json`` in FOLDER, writes ``object.blend``
-and, last, ``reply.json`` there: the facts of the object, or an error of one line.
+``python -m generators.blender.importer`` is asked by `generators.processes.ask` with the arguments of
+`import_mesh`, and replies the ``facts`` of the object and Blender's version, or an ``error`` of one line.
 """
 
 import json
 import math
 import struct
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from generators.blender import bpy
+from generators.processes import answer
 
 Faces = list[tuple[int, ...]]
 
@@ -259,17 +259,13 @@ def finish(label: str, vertices: Float64[ndarray, "n 3"], faces: Faces) -> Any:
     return thing
 
 
-def main(folder: Path) -> None:
-    """Answer the request in a folder."""
-    request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
+def reply(request: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """Answer a request."""
     try:
-        facts = import_mesh(
-            folder / request["file"], folder / "object.blend", request["label"], request["up"]
-        )
-        reply = {"facts": facts, "blender": bpy.app.version_string}
+        facts = import_mesh(Path(request["source"]), Path(request["target"]), request["label"], request["up"])
+        yield {"facts": facts, "blender": bpy.app.version_string}
     except (RuntimeError, ValueError) as error:
-        reply = {"error": _one_line(str(error))}
-    (folder / "reply.json").write_text(json.dumps(reply), encoding="utf-8")
+        yield {"error": _one_line(str(error))}
 
 
 def _one_line(error: str) -> str:
@@ -280,4 +276,4 @@ def _one_line(error: str) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    answer(reply)

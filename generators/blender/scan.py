@@ -1,13 +1,10 @@
 """The scanning child: what a plan must know of assets that only Blender can read.
 
-``python -m generators.blender.scan ANSWERS`` reads from standard input a JSON list of [kind, label, path],
-and writes one JSON line for each to the file ANSWERS: its ``facts``, its ``notes`` and Blender's version, or
-its ``error``.
+``python -m generators.blender.scan`` is asked by `generators.processes.ask` with [kind, label, path] of
+files, and replies for each its ``facts``, its ``notes`` and Blender's version, or its ``error``.
 """
 
-import json
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ import numpy as np
 from generators.blender import bpy
 from generators.blender.files import append, append_if_there
 from generators.blender.materials import base_color
+from generators.processes import answer
 
 CAMERA = "Camera"
 GRAY = (0.5, 0.5, 0.5)  # linear Rec.709; of a part without one colour
@@ -148,7 +146,7 @@ SCANS: dict[str, Callable[[Path, str, Scan], None]] = {
 }
 
 
-def answer(kind: str, label: str, path: Path) -> dict[str, Any]:
+def scan_file(kind: str, label: str, path: Path) -> dict[str, Any]:
     """Scan one file in an empty Blender that runs no scripts."""
     bpy.ops.wm.read_factory_settings(use_empty=True)
     bpy.context.preferences.filepaths.use_scripts_auto_execute = False
@@ -163,6 +161,4 @@ def answer(kind: str, label: str, path: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    with Path(sys.argv[1]).open("w", encoding="utf-8") as answers:
-        for kind, label, name in json.load(sys.stdin):
-            print(json.dumps(answer(kind, label, Path(name))), file=answers, flush=True)
+    answer(lambda files: (scan_file(kind, label, Path(name)) for kind, label, name in files))

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import generators.child
+import generators.policy
 from generators.child import Job, RenderChild
 from generators.load import load_recipe
 from generators.plan import make_plan
@@ -150,7 +151,7 @@ def test_an_answer_that_is_none_costs_the_child(start, groups):
 
 
 def test_a_child_that_closes_its_replies_and_stays_is_stopped(start, groups, tmp_path, monkeypatch):
-    monkeypatch.setattr(generators.child, "END_LIMIT", 0.2)
+    monkeypatch.setattr(generators.policy, "END_LIMIT", 0.2)
     receipt = start().render(numbered(groups[0], 5))
     assert receipt.died
     assert receipt.error == "the render child stopped answering, and was stopped"

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import pytest
 
 import generators.child
-import generators.clusters
 import generators.crew
 import generators.devices
 import generators.dispatch
 import generators.fitness
 import generators.rendering
 import generators.work
+from generators import policy
 from generators.child import Job
 from generators.crew import Crew
 from generators.devices import Device
@@ -59,7 +59,7 @@ def out(tmp_path, monkeypatch):
     script.write_text(SCRIPT.format(python=sys.executable))
     script.chmod(0o755)
     monkeypatch.setattr(generators.child, "sys", SimpleNamespace(executable=str(script)))
-    monkeypatch.setattr(generators.crew, "_LOOK", 0.05)
+    monkeypatch.setattr(policy, "LOOK", 0.05)
     monkeypatch.setattr(generators.fitness, "find_devices", lambda: [Device("CPU")])  # without Blender
     yield tmp_path / "out"
     assert [one for one in psutil.Process().children(recursive=True) if str(script) in one.cmdline()] == []
@@ -158,7 +158,7 @@ def test_a_scheduler_file_stands_for_its_address(out, plan, cluster, tmp_path):
 
 
 def test_nobody_answers(out, plan, monkeypatch):
-    monkeypatch.setattr(generators.clusters, "CONNECT_LIMIT", 0.3)
+    monkeypatch.setattr(policy, "CONNECT_LIMIT", 0.3)
     with pytest.raises(InputError, match=r"--scheduler tcp://127\.0\.0\.1:9: expected a dask scheduler") as e:
         render(plan, out, scheduler="tcp://127.0.0.1:9")
     assert "\n" not in str(e.value)
@@ -179,7 +179,7 @@ def test_a_worker_that_falls_short_is_named_and_left_out(out, plan, cluster, mon
 
 
 def test_a_run_ends_where_nobody_can_render(out, plan, cluster, monkeypatch):
-    monkeypatch.setattr(generators.crew, "_GRACE", 0.1)
+    monkeypatch.setattr(policy, "GRACE", 0.1)
     monkeypatch.setattr(generators.crew, "find_shortcoming", lambda standard: "it has no\nbpy")
     with pytest.raises(
         InputError, match=r"no worker can render this; the first of 2, inproc:\S+: it has no bpy$"
@@ -191,7 +191,7 @@ def test_a_check_that_breaks_is_a_shortcoming(out, plan, cluster, monkeypatch):
     def fail(standard):
         raise ModuleNotFoundError("No module named 'generators'")
 
-    monkeypatch.setattr(generators.crew, "_GRACE", 0.1)
+    monkeypatch.setattr(policy, "GRACE", 0.1)
     monkeypatch.setattr(generators.crew, "find_shortcoming", fail)
     with pytest.raises(InputError, match=r"ModuleNotFoundError: No module named 'generators'$"):
         render(plan, out, scheduler=cluster.scheduler_address)
@@ -267,38 +267,42 @@ def test_an_interrupted_run_stops_its_children_on_the_workers(out, plan, cluster
     assert generators.work._children == {}
 
 
-def test_a_group_over_which_too_many_workers_are_lost_is_set_aside(plan, tmp_path):
-    from distributed import KilledWorker
+class Losing:
+    """A client whose scheduler has another worker at every look; none of them ever answers."""
 
-    groups = [(sample,) for sample in plan.samples[:2]]
-    tasks = []
+    status = "running"
 
-    class Doomed(Crew):
-        size, busy, has_room = 1, property(lambda self: bool(tasks)), property(lambda self: not tasks)
+    def __init__(self):
+        self.looks, self.asked = 0, []
 
-        def __init__(self):
-            pass
+    def nthreads(self):
+        self.looks += 1
+        return {f"tcp://w{self.looks}": 1}
 
-        def submit(self, function, argument):
-            tasks.append(argument)
-
-        def finished(self):
-            yield tasks.pop(), KilledWorker("task", None, 10)
-
-    made = list(_scheduled(Doomed(), Job(tmp_path, plan.recipe), groups))
-    assert [group for group, _ in made] == groups
-    assert {receipt.error for _, receipt in made} == {"more than 10 workers were lost over it"}
-    assert all(receipt.died for _, receipt in made)
+    def submit(self, function, argument, *, pure, workers):
+        self.asked += workers
+        return SimpleNamespace(
+            key=str(len(self.asked)),
+            status="pending",
+            add_done_callback=lambda call: None,
+            release=lambda: None,
+        )
 
 
-def test_what_contradicts_itself_is_refused_before_anything_is_made(out, plan, tmp_path, monkeypatch):
-    file = tmp_path / "cluster.yaml"
-    file.write_text("{kind: local, workers: 2}")
-    for other in ({"workers": 2}, {"scheduler": "tcp://127.0.0.1:9"}):
-        with pytest.raises(
-            InputError, match=r"expected neither --workers, which the file says, nor --scheduler"
-        ):
-            render(plan, out, cluster=file, **other)
+def test_a_group_over_which_too_many_workers_are_lost_is_set_aside(plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(policy, "LOOK", 0.001)
+    client, group = Losing(), tuple(plan.samples[:1])
+    crew = Crew(client, None, "run")
+    ((done, receipt),) = _scheduled(crew, Job(tmp_path, plan.recipe), [group])
+    assert (done, receipt.error) == (group, "more than 10 workers were lost over it")
+    assert len(set(client.asked)) == len(client.asked) == policy.LOST_WORKERS + 1
+    assert not crew.busy
+
+
+def test_what_contradicts_itself_is_refused_before_anything_is_made(out, plan, monkeypatch):
+    for other in ({}, {"workers": 2, "scheduler": "tcp://127.0.0.1:9"}):
+        with pytest.raises(InputError, match=r"--cluster slurm: expected --workers, and no --scheduler"):
+            render(plan, out, cluster="slurm", **other)
     monkeypatch.setattr(generators.devices, "find_devices", lambda: [Device("CPU", "EPYC")])
     with pytest.raises(InputError, match=r"--device cuda: expected a GPU .* Blender found: CPU"):
         render(plan, out, device="cuda")

@@ -6,6 +6,7 @@ import pytest
 
 import generators.devices
 from generators.devices import Device, Slot, check_wish, choose, find_devices, usable_devices
+from generators.processes import Answer
 from loaders.errors import InputError
 
 CPU = Device("CPU", "EPYC", "CPU")
@@ -51,32 +52,21 @@ def test_a_machine_without_drivers_is_not_asked(monkeypatch):
     assert usable_devices("cpu") == (Device("CPU"),)
 
 
-@pytest.mark.parametrize(
-    ("stdout", "status", "message"),
-    [
-        ('chatter\n[["CUDA", "L4", "CUDA_0"], ["CPU", "EPYC", "CPU"]]', 0, None),
-        (
-            "",
-            -11,
-            r"devices: Blender ended with status -11 listing them \(no such driver\); use --device cpu",
-        ),
-    ],
-)
-def test_find_devices(monkeypatch, stdout, status, message):
-    done = subprocess.CompletedProcess([], status, stdout, "warning\nno such driver\n")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
-    if message is None:
-        assert find_devices() == [CUDA[0], CPU]
-    else:
-        with pytest.raises(InputError, match=message):
-            find_devices()
+def test_find_devices(monkeypatch):
+    found = (("CUDA", "L4", "CUDA_0"), ("CPU", "EPYC", "CPU"))
+    monkeypatch.setattr(generators.devices, "ask", lambda *_: Answer(found, 0, "chatter"))
+    assert find_devices() == [CUDA[0], CPU]
+    monkeypatch.setattr(generators.devices, "ask", lambda *_: Answer((), -11, "no such driver"))
+    message = r"devices: Blender ended with status -11 listing them \(no such driver\); use --device cpu"
+    with pytest.raises(InputError, match=message):
+        find_devices()
 
 
 def test_a_driver_that_hangs(monkeypatch):
-    def hang(command, **_):
-        raise subprocess.TimeoutExpired(command, 1)
+    def hang(*_):
+        raise TimeoutError
 
-    monkeypatch.setattr(subprocess, "run", hang)
+    monkeypatch.setattr(generators.devices, "ask", hang)
     with pytest.raises(InputError, match=r"did not list them within 120 s; use --device cpu"):
         find_devices()
 

@@ -15,6 +15,7 @@ from blender_assets.manifests import write_manifest
 from candlelight import main
 from generators.load import load_recipe
 from generators.plan import make_plan
+from generators.processes import ask
 from generators.rendering import render
 from generators.scanning import KINDS, scan_assets
 from loaders.errors import InputError
@@ -151,12 +152,10 @@ def test_a_malformed_manifest_is_written_anew(scanned, tmp_path):
 
 
 @pytest.mark.blender
-def test_files_that_are_not_of_the_convention_are_told_apart(originals, tmp_path):
+def test_files_that_are_not_of_the_convention_are_told_apart(originals):
     files = [(kind, label, str(originals / "bad" / f"{label}.blend")) for label, (kind, _) in BAD.items()]
     files.append(("objects", "sunk", str(originals / "bad" / "sunk.blend")))
-    command = [sys.executable, "-m", "generators.blender.scan", str(tmp_path / "answers")]
-    subprocess.run(command, input=json.dumps(files), text=True, check=True, capture_output=True, timeout=200)
-    answers = [json.loads(line) for line in (tmp_path / "answers").read_text().splitlines()]
+    answers = ask("generators.blender.scan", files, 200.0).replies
     for answer, (_, message) in zip(answers, BAD.values(), strict=False):
         assert message in answer["error"]
         assert "\n" not in answer["error"]

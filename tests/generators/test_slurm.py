@@ -1,13 +1,15 @@
 """A run on the jobs of a batch system: real jobs of dask-jobqueue, submitted to stand-ins."""
 
+import gc
 import os
 import signal
+import sys
 import time
 from collections import Counter
 
 import pytest
 
-import generators.cluster_files
+from generators import policy
 from generators.load import load_recipe
 from generators.plan import make_plan
 from generators.rendering import render
@@ -26,16 +28,14 @@ echo "Submitted batch job $$"
 SCANCEL = """#!/bin/sh
 for job in "$@"; do kill -TERM -- "-$(cat {folder}/$job.pid)"; done
 """
-FILE = """
-kind: slurm
-workers: 1
-options: {cores: 1, memory: 1GB, walltime: "00:10:00", queue: normal, interface: lo}
-"""
+OPTIONS = {"cores": 1, "memory": "1GB", "walltime": "00:10:00", "queue": "normal", "interface": "lo"}
 
 
 @pytest.fixture
 def slurm(tmp_path, monkeypatch):
-    """Put `sbatch` and `scancel` before the path; yield the folder of their jobs."""
+    """Put `sbatch` and `scancel` before the path, and set them up; yield the folder of their jobs."""
+    import dask
+
     folder = tmp_path / "jobs"
     folder.mkdir()
     for name, text in {"sbatch": SBATCH, "scancel": SCANCEL}.items():
@@ -44,8 +44,8 @@ def slurm(tmp_path, monkeypatch):
         path.write_text(text.format(folder=folder))
         path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    (tmp_path / "slurm.yaml").write_text(FILE)
-    yield folder
+    with dask.config.set({f"jobqueue.slurm.{name}": value for name, value in OPTIONS.items()}):
+        yield folder
     for file in folder.glob("*.pid"):
         for process in session(int(file.read_text())):
             process.kill()
@@ -68,7 +68,7 @@ def session(leader):
 def test_a_job_that_ends_is_submitted_again_and_nothing_is_lost_or_left(slurm, tmp_path, monkeypatch):
     import dask
 
-    monkeypatch.setattr(generators.cluster_files, "_RESTORE", 0.5)
+    monkeypatch.setattr(policy, "RESTORE", 0.5)
     plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 30)
     ended = Counter()
 
@@ -80,7 +80,7 @@ def test_a_job_that_ends_is_submitted_again_and_nothing_is_lost_or_left(slurm, t
                 os.kill(process.pid, signal.SIGKILL)
 
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}):
-        outcome = render(plan, tmp_path / "out", cluster=tmp_path / "slurm.yaml", advance=advance)
+        outcome = render(plan, tmp_path / "out", cluster="slurm", workers=1, advance=advance)
     assert (outcome.written + outcome.found, outcome.failed) == (30, {})
     assert len(complete_indices(tmp_path / "out", "negatives")) == 30
     assert len(list(slurm.glob("*.sh"))) == 2
@@ -98,5 +98,39 @@ def test_a_refused_job_ends_the_run_with_its_reason(slurm, tmp_path):
     (tmp_path / "bin" / "sbatch").write_text(script)
     plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 1)
     with pytest.raises(InputError, match=r"a job was refused .*: sbatch: error: invalid partition") as error:
-        render(plan, tmp_path / "out", cluster=tmp_path / "slurm.yaml")
+        render(plan, tmp_path / "out", cluster="slurm", workers=1)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.filterwarnings("ignore:unclosed cluster:ResourceWarning")
+def test_what_is_not_set_up_is_said_in_one_line(slurm, tmp_path):
+    import dask
+
+    plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 1)
+    with (
+        dask.config.set({"jobqueue.slurm.cores": None}),
+        pytest.raises(InputError, match=r"--cluster slurm: SLURMCluster: .*cores.*docs/clusters.md") as error,
+    ):
+        render(plan, tmp_path / "out", cluster="slurm", workers=1)
+    assert "\n" not in str(error.value)
+    del error
+    gc.collect()  # while the cluster that was made in part may warn
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "extra"),
+    [("lsf", "dask_jobqueue", "cluster"), ("kubernetes", "dask_kubernetes.operator", "kubernetes")],
+)
+def test_a_package_that_is_not_there_names_its_extra(tmp_path, monkeypatch, kind, module, extra):
+    monkeypatch.setitem(sys.modules, module, None)
+    plan = make_plan(load_recipe("negatives", []), 1)
+    with pytest.raises(InputError, match=rf"--cluster {kind} needs dask-.*'candlelight\[{extra}\]'"):
+        render(plan, tmp_path / "out", cluster=kind, workers=1)
+    assert not (tmp_path / "out").exists()
+
+
+def test_batch_systems_start_where_their_commands_are(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    plan = make_plan(load_recipe("negatives", []), 1)
+    with pytest.raises(InputError, match="--cluster pbs: qsub is not on this machine"):
+        render(plan, tmp_path / "out", cluster="pbs", workers=1)
