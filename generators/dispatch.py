@@ -16,6 +16,7 @@ from generators.clusters import connected
 from generators.crew import Crew, WorkersLost
 from generators.fitness import standard_of
 from generators.work import Group, close_children, render_groups, stop_run
+from loaders.schema import AssetRecord
 
 _log = logging.getLogger("candlelight")
 
@@ -37,7 +38,9 @@ class Hands:
         return self.scheduler is None and self.cluster is None
 
 
-def receipts(job: Job, groups: list[Group], hands: Hands) -> Iterator[tuple[Group, Receipt]]:
+def receipts(
+    job: Job, groups: list[Group], hands: Hands, assets: tuple[AssetRecord, ...]
+) -> Iterator[tuple[Group, Receipt]]:
     """Yield every group with what became of it, as they finish; few are in flight, each released at once.
 
     Raises:
@@ -49,7 +52,7 @@ def receipts(job: Job, groups: list[Group], hands: Hands) -> Iterator[tuple[Grou
     with ExitStack() as stack:
         # Last of all: by then no thread of a worker uses a child.
         stack.callback(close_children, job.run)
-        standard = None if hands.local else stack.enter_context(standard_of(job))
+        standard = None if hands.local else stack.enter_context(standard_of(job, assets))
         workers, refusals = min(hands.workers or 1, len(groups)), list[str]()
         client = stack.enter_context(connected(workers, hands.scheduler, hands.cluster, refusals))
         crew = Crew(client, standard, job.run, most=hands.workers, refusals=refusals)

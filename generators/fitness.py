@@ -4,19 +4,22 @@
 well, waits for hosts that are down, and leaves out in silence those that do not answer.
 """
 
-import hashlib
 import platform
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from blender_assets import AssetLibrary
 from generators.child import Job
 from generators.devices import choose, find_devices
+from generators.factors import AssetKind
+from generators.provenance import check_assets
 from generators.settings import is_traced
 from loaders.errors import InputError
+from loaders.schema import AssetRecord
 
 _ALWAYS = ("candlelight", "dask", "distributed")
 _TRACING = ("bpy", "numpy", "OpenEXR", "pyoidn")  # pixels depend on these, too
@@ -27,24 +30,26 @@ class Standard:
     """What a worker is held to.
 
     ``probe`` is a file that the submitting side wrote into the output folder, and its text; None where
-    samples go to a URL. ``folders`` are those of the user's own assets with `folder_digest` of each.
+    samples go to a URL. ``folders`` are those of the user's own assets, ``assets`` what the plan needs.
     """
 
     python: str
     versions: dict[str, str | None]
-    folders: dict[Path, str]
+    folders: Mapping[AssetKind, Path]
+    assets: tuple[AssetRecord, ...]
     device: str
     probe: tuple[Path, str] | None = None
 
 
 @contextmanager
-def standard_of(job: Job) -> Iterator[Standard]:
+def standard_of(job: Job, assets: tuple[AssetRecord, ...]) -> Iterator[Standard]:
     """Work out what the workers of a job are held to; the probe lies in the output folder meanwhile."""
     names = (*_ALWAYS, *_TRACING) if is_traced(job.recipe) else _ALWAYS
     own = Standard(
         python=_python(),
         versions={name: _version(name) for name in names},
-        folders={folder: folder_digest(folder) for folder in job.recipe.assets.values()},
+        folders=job.recipe.assets,
+        assets=assets,
         device=job.device.device if is_traced(job.recipe) else "cpu",
     )
     if job.store:
@@ -54,7 +59,7 @@ def standard_of(job: Job) -> Iterator[Standard]:
     probe = job.root / f".{text}.probe.partial"
     probe.write_text(text, encoding="utf-8")
     try:
-        yield Standard(own.python, own.versions, own.folders, own.device, (probe, text))
+        yield replace(own, probe=(probe, text))
     finally:
         probe.unlink(missing_ok=True)
 
@@ -63,7 +68,7 @@ def find_shortcoming(standard: Standard) -> str:
     """Say the first thing that this process falls short of, or nothing.
 
     Example:
-        >>> find_shortcoming(Standard("3.1", {}, {}, "cpu")).partition(",")[2]
+        >>> find_shortcoming(Standard("3.1", {}, {}, (), "cpu")).partition(",")[2]
         ' the submitting side has 3.1'
     """
     if _python() != standard.python:
@@ -74,32 +79,14 @@ def find_shortcoming(standard: Standard) -> str:
             return f"it has no {name}"
         if wanted is not None and there != wanted:
             return f"it has {name} {there}, the submitting side has {wanted}"
-    for folder, digest in standard.folders.items():
-        if not folder.is_dir():
-            return f"it does not see the asset folder {folder}"
-        if folder_digest(folder) != digest:
-            return f"the asset folder {folder} holds other files there"
     try:
+        check_assets(standard.assets, AssetLibrary(standard.folders), "the plan")
         if "bpy" in standard.versions:
             # In a process of its own, which is also how it shows whether Blender starts on that host at all.
             choose(find_devices(), standard.device)
     except InputError as error:
         return str(error)
     return "" if standard.probe is None else _find_other_folder(*standard.probe)
-
-
-def folder_digest(folder: Path) -> str:
-    """Hash the names and sizes of the files of a folder.
-
-    Example:
-        >>> folder_digest(Path(__file__).parent) == folder_digest(Path(__file__).parent / "..")
-        False
-    """
-    files = sorted(
-        (path.relative_to(folder).as_posix(), path) for path in folder.rglob("*") if path.is_file()
-    )
-    listed = "\n".join(f"{name}\t{path.stat().st_size}" for name, path in files)
-    return hashlib.sha256(listed.encode()).hexdigest()
 
 
 def _find_other_folder(probe: Path, text: str) -> str:

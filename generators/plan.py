@@ -27,7 +27,8 @@ class Plan:
         recipe: the recipe that it was made from.
         samples: one row per sample; each names the trace group that it is rendered with. Membership of a
             group is fixed here, before any filter, limit or shard.
-        assets: the files that it was made with and that show in its pictures; of a part of a plan, all of them.
+        assets: the files that show in its pictures, as they were when it was made; of a part of a plan, those
+            of the whole.
     """
 
     recipe: Recipe

@@ -15,11 +15,11 @@ from loaders.errors import InputError
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def _folders(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, Path]:
+def _folders(__: click.Context, ___: click.Parameter, values: tuple[str, ...]) -> dict[str, Path]:
     """Read folders of assets such as ``materials=./colours``."""
     folders = {}
     for value in values:
-        kind, equals, folder = value.partition("=")
+        kind, _, folder = value.partition("=")
         if kind not in SUFFIXES or not folder:
             raise click.BadParameter(
                 f"expected KIND=FOLDER with KIND one of {', '.join(SUFFIXES)}, got {value}"

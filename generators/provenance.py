@@ -10,7 +10,6 @@ from generators.appearance import OWN, PLAIN
 from generators.scene import Material, Trace
 from loaders.errors import InputError
 from loaders.schema import AssetRecord
-from loaders.verification.checksums import file_sha256
 
 
 def used_assets(traces: Iterable[Trace], library: AssetLibrary) -> tuple[AssetRecord, ...]:

@@ -110,7 +110,7 @@ def render(
         if advance:
             advance(outcome.found)
         job = Job(place.folder.absolute(), plan.recipe, threads, time_limit, store=place.url, device=wish)
-        for group, receipt in receipts(job, groups, hands):
+        for group, receipt in receipts(job, groups, hands, plan.assets):
             check_folder()
             _count(outcome, place, group, receipt)
             if advance:

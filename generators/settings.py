@@ -68,7 +68,7 @@ def stored_layers(recipe: Recipe, set_name: str) -> tuple[str, ...]:
 
 
 def factor_infos(image_set: ImageSet) -> tuple[FactorInfo, ...]:
-    """Describe the factors of a planned set as its data set does; a bound that depends on others is left out."""
+    """Describe the factors of a planned set; a bound that depends on others is left out."""
 
     def bound(quantity: float | str) -> float | None:
         return None if isinstance(quantity, str) else float(quantity)

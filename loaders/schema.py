@@ -255,7 +255,7 @@ class ChecksRecord(Record):
 
 
 class RecipeRecord(Record):
-    """Name and SHA-256 of the recipe that the frame was planned from, without its prose and folders of assets."""
+    """Name of the recipe that the frame was planned from, and SHA-256 of all but its prose and asset folders."""
 
     name: str
     sha256: str
@@ -266,8 +266,9 @@ class Metadata(Record):
 
     ``set`` is the image set within the recipe (the Hugging Face configuration), ``index`` the sample's
     number in it, ``unit`` what shares exogenous draws and the renderer's seed, ``group`` what shares one
-    trace: a hash of its numbers and of the content of its assets. ``exogenous`` holds the drawn variables that are not factors. ``camera`` is None for dead
-    leaves and photographs, ``renderer`` for photographs. ``layers`` maps each layer to `array_sha256`.
+    trace: a hash of its numbers and of the content of its assets. ``exogenous`` holds the drawn variables
+    that are not factors. ``camera`` is None for dead leaves and photographs, ``renderer`` for photographs.
+    ``layers`` maps each layer to `array_sha256`.
     """
 
     schema_version: Annotated[Literal[2], Field(alias="schema")] = 2
@@ -343,7 +344,7 @@ class AssetRecord(Record):
     """One file that the pictures were made of: an object, a material, a texture or a scene, by its label.
 
     ``licence`` and ``source`` are as the manifest of its library states them, empty where none does;
-    ``sha256`` is that of the file, and of the files that it may refer to (`blender_assets.AssetLibrary.sha256`).
+    ``sha256`` is that of its content (`blender_assets.AssetLibrary.sha256`).
     """
 
     kind: str

@@ -1,5 +1,6 @@
 """Every way in which a worker may fall short."""
 
+import hashlib
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -8,9 +9,10 @@ import pytest
 import generators.fitness
 from generators.child import Job
 from generators.devices import Device, Wish
-from generators.fitness import find_shortcoming, folder_digest, standard_of
+from generators.fitness import find_shortcoming, standard_of
 from generators.load import load_recipe
 from loaders.errors import InputError
+from loaders.schema import AssetRecord
 
 pytestmark = pytest.mark.skipif(find_spec("bpy") is None, reason="bpy is one of the things to have")
 
@@ -31,7 +33,8 @@ def job(tmp_path, tiny):
 
 @pytest.fixture
 def standard(job):
-    with standard_of(job) as standard:
+    pink = AssetRecord(kind="materials", label="pink", sha256=hashlib.sha256(b"pink").hexdigest())
+    with standard_of(job, (pink,)) as standard:
         yield standard
 
 
@@ -41,21 +44,21 @@ def test_who_has_everything_is_fit_and_leaves_nothing(job, standard):
 
 
 def test_the_probe_goes_in_the_end(job):
-    with standard_of(job):
+    with standard_of(job, ()):
         assert len(list(job.root.iterdir())) == 1
     assert list(job.root.iterdir()) == []
 
 
 def test_where_samples_go_to_a_url_no_folder_is_shared(job):
-    with standard_of(replace(job, store="memory://frames")) as standard:
+    with standard_of(replace(job, store="memory://frames"), ()) as standard:
         assert standard.probe is None
         assert find_shortcoming(standard) == ""
 
 
 def test_painting_needs_no_blender(job):
-    with standard_of(Job(job.root, load_recipe("negatives", ["sets.negatives.draws=1"]))) as standard:
+    with standard_of(Job(job.root, load_recipe("negatives", ["sets.negatives.draws=1"])), ()) as standard:
         assert {"candlelight", "distributed"} <= standard.versions.keys()
-    with standard_of(job) as traced:
+    with standard_of(job, ()) as traced:
         assert {"bpy", "pyoidn", "OpenEXR"} <= traced.versions.keys()
 
 
@@ -70,24 +73,15 @@ def test_versions(standard):
     assert told(numpy=None) == ""
 
 
-def test_asset_folders(tmp_path, standard):
-    (tmp_path / "materials" / "pink.blend").write_bytes(b"pinker")
-    assert find_shortcoming(standard) == f"the asset folder {tmp_path / 'materials'} holds other files there"
-    elsewhere = replace(standard, folders={tmp_path / "nowhere": ""})
-    assert find_shortcoming(elsewhere) == f"it does not see the asset folder {tmp_path / 'nowhere'}"
-
-
-def test_digests_are_of_names_and_sizes(tmp_path):
-    for name, files in {
-        "a": {"x": "12", "y": ""},
-        "b": {"y": "", "x": "34"},
-        "c": {"x": "1", "y": ""},
-    }.items():
-        (tmp_path / name / "in").mkdir(parents=True)
-        for file, text in files.items():
-            (tmp_path / name / "in" / file).write_text(text)
-    digests = [folder_digest(tmp_path / name) for name in "abc"]
-    assert digests[0] == digests[1] != digests[2]
+def test_assets_are_those_of_the_plan(tmp_path, standard):
+    (tmp_path / "materials" / "pink.blend").write_bytes(b"sham")  # of the same size
+    assert find_shortcoming(standard).startswith(
+        "the plan was made with another `pink` of materials (SHA-256 "
+    )
+    elsewhere = replace(standard, folders={"materials": tmp_path / "nowhere"})
+    assert find_shortcoming(elsewhere).startswith(
+        f"assets.materials: folder `{tmp_path / 'nowhere'}` does not"
+    )
 
 
 def test_the_folder_must_be_the_same_one(tmp_path, job, standard):
@@ -110,7 +104,7 @@ def test_the_folder_must_be_writable(monkeypatch, job, standard):
 
 
 def test_devices_are_looked_for(job):
-    with standard_of(replace(job, device=Wish("cuda"))) as standard:
+    with standard_of(replace(job, device=Wish("cuda")), ()) as standard:
         assert find_shortcoming(standard).startswith("--device cuda: expected a GPU of that kind")
 
 
