@@ -47,7 +47,7 @@ def save_plan(plan: Plan, path: Path) -> None:
         pq.write_table(table.replace_schema_metadata(about), partial, compression="zstd")
 
 
-def load_plan(path: Path, assets: Mapping[str, Path] | None = None) -> Plan:
+def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
     """Read a plan that `save_plan` wrote.
 
     A plan of others decides nothing about which folders are read, nor about where anything is written.

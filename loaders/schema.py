@@ -255,7 +255,7 @@ class ChecksRecord(Record):
 
 
 class RecipeRecord(Record):
-    """Name of the recipe that the frame was planned from, and SHA-256 of all but its prose and asset folders."""
+    """Name of the recipe that the frame was planned from, and SHA-256 of it without prose and folders."""
 
     name: str
     sha256: str

@@ -75,13 +75,9 @@ def test_versions(standard):
 
 def test_assets_are_those_of_the_plan(tmp_path, standard):
     (tmp_path / "materials" / "pink.blend").write_bytes(b"sham")  # of the same size
-    assert find_shortcoming(standard).startswith(
-        "the plan was made with another `pink` of materials (SHA-256 "
-    )
+    assert find_shortcoming(standard).startswith("the plan was made with another `pink` of materials")
     elsewhere = replace(standard, folders={"materials": tmp_path / "nowhere"})
-    assert find_shortcoming(elsewhere).startswith(
-        f"assets.materials: folder `{tmp_path / 'nowhere'}` does not"
-    )
+    assert find_shortcoming(elsewhere).startswith("assets.materials: folder `")
 
 
 def test_the_folder_must_be_the_same_one(tmp_path, job, standard):
