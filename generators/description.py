@@ -144,8 +144,7 @@ def _refuse_edited(plan: Plan, out: Path, info: DatasetInfo | None, planned: Map
         if planned.get(sample.id, (sample.group, sample.gain)) != (sample.group, sample.gain):
             raise InputError(
                 f"{where}: `{sample.id}` was planned there with other numbers or files by the same recipe: a "
-                f"light, a texture or a {MANIFEST} of a folder of assets was changed since; undo that, or name "
-                "another output folder"
+                f"light, a texture or a {MANIFEST} was changed since; undo that or name another output folder"
             )
 
 

@@ -29,8 +29,8 @@ def save_plan(plan: Plan, path: Path) -> None:
     """Write a plan as a Parquet file, in one step.
 
     Columns are ``id set index unit group counterfactual_of gain lights trace`` and, by name, ``factor.*``,
-    ``drawn.*``, ``do.*`` and ``propensity.*``; the recipe, without its folders of assets, and the hashes of the
-    assets lie in the file's metadata.
+    ``drawn.*``, ``do.*`` and ``propensity.*``; the recipe, without its folders of assets, and the hashes of
+    the assets lie in the file's metadata.
 
     Args:
         plan: the plan.

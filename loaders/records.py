@@ -30,8 +30,8 @@ def parse_record(kind: type[_RecordType], text: str | bytes, where: str, remedy:
     for problem in problems:
         if problem["loc"] == ("schema",):
             raise InputError(
-                f"{where}: expected schema version {SCHEMA_VERSION}, got {problem['input']!r}; make frames anew "
-                "with `candlelight render`, and packs of them with `candlelight pack`"
+                f"{where}: expected schema version {SCHEMA_VERSION}, got {problem['input']!r}; make frames "
+                "anew with `candlelight render`, and packs of them with `candlelight pack`"
             )
     place = ".".join(map(str, problems[0]["loc"])) or "JSON"
     raise InputError(f"{where} is damaged at {place}: {problems[0]['msg']}; {remedy}")

@@ -225,7 +225,7 @@ def break_index(file):
         ),
         (
             lambda path: change(path, lambda f: f.attrs.update(dataset=np.bytes_('{"schema": 5}'))),
-            "schema version 1, got 5",
+            "schema version 2, got 5",
         ),
     ],
 )

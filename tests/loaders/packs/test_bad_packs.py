@@ -147,16 +147,16 @@ def test_a_truncated_sample(packs, name):
 
 
 def test_a_wrong_schema_version(packs):
-    def newer(text):
-        text["schema"] = 2
+    def older(text):
+        text["schema"] = 1
 
-    edit_json(packs / "hub" / "dataset.json", newer)
-    edit_json(packs / "folder" / "dataset.json", newer)
+    edit_json(packs / "hub" / "dataset.json", older)
+    edit_json(packs / "folder" / "dataset.json", older)
     with h5py.File(packs / "hdf5" / "free.h5", "r+") as file:
         text = json.loads(file.attrs["dataset"])
-        file.attrs["dataset"] = np.bytes_(json.dumps({**text, "schema": 2}))
+        file.attrs["dataset"] = np.bytes_(json.dumps({**text, "schema": 1}))
     for form in FORMS:
-        message = "expected schema version 1, got 2; install the candlelight that wrote it"
+        message = "expected schema version 2, got 1; make frames anew with `candlelight render`"
         with pytest.raises(InputError, match=message):
             read_all(packs / form)
         result = run("info", packs / form)
