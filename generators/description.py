@@ -137,9 +137,9 @@ def _refuse_edited(plan: Plan, out: Path, info: DatasetInfo | None, planned: Map
     where = f"output folder {out}"
     library = AssetLibrary(plan.recipe.assets)
     if info is not None:
-        check_assets(info.assets or (), library, where)
+        check_assets(info.assets or (), library, where, "name another output folder")
     elif planned:
-        check_assets(planned_assets(out / PLAN), library, where)
+        check_assets(planned_assets(out / PLAN), library, where, "name another output folder")
     for sample in plan.samples:
         if planned.get(sample.id, (sample.group, sample.gain)) != (sample.group, sample.gain):
             raise InputError(

@@ -80,7 +80,7 @@ def find_shortcoming(standard: Standard) -> str:
         if wanted is not None and there != wanted:
             return f"it has {name} {there}, the submitting side has {wanted}"
     try:
-        check_assets(standard.assets, AssetLibrary(standard.folders), "the plan")
+        check_assets(standard.assets, AssetLibrary(standard.folders), "the plan", "plan again")
         if "bpy" in standard.versions:
             # In a process of its own, which is also how it shows whether Blender starts on that host at all.
             choose(find_devices(), standard.device)

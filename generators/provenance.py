@@ -66,13 +66,14 @@ def group_id(set_name: str, trace: Trace, library: AssetLibrary) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def check_assets(records: Iterable[AssetRecord], library: AssetLibrary, where: str) -> None:
+def check_assets(records: Iterable[AssetRecord], library: AssetLibrary, where: str, otherwise: str) -> None:
     """Refuse assets that are not what they were when they were recorded.
 
     Args:
         records: the assets as they were.
         library: where they are found now.
         where: what holds the records, for the message.
+        otherwise: what to do if the file is meant to be another, for the message.
 
     Raises:
         InputError: one of them is not to be found, or has another content.
@@ -88,7 +89,7 @@ def check_assets(records: Iterable[AssetRecord], library: AssetLibrary, where: s
             raise InputError(
                 f"{where} was made with another `{record.label}` of {record.kind} (SHA-256 "
                 f"{record.sha256[:12]}, the file now {now[:12]}); put that file back, name its folder with "
-                f"--assets {record.kind}=FOLDER, or use another output folder"
+                f"--assets {record.kind}=FOLDER, or {otherwise}"
             )
 
 

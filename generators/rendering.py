@@ -96,7 +96,9 @@ def render(
         require_rendering(plan.recipe)
     else:
         _require("distributed")
-    check_assets(plan.assets, AssetLibrary(plan.recipe.assets), f"the plan of `{plan.recipe.name}`")
+    check_assets(
+        plan.assets, AssetLibrary(plan.recipe.assets), f"the plan of `{plan.recipe.name}`", "plan again"
+    )
     hands, wish = _hire(plan.recipe, device, workers, scheduler, cluster)
     mine = plan.shard(*shard) if shard else plan
     with landing(out) as place, _folder(place.folder) as check_folder:
