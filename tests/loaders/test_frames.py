@@ -198,7 +198,7 @@ def rewrite_npz(path, **changed):
         (lambda path: (path / "metadata.json").write_bytes(b"\xff\xfe"), "metadata.json is damaged at JSON"),
         (lambda path: (path / "metadata.json").write_text('{"id": 3}'), "metadata.json is damaged at id"),
         (
-            lambda path: (path / "metadata.json").write_text('{"schema": 2}'),
+            lambda path: (path / "metadata.json").write_text('{"schema": 1}'),
             "expected schema version 2, got 1; make frames anew",
         ),
         (lambda path: (path / "image.png").unlink(), "image.png is missing"),

@@ -18,7 +18,11 @@ def both(frames_copy):
     """The small data set with a plan, on this machine and in memory; `grid` is whole, `free` lacks one."""
     (frames_copy / ".partial").rmdir()
     info = (frames_copy / "dataset.json").read_bytes()
-    rows = [{"id": f"{name}-{i:06d}", "set": name, "index": i} for name in ("grid", "free") for i in range(6)]
+    rows = [
+        {"id": f"{name}-{i:06d}", "set": name, "index": i, "group": f"group-{i // 2}"}
+        for name in ("grid", "free")
+        for i in range(6)
+    ]
     table = pa.Table.from_pylist(rows)
     writers = {
         "dataset.json": lambda path: path.write_bytes(info),

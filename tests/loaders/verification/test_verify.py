@@ -17,11 +17,12 @@ FILES = ("image.png", "layers.npz", "metadata.json", SUMS)
 
 
 def write_plan(root, samples):
-    """Describe the folder as `render` does: by a plan, of which only three columns matter here."""
+    """Describe the folder as `render` does: by a plan, of which only four columns matter here."""
     text = read_dataset_info(root).to_json()
     names, indices = [name for name, _ in samples], [index for _, index in samples]
     ids = [f"{name}-{index:06d}" for name, index in samples]
-    table = pa.table({"id": ids, "set": names, "index": indices, "gain": [1.0] * len(ids)})
+    groups = [f"group-{index // 2}" for index in indices]
+    table = pa.table({"id": ids, "set": names, "index": indices, "group": groups, "gain": [1.0] * len(ids)})
     replace_summed(
         root,
         {
