@@ -280,9 +280,9 @@ def test_what_cannot_be_shown_costs_no_child_and_leaves_nothing_behind(tiny, tmp
     """The trace that fails halfway through is followed by one that is as if nothing had been before it."""
     (tmp_path / "materials").mkdir()
     (tmp_path / "materials" / "bad.blend").write_bytes(b"no Blender file")
-    own = [f"assets={{materials: {tmp_path}/materials}}", "sets.cubes.factors.color.values=[bad, red]"]
     size = ["image={width: 24, height: 18}", "render={samples: 4}"]
-    recipe = load_recipe(tiny, own + size)
+    changes = ["sets.cubes.factors.color.values=[bad, red]", *size]
+    recipe = load_recipe(tiny, changes, assets={"materials": tmp_path / "materials"})
     bad, good = make_plan(recipe).samples[:2]
     hashes = []
     for order in ([bad, good], [good, bad]):

@@ -105,7 +105,7 @@ def test_renders_every_group_once(out, plan, workers):
 
 
 def test_what_is_there_is_not_asked_for_again(out, plan):
-    render(condition(plan, size=1), out, workers=1)
+    render(condition(grouped(plan), size=1), out, workers=1)
     (out.parent / "asked").unlink()
     outcome = render(grouped(plan), out, workers=1)
     assert (outcome.found, outcome.written) == (6, 6)

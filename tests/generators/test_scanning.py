@@ -86,8 +86,8 @@ def scanned(originals):
 def rendered(scanned, tmp_path_factory):
     """Render the faithful CANDLE with these assets alone."""
     folder, _ = scanned
-    assets = [f"assets.{kind}={folder / kind}" for kind in KINDS]
-    plan = make_plan(load_recipe("candle-faithful", [*assets, *SMALL]))
+    assets = {kind: folder / kind for kind in KINDS}
+    plan = make_plan(load_recipe("candle-faithful", SMALL, assets=assets))
     root = tmp_path_factory.mktemp("frames") / "originals"
     assert not render(plan, root, workers=1).failed
     return plan, FrameFolder(root, "candle")
