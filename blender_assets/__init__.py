@@ -5,6 +5,7 @@ user's own is searched before it. `AssetLibrary` finds files and the facts that 
 """
 
 import hashlib
+import os
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import cache, lru_cache
@@ -25,6 +26,13 @@ SUFFIXES = {
     "lights": (".blend",),
     "scenes": (".blend", ".exr", ".hdr"),
 }
+
+# What a .blend may refer to: pictures, fonts, profiles of lights, volumes. Linked .blend files are refused.
+REFERRED = frozenset(
+    ".png .jpg .jpeg .jp2 .bmp .tga .tif .tiff .webp .exr .hdr .dds .cin .dpx .sgi .rgb .psd .ttf .otf .woff "
+    ".woff2 .ies .vdb".split()
+)
+DATASET = "dataset.json"
 
 
 @cache
@@ -106,8 +114,8 @@ class AssetLibrary:
     def sha256(self, kind: str, label: str) -> str:
         """Hash the content of an asset as it lies on disk now.
 
-        That is the hash of its file; of a user's .blend with files beside it that are no .blend, which it may
-        refer to, a hash of all of these.
+        That is the hash of its file; of a user's .blend with `REFERRED` files beside or below it, a hash of all
+        of these.
 
         Raises:
             InputError: as of `find`, or a file cannot be read.
@@ -125,12 +133,17 @@ class AssetLibrary:
         return hashlib.sha256(lines.encode()).hexdigest()
 
     def _list_beside(self, folder: Path) -> list[Path]:
-        """List the files of a folder of the user's that a .blend in it may refer to."""
+        """List the files below a folder of the user's that a .blend in it may refer to."""
         if folder.parent == shipped():
             return []
-        files = sorted(file for file in folder.rglob("[!.]*") if file.is_file() and file.name != MANIFEST)
-        # Blender's backups end in .blend1 and so on; a linked .blend is refused when it is read.
-        return [file for file in files if not file.suffix.startswith(".blend")]
+        found = []
+        for root, folders, names in os.walk(folder):
+            if DATASET in names:  # frames that were rendered there
+                folders.clear()
+                continue
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            found += [Path(root, name) for name in names if Path(name).suffix.lower() in REFERRED]
+        return sorted(found)
 
     def facts(self, kind: str, label: str) -> dict[str, Any]:
         """Return the numbers that a manifest records of an asset; empty where none does.

@@ -26,7 +26,7 @@ import sys
 from pathlib import Path
 from generators.rendering import render
 from generators.table import load_plan
-render(load_plan(Path(sys.argv[1])), Path(sys.argv[2]), workers=2)
+render(load_plan(Path(sys.argv[1]), {"materials": Path(sys.argv[3])}), Path(sys.argv[2]), workers=2)
 """
 
 
@@ -34,9 +34,10 @@ def finished(out):
     return len(list(out.glob("samples/*/*/*/metadata.json")))
 
 
-def start_and_wait(plan_file, out, samples):
+def start_and_wait(plan, out, samples):
     """Start a run of its own and return it with its processes as soon as that many samples are there."""
-    command = [sys.executable, "-c", RUN, str(plan_file), str(out)]
+    plan_file, materials = plan
+    command = [sys.executable, "-c", RUN, str(plan_file), str(out), str(materials)]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     run = psutil.Popen(command, cwd=ROOT, start_new_session=True, **quiet)
     deadline = time.monotonic() + 100
@@ -49,10 +50,10 @@ def start_and_wait(plan_file, out, samples):
 
 def test_a_run_killed_at_any_moment_goes_on_where_it_was(probe, probe_plan, files_of, tmp_path):
     out, total = tmp_path / "out", len(probe_plan)
-    plan_file = probe / "plan.parquet"
+    planned = probe / "plan.parquet", probe_plan.recipe.assets["materials"]
 
     # First the owner alone: its children must not outlive it.
-    run, children = start_and_wait(plan_file, out, 2)
+    run, children = start_and_wait(planned, out, 2)
     run.kill()
     run.wait()
     gone, alive = psutil.wait_procs(children, timeout=20)
@@ -62,7 +63,7 @@ def test_a_run_killed_at_any_moment_goes_on_where_it_was(probe, probe_plan, file
     assert 2 <= first < total
 
     # Then the whole process group, later.
-    run, children = start_and_wait(plan_file, out, first + 4)
+    run, children = start_and_wait(planned, out, first + 4)
     os.killpg(run.pid, signal.SIGKILL)
     run.wait()
     assert psutil.wait_procs(children, timeout=20)[1] == []

@@ -38,6 +38,7 @@ sets:
     factors:
       look: {values: [rgb, flat, halves, wood]}
     unit: []
+    shares_units: true
     layout: &table
       objects: [{type: cube, size: 1.5, rotation: 20}]
       coat: $look
@@ -53,6 +54,7 @@ sets:
     factors:
       variation: {count: 2}
     unit: []
+    shares_units: true
     layout:
       <<: *table
       coat: null
