@@ -114,8 +114,8 @@ class AssetLibrary:
     def sha256(self, kind: str, label: str) -> str:
         """Hash the content of an asset as it lies on disk now.
 
-        That is the hash of its file; of a user's .blend with `REFERRED` files beside or below it, a hash of all
-        of these.
+        That is the hash of its file; of a user's .blend with `REFERRED` files beside or below it, a hash of
+        all of these.
 
         Raises:
             InputError: as of `find`, or a file cannot be read.
