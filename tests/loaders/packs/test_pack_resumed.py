@@ -137,7 +137,8 @@ def test_the_command_killed_when_it_has_begun(frames_root, tmp_path, kind):
     process.kill()
     process.wait()
     for name in ("torn", "calm"):
-        assert CliRunner().invoke(main, [*command, str(tmp_path / name)]).exit_code == 0
+        result = CliRunner().invoke(main, [*command, str(tmp_path / name)])
+        assert result.exit_code == 0, result.output
     assert hashes(tmp_path / "torn") == hashes(tmp_path / "calm")
 
 

@@ -98,10 +98,6 @@ def test_sums_that_were_made_to_fit_do_not_hide_what_is_no_pack(packs):
     assert name == manifest
     assert reason.startswith("is damaged at files.0.path")
     assert changed(manifest, b'"set": "grid"', b'"set": "free"') == (manifest, "names no file of set `grid`")
-    assert changed(manifest, b'"rows": 5', b'"rows": 4') == (
-        "free/train-00000-of-00001.parquet",
-        f"holds 5 rows, of which {manifest} says 4",
-    )
     table = pq.read_table(hub / shard)
     pq.write_table(table.drop_columns(["albedo"]), packs / "other.parquet")
     other = (packs / "other.parquet").read_bytes()
