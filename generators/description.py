@@ -48,6 +48,7 @@ def dataset_info(plan: Plan) -> DatasetInfo:
         name=recipe.name,
         description=recipe.description,
         licence=recipe.licence,
+        statements=recipe.statements,
         recipe=RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe)),
         seed=recipe.seed,
         candlelight=version("candlelight"),
@@ -150,7 +151,9 @@ def _refuse_edited(plan: Plan, out: Path, info: DatasetInfo | None, planned: Map
 
 def _same_prose(plan: Plan, info: DatasetInfo | None) -> bool:
     recipe = plan.recipe
-    return info is not None and (info.description, info.licence) == (recipe.description, recipe.licence)
+    return info is not None and all(
+        getattr(info, field) == getattr(recipe, field) for field in ("description", "licence", "statements")
+    )
 
 
 def _is_ours(path: Path) -> bool:

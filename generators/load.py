@@ -93,7 +93,7 @@ def recipe_sha256(recipe: Recipe) -> str:
 
     The content of assets is part of each trace group's id instead (`generators.provenance.group_id`).
     """
-    text = recipe.model_dump_json(exclude={"description", "licence", "assets"})
+    text = recipe.model_dump_json(exclude={"description", "licence", "statements", "assets"})
     return hashlib.sha256(text.encode()).hexdigest()
 
 

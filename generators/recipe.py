@@ -16,7 +16,7 @@ from generators.fields import Model, did_you_mean, references
 from generators.graph import Graph, causal_graph, causal_order
 from generators.specs import Layout
 from loaders.errors import InputError
-from loaders.schema import LAYERS, LIGHT_PREFIX, layer
+from loaders.schema import LAYERS, LIGHT_PREFIX, Statements, layer
 
 RESERVED = {*LAYERS, "id", "index", "objects", "metadata", "set"}
 ALL_LIGHTS = "light/*"
@@ -210,11 +210,13 @@ class Recipe(Model):
 
     ``assets`` maps a kind to a folder of the user's own, searched before the shipped library. ``do`` sets
     factors by intervention: their mechanism is replaced by the value, everything else is drawn as before.
+    ``licence`` is that of the data set, "" where its author states none; ``statements`` are the author's.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
-    description: str
-    licence: str = "CC-BY-4.0"
+    description: str = ""
+    licence: str = ""
+    statements: Statements = Statements()
     seed: Annotated[int, Field(ge=0)] = 0
     image: Image = Image()
     render: Render = Render.model_validate({})

@@ -63,7 +63,8 @@ def pack(
 @click.option("--revision", help="Branch to write to; made if it is not there.")
 @click.option("--message", help="Of the commit.")
 @click.option("--dry-run", is_flag=True, help="Check the pack and say what would be sent; needs no network.")
-def push(folder: Path, repo: str, dry_run: bool, **how: Any) -> None:
+@click.option("--yes", is_flag=True, help="Do not ask whether to send a pack that states no licence.")
+def push(folder: Path, repo: str, dry_run: bool, yes: bool, **how: Any) -> None:
     """Upload FOLDER, a pack made with --to hub, to the Hugging Face Hub, once every byte of it is checked.
 
     Takes the token of `hf auth login` or HF_TOKEN. If the upload is interrupted, the same command goes on.
@@ -72,8 +73,15 @@ def push(folder: Path, repo: str, dry_run: bool, **how: Any) -> None:
     candlelight push pack me/candle --dry-run
     candlelight push pack me/candle --private
     """
+    from loaders.frames import read_dataset_info
     from loaders.hub.push import push_hub
 
+    if not (dry_run or yes or read_dataset_info(folder).licence):
+        click.confirm(
+            f"{folder} states no licence, so nobody may use it; state one as `licence:` in the recipe, then "
+            "`render` and `pack` again, which renders nothing anew. Push it as it is?",
+            abort=True,
+        )
     with progress(None, "verify") as advance:
         sent = push_hub(folder, repo, dry_run=dry_run, advance=advance, **how)
     what = "would be sent" if dry_run else "are there"

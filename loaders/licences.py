@@ -37,12 +37,14 @@ def hub_licence(licence: str) -> dict[str, str]:
     """Write a licence as the YAML of a dataset card states it.
 
     Example:
-        >>> hub_licence("CC-BY-4.0"), hub_licence("My Terms")
-        ({'license': 'cc-by-4.0'}, {'license': 'other', 'license_name': 'my-terms'})
+        >>> hub_licence("CC-BY-4.0"), hub_licence("My Terms"), hub_licence("")
+        ({'license': 'cc-by-4.0'}, {'license': 'other', 'license_name': 'my-terms'}, {})
     """
+    if not licence:
+        return {}
     if (name := spdx(licence)) is not None:
         return {"license": _HUB.get(name, name.lower())}
-    return {"license": "other", "license_name": licence.strip().lower().replace(" ", "-") or "unknown"}
+    return {"license": "other", "license_name": licence.strip().lower().replace(" ", "-")}
 
 
 def licence_url(licence: str) -> str:

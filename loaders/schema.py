@@ -354,16 +354,28 @@ class AssetRecord(Record):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+class Statements(Record):
+    """The author's statements on responsible use, which Croissant publishes; each "" where none is made."""
+
+    limitations: str = ""
+    use_cases: str = ""
+    personal_information: str = ""
+    social_impact: str = ""
+    maintenance: str = ""
+
+
 class DatasetInfo(Record):
     """``dataset.json``: what a folder of frames, or a pack made from it, holds as a whole.
 
-    ``assets`` are those that show in any of its frames, None where that was not recorded.
+    ``licence`` is "" where the author of the recipe states none. ``assets`` are those that show in any of its
+    frames, None where that was not recorded.
     """
 
     schema_version: Annotated[Literal[2], Field(alias="schema")] = 2
     name: str
     description: str
     licence: str
+    statements: Statements = Statements()
     recipe: RecipeRecord
     seed: int
     candlelight: str

@@ -206,7 +206,8 @@ def _licences(info: DatasetInfo) -> list[str]:
             *_table(("kind", "licence", "source", "labels"), rows),
             *([warning] if unknown else []),
         ]
-    return ["## Licences", "", f"The data set: {info.licence}.", "", *found, ""]
+    licence = info.licence or "not stated, so ask its author before using it"
+    return ["## Licences", "", f"The data set: {licence}.", "", *found, ""]
 
 
 def _labels(labels: Sequence[str]) -> str:

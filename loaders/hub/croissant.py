@@ -84,7 +84,7 @@ def croissant(info: DatasetInfo, manifest: Manifest, facts: Mapping[str, SetFact
             "http://mlcommons.org/croissant/1.1",
             "http://mlcommons.org/croissant/RAI/1.0",
         ],
-        "license": licence_url(info.licence),
+        **({"license": licence_url(info.licence)} if info.licence else {}),
         "version": _version(manifest),
         "dateCreated": made.isoformat(),
         "datePublished": made.isoformat(),

@@ -1,10 +1,12 @@
-"""What a Croissant description says of responsible use (vocabulary RAI 1.0), from what is known of a pack."""
+"""What a Croissant description says of responsible use (vocabulary RAI 1.0), from what is known of a pack.
+
+Facts of the making are always there; judgements only where the author of the recipe states them.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loaders.hub.facts import SetFacts, count_values
-from loaders.licences import is_known
 from loaders.schema import DatasetInfo, SetInfo
 
 
@@ -18,6 +20,13 @@ def about(info: DatasetInfo, facts: Mapping[str, SetFacts]) -> dict[str, Any]:
     Returns:
         Croissant properties whose names begin with ``rai:``.
     """
+    said = info.statements
+    stated = {
+        "rai:personalSensitiveInformation": said.personal_information,
+        "rai:dataUseCases": said.use_cases,
+        "rai:dataSocialImpact": said.social_impact,
+        "rai:dataReleaseMaintenancePlan": said.maintenance,
+    }
     return {
         "rai:hasSyntheticData": True,
         "rai:dataCollection": "Nothing was photographed or collected: every sample was rendered, and its "
@@ -26,25 +35,13 @@ def about(info: DatasetInfo, facts: Mapping[str, SetFacts]) -> dict[str, Any]:
         "rai:dataAnnotationProtocol": "Labels and layers are what the renderer was told or computed; nobody "
         "labelled anything.",
         "rai:machineAnnotationTools": f"candlelight {info.candlelight}",
-        "rai:dataLimitations": [
-            "Rendered scenes of few objects: what holds of them need not hold of photographs.",
-            *_noise(facts),
-        ],
+        "rai:dataLimitations": [*filter(None, [info.statements.limitations]), *_noise(facts)],
         "rai:dataBiases": [
             "Values of factors are as frequent as the recipe draws them, which is not how frequent they are "
             "anywhere else.",
             *(text for name, one in info.sets.items() for text in _frequencies(name, one, facts[name])),
         ],
-        "rai:personalSensitiveInformation": _persons(info),
-        "rai:dataUseCases": [
-            "Training and testing of intrinsic image decomposition, of representations of known factors, and "
-            "of how models respond to a change of one factor.",
-            "Not established: any use that takes a result on these pictures for one on photographs.",
-        ],
-        "rai:dataSocialImpact": "No harm to persons is known to follow from these pictures of objects. A "
-        "claim about a model that rests on them alone may mislead those who rely on it elsewhere.",
-        "rai:dataReleaseMaintenancePlan": "The version changes with the content; the same recipe, seed and "
-        "versions render the same samples again.",
+        **{name: text for name, text in stated.items() if text},
     }
 
 
@@ -67,12 +64,3 @@ def _frequencies(name: str, set_info: SetInfo, facts: SetFacts) -> Iterator[str]
         else:
             found = f"{column.min():.4g} to {column.max():.4g} {factor.unit}".rstrip()
         yield f"Set {name}, factor {factor.name}: {found}."
-
-
-def _persons(info: DatasetInfo) -> str:
-    if info.assets is None or not all(is_known(asset.licence) for asset in info.assets):
-        return (
-            "No data about persons was collected. What assets show was not examined: some are not recorded, "
-            "or come from where nothing is known of them."
-        )
-    return "No data about persons was collected; the pictures show the assets that they are derived from."

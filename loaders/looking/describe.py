@@ -30,7 +30,7 @@ def _lines(contents: Contents) -> Iterator[str]:
     yield f"{contents.name} ({contents.form}, {human_bytes(contents.bytes)})"
     yield contents.description
     yield (
-        f"licence {contents.licence}; made by candlelight {contents.candlelight}, "
+        f"licence {contents.licence or 'not stated'}; made by candlelight {contents.candlelight}, "
         f"schema {contents.schema_version}"
     )
     yield f"recipe {contents.recipe} (SHA-256 {contents.recipe_sha256}), seed {contents.seed}"

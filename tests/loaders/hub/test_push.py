@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import threading
+from argparse import Namespace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -318,6 +319,11 @@ def test_the_command_line(hub, packed):
     files = bytes_of(packed)
     size = sum(map(len, files.values())) / 1e6
     assert dry.stdout == f"datasets/me/tiny: {len(files)} files, {size:.1f} MB, would be sent\n"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("loaders.frames.read_dataset_info", lambda folder: Namespace(licence=""))
+        asked = CliRunner().invoke(main, ["push", str(packed), "me/tiny"], input="n\n")
+    assert (asked.exit_code, hub.asked) == (1, [])
+    assert "states no licence" in asked.output
     sent = CliRunner().invoke(main, ["push", str(packed), "me/tiny", "--private"])
     assert sent.exit_code == 0, sent.output
     assert "are there" in sent.stdout

@@ -179,13 +179,16 @@ def test_the_usage_in_the_card_runs(datasets, packed, tmp_path, monkeypatch, cap
 def test_card_of_other_licences_and_long_lists(packed, info):
     scene = FactorInfo(name="scene", kind="categorical", values=tuple(f"s{i}" for i in range(30)))
     sets = {"grid": info.sets["grid"].model_copy(update={"factors": (scene,), "layers": ("image",)})}
-    facts = {"grid": read_facts(packed, info.sets["grid"], read_manifest(packed).of_set("grid"))}
-    facts["grid"] = dataclasses.replace(facts["grid"], table=np.array([[3.0], [3.0], [0.0]]))
+    grid = read_facts(packed, info.sets["grid"], read_manifest(packed).of_set("grid"))
+    grid = dataclasses.replace(grid, table=np.array([[3.0], [3.0], [0.0]]))
     changed = info.model_copy(update={"licence": "My Terms", "sets": sets})
-    text = card(changed, read_manifest(packed), facts)
+    text = card(changed, read_manifest(packed), {"grid": grid})
     facts = yaml.safe_load(text.split("---\n")[1])
     assert (facts["license"], facts["license_name"]) == ("other", "my-terms")
     assert facts["task_categories"] == ["image-feature-extraction"]
+    unlicensed = card(changed.model_copy(update={"licence": ""}), read_manifest(packed), {"grid": grid})
+    assert "license" not in yaml.safe_load(unlicensed.split("---\n")[1])
+    assert "The data set: not stated, so ask its author before using it." in unlicensed
     assert "| `scene` | categorical | 30 values, see `dataset.json` | - | 0 to 2 of each |" in text
 
 
