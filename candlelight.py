@@ -154,6 +154,7 @@ def counterfactual(
     from generators import counterfactual as plan_twins
     from generators import render as render_plan
     from generators.counterfactual import SUFFIX
+    from generators.table import join
 
     if (not ids) == (limit is None):
         raise UseError("expected --sample ID, or --limit N to ask about N samples of each set, and not both")
@@ -162,7 +163,7 @@ def counterfactual(
         chosen = [sample for name in dict.fromkeys(ids) for sample in asked[name].samples]
         asked = dataclasses.replace(asked, samples=tuple(chosen))
     twins = plan_twins(asked, *changes)
-    both = dataclasses.replace(twins, samples=(*asked.samples, *twins.samples))
+    both = join(asked, twins)
     with progress(len(both), "render") as advance:
         outcome = render_plan(both, out, advance=advance, **how)
     check_outcome(outcome, out)

@@ -1,6 +1,6 @@
 """How far `candlelight plan --estimate` is from real runs: CPU time of all processes, bytes.
 
-    python benchmarks/estimate.py [--recipes candle parts ...] [--limit 120] [--seconds 60] [--set F=V]
+    python -m benchmarks.estimate [--recipes candle parts ...] [--limit 120] [--seconds 60] [--set F=V]
 
 Runs both commands on so many samples of each set of each recipe, by default at 64x64, and prints ratios.
 """

@@ -27,12 +27,12 @@ SUFFIXES = {
     "scenes": (".blend", ".exr", ".hdr"),
 }
 
-# What a .blend may refer to: pictures, fonts, profiles of lights, volumes. Linked .blend files are refused.
-REFERRED = frozenset(
-    ".png .jpg .jpeg .jp2 .bmp .tga .tif .tiff .webp .exr .hdr .dds .cin .dpx .sgi .rgb .psd .ttf .otf .woff "
-    ".woff2 .ies .vdb".split()
+# What a .blend may refer to, besides pictures: fonts, profiles of lights, volumes. No other .blend.
+PICTURES = frozenset(
+    ".png .jpg .jpeg .jp2 .j2c .bmp .tga .tif .tiff .webp .exr .hdr .dds .cin .dpx .sgi .rgb .rgba "
+    ".psd".split()
 )
-DATASET = "dataset.json"
+REFERRED = PICTURES | frozenset(".ttf .otf .woff .woff2 .pfb .ies .vdb".split())
 
 
 @cache
@@ -71,7 +71,7 @@ class AssetLibrary:
         # A plan asks for the same few assets once per sample, and thousands of images are looked up.
         self._path, self._entry = cache(self._look_for), cache(self._read_entry)
         self._own_manifest, self._labels = cache(self._read_manifest), cache(self._list)
-        self._images, self._beside = cache(self._find_images), cache(self._list_beside)
+        self._images, self._beside = cache(self._find_images), cache(_hash_beside)
         for kind, folder in self._folders.items():
             if kind not in SUFFIXES:
                 raise InputError(f"assets: kind `{kind}` is not known; expected one of {', '.join(SUFFIXES)}")
@@ -114,36 +114,30 @@ class AssetLibrary:
     def sha256(self, kind: str, label: str) -> str:
         """Hash the content of an asset as it lies on disk now.
 
-        That is the hash of its file; of a user's .blend with `REFERRED` files beside or below it, a hash of
-        all of these.
+        That is the hash of its file; of a user's .blend with `files_beside` it, a hash of all of these. The
+        shape of an object depends on no picture. Files beside are looked at once, until `look_again`.
 
         Raises:
             InputError: as of `find`, or a file cannot be read.
         """
         path = self.find(kind, label)
-        files = [path, *(self._beside(path.parent) if path.suffix == ".blend" else ())]
+        alone = path.suffix != ".blend" or path.parent.parent == shipped()
         try:
-            hashes = [_sha256_now(str(file), *_version(file)) for file in files]
+            own = _sha256_now(path)
+            beside = () if alone else self._beside(path.parent)
         except OSError as error:
-            raise InputError(f"asset `{label}`: `{path.name}` cannot be read: {error.strerror}") from None
-        if len(files) == 1:
-            return hashes[0]
-        names = (file.relative_to(path.parent).as_posix() for file in files)
-        lines = "".join(f"{one}  {name}\n" for one, name in zip(hashes, names, strict=True))
+            name = Path(error.filename or path).name
+            raise InputError(f"asset `{label}`: `{name}` cannot be read: {error.strerror}") from None
+        if kind == "objects":
+            beside = tuple(one for one in beside if Path(one[0]).suffix.lower() not in PICTURES)
+        if not beside:
+            return own
+        lines = "".join(f"{sha256}  {name}\n" for name, sha256 in ((path.name, own), *beside))
         return hashlib.sha256(lines.encode()).hexdigest()
 
-    def _list_beside(self, folder: Path) -> list[Path]:
-        """List the files below a folder of the user's that a .blend in it may refer to."""
-        if folder.parent == shipped():
-            return []
-        found = []
-        for root, folders, names in os.walk(folder):
-            if DATASET in names:  # frames that were rendered there
-                folders.clear()
-                continue
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            found += [Path(root, name) for name in names if Path(name).suffix.lower() in REFERRED]
-        return sorted(found)
+    def look_again(self) -> None:
+        """Forget which files lie beside those of a user's folders, and their content."""
+        self._beside.cache_clear()
 
     def facts(self, kind: str, label: str) -> dict[str, Any]:
         """Return the numbers that a manifest records of an asset; empty where none does.
@@ -199,15 +193,42 @@ class AssetLibrary:
         return path
 
 
-def _version(path: Path) -> tuple[int, int, int]:
+def files_beside(folder: Path) -> list[Path]:
+    """List the files that a .blend in a folder of the user's may refer to, in order of their paths.
+
+    They are files of the kinds in `REFERRED` in the folder and below it, but for those that begin with a dot,
+    links out of the folder, and frames that were rendered there. The hash of an asset covers them, and the
+    renderer refuses an asset that refers to anything else.
+    """
+    found, inside = [], folder.resolve()
+    for root, folders, names in os.walk(folder):
+        if "dataset.json" in names:
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths = (Path(root, name) for name in names if not name.startswith("."))
+        found += [
+            path
+            for path in paths
+            if path.suffix.lower() in REFERRED and path.is_file() and path.resolve().is_relative_to(inside)
+        ]
+    return sorted(found)
+
+
+def _hash_beside(folder: Path) -> tuple[tuple[str, str], ...]:
+    """Pair each of the files beside with its hash, by its path in the folder."""
+    return tuple((path.relative_to(folder).as_posix(), _sha256_now(path)) for path in files_beside(folder))
+
+
+def _sha256_now(path: Path) -> str:
+    """Hash a file, once for each version of it: a plan asks for the same few once per sample."""
     found = path.stat()
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return _sha256(path, found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 @lru_cache(maxsize=100_000)
-def _sha256_now(path: str, *_: int) -> str:
-    """Hash a file, once for each version of it: a plan asks for the same few once per sample."""
-    return file_sha256(Path(path))
+def _sha256(path: Path, *_: int) -> str:
+    return file_sha256(path)
 
 
 def check_inside(path: Path) -> None:

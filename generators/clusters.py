@@ -88,8 +88,11 @@ def cluster_class(kind: str) -> Any:
     """Return the class that starts a kind of cluster.
 
     Raises:
-        InputError: its package is not installed, or the batch system is not on this machine.
+        InputError: there is no such kind, its package is not installed, or the batch system is not on this
+            machine.
     """
+    if kind not in _CLASSES:
+        raise InputError(f"cluster: expected one of {', '.join(_CLASSES)}, got {kind!r}")
     module, name, extra = _CLASSES[kind]
     try:
         made = getattr(importlib.import_module(module), name)
@@ -131,7 +134,11 @@ def _start(kind: str, workers: int, refusals: list[str] | None) -> Iterator[Any]
             # A job that ended is submitted again when `scale` is called once more, never by `adapt`.
             again = PeriodicCallback(lambda: cluster.scale(workers), policy.RESTORE * 1e3)
             cluster.loop.add_callback(again.start)
-        yield cluster
+            with ExitStack() as stack:
+                stack.callback(cluster.loop.add_callback, again.stop)
+                yield cluster
+        else:
+            yield cluster
 
 
 def _telling(job_class: Any, refusals: list[str]) -> Any:

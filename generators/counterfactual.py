@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from blender_assets import AssetLibrary
 from generators.load import revise
 from generators.plan import Plan, new_plan, resolve_rows
+from generators.provenance import check_assets
 from generators.rows import rows_of
 from generators.scene import SamplePlan
 from loaders.errors import InputError
@@ -31,8 +32,8 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
         has both; each names the sample that it is of in ``counterfactual_of``.
 
     Raises:
-        InputError: no change, no such factor, a value that it does not have, or samples that are
-            counterfactuals themselves.
+        InputError: no change, no such factor, a value that it does not have, samples that are
+            counterfactuals themselves, or an asset that was edited since they were planned.
 
     Example:
         >>> from generators.load import load_recipe
@@ -65,6 +66,7 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
         sets[name + SUFFIX] = {**sets[name], "counterfactual": {"of": name, "do": asked}}
     recipe = revise(plan.recipe, sets=sets)
     library = AssetLibrary(recipe.assets)
+    check_assets(plan.assets, library, f"the plan of `{recipe.name}`", "plan again")
     twins: list[SamplePlan] = []
     for name in names:
         only = {sample.index for sample in plan.samples if sample.set == name}

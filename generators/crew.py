@@ -15,7 +15,7 @@ worker again, but not before another one joins if none was fit at that moment.
 |-------------|---------------------------------------|---------------------------------------------------|
 | waiting     | it is submitted, or its worker gone   | is placed at the fit worker with the fewest tasks |
 | placed      | a worker has it                       | is given back with its result, or waits again     |
-| given up    | it cost `policy.LOST_WORKERS` workers | is given back with `WorkersLost`                  |
+| given up    | it cost over `LOST_WORKERS` workers   | is given back with `WorkersLost`                  |
 """
 
 import logging

@@ -14,6 +14,7 @@ from loaders.schema import FactorValue
 
 BINS = 10  # ranges, of a factor or variable of many numbers
 SHUFFLES = 400  # tables by which chance is counted
+CELLS = 2**22  # of random tables that are held at a time
 MOST_LISTED = 60  # distinct whole numbers up to which a column is taken as it is; of others, BINS
 
 
@@ -124,11 +125,14 @@ def _dependence(first: str, a: Int[ndarray, " n"], second: str, b: Int[ndarray, 
 
     table = crosstab(a, b).count
     sums = table.sum(axis=1), table.sum(axis=0)
-    shuffled = random_table(*sums).rvs(SHUFFLES, random_state=stream(0, first, second))
     apart = [float(entropy(counts)) for counts in sums]
+    shuffled, draws, most = random_table(*sums), stream(0, first, second), max(1, CELLS // table.size)
     # Shuffling one column keeps both entropies: only the joint one changes.
-    tables = np.concatenate([table[None], shuffled]).reshape(SHUFFLES + 1, -1)
-    information, *chance = np.maximum(0.0, sum(apart) - entropy(tables, axis=1)).tolist()
+    joint = [entropy(table.ravel())]
+    for done in range(0, SHUFFLES, most):
+        tables = shuffled.rvs(min(most, SHUFFLES - done), random_state=draws)
+        joint += entropy(tables.reshape(len(tables), -1), axis=1).tolist()
+    information, *chance = np.maximum(0.0, sum(apart) - np.array(joint)).tolist()
     mean = float(np.mean(chance))
     share = min(information / min(apart), 1.0)
     return Dependence(first, second, information, share, mean, mean + 4 * float(np.std(chance, ddof=1)))

@@ -68,10 +68,13 @@ def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
         repair: whether to write anew what is damaged; what only a damaged plan knew of is then forgotten.
 
     Raises:
-        InputError: the folder holds something else, is damaged, or cannot be written.
+        InputError: the folder holds something else, is damaged, was made with assets that were edited since,
+            or cannot be written.
     """
     unlike = find_unlike(out, DESCRIPTION)
-    damaged = [name for name in DESCRIPTION if name in unlike and (out / name).exists()]
+    # A run that is killed while it describes a new folder leaves `NEXT` beside the first of the files.
+    begun = (out / DATASET).exists() and not (out / NEXT).exists()
+    damaged = [name for name in DESCRIPTION if name in unlike and (begun or (out / name).exists())]
     if damaged and not repair:
         raise InputError(
             f"output folder {out}: {damaged[0]} {unlike[damaged[0]]}; "
@@ -138,7 +141,7 @@ def _refuse_edited(plan: Plan, out: Path, info: DatasetInfo | None, planned: Map
     where = f"output folder {out}"
     library = AssetLibrary(plan.recipe.assets)
     if info is not None:
-        check_assets(info.assets or (), library, where, "name another output folder")
+        check_assets(info.assets, library, where, "name another output folder")
     elif planned:
         check_assets(planned_assets(out / PLAN), library, where, "name another output folder")
     for sample in plan.samples:

@@ -8,17 +8,16 @@ confounder: drawn and recorded, but no label.
 import math
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from generators.expressions import names_in
 from generators.fields import Model
-from loaders.schema import FactorValue
+from loaders.schema import AssetKind, FactorValue
 from loaders.selection.conditional import row_weights, table_rows
 
 NAME = r"^[a-z][a-z0-9_]*$"
-AssetKind = Literal["objects", "materials", "textures", "lights", "scenes"]
 Name = Annotated[str, Field(pattern=NAME)]
 LARGEST = 2**53  # whole numbers up to which a float is exact
 

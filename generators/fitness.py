@@ -15,11 +15,10 @@ from pathlib import Path
 from blender_assets import AssetLibrary
 from generators.child import Job
 from generators.devices import choose, find_devices
-from generators.factors import AssetKind
 from generators.provenance import check_assets
 from generators.settings import is_traced
 from loaders.errors import InputError
-from loaders.schema import AssetRecord
+from loaders.schema import AssetKind, AssetRecord
 
 _ALWAYS = ("candlelight", "dask", "distributed")
 _TRACING = ("bpy", "numpy", "OpenEXR", "pyoidn")  # pixels depend on these, too

@@ -40,7 +40,9 @@ def hold(handle: int, how: int, byte: int | None = None) -> bool:
         else:
             fcntl.lockf(handle, how, 1, byte)
     except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-        return False
+        if error.errno in _NO_LOCKS:
+            return False
+        if how & fcntl.LOCK_NB and error.errno == errno.EACCES:  # as some systems say that it is taken
+            raise BlockingIOError(*error.args) from None
+        raise
     return True

@@ -18,9 +18,8 @@ PROBE_LIMIT = 120.0  # for listing the devices; drivers that compile or wake up 
 COPIES = 8
 
 # Workers of a scheduler.
-LOST_WORKERS = (
-    10  # that a task may cost; those of batch systems end when their time is up, which blames no task
-)
+# How many a task may cost; those of batch systems end when their time is up, which blames no task.
+LOST_WORKERS = 10
 IN_FLIGHT = 2  # tasks that a worker has at a time: one at work, one waiting
 CONNECT_LIMIT = 15.0  # until a scheduler answers
 LOOK = 2.0  # between looks at which workers are there, and for fetching a result

@@ -9,7 +9,7 @@ from blender_assets import AssetLibrary
 from generators.appearance import OWN, PLAIN
 from generators.scene import Material, Trace
 from loaders.errors import InputError
-from loaders.schema import AssetRecord
+from loaders.schema import AssetKind, AssetRecord
 
 
 def used_assets(traces: Iterable[Trace], library: AssetLibrary) -> tuple[AssetRecord, ...]:
@@ -35,12 +35,22 @@ def used_assets(traces: Iterable[Trace], library: AssetLibrary) -> tuple[AssetRe
 
 
 def shown_assets(traces: Iterable[Trace], records: Iterable[AssetRecord]) -> tuple[AssetRecord, ...]:
-    """Choose those of the recorded assets that show in some traces."""
+    """Choose those of the recorded assets that show in some traces.
+
+    Raises:
+        InputError: one that shows was not recorded.
+    """
     known = {(record.kind, record.label): record for record in records}
     used = {
         asset for trace in traces for asset in _assets(trace, lambda label: ("materials", label) in known)
     }
+    for kind, label in sorted(used - known.keys()):
+        raise InputError(f"the plan shows `{label}` of {kind} and holds no hash of it; plan again")
     return tuple(known[asset] for asset in sorted(used))
+
+
+class EditedAssetError(InputError):
+    """An asset is not the file that a sample was planned with."""
 
 
 def group_id(set_name: str, trace: Trace, library: AssetLibrary) -> str:
@@ -81,8 +91,8 @@ def check_assets(records: Iterable[AssetRecord], library: AssetLibrary, where: s
     for record in records:
         if not library.has(record.kind, record.label):
             raise InputError(
-                f"{where} needs `{record.label}` of {record.kind}, which is not among the shipped ones; name "
-                f"its folder: --assets {record.kind}=FOLDER"
+                f"{where} needs `{record.label}` of {record.kind}, which is not to be found; name its "
+                f"folder: --assets {record.kind}=FOLDER"
             )
         now = library.sha256(record.kind, record.label)
         if now != record.sha256:
@@ -93,7 +103,7 @@ def check_assets(records: Iterable[AssetRecord], library: AssetLibrary, where: s
             )
 
 
-def _assets(trace: Trace, is_material: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+def _assets(trace: Trace, is_material: Callable[[str], bool]) -> Iterator[tuple[AssetKind, str]]:
     materials = [thing.material for thing in trace.objects]
     materials += [part.material for thing in trace.objects for part in thing.parts]
     if trace.floor is not None and trace.floor.material is not None:
@@ -109,13 +119,13 @@ def _is_file(material: Material) -> bool:
     return material.image or material.label not in (PLAIN, OWN)
 
 
-def _kind_and_label(material: Material, is_material: Callable[[str], bool]) -> tuple[str, str]:
+def _kind_and_label(material: Material, is_material: Callable[[str], bool]) -> tuple[AssetKind, str]:
     # As the renderer looks them up: a picture is a texture, and any other label a material first.
     plain = not material.image and is_material(material.label)
     return "materials" if plain else "textures", material.label
 
 
-def _record(kind: str, label: str, library: AssetLibrary) -> AssetRecord:
+def _record(kind: AssetKind, label: str, library: AssetLibrary) -> AssetRecord:
     entry = library.entry(kind, label) or {}
     known = {field: entry[field] for field in ("licence", "source") if field in entry}
     return AssetRecord(kind=kind, label=label, sha256=library.sha256(kind, label), **known)

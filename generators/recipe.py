@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from generators.expressions import CONSTANTS
-from generators.factors import AssetKind, Categorical, Factor, Name, Rule, Value
+from generators.factors import Categorical, Factor, Name, Rule, Value
 from generators.fields import Model, did_you_mean, references
 from generators.graph import Graph, causal_graph, causal_order
 from generators.specs import Layout
 from loaders.errors import InputError
-from loaders.schema import LAYERS, LIGHT_PREFIX, Statements, layer
+from loaders.schema import LAYERS, LIGHT_PREFIX, AssetKind, Statements, layer
 
 RESERVED = {*LAYERS, "id", "index", "objects", "metadata", "set"}
 ALL_LIGHTS = "light/*"
@@ -221,7 +221,7 @@ class Recipe(Model):
     image: Image = Image()
     render: Render = Render.model_validate({})
     layers: tuple[str, ...] = DEFAULT_LAYERS
-    exposure: Annotated[float, Field(gt=0)] = 1.0
+    exposure: Annotated[float, Field(gt=0)] = 0.3
     assets: dict[AssetKind, Path] = Field(default_factory=dict)
     do: dict[str, Value] = Field(default_factory=dict)
     sets: Annotated[dict[Name, ImageSet], Field(min_length=1)]

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 
 from generators.devices import Wish
 from generators.processes import die_with_owner
+from generators.provenance import EditedAssetError
 from generators.recipe import Recipe
 from generators.scene import SamplePlan
 from loaders.errors import InputError
@@ -109,7 +110,7 @@ def _outcome(made: Finish | Exception) -> dict[str, Any]:
         where = f": {error.filename}" if error.filename else ""
         return {"error": f"{error.strerror or error}{where}", "fatal": True}
     except (ValueError, RuntimeError) as error:
-        return {"error": str(error), "fatal": False}
+        return {"error": str(error), "fatal": isinstance(error, EditedAssetError)}
 
 
 def run(start: Start) -> None:

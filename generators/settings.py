@@ -165,13 +165,14 @@ def check_interventions(recipe: Recipe) -> None:
     Raises:
         InputError: as `interventions`; the message names the set.
     """
+    library = AssetLibrary(recipe.assets)
     for set_name, image_set in recipe.sets.items():
         asked = {} if image_set.counterfactual is None else dict(enumerate(image_set.counterfactual.do))
         fields = {"do": recipe.do, **{f"counterfactual.do.{k}": change for k, change in asked.items()}}
         for field, changes in fields.items():
             if changes:
                 try:
-                    interventions(changes, field, image_set, AssetLibrary(recipe.assets))
+                    interventions(changes, field, image_set, library)
                 except InputError as error:
                     raise InputError(f"sets.{set_name}: {error}") from None
 

@@ -4,7 +4,7 @@
 colours linear Rec.709.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -175,7 +175,8 @@ class Layout(Model):
     """How values become a scene.
 
     The objects are ``objects``, or those of ``arrangements`` that ``arrangement`` names, or a ``scatter``;
-    the lights are ``lights``, or those of ``rigs`` that ``rig`` names. Of ``coats`` the one that ``coat``
+    the lights are ``lights``, or those of ``rigs`` that ``rig`` names; where there is no environment either,
+    one lamp of the default. Of ``coats`` the one that ``coat``
     names goes over all objects: a twin in another paint, or with null the objects as they are. ``leaves``
     stand alone: they are painted and not traced.
     """
@@ -194,6 +195,13 @@ class Layout(Model):
     environment: EnvironmentSpec | None = None
     floor: FloorSpec | None = None
     leaves: LeavesSpec | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lit(cls, data: Any) -> Any:
+        if isinstance(data, dict) and not data.keys() & {"lights", "rig", "environment", "leaves"}:
+            return {**data, "lights": [{}]}
+        return data
 
     @model_validator(mode="after")
     def _one_kind_of_objects(self) -> "Layout":

@@ -65,7 +65,9 @@ def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
     table = _read(path)
     about = table.schema.metadata
     try:
-        recipe = Recipe.model_validate_json(about[_RECIPE]).model_copy(update={"assets": dict(assets or {})})
+        # Absolute, because workers may have another working directory.
+        folders = {kind: Path(folder).absolute() for kind, folder in (assets or {}).items()}
+        recipe = Recipe.model_validate_json(about[_RECIPE]).model_copy(update={"assets": folders})
         records = _RECORDS.validate_json(about[_ASSETS])
         values = _values(recipe)
         samples = tuple(_sample(row, recipe, values) for row in table.to_pylist())

@@ -340,6 +340,9 @@ class SetInfo(Record):
         raise InputError(f"factor `{name}` is not in this set; expected one of: {known}")
 
 
+AssetKind = Literal["objects", "materials", "textures", "lights", "scenes"]
+
+
 class AssetRecord(Record):
     """One file that the pictures were made of: an object, a material, a texture or a scene, by its label.
 
@@ -347,7 +350,7 @@ class AssetRecord(Record):
     ``sha256`` is that of its content (`blender_assets.AssetLibrary.sha256`).
     """
 
-    kind: str
+    kind: AssetKind
     label: str
     licence: str = ""
     source: str = ""
@@ -368,7 +371,7 @@ class DatasetInfo(Record):
     """``dataset.json``: what a folder of frames, or a pack made from it, holds as a whole.
 
     ``licence`` is "" where the author of the recipe states none. ``assets`` are those that show in any of its
-    frames, None where that was not recorded.
+    frames.
     """
 
     schema_version: Annotated[Literal[2], Field(alias="schema")] = 2
@@ -379,7 +382,7 @@ class DatasetInfo(Record):
     recipe: RecipeRecord
     seed: int
     candlelight: str
-    assets: tuple[AssetRecord, ...] | None = None
+    assets: tuple[AssetRecord, ...] = ()
     sets: dict[str, SetInfo]
 
     def set(self, name: str) -> SetInfo:

@@ -21,12 +21,13 @@ from generators.devices import PROCESSOR, Wish
 from generators.load import recipe_sha256
 from generators.map_view import view_map
 from generators.painter import PLANNED, Painter
-from generators.provenance import group_id
+from generators.provenance import EditedAssetError, group_id
 from generators.recipe import Recipe
 from generators.refine import fine_backdrop, refine
 from generators.scene import SamplePlan, Thing, Trace
 from generators.serving import Finish, cpu_features, run
 from generators.settings import SetSettings, light_names, settings, stored_layers
+from loaders.errors import InputError
 from loaders.frames import write_frame
 from loaders.samples import Frame
 from loaders.schema import (
@@ -92,8 +93,7 @@ class Renderer:
         first = group[0].trace
         if first.leaves is not None:
             return self._painter.trace(group)
-        if group_id(group[0].set, first, self._library) != group[0].group:
-            raise ValueError("its assets are not the files that it was planned with; plan and render again")
+        self._hold(group[0])
         light, geometry = self._scratch[0]
         self._scratch.reverse()
         stage = self._set_up(group[0].set)
@@ -102,10 +102,24 @@ class Renderer:
             shown = [Shown(own, stage.corners(i)) for i, own in enumerate(colors)]
             passes.trace(stage.scene, light)
             refinement = self._refine(first, shown, geometry)
+            self._hold(group[0])  # Blender reads pictures as it renders
         except Exception:
             self._stage = None  # what it shows now is part of this trace and part of the one before
             raise
         return partial(self._finish, group, light, refinement, shown)
+
+    def _hold(self, sample: SamplePlan) -> None:
+        """Refuse to go on with assets that were edited since they were planned: all samples would fail."""
+        self._library.look_again()
+        try:
+            same = group_id(sample.set, sample.trace, self._library) == sample.group
+        except InputError as error:
+            raise EditedAssetError(str(error)) from None
+        if not same:
+            raise EditedAssetError(
+                f"assets of `{sample.id}` are not the files that it was planned with; put those back, or "
+                "name another output folder"
+            )
 
     def _refine(self, trace: Trace, shown: Sequence[Shown], file: Path) -> Refinement | None:
         """Gather what is known better than from the trace of the light; None where that is nothing."""

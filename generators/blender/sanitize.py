@@ -5,20 +5,21 @@ Blender appends a block with all that it refers to. Before anything of it is eva
 - dropped: animation and drivers; OSL nodes, black taking their place; whole scenes (with their
   output paths, compositor and sequencer), texts, sounds, movie clips, node trees that are neither shader nor
   geometry, and every other kind of block that is not in `SHOWN`;
-- kept: what is packed into the file, and files in its folder, once links are followed; and simulations, for
-  Blender writes no cache of them to disk as long as it works on no file of its own;
-- refused: files elsewhere or missing, linked .blend files among them; films and numbered pictures; files of
+- kept: what is packed into the file, and what its hash covers besides (`blender_assets.files_beside`); and
+  simulations, for Blender writes no cache of them to disk as long as it works on no file of its own;
+- refused: other files, linked .blend files among them; films and numbered pictures; files of
   animated geometry; simulations that write to disk; geometry nodes that import files or hold bakes; profiles
   of lamps in texts; generated pictures too large for memory. Without these the picture would be another.
 
 Of an object that is asked for, shape and numbers are read and nothing is shown: there only linked .blend
-files are refused, and pictures are dropped.
+files, and fonts and volumes as above, are refused, and pictures are dropped.
 """
 
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from blender_assets import files_beside
 from generators.blender import bpy
 from loaders.image_files import MAX_PIXELS
 
@@ -60,11 +61,10 @@ def sanitize(path: Path, before: set[int], shown: bool = True) -> list[str]:
     """
     brought = [(kind, block) for kind, block in _blocks() if block.session_uid not in before]
     try:
-        for library in _of("libraries", brought):
-            _refuse_elsewhere(path, library, library.filepath)
         notes = _still(brought) + _strip(brought)
         if shown:
-            _refuse(path, brought)
+            _refuse(brought)
+        _refuse_elsewhere(path, brought, SHOWN if shown else ("libraries", "fonts", "volumes"))
         return notes + _drop(brought, SHOWN if shown else MEASURED)
     except ValueError as error:
         bpy.data.batch_remove([block for _, block in brought])
@@ -133,7 +133,7 @@ def _drop(brought: list[tuple[str, Any]], kept: Collection[str]) -> list[str]:
     return notes
 
 
-def _refuse(path: Path, brought: list[tuple[str, Any]]) -> None:
+def _refuse(brought: list[tuple[str, Any]]) -> None:
     """Refuse what would have to be dropped and cannot be.
 
     Raises:
@@ -158,11 +158,6 @@ def _refuse(path: Path, brought: list[tuple[str, Any]]) -> None:
     for smoke in _of("volumes", brought):
         if smoke.is_sequence:
             raise ValueError(f"expected a still volume, got `{smoke.name}`; put one in its place")
-    # Blender's own list of the files that a block names, less those that are packed.
-    kept = [block for kind, block in brought if kind in SHOWN]
-    for block, names in bpy.data.file_path_map(subset=kept).items():
-        for name in sorted(names):
-            _refuse_elsewhere(path, block, name)
 
 
 def _refuse_modifier(thing: Any, modifier: Any) -> None:
@@ -194,19 +189,21 @@ def _refuse_picture(picture: Any) -> None:
         )
 
 
-def _refuse_elsewhere(path: Path, block: Any, name: str) -> None:
-    """Refuse a file that is missing, or outside the folder once links are followed; or one of its tiles."""
-    tiles = [str(tile.number) for tile in getattr(block, "tiles", ())] or [""]
-    for full in {name.replace(UDIM, tile) for tile in tiles}:
-        file = Path(bpy.path.abspath(full, library=block.library))
-        if file == path:
-            continue  # the .blend itself is listed beside what it links to
-        try:
-            inside = file.resolve(strict=True).is_relative_to(path.parent.resolve())
-        except (OSError, ValueError):
-            inside = False
-        if not (inside and (file.is_file() or file.is_dir())):
-            raise ValueError(
-                f"`{block.name}` needs `{file}`, which is missing or outside the folder; pack it into the "
-                "file, or put it beside"
-            )
+def _refuse_elsewhere(path: Path, brought: list[tuple[str, Any]], kinds: Collection[str]) -> None:
+    """Refuse files that the hash of the asset does not cover; of a picture in tiles each is one."""
+    covered: set[Path] | None = None
+    # Blender's own list of the files that a block names, less those that are packed.
+    named = bpy.data.file_path_map(subset=[block for kind, block in brought if kind in kinds])
+    for block, names in named.items():
+        tiles = [str(tile.number) for tile in getattr(block, "tiles", ())] or [""]
+        for name in sorted({name.replace(UDIM, tile) for name in names for tile in tiles}):
+            file = Path(bpy.path.abspath(name, library=block.library))
+            if file == path:
+                continue  # the .blend itself is listed beside what it links to
+            if covered is None:
+                covered = {beside.resolve() for beside in files_beside(path.parent)}
+            if file.resolve() not in covered:
+                raise ValueError(
+                    f"`{block.name}` needs `{file}`, which is missing, hidden, of a kind that is not read, "
+                    "or outside the folder; pack it into the file, or put it beside"
+                )

@@ -55,3 +55,9 @@ def texts(values: list[str]) -> ndarray:
     """
     encoded = [value.encode() for value in values]
     return np.array(encoded, h5py.string_dtype("utf-8", max(1, *map(len, encoded))))
+
+
+def set_text(node: h5py.File | h5py.Dataset, name: str, text: str) -> None:
+    """Give a file or dataset an attribute, in the same form as `texts`."""
+    (value,) = texts([text])
+    node.attrs.create(name, value, dtype=h5py.string_dtype("utf-8", max(1, len(value))))

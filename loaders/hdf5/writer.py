@@ -22,7 +22,7 @@ from loaders.errors import InputError
 from loaders.hdf5.beside import refuse_other_splits
 from loaders.hdf5.content import ATTRIBUTE, content_sha256
 from loaders.hdf5.filters import Compression, dataset_filters, encode_chunk, encoder_versions
-from loaders.hdf5.layout import FORMAT, columns, texts
+from loaders.hdf5.layout import FORMAT, columns, set_text, texts
 from loaders.packs.packing import Source, open_sources, packed_info, prepared
 from loaders.packs.parts import count_rows, keep_rows, read_parts
 from loaders.packs.split_plan import TRAIN, SplitPlan
@@ -127,12 +127,12 @@ def _pack_split(
         with h5py.File(whole, "w", libver=_HDF5) as file:
             file.attrs["format"] = FORMAT
             for name, text in attributes.items():
-                file.attrs[name] = texts([text])[0]
+                set_text(file, name, text)
             _write_columns(file, source, split, compression)
             with (folder / ".texts").open("w+b") as lines:
                 longest = _write_layers(file, source, chain(old, keep_rows(folder, done, new)), lines)
                 _write_metadata(file, lines, total, longest, compression)
-            file.attrs[ATTRIBUTE] = np.bytes_(content_sha256(file, source.set_info))
+            set_text(file, ATTRIBUTE, content_sha256(file, source.set_info))
         sync(whole)
         whole.replace(path)
         sync(path.parent)
@@ -150,14 +150,14 @@ def _write_columns(file: h5py.File, source: Source, split: Split, compression: C
         filters = dataset_filters(dtype, compression)
         dataset = file.create_dataset(name, shape, dtype, chunks=(1, *shape[1:]), **filters)
         for key in ("unit", "colour_space", "meaning"):
-            dataset.attrs[key] = texts([getattr(spec, key)])[0]
+            set_text(dataset, key, getattr(spec, key))
     file["id"] = texts([survey.ids[row] for row in split.rows])
     file["index"] = source.frames.indices[split.rows].astype("int64")
     for column, factor in enumerate(set_info.factors):
         name = f"factors/{factor.name}"
         file[name] = survey.rows.table[split.rows, column].astype(known[name][1])
-        file[name].attrs["unit"] = texts([factor.unit])[0]
-        file[name].attrs["values"] = texts([json.dumps(factor.values)])[0]
+        set_text(file[name], "unit", factor.unit)
+        set_text(file[name], "values", json.dumps(factor.values))
 
 
 def _write_layers(file: h5py.File, source: Source, rows: Iterable[list[bytes]], lines: BinaryIO) -> int:

@@ -188,9 +188,7 @@ def _renderer(name: str, facts: SetFacts) -> tuple[object, ...]:
 
 
 def _licences(info: DatasetInfo) -> list[str]:
-    if info.assets is None:
-        found = ["Which assets show in the pictures was not recorded when these were rendered."]
-    elif not info.assets:
+    if not info.assets:
         found = ["Nothing that shows in the pictures came from a file."]
     else:
         unknown = [asset for asset in info.assets if not is_known(asset.licence)]

@@ -93,7 +93,7 @@ def croissant(info: DatasetInfo, manifest: Manifest, facts: Mapping[str, SetFact
         "isLiveDataset": False,
         **about(info, facts),
         "prov:wasGeneratedBy": _activity(info, facts),
-        "prov:wasDerivedFrom": [_asset(asset) for asset in info.assets or ()],
+        "prov:wasDerivedFrom": [_asset(asset) for asset in info.assets],
         "distribution": [part for name in info.sets for part in _files(name, manifest.of_set(name))],
         "recordSet": [_records(name, one, manifest.of_set(name)) for name, one in info.sets.items()],
     }

@@ -82,7 +82,7 @@ class Contents(Record):
     seed: int
     candlelight: str
     schema_version: int
-    assets: tuple[AssetRecord, ...] | None
+    assets: tuple[AssetRecord, ...]
     bytes: int
     sets: dict[str, SetContents]
 

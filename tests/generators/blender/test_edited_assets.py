@@ -1,15 +1,18 @@
 """Assets that change between planning and rendering, or between two runs: never mixed in one folder."""
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from blender_assets import AssetLibrary, shipped
+from generators.counterfactual import counterfactual
+from generators.description import dataset_info
 from generators.load import load_recipe, recipe_sha256
 from generators.plan import Plan, make_plan
 from generators.rendering import render
-from generators.table import load_plan, save_plan
+from generators.table import join, load_plan, save_plan
 from loaders.errors import InputError
 from loaders.frames import METADATA, read_dataset_info
 from loaders.verification.verify import verify
@@ -109,14 +112,14 @@ def test_a_plan_holds_no_path_and_is_told_where_assets_are(recipe, tmp_path):
         render(load_plan(tmp_path / "plan.parquet", {"materials": folder}), tmp_path / "out", workers=1)
 
 
-def test_a_renderer_that_finds_another_file_leaves_the_sample_out(recipe, tmp_path):
+def test_a_renderer_that_finds_another_file_ends_the_run(recipe, tmp_path):
     plan = planned(recipe)
     blue = next(sample for sample in plan.samples if sample.factors["color"] == "pink")
     forged = blue.model_copy(update={"group": "0" * 16})
     rest = tuple(sample for sample in plan.samples if sample is not blue)
-    outcome = render(Plan(plan.recipe, (forged, *rest), plan.assets), tmp_path / "out", workers=1)
-    assert outcome.written == 5
-    assert outcome.failed[blue.id].startswith("its assets are not the files that it was planned with")
+    with pytest.raises(InputError, match=rf"assets of `{blue.id}` are not the files .* run again to resume"):
+        render(Plan(plan.recipe, (*rest, forged), plan.assets), tmp_path / "out", workers=1)
+    assert render(Plan(plan.recipe, rest, plan.assets), tmp_path / "out", workers=1).written == 0
 
 
 def test_a_light_that_changed_is_told_though_no_file_of_it_shows(recipe, tmp_path):
@@ -143,6 +146,28 @@ def test_frames_of_other_files_in_a_folder_are_found(recipe, tmp_path):
     assert str(damage).endswith("metadata.json: was made with other numbers or files than those planned")
 
 
+def test_a_folder_that_lost_its_plan_is_not_gone_on_with(recipe, tmp_path):
+    out = tmp_path / "out"
+    render(planned(recipe, 1), out, workers=1)
+    (out / "plan.parquet").unlink()
+    with pytest.raises(InputError, match=r"plan\.parquet is missing; .*--repair"):
+        render(planned(recipe, 1), out, workers=1)
+    assert render(planned(recipe, 1), out, workers=1, repair=True).found == 1
+
+
+def test_what_if_is_asked_of_the_assets_that_a_plan_was_made_with(recipe, tmp_path):
+    plan = planned(recipe)
+    asked = Plan(plan.recipe, plan.samples[:1], plan.assets)
+    other = "gold" if plan.samples[0].factors["color"] == "pink" else "pink"
+    both = join(asked, counterfactual(asked, color=other))
+    assert {asset.label for asset in dataset_info(both).assets} == {"cube", "gold", "pink"}
+    paint(tmp_path / "colours", pink="blue", gold="blue")
+    with pytest.raises(InputError, match=r"the plan of `paint` was made with another `(pink|gold)`"):
+        counterfactual(asked, color=other)
+    with pytest.raises(InputError, match="shows `cube` of objects and holds no hash of it"):
+        dataset_info(Plan(plan.recipe, plan.samples, ()))
+
+
 def test_a_file_beside_a_blend_is_part_of_its_content(tmp_path):
     paint(tmp_path / "colours", pink="red")
     library = AssetLibrary({"materials": tmp_path / "colours"})
@@ -151,7 +176,24 @@ def test_a_file_beside_a_blend_is_part_of_its_content(tmp_path):
     (tmp_path / "colours" / "pink.blend1").write_bytes(b"a backup")
     assert AssetLibrary({"materials": tmp_path / "colours"}).sha256("materials", "pink") == alone
     (tmp_path / "colours" / "wood.png").write_bytes(b"a picture that it may use")
-    with_wood = AssetLibrary({"materials": tmp_path / "colours"})
+    with_wood = AssetLibrary({"materials": tmp_path / "colours", "objects": tmp_path / "colours"})
     first = with_wood.sha256("materials", "pink")
+    assert with_wood.sha256("objects", "pink") == alone
     (tmp_path / "colours" / "wood.png").write_bytes(b"another one of its pictures")
+    assert with_wood.sha256("materials", "pink") == first
+    with_wood.look_again()
     assert len({alone, first, with_wood.sha256("materials", "pink")}) == 3
+
+
+def test_no_asset_hangs_on_what_it_cannot_refer_to(tmp_path):
+    folder = tmp_path / "colours"
+    paint(folder, pink="red")
+    alone = AssetLibrary({"materials": folder}).sha256("materials", "pink")
+    (folder / ".maps").mkdir()
+    (tmp_path / "out.png").touch()
+    for hidden in (".maps/wood.png", "._wood.png"):
+        (folder / hidden).touch()
+    (folder / "gone.png").symlink_to("nowhere")
+    (folder / "out.png").symlink_to(tmp_path / "out.png")
+    os.mkfifo(folder / "pipe.png")
+    assert AssetLibrary({"materials": folder}).sha256("materials", "pink") == alone
