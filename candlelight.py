@@ -111,6 +111,8 @@ def render(
     )
     if preview:
         _sheets(local_folder(out))
+    if isinstance(out, Path):
+        _warn_of_clipping(out)
     check_outcome(outcome, out)
     if how["repair"]:
         click.echo(repaired_line(outcome))
@@ -169,6 +171,15 @@ def counterfactual(
     check_outcome(outcome, out)
     pairs = [(name, name + SUFFIX) for name in dict.fromkeys(sample.set for sample in asked.samples)]
     click.echo(str(write_counterfactual_page(out / "counterfactuals.html", out, pairs)))
+
+
+def _warn_of_clipping(frames: Path) -> None:
+    from loaders.frames import complete_indices, read_dataset_info
+    from loaders.looking.clipping import clipped_share, clipping_line
+
+    for name in read_dataset_info(frames).sets:
+        if warning := clipping_line(clipped_share(frames, name, complete_indices(frames, name))):
+            click.echo(f"set {name}: {warning}", err=True)
 
 
 def _sheets(frames: Path) -> None:

@@ -91,17 +91,18 @@ def _named(wanted: str | Paint, field: str, draws: Draws, library: AssetLibrary)
 
 def _stated(paint: Paint, draws: Draws, library: AssetLibrary, field: str) -> Material:
     """Return the material that a paint states in numbers."""
-    image = paint.texture is not None and _find_texture(paint.texture, library, f"{field}.texture")
-    if paint.texture is not None and image != (paint.color_a is None):
+    texture = None if paint.texture is None else str(draws.fill(paint.texture))
+    image = texture is not None and _find_texture(texture, library, f"{field}.texture")
+    if texture is not None and image != (paint.color_a is None):
         what = "an image, which has its own colours; expected no" if image else "no image; expected"
-        raise InputError(f"{field}: `{paint.texture}` is {what} `color_a` and `color_b` beside it")
+        raise InputError(f"{field}: `{texture}` is {what} `color_a` and `color_b` beside it")
 
     def color(name: str) -> Vector | None:
         wanted = getattr(paint, name)
         return None if wanted is None else draws.color(wanted, f"{field}.{name}", highest=1.0)
 
     return Material(
-        label=paint.texture or PLAIN,
+        label=texture or PLAIN,
         image=image,
         base_color=color("base_color"),
         color_a=color("color_a"),

@@ -1,7 +1,6 @@
 """What the fields of a layout hold: numbers, colours, and ``$name`` for the value of a factor or variable."""
 
-import difflib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
@@ -41,17 +40,6 @@ Color = Annotated[
     Annotated[tuple[Number, Number, Number], Tag("rgb")] | Annotated[Hue, Tag("hue")],
     Discriminator(_colour_kind),
 ]
-
-
-def did_you_mean(value: object, known: Iterable[object]) -> str:
-    """Ask for the nearest of the known names, at the end of a message; nothing if none is near.
-
-    Example:
-        >>> did_you_mean("bleu", ["red", "blue"])
-        '; did you mean `blue`?'
-    """
-    near = difflib.get_close_matches(str(value), map(str, known), 1)
-    return f"; did you mean `{near[0]}`?" if near else ""
 
 
 def references(value: object) -> Iterator[str]:

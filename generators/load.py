@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from generators.recipe import Recipe
 from generators.settings import check_interventions
-from loaders.errors import InputError
+from loaders.errors import InputError, did_you_mean, nearest_file
 from loaders.plain_yaml import parse_yaml
 
 
@@ -85,6 +85,7 @@ def find_recipe(source: str | Path) -> Path:
         return path
     raise InputError(
         f"recipe `{source}` is neither a file nor shipped; expected a path or one of: {', '.join(known)}"
+        f"{did_you_mean(source, known) or nearest_file(path)}"
     )
 
 
@@ -138,18 +139,34 @@ def _apart(value: Any) -> Any:
 
 
 def _expand(data: dict[str, Any], path: Path) -> None:
-    """Put in what a set ``extends``: another recipe's set, under the fields written here."""
+    """Put in what a set ``extends``, a set of this recipe or of another, under the fields written here."""
     sets = data.get("sets")
-    if not isinstance(sets, dict):
+    for name in sets if isinstance(sets, dict) else ():
+        _expand_set(data, name, path, ())
+
+
+def _expand_set(data: dict[str, Any], name: str, path: Path, above: tuple[str, ...]) -> None:
+    sets, field = data["sets"], f"recipe {path.name}: sets.{name}.extends"
+    if not isinstance(sets[name], dict) or "extends" not in sets[name]:
         return
-    for name, image_set in sets.items():
-        if isinstance(image_set, dict) and "extends" in image_set:
-            base = _base(str(image_set["extends"]), f"recipe {path.name}: sets.{name}.extends")
-            # What this recipe says of all its sets goes before what the other said of its own. Which sets
-            # share units it says itself: two that extend one would else show the same, as train and test.
-            inherited = {k: v for k, v in base.items() if k not in data and k != "shares_units"}
-            sets[name] = _merge(inherited, image_set)
-            del sets[name]["extends"]
+    reference = str(sets[name]["extends"])
+    if "/" in reference:
+        base = {key: value for key, value in _base(reference, field).items() if key not in data}
+    else:
+        others = [other for other in sets if other != name]
+        if reference not in others or reference in above:
+            near = did_you_mean(reference, others)
+            raise InputError(
+                f"{field}: expected RECIPE/SET of a shipped recipe, or a set of this one that does not "
+                f"extend `{name}` itself, got `{reference}`{near}"
+            )
+        _expand_set(data, reference, path, (*above, name))
+        base = _apart(sets[reference]) if isinstance(sets[reference], dict) else {}
+    # What this recipe says of all its sets goes before what the other said of its own. Which sets share units
+    # it says itself: two that extend one would else show the same, as train and test.
+    base.pop("shares_units", None)
+    sets[name] = _merge(base, sets[name])
+    del sets[name]["extends"]
 
 
 def _fill_twins(data: dict[str, Any], path: Path) -> None:
@@ -174,7 +191,8 @@ def _base(reference: str, field: str) -> dict[str, Any]:
     recipe, _, set_name = reference.partition("/")
     known = shipped_recipes()
     if recipe not in known:
-        raise InputError(f"{field}: expected RECIPE/SET with a shipped recipe, got `{reference}`")
+        near = did_you_mean(recipe, known)
+        raise InputError(f"{field}: expected RECIPE/SET with a shipped recipe, got `{reference}`{near}")
     data = _read(known[recipe])
     _expand(data, known[recipe])
     if set_name not in data["sets"]:
@@ -220,6 +238,12 @@ def _override(data: dict[str, Any], override: str) -> None:
         raise InputError(f"--set {field}: expected --assets KIND=FOLDER to name a folder of assets")
     node: Any = data
     above, rest = "", field.split(".")
+    sets = data.get("sets")
+    if rest[0] == "sets" and len(rest) > 2 and isinstance(sets, dict) and rest[1] not in sets:
+        near = did_you_mean(rest[1], sets)
+        raise InputError(
+            f"--set {field}: there is no set `{rest[1]}`; expected one of {', '.join(sets)}{near}"
+        )
     while (taken := _first(node, rest)) < len(rest):
         above, rest = ".".join(rest[:taken]), rest[taken:]
         node = _step(node, above, field)

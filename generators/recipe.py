@@ -12,10 +12,10 @@ from pydantic import Field, model_validator
 
 from generators.expressions import CONSTANTS
 from generators.factors import Categorical, Factor, Name, Rule, Value
-from generators.fields import Model, did_you_mean, references
+from generators.fields import Model, references
 from generators.graph import Graph, causal_graph, causal_order
 from generators.specs import Layout
-from loaders.errors import InputError
+from loaders.errors import InputError, did_you_mean
 from loaders.schema import LAYERS, LIGHT_PREFIX, AssetKind, Statements, layer
 
 RESERVED = {*LAYERS, "id", "index", "objects", "metadata", "set"}

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from blender_assets import AssetLibrary
 from generators.factors import Categorical, Continuous, Factor
-from generators.fields import did_you_mean
 from generators.layout import WORLD
 from generators.lights import LAMP
 from generators.recipe import ALL_LIGHTS, Image, ImageSet, Recipe, Render
 from generators.scene import Trace
-from loaders.errors import InputError
+from loaders.errors import InputError, did_you_mean
 from loaders.schema import LAYERS, LIGHT_PREFIX, FactorInfo, FactorValue
 
 
@@ -165,14 +165,14 @@ def check_interventions(recipe: Recipe) -> None:
     Raises:
         InputError: as `interventions`; the message names the set.
     """
-    library = AssetLibrary(recipe.assets)
+    library = cache(lambda: AssetLibrary(recipe.assets))
     for set_name, image_set in recipe.sets.items():
         asked = {} if image_set.counterfactual is None else dict(enumerate(image_set.counterfactual.do))
         fields = {"do": recipe.do, **{f"counterfactual.do.{k}": change for k, change in asked.items()}}
         for field, changes in fields.items():
             if changes:
                 try:
-                    interventions(changes, field, image_set, library)
+                    interventions(changes, field, image_set, library())
                 except InputError as error:
                     raise InputError(f"sets.{set_name}: {error}") from None
 

@@ -1,7 +1,9 @@
 """The one error that means: what you gave is not what was expected."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import difflib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 
 class InputError(ValueError):
@@ -18,6 +20,30 @@ class InputError(ValueError):
     def __str__(self) -> str:
         """Say it in one line, even where it names what a damaged file calls something."""
         return " ".join(super().__str__().splitlines())
+
+
+def did_you_mean(value: object, known: Iterable[object]) -> str:
+    """Ask for the nearest of the known names, at the end of a message; nothing if none is near.
+
+    Example:
+        >>> did_you_mean("bleu", ["red", "blue"])
+        '; did you mean `blue`?'
+    """
+    near = difflib.get_close_matches(str(value), map(str, known), 1)
+    return f"; did you mean `{near[0]}`?" if near else ""
+
+
+def nearest_file(path: Path) -> str:
+    """Ask for the file or folder that is called most like one that is not there; nothing if none is near.
+
+    Example:
+        >>> nearest_file(Path("nowhere") / "frames")
+        ''
+    """
+    with suppress(OSError):
+        if not path.exists():
+            return did_you_mean(path.name, [one.name for one in path.parent.iterdir()])
+    return ""
 
 
 @contextmanager

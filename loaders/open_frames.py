@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from loaders.errors import InputError
+from loaders.errors import InputError, nearest_file
 from loaders.frames import DATASET, FrameFolder, read_dataset_info
 from loaders.hdf5.beside import mixed_packs
 from loaders.hdf5.reader import HDF5Frames
@@ -46,7 +46,7 @@ a Hugging Face folder
         split = _choose_split(path, [split for owner, split in files if owner == name], split)
         return HDF5Frames(files[name, split].path, layers)
     if not (path / DATASET).is_file():
-        raise InputError(f"{path}: {EXPECTED}")
+        raise InputError(f"{path}: {EXPECTED}{nearest_file(path)}")
     name = _choose(path, "set", list(read_dataset_info(path).sets), set_name)
     if (path / MANIFEST).is_file():
         if not (splits := read_manifest(path).splits_of(name)):

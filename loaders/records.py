@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from loaders.errors import InputError
+from loaders.errors import InputError, nearest_file
 from loaders.schema import SCHEMA_VERSION, Record
 
 _RecordType = TypeVar("_RecordType", bound=Record)
@@ -46,7 +46,7 @@ def read_record(kind: type[_RecordType], path: Path, remedy: str) -> _RecordType
     try:
         text = path.read_bytes()
     except FileNotFoundError:
-        raise InputError(f"{path} is missing; {remedy}") from None
+        raise InputError(f"{path} is missing; {remedy}{nearest_file(path.parent)}") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}; {remedy}") from None
     return parse_record(kind, text, str(path), remedy)

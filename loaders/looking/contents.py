@@ -52,6 +52,7 @@ class SetContents(Record):
     width: int
     height: int
     exposure: float
+    clipped: float | None
     bytes: int
     bytes_per_sample: int | None
     compression: str
@@ -102,6 +103,7 @@ class Found:
         compression: one line.
         table: factors of every row as `loaders.samples.Frames.factor_table`; None where they are not known.
         first: what is known of the first sample; None where there is none.
+        clipped: share of pixels that are over-exposed; None where it was not looked at.
     """
 
     set_info: SetInfo
@@ -110,6 +112,7 @@ class Found:
     compression: str
     table: Float64[ndarray, "n k"] | None
     first: Metadata | None
+    clipped: float | None = None
 
 
 def contents(form: str, info: DatasetInfo, found: Mapping[str, Found], size: int) -> Contents:
@@ -147,6 +150,7 @@ def _set_contents(found: Found) -> SetContents:
         width=info.width,
         height=info.height,
         exposure=info.exposure,
+        clipped=found.clipped,
         bytes=found.bytes,
         bytes_per_sample=round(found.bytes / count) if count else None,
         compression=found.compression,

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from loaders.looking.clipping import clipping_line
 from loaders.looking.contents import Contents, FactorContents, LayerContents, SetContents
 from loaders.looking.look import look
 
@@ -28,7 +29,8 @@ def describe(path: Path | str) -> str:
 
 def _lines(contents: Contents) -> Iterator[str]:
     yield f"{contents.name} ({contents.form}, {human_bytes(contents.bytes)})"
-    yield contents.description
+    if contents.description:
+        yield contents.description
     yield (
         f"licence {contents.licence or 'not stated'}; made by candlelight {contents.candlelight}, "
         f"schema {contents.schema_version}"
@@ -48,6 +50,8 @@ def _set_lines(name: str, one: SetContents) -> Iterator[str]:
         f"set {name}: {one.count} of {one.planned} samples, {one.width} x {one.height} pixels, "
         f"exposure {one.exposure:g}"
     )
+    if warning := clipping_line(one.clipped):
+        yield f"  {warning}"
     if one.splits.keys() != {"train"}:
         yield f"  splits: {', '.join(f'{split} {rows}' for split, rows in one.splits.items())}"
     if one.bytes_per_sample is not None:

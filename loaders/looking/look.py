@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from loaders.errors import InputError
+from loaders.errors import InputError, nearest_file
 from loaders.frames import (
     DATASET,
     METADATA,
@@ -19,6 +19,7 @@ from loaders.frames import (
     read_metadata,
 )
 from loaders.hdf5.reader import HDF5Frames
+from loaders.looking.clipping import clipped_share
 from loaders.looking.contents import Contents, Found, bytes_below, contents
 from loaders.open_frames import EXPECTED, open_hdf5
 from loaders.packs.manifest import MANIFEST, Shard, read_manifest
@@ -57,7 +58,7 @@ a Hugging Face folder
     if files := open_hdf5(path):
         return _look_at_hdf5(path, files)
     if not (path / DATASET).is_file():
-        raise InputError(f"{path}: {EXPECTED}")
+        raise InputError(f"{path}: {EXPECTED}{nearest_file(path)}")
     return _look_at_hub(path) if (path / MANIFEST).is_file() else _look_at_folder(path)
 
 
@@ -74,6 +75,7 @@ def _look_at_folder(root: Path) -> Contents:
             _FOLDER_COMPRESSION,
             _folder_factors(plan, root, name, set_info, indices),
             read_metadata(frame_path(root, name, int(indices[0]))) if len(indices) else None,
+            clipped_share(root, name, indices),
         )
     return contents("folder of frames", info, found, bytes_below(root))
 

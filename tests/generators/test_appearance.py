@@ -134,6 +134,8 @@ def test_a_paint_names_an_image_without_colours_and_a_pattern_with_two(folder):
     assert (stated.label, stated.image, stated.color_a) == ("banded/banded_0002", True, None)
     with pytest.raises(InputError, match=r"material: `wood` is no image; expected `color_a`"):
         choose_material(wood, "cube", 0, Appearance(), draws(), library)
+    factor = Paint(texture="$t", color_a=(0, 0, 0), color_b=(1, 1, 1))
+    assert choose_material(factor, "cube", 0, Appearance(), draws(t="dots"), library).label == "dots"
     both = Paint(texture="banded/banded_0002", color_a=(0, 0, 0), color_b=(1, 1, 1))
     with pytest.raises(InputError, match=r"`banded/banded_0002` is an image, .*; expected no `color_a`"):
         choose_material(both, "cube", 0, Appearance(), draws(), library)

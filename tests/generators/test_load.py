@@ -177,6 +177,28 @@ def test_a_preset_by_argument_is_that_of_every_set(write_recipe):
     assert (chosen.preset, chosen.samples, chosen.bounces) == ("reference", 2048, 3)
 
 
+def test_a_set_extends_one_of_its_own_recipe(write_recipe):
+    chain = (
+        "sets:\n  first: {extends: second, shares_units: true, draws: 2}\n"
+        "  second: {extends: candle/candle, unit: [color]}\n"
+    )
+    first, second = load_recipe(write_recipe("name: own\n" + chain)).sets.values()
+    assert (first.draws, first.unit, second.draws, second.unit) == (2, ("color",), 1, ("color",))
+    assert (first.factors, first.shares_units, second.shares_units) == (second.factors, True, False)
+    with pytest.raises(InputError, match="that does not extend `second` itself, got `first`"):
+        load_recipe(write_recipe("name: own\n" + chain.replace("candle/candle", "first")))
+
+
+def test_mistyped_names_are_answered_with_the_nearest(write_recipe):
+    with pytest.raises(InputError, match="did you mean `candle`"):
+        load_recipe("candel")
+    path = write_recipe("name: own\n")
+    with pytest.raises(InputError, match=f"did you mean `{path.name}`"):
+        load_recipe(path.with_name("onw.yaml"))
+    with pytest.raises(InputError, match="there is no set `candel`; expected one of candle; did you mean"):
+        load_recipe("candle", ["sets.candel.unit=[color]"])
+
+
 def test_a_preset_of_a_set_that_extends_another_is_not_mixed_with_the_others(write_recipe):
     recipe = load_recipe(write_recipe(own("    render: {preset: draft}\n")))
     assert settings(recipe, "own").render.samples == 4
@@ -207,7 +229,8 @@ def test_extends_replaces_a_factor_whole(write_recipe, factor):
             "concepts/nope",
             r"extends: expected a set of `concepts` \(albedo, illumination\), got `concepts/nope`",
         ),
-        ("concepts", r"extends: expected a set of `concepts`"),
+        ("concepts", r"extends: expected RECIPE/SET of a shipped recipe, or a set of this one"),
+        ("own", r"a set of this one that does not extend `own` itself, got `own`"),
         ("[concepts]", r"extends: expected RECIPE/SET"),
     ],
 )
