@@ -45,6 +45,12 @@ class OneLineGroup(click.Group):
             return super().invoke(ctx)
         except InputError as error:
             raise UseError(" ".join(str(error).split())) from None
+        except ModuleNotFoundError as error:
+            package = str(error.name).partition(".")[0]
+            raise UseError(
+                f"this needs {package}, not installed here; run `pip install {package}`, and see "
+                "`candlelight doctor`"
+            ) from None
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of a pipe has seen enough; click ends quietly
                 raise

@@ -60,11 +60,14 @@ def _python() -> Finding:
 
 
 def _packages() -> list[Finding]:
-    remedy = "pip install -c constraints.txt 'candlelight[render]'"
-    names = ("bpy", "OpenEXR", "pyoidn", "distributed", "torch", "datasets", "h5py")
+    rendering = "pip install -c constraints.txt -e '.[render]'"
+    if sys.version_info[:2] != (3, 11):
+        rendering = f"python3.11 -m venv env && env/bin/{rendering}"
+    remedies = dict.fromkeys(("bpy", "OpenEXR", "pyoidn", "distributed"), rendering)
+    remedies |= {name: f"pip install -c constraints.txt {name}" for name in ("torch", "datasets", "h5py")}
     return [
-        Finding(name, there, "installed" if there else "not installed", remedy)
-        for name in names
+        Finding(name, there, "installed" if there else "not installed", remedy, needed=name != "torch")
+        for name, remedy in remedies.items()
         for there in [find_spec(name) is not None]
     ]
 

@@ -157,8 +157,8 @@ def _require(*needed: str) -> None:
     missing = [name for name in needed if find_spec(name) is None]
     if missing:
         raise InputError(
-            f"rendering needs {', '.join(missing)}, not installed here; in a Python 3.11 environment run "
-            "`pip install candlelight[render]`, and see `candlelight doctor`"
+            f"rendering needs {', '.join(missing)}, not installed here; `candlelight doctor` says how to get "
+            "them"
         )
 
 

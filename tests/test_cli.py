@@ -1,10 +1,13 @@
 """The command line without rendering: help, recipes, plans, one line and status 2 for what is wrong."""
 
+import sys
+
 import click
 import pytest
 from click.testing import CliRunner
 
 from candlelight import main
+from generators.doctor import examine
 from generators.settings import settings
 from generators.table import load_plan
 
@@ -50,6 +53,16 @@ def test_the_commands_of_the_design_exist():
 )
 def test_limits_that_nothing_can_keep_are_refused(words):
     assert "range x>0" in refused(run(*words, "--time-limit", "0"))
+
+
+def test_a_package_that_is_missing_is_told_in_one_line(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert refused(run("demo", "--out", tmp_path)).startswith("Error: this needs torch, not installed here")
+    monkeypatch.setattr("sys.version_info", (3, 12, 1, "final", 0))
+    monkeypatch.setattr("generators.doctor.find_spec", lambda name: None)
+    found = {finding.what: finding.remedy for finding in examine()}
+    assert found["bpy"].startswith("python3.11 -m venv env")
+    assert found["torch"] == "pip install -c constraints.txt torch"
 
 
 def test_recipes_are_listed():
