@@ -7,7 +7,7 @@ Blender appends a block with all that it refers to. Before anything of it is eva
   geometry, and every other kind of block that is not in `SHOWN`;
 - kept: what is packed into the file, and what its hash covers besides (`blender_assets.files_beside`); and
   simulations, for Blender writes no cache of them to disk as long as it works on no file of its own;
-- refused: other files, linked .blend files among them; films and numbered pictures; files of
+- refused: other files, and linked .blend files wherever they are; films and numbered pictures; files of
   animated geometry; simulations that write to disk; geometry nodes that import files or hold bakes; profiles
   of lamps in texts; generated pictures too large for memory. Without these the picture would be another.
 

@@ -22,12 +22,12 @@ POISONED = Path(__file__).with_name("poisoned.py")
 RED, GREEN = (0.8, 0.1, 0.1), (0.0100, 0.3185, 0.0331)  # the second is stored as sRGB 0.1, 0.6, 0.2
 # Files that are used once they are harmless, with the albedo that is then seen.
 PAINTS = {"driven": RED, "scripted": RED, "composed": RED, "osl": RED}
-PAINTS |= dict.fromkeys(("beside", "packed", "beholden"), GREEN)
+PAINTS |= dict.fromkeys(("beside", "packed"), GREEN)
 OPENED = (
     *("materials/driven", "materials/scripted", "materials/composed", "materials/osl"),
-    "materials/beholden",
-    *("objects/driven", "scenes/driven", "scenes/cached", "scenes/fluid"),
+    *("objects/driven", "scenes/driven", "scenes/cached", "scenes/fluid", "materials/beholden"),
 )
+HARMLESS = OPENED[:-2]
 # What each leaves behind in a Blender that trusts it.
 MARKERS = {
     *("driver_nodes", "driver_material", "driver_group", "driver_mesh", "driver_key", "driver_object"),
@@ -43,7 +43,7 @@ MARKERS = {
     ),
     *("still.png", "osl.png"),
 }
-NEEDS = "which is missing or outside the folder; pack it into the file, or put it beside"
+NEEDS = "which is missing, hidden, of a kind that is not read, or outside the folder; pack it into the file"
 REFUSED = {
     "absolute": f"absolute.blend: `absolute` needs `.*secret.png`, {NEEDS}",
     "climbing": f"climbing.blend: `climbing` needs `.*secret.png`, {NEEDS}",
@@ -55,6 +55,7 @@ REFUSED = {
     "vast": "vast.blend: its picture `vast` of 60000 x 60000 pixels is too large; shrink it",
     "half": "half.blend: expected all tiles of `half` in the file, got some; pack them",
     "worded": "worded.blend: `paint` has a lamp's profile in the text `lamp`; put it beside as a file",
+    "beholden": f"beholden.blend: `lender.blend` needs `.*lender.blend`, {NEEDS}",
     "profile": f"profile.blend: `paint` needs `.*secret.ies`, {NEEDS}",
 }
 REFUSED_SCENES = {
@@ -196,14 +197,12 @@ def test_scanning_writes_nothing_but_manifests(place, untouched):
     shutil.copytree(place / "assets", untouched / "own", symlinks=True)
     for file in (untouched / "own").rglob("*.blend"):
         name = f"{file.parent.name}/{file.stem}"
-        if name not in OPENED or name == "scenes/fluid":
+        if name not in HARMLESS:
             file.unlink()
     (untouched / "own/materials/linked.png").unlink()
     before = listed(untouched / "own")
-    shutil.copy(place / "assets/materials/lender.blend", untouched / "own/materials")
     scanned = {kind.manifest.parent.name: kind for kind in scan_assets(untouched / "own")}
     assert listed(untouched / "own") - before == {
-        "materials/lender.blend",
         *(f"{kind}/manifest.json" for kind in ("materials", "objects", "scenes")),
     }
     notes = {note for kind in scanned.values() for note in kind.notes}
@@ -217,7 +216,7 @@ def test_scanning_writes_nothing_but_manifests(place, untouched):
 
 
 def test_the_guard_holds_even_where_scripts_are_allowed(place, untouched):
-    files = [str(place / "assets" / f"{name}.blend") for name in OPENED[:-1]]
+    files = [str(place / "assets" / f"{name}.blend") for name in HARMLESS]
     blender("-c", TRUSTING, *files, TMPDIR=str(untouched / "temporary"))
 
 
