@@ -73,8 +73,8 @@ def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
     """
     unlike = find_unlike(out, DESCRIPTION)
     # A run that is killed while it describes a new folder leaves `NEXT` beside the first of the files.
-    begun = (out / DATASET).exists() and not (out / NEXT).exists()
-    damaged = [name for name in DESCRIPTION if name in unlike and (begun or (out / name).exists())]
+    lost = (out / DATASET).exists() and not (out / NEXT).exists()
+    damaged = [name for name in DESCRIPTION if name in unlike and (lost or (out / name).exists())]
     if damaged and not repair:
         raise InputError(
             f"output folder {out}: {damaged[0]} {unlike[damaged[0]]}; "

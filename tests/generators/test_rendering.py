@@ -23,6 +23,7 @@ from generators.scene import SamplePlan
 from generators.table import load_plan
 from loaders.errors import InputError
 from loaders.frames import complete_indices, read_dataset_info
+from loaders.verification.checksums import NEXT
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
@@ -295,8 +296,9 @@ def test_a_run_killed_while_it_described_the_folder_is_no_obstacle(out, plan):
     assert sorted(path.name for path in out.iterdir()) == [
         *(".claims", ".lock", "SHA256SUMS", "dataset.json", "plan.parquet", "samples")
     ]
-    # Killed between the two files: the plan is missing.
+    # Killed between the two files: the plan is missing, and both are listed under another name.
     (out / "plan.parquet").unlink()
+    (out / "SHA256SUMS").rename(out / NEXT)
     (out / ".plan.parquet.0123.partial").write_text("PAR1")
     render(plan, out, workers=1)
     assert load_plan(out / "plan.parquet") == plan
@@ -327,6 +329,7 @@ def test_a_foreign_folder_is_refused_and_left_alone(out, plan):
 def test_a_damaged_description_is_told(out, plan):
     out.mkdir()
     (out / "dataset.json").write_text("{")
+    (out / "plan.parquet").write_text("PAR1")
     with pytest.raises(InputError, match=r"dataset\.json"):
         render(plan, out, workers=1)
 
@@ -400,7 +403,7 @@ def test_default_workers_need_a_processor_and_memory_each(monkeypatch):
 def test_without_the_extra_rendering_says_what_to_install(plan, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(
-        InputError, match=r"rendering needs distributed, bpy, OpenEXR, .*pip install candlelight\[render\]"
+        InputError, match="rendering needs distributed, bpy, OpenEXR, pyoidn, .*`candlelight doctor`"
     ):
         render(plan, tmp_path / "out")
     assert not (tmp_path / "out").exists()
