@@ -403,7 +403,7 @@ def test_default_workers_need_a_processor_and_memory_each(monkeypatch):
 def test_without_the_extra_rendering_says_what_to_install(plan, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(
-        InputError, match="rendering needs distributed, bpy, OpenEXR, pyoidn, .*`candlelight doctor`"
+        InputError, match=r"rendering needs distributed, bpy, OpenEXR, pyoidn, .*`candlelight doctor`"
     ):
         render(plan, tmp_path / "out")
     assert not (tmp_path / "out").exists()
