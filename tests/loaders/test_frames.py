@@ -132,10 +132,22 @@ def test_nothing_is_left_of_a_write_that_fails(tmp_path, make_frame, monkeypatch
 
 
 def test_clean_partial_removes_what_a_killed_writer_left(tmp_path):
-    (tmp_path / ".partial" / "grid-000000-x").mkdir(parents=True)
+    (tmp_path / ".partial" / f"grid-000000-{'0' * 32}").mkdir(parents=True)
     clean_partial(tmp_path)
     clean_partial(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_clean_partial_leaves_what_no_writer_made(tmp_path):
+    there = tmp_path / "there" / f"grid-000000-{'0' * 32}"
+    there.mkdir(parents=True)
+    (tmp_path / ".partial").symlink_to("there")
+    clean_partial(tmp_path)
+    (tmp_path / ".partial").unlink()
+    (tmp_path / ".partial" / "mine").mkdir(parents=True)
+    clean_partial(tmp_path)
+    assert (tmp_path / ".partial" / "mine").exists()
+    assert there.exists()
 
 
 def test_write_frame_checks_layers_against_schema_and_hashes(tmp_path, make_frame):
