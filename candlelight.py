@@ -45,6 +45,9 @@ class OneLineGroup(click.Group):
             return super().invoke(ctx)
         except InputError as error:
             raise UseError(" ".join(str(error).split())) from None
+        except MemoryError as error:
+            what = f" ({error})" if str(error) else ""
+            raise UseError(f"memory ran out{what}; end other programs, or use fewer workers") from None
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of a pipe has seen enough; click ends quietly
                 raise

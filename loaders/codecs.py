@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import UInt8, UInt16
 from numpy import ndarray
 
-from loaders.errors import InputError
+from loaders.errors import DAMAGED, InputError, blame
 from loaders.image_files import MAX_PIXELS, open_image
 from loaders.inflate import RAW, crc32, inflate
 from loaders.schema import LAYERS, layer
@@ -127,7 +127,7 @@ def decode_png(path: Path) -> UInt8[ndarray, "height width 3"]:
     height, width = png_size(path)
     try:
         return decode_png_bytes(path.read_bytes(), (height, width, 3))
-    except Exception as error:  # whatever Pillow raises on damaged bytes, the file is at fault
+    except DAMAGED as error:
         raise _unreadable(path, error) from None
 
 
@@ -216,7 +216,7 @@ def decode_npz(path: Path, names: Collection[str], height: int, width: int) -> d
             }
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    except Exception as error:  # whatever zipfile, zlib and numpy raise on damaged bytes
+    except DAMAGED as error:
         raise _unreadable(path, error) from None
 
 
@@ -269,5 +269,4 @@ def entry_start(file: BinaryIO, entry: zipfile.ZipInfo) -> int:
 def _unreadable(path: Path, error: Exception) -> InputError:
     if isinstance(error, FileNotFoundError):
         return InputError(f"{path} is missing; delete its folder and render again")
-    reason = " ".join(str(error).split()) or type(error).__name__
-    return InputError(f"{path} cannot be read: {reason}; delete its folder and render again")
+    return blame(f"{path} cannot be read", error, "delete its folder and render again")

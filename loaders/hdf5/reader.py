@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.errors import InputError
+from loaders.errors import DAMAGED, InputError, blame
 from loaders.frames import choose_layers
 from loaders.hdf5.layout import FORMAT, LONGEST_TEXT, columns
 from loaders.hdf5.rows import row_reader
@@ -221,6 +221,5 @@ def _reading(path: Path) -> Iterator[None]:
             f"{path} is locked: wait for what writes it, or where the file system cannot lock pass "
             "`locking=False`"
         ) from None
-    except Exception as error:  # whatever h5py raises on damaged bytes, the file is at fault
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path} is damaged or no HDF5 file: {reason}; pack it again") from None
+    except DAMAGED as error:
+        raise blame(f"{path} cannot be read as HDF5", error, "pack it again") from None

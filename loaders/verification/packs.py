@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import h5py
 
-from loaders.errors import InputError
+from loaders.errors import DAMAGED, InputError
 from loaders.frames import DATASET, read_dataset_info
 from loaders.hdf5.beside import mixed_packs
 from loaders.hdf5.content import ATTRIBUTE, content_sha256
@@ -155,7 +155,7 @@ def _check_columns(reader: HDF5Frames) -> str:
     try:
         with h5py.File(reader.path, "r") as opened:
             listed, found = opened.attrs.get(ATTRIBUTE), content_sha256(opened, reader.set_info)
-    except Exception:  # whatever h5py raises on damaged bytes
+    except DAMAGED:
         return "columns beside the layers cannot be read"
     return "" if listed == found.encode() else "columns beside the layers differ from their hash"
 

@@ -212,8 +212,8 @@ def break_index(file):
     ("damage", "message"),
     [
         (lambda path: path.unlink(), r"free.h5 is missing; make it with `candlelight pack`"),
-        (lambda path: path.write_bytes(b""), "damaged or no HDF5 file: .*; pack it again"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-100]), "damaged or no HDF5 file: .*truncated"),
+        (lambda path: path.write_bytes(b""), "cannot be read as HDF5: .*; pack it again"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-100]), "cannot be read as HDF5: .*truncated"),
         (write_foreign, r"free.h5: expected an HDF5 file of format 3 made by .*, got .* another file; pack"),
         (lambda path: change(path, remove_depth), r"expected dataset `depth` of float32 \[5, 24, 32\]"),
         (lambda path: change(path, half_depth), r"expected dataset `depth` of float32"),
@@ -247,7 +247,7 @@ def test_damage_inside_is_found_on_reading(tmp_path, packed):
     data[chunk.byte_offset : chunk.byte_offset + chunk.size] = bytes(chunk.size)
     path.write_bytes(data)
     frames = HDF5Frames(path)
-    with pytest.raises(InputError, match="damaged or no HDF5 file"):
+    with pytest.raises(InputError, match="cannot be read as HDF5"):
         frames[0]
 
 
