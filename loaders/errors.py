@@ -2,6 +2,7 @@
 
 import os
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 # MemoryError, and AssertionError, AttributeError, ImportError and NameError, which are defects or a lack.
 DAMAGED = (
     *(ArithmeticError, EOFError, LookupError, OSError, RuntimeError, SyntaxError, TypeError, ValueError),
-    *(struct.error, zipfile.BadZipFile, zlib.error),
+    *(struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
 )
 
 
@@ -32,7 +33,7 @@ class InputError(ValueError):
 
 
 def blame(what: str, error: BaseException, cure: str) -> InputError:
-    """Make a line of what a library raised on a file; where the system refused, no bytes are at fault.
+    """Make a line of what a library raised on a file; where the system refused, it is at fault.
 
     Args:
         what: names the file and says what it is not.
@@ -44,7 +45,9 @@ def blame(what: str, error: BaseException, cure: str) -> InputError:
         InputError('a.npy: cannot be read: Too many open files')
     """
     if isinstance(error, OSError) and error.errno:
-        return InputError(f"{what}: {os.strerror(error.errno)}")
+        where = f": {error.filename}" if error.filename and str(error.filename) not in what else ""
+        at_fault = isinstance(error, FileNotFoundError | IsADirectoryError)
+        return InputError(f"{what}: {os.strerror(error.errno)}{where}{f'; {cure}' if at_fault else ''}")
     return InputError(f"{what}: {' '.join(str(error).split()) or type(error).__name__}; {cure}")
 
 
