@@ -11,6 +11,7 @@ from loaders.errors import DAMAGED, InputError
 from loaders.frames import DATASET, read_dataset_info
 from loaders.hdf5.beside import mixed_packs
 from loaders.hdf5.content import ATTRIBUTE, content_sha256
+from loaders.hdf5.layout import attribute
 from loaders.hdf5.reader import HDF5Frames
 from loaders.packs.manifest import MANIFEST, Shard, read_manifest
 from loaders.schema import array_sha256
@@ -183,7 +184,7 @@ def _lost(there: Mapping[Path, tuple[str, str]]) -> Iterator[str]:
     for file, (name, _) in there.items():
         with suppress(OSError, KeyError, TypeError, ValueError):  # what is damaged has been named
             with h5py.File(file, "r") as opened:
-                splits[name] = [str(split) for split in json.loads(opened.attrs["splits"])]
+                splits[name] = [str(split) for split in json.loads(attribute(opened, "splits", "S"))]
     for name, every in splits.items():
         yield from (f"{name}-{split}.h5" for split in every if (name, split) not in there.values())
 
