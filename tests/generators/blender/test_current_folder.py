@@ -12,6 +12,8 @@ from generators.plan import make_plan
 from generators.rendering import render
 from generators.scanning import scan_assets
 
+pytestmark = pytest.mark.blender
+
 TETRAHEDRON = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
 SMALL = ["image.width=16", "image.height=16"]
 
@@ -40,7 +42,10 @@ def test_asking_for_devices(here):
 
 
 @pytest.mark.parametrize("recipe", ["dead-leaves", "toy-confounded"])
-def test_rendering(here, recipe):
+def test_rendering(here, recipe, monkeypatch, tmp_path):
+    """Nor does a render child, which is killed, leave a temporary folder behind."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     plan = make_plan(load_recipe(recipe, SMALL)).limit(1)
     outcome = render(plan, here / "frames", workers=1, device="cpu")
     assert (outcome.written, outcome.failed) == (1, {})
+    assert not list(tmp_path.glob("blender_*"))
