@@ -6,8 +6,16 @@ Commands parse, call one library function and print; what is heavy is imported i
 import dataclasses
 import errno
 import functools
+import os
+import signal
+import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
+
+if Path(sys.argv[0]).stem == "candlelight" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # The program: until a command runs Ctrl-C ends it without a word, whatever is being imported.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import click
 
@@ -36,11 +44,36 @@ class UseError(click.ClickException):
     exit_code = 2
 
 
+class Interrupted(click.ClickException):
+    """Ctrl-C: one line, and the status that shells give to it."""
+
+    exit_code = 130
+
+    def show(self, file: Any = None) -> None:
+        """Print the line."""
+        click.echo(self.format_message(), err=True)
+
+
+GO_ON = ("counterfactual", "export", "pack", "render")  # what is finished is kept, and not done again
+
+
+def interrupt(_: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, but end at once where libraries are imported: some take it for their own."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            os._exit(130)
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
 class OneLineGroup(click.Group):
     """A group whose commands end in one line for whatever goes wrong, never in a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command, and say what was wrong with its input in one line."""
+        program = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+        if program:
+            signal.signal(signal.SIGINT, interrupt)
         try:
             return super().invoke(ctx)
         except InputError as error:
@@ -51,11 +84,20 @@ class OneLineGroup(click.Group):
                 f"this needs {package}, not installed here; run `pip install {package}`, and see "
                 "`candlelight doctor`"
             ) from None
+        except MemoryError as error:
+            what = f" ({error})" if str(error) else ""
+            raise UseError(f"memory ran out{what}; end other programs, or use fewer workers") from None
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of a pipe has seen enough; click ends quietly
                 raise
             where = f"{error.filename}: " if error.filename else ""
             raise UseError(f"{where}{error.strerror or error}") from None
+        except KeyboardInterrupt:
+            goes_on = ctx.invoked_subcommand in GO_ON
+            raise Interrupted(f"interrupted{'; run the same command again to go on' * goes_on}") from None
+        finally:
+            if program:  # what is left is what ends with the process
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @click.group(

@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -117,6 +118,9 @@ def _start(kind: str, workers: int, refusals: list[str] | None) -> Iterator[Any]
     if kind != "kubernetes":
         own = dask.config.get(f"jobqueue.{kind}.scheduler-options", None) or {}
         options["scheduler_options"] = {"dashboard_address": LOCAL, **own}
+        # -P: what lies in the folder that jobs are submitted from is data, whatever modules it looks like.
+        own_python = dask.config.get(f"jobqueue.{kind}.python", None)
+        options["python"] = own_python or f"{sys.executable} -P"
         options["job_cls"] = _telling(made.job_cls, [] if refusals is None else refusals)
     try:
         cluster = made(**options)

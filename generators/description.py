@@ -16,6 +16,7 @@ from generators.plan import Plan
 from generators.provenance import check_assets, shown_assets
 from generators.settings import factor_infos, part_names, settings, stored_layers
 from generators.table import join, load_plan, planned_assets, planned_traces, save_plan
+from loaders.disk import is_partial
 from loaders.errors import InputError
 from loaders.frames import DATASET, read_dataset_info, read_metadata
 from loaders.schema import DatasetInfo, RecipeRecord, SetInfo
@@ -23,7 +24,6 @@ from loaders.verification.checksums import NEXT, find_unlike, replace_summed
 from loaders.verification.verify import DESCRIPTION, PLAN
 
 LOCK = ".lock"
-PARTIAL = ".*.partial"  # what `loaders.disk.replacing` names a file that is being written
 
 _Value = TypeVar("_Value")
 
@@ -160,7 +160,7 @@ def _same_prose(plan: Plan, info: DatasetInfo | None) -> bool:
 
 
 def _is_ours(path: Path) -> bool:
-    return path.name in (LOCK, CLAIMS, NEXT) or path.match(PARTIAL)
+    return path.name in (LOCK, CLAIMS, NEXT) or is_partial(path)
 
 
 def _unless_repaired(read: Callable[[], _Value], repair: bool) -> _Value | None:

@@ -17,6 +17,7 @@ from generators.child import Job
 from generators.devices import choose, find_devices
 from generators.provenance import check_assets
 from generators.settings import is_traced
+from loaders.disk import partial_name
 from loaders.errors import InputError
 from loaders.schema import AssetKind, AssetRecord
 
@@ -55,7 +56,7 @@ def standard_of(job: Job, assets: tuple[AssetRecord, ...]) -> Iterator[Standard]
         yield own
         return
     text = uuid.uuid4().hex
-    probe = job.root / f".{text}.probe.partial"
+    probe = partial_name(job.root / "probe")
     probe.write_text(text, encoding="utf-8")
     try:
         yield replace(own, probe=(probe, text))
@@ -95,7 +96,7 @@ def _find_other_folder(probe: Path, text: str) -> str:
             return f"its output folder {probe.parent} is another one than the submitting side's"
     except OSError:
         return f"it does not see the submitting side's output folder {probe.parent}; both must share it"
-    own = probe.with_name(f".{uuid.uuid4().hex}.probe.partial")
+    own = partial_name(probe.with_name("probe"))
     try:
         own.write_text(text, encoding="utf-8")
         own.unlink()

@@ -285,7 +285,7 @@ def _mapping(node: Any, part: str, field: str) -> dict[Any, Any]:
 
 
 def _position(node: list[Any], part: str, field: str) -> int:
-    if not part.isdigit() or int(part) >= len(node):
+    if not part.isdecimal() or int(part) >= len(node):
         raise InputError(f"--set {field}: expected a position from 0 to {len(node) - 1}, got `{part}`")
     return int(part)
 

@@ -140,7 +140,7 @@ def _shard(_: click.Context, __: click.Parameter, value: str | None) -> tuple[in
     if value is None:
         return None
     index, slash, count = value.partition("/")
-    if not (slash and index.isdigit() and count.isdigit()):
+    if not (slash and index.isdecimal() and count.isdecimal()):
         raise click.BadParameter(f"expected I/N as in 3/16, got {value}")
     return int(index), int(count)
 

@@ -12,7 +12,7 @@ from blender_assets import AssetLibrary
 from generators.child import Job, Receipt
 from generators.claims import describing
 from generators.clusters import cluster_class
-from generators.description import LOCK, PARTIAL, cannot_write, describe_folder
+from generators.description import LOCK, cannot_write, describe_folder
 from generators.devices import Wish, check_wish, usable_devices
 from generators.dispatch import Hands, receipts
 from generators.locks import hold
@@ -23,8 +23,9 @@ from generators.remote import Landing, landing
 from generators.repair import drop_replaced
 from generators.settings import is_traced
 from generators.work import Group
+from loaders.disk import is_partial
 from loaders.errors import InputError
-from loaders.frames import clean_partial
+from loaders.frames import DATASET, clean_partial
 
 MEMORY_PER_WORKER = 1.5e9  # bytes; measured peak 0.65e9 at 320x240, maps and larger images on top
 
@@ -174,7 +175,8 @@ def _folder(out: Path) -> Iterator[Callable[[], None]]:
     except OSError as error:
         raise cannot_write(out, error) from None
     try:
-        _clean(out, handle)
+        if (out / DATASET).is_file():  # what is no folder of frames stays as it is, and is refused
+            _clean(out, handle)
         hold(handle, fcntl.LOCK_SH)
         yield partial(_check_folder, out, handle)
         _clean(out, handle)
@@ -202,7 +204,7 @@ def _clean(out: Path, handle: int) -> None:
         if not hold(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
             return
         clean_partial(out)
-        for path in out.glob(PARTIAL):
+        for path in filter(is_partial, out.iterdir()):
             path.unlink()
         drop_replaced(out)
 

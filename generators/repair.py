@@ -7,6 +7,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from generators.plan import Plan
+from loaders.errors import InputError
 from loaders.frames import METADATA
 from loaders.verification.verify import verify
 
@@ -24,6 +25,9 @@ def set_aside(plan: Plan, out: Path) -> tuple[int, int]:
 
     Returns:
         How many samples were moved, and how many are damaged besides, which the plan does not hold.
+
+    Raises:
+        InputError: `ASIDE` is a link, or holds one where samples are put aside.
     """
     # disable=None: no bar where standard error is no terminal, so that logs stay readable.
     with tqdm(desc="verify", unit="frame", disable=None) as bar:
@@ -33,6 +37,8 @@ def set_aside(plan: Plan, out: Path) -> tuple[int, int]:
     mine = {folder for folder in damaged if (folder.parents[1].name, int(folder.name)) in planned}
     for folder in sorted(mine):
         target = out / ASIDE / folder.relative_to(out)
+        if _leads_elsewhere(out, target.parent):
+            raise InputError(f"{out / ASIDE}: expected a folder without links, for damaged samples; move it")
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove(target)
         with suppress(FileNotFoundError):  # another run was faster
@@ -41,16 +47,23 @@ def set_aside(plan: Plan, out: Path) -> tuple[int, int]:
 
 
 def drop_replaced(out: Path) -> None:
-    """Remove from `ASIDE` what has been rendered again, and the folder when nothing is left in it."""
+    """Remove from `ASIDE` what has been rendered again, and its folders in which nothing is left."""
     aside = out / ASIDE
-    left = False
     for old in aside.glob("samples/*/*/*"):
-        if (out / old.relative_to(aside) / METADATA).is_file():
+        if not _leads_elsewhere(out, old.parent) and (out / old.relative_to(aside) / METADATA).is_file():
             _remove(old)
-        else:
-            left = True
-    if not left:
-        shutil.rmtree(aside, ignore_errors=True)
+    for pattern in ("samples/*/*", "samples/*", "samples", ""):
+        for folder in out.glob(f"{ASIDE}/{pattern}"):
+            if not _leads_elsewhere(out, folder):
+                with suppress(OSError):  # something is left
+                    folder.rmdir()
+
+
+def _leads_elsewhere(out: Path, folder: Path) -> bool:
+    """Tell whether a folder below another is a link, or lies in one."""
+    while folder != out and not folder.is_symlink():
+        folder = folder.parent
+    return folder != out
 
 
 def _remove(path: Path) -> None:

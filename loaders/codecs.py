@@ -9,6 +9,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,7 +17,7 @@ import numpy as np
 from jaxtyping import UInt8, UInt16
 from numpy import ndarray
 
-from loaders.errors import InputError
+from loaders.errors import DAMAGED, InputError, blame
 from loaders.image_files import MAX_PIXELS, open_image
 from loaders.inflate import RAW, crc32, inflate
 from loaders.schema import LAYERS, layer
@@ -127,7 +128,7 @@ def decode_png(path: Path) -> UInt8[ndarray, "height width 3"]:
     height, width = png_size(path)
     try:
         return decode_png_bytes(path.read_bytes(), (height, width, 3))
-    except Exception as error:  # whatever Pillow raises on damaged bytes, the file is at fault
+    except DAMAGED as error:
         raise _unreadable(path, error) from None
 
 
@@ -216,7 +217,7 @@ def decode_npz(path: Path, names: Collection[str], height: int, width: int) -> d
             }
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    except Exception as error:  # whatever zipfile, zlib and numpy raise on damaged bytes
+    except DAMAGED as error:
         raise _unreadable(path, error) from None
 
 
@@ -227,19 +228,39 @@ def _read_layer(file: BinaryIO, entry: zipfile.ZipInfo | None, name: str, size: 
     shape, dtype = spec.shape(*size), np.dtype(spec.dtype)
     size_due = dtype.itemsize * math.prod(shape)
     data = _entry_bytes(file, entry, _NPY_HEAD + size_due)
-    head = io.BytesIO(data[:_NPY_HEAD])
-    if _npy.read_magic(head) != (1, 0):
-        raise InputError(f"layer `{name}`: expected npy format 1.0; delete its folder and render again")
-    found = _npy.read_array_header_1_0(head)
-    if found != (shape, False, dtype):
-        raise InputError(f"layer `{name}`: expected {dtype} {list(shape)}, got {found[2]} {list(found[0])}")
-    if not len(data) == entry.file_size == head.tell() + size_due:
+    start = len(_npy_header(shape, dtype))
+    if data[:start] != _npy_header(shape, dtype):
+        start = _check_header(data[:_NPY_HEAD], name, shape, dtype)
+    if not len(data) == entry.file_size == start + size_due:
         raise InputError(
             f"layer `{name}` holds too few or too many bytes; delete its folder and render again"
         )
     if crc32(data) != entry.CRC:
         raise zipfile.BadZipFile(f"layer `{name}` is not what its checksum says")
-    return np.frombuffer(data, dtype, offset=head.tell()).reshape(shape).copy()
+    return np.frombuffer(data, dtype, offset=start).reshape(shape).copy()
+
+
+@cache
+def _npy_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+    head = io.BytesIO()
+    layout = {"descr": dtype.newbyteorder("<").str, "fortran_order": False, "shape": shape}
+    _npy.write_array_header_1_0(head, layout)
+    return head.getvalue()
+
+
+def _check_header(data: bytes, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """Check the header of a file that another numpy wrote, or that is damaged; return where it ends.
+
+    All others are told by their bytes: numpy has Python parse headers, and Python 3.11 now and then raises
+    SystemError when two threads do so at once (python/cpython#106905).
+    """
+    head = io.BytesIO(data)
+    if _npy.read_magic(head) != (1, 0):
+        raise InputError(f"layer `{name}`: expected npy format 1.0; delete its folder and render again")
+    found = _npy.read_array_header_1_0(head)
+    if found != (shape, False, dtype):
+        raise InputError(f"layer `{name}`: expected {dtype} {list(shape)}, got {found[2]} {list(found[0])}")
+    return head.tell()
 
 
 def _entry_bytes(file: BinaryIO, entry: zipfile.ZipInfo, most: int) -> bytes:
@@ -269,5 +290,4 @@ def entry_start(file: BinaryIO, entry: zipfile.ZipInfo) -> int:
 def _unreadable(path: Path, error: Exception) -> InputError:
     if isinstance(error, FileNotFoundError):
         return InputError(f"{path} is missing; delete its folder and render again")
-    reason = " ".join(str(error).split()) or type(error).__name__
-    return InputError(f"{path} cannot be read: {reason}; delete its folder and render again")
+    return blame(f"{path} cannot be read", error, "delete its folder and render again")

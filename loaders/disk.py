@@ -1,6 +1,7 @@
 """Files that survive a crash: written in full and synced before they get their name."""
 
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,16 @@ def partial_name(path: Path) -> Path:
         True
     """
     return path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+
+
+def is_partial(path: Path) -> bool:
+    """Tell whether a name is one that `partial_name` made up.
+
+    Example:
+        >>> is_partial(partial_name(Path("b.h5"))), is_partial(Path(".mine.partial"))
+        (True, False)
+    """
+    return re.fullmatch(r"\..+\.[0-9a-f]{32}\.partial", path.name) is not None
 
 
 @contextmanager

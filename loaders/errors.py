@@ -1,9 +1,21 @@
 """The one error that means: what you gave is not what was expected."""
 
 import difflib
+import os
+import struct
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+# What zipfile, zlib, struct, numpy, Pillow, h5py, Arrow and OpenEXR raise on damaged bytes. Not among them:
+# MemoryError, and AssertionError, AttributeError, ImportError and NameError, which are defects or a lack.
+DAMAGED = (
+    *(ArithmeticError, EOFError, LookupError, OSError, RuntimeError, SyntaxError, TypeError, ValueError),
+    *(struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+)
 
 
 class InputError(ValueError):
@@ -46,16 +58,35 @@ def nearest_file(path: Path) -> str:
     return ""
 
 
+def blame(what: str, error: BaseException, cure: str) -> InputError:
+    """Make a line of what a library raised on a file; where the system refused, it is at fault.
+
+    Args:
+        what: names the file and says what it is not.
+        error: what was raised.
+        cure: what to do next if the file is at fault.
+
+    Example:
+        >>> blame("a.npy: cannot be read", OSError(24, ""), "get it again")
+        InputError('a.npy: cannot be read: Too many open files')
+    """
+    if isinstance(error, OSError) and error.errno:
+        where = f": {error.filename}" if error.filename and str(error.filename) not in what else ""
+        at_fault = isinstance(error, FileNotFoundError | IsADirectoryError)
+        return InputError(f"{what}: {os.strerror(error.errno)}{where}{f'; {cure}' if at_fault else ''}")
+    return InputError(f"{what}: {' '.join(str(error).split()) or type(error).__name__}; {cure}")
+
+
 @contextmanager
 def blaming(what: str, cure: str) -> Iterator[None]:
-    """Blame a file for whatever the library that reads it raises: damaged bytes can make it raise anything.
+    """Blame a file for what the library that reads it raises on damaged bytes.
 
     Args:
         what: names the file and says what it is not.
         cure: what to do next.
 
     Raises:
-        InputError: anything was raised.
+        InputError: one of `DAMAGED` was raised.
 
     Example:
         >>> with blaming("a.npy: cannot be read", "get it again"):
@@ -65,6 +96,5 @@ def blaming(what: str, cure: str) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{what}: {reason}; {cure}") from None
+    except DAMAGED as error:
+        raise blame(what, error, cure) from None

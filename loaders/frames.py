@@ -11,6 +11,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import SupportsIndex
@@ -29,6 +30,7 @@ from loaders.urls import local_folder
 from loaders.verification.checksums import SUMS, is_as_listed, sums_text
 
 IMAGE, NPZ, METADATA, DATASET = "image.png", "layers.npz", "metadata.json", "dataset.json"
+_PARTIAL = re.compile(r".+-\d{6,}-[0-9a-f]{32}")
 
 
 def frame_path(root: Path, set_name: str, index: int) -> Path:
@@ -109,7 +111,14 @@ def write_frame(root: Path, frame: Frame) -> Path:
 
 def clean_partial(root: Path) -> None:
     """Remove what killed writers left behind; call it only while nobody writes to ``root``."""
-    shutil.rmtree(root / ".partial", ignore_errors=True)
+    making = root / ".partial"
+    if making.is_symlink() or not making.is_dir():
+        return
+    for path in making.iterdir():
+        if _PARTIAL.fullmatch(path.name):
+            shutil.rmtree(path, ignore_errors=True)  # which follows no link
+    with suppress(OSError):  # something else lies there
+        making.rmdir()
 
 
 def read_metadata(path: Path) -> Metadata:

@@ -41,5 +41,7 @@ def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> Iterator[Imag
                 image.verify()  # decoding alone does not compare a PNG's checksums: a flipped bit would pass
         except UnidentifiedImageError:  # whose own message names an address in memory
             raise ValueError(f"it is none of {', '.join(formats)}") from None
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+            raise ValueError(f"it claims more than {MAX_PIXELS} pixels") from None
     with Image.open(io.BytesIO(data), formats=formats) as image:
         yield image

@@ -1,17 +1,17 @@
 """Unpack deflate, the compression of PNG, zip and HDF5's gzip, without taking more memory than is due."""
 
+import zlib
+from contextlib import suppress
 from typing import Any
 
-try:  # the extra `fast`: half the time of zlib for the same bytes
+from loaders.errors import InputError
+
+_zlib: Any = zlib
+FAST = False
+with suppress(ImportError):  # the extra `fast`: half the time of zlib for the same bytes
     from isal import isal_zlib as _zlib
 
     FAST = True
-except ImportError:
-    import zlib as _zlib  # type: ignore[no-redef]
-
-    FAST = False
-
-from loaders.errors import InputError
 
 # The checksum of zip and PNG, as `zlib.crc32`.
 crc32 = _zlib.crc32
@@ -31,7 +31,8 @@ def inflate(packed: bytes, most: int, wrapper: int = ZLIB) -> bytes:
         The bytes: one more than `most` where there would be more, whatever that would have come to.
 
     Raises:
-        InputError: the compressed bytes end early. What the library raises on damaged ones is passed on.
+        InputError: the compressed bytes end early.
+        zlib.error: they are damaged.
 
     Example:
         >>> import zlib
@@ -39,7 +40,10 @@ def inflate(packed: bytes, most: int, wrapper: int = ZLIB) -> bytes:
         (b'albedo', b'alb')
     """
     unpacker: Any = _zlib.decompressobj(wrapper)
-    data: bytes = unpacker.decompress(packed, most + 1)
+    try:
+        data: bytes = unpacker.decompress(packed, most + 1)
+    except _zlib.error as error:  # which of ISA-L is a class of its own
+        raise zlib.error(str(error)) from None
     if len(data) <= most and not unpacker.eof:  # a checksum comes last
         raise InputError("its compressed bytes end early")
     return data

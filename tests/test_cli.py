@@ -1,11 +1,18 @@
 """The command line without rendering: help, recipes, plans, one line and status 2 for what is wrong."""
 
+import importlib
+import os
+import signal
+import subprocess
 import sys
+import types
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+import candlelight
 from candlelight import main
 from generators.doctor import examine
 from generators.settings import settings
@@ -141,6 +148,7 @@ def test_a_plan_is_written_and_can_be_limited(tmp_path):
         ),
         (("render", "nothing.parquet", "--out", "frames"), "there is no such file"),
         (("render", "candle", "--out", "frames", "--shard", "3"), "I/N"),
+        (("render", "candle", "--out", "frames", "--shard", "²/3"), "I/N"),
         (
             ("render", "negatives", "--set", "sets.negatives.draws=2", "--out", "frames", "--shard", "3/2"),
             "3/2",
@@ -190,3 +198,46 @@ def test_doctor_says_what_is_there():
     assert result.exit_code in (0, 2)
     for what in ("Python", "bpy", "system libraries", "GPU", "disk"):
         assert f" {what}: " in result.output
+
+
+# ------------------------------------------------------------------------------------------------- Ctrl-C
+
+
+def test_ctrl_c_while_the_program_imports_ends_it_without_a_word(tmp_path):
+    (tmp_path / "click.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n")
+    program = Path(sys.executable).with_name("candlelight")
+    done = subprocess.run(
+        [program, "info"], env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_ctrl_c_while_a_command_imports_ends_it(tmp_path, monkeypatch):
+    """Whatever the library that is imported makes of exceptions: some of numpy's and h5py's get lost."""
+    ended = []
+    monkeypatch.setattr(candlelight.os, "_exit", ended.append)
+    monkeypatch.syspath_prepend(tmp_path)
+    text = "import sys, candlelight\ntry:\n candlelight.interrupt(2, sys._getframe())\n"
+    (tmp_path / "interrupted_import.py").write_text(text + "except BaseException:\n pass\n")
+    importlib.import_module("interrupted_import")
+    assert set(ended) == {130}
+    ended.clear()
+    with pytest.raises(KeyboardInterrupt):
+        candlelight.interrupt(2, types.SimpleNamespace(f_code=run.__code__, f_back=None))
+    assert not ended
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["render", "demo", "--out", "frames"], "interrupted; run the same command again to go on"),
+        (["plan", "demo", "--out", "plan.parquet"], "interrupted"),
+    ],
+)
+def test_ctrl_c_is_one_line(monkeypatch, words, line):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("generators.load.find_recipe", stop)
+    done = CliRunner().invoke(main, words)
+    assert (done.exit_code, done.output) == (130, line + "\n")

@@ -1,13 +1,14 @@
 """Keep a trained `IntrinsicNet` in a file that holds tensors and plain values only."""
 
 from pathlib import Path
+from pickle import UnpicklingError  # noqa: TID251  which torch raises: nothing is pickled here
 from typing import Any
 
 import torch
 
 from evaluation.models.network import IntrinsicNet
 from loaders.disk import replacing
-from loaders.errors import InputError
+from loaders.errors import DAMAGED, InputError
 
 _FORMAT = "candlelight intrinsic network 1"
 
@@ -67,15 +68,15 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Intrinsi
     if not path.is_file():
         raise InputError(f"expected a file of `save_model`, but there is no file {path}")
     try:
-        return _build(torch.load(path, map_location="cpu", weights_only=True)).to(device).eval()
-    except Exception as error:
-        # A file of another kind or a damaged one fails in torch in many ways, which share no type.
+        network = _build(torch.load(path, map_location="cpu", weights_only=True))
+    except (*DAMAGED, UnpicklingError) as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
         if "weights_only" in reason:  # torch advises to run whatever is in the file
             reason = "it is not made of tensors alone"
         raise InputError(
             f"expected a file of `save_model`, {path} is none or is damaged: {reason}"
         ) from error
+    return network.to(device).eval()
 
 
 def _build(content: Any) -> IntrinsicNet:

@@ -5,6 +5,8 @@ Importing it needs Blender's Python module; everything that plans, schedules, re
 
 import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 from generators.processors import THREADS, held_to
 
@@ -16,3 +18,20 @@ except ImportError as error:
         "Rendering needs Blender's Python module `bpy`, which runs on Python 3.11 alone. "
         "Install it with `pip install candlelight[render]` in a Python 3.11 environment."
     ) from error
+
+
+def start_empty() -> None:
+    """Bring Blender to factory settings, with nothing in it.
+
+    That makes a temporary folder, which a process that is killed leaves behind, and which nothing uses here.
+    """
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+    _remove_temporary_folder()
+
+
+def _remove_temporary_folder() -> None:
+    with suppress(OSError):
+        Path(bpy.app.tempdir).rmdir()
+
+
+_remove_temporary_folder()  # of importing bpy

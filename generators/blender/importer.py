@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from generators.blender import bpy
+from generators.blender import bpy, start_empty
 from generators.processes import answer
 
 Faces = list[tuple[int, ...]]
@@ -62,7 +62,7 @@ def import_mesh(source: Path, target: Path, label: str, up: str) -> dict[str, An
         ValueError: the file holds no mesh, or a broken one.
         RuntimeError: Blender cannot read it.
     """
-    bpy.ops.wm.read_factory_settings(use_empty=True)
+    start_empty()
     bpy.context.preferences.filepaths.use_scripts_auto_execute = False
     if source.suffix in CHECKS:
         CHECKS[source.suffix](source)

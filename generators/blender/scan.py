@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from generators.blender import bpy
+from generators.blender import bpy, start_empty
 from generators.blender.files import append, append_if_there
 from generators.blender.materials import base_color
 from generators.processes import answer
@@ -148,7 +148,7 @@ SCANS: dict[str, Callable[[Path, str, Scan], None]] = {
 
 def scan_file(kind: str, label: str, path: Path) -> dict[str, Any]:
     """Scan one file in an empty Blender that runs no scripts."""
-    bpy.ops.wm.read_factory_settings(use_empty=True)
+    start_empty()
     bpy.context.preferences.filepaths.use_scripts_auto_execute = False
     scan = Scan()
     try:

@@ -9,7 +9,7 @@ from mathutils import Vector as Vec
 from numpy import ndarray
 
 from blender_assets import AssetLibrary
-from generators.blender import bpy
+from generators.blender import bpy, start_empty
 from generators.blender.files import append
 from generators.blender.materials import Materials, base_color
 from generators.blender.surroundings import Surroundings
@@ -37,7 +37,7 @@ class Stage:
     def __init__(
         self, *, width: int, height: int, samples: int, bounces: int, threads: int, library: AssetLibrary
     ) -> None:
-        bpy.ops.wm.read_factory_settings(use_empty=True)
+        start_empty()
         bpy.context.preferences.filepaths.use_scripts_auto_execute = False
         self._library = library
         self._meshes: dict[str, Any] = {}

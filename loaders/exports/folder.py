@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from loaders.disk import replacing
+from loaders.disk import is_partial, replacing
 from loaders.errors import InputError
 
 # Hidden, so that readers of the published layout, which list *.json, do not see it.
@@ -28,7 +28,7 @@ def claim(out: Path, **what: str) -> None:
                 raise InputError(
                     f"{out}: holds another export ({' '.join(there.split())}); name another folder"
                 )
-        elif any(not path.match(".*.partial") for path in out.iterdir()):
+        elif not all(is_partial(path) for path in out.iterdir()):
             raise InputError(f"{out}: expected an empty folder or one of an export; name another")
         else:
             with replacing(marker) as partial:

@@ -11,12 +11,12 @@ import hashlib
 import h5py
 import numpy as np
 
-from loaders.hdf5.layout import ATTRIBUTES, columns, is_layer
+from loaders.hdf5.layout import ATTRIBUTES, attribute, columns, is_layer
 from loaders.schema import SetInfo
 
 ATTRIBUTE = "sha256"
-# Rows that are read at once.
-_BLOCK = 256
+# What is read at once, unless one row is more.
+_BLOCK_BYTES = 2**22
 
 
 def content_sha256(file: h5py.File, set_info: SetInfo) -> str:
@@ -28,11 +28,12 @@ def content_sha256(file: h5py.File, set_info: SetInfo) -> str:
     """
     total = hashlib.sha256()
     for key in ATTRIBUTES:
-        total.update(key.encode() + np.asarray(file.attrs[key]).tobytes())
+        total.update(key.encode() + np.asarray(attribute(file, key, "S")).tobytes())
     rows = len(file["index"])
     for name in columns(set_info, rows):
         if not is_layer(name):
             total.update(f"{name} {file[name].dtype.str}".encode())
-            for start in range(0, rows, _BLOCK):
-                total.update(file[name][start : start + _BLOCK].tobytes())
+            block = max(1, _BLOCK_BYTES // file[name].dtype.itemsize)
+            for start in range(0, rows, block):
+                total.update(file[name][start : start + block].tobytes())
     return total.hexdigest()

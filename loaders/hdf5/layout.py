@@ -44,6 +44,18 @@ def is_layer(name: str) -> bool:
     return name in LAYERS or name.startswith(LIGHT_PREFIX)
 
 
+def attribute(file: h5py.File, name: str, kind: str) -> Any:
+    """Read an attribute that is one value of one kind of dtype; None if it is not, as texts of a heap.
+
+    Args:
+        file: the file, open.
+        name: of the attribute.
+        kind: "S" for texts, "i" for numbers.
+    """
+    found = file.attrs.get_id(name) if name in file.attrs else None
+    return file.attrs[name] if found and found.dtype.kind == kind and found.shape == () else None
+
+
 def texts(values: list[str]) -> ndarray:
     """Encode texts as HDF5 keeps them at a fixed length: UTF-8, padded to the longest with zeros.
 

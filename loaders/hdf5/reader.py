@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.errors import InputError
+from loaders.errors import DAMAGED, InputError, blame
 from loaders.frames import choose_layers
-from loaders.hdf5.layout import FORMAT, LONGEST_TEXT, columns
+from loaders.hdf5.layout import FORMAT, LONGEST_TEXT, attribute, columns
 from loaders.hdf5.rows import row_reader
 from loaders.image_files import MAX_PIXELS
 from loaders.records import parse_record
@@ -67,6 +67,8 @@ class HDF5Frames:
         self.path = path = Path(path)
         self._locking = locking
         self._opened: _Opened | None = None
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise InputError(f"{path}: expected an HDF5 file made by `candlelight pack`, got no regular file")
         # Closed again at once: a handle must not be inherited by worker processes.
         with _reading(path), h5py.File(path, "r", locking=locking) as file:
             self._version = _version(path)
@@ -148,19 +150,14 @@ def _version(path: Path) -> tuple[int, int]:
 
 
 def _read_attributes(file: h5py.File) -> tuple[DatasetInfo, str, str]:
-    found = [_attribute(file, name, "S") for name in ("dataset", "set", "split")]
-    if _attribute(file, "format", "i") != FORMAT or None in found:
+    found = [attribute(file, name, "S") for name in ("dataset", "set", "split")]
+    if attribute(file, "format", "i") != FORMAT or None in found:
         raise InputError(
             f"expected an HDF5 file of format {FORMAT} made by `candlelight pack`, got an earlier format or "
             "another file; pack its frames again with `candlelight pack`"
         )
     text, set_name, split = (bytes(value).decode() for value in found)
     return parse_record(DatasetInfo, text, "attribute `dataset`", "pack it again"), set_name, split
-
-
-def _attribute(file: h5py.File, name: str, kind: str) -> Any:
-    """Read an attribute of one kind of dtype; None if it has another, as texts of a heap, or is not there."""
-    return file.attrs[name] if name in file.attrs and file.attrs.get_id(name).dtype.kind == kind else None
 
 
 def _check_columns(file: h5py.File, set_info: SetInfo, size: int) -> None:
@@ -221,6 +218,5 @@ def _reading(path: Path) -> Iterator[None]:
             f"{path} is locked: wait for what writes it, or where the file system cannot lock pass "
             "`locking=False`"
         ) from None
-    except Exception as error:  # whatever h5py raises on damaged bytes, the file is at fault
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path} is damaged or no HDF5 file: {reason}; pack it again") from None
+    except DAMAGED as error:
+        raise blame(f"{path} cannot be read as HDF5", error, "pack it again") from None

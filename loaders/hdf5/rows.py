@@ -78,7 +78,12 @@ def _gzip_row(dataset: h5py.Dataset, width: int) -> Callable[[int], ndarray]:
     size, zeros, otherwise = prod(shape) * dtype.itemsize, (0,) * len(shape), _any_row(dataset)
 
     def read(row: int) -> ndarray:
-        mask, packed = identity.read_direct_chunk((row, *zeros))
+        try:
+            mask, packed = identity.read_direct_chunk((row, *zeros))
+        except MemoryError:  # which h5py raises of a chunk that was never written, too
+            if identity.get_chunk_info_by_coord((row, *zeros)).size:
+                raise
+            raise InputError(f"row {row}: its bytes are not in the file; pack it again") from None
         if mask:  # a chunk that left filters out
             return otherwise(row)
         try:

@@ -14,7 +14,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from loaders.codecs import decode_png_bytes
-from loaders.errors import InputError
+from loaders.errors import DAMAGED, InputError, blame
 from loaders.frames import choose_layers, read_dataset_info
 from loaders.packs.manifest import Manifest, read_manifest
 from loaders.plain_yaml import parse_yaml
@@ -265,13 +265,17 @@ def _array(name: str, column: "pa.Array", place: int, height: int, width: int) -
 
 @contextmanager
 def _reading(where: str) -> Iterator[None]:
+    from datasets.exceptions import DatasetsError
+
     try:
         yield
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-    except Exception as error:  # whatever `datasets`, Arrow and Pillow raise on damaged files
+    except Exception as error:
         cause: BaseException = error
         while cause.__cause__:
             cause = cause.__cause__
-        reason = " ".join(str(cause).split()) or type(cause).__name__
-        raise InputError(f"{where} cannot be read: {reason}; {_REMEDY}") from None
+        # What `datasets` raises names as its cause what Arrow raised, be it that memory ran out.
+        if not isinstance(cause, (*DAMAGED, DatasetsError)):
+            raise cause from None
+        raise blame(f"{where} cannot be read", cause, _REMEDY) from None

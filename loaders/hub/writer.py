@@ -5,6 +5,7 @@
 """
 
 import shutil
+import uuid
 import zlib
 from collections.abc import Collection
 from pathlib import Path
@@ -63,7 +64,7 @@ def pack_hub(
     final = out_dir.resolve()
     parts = [(source, split) for source in sources for split in source.splits]
     with working(final, _made_of(sources, info)) as folder:
-        _put_back_old(final)
+        _put_back_old(final, folder)
         _refuse_foreign(final)
         whole = folder / "whole"
         shard_files.put_back_shards(folder, whole)
@@ -77,6 +78,7 @@ def pack_hub(
             sync(path)
         sync(whole)
         _swap(whole, final)
+        _drop_old(final, folder)
     return out_dir
 
 
@@ -108,7 +110,8 @@ def _refuse_foreign(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder that is new or empty")
-    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+    files = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    found = {path.relative_to(folder).as_posix() for path in files}
     ours = own_files(read_manifest(folder)) if "manifest.json" in found else set()
     if foreign := sorted(found - ours):
         raise InputError(
@@ -133,12 +136,20 @@ def _swap(whole: Path, final: Path) -> None:
             old.rename(final)
         raise
     sync(final.parent)
-    shutil.rmtree(old, ignore_errors=True)
 
 
-def _put_back_old(final: Path) -> None:
+def _drop_old(final: Path, folder: Path) -> None:
+    """Move what was replaced, if anything was, to the working folder, which is removed as a whole."""
+    if (old := _old(final)).exists():
+        old.rename(folder / f".{uuid.uuid4().hex}")
+
+
+def _put_back_old(final: Path, folder: Path) -> None:
     """Undo or finish a `_swap` whose caller was killed."""
     old = _old(final)
+    if old.is_symlink():
+        raise InputError(f"{old} is in the way, being a link; move it, or name another target")
+    _refuse_foreign(old)
     if old.exists() and not final.exists():
         old.rename(final)
-    shutil.rmtree(old, ignore_errors=True)
+    _drop_old(final, folder)

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from loaders.errors import InputError, nearest_file
+from loaders.errors import DAMAGED, InputError, blame, nearest_file
 from loaders.frames import (
     DATASET,
     METADATA,
@@ -206,9 +206,8 @@ def _look_at_shards(path: Path, set_info: SetInfo, shards: list[Shard], splits: 
         columns = [group.column(place) for place in range(group.num_columns)]
     except InputError:
         raise
-    except Exception as error:  # whatever Arrow and pydantic raise on damaged files
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{path}, `{shards[0].set}` cannot be read: {reason}; pack it again") from None
+    except DAMAGED as error:
+        raise blame(f"{path}, `{shards[0].set}` cannot be read", error, "pack it again") from None
     if len(facts.table) != sum(splits.values()):
         raise InputError(
             f"{path}, `{shards[0].set}`: expected {sum(splits.values())} rows, got {len(facts.table)}; "

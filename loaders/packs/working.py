@@ -17,7 +17,8 @@ from pathlib import Path
 from loaders.disk import replacing
 from loaders.errors import InputError
 
-_LOCK, _RECORD = "lock", "made-of.json"
+# A folder that lacks the first, and is not empty, is somebody else's.
+_LOCK, _RECORD = "candlelight.lock", "made-of.json"
 # What file systems that have no locks answer, as Lustre often does.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
@@ -34,9 +35,10 @@ def working(target: Path, made_of: Mapping[str, object]) -> Iterator[Path]:
         made_of: what determines the pieces, as JSON: hashes, options, versions.
 
     Raises:
-        InputError: another process is making the same target.
+        InputError: another process is making the same target, or a folder of that name is no earlier call's.
     """
     folder = target.with_name(f".{target.name}.partial")
+    _refuse_foreign(folder)
     handle = _lock(folder, target)
     try:
         _take_up(folder, made_of)
@@ -45,13 +47,39 @@ def working(target: Path, made_of: Mapping[str, object]) -> Iterator[Path]:
         except BaseException:
             _drop_unfinished(folder)
             if not any(path.is_file() for piece in _pieces(folder) for path in (piece, *piece.rglob("*"))):
-                shutil.rmtree(folder, ignore_errors=True)
+                _clear(folder)
             raise
-        # The record goes first: of pieces that are half removed, nobody must think that they are all.
-        (folder / _RECORD).unlink(missing_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)
+        _clear(folder)
     finally:
         os.close(handle)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    # A link has a name of ours at most: what it leads to is not ours.
+    if folder.is_symlink() or folder.is_file():
+        raise InputError(f"{folder} is in the way, being no folder; move it, or name another target")
+    with suppress(FileNotFoundError):
+        names = [path.name for path in folder.iterdir()]
+        if names and _LOCK not in names:
+            raise InputError(
+                f"{folder} is in the way: it holds `{min(names)}`, which `candlelight pack` did not write; "
+                "move it, or name another target"
+            )
+
+
+def _clear(folder: Path) -> None:
+    """Remove the folder; its lock goes last, so that what is half removed is still known as ours."""
+    with suppress(OSError):
+        _empty(folder)
+        (folder / _LOCK).unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def _empty(folder: Path) -> None:
+    # The record goes first: of pieces that are half removed, nobody must think that they are all.
+    (folder / _RECORD).unlink(missing_ok=True)
+    for path in _pieces(folder):
+        _remove(path)
 
 
 def _lock(folder: Path, target: Path) -> int:
@@ -61,7 +89,7 @@ def _lock(folder: Path, target: Path) -> int:
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+            handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except FileNotFoundError:  # the other process has just finished, and removed the folder
             continue
         try:
@@ -88,10 +116,7 @@ def _take_up(folder: Path, made_of: Mapping[str, object]) -> None:
         if (folder / _RECORD).read_text(encoding="utf-8") == record:
             _drop_unfinished(folder)
             return
-    # The old record goes first: pieces must never lie beside a record that is not theirs.
-    (folder / _RECORD).unlink(missing_ok=True)
-    for path in _pieces(folder):
-        _remove(path)
+    _empty(folder)
     with replacing(folder / _RECORD) as partial:
         partial.write_text(record, encoding="utf-8")
 

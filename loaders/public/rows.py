@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from loaders.codecs import entry_start
 from loaders.disk import replacing
-from loaders.errors import InputError
+from loaders.errors import DAMAGED, InputError, blame
 from loaders.verification.checksums import file_sha256
 
 MAX_TABLE_BYTES = 2**30  # of what `read_table` takes into memory: labels, not images
@@ -126,9 +126,8 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except Exception as error:  # whatever zipfile, numpy and h5py raise on damaged bytes
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{path} cannot be read: {reason}; get the file again") from None
+    except DAMAGED as error:
+        raise blame(f"{path} cannot be read", error, "get the file again") from None
 
 
 def _open_hdf5(path: Path, name: str, cache: Path | None) -> Rows:

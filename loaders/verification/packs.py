@@ -7,10 +7,11 @@ from pathlib import Path, PurePosixPath
 
 import h5py
 
-from loaders.errors import InputError
+from loaders.errors import DAMAGED, InputError
 from loaders.frames import DATASET, read_dataset_info
 from loaders.hdf5.beside import mixed_packs
 from loaders.hdf5.content import ATTRIBUTE, content_sha256
+from loaders.hdf5.layout import attribute
 from loaders.hdf5.reader import HDF5Frames
 from loaders.packs.manifest import MANIFEST, Shard, read_manifest
 from loaders.schema import array_sha256
@@ -155,7 +156,7 @@ def _check_columns(reader: HDF5Frames) -> str:
     try:
         with h5py.File(reader.path, "r") as opened:
             listed, found = opened.attrs.get(ATTRIBUTE), content_sha256(opened, reader.set_info)
-    except Exception:  # whatever h5py raises on damaged bytes
+    except DAMAGED:
         return "columns beside the layers cannot be read"
     return "" if listed == found.encode() else "columns beside the layers differ from their hash"
 
@@ -183,7 +184,7 @@ def _lost(there: Mapping[Path, tuple[str, str]]) -> Iterator[str]:
     for file, (name, _) in there.items():
         with suppress(OSError, KeyError, TypeError, ValueError):  # what is damaged has been named
             with h5py.File(file, "r") as opened:
-                splits[name] = [str(split) for split in json.loads(opened.attrs["splits"])]
+                splits[name] = [str(split) for split in json.loads(attribute(opened, "splits", "S"))]
     for name, every in splits.items():
         yield from (f"{name}-{split}.h5" for split in every if (name, split) not in there.values())
 

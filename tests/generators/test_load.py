@@ -107,6 +107,7 @@ def test_overrides_reach_keys_with_dots(tiny):
         ("sets.cubes.layout.lights.3.power=1", r"expected a position from 0 to 0, got `3`"),
         ("sets.cubes.layout.lights.key.power=1", r"expected a position from 0 to 0, got `key`"),
         ("sets.cubes.factors.size.values.2=1", r"expected a position from 0 to 1, got `2`"),
+        ("sets.cubes.factors.size.values.²=1", r"expected a position from 0 to 1, got `²`"),
         ("sets.cubes.factors.size.values.0.a=1", r"expected fields above `a`, got the value 1"),
         ("sets.cubes.factors.size.values.0.a.b=1", r"expected fields above `a`, got the value 1"),
     ],

@@ -245,9 +245,9 @@ def test_a_file_system_without_locks_does(out, plan, monkeypatch):
 
     monkeypatch.setattr(generators.rendering.fcntl, "flock", refuse)
     render(plan.limit(1), out, workers=1)
-    (out / ".partial" / "of another, perhaps").mkdir(parents=True)
+    (making := out / ".partial" / f"cubes-000000-{'0' * 32}").mkdir(parents=True)
     assert render(plan, out, workers=1).written == len(plan) - 1
-    assert (out / ".partial" / "of another, perhaps").exists()
+    assert making.exists()
 
 
 def test_a_run_does_what_another_leaves_undone(out, plan, caplog):
@@ -290,8 +290,7 @@ def test_the_folder_describes_all_that_was_planned_for_it(out, plan):
 def test_a_run_killed_while_it_described_the_folder_is_no_obstacle(out, plan):
     out.mkdir()
     (out / ".lock").touch()
-    (out / ".dataset.json.0123.partial").write_text("{")
-    (out / ".partial" / "cubes-000000-0123").mkdir(parents=True)
+    (out / f".dataset.json.{'0' * 32}.partial").write_text("{")
     render(plan, out, workers=1)
     assert sorted(path.name for path in out.iterdir()) == [
         *(".claims", ".lock", "SHA256SUMS", "dataset.json", "plan.parquet", "samples")
@@ -299,7 +298,7 @@ def test_a_run_killed_while_it_described_the_folder_is_no_obstacle(out, plan):
     # Killed between the two files: the plan is missing, and both are listed under another name.
     (out / "plan.parquet").unlink()
     (out / "SHA256SUMS").rename(out / NEXT)
-    (out / ".plan.parquet.0123.partial").write_text("PAR1")
+    (out / f".plan.parquet.{'0' * 32}.partial").write_text("PAR1")
     render(plan, out, workers=1)
     assert load_plan(out / "plan.parquet") == plan
     assert not list(out.glob(".*.partial"))
@@ -354,14 +353,32 @@ def test_a_folder_without_permission(out, plan):
 def test_two_runs_share_a_folder(out, plan):
     """A second run in the same folder neither waits nor clears what the first has in the making."""
     render(plan.limit(1), out, workers=1)
+    making = out / ".partial" / f"cubes-000000-{'0' * 32}"
     with generators.rendering._folder(out):
-        (out / ".partial" / "another").mkdir(parents=True)
+        making.mkdir(parents=True)
         render(plan.limit(2), out, workers=1)
-        assert (out / ".partial" / "another").exists()
+        assert making.exists()
     assert not (out / ".partial").exists()
-    (out / ".partial" / "another").mkdir(parents=True)
+    making.mkdir(parents=True)
     render(plan, out, workers=1)
     assert not (out / ".partial").exists()
+
+
+def test_only_what_runs_leave_is_cleared(out, plan):
+    """Neither in a folder of somebody else's, which is refused, nor beside frames."""
+    foreign = out.with_name("foreign")
+    render(plan.limit(1), out, workers=1)
+    for folder in (out, foreign):
+        for name in (".partial/mine", ".damaged/samples/mine", ".mine.partial/mine"):
+            (folder / name).parent.mkdir(parents=True)
+            (folder / name).touch()
+    (making := foreign / f".mine.h5.{'0' * 32}.partial").touch()
+    before = {*out.rglob("*"), *foreign.rglob("*")}
+    render(plan.limit(1), out, workers=1)
+    with pytest.raises(InputError, match="expected an empty folder or one of frames"):
+        render(plan, foreign, workers=1)
+    assert making in before
+    assert before <= {*out.rglob("*"), *foreign.rglob("*")}
 
 
 # ------------------------------------------------------------------------------------- description

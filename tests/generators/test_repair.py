@@ -287,3 +287,14 @@ def test_names_that_are_too_long_are_told(plan, tmp_path):
 def test_claims_do_not_make_a_folder_anew(tmp_path):
     with pytest.raises(FileNotFoundError):
         Claims(tmp_path / "none")
+
+
+def test_links_are_not_followed(plan, whole, out, tmp_path):
+    """A folder of frames that a link of that name leads to keeps its samples."""
+    other = shutil.copytree(whole, tmp_path / "other")
+    (out / ASIDE).symlink_to("../other")
+    render(plan, out, workers=1)
+    (folders(plan, out)[0] / "image.png").unlink()
+    with pytest.raises(InputError, match=r"\.damaged: expected a folder without links, for damaged samples"):
+        render(plan, out, workers=1, repair=True)
+    assert tree(other) == tree(whole)

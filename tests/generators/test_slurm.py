@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 
 from generators import policy
+from generators.clusters import _start
 from generators.load import load_recipe
 from generators.plan import make_plan
 from generators.rendering import render
@@ -61,6 +62,11 @@ def session(leader):
         except (ProcessLookupError, psutil.NoSuchProcess):
             pass
     return found
+
+
+def test_jobs_import_nothing_from_the_folder_that_they_are_submitted_from(slurm):
+    with _start("slurm", 0, None) as cluster:
+        assert f"{sys.executable} -P -m distributed" in cluster.job_script()
 
 
 @pytest.mark.blender

@@ -188,10 +188,10 @@ def test_an_export_goes_on_where_it_was(root, tmp_path):
     whole = {path.name: path.read_bytes() for path in out.iterdir()}
     (out / "0.json").unlink()
     (out / "0.png").write_bytes(b"half a picture")
-    (out / ".3541.json.0123.partial").touch()
+    (out / f".3541.json.{'0' * 32}.partial").touch()
     done = export_candle(root, out)
     assert (done.written, done.found) == (1, 2)
-    (out / ".3541.json.0123.partial").unlink()
+    (out / f".3541.json.{'0' * 32}.partial").unlink()
     assert {path.name: path.read_bytes() for path in out.iterdir()} == whole
 
 

@@ -1,5 +1,6 @@
 import json
 import multiprocessing
+import os
 
 import h5py
 import numpy as np
@@ -14,6 +15,7 @@ from loaders.hdf5.reader import HDF5Frames
 from loaders.hdf5.writer import pack_hdf5
 from loaders.samples import Frame, Frames, collate
 from loaders.schema import Metadata, array_sha256
+from loaders.verification.packs import verify_pack
 
 
 @pytest.fixture(scope="module")
@@ -212,13 +214,14 @@ def break_index(file):
     ("damage", "message"),
     [
         (lambda path: path.unlink(), r"free.h5 is missing; make it with `candlelight pack`"),
-        (lambda path: path.write_bytes(b""), "damaged or no HDF5 file: .*; pack it again"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-100]), "damaged or no HDF5 file: .*truncated"),
+        (lambda path: path.write_bytes(b""), "cannot be read as HDF5: .*; pack it again"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-100]), "cannot be read as HDF5: .*truncated"),
         (write_foreign, r"free.h5: expected an HDF5 file of format 3 made by .*, got .* another file; pack"),
         (lambda path: change(path, remove_depth), r"expected dataset `depth` of float32 \[5, 24, 32\]"),
         (lambda path: change(path, half_depth), r"expected dataset `depth` of float32"),
         (lambda path: change(path, break_index), "expected dataset `index` of int64"),
         (lambda path: change(path, lambda f: f.attrs.update(set=np.bytes_("x"))), "set `x` is not in `tiny`"),
+        (lambda path: change(path, lambda f: f.attrs.update(set=np.full(2, b"free"))), "of format 3"),
         (
             lambda path: change(path, lambda f: f.attrs.update(dataset=np.bytes_("{"))),
             "attribute `dataset` is damaged",
@@ -239,6 +242,41 @@ def test_a_file_that_is_not_ours_or_not_whole_is_refused(tmp_path, packed, damag
     assert str(path) in str(caught.value)
 
 
+def test_a_pipe_is_not_waited_for(tmp_path):
+    path = tmp_path / "free.h5"
+    os.mkfifo(path)
+    held = os.open(path, os.O_RDWR)  # else opening it to read would wait
+    with pytest.raises(InputError, match=r"free.h5: expected an HDF5 file .*, got no regular file"):
+        HDF5Frames(path)
+    os.close(held)
+
+
+def test_rows_that_were_never_written_are_named(tmp_path, packed):
+    path = tmp_path / "free.h5"
+    path.write_bytes((packed / "free.h5").read_bytes())
+
+    def empty(file):
+        filters = {"chunks": (1,), "compression": "gzip"}
+        del file["metadata"]
+        file.create_dataset("metadata", (5,), "S9999", **filters)
+
+    change(path, empty)
+    with pytest.raises(InputError, match=r"row 0( is damaged|: its bytes are not in the file)"):
+        HDF5Frames(path).metadata(0)
+
+
+def test_what_the_schema_does_not_name_is_not_read(tmp_path, packed):
+    """Neither 32 TiB that take no room in the file nor what lies in another."""
+    path = tmp_path / "free.h5"
+    path.write_bytes((packed / "free.h5").read_bytes())
+    elsewhere = [(str(tmp_path / "pipe"), 0, 2**45)]
+    os.mkfifo(tmp_path / "pipe")
+    change(path, lambda file: file.create_dataset("mine", (2**45,), "u1", chunks=(2**20,)))
+    change(path, lambda file: file.create_dataset("there", (2**45,), "u1", external=elsewhere))
+    assert verify_pack(path).whole
+    assert len(HDF5Frames(path)[0]) == len(HDF5Frames(packed / "free.h5")[0])
+
+
 def test_damage_inside_is_found_on_reading(tmp_path, packed):
     path = tmp_path / "free.h5"
     with h5py.File(packed / "free.h5") as file:
@@ -247,7 +285,7 @@ def test_damage_inside_is_found_on_reading(tmp_path, packed):
     data[chunk.byte_offset : chunk.byte_offset + chunk.size] = bytes(chunk.size)
     path.write_bytes(data)
     frames = HDF5Frames(path)
-    with pytest.raises(InputError, match="damaged or no HDF5 file"):
+    with pytest.raises(InputError, match="cannot be read as HDF5"):
         frames[0]
 
 

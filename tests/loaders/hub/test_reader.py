@@ -154,7 +154,7 @@ def test_only_what_is_asked_for_is_decoded(stored, monkeypatch):
 
     monkeypatch.setattr(hub_reader, "decode_png_bytes", refuse)
     assert set(depth[0]) == {"id", "index", "set", "depth", "factors", "objects"}
-    with pytest.raises(InputError, match="decoded"):
+    with pytest.raises(AssertionError, match="decoded"):
         image[0]
     monkeypatch.setattr(hub_reader, "parse_record", refuse)
     assert depth.factor_table.shape == (6, 2)

@@ -298,6 +298,19 @@ def test_the_earlier_pack_comes_back_if_the_new_one_cannot_take_its_place(frames
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+def test_what_lies_where_an_earlier_pack_is_put_aside_stays(frames_root, tmp_path):
+    out, aside = tmp_path / "out", tmp_path / ".out.replaced"
+    aside.mkdir()
+    (aside / "mine").touch()
+    with pytest.raises(InputError, match=r"replaced holds `mine`, which `candlelight pack` did not write"):
+        pack_hub(frames_root, out, sets=["grid"])
+    aside.rename(tmp_path / "other")
+    aside.symlink_to("other")
+    with pytest.raises(InputError, match=r"out.replaced is in the way, being a link"):
+        pack_hub(frames_root, out, sets=["grid"])
+    assert (aside / "mine").exists()
+
+
 def test_nothing_to_pack_is_said(frames_root, tmp_path):
     with pytest.raises(InputError, match="at least one set to pack"):
         pack_hub(frames_root, tmp_path / "out", sets=[])

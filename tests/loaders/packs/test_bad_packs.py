@@ -134,7 +134,7 @@ def test_a_truncated_shard_whose_size_is_in_the_manifest(packs):
 
 def test_a_truncated_hdf5_file(packs):
     cut(packs / "hdf5" / "free.h5")
-    assert_refused(packs / "hdf5", r"free.h5 is damaged or no HDF5 file: .*; pack it again")
+    assert_refused(packs / "hdf5", r"free.h5 cannot be read as HDF5: .*; pack it again")
 
 
 @pytest.mark.parametrize("name", ["image.png", "layers.npz", "metadata.json"])
@@ -326,7 +326,7 @@ def test_an_hdf5_file_from_elsewhere(packs, content):
             if content == "arrays":
                 file["images"] = np.zeros((5, 24, 32, 3), np.uint8)
                 file.attrs["set"] = "free"
-    expected = "is damaged or no HDF5 file" if content == "text" else "expected an HDF5 file of format"
+    expected = "cannot be read as HDF5" if content == "text" else "expected an HDF5 file of format"
     assert_refused(packs / "hdf5", f"free.h5.*{expected}")
     assert_refused(path, f"free.h5.*{expected}")
 

@@ -7,6 +7,8 @@ import pytest
 from loaders.errors import InputError
 from loaders.packs.working import working
 
+OWN = ["candlelight.lock", "made-of.json"]
+
 
 def stop(target, made_of, files):
     """Begin to make the target, and be interrupted when so much is written."""
@@ -26,7 +28,7 @@ def stop(target, made_of, files):
 def test_pieces_of_a_stopped_call_are_there_for_the_next_of_the_same(tmp_path):
     target, made_of = tmp_path / "deep" / "pack", {"rows": "a" * 64, "size": [3, 4]}
     folder = stop(target, made_of, {"0.part": "kept", ".1": "not whole", "shards/.1": "not whole"})
-    assert sorted(path.name for path in folder.rglob("*")) == ["0.part", "lock", "made-of.json", "shards"]
+    assert sorted(path.name for path in folder.rglob("*")) == ["0.part", *OWN, "shards"]
     assert json.loads((folder / "made-of.json").read_text()) == made_of
     with working(target, dict(reversed(made_of.items()))) as folder:
         assert (folder / "0.part").read_text() == "kept"
@@ -39,18 +41,35 @@ def test_pieces_of_something_else_are_thrown_away(tmp_path):
         folder = stop(tmp_path / "pack", {"n": 1}, {"0.part": "old"})
         damage(folder / "made-of.json")
         with working(tmp_path / "pack", {"n": 2}) as folder:
-            assert sorted(path.name for path in folder.iterdir()) == ["lock", "made-of.json"]
+            assert sorted(path.name for path in folder.iterdir()) == OWN
 
 
 def test_pieces_that_are_half_removed_do_not_count(tmp_path, monkeypatch):
     """Whoever is killed while the pieces of a finished target are removed leaves some of them."""
     with monkeypatch.context() as patch:
-        patch.setattr("loaders.packs.working.shutil.rmtree", lambda *_, **__: None)
+        patch.setattr("loaders.packs.working._remove", lambda _: os.close(-1))
         with working(tmp_path / "pack", {"n": 1}) as folder:
             (folder / "1.part").write_text("the second of two")
     assert (folder / "1.part").exists()
     with working(tmp_path / "pack", {"n": 1}) as folder:
         assert not (folder / "1.part").exists()
+
+
+def test_what_no_earlier_call_made_is_left_alone(tmp_path):
+    """Neither what a link leads to nor a folder of the same name."""
+    other, folder = tmp_path / "other", tmp_path / ".pack.partial"
+    other.mkdir()
+    (other / "mine").touch()
+    folder.symlink_to("other")
+    with pytest.raises(InputError, match=r"pack.partial is in the way, being no folder; move it"):
+        with working(tmp_path / "pack", {}):
+            pass
+    folder.unlink()
+    other.rename(folder)
+    with pytest.raises(InputError, match=r"pack.partial is in the way: it holds `mine`, which"):
+        with working(tmp_path / "pack", {}):
+            pass
+    assert [path.name for path in folder.iterdir()] == ["mine"]
 
 
 def test_nothing_is_left_of_a_call_that_finished_no_piece(tmp_path):

@@ -1,0 +1,51 @@
+"""What lies in the current folder is data for every process that is started, whatever its name."""
+
+from pathlib import Path
+
+import pytest
+
+from blender_assets import AssetLibrary
+from generators.devices import find_devices
+from generators.load import load_recipe
+from generators.meshes import add_mesh
+from generators.plan import make_plan
+from generators.rendering import render
+from generators.scanning import scan_assets
+
+pytestmark = pytest.mark.blender
+
+TETRAHEDRON = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+SMALL = ["image.width=16", "image.height=16"]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Stand in a folder of modules that all end whoever imports them."""
+    for name in ("bpy", "json", "numpy", "OpenEXR", "generators", "loaders", "mathutils"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('of the current folder')")
+    monkeypatch.chdir(tmp_path)
+    return Path()
+
+
+def test_importing_and_scanning(here):
+    (here / "mesh.obj").write_text(TETRAHEDRON)
+    added = add_mesh(here / "mesh.obj", here / "objects")
+    assert added.is_file()
+    (here / "objects" / "manifest.json").unlink()
+    (scanned,) = scan_assets(here)
+    assert [entry["name"] for entry in scanned.entries] == ["mesh"]
+    assert AssetLibrary({"objects": here / "objects"}).labels("objects") == ["mesh"]
+
+
+def test_asking_for_devices(here):
+    assert find_devices()
+
+
+@pytest.mark.parametrize("recipe", ["dead-leaves", "toy-confounded"])
+def test_rendering(here, recipe, monkeypatch, tmp_path):
+    """Nor does a render child, which is killed, leave a temporary folder behind."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    plan = make_plan(load_recipe(recipe, SMALL)).limit(1)
+    outcome = render(plan, here / "frames", workers=1, device="cpu")
+    assert (outcome.written, outcome.failed) == (1, {})
+    assert not list(tmp_path.glob("blender_*"))

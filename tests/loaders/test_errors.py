@@ -1,0 +1,67 @@
+"""Only damaged bytes are called damaged: neither a lack of memory nor what the system refuses."""
+
+import errno
+import os
+import zipfile
+
+import h5py
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from candlelight import main
+from loaders import HDF5Frames, pack_hdf5
+from loaders.codecs import decode_npz, decode_png
+from loaders.errors import InputError
+from loaders.frames import frame_path
+from loaders.public.rows import read_table
+
+
+@pytest.fixture
+def raising(monkeypatch):
+    """Have every library that opens files raise one error."""
+
+    def replace(error):
+        def refuse(*_, **__):
+            raise error
+
+        monkeypatch.setattr(h5py, "File", refuse)
+        monkeypatch.setattr(zipfile, "ZipFile", refuse)
+        monkeypatch.setattr(Image, "open", refuse)
+
+    return replace
+
+
+@pytest.fixture
+def reads(frames_root, tmp_path):
+    sample = frame_path(frames_root, "grid", 5)
+    (packed,) = pack_hdf5(frames_root, tmp_path, sets=["grid"])
+    return (
+        lambda: HDF5Frames(packed),
+        lambda: read_table(packed, "index"),
+        lambda: decode_npz(sample / "layers.npz", ["depth"], 8, 8),
+        lambda: decode_png(sample / "image.png"),
+    )
+
+
+def test_a_lack_of_memory_is_no_damage(reads, raising, frames_root):
+    raising(MemoryError())
+    for read in reads:
+        with pytest.raises(MemoryError):
+            read()
+
+
+def test_what_the_system_lacks_is_no_damage(reads, raising):
+    raising(OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)))
+    for read in reads:
+        with pytest.raises(InputError, match=r"cannot be read.*: Function not implemented$"):
+            read()
+
+
+def test_a_command_says_in_one_line_that_memory_ran_out(reads, raising, tmp_path):
+    raising(MemoryError("Unable to allocate 32 TiB"))
+    done = CliRunner().invoke(main, ["info", str(tmp_path / "grid.h5")])
+    assert done.exit_code == 2
+    assert done.output == (
+        "Error: memory ran out (Unable to allocate 32 TiB); end other programs, or use fewer workers\n"
+    )
