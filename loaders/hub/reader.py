@@ -16,10 +16,11 @@ from numpy import ndarray
 from loaders.codecs import decode_png_bytes
 from loaders.errors import InputError
 from loaders.frames import choose_layers, read_dataset_info
+from loaders.packed import PackedFrames
 from loaders.packs.manifest import Manifest, read_manifest
 from loaders.plain_yaml import parse_yaml
 from loaders.records import parse_record
-from loaders.samples import Frame, Sample, row_number, to_sample
+from loaders.samples import Frame, row_number
 from loaders.schema import Metadata, SetInfo, layer
 from loaders.verification.checksums import file_sha256
 
@@ -42,7 +43,7 @@ class _Batches:
         return self.columns[run], row - self.starts[run]
 
 
-class HubFrames:
+class HubFrames(PackedFrames):
     """One split of an image set in a folder that `pack_hub` wrote, as `loaders.samples.Frames`.
 
     On first opening, `datasets` copies the set without compression (images stay PNG) into its cache, which
@@ -57,7 +58,13 @@ class HubFrames:
     """
 
     def __init__(
-        self, path: Path | str, set_name: str, layers: Collection[str] | None = None, split: str = "train"
+        self,
+        path: Path | str,
+        set_name: str,
+        layers: Collection[str] | None = None,
+        split: str = "train",
+        *,
+        objects: bool = False,
     ) -> None:
         """Open a split of an image set.
 
@@ -66,6 +73,7 @@ class HubFrames:
             set_name: name of the image set.
             layers: names of the layers to read; None for all. The others are not decoded.
             split: name of the split.
+            objects: whether samples have their objects, for which the metadata of every row are read.
 
         Raises:
             InputError: the folder is missing, damaged or no such folder, or there is no such set, split or
@@ -79,6 +87,7 @@ class HubFrames:
         self.set_info = self.info.set(set_name)
         self.set_name, self.split = set_name, split
         self.layers = choose_layers(self.set_info.layers, layers)
+        self.objects = objects
         _check_split(path, manifest, set_name, split)
         _check_files(path, manifest)
         _check_card(path, manifest)
@@ -88,10 +97,6 @@ class HubFrames:
         self._columns = {name: layer_column(name) for name in self.layers}
         self._opened: _Batches | None = None
         self.indices = self._column("index")
-
-    def __len__(self) -> int:
-        """Count the rows."""
-        return len(self.indices)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the rows behind: another process maps them into memory itself."""
@@ -104,7 +109,7 @@ class HubFrames:
     def _batches(self) -> _Batches:
         if self._opened is None:
             # Past `datasets`, which takes longer to find rows than Arrow to read them.
-            table = self._table.data.table.select([*self._columns.values(), "metadata"])
+            table = self._table.data.table.select([*self._columns.values(), "id", "metadata"])
             batches = table.to_batches()
             starts = list(accumulate((len(batch) for batch in batches[:-1]), initial=0))
             self._opened = _Batches(starts, [_stored(batch) for batch in batches])
@@ -124,30 +129,25 @@ class HubFrames:
         split = "" if self.split == "train" else f", split `{self.split}`"
         return f"{self.path}, set `{self.set_name}`{split}" + ("" if row is None else f", row {row}")
 
-    def _views(self, row: SupportsIndex) -> Frame:
-        """Read one row as arrays that may be read-only and not contiguous."""
-        number = row_number(row, len(self))
+    def _views(self, numbers: Sequence[int]) -> list[dict[str, ndarray]]:
+        return [self._view(number) for number in numbers]
+
+    def _view(self, number: int) -> dict[str, ndarray]:
         columns, place = self._batches().find(number)
         size = self.set_info.height, self.set_info.width
         with _reading(self._where(number)):
-            arrays = {name: _array(name, columns[key], place, *size) for name, key in self._columns.items()}
-        return Frame(self._metadata(number), arrays)
+            return {name: _array(name, columns[key], place, *size) for name, key in self._columns.items()}
 
     def frame(self, row: SupportsIndex) -> Frame:
         """Read one row as numpy arrays."""
-        views = self._views(row)
+        number = row_number(row, len(self))
         # A copy, because what Arrow gives is read-only.
-        arrays = {name: np.array(array, order="C") for name, array in views.layers.items()}
-        return Frame(views.metadata, arrays)
+        arrays = {name: np.array(array, order="C") for name, array in self._view(number).items()}
+        return Frame(self._metadata(number), arrays)
 
-    def __getitem__(self, row: SupportsIndex) -> Sample:
-        """Read one row as tensors."""
-        return to_sample(self._views(row), self.set_info)
-
-    def __getitems__(self, rows: Sequence[SupportsIndex]) -> list[Sample]:
-        """Read several rows as tensors, in the order asked for."""
-        numbers = [row_number(row, len(self)) for row in rows]
-        return [self[number] for number in numbers]
+    def _id(self, number: int) -> str:
+        columns, place = self._batches().find(number)
+        return str(columns["id"][place].as_py())
 
     @cached_property
     def factor_table(self) -> Float64[ndarray, "n k"]:

@@ -49,9 +49,9 @@ def fresh_cache(datasets, tmp_path, monkeypatch):
 
 def in_all_stores(root: Path, packs: Path, set_name: str) -> tuple[FrameFolder, HDF5Frames, HubFrames]:
     return (
-        FrameFolder(root, set_name),
-        HDF5Frames(packs / f"{set_name}.h5"),
-        HubFrames(packs / "hub", set_name),
+        FrameFolder(root, set_name, objects=True),
+        HDF5Frames(packs / f"{set_name}.h5", objects=True),
+        HubFrames(packs / "hub", set_name, objects=True),
     )
 
 
@@ -153,10 +153,11 @@ def test_only_what_is_asked_for_is_decoded(stored, monkeypatch):
         raise AssertionError("decoded")
 
     monkeypatch.setattr(hub_reader, "decode_png_bytes", refuse)
-    assert set(depth[0]) == {"id", "index", "set", "depth", "factors", "objects"}
+    assert set(depth[0]) == {"id", "index", "set", "depth", "factors"}
     with pytest.raises(InputError, match="decoded"):
         image[0]
     monkeypatch.setattr(hub_reader, "parse_record", refuse)
+    assert depth[0]["factors"] == {"color": 0, "size": 0}
     assert depth.factor_table.shape == (6, 2)
     assert depth.indices.tolist() == [0, 1, 2, 3, 4, 5]
     with pytest.raises(AssertionError, match="decoded"):
@@ -181,7 +182,7 @@ def test_a_set_without_objects_or_factors_is_read(make_frame, info, tmp_path):
     frame = Frame(bare.metadata.model_copy(update={"objects": ()}), bare.layers)
     sets = {"grid": info.sets["grid"].model_copy(update={"factors": (), "varies": ()})}
     write_set(tmp_path / "frames", [frame], info.model_copy(update={"sets": sets}))
-    hub = HubFrames(pack_hub(tmp_path / "frames", tmp_path / "hub"), "grid")
+    hub = HubFrames(pack_hub(tmp_path / "frames", tmp_path / "hub"), "grid", objects=True)
     assert (hub.factor_table.shape, hub[0]["objects"], hub[0]["factors"]) == ((1, 0), [], {})
 
 
@@ -189,7 +190,7 @@ def test_a_set_without_objects_or_factors_is_read(make_frame, info, tmp_path):
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 @pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("spawn", 1)])
 def test_worker_processes_read_the_same(stored, frames_root, method, workers):
-    frames = HubFrames(stored / "hub", "grid", layers=["image", "albedo", "depth"])
+    frames = HubFrames(stored / "hub", "grid", layers=["image", "albedo", "depth"], objects=True)
     frames[0]  # leaves the tables open
     loader = DataLoader(
         frames,
@@ -198,7 +199,7 @@ def test_worker_processes_read_the_same(stored, frames_root, method, workers):
         num_workers=workers,
         multiprocessing_context=multiprocessing.get_context(method),
     )
-    folder = FrameFolder(frames_root, "grid", ["image", "albedo", "depth"])
+    folder = FrameFolder(frames_root, "grid", ["image", "albedo", "depth"], objects=True)
     expected = [collate([folder[row] for row in rows]) for rows in ([0, 1, 2], [3, 4, 5])]
     for found, wanted in zip(loader, expected, strict=True):
         for name in frames.layers:
@@ -341,7 +342,7 @@ def test_damaged_metadata_is_named_with_its_row(frames_root, tmp_path, monkeypat
     whole = Metadata.to_json  # of the first sample, which the card tells of
     monkeypatch.setattr(Metadata, "to_json", lambda self: "{}" if self.index else whole(self))
     monkeypatch.setattr("loaders.hub.pictures.draw_picture", lambda _: b"")  # which shows other samples too
-    hub = HubFrames(pack_hub(frames_root, tmp_path / "hub", sets=["free"]), "free")
+    hub = HubFrames(pack_hub(frames_root, tmp_path / "hub", sets=["free"]), "free", objects=True)
     for read in (hub.metadata, hub.frame, hub.__getitem__):
         with pytest.raises(InputError, match=r"set `free`, row 4 is damaged at id: Field required; pack it"):
             read(-1)

@@ -291,8 +291,8 @@ def test_parts_are_read_from_every_pack(make_frame, info, tmp_path, datasets):
     rows = datasets.load_dataset(str(out), "grid", split="train", cache_dir=str(tmp_path / "cache"))
     assert rows[0]["objects"][0]["parts"] == []
     assert rows[1]["objects"][1]["parts"] == [json.loads(door.model_dump_json())]
-    expected = FrameFolder(tmp_path / "frames", "grid")
-    for pack in (HDF5Frames(path), HubFrames(out, "grid")):
+    expected = FrameFolder(tmp_path / "frames", "grid", objects=True)
+    for pack in (HDF5Frames(path, objects=True), HubFrames(out, "grid", objects=True)):
         assert [pack[row]["objects"] for row in (0, 1)] == [expected[row]["objects"] for row in (0, 1)]
 
 
