@@ -1,5 +1,6 @@
 """Read image sets from HDF5 files that `pack_hdf5` wrote."""
 
+import glob
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -214,7 +215,9 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise InputError(f"{path} is missing; make it with `candlelight pack`") from None
+        splits = [other.name for other in sorted(path.parent.glob(f"{glob.escape(path.stem)}-*.h5"))]
+        remedy = f"there are {', '.join(splits)}" if splits else "make it with `candlelight pack`"
+        raise InputError(f"{path} is missing; {remedy}") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except BlockingIOError:

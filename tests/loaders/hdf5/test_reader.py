@@ -17,6 +17,8 @@ from loaders.hdf5.layout import texts
 from loaders.hdf5.reader import HDF5Frames
 from loaders.hdf5.rows import row_reader
 from loaders.hdf5.writer import pack_hdf5
+from loaders.open_frames import open_frames
+from loaders.packs.split_plan import SplitPlan
 from loaders.schema import array_sha256
 
 pytest.importorskip("torch", exc_type=ImportError)
@@ -131,6 +133,13 @@ def test_a_file_that_goes_away_is_named(file):
     file.unlink()
     with pytest.raises(InputError, match=r"grid.h5 is missing; make it with `candlelight pack`"):
         frames[0]
+
+
+def test_splits_are_named_where_the_whole_is_asked_for(frames_root, tmp_path):
+    pack_hdf5(frames_root, tmp_path, ["grid"], plan=SplitPlan(factor="color", values={"test": ("blue",)}))
+    for use in (HDF5Frames, open_frames):
+        with pytest.raises(InputError, match=r"grid.h5 is missing; there are grid-test.h5, grid-train.h5$"):
+            use(tmp_path / "grid.h5")
 
 
 def test_the_format_before_is_refused_with_what_to_do(file):
