@@ -18,7 +18,6 @@ from loaders.errors import InputError
 from loaders.frames import choose_layers, read_dataset_info
 from loaders.packed import PackedFrames
 from loaders.packs.manifest import Manifest, read_manifest
-from loaders.plain_yaml import parse_yaml
 from loaders.records import parse_record
 from loaders.samples import Frame, row_number
 from loaders.schema import Metadata, SetInfo, layer
@@ -27,6 +26,8 @@ from loaders.verification.checksums import file_sha256
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# What `datasets.load_dataset` heeds before the card.
+_SETTINGS = ".huggingface.yaml"
 _REMEDY = "check it with `sha256sum -c SHA256SUMS`, copy it anew, or pack it again"
 
 
@@ -90,7 +91,6 @@ class HubFrames(PackedFrames):
         self.objects = objects
         _check_split(path, manifest, set_name, split)
         _check_files(path, manifest)
-        _check_card(path, manifest)
         with _reading(self._where()):
             self._table = _load(path, manifest, set_name, split)
             _check_table(self._table, self.set_info)
@@ -173,6 +173,8 @@ def _check_files(path: Path, manifest: Manifest) -> None:
         raise InputError(
             f"{path}: `datasets` takes `*`, `?`, `[` and `::` in a path for a pattern; rename the folder"
         )
+    if (path / _SETTINGS).exists():
+        raise InputError(f"{path / _SETTINGS} has `datasets` read other files than the pack's; delete it")
     for shard in manifest.files:
         file = path / shard.path
         if not file.is_file():
@@ -183,35 +185,26 @@ def _check_files(path: Path, manifest: Manifest) -> None:
             )
 
 
-def _check_card(path: Path, manifest: Manifest) -> None:
-    """Refuse a card that has `datasets` read anything but the folder's own files."""
-    from loaders.hub.card import set_config
-
-    file = path / "README.md"
-    head = file.read_text(encoding="utf-8", errors="replace").split("---\n", 2) if file.is_file() else []
-    try:
-        configs = parse_yaml(head[1])["configs"] if len(head) == 3 else []
-        names = [config["config_name"] for config in configs]
-        expected = [set_config(name, manifest.splits_of(name)) for name in names]
-        wrong = configs != expected
-    except (InputError, KeyError, TypeError):
-        wrong = True
-    if wrong:
-        raise InputError(f"{file}: expected `configs` as `candlelight pack` writes them; {_REMEDY}")
-
-
 def _load(path: Path, manifest: Manifest, set_name: str, split: str) -> Any:
     """Load an image set; its rows come as Arrow tables, which keep every bit and decode nothing."""
     import datasets
+    from datasets.packaged_modules.parquet.parquet import Parquet
 
+    folder = path.resolve()
+    splits = {name: manifest.of_split(set_name, name) for name in manifest.splits_of(set_name)}
     shown = not datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
-        # The whole path, because a bare name like `parquet` is a builder of `datasets`.
-        builder = datasets.load_dataset_builder(str(path.resolve()), set_name)
-        # `datasets` finds what it has cached by the card: with the card of another pack come another's rows.
-        if builder.info.description != f"content-sha256:{manifest.content_sha256(set_name)}":
-            raise InputError(f"README.md is not the one that belongs to manifest.json; {_REMEDY}")
+        # The manifest's files and no others, whatever a card says. What was cached is found again by their
+        # paths and by what they hold, so that no pack is ever taken for another.
+        builder = Parquet(
+            dataset_name="candlelight",
+            config_name=set_name,
+            hash=manifest.content_sha256(set_name),
+            data_files={
+                name: [str(folder / shard.path) for shard in shards] for name, shards in splits.items()
+            },
+        )
         if not Path(builder.cache_dir).exists():
             _check_hashes(path, manifest, set_name)  # or what is damaged would stay in the cache
         builder.download_and_prepare()
@@ -219,6 +212,8 @@ def _load(path: Path, manifest: Manifest, set_name: str, split: str) -> Any:
     finally:
         if shown:
             datasets.enable_progress_bars()
+    if len(loaded) != (rows := sum(shard.rows for shard in splits[split])):
+        raise InputError(f"expected {rows} rows, as manifest.json says, got {len(loaded)}; {_REMEDY}")
     return loaded.with_format("arrow")
 
 
