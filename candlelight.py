@@ -299,7 +299,7 @@ def demo(out: Path, **how: Any) -> None:
     disable_progress_bar()
     # On frames this small a second thread gains nothing, and on a busy machine it loses much.
     torch.set_num_threads(1)
-    study = run_study(functools.partial(HubFrames, hub), out / "study")
+    study = run_study(functools.partial(HubFrames, hub, objects=True), out / "study")
     click.echo(f"frames: {len(made)} in {frames}; packs: {len(files)} HDF5 files, Hugging Face folder {hub}")
     for line in study.summary():
         click.echo(line)

@@ -216,7 +216,7 @@ def coverage(
     chosen = _device(device)
     network = _network(model, chosen)
     methods = {name: layer_heatmaps(network, name) for name in layer}
-    images = open_parts(data, set_name) or open_frames(data, set_name)
+    images = open_parts(data, set_name) or open_frames(data, set_name, objects=True)
     scores = score_coverage(methods, images, by=by, size=size, device=chosen)
     for name, score in zip(scores.methods, scores.score.tolist(), strict=True):
         click.echo(f"WAIoU {score:.4f}  {name}  (higher is better)")

@@ -52,7 +52,7 @@ def run_study(
     """Train on `tabletop`, score on `tabletop_test`, `albedo`, `illumination` and `candle`, write a report.
 
     Args:
-        open_set: opens an image set of the `demo` recipe by name.
+        open_set: opens an image set of the `demo` recipe by name, with ``objects=True``.
         out: folder for ``network.pt``, one JSON file per score, and ``report.html``.
         epochs: passes over the training frames.
         seed: of the weights, the batches and the draws of the metrics.

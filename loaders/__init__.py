@@ -1,9 +1,9 @@
 """Image sets on disk and in memory: the schema of a frame, its files, readers and packs.
 
-Start with `open_frames` (or `FrameFolder`, `HDF5Frames`, `HubFrames`) and `collate` to read, `FactorIndex`,
-`group_rows` and `FactorSpace` to choose samples by their factors, `mixed_edges` to choose pixels,
-`pack_hdf5`, `pack_hub` and `push_hub` to publish, `verify` to find damage. `loaders.schema` says what each
-layer and each field of the metadata means.
+Start with `open_frames` (or `FrameFolder`, `HDF5Frames`, `HubFrames`), `collate` and `load_tensors` to read,
+`FactorIndex`, `group_rows` and `FactorSpace` to choose samples by their factors, `mixed_edges` to choose
+pixels, `pack_hdf5`, `pack_hub` and `push_hub` to publish, `verify` to find damage. `loaders.schema` says what
+each layer and each field of the metadata means.
 """
 
 from loaders.downscale import downscale as downscale
@@ -27,6 +27,7 @@ from loaders.hdf5.writer import pack_hdf5 as pack_hdf5
 from loaders.hub.push import push_hub as push_hub
 from loaders.hub.reader import HubFrames as HubFrames
 from loaders.hub.writer import pack_hub as pack_hub
+from loaders.in_memory import load_tensors as load_tensors
 from loaders.looking.describe import describe as describe
 from loaders.looking.draw_sheet import draw_sheet as draw_sheet
 from loaders.looking.look import look as look

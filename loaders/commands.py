@@ -38,7 +38,7 @@ def pack(
 
     \b
     candlelight pack frames --to hub --out pack     then: datasets.load_dataset("pack", "candle")
-    candlelight pack frames --to hdf5 --out h5      then: loaders.HDF5Frames("h5/candle.h5")
+    candlelight pack frames --to hdf5 --out h5      then: loaders.open_frames("h5", "candle", split="train")
     candlelight pack frames --to hub --out small --layers image,albedo --size 64x48
     candlelight pack frames --sets candle --to hub --out pack --split train=0.8,val=0.1,test=0.1
     candlelight pack frames --sets candle --to hub --out pack --split-by color --split test=blue,red

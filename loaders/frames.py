@@ -240,13 +240,21 @@ class FrameFolder:
         loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered frames
     """
 
-    def __init__(self, root: Path | str, set_name: str, layers: Collection[str] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path | str,
+        set_name: str,
+        layers: Collection[str] | None = None,
+        *,
+        objects: bool = False,
+    ) -> None:
         """Open an image set.
 
         Args:
             root: folder of the data set.
             set_name: name of the image set.
             layers: names of the layers to read; None for all.
+            objects: whether samples have their objects.
 
         Raises:
             InputError: there is no such data set, set or layer, or no sample is complete.
@@ -256,6 +264,7 @@ class FrameFolder:
         self.set_info = self.info.set(set_name)
         self.set_name = set_name
         self.layers = choose_layers(self.set_info.layers, layers)
+        self.objects = objects
         self.indices = complete_indices(root, set_name)
         if not len(self.indices):
             raise InputError(
@@ -280,7 +289,7 @@ class FrameFolder:
 
     def __getitem__(self, row: SupportsIndex) -> Sample:
         """Read one row as tensors."""
-        return to_sample(self.frame(row), self.set_info)
+        return to_sample(self.frame(row), self.set_info, self.objects)
 
     def __getitems__(self, rows: Sequence[SupportsIndex]) -> list[Sample]:
         """Read several rows as tensors, in the order asked for."""

@@ -20,6 +20,8 @@ def open_frames(
     set_name: str | None = None,
     split: str | None = None,
     layers: Collection[str] | None = None,
+    *,
+    objects: bool = False,
 ) -> Frames:
     """Open one split of an image set, whichever way it is stored.
 
@@ -29,6 +31,7 @@ def open_frames(
         split: name of the split; None for the only one, or `train` of several. Of a folder of frames all
             samples are `train`.
         layers: names of the layers to read; None for all.
+        objects: whether samples have their objects, for which the metadata of every row are read.
 
     Raises:
         InputError: there is nothing of the kind, no such set or split, several sets to choose from, or no
@@ -44,7 +47,7 @@ a Hugging Face folder
     if files := open_hdf5(path):
         name = _choose(path, "set", list(dict.fromkeys(name for name, _ in files)), set_name)
         split = _choose_split(path, [split for owner, split in files if owner == name], split)
-        return HDF5Frames(files[name, split].path, layers)
+        return HDF5Frames(files[name, split].path, layers, objects=objects)
     if not (path / DATASET).is_file():
         raise InputError(f"{path}: {EXPECTED}{nearest_file(path)}")
     name = _choose(path, "set", list(read_dataset_info(path).sets), set_name)
@@ -52,12 +55,12 @@ a Hugging Face folder
         if not (splits := read_manifest(path).splits_of(name)):
             raise InputError(f"{path / MANIFEST} names no file of set `{name}`; pack it again")
         split = _choose_split(path, splits, split)
-        return HubFrames(path, name, split=split, layers=layers)
+        return HubFrames(path, name, split=split, layers=layers, objects=objects)
     if split not in (None, "train"):
         raise InputError(
             f"{path}: a folder of frames has no split `{split}`; make one with `candlelight pack`"
         )
-    return FrameFolder(path, name, layers)
+    return FrameFolder(path, name, layers, objects=objects)
 
 
 def open_hdf5(path: Path) -> dict[tuple[str, str], HDF5Frames]:

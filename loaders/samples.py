@@ -1,7 +1,7 @@
 """What every reader of frames has in common: the frame in memory, its tensors, its batches, its groups."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, SupportsIndex, runtime_checkable
 
@@ -10,7 +10,7 @@ from jaxtyping import Float64, Int
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.schema import DatasetInfo, FactorInfo, FactorValue, Metadata, SetInfo
+from loaders.schema import DatasetInfo, FactorInfo, FactorValue, Metadata, ObjectRecord, SetInfo
 
 Sample = dict[str, Any]
 
@@ -113,91 +113,126 @@ def factor_value(factor: FactorInfo, number: float) -> FactorValue:
     return factor.values[int(number)] if factor.kind == "categorical" and factor.values else number
 
 
-def to_sample(frame: Frame, set_info: SetInfo) -> Sample:
+def to_sample(frame: Frame, set_info: SetInfo, objects: bool = False) -> Sample:
     """Turn a frame into tensors.
 
     Args:
         frame: the frame.
         set_info: the image set that it belongs to; says which factors are categorical.
+        objects: whether to give the objects, too.
 
     Returns:
         A dict of ``id`` (str), ``index`` (int), ``set`` (str), each layer as a tensor of its stored dtype
-        (three-channel layers channels first), ``factors`` (name to class index or value) and ``objects``
-        (a list of dicts with the fields of `loaders.schema.ObjectRecord`).
+        (three-channel layers channels first), ``factors`` (name to class index or value) and on request
+        ``objects`` (a list of dicts with the fields of `loaders.schema.ObjectRecord`).
 
     Raises:
         InputError: the frame lacks a factor, or has a value that the set does not list.
     """
     metadata = frame.metadata
-    return {
-        "id": metadata.id,
-        "index": metadata.index,
-        "set": metadata.set,
-        **{name: _tensor(array) for name, array in frame.layers.items()},
-        "factors": {factor.name: factor_number(factor, metadata) for factor in set_info.factors},
-        "objects": [record.model_dump() for record in metadata.objects],
+    numbers = [factor_number(factor, metadata) for factor in set_info.factors]
+    names = metadata.id, metadata.index, metadata.set
+    tensors = {name: to_tensors([array])[0] for name, array in frame.layers.items()}
+    return make_sample(*names, tensors, set_info, numbers, metadata.objects if objects else None)
+
+
+def make_sample(
+    identifier: str,
+    index: int,
+    set_name: str,
+    tensors: Mapping[str, Any],
+    set_info: SetInfo,
+    numbers: Iterable[float],
+    objects: Iterable[ObjectRecord] | None = None,
+) -> Sample:
+    """Make what `to_sample` does of a frame whose metadata need not be read.
+
+    Args:
+        identifier: ``id`` of the sample.
+        index: its number in the set.
+        set_name: name of the set.
+        tensors: its layers.
+        set_info: the image set.
+        numbers: its row of `Frames.factor_table`.
+        objects: its objects; None to leave them out.
+    """
+    factors = {
+        factor.name: int(number) if factor.kind == "categorical" else float(number)
+        for factor, number in zip(set_info.factors, numbers, strict=True)
     }
+    sample: Sample = {"id": identifier, "index": index, "set": set_name, **tensors, "factors": factors}
+    if objects is not None:
+        sample["objects"] = [record.model_dump() for record in objects]
+    return sample
 
 
-def _tensor(array: ndarray) -> Any:
+def to_tensors(arrays: Sequence[ndarray]) -> list[Any]:
+    """Turn arrays of one layer into tensors: channels first, contiguous, tied to no buffer of a reader.
+
+    Args:
+        arrays: at least one, all of one shape and dtype.
+    """
     import torch  # here, because planning and rendering read frames too and must stay light
 
-    # A copy in every case: contiguous, writable, and not tied to a buffer of the reader.
-    moved = np.moveaxis(array, 2, 0) if array.ndim == 3 else array
-    if moved.flags.c_contiguous:
-        return torch.from_numpy(np.array(moved))
-    # Torch moves channels up to three times as fast as numpy.
-    pixels = torch.from_numpy(np.require(array, requirements=["C", "W"]))
-    return (pixels.permute(2, 0, 1) if array.ndim == 3 else pixels).clone(
-        memory_format=torch.contiguous_format
-    )
+    # What `datasets` stores has its channels first already.
+    moved = [array.transpose(2, 0, 1) if array.ndim == 3 else array for array in arrays]
+    if arrays[0].ndim < 3 or moved[0].flags.c_contiguous:
+        batch = torch.from_numpy(np.stack(moved))
+    else:
+        alone = len(arrays) == 1 and arrays[0].flags.carray
+        pixels = torch.from_numpy(arrays[0][None] if alone else np.stack(arrays))
+        # Torch moves channels up to three times as fast as numpy.
+        batch = pixels.permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)
+    return [batch[place] for place in range(len(arrays))]
 
 
 def collate(samples: Sequence[Sample]) -> Sample:
     """Batch samples for `torch.utils.data.DataLoader` (``collate_fn=collate``).
 
     Args:
-        samples: at least one sample as `to_sample` makes them, all with the same layers and factors.
+        samples: at least one sample of frames or of a set of `loaders.public`, all with the same names.
 
     Returns:
-        A dict with the same keys: layers stacked, ``index`` and every factor a tensor [batch] (int64, or
-        float64 for continuous factors), ``id``, ``set`` and ``objects`` lists.
+        A dict with the same names: tensors stacked, ``index``, every factor and whatever else is a number a
+        tensor [batch] (int64, float64 or bool), all else (``id``, ``set``, ``objects``, ``parts``) lists.
 
     Raises:
-        InputError: the samples differ in layers, factors or image size.
-    """
-    import torch
+        InputError: the samples differ in names, factors or image size.
 
+    Example:
+        >>> collate([{"id": "a", "frontal": True}, {"id": "b", "frontal": False}])
+        {'id': ['a', 'b'], 'frontal': tensor([ True, False])}
+    """
     first = samples[0]
+    names, factors = first.keys(), first.get("factors", {}).keys()
     for sample in samples:
-        if sample.keys() != first.keys() or sample["factors"].keys() != first["factors"].keys():
+        if sample.keys() != names or sample.get("factors", {}).keys() != factors:
             raise InputError(
                 f"samples `{first['id']}` and `{sample['id']}` differ in layers or factors: batch them "
                 "apart, or pass `layers` to the readers"
             )
-    batch: Sample = {}
-    for name, value in first.items():
-        column = [sample[name] for sample in samples]
-        batch[name] = _stack(name, column) if isinstance(value, torch.Tensor) else column
-    batch["index"] = torch.tensor(batch["index"])
-    batch["factors"] = {
-        name: torch.tensor(
-            [sample["factors"][name] for sample in samples],
-            dtype=torch.int64 if isinstance(value, int) else torch.float64,
-        )
-        for name, value in first["factors"].items()
-    }
-    return batch
+    return {name: _join(name, [sample[name] for sample in samples]) for name in first}
+
+
+def _join(name: str, column: list[Any]) -> Any:
+    import torch
+
+    first = column[0]
+    if name == "factors":
+        return {factor: _join(factor, [factors[factor] for factors in column]) for factor in first}
+    if isinstance(first, torch.Tensor):
+        return _stack(name, column)
+    if isinstance(first, int | float):
+        return torch.tensor(column, dtype=torch.float64 if isinstance(first, float) else None)
+    return column
 
 
 def _stack(name: str, tensors: list[Any]) -> Any:
     import torch
 
-    shapes = {tuple(tensor.shape) for tensor in tensors}
-    if len(shapes) > 1:
-        raise InputError(
-            f"layer `{name}` has several sizes in one batch, {sorted(shapes)}: crop or resize first"
-        )
+    if len(shapes := {tensor.shape for tensor in tensors}) > 1:
+        sizes = sorted(map(tuple, shapes))
+        raise InputError(f"layer `{name}` has several sizes in one batch, {sizes}: crop or resize first")
     return torch.stack(tensors)
 
 

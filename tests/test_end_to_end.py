@@ -91,7 +91,9 @@ def test_the_three_readers_agree(rendered):
 def test_a_network_is_trained_and_scored_on_what_load_dataset_gives(rendered):
     from evaluation.study import run_study
 
-    study = run_study(functools.partial(HubFrames, rendered / "hub"), rendered / "study", epochs=1)
+    study = run_study(
+        functools.partial(HubFrames, rendered / "hub", objects=True), rendered / "study", epochs=1
+    )
     assert len(study.summary()) == 4
     assert study.report.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert 0 < study.intrinsic["network"].score < 2

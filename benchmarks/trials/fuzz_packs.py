@@ -56,7 +56,7 @@ def read_rows(pack: Path) -> dict[str, str]:
     rows = {}
     for set_name, found in look(pack).sets.items():
         for split in found.splits:
-            frames = open_frames(pack, set_name, split)
+            frames = open_frames(pack, set_name, split, objects=True)
             factors = frames.factor_table
             for row, sample in enumerate(frames.__getitems__(range(len(frames)))):
                 total = hashlib.sha256(frames.metadata(row).to_json().encode())

@@ -23,7 +23,7 @@ class AnnotatedImages(Protocol):
     """Images with masks: any frames, `loaders.public.CUB70`, `loaders.public.CelebAMaskHQ`.
 
     A sample has ``id``, ``image`` (uint8 sRGB, or float scene-linear) and either the layers and objects of
-    frames or ``parts``, masks by name.
+    frames (read with ``objects=True``) or ``parts``, masks by name.
     """
 
     def __len__(self) -> int:
@@ -83,6 +83,8 @@ def _annotation(sample: Sample, by: By) -> Annotation:
     for layer in ("object", "part") if by == "part" else ("object",):
         if layer not in sample:
             raise InputError(f"sample `{sample['id']}` has no `{layer}` layer; render the set with it")
+    if "objects" not in sample:
+        raise InputError(f"sample `{sample['id']}` has no objects; open the frames with `objects=True`")
     masks: Annotation = {}
     for instance, record in enumerate(sample["objects"], start=1):
         shown = sample["object"] == instance

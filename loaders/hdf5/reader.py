@@ -1,5 +1,6 @@
 """Read image sets from HDF5 files that `pack_hdf5` wrote."""
 
+import glob
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,8 +19,9 @@ from loaders.frames import choose_layers
 from loaders.hdf5.layout import FORMAT, LONGEST_TEXT, attribute, columns
 from loaders.hdf5.rows import row_reader
 from loaders.image_files import MAX_PIXELS
+from loaders.packed import PackedFrames
 from loaders.records import parse_record
-from loaders.samples import Frame, Sample, row_number, to_sample
+from loaders.samples import Frame, row_number
 from loaders.schema import DatasetInfo, Metadata, SetInfo
 
 Locking = bool | Literal["best-effort"] | None
@@ -35,7 +37,7 @@ class _Opened:
     layers: dict[str, Callable[[int], ndarray]]
 
 
-class HDF5Frames:
+class HDF5Frames(PackedFrames):
     """One image set, or one split of it, in an HDF5 file that `pack_hdf5` wrote: `loaders.samples.Frames`.
 
     The file is opened by each process when it first reads, so the reader works in the worker processes of a
@@ -50,13 +52,19 @@ class HDF5Frames:
     """
 
     def __init__(
-        self, path: Path | str, layers: Collection[str] | None = None, *, locking: Locking = None
+        self,
+        path: Path | str,
+        layers: Collection[str] | None = None,
+        *,
+        objects: bool = False,
+        locking: Locking = None,
     ) -> None:
         """Open an image set: the header is checked, what rows hold by ``candlelight info --verify``.
 
         Args:
             path: the file.
             layers: names of the layers to read; None for all.
+            objects: whether samples have their objects, for which the metadata of every row are read.
             locking: whether HDF5 locks the file while it is open; False where a network file system cannot,
                 "best-effort" to lock where it can, None for what ``HDF5_USE_FILE_LOCKING`` says.
 
@@ -77,12 +85,9 @@ class HDF5Frames:
             _check_columns(file, self.set_info, path.stat().st_size)
             self.indices = file["index"][:]
             self.layers = choose_layers(self.set_info.layers, layers)
+            self.objects = objects
             for name in ("metadata", *self.layers):
                 row_reader(file[name])
-
-    def __len__(self) -> int:
-        """Count the rows."""
-        return len(self.indices)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the open file behind: it cannot be sent to another process."""
@@ -108,30 +113,24 @@ class HDF5Frames:
 
     def arrays(self, row: SupportsIndex) -> dict[str, ndarray]:
         """Read the layers of one row without metadata: an uncompressed image in a third of the time."""
-        number = row_number(row, len(self))
-        with _reading(self.path):
-            return {name: read(number) for name, read in self._open().layers.items()}
+        return self._views([row_number(row, len(self))])[0]
 
     def frame(self, row: SupportsIndex) -> Frame:
         """Read one row as numpy arrays."""
         return Frame(self.metadata(row), self.arrays(row))
 
-    def __getitem__(self, row: SupportsIndex) -> Sample:
-        """Read one row as tensors."""
-        return to_sample(self.frame(row), self.set_info)
+    def _views(self, numbers: Sequence[int]) -> list[dict[str, ndarray]]:
+        with _reading(self.path):
+            layers = self._open().layers.items()
+            return [{name: read(number) for name, read in layers} for number in numbers]
 
-    def __getitems__(self, rows: Sequence[SupportsIndex]) -> list[Sample]:
-        """Read several rows as tensors, in the order asked for."""
-        places: dict[int, list[int]] = {}
-        for place, row in enumerate(rows):
-            places.setdefault(row_number(row, len(self)), []).append(place)
-        samples: list[Sample] = [{}] * len(rows)
-        # In file order, each row once: h5py is two hundred times slower when given a list of rows.
-        for number in sorted(places):
-            frame = self.frame(number)
-            for place in places[number]:
-                samples[place] = to_sample(frame, self.set_info)
-        return samples
+    def _id(self, number: int) -> str:
+        return str(self._ids[number].decode())
+
+    @cached_property
+    def _ids(self) -> ndarray:
+        with _reading(self.path):
+            return self._open().file["id"][:]
 
     @cached_property
     def factor_table(self) -> Float64[ndarray, "n k"]:
@@ -174,10 +173,13 @@ def _check_columns(file: h5py.File, set_info: SetInfo, size: int) -> None:
         )
     for name, (shape, dtype) in columns(set_info, rows).items():
         found = _column(file, name)
-        alike = found is not None and found.shape == shape and _alike(found.dtype, dtype)
-        if not alike:
+        if found is None or found.shape != shape or not _alike(found.dtype, dtype):
             expected = "texts" if dtype.kind == "S" else dtype
             raise InputError(f"expected dataset `{name}` of {expected} {list(shape)}; pack it again")
+        if name == "id" and found.dtype.itemsize * rows > size:  # it is read whole
+            raise InputError(
+                f"expected an id of {rows} rows in the file, got one that was left out; pack it again"
+            )
 
 
 def _alike(found: np.dtype[Any], expected: np.dtype[Any]) -> bool:
@@ -210,7 +212,9 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise InputError(f"{path} is missing; make it with `candlelight pack`") from None
+        splits = [other.name for other in sorted(path.parent.glob(f"{glob.escape(path.stem)}-*.h5"))]
+        remedy = f"there are {', '.join(splits)}" if splits else "make it with `candlelight pack`"
+        raise InputError(f"{path} is missing; {remedy}") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except BlockingIOError:

@@ -16,16 +16,18 @@ from numpy import ndarray
 from loaders.codecs import decode_png_bytes
 from loaders.errors import DAMAGED, InputError, blame
 from loaders.frames import choose_layers, read_dataset_info
+from loaders.packed import PackedFrames
 from loaders.packs.manifest import Manifest, read_manifest
-from loaders.plain_yaml import parse_yaml
 from loaders.records import parse_record
-from loaders.samples import Frame, Sample, row_number, to_sample
+from loaders.samples import Frame, row_number
 from loaders.schema import Metadata, SetInfo, layer
 from loaders.verification.checksums import file_sha256
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# What `datasets.load_dataset` heeds before the card.
+_SETTINGS = ".huggingface.yaml"
 _REMEDY = "check it with `sha256sum -c SHA256SUMS`, copy it anew, or pack it again"
 
 
@@ -42,7 +44,7 @@ class _Batches:
         return self.columns[run], row - self.starts[run]
 
 
-class HubFrames:
+class HubFrames(PackedFrames):
     """One split of an image set in a folder that `pack_hub` wrote, as `loaders.samples.Frames`.
 
     On first opening, `datasets` copies the set without compression (images stay PNG) into its cache, which
@@ -57,7 +59,13 @@ class HubFrames:
     """
 
     def __init__(
-        self, path: Path | str, set_name: str, layers: Collection[str] | None = None, split: str = "train"
+        self,
+        path: Path | str,
+        set_name: str,
+        layers: Collection[str] | None = None,
+        split: str = "train",
+        *,
+        objects: bool = False,
     ) -> None:
         """Open a split of an image set.
 
@@ -66,6 +74,7 @@ class HubFrames:
             set_name: name of the image set.
             layers: names of the layers to read; None for all. The others are not decoded.
             split: name of the split.
+            objects: whether samples have their objects, for which the metadata of every row are read.
 
         Raises:
             InputError: the folder is missing, damaged or no such folder, or there is no such set, split or
@@ -79,19 +88,15 @@ class HubFrames:
         self.set_info = self.info.set(set_name)
         self.set_name, self.split = set_name, split
         self.layers = choose_layers(self.set_info.layers, layers)
+        self.objects = objects
         _check_split(path, manifest, set_name, split)
         _check_files(path, manifest)
-        _check_card(path, manifest)
         with _reading(self._where()):
             self._table = _load(path, manifest, set_name, split)
             _check_table(self._table, self.set_info)
         self._columns = {name: layer_column(name) for name in self.layers}
         self._opened: _Batches | None = None
         self.indices = self._column("index")
-
-    def __len__(self) -> int:
-        """Count the rows."""
-        return len(self.indices)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the rows behind: another process maps them into memory itself."""
@@ -104,7 +109,7 @@ class HubFrames:
     def _batches(self) -> _Batches:
         if self._opened is None:
             # Past `datasets`, which takes longer to find rows than Arrow to read them.
-            table = self._table.data.table.select([*self._columns.values(), "metadata"])
+            table = self._table.data.table.select([*self._columns.values(), "id", "metadata"])
             batches = table.to_batches()
             starts = list(accumulate((len(batch) for batch in batches[:-1]), initial=0))
             self._opened = _Batches(starts, [_stored(batch) for batch in batches])
@@ -124,30 +129,25 @@ class HubFrames:
         split = "" if self.split == "train" else f", split `{self.split}`"
         return f"{self.path}, set `{self.set_name}`{split}" + ("" if row is None else f", row {row}")
 
-    def _views(self, row: SupportsIndex) -> Frame:
-        """Read one row as arrays that may be read-only and not contiguous."""
-        number = row_number(row, len(self))
+    def _views(self, numbers: Sequence[int]) -> list[dict[str, ndarray]]:
+        return [self._view(number) for number in numbers]
+
+    def _view(self, number: int) -> dict[str, ndarray]:
         columns, place = self._batches().find(number)
         size = self.set_info.height, self.set_info.width
         with _reading(self._where(number)):
-            arrays = {name: _array(name, columns[key], place, *size) for name, key in self._columns.items()}
-        return Frame(self._metadata(number), arrays)
+            return {name: _array(name, columns[key], place, *size) for name, key in self._columns.items()}
 
     def frame(self, row: SupportsIndex) -> Frame:
         """Read one row as numpy arrays."""
-        views = self._views(row)
+        number = row_number(row, len(self))
         # A copy, because what Arrow gives is read-only.
-        arrays = {name: np.array(array, order="C") for name, array in views.layers.items()}
-        return Frame(views.metadata, arrays)
+        arrays = {name: np.array(array, order="C") for name, array in self._view(number).items()}
+        return Frame(self._metadata(number), arrays)
 
-    def __getitem__(self, row: SupportsIndex) -> Sample:
-        """Read one row as tensors."""
-        return to_sample(self._views(row), self.set_info)
-
-    def __getitems__(self, rows: Sequence[SupportsIndex]) -> list[Sample]:
-        """Read several rows as tensors, in the order asked for."""
-        numbers = [row_number(row, len(self)) for row in rows]
-        return [self[number] for number in numbers]
+    def _id(self, number: int) -> str:
+        columns, place = self._batches().find(number)
+        return str(columns["id"][place].as_py())
 
     @cached_property
     def factor_table(self) -> Float64[ndarray, "n k"]:
@@ -173,6 +173,8 @@ def _check_files(path: Path, manifest: Manifest) -> None:
         raise InputError(
             f"{path}: `datasets` takes `*`, `?`, `[` and `::` in a path for a pattern; rename the folder"
         )
+    if (path / _SETTINGS).exists():
+        raise InputError(f"{path / _SETTINGS} has `datasets` read other files than the pack's; delete it")
     for shard in manifest.files:
         file = path / shard.path
         if not file.is_file():
@@ -183,35 +185,26 @@ def _check_files(path: Path, manifest: Manifest) -> None:
             )
 
 
-def _check_card(path: Path, manifest: Manifest) -> None:
-    """Refuse a card that has `datasets` read anything but the folder's own files."""
-    from loaders.hub.card import set_config
-
-    file = path / "README.md"
-    head = file.read_text(encoding="utf-8", errors="replace").split("---\n", 2) if file.is_file() else []
-    try:
-        configs = parse_yaml(head[1])["configs"] if len(head) == 3 else []
-        names = [config["config_name"] for config in configs]
-        expected = [set_config(name, manifest.splits_of(name)) for name in names]
-        wrong = configs != expected
-    except (InputError, KeyError, TypeError):
-        wrong = True
-    if wrong:
-        raise InputError(f"{file}: expected `configs` as `candlelight pack` writes them; {_REMEDY}")
-
-
 def _load(path: Path, manifest: Manifest, set_name: str, split: str) -> Any:
     """Load an image set; its rows come as Arrow tables, which keep every bit and decode nothing."""
     import datasets
+    from datasets.packaged_modules.parquet.parquet import Parquet
 
+    folder = path.resolve()
+    splits = {name: manifest.of_split(set_name, name) for name in manifest.splits_of(set_name)}
     shown = not datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
-        # The whole path, because a bare name like `parquet` is a builder of `datasets`.
-        builder = datasets.load_dataset_builder(str(path.resolve()), set_name)
-        # `datasets` finds what it has cached by the card: with the card of another pack come another's rows.
-        if builder.info.description != f"content-sha256:{manifest.content_sha256(set_name)}":
-            raise InputError(f"README.md is not the one that belongs to manifest.json; {_REMEDY}")
+        # The manifest's files and no others, whatever a card says. What was cached is found again by their
+        # paths and by what they hold, so that no pack is ever taken for another.
+        builder = Parquet(
+            dataset_name="candlelight",
+            config_name=set_name,
+            hash=manifest.content_sha256(set_name),
+            data_files={
+                name: [str(folder / shard.path) for shard in shards] for name, shards in splits.items()
+            },
+        )
         if not Path(builder.cache_dir).exists():
             _check_hashes(path, manifest, set_name)  # or what is damaged would stay in the cache
         builder.download_and_prepare()
@@ -219,6 +212,8 @@ def _load(path: Path, manifest: Manifest, set_name: str, split: str) -> Any:
     finally:
         if shown:
             datasets.enable_progress_bars()
+    if len(loaded) != (rows := sum(shard.rows for shard in splits[split])):
+        raise InputError(f"expected {rows} rows, as manifest.json says, got {len(loaded)}; {_REMEDY}")
     return loaded.with_format("arrow")
 
 

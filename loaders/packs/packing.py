@@ -115,23 +115,27 @@ def open_sources(
     """
     if (root / MANIFEST).is_file():
         raise InputError(f"{root} is a pack already; name the folder of frames that it was made of")
-    names = list(read_dataset_info(root).sets if sets is None else dict.fromkeys(sets))
+    info = read_dataset_info(root)
+    names = list(info.sets if sets is None else dict.fromkeys(sets))
     if not names:
         raise InputError(f"{root}: expected at least one set to pack, got none")
-    folders = [FrameFolder(root, name) for name in names]
-    chosen = [choose_layers(folder.set_info.layers, layers) for folder in folders]
+    chosen = [choose_layers(info.set(name).layers, layers) for name in names]
     if layers is not None and not layers:
         raise InputError("layers: expected at least one to pack, got none")
-    factors = [_factor(folder, size) for folder in folders]
+    factors = [_factor(info, name, size) for name in names]
+    # Listed once, so that samples that are rendered meanwhile change nothing. Layers depend on each other
+    # when they are averaged: then all are read, and the others dropped.
+    folders = [
+        FrameFolder(root, name, None if factor > 1 else kept)
+        for name, kept, factor in zip(names, chosen, factors, strict=True)
+    ]
     surveys = [_survey(folder) for folder in folders]
     splits = split_rows([survey.rows for survey in surveys], plan or SplitPlan())
     sources = []
     for folder, kept, factor, survey in zip(folders, chosen, factors, surveys, strict=True):
         smaller = downscaled_set(folder.set_info, factor) if factor > 1 else folder.set_info
-        # Layers depend on each other when they are averaged: then all are read, and the others dropped.
-        read = folder if factor > 1 else FrameFolder(root, folder.set_name, kept)
         set_info = smaller.model_copy(update={"layers": tuple(n for n in smaller.layers if n in kept)})
-        sources.append(Source(read, set_info, factor, survey, splits[folder.set_name]))
+        sources.append(Source(folder, set_info, factor, survey, splits[folder.set_name]))
     return sources
 
 
@@ -188,13 +192,12 @@ def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _factor(folder: FrameFolder, size: tuple[int, int] | None) -> int:
-    width, height = folder.set_info.width, folder.set_info.height
+def _factor(info: DatasetInfo, set_name: str, size: tuple[int, int] | None) -> int:
+    width, height = info.set(set_name).width, info.set(set_name).height
     wide, high = size or (width, height)
     if wide < 1 or high < 1 or width % wide or height % high or width // wide != height // high:
         raise InputError(
-            f"size {wide}x{high}: expected the {width}x{height} of set `{folder.set_name}` divided by a "
-            "whole number"
+            f"size {wide}x{high}: expected the {width}x{height} of set `{set_name}` divided by a whole number"
         )
     return width // wide
 

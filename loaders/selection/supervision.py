@@ -5,7 +5,7 @@ a pair comes from the rows that agree with the first in what they share, all wit
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -46,7 +46,7 @@ class Pairs:
 def match_pairs(
     index: FactorIndex,
     seed: int,
-    items: Int[ndarray, " n"],
+    items: Sequence[int] | Int[ndarray, " n"],
     share: Iterable[Names] = (),
     change: Iterable[Names] = (),
 ) -> Pairs:
@@ -79,12 +79,14 @@ def match_pairs(
     masks = [_mask(index, names, False) for names in share] + [_mask(index, names, True) for names in change]
     if not masks:
         raise InputError("match pairs: expected factors to share or to change, got none")
-    draws = Draws(seed, items)
+    draws = Draws(seed, np.asarray(items, np.int64))
     label = draws.below("mask", len(masks))
     return replace(_pairs(index, draws, np.stack(masks)[label]), label=label)
 
 
-def rank_pairs(index: FactorIndex, seed: int, items: Int[ndarray, " n"], names: Iterable[str]) -> Pairs:
+def rank_pairs(
+    index: FactorIndex, seed: int, items: Sequence[int] | Int[ndarray, " n"], names: Iterable[str]
+) -> Pairs:
     """Draw two rows at random, and tell which has more of some factors.
 
     Rank pairing of Shu et al. (2020), section 3. Categorical factors rank by their order; ties count as not
@@ -110,7 +112,9 @@ def rank_pairs(index: FactorIndex, seed: int, items: Int[ndarray, " n"], names: 
         (array([4, 2, 0]), array([2, 4, 5]), array([False,  True, False]))
     """
     columns = [index.column(name) for name in names]
-    pairs = _pairs(index, Draws(seed, items), np.ones((len(items), len(index.sizes)), bool))
+    pairs = _pairs(
+        index, Draws(seed, np.asarray(items, np.int64)), np.ones((len(items), len(index.sizes)), bool)
+    )
     more = index.numbers(pairs.first) > index.numbers(pairs.second)
     return replace(pairs, label=more[:, columns])
 
@@ -118,7 +122,7 @@ def rank_pairs(index: FactorIndex, seed: int, items: Int[ndarray, " n"], names: 
 def k_pairs(
     index: FactorIndex,
     seed: int,
-    items: Int[ndarray, " n"],
+    items: Sequence[int] | Int[ndarray, " n"],
     k: int | Literal["uniform", "locatello_code"] = "uniform",
     names: Iterable[str] | None = None,
     distinct: bool = False,
@@ -158,7 +162,7 @@ def k_pairs(
     columns = np.array(index.columns(names), np.int64)
     if not len(columns):
         raise InputError("k pairs: expected at least one factor that may change, got none")
-    draws = Draws(seed, items)
+    draws = Draws(seed, np.asarray(items, np.int64))
     label = _count(draws, k, len(columns))
     # The k factors whose numbers are lowest are a set of k, each set with equal chances.
     lots = np.stack([draws.uniform(f"lot {index.names[j]}") for j in columns], axis=1)
@@ -169,7 +173,7 @@ def k_pairs(
 
 
 def restricted_labels(
-    index: FactorIndex, rows: Int[ndarray, " n"], names: Iterable[str]
+    index: FactorIndex, rows: Sequence[int] | Int[ndarray, " n"], names: Iterable[str]
 ) -> Float64[ndarray, "n k"]:
     """Label rows with some of their factors.
 
@@ -193,7 +197,7 @@ def restricted_labels(
                [ 1.,  0.]])
     """
     labels = np.zeros((len(rows), len(index.sizes)))
-    numbers = index.numbers(rows)
+    numbers = index.numbers(np.asarray(rows, np.int64))
     for j in index.columns(names):
         known = index.classes[j].numbers
         if index.classes[j].is_continuous:

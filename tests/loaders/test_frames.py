@@ -403,7 +403,7 @@ def test_folder_reads_rows(frames_root, make_frame, info):
 def test_folder_reads_chosen_layers(frames_root):
     frames = FrameFolder(frames_root, "grid", layers=["depth", "image"])
     assert frames.layers == ("image", "depth")
-    assert {"image", "depth"} == frames[0].keys() - {"id", "index", "set", "factors", "objects"}
+    assert {"image", "depth"} == frames[0].keys() - {"id", "index", "set", "factors"}
     with pytest.raises(InputError, match="layer `light/top` is not in this set; it has image, radiance"):
         FrameFolder(frames_root, "grid", layers=["light/top"])
 

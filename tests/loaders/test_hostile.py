@@ -257,14 +257,22 @@ def test_a_manifest_names_its_own_files_alone(hub, path):
         ("- config_name: free\n  data_files", "- config_name: free\n  data_dir: /etc\n  data_files"),
         ("configs:", "configs: 7\nothers:"),
         ("configs:", f"bomb: {'[' * 1500}\nconfigs:"),
+        ("---\n", "---\nconfigs: 7\n---\n"),
+        ("pretty_name: tiny\n", "pretty_name: tiny ---\n"),
     ],
 )
-def test_a_card_sends_datasets_nowhere_else(hub, old, new, monkeypatch):
-    monkeypatch.setattr("loaders.hub.reader._load", lambda *_: pytest.fail("was opened"))
+def test_the_rows_are_those_of_the_manifest_whatever_the_card_says(hub, old, new):
     card = hub / "README.md"
     assert old in card.read_text()
     card.write_text(card.read_text().replace(old, new, 1))
-    with pytest.raises(InputError, match=r"README.md: expected `configs` as `candlelight pack` writes them"):
+    assert HubFrames(hub, "free").indices.tolist() == [0, 1, 2, 4, 5]
+
+
+def test_settings_that_lead_elsewhere_are_refused(hub):
+    (hub / ".huggingface.yaml").write_text("configs: [{config_name: free, data_files: ../secret.parquet}]")
+    with pytest.raises(
+        InputError, match=r"\.huggingface\.yaml has `datasets` read other files than the pack's"
+    ):
         HubFrames(hub, "free")
 
 

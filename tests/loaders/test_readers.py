@@ -9,6 +9,7 @@ from loaders.hdf5.reader import HDF5Frames
 from loaders.hdf5.writer import pack_hdf5
 from loaders.hub.reader import HubFrames
 from loaders.hub.writer import pack_hub
+from loaders.in_memory import load_tensors
 from loaders.samples import Frame, collate
 from loaders.schema import LAYERS, PartRecord, array_sha256, layer
 
@@ -52,8 +53,8 @@ def random_frame(rng, frame, names, height, width):
 # The pictures of a card are not made for depths of 10^38 metres.
 @pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("compression", ["gzip", "none"])
-def test_all_readers_give_the_same_bits(make_frame, info, tmp_path, seed, compression):
+@pytest.mark.parametrize(("compression", "objects"), [("gzip", True), ("none", False)])
+def test_all_readers_give_the_same_bits(make_frame, info, tmp_path, seed, compression, objects):
     rng = np.random.default_rng(seed)
     height, width = (int(size) for size in rng.integers(1, 30, 2))
     optional = [*LAYERS, "light/left", "light/right"][1:]
@@ -65,11 +66,15 @@ def test_all_readers_give_the_same_bits(make_frame, info, tmp_path, seed, compre
     for index in (0, 2, 3, 7):
         write_frame(tmp_path, random_frame(rng, make_frame("free", index), names, height, width))
     (file,) = pack_hdf5(tmp_path, tmp_path / "h5", compression=compression)
+    hub = pack_hub(tmp_path, tmp_path / "hub")
     readers = [
-        FrameFolder(tmp_path, "free"),
-        HDF5Frames(file),
-        HubFrames(pack_hub(tmp_path, tmp_path / "hub"), "free"),
+        FrameFolder(tmp_path, "free", objects=objects),
+        HDF5Frames(file, objects=objects),
+        HubFrames(hub, "free", objects=objects),
     ]
+    assert ("objects" in readers[0][0]) == objects
+    whole = [bits(load_tensors(reader)) for reader in readers]
+    assert whole[0] == whole[1] == whole[2]
     rows = [int(row) for row in rng.integers(-4, 4, 9)]
     first, *others = ([bits(reader[row]) for row in rows] for reader in readers)
     for samples in others:

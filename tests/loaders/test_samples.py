@@ -15,12 +15,13 @@ from loaders.samples import (
     group_rows,
     row_number,
     to_sample,
+    to_tensors,
 )
 
 
 def test_to_sample_keeps_dtypes_and_puts_channels_first(make_frame, info):
     frame = make_frame("free", 4)
-    sample = to_sample(frame, info.sets["free"])
+    sample = to_sample(frame, info.sets["free"], objects=True)
     assert (sample["id"], sample["index"], sample["set"]) == ("free-000004", 4, "free")
     assert sample["factors"] == {"shape": 1, "angle": 50.0}
     assert list(map(type, sample["factors"].values())) == [int, float]
@@ -43,7 +44,7 @@ def test_tensors_do_not_share_memory_with_the_frame(make_frame, info):
 
 
 def test_collate_stacks_tensors_and_keeps_ragged_objects(make_frame, info):
-    samples = [to_sample(make_frame("free", index), info.sets["free"]) for index in (1, 2, 5)]
+    samples = [to_sample(make_frame("free", index), info.sets["free"], objects=True) for index in (1, 2, 5)]
     batch = collate(samples)
     assert batch.keys() == samples[0].keys()
     assert batch["image"].shape == (3, 3, 24, 32)
@@ -124,3 +125,31 @@ def test_rows_are_numbered_as_those_of_lists():
             TypeError, match=r"cannot be interpreted as an integer|only integer scalar arrays"
         ):
             plain(odd, 3)
+
+
+def test_collate_takes_samples_of_public_sets():
+    samples = [
+        {"id": name, "image": torch.zeros(3, 2, 2), "number": number, "mos": 0.5, "parts": {"head": number}}
+        for number, name in enumerate("ab")
+    ]
+    batch = collate(samples)
+    assert batch.keys() == samples[0].keys()
+    assert batch["image"].shape == (2, 3, 2, 2)
+    assert torch.equal(batch["number"], torch.tensor([0, 1]))
+    assert batch["mos"].dtype == torch.float64
+    assert (batch["id"], batch["parts"]) == (["a", "b"], [{"head": 0}, {"head": 1}])
+
+
+def test_tensors_are_of_their_own_whatever_lies_in_memory():
+    stored = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
+    frozen = np.moveaxis(stored, 0, 2)  # as `datasets` keeps it: channels first
+    frozen.flags.writeable = False
+    plain = np.ascontiguousarray(frozen)
+    for arrays in ([frozen], [plain], [plain[:, ::-1]], [frozen] * 2, [plain] * 2):
+        tensors = to_tensors(arrays)
+        for array, tensor in zip(arrays, tensors, strict=True):
+            assert tensor.is_contiguous()
+            np.testing.assert_array_equal(tensor, np.moveaxis(array, 2, 0))
+        tensors[0].zero_()
+        assert arrays[-1].any()
+        assert all(tensor.any() for tensor in tensors[1:])

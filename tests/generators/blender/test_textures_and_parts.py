@@ -194,10 +194,10 @@ def test_each_part_has_its_colour_box_and_area(run):
 
 def test_part_names_are_those_of_the_data_set_and_travel_with_packs(run, tmp_path):
     names = tuple(part["name"] for part in manifest()["objects", "finch"]["facts"]["parts"])
-    folder = FrameFolder(run, "parts")
+    folder = FrameFolder(run, "parts", objects=True)
     (packed,) = pack_hdf5(run, tmp_path / "h5", ["parts"])
-    hub = HubFrames(pack_hub(run, tmp_path / "hub", ["parts"]), "parts")
-    for reader in (folder, HDF5Frames(packed), hub):
+    hub = HubFrames(pack_hub(run, tmp_path / "hub", ["parts"]), "parts", objects=True)
+    for reader in (folder, HDF5Frames(packed, objects=True), hub):
         assert reader.set_info.parts == {"finch": names}
         assert reader.frame(1).metadata.objects == folder.frame(1).metadata.objects
         assert [part["name"] for part in reader[1]["objects"][0]["parts"]] == list(names)

@@ -17,6 +17,8 @@ from loaders.hdf5.layout import texts
 from loaders.hdf5.reader import HDF5Frames
 from loaders.hdf5.rows import row_reader
 from loaders.hdf5.writer import pack_hdf5
+from loaders.open_frames import open_frames
+from loaders.packs.split_plan import SplitPlan
 from loaders.schema import array_sha256
 
 pytest.importorskip("torch", exc_type=ImportError)
@@ -51,8 +53,8 @@ def test_arrays_are_what_the_hashes_say_and_free_to_change(packed):
 def test_a_row_is_read_once_however_often_it_is_asked_for(packed, monkeypatch):
     frames = HDF5Frames(packed, layers=["depth"])
     read = []
-    arrays = frames.arrays
-    monkeypatch.setattr(frames, "arrays", lambda row: read.append(row) or arrays(row))
+    views = frames._views
+    monkeypatch.setattr(frames, "_views", lambda numbers: read.extend(numbers) or views(numbers))
     batch = frames.__getitems__([4, 1, 5, np.int64(1), -1, 0])
     assert read == [0, 1, 4, 5]
     assert [sample["index"] for sample in batch] == [4, 1, 5, 1, 5, 0]
@@ -62,6 +64,18 @@ def test_a_row_is_read_once_however_often_it_is_asked_for(packed, monkeypatch):
     for outside in ([0, 6], [-7]):
         with pytest.raises(IndexError):
             frames.__getitems__(outside)
+
+
+def test_metadata_are_read_for_objects_alone(packed, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("parsed")
+
+    frames, asked = (HDF5Frames(packed, layers=["depth"], objects=objects) for objects in (False, True))
+    monkeypatch.setattr(reader, "parse_record", refuse)
+    sample = frames[4]
+    assert (sample["id"], sample["index"], sample["factors"]) == ("grid-000004", 4, {"color": 1, "size": 1})
+    with pytest.raises(AssertionError, match="parsed"):
+        asked[4]
 
 
 def test_each_process_opens_the_file_once(packed, monkeypatch):
@@ -121,6 +135,13 @@ def test_a_file_that_goes_away_is_named(file):
         frames[0]
 
 
+def test_splits_are_named_where_the_whole_is_asked_for(frames_root, tmp_path):
+    pack_hdf5(frames_root, tmp_path, ["grid"], plan=SplitPlan(factor="color", values={"test": ("blue",)}))
+    for use in (HDF5Frames, open_frames):
+        with pytest.raises(InputError, match=r"grid.h5 is missing; there are grid-test.h5, grid-train.h5$"):
+            use(tmp_path / "grid.h5")
+
+
 def test_the_format_before_is_refused_with_what_to_do(file):
     with h5py.File(file, "r+") as opened:
         opened.attrs["format"] = 2
@@ -145,6 +166,14 @@ def test_a_header_cannot_ask_for_all_memory(file):
         del opened["metadata"]
         opened.create_dataset("metadata", (6,), "S100000000", chunks=(1,), compression="gzip")
     with pytest.raises(InputError, match=r"expected dataset `metadata` of texts \[6\]; pack it again"):
+        HDF5Frames(file)
+
+
+def test_names_that_were_left_out_take_no_memory(file):
+    with h5py.File(file, "r+") as opened:
+        del opened["id"]
+        opened.create_dataset("id", (6,), "S10000000", chunks=(1,), compression="gzip")
+    with pytest.raises(InputError, match="expected an id of 6 rows in the file, got one that was left out"):
         HDF5Frames(file)
 
 

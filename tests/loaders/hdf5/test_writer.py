@@ -121,7 +121,7 @@ def test_a_set_without_objects_or_factors_is_packed(tmp_path, make_frame, info):
     write_dataset_info(tmp_path, info.model_copy(update={"sets": sets}))
     write_frame(tmp_path, frame)
     (path,) = pack_hdf5(tmp_path, tmp_path)
-    frames = HDF5Frames(path)
+    frames = HDF5Frames(path, objects=True)
     assert (frames.factor_table.shape, frames[0]["objects"], frames[0]["factors"]) == ((1, 0), [], {})
 
 

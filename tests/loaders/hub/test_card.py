@@ -13,6 +13,7 @@ from loaders.hub import pictures
 from loaders.hub.card import card
 from loaders.hub.facts import decode_layer, read_facts, read_rows
 from loaders.hub.pictures import COLUMNS, LARGEST, ROWS, TILE, PackedRows, draw_picture, shown_factor
+from loaders.hub.reader import HubFrames
 from loaders.hub.table import layer_column
 from loaders.hub.writer import pack_hub
 from loaders.looking.sheet import choose_rows, contact_sheet
@@ -48,6 +49,13 @@ def test_rows_are_read_back_whatever_group_and_file_they_are_in(packed, frames_r
         for name, array in frame.layers.items():
             found = decode_layer(table, name, info.sets["grid"])
             assert array_sha256(found) == array_sha256(array), name
+
+
+def test_the_card_says_what_becomes_of_float16(packed, datasets):
+    assert "makes float32 of float16" in (packed / "README.md").read_text()
+    rows = datasets.load_dataset(str(packed), "grid", split="train").with_format("numpy")
+    assert rows[0]["albedo"].dtype == np.float32
+    assert HubFrames(packed, "grid", ["albedo"]).frame(0).layers["albedo"].dtype == np.float16
 
 
 def test_facts_are_those_of_the_rows(packed, frames_root, info):

@@ -1,7 +1,6 @@
 """Bad packs of every form: one clear line from each reader and each command, and never wrong rows."""
 
 import json
-import re
 import shutil
 import struct
 import zlib
@@ -19,7 +18,6 @@ from loaders.frames import FrameFolder, frame_path
 from loaders.hdf5.writer import pack_hdf5
 from loaders.hub.writer import pack_hub
 from loaders.open_frames import open_frames
-from loaders.packs.manifest import read_manifest
 from loaders.selection.factor_index import FactorIndex
 from loaders.verification.checksums import SUMS, file_sha256, parse_sums, sums_text
 
@@ -90,15 +88,6 @@ def resum(folder):
     edit_json(manifest, edit)
 
 
-def believe(packs):
-    """Make the card fit too, and the rest of what only hashes would tell."""
-    resum(packs / "hub")
-    card = packs / "hub" / "README.md"
-    hashed = read_manifest(packs / "hub").content_sha256("free")
-    card.write_text(re.sub("content-sha256:[0-9a-f]{64}", f"content-sha256:{hashed}", card.read_text()))
-    resum(packs / "hub")
-
-
 def shard(packs):
     (path,) = (packs / "hub" / "free").glob("*.parquet")
     return path
@@ -124,9 +113,6 @@ def test_a_truncated_shard(packs):
 def test_a_truncated_shard_whose_size_is_in_the_manifest(packs):
     cut(shard(packs))
     resum(packs / "hub")
-    with pytest.raises(InputError, match=r"README.md is not the one that belongs to manifest.json"):
-        read_all(packs / "hub")
-    believe(packs)
     with pytest.raises(InputError, match=r"set `free` cannot be read: "):
         read_all(packs / "hub")
     assert run("info", packs / "hub").exit_code == 2
@@ -170,7 +156,7 @@ def test_a_missing_layer(packs):
     with pq.ParquetFile(shard(packs)) as file:
         table = file.read()
     pq.write_table(table.drop_columns(["depth"]), shard(packs))
-    believe(packs)
+    resum(packs / "hub")
     with pytest.raises(InputError, match=r"set `free`: columns are not as dataset.json says: depth; pack it"):
         read_all(packs / "hub")
 
@@ -202,8 +188,8 @@ def test_fewer_rows_than_the_manifest_says(packs):
     with pq.ParquetFile(shard(packs)) as file:
         schema, table = file.schema_arrow, file.read()
     pq.write_table(table.slice(1).cast(schema), shard(packs))
-    believe(packs)
-    with pytest.raises(InputError, match=r"set `free` cannot be read: .*num_examples"):
+    resum(packs / "hub")
+    with pytest.raises(InputError, match=r"set `free`: expected 5 rows, as manifest.json says, got 4; "):
         read_all(packs / "hub")
     result = run("info", packs / "hub")
     assert (result.exit_code, "`free`: expected 5 rows, got 4" in result.output) == (2, True)
@@ -212,15 +198,13 @@ def test_fewer_rows_than_the_manifest_says(packs):
 # --------------------------------------------------------------------------------------------- flipped bits
 
 
-def test_a_damaged_shard_does_not_stay_in_the_cache(packs):
-    """`datasets` finds what it has cached by the card, and the card of the whole pack is the same."""
+def test_another_pack_at_the_same_place_is_not_taken_from_the_cache(packs):
     good = shard(packs).read_bytes()
     with pq.ParquetFile(shard(packs)) as file:
         schema, table = file.schema_arrow, file.read()
     pq.write_table(table.take([4, 3, 2, 1, 0]).cast(schema), shard(packs))
     resum(packs / "hub")
-    with pytest.raises(InputError, match=r"README.md is not the one that belongs to manifest.json"):
-        read_all(packs / "hub")
+    assert [row["index"] for row in read_all(packs / "hub")] == [5, 4, 2, 1, 0]
     shard(packs).write_bytes(good)
     resum(packs / "hub")
     assert [row["index"] for row in read_all(packs / "hub")] == [0, 1, 2, 4, 5]
@@ -338,7 +322,7 @@ def test_a_folder_of_parquet_from_elsewhere(packs, tmp_path):
     result = run("info", folder)
     assert (result.exit_code, "expected a folder of frames, an .h5 file" in result.output) == (2, True)
     shutil.copy(folder / "train.parquet", shard(packs))
-    believe(packs)
+    resum(packs / "hub")
     with pytest.raises(InputError, match="set `free`"):
         read_all(packs / "hub")
     assert run("info", packs / "hub").exit_code == 2
@@ -390,6 +374,6 @@ def test_a_png_bomb(packs, size):
     changed = table.set_column(place, schema.field("image"), pa.array(images, schema.field("image").type))
     pq.write_table(changed.cast(schema), shard(packs))
     assert run("info", packs / "hub", "--verify").exit_code == 1
-    believe(packs)
+    resum(packs / "hub")
     with pytest.raises(InputError, match=r"row 2: expected a PNG of 24 x 32 pixels|row 2 cannot be read"):
         read_all(packs / "hub")

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight import main
+from loaders import frames
 from loaders.downscale import downscale, downscaled_set
 from loaders.errors import InputError
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
@@ -18,6 +19,7 @@ from loaders.hdf5.writer import pack_hdf5
 from loaders.hub.reader import HubFrames
 from loaders.hub.writer import _made_of as hub_made_of
 from loaders.hub.writer import pack_hub
+from loaders.open_frames import open_frames
 from loaders.packs.manifest import read_manifest
 from loaders.packs.packing import open_sources, packed_info, prepared
 from loaders.packs.split_plan import SplitPlan
@@ -36,6 +38,25 @@ def test_the_survey_knows_every_row(frames_root):
     np.testing.assert_array_equal(free.survey.rows.table, FrameFolder(frames_root, "free").factor_table)
     assert free.survey.rows.links[4] == ("unit unit-5", "group group-2", "sample free-000005")
     assert grid.digest(np.array([0, 1])) != grid.digest(np.array([1, 0]))
+
+
+@pytest.mark.parametrize("pack", [pack_hub, pack_hdf5])
+def test_what_is_rendered_meanwhile_waits_for_the_next_pack(
+    frames_copy, make_frame, tmp_path, monkeypatch, pack
+):
+    listed = []
+
+    def listing(root, set_name):
+        found = complete_indices(root, set_name)
+        listed.append(set_name)
+        write_frame(frames_copy, make_frame("free", 3))  # between the rows that were there
+        return found
+
+    complete_indices = frames.complete_indices
+    monkeypatch.setattr(frames, "complete_indices", listing)
+    pack(frames_copy, tmp_path / "out", ["free"])
+    assert listed == ["free"]
+    assert open_frames(tmp_path / "out").indices.tolist() == [0, 1, 2, 4, 5]
 
 
 def test_counterfactuals_of_counterfactuals_are_one_family(make_frame, info, tmp_path):
@@ -291,8 +312,8 @@ def test_parts_are_read_from_every_pack(make_frame, info, tmp_path, datasets):
     rows = datasets.load_dataset(str(out), "grid", split="train", cache_dir=str(tmp_path / "cache"))
     assert rows[0]["objects"][0]["parts"] == []
     assert rows[1]["objects"][1]["parts"] == [json.loads(door.model_dump_json())]
-    expected = FrameFolder(tmp_path / "frames", "grid")
-    for pack in (HDF5Frames(path), HubFrames(out, "grid")):
+    expected = FrameFolder(tmp_path / "frames", "grid", objects=True)
+    for pack in (HDF5Frames(path, objects=True), HubFrames(out, "grid", objects=True)):
         assert [pack[row]["objects"] for row in (0, 1)] == [expected[row]["objects"] for row in (0, 1)]
 
 

@@ -47,6 +47,21 @@ def agrees(pairs: Pairs, expected: ndarray) -> bool:
     return chisquare(counts[wanted > 0], wanted[wanted > 0] * counts.sum()).pvalue > 1e-4
 
 
+def test_any_sequence_numbers_pairs_and_rows():
+    draws = [
+        lambda items: match_pairs(FULL, 0, items, share=["a"]),
+        lambda items: rank_pairs(FULL, 0, items, ["a"]),
+        lambda items: k_pairs(FULL, 0, items, 1),
+    ]
+    for draw in draws:
+        expected = draw(np.array([3, 4, 5]))
+        for items in ([3, 4, 5], (3, 4, 5), range(3, 6)):
+            assert draw(items).second.tolist() == expected.second.tolist()
+        assert len(draw([]).first) == 0
+    expected = restricted_labels(FULL, np.arange(3), ["a"])
+    np.testing.assert_array_equal(restricted_labels(FULL, [0, 1, 2], ["a"]), expected)
+
+
 def test_match_pairs_have_the_stated_distribution(index):
     pairs = match_pairs(index, 1, ITEMS, share=["a", ("a", "c")], change=["c"])
     expected = [chances(index, drawn) for drawn in ((1, 2), (1,), (2,))]
