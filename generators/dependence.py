@@ -87,7 +87,11 @@ def _columns(samples: Sequence[SamplePlan]) -> Mapping[str, list[FactorValue]]:
         *((name, "factors") for name in first.factors),
         *((name, "exogenous") for name in first.exogenous),
     ]
-    return {name: [getattr(sample, kind)[name] for sample in samples] for name, kind in names}
+    columns: dict[str, list[FactorValue]] = {name: [] for name, _ in names}
+    for sample in samples:
+        for name, kind in names:
+            columns[name].append(getattr(sample, kind)[name])
+    return columns
 
 
 def _coded(column: list[FactorValue], equal_count: bool = True) -> tuple[list[str], Int[ndarray, " n"]]:

@@ -219,8 +219,8 @@ def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path 
     # All that this process has done until now was to plan.
     planning = time.process_time()
     if frames is not None:
-        missing = (one for one in made.samples if not is_complete(frames, one.set, one.index))
-        made = dataclasses.replace(made, samples=tuple(missing))
+        missing = made.samples.where(lambda key: not is_complete(frames, key.set, key.index))
+        made = dataclasses.replace(made, samples=missing)
     form = "{desc}: {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} s"
     with tqdm(total=seconds, desc="estimate", file=sys.stderr, bar_format=form, leave=False) as bar:
 

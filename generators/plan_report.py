@@ -42,8 +42,8 @@ def report_plan(plan: Plan) -> list[SetReport]:
     """
     found = []
     for name, image_set in plan.recipe.sets.items():
-        samples = [sample for sample in plan.samples if sample.set == name]
-        if samples:
+        samples = plan.samples.of_set(name)
+        if len(samples):
             pairs = [pair for pair in dependences(samples) if pair.information > pair.limit]
             found.append(SetReport(name, image_set, len(samples), marginals(samples), pairs))
     return found

@@ -7,6 +7,7 @@ import pytest
 
 from blender_assets import AssetLibrary, shipped
 from generators.load import load_recipe, recipe_sha256
+from generators.packed_samples import pack
 from generators.plan import Plan, make_plan
 from generators.rendering import render
 from generators.table import load_plan, save_plan
@@ -113,8 +114,8 @@ def test_a_renderer_that_finds_another_file_leaves_the_sample_out(recipe, tmp_pa
     plan = planned(recipe)
     blue = next(sample for sample in plan.samples if sample.factors["color"] == "pink")
     forged = blue.model_copy(update={"group": "0" * 16})
-    rest = tuple(sample for sample in plan.samples if sample is not blue)
-    outcome = render(Plan(plan.recipe, (forged, *rest), plan.assets), tmp_path / "out", workers=1)
+    rest = [sample for sample in plan.samples if sample != blue]
+    outcome = render(Plan(plan.recipe, pack([forged, *rest]), plan.assets), tmp_path / "out", workers=1)
     assert outcome.written == 5
     assert outcome.failed[blue.id].startswith("its assets are not the files that it was planned with")
 
@@ -128,7 +129,7 @@ def test_a_light_that_changed_is_told_though_no_file_of_it_shows(recipe, tmp_pat
     (sample,) = plan.samples
     weaker = sample.model_copy(update={"gain": (0.5, 0.5, 0.5)})
     with pytest.raises(InputError, match=rf"`{sample.id}` was planned there with other numbers or files"):
-        render(Plan(plan.recipe, (weaker,), plan.assets), out, workers=1)
+        render(Plan(plan.recipe, pack([weaker]), plan.assets), out, workers=1)
 
 
 def test_frames_of_other_files_in_a_folder_are_found(recipe, tmp_path):
