@@ -146,7 +146,9 @@ def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -
 @recipe_options
 @click.option("--out", type=click.Path(path_type=Path), help="Parquet file to write.")
 @click.option(
-    "--report", is_flag=True, help="Print marginals, dependences and the graph; write a page of them."
+    "--report",
+    is_flag=True,
+    help="Print marginals, dependences and the graph; write a page of them beside --out.",
 )
 @click.option("--estimate", is_flag=True, help="Render some traces of each set, and say what all take.")
 @click.option("--workers", callback=_counts, metavar="N,...", help="With --estimate: for so many renderers.")
@@ -198,10 +200,10 @@ def plan(
         click.echo(f"planning {recipe}", err=True)
     made = load_any_plan(recipe, overrides, limit, preset=preset, assets=assets)
     if report:
-        page = (out or Path(made.recipe.name)).with_suffix(".html")
         click.echo(report_text(made))
-        write_plan_report(made, page)
-        click.echo(f"page with a picture of the graph: {page}")
+    if report and out is not None:
+        write_plan_report(made, out.with_suffix(".html"))
+        click.echo(f"page with a picture of the graph: {out.with_suffix('.html')}")
     if out is not None:
         save_plan(made, out)
         click.echo(f"{out}: {len(made)} samples from {len(made.groups)} traces")

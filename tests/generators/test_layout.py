@@ -72,7 +72,7 @@ def test_object_errors_name_the_field(fields, message):
 def test_as_many_objects_as_a_mask_numbers():
     things = place_objects(layout(objects=(ObjectSpec(type="cube", material="red"),) * 255), draws(), LIBRARY)
     assert len(things) == 255
-    with pytest.raises(InputError, match="at most 255 objects, .*got 256"):
+    with pytest.raises(InputError, match=r"at most 255 objects, .*got 256"):
         place_objects(layout(objects=(ObjectSpec(type="cube", material="red"),) * 256), draws(), LIBRARY)
 
 
