@@ -233,11 +233,13 @@ def condition(plan: Plan, /, **values: FactorValue | Collection[FactorValue]) ->
     return replace(plan, samples=plan.samples.take(kept))
 
 
-def do(recipe: Recipe, /, **values: FactorValue) -> Recipe:
+def do(recipe: Recipe, /, *sets: str, **values: FactorValue) -> Recipe:
     """Intervene: replace the mechanism of factors by a value, and keep every exogenous draw.
 
     Args:
         recipe: the recipe.
+        sets: names of the sets to intervene in, and in their counterfactuals; by default all that have the
+            factors.
         values: factor to the value that it is set to.
 
     Returns:
@@ -245,7 +247,7 @@ def do(recipe: Recipe, /, **values: FactorValue) -> Recipe:
         of which the factors have these values.
 
     Raises:
-        InputError: no set has such a factor.
+        InputError: no such set, no set has such a factor, or one of them lacks the value.
 
     Example:
         >>> from generators.load import load_recipe
@@ -253,7 +255,17 @@ def do(recipe: Recipe, /, **values: FactorValue) -> Recipe:
         >>> {sample.factors["count"] for sample in plan.samples}
         {1}
     """
-    return revise(recipe, do={**recipe.do, **values})
+    if not sets:
+        return revise(recipe, do={**recipe.do, **values})
+    plain = [name for name, image_set in recipe.sets.items() if image_set.counterfactual is None]
+    for name in sets:
+        if name not in plain:
+            raise InputError(f"do: expected names of sets of samples ({', '.join(plain)}), got `{name}`")
+    data = recipe.model_dump(exclude_unset=True)["sets"]
+    for name, image_set in recipe.sets.items():
+        if (name if image_set.counterfactual is None else image_set.counterfactual.of) in sets:
+            data[name]["do"] = {**image_set.do, **values}
+    return revise(recipe, sets=data)
 
 
 def resolve_rows(

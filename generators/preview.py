@@ -6,7 +6,8 @@ from generators.factors import Categorical
 from generators.load import revise
 from generators.packed_samples import PackedSamples
 from generators.plan import Plan, plan_samples
-from generators.recipe import Image, ImageSet, Render
+from generators.recipe import ImageSet
+from generators.render_settings import Image, Render
 from generators.settings import settings
 from loaders.schema import FactorValue
 

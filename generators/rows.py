@@ -64,7 +64,7 @@ def rows_of(
     asked = recipe.sets[set_name].counterfactual
     base_name = set_name if asked is None else asked.of
     mechanisms = mechanisms_of(recipe.sets[base_name], library)
-    changes = interventions(recipe.do, "do", mechanisms.image_set, library)
+    changes = interventions({**recipe.do, **mechanisms.image_set.do}, "do", mechanisms.image_set, library)
     found = _units(recipe, base_name, mechanisms, changes, only)
     twins = [
         interventions(change, f"counterfactual.do.{k}", mechanisms.image_set, library)

@@ -233,7 +233,7 @@ def _sample(
 
     image_set = recipe.sets[row["set"]]
     asked = image_set.counterfactual.do if image_set.counterfactual else ({},)
-    changed = {**recipe.do, **asked[row["index"] % len(asked)]}
+    changed = {**recipe.do, **image_set.do, **asked[row["index"] % len(asked)]}
     plain = {key: value for key, value in row.items() if "." not in key}
     parts = {
         "factors": take(_FACTOR, image_set.factors),
