@@ -1,7 +1,7 @@
 """Plans: every number of every sample, fixed before a pixel is rendered and without Blender."""
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -107,7 +107,9 @@ class Plan:
         return replace(self, samples=self.samples.where(lambda key: key.group in mine))
 
 
-def make_plan(recipe: Recipe, limit: int | None = None) -> Plan:
+def make_plan(
+    recipe: Recipe, limit: int | None = None, advance: Callable[[int], object] = lambda planned: None
+) -> Plan:
     """Plan every sample of a recipe: draw what is drawn, resolve the layout, group what shares a trace.
 
     Needs no Blender, and depends on the recipe alone.
@@ -116,6 +118,7 @@ def make_plan(recipe: Recipe, limit: int | None = None) -> Plan:
         recipe: the recipe.
         limit: plan only so many samples of each set, spread over it at random but always the same ones, and
             all their counterfactuals.
+        advance: called with the number of samples planned since its last call, for a progress bar.
 
     Returns:
         The plan, sets in the recipe's order, samples by index.
@@ -132,10 +135,12 @@ def make_plan(recipe: Recipe, limit: int | None = None) -> Plan:
     """
     library = AssetLibrary(recipe.assets)
     recipe = spell_out(recipe, library)
-    return new_plan(recipe, _planned(recipe, limit, library), library)
+    return new_plan(recipe, _planned(recipe, limit, library, advance), library)
 
 
-def _planned(recipe: Recipe, limit: int | None, library: AssetLibrary) -> Iterator[SamplePlan]:
+def _planned(
+    recipe: Recipe, limit: int | None, library: AssetLibrary, advance: Callable[[int], object]
+) -> Iterator[SamplePlan]:
     """Plan the samples of all sets, one after another."""
     chosen: dict[str, set[int]] = {}
     for name, image_set in recipe.sets.items():
@@ -145,7 +150,9 @@ def _planned(recipe: Recipe, limit: int | None, library: AssetLibrary) -> Iterat
                 chosen[name] = _choose(recipe, name, unit_indices(recipe, name, library), limit)
             base = name if image_set.counterfactual is None else image_set.counterfactual.of
             only = None if limit is None else chosen[base]
-            yield from resolve_rows(recipe, name, rows_of(recipe, name, library, only), library)
+            for sample in resolve_rows(recipe, name, rows_of(recipe, name, library, only), library):
+                yield sample
+                advance(1)
         except InputError as error:
             raise InputError(f"sets.{name}: {error}") from None
 

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from blender_assets import SUFFIXES
+from blender_assets import SUFFIXES, AssetLibrary
+from loaders.command_line import progress
 from loaders.errors import InputError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -71,6 +72,7 @@ def load_any_plan(
     """Return the plan of a recipe, or of a plan file; of a recipe, the samples of some ids alone."""
     from generators import load_recipe, make_plan
     from generators.plan import plan_samples
+    from generators.rows import count_rows
     from generators.table import load_plan
 
     if recipe.endswith(".parquet"):
@@ -80,7 +82,11 @@ def load_any_plan(
         plan = load_plan(Path(recipe), assets)
     else:
         loaded = load_recipe(recipe, overrides, preset, assets)
-        return plan_samples(loaded, ids) if ids else make_plan(loaded, limit)
+        if ids:
+            return plan_samples(loaded, ids)
+        total = count_rows(loaded, AssetLibrary(loaded.assets)) if limit is None else None
+        with progress(total, "plan", "sample") as advance:
+            return make_plan(loaded, limit, advance)
     return plan.limit(limit) if limit else plan
 
 
@@ -196,8 +202,6 @@ def plan(
         raise InputError(f"--out: expected FILE.parquet, which is how other commands tell a plan, got {out}")
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-    if estimate:
-        click.echo(f"planning {recipe}", err=True)
     made = load_any_plan(recipe, overrides, limit, preset=preset, assets=assets)
     if report:
         click.echo(report_text(made))

@@ -96,6 +96,25 @@ def unit_indices(recipe: Recipe, set_name: str, library: AssetLibrary) -> list[i
     return found
 
 
+def count_rows(recipe: Recipe, library: AssetLibrary) -> int:
+    """Count the rows of all sets, without drawing any of their values.
+
+    Raises:
+        InputError: as `rows_of`, with the name of the set.
+    """
+    units: dict[str, int] = {}
+    total = 0
+    for name, image_set in recipe.sets.items():
+        asked = image_set.counterfactual
+        if asked is None:
+            try:
+                units[name] = len(unit_indices(recipe, name, library))
+            except InputError as error:
+                raise InputError(f"sets.{name}: {error}") from None
+        total += units[name] if asked is None else units[asked.of] * len(asked.do)
+    return total
+
+
 @dataclass(frozen=True)
 class _Unit:
     row: Row
