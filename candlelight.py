@@ -204,6 +204,7 @@ def counterfactual(
     from generators import counterfactual as plan_twins
     from generators import render as render_plan
     from generators.counterfactual import SUFFIX
+    from generators.packed_samples import pack
     from generators.table import join
 
     if (not ids) == (limit is None):
@@ -211,13 +212,13 @@ def counterfactual(
     asked = load_any_plan(recipe, overrides, limit, ids, preset, assets)
     if ids:
         chosen = [sample for name in dict.fromkeys(ids) for sample in asked[name].samples]
-        asked = dataclasses.replace(asked, samples=tuple(chosen))
+        asked = dataclasses.replace(asked, samples=pack(chosen))
     twins = plan_twins(asked, *changes)
     both = join(asked, twins)
     with progress(len(both), "render") as advance:
         outcome = render_plan(both, out, advance=advance, **how)
     check_outcome(outcome, out)
-    pairs = [(name, name + SUFFIX) for name in dict.fromkeys(sample.set for sample in asked.samples)]
+    pairs = [(name, name + SUFFIX) for name in dict.fromkeys(key.set for key in asked.samples.keys)]
     click.echo(str(write_counterfactual_page(out / "counterfactuals.html", out, pairs)))
 
 

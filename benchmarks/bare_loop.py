@@ -62,7 +62,7 @@ def kind(group: Sequence[SamplePlan]) -> tuple[str, bool]:
 def main(plan_file: Path, done: Path) -> None:
     """Run the loop."""
     plan = load_plan(plan_file)
-    groups = list(plan.groups.values())
+    groups = [tuple(group) for group in plan.groups.values()]
     with tempfile.TemporaryDirectory() as root, done.open("wb", buffering=0) as progress:
         renderer = Renderer(Path(root), plan.recipe, 1)
         first = {kind(group): group for group in reversed(groups)}

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from benchmarks.processes import print_table
 from generators import load_recipe, make_plan
+from generators.packed_samples import pack
 from generators.plan import Plan
 from generators.processors import THREADS
 
@@ -55,10 +56,10 @@ def planned(case: tuple[tuple[str, list[str]], list[str]], traces: int) -> Plan:
     (recipe, narrowed), changed = case
     plan = make_plan(load_recipe(recipe, [*BASE, *narrowed, *changed]))
     first = next(iter(plan.recipe.sets))
-    groups = [group for group in plan.groups.values() if group[0].set == first]
+    groups = [group for group in plan.groups.values() if group.keys[0].set == first]
     step = max(1, len(groups) // traces)
-    samples = tuple(sample for group in groups[::step][:traces] for sample in group)
-    return Plan(plan.recipe, samples)
+    samples = (sample for group in groups[::step][:traces] for sample in group)
+    return Plan(plan.recipe, pack(samples))
 
 
 def measure(plan: Plan, root: Path) -> tuple[float, float, float, float]:

@@ -62,7 +62,7 @@ def planning(rows: int) -> list[Row]:
 
 def scheduling() -> list[Row]:
     """Have workers do nothing with trace groups."""
-    groups = list(make_plan(load_recipe("candle"), GROUPS).groups.values())
+    groups = [tuple(group) for group in make_plan(load_recipe("candle"), GROUPS).groups.values()]
     rows: list[Row] = []
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -99,7 +99,7 @@ def files(root: Path, count: int) -> list[Row]:
     plan = make_plan(recipe, count)
     render(plan, root, workers=1)
     name = plan.samples[0].set
-    frames = [read_frame(frame_path(root, s.set, s.index)) for s in plan.samples if s.set == name]
+    frames = [read_frame(frame_path(root, name, key.index)) for key in plan.samples.of_set(name).keys]
     again = root.with_name("again")
     again.mkdir()
 

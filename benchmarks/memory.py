@@ -22,6 +22,7 @@ import psutil
 
 from benchmarks.processes import candlelight, finished, print_table, start, tree
 from generators import load_recipe, make_plan
+from generators.packed_samples import pack
 from generators.plan import Plan
 from generators.table import save_plan
 
@@ -73,7 +74,7 @@ def chosen(recipe: str, size: str, frames: int, in_order: bool) -> Plan:
     groups = list(plan.groups.values())
     order = np.random.default_rng(0).permutation(len(groups))[: -(-frames * len(groups) // len(plan))]
     drawn = [groups[i] for i in (sorted(order) if in_order else order)]
-    return replace(plan, samples=tuple(sample for group in drawn for sample in group)[:frames])
+    return replace(plan, samples=pack(sample for group in drawn for sample in group)[:frames])
 
 
 def main() -> None:

@@ -31,6 +31,7 @@ import psutil
 
 from benchmarks.processes import candlelight, cpu_seconds, finished, print_table, start, tree, wait_until
 from generators import load_recipe, make_plan
+from generators.packed_samples import pack
 from generators.plan import Plan
 from generators.processors import THREADS
 from generators.table import save_plan
@@ -81,7 +82,7 @@ def spread(plan: Plan, frames: int) -> Plan:
     groups = list(plan.groups.values())
     count = max(1, round(frames * len(groups) / len(plan)))
     kept = [groups[i] for i in np.linspace(0, len(groups) - 1, count).round().astype(int)]
-    return replace(plan, samples=tuple(itertools.chain.from_iterable(kept)))
+    return replace(plan, samples=pack(itertools.chain.from_iterable(kept)))
 
 
 def measure(plan: Plan, blocks: int, folder: Path) -> tuple[Side, Side, float, float]:

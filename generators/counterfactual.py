@@ -7,7 +7,6 @@ from generators.load import revise
 from generators.plan import Plan, new_plan, resolve_rows
 from generators.provenance import check_assets
 from generators.rows import rows_of
-from generators.scene import SamplePlan
 from loaders.errors import InputError
 from loaders.schema import FactorValue
 
@@ -48,7 +47,7 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
     asked = [dict(change) for change in (*changes, values) if change]
     if not asked:
         raise InputError("counterfactual: expected factors to change, as in color='yellow', got none")
-    names = list(dict.fromkeys(sample.set for sample in plan.samples))
+    names = list(dict.fromkeys(key.set for key in plan.samples.keys))
     sets = {name: image_set.model_dump(exclude_unset=True) for name, image_set in plan.recipe.sets.items()}
     for name in names:
         base = plan.recipe.sets[name]
@@ -67,9 +66,14 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
     recipe = revise(plan.recipe, sets=sets)
     library = AssetLibrary(recipe.assets)
     check_assets(plan.assets, library, f"the plan of `{recipe.name}`", "plan again")
-    twins: list[SamplePlan] = []
-    for name in names:
-        only = {sample.index for sample in plan.samples if sample.set == name}
-        rows = rows_of(recipe, name + SUFFIX, library, only)
-        twins += resolve_rows(recipe, name + SUFFIX, rows, library)
+    twins = (
+        twin
+        for name in names
+        for twin in resolve_rows(
+            recipe,
+            name + SUFFIX,
+            rows_of(recipe, name + SUFFIX, library, {key.index for key in plan.samples.of_set(name).keys}),
+            library,
+        )
+    )
     return new_plan(recipe, twins, library)

@@ -1,11 +1,11 @@
 """How the factors of planned samples are distributed, and how much each tells of another."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from numpy import ndarray
 
 from generators.scene import SamplePlan
@@ -35,7 +35,7 @@ class Dependence:
         second: name of the other.
         information: mutual information of the empirical distribution, nats.
         share: of the smaller of the two entropies, 0 to 1; 0 where one does not vary.
-        chance: what independent ones would give on the average with so few samples, nats.
+        chance: what independent ones would give on the average with so few units, nats.
         limit: what independent ones seldom exceed: four deviations above ``chance``.
     """
 
@@ -64,21 +64,27 @@ def marginals(samples: Sequence[SamplePlan]) -> list[Marginal]:
     return found
 
 
-def dependences(samples: Sequence[SamplePlan]) -> list[Dependence]:
+def dependences(samples: Sequence[SamplePlan], listed: Collection[str] = ()) -> list[Dependence]:
     """Measure the mutual information of every pair of factors and variables of samples of one set.
 
-    ``I(X; Y) = H(X) + H(Y) - H(X, Y)`` of the counts, in nats. What chance gives is counted on random tables
-    with the same sums of rows and columns, as shuffling one of the columns makes them.
+    ``I(X; Y) = H(X) + H(Y) - H(X, Y)`` of the counts of all samples, in nats. What chance gives is counted on
+    random tables with the same sums of rows and columns, as shuffling one of the columns makes them. Samples
+    of a unit, as counterfactuals are, share draws: those tables are of one sample of each unit, at random.
 
     Args:
         samples: of one set, at least one.
+        listed: factors of a grid, which are not drawn: tables of two of these are of all samples.
 
     Returns:
         One for each pair of columns that vary, largest information first.
     """
     coded = {name: _coded(column)[1] for name, column in _columns(samples).items()}
     varying = [(name, codes) for name, codes in coded.items() if codes.max() > 0]
-    found = [_dependence(*first, *second) for first, second in itertools.combinations(varying, 2)]
+    every, once = np.arange(len(samples)), _one_of_each([sample.unit for sample in samples])
+    found = [
+        _dependence(*first, *second, every if {first[0], second[0]} <= set(listed) else once)
+        for first, second in itertools.combinations(varying, 2)
+    ]
     return sorted(found, key=lambda pair: -round(pair.information, 9))
 
 
@@ -88,7 +94,17 @@ def _columns(samples: Sequence[SamplePlan]) -> Mapping[str, list[FactorValue]]:
         *((name, "factors") for name in first.factors),
         *((name, "exogenous") for name in first.exogenous),
     ]
-    return {name: [getattr(sample, kind)[name] for sample in samples] for name, kind in names}
+    columns: dict[str, list[FactorValue]] = {name: [] for name, _ in names}
+    for sample in samples:
+        for name, kind in names:
+            columns[name].append(getattr(sample, kind)[name])
+    return columns
+
+
+def _one_of_each(units: Sequence[str]) -> Int[ndarray, " units"]:
+    """Choose one row of each unit, at random but always the same."""
+    order = stream(0, "dependence", "units").permutation(len(units))
+    return order[np.unique(np.array(units)[order], return_index=True)[1]]
 
 
 def _coded(column: list[FactorValue], equal_count: bool = True) -> tuple[list[str], Int[ndarray, " n"]]:
@@ -119,20 +135,31 @@ def _ranges(edges: list[float]) -> list[str]:
     return [f"{low} to {high}" for low, high in itertools.pairwise(texts)]
 
 
-def _dependence(first: str, a: Int[ndarray, " n"], second: str, b: Int[ndarray, " n"]) -> Dependence:
+def _dependence(
+    first: str, a: Int[ndarray, " n"], second: str, b: Int[ndarray, " n"], apart: Int[ndarray, " units"]
+) -> Dependence:
+    """Compare two columns; ``apart`` are rows that share no draw."""
     from scipy.stats import entropy, random_table
-    from scipy.stats.contingency import crosstab
 
-    table = crosstab(a, b).count
-    sums = table.sum(axis=1), table.sum(axis=0)
-    apart = [float(entropy(counts)) for counts in sums]
-    shuffled, draws, most = random_table(*sums), stream(0, first, second), max(1, CELLS // table.size)
-    # Shuffling one column keeps both entropies: only the joint one changes.
-    joint = [entropy(table.ravel())]
-    for done in range(0, SHUFFLES, most):
-        tables = shuffled.rvs(min(most, SHUFFLES - done), random_state=draws)
-        joint += entropy(tables.reshape(len(tables), -1), axis=1).tolist()
-    information, *chance = np.maximum(0.0, sum(apart) - np.array(joint)).tolist()
-    mean = float(np.mean(chance))
-    share = min(information / min(apart), 1.0)
-    return Dependence(first, second, information, share, mean, mean + 4 * float(np.std(chance, ddof=1)))
+    table = np.zeros((a.max() + 1, b.max() + 1), np.int64)
+    np.add.at(table, (a, b), 1)
+    information = float(_information(table[None])[0])
+    shuffled = random_table(np.bincount(a[apart]), np.bincount(b[apart]))
+    draws, most = stream(0, first, second), max(1, CELLS // table.size)
+    chance = np.concatenate(
+        [
+            _information(shuffled.rvs(min(most, SHUFFLES - done), random_state=draws))
+            for done in range(0, SHUFFLES, most)
+        ]
+    )
+    mean = float(chance.mean())
+    share = min(information / min(float(entropy(table.sum(axis))) for axis in (0, 1)), 1.0)
+    return Dependence(first, second, information, share, mean, mean + 4 * float(chance.std(ddof=1)))
+
+
+def _information(tables: Int[ndarray, "tables a b"]) -> Float[ndarray, " tables"]:
+    """Mutual information of each table of counts, nats."""
+    from scipy.stats import entropy
+
+    rows, columns = entropy(tables.sum(2), axis=1), entropy(tables.sum(1), axis=1)
+    return np.maximum(0.0, rows + columns - entropy(tables.reshape(len(tables), -1), axis=1))

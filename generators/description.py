@@ -33,16 +33,16 @@ def dataset_info(plan: Plan) -> DatasetInfo:
     recipe = plan.recipe
     sets = {}
     for name, image_set in recipe.sets.items():
-        chosen = settings(recipe, name)
+        chosen, samples = settings(recipe, name), plan.samples.of_set(name)
         sets[name] = SetInfo(
-            count=sum(sample.set == name for sample in plan.samples),
+            count=len(samples),
             width=chosen.image.width,
             height=chosen.image.height,
             layers=stored_layers(recipe, name),
             factors=factor_infos(image_set),
             varies=image_set.varies,
             exposure=chosen.exposure,
-            parts=part_names(sample.trace for sample in plan.samples if sample.set == name),
+            parts=part_names(sample.trace for sample in samples),
         )
     return DatasetInfo(
         name=recipe.name,
@@ -86,7 +86,7 @@ def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
         planned = _unless_repaired(lambda: planned_traces(out / PLAN), repair) or planned
     _refuse_edited(plan, out, info, planned)
     as_written = not unlike and not (out / NEXT).exists()
-    if as_written and planned.keys() >= {sample.id for sample in plan.samples} and _same_prose(plan, info):
+    if as_written and planned.keys() >= {key.id for key in plan.samples.keys} and _same_prose(plan, info):
         return
     whole = join(load_plan(out / PLAN, plan.recipe.assets), plan) if planned else plan
     text = dataset_info(whole).to_json()

@@ -5,7 +5,7 @@ import time
 import traceback
 import uuid
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,7 +39,7 @@ class Hands:
 
 
 def receipts(
-    job: Job, groups: list[Group], hands: Hands, assets: tuple[AssetRecord, ...]
+    job: Job, groups: Sequence[Group], hands: Hands, assets: tuple[AssetRecord, ...]
 ) -> Iterator[tuple[Group, Receipt]]:
     """Yield every group with what became of it, as they finish; few are in flight, each released at once.
 
@@ -61,7 +61,7 @@ def receipts(
         yield from _scheduled(crew, job, groups)
 
 
-def _scheduled(crew: Crew, job: Job, groups: list[Group]) -> Iterator[tuple[Group, Receipt]]:
+def _scheduled(crew: Crew, job: Job, groups: Sequence[Group]) -> Iterator[tuple[Group, Receipt]]:
     """Have tasks of a few groups each done by the crew; what another run is at work on comes last."""
     queue, busy = deque(groups), list[Group]()
     size, told = 1, False
@@ -75,7 +75,8 @@ def _scheduled(crew: Crew, job: Job, groups: list[Group]) -> Iterator[tuple[Grou
         while queue and crew.has_room:
             # The last tasks are small, so that no worker is left with a long one.
             count = min(size, -(-len(queue) // (policy.IN_FLIGHT * crew.size)), len(queue))
-            crew.submit(partial(render_groups, job), [queue.popleft() for _ in range(count)])
+            # Unpacked only now, so that a plan of millions takes no more memory than it does packed.
+            crew.submit(partial(render_groups, job), [tuple(queue.popleft()) for _ in range(count)])
         for done, result in crew.finished():
             made = [_lost(result)] * len(done) if isinstance(result, Exception) else result
             size = _task_size(made, size)

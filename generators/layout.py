@@ -16,6 +16,7 @@ from loaders.errors import InputError
 
 PLACING_ATTEMPTS = 2000  # of one object
 PLACINGS = 20  # of all of them
+MOST_OBJECTS = 255  # a mask numbers them in one byte, in which 0 is none of them
 WORLD = "environment"  # the light layer of the map
 
 
@@ -23,8 +24,8 @@ def place_objects(layout: Layout, draws: Draws, library: AssetLibrary) -> tuple[
     """Resolve the objects of a layout.
 
     Raises:
-        InputError: an arrangement, coat, type or material that does not exist, or no room for a scattered
-            object.
+        InputError: an arrangement, coat, type or material that does not exist, more objects than a mask
+            numbers, or no room for a scattered one.
     """
     if layout.scatter is not None:
         specs = scatter(layout.scatter, draws, library)
@@ -33,10 +34,18 @@ def place_objects(layout: Layout, draws: Draws, library: AssetLibrary) -> tuple[
         _require_objects(specs, layout, library)
     else:
         specs = layout.objects
+    _require_numbers(len(specs))
     coat = None if layout.coat is None else draws.choose(layout.coats, layout.coat, "layout.coat")
     if coat is not None:
         specs = tuple(spec.model_copy(update={"material": coat, "parts": {}}) for spec in specs)
     return tuple(_thing(spec, i, layout.appearance, draws, library) for i, spec in enumerate(specs))
+
+
+def _require_numbers(count: int) -> None:
+    if count > MOST_OBJECTS:
+        raise InputError(
+            f"layout: expected at most {MOST_OBJECTS} objects, which is what a mask can number, got {count}"
+        )
 
 
 def _require_objects(specs: Sequence[ObjectSpec], layout: Layout, library: AssetLibrary) -> None:
@@ -110,9 +119,11 @@ def scatter(plan: Scatter, draws: Draws, library: AssetLibrary) -> tuple[ObjectS
     no room are all placed anew, each from its next stream, and what they are and how large stays as drawn.
 
     Raises:
-        InputError: an object found no room, `PLACINGS` times.
+        InputError: an object found no room, `PLACINGS` times, or there are more than a mask numbers.
     """
-    streams = [draws.stream(f"scatter/{i}") for i in range(draws.whole(plan.count, "layout.scatter.count"))]
+    count = draws.whole(plan.count, "layout.scatter.count")
+    _require_numbers(count)  # before the search for room, which would take long
+    streams = [draws.stream(f"scatter/{i}") for i in range(count)]
     drawn = [_scattered(plan, rng) for rng in streams]
     radii = [float(spec.size) * footprint(library, spec.type) for spec in drawn]
     for placing in range(PLACINGS):

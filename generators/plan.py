@@ -1,13 +1,14 @@
 """Plans: every number of every sample, fixed before a pixel is rendered and without Blender."""
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from blender_assets import AssetLibrary
 from generators.draws import Draws
 from generators.load import revise
+from generators.packed_samples import PackedSamples, Packer
 from generators.provenance import group_id, used_assets
 from generators.recipe import ImageSet, Recipe
 from generators.resolve import resolve
@@ -25,26 +26,30 @@ class Plan:
 
     Attributes:
         recipe: the recipe that it was made from.
-        samples: one row per sample; each names the trace group that it is rendered with. Membership of a
-            group is fixed here, before any filter, limit or shard.
+        samples: one row per sample, unpacked when it is read; each names the trace group that it is rendered
+            with. Membership of a group is fixed here, before any filter, limit or shard.
         assets: the files that show in its pictures, as they were when it was made; of a part of a plan, those
             of the whole.
     """
 
     recipe: Recipe
-    samples: tuple[SamplePlan, ...]
+    samples: PackedSamples
     assets: tuple[AssetRecord, ...] = field(default=(), compare=False)
 
     def __len__(self) -> int:
         return len(self.samples)
 
     @cached_property
-    def groups(self) -> dict[str, tuple[SamplePlan, ...]]:
+    def groups(self) -> dict[str, PackedSamples]:
         """Samples by trace group, in order of appearance."""
-        groups: dict[str, list[SamplePlan]] = {}
-        for sample in self.samples:
-            groups.setdefault(sample.group, []).append(sample)
-        return {name: tuple(members) for name, members in groups.items()}
+        groups: dict[str, list[int]] = {}
+        for row, key in enumerate(self.samples.keys):
+            groups.setdefault(key.group, []).append(row)
+        return {name: self.samples.take(rows) for name, rows in groups.items()}
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {key.id: row for row, key in enumerate(self.samples.keys)}
 
     def __getitem__(self, sample: str) -> "Plan":
         """Return the plan of one sample, by its id.
@@ -52,11 +57,10 @@ class Plan:
         Raises:
             InputError: there is none of that id.
         """
-        kept = tuple(one for one in self.samples if one.id == sample)
-        if not kept:
-            some = ", ".join(one.id for one in self.samples[:3]) or sample_id(next(iter(self.recipe.sets)), 0)
+        if sample not in self._rows:
+            some = ", ".join([*self._rows][:3]) or sample_id(next(iter(self.recipe.sets)), 0)
             raise InputError(f"sample `{sample}` is not in the plan; expected an id such as {some}")
-        return replace(self, samples=kept)
+        return replace(self, samples=self.samples.take([self._rows[sample]]))
 
     def limit(self, count: int) -> "Plan":
         """Keep ``count`` samples of each set, spread over it at random but always the same ones.
@@ -67,23 +71,26 @@ class Plan:
             InputError: not 1 <= count.
         """
         chosen: dict[str, set[int]] = {}
-        kept: list[SamplePlan] = []
+        kept: list[int] = []
         for name, image_set in self.recipe.sets.items():
-            rows = [sample for sample in self.samples if sample.set == name]
             base = name if image_set.counterfactual is None else image_set.counterfactual.of
             if base not in chosen:
                 chosen[base] = _choose(self.recipe, base, self._units(base), count)
-            kept += [sample for sample in rows if _unit_index(image_set, sample.index) in chosen[base]]
-        return replace(self, samples=tuple(kept))
+            kept += [
+                row
+                for row, key in enumerate(self.samples.keys)
+                if key.set == name and _unit_index(image_set, key.index) in chosen[base]
+            ]
+        return replace(self, samples=self.samples.take(kept))
 
     def _units(self, base: str) -> list[int]:
         """List the indices of the units of a set: of its samples, or of their counterfactuals alone."""
         sets = self.recipe.sets
-        own = [sample.index for sample in self.samples if sample.set == base]
+        own = [key.index for key in self.samples.keys if key.set == base]
         twins = (
-            _unit_index(sets[sample.set], sample.index)
-            for sample in self.samples
-            if (asked := sets[sample.set].counterfactual) is not None and asked.of == base
+            _unit_index(sets[key.set], key.index)
+            for key in self.samples.keys
+            if (asked := sets[key.set].counterfactual) is not None and asked.of == base
         )
         return own or sorted(set(twins))
 
@@ -95,11 +102,14 @@ class Plan:
         """
         if not 1 <= index <= count:
             raise InputError(f"--shard: expected I/N with 1 <= I <= N, got {index}/{count}")
-        mine = set(itertools.islice(self.groups, index - 1, None, count))
-        return replace(self, samples=tuple(sample for sample in self.samples if sample.group in mine))
+        groups = dict.fromkeys(key.group for key in self.samples.keys)
+        mine = set(itertools.islice(groups, index - 1, None, count))
+        return replace(self, samples=self.samples.where(lambda key: key.group in mine))
 
 
-def make_plan(recipe: Recipe, limit: int | None = None) -> Plan:
+def make_plan(
+    recipe: Recipe, limit: int | None = None, advance: Callable[[int], object] = lambda planned: None
+) -> Plan:
     """Plan every sample of a recipe: draw what is drawn, resolve the layout, group what shares a trace.
 
     Needs no Blender, and depends on the recipe alone.
@@ -108,6 +118,7 @@ def make_plan(recipe: Recipe, limit: int | None = None) -> Plan:
         recipe: the recipe.
         limit: plan only so many samples of each set, spread over it at random but always the same ones, and
             all their counterfactuals.
+        advance: called with the number of samples planned since its last call, for a progress bar.
 
     Returns:
         The plan, sets in the recipe's order, samples by index.
@@ -124,7 +135,13 @@ def make_plan(recipe: Recipe, limit: int | None = None) -> Plan:
     """
     library = AssetLibrary(recipe.assets)
     recipe = spell_out(recipe, library)
-    samples: list[SamplePlan] = []
+    return new_plan(recipe, _planned(recipe, limit, library, advance), library)
+
+
+def _planned(
+    recipe: Recipe, limit: int | None, library: AssetLibrary, advance: Callable[[int], object]
+) -> Iterator[SamplePlan]:
+    """Plan the samples of all sets, one after another."""
     chosen: dict[str, set[int]] = {}
     for name, image_set in recipe.sets.items():
         try:
@@ -133,10 +150,11 @@ def make_plan(recipe: Recipe, limit: int | None = None) -> Plan:
                 chosen[name] = _choose(recipe, name, unit_indices(recipe, name, library), limit)
             base = name if image_set.counterfactual is None else image_set.counterfactual.of
             only = None if limit is None else chosen[base]
-            samples += resolve_rows(recipe, name, rows_of(recipe, name, library, only), library)
+            for sample in resolve_rows(recipe, name, rows_of(recipe, name, library, only), library):
+                yield sample
+                advance(1)
         except InputError as error:
             raise InputError(f"sets.{name}: {error}") from None
-    return new_plan(recipe, samples, library)
 
 
 def plan_samples(recipe: Recipe, ids: Collection[str]) -> Plan:
@@ -170,8 +188,9 @@ def plan_samples(recipe: Recipe, ids: Collection[str]) -> Plan:
 
 def new_plan(recipe: Recipe, samples: Iterable[SamplePlan], library: AssetLibrary) -> Plan:
     """Put a plan together, and note the assets that it needs as they are now."""
-    made = tuple(samples)
-    return Plan(recipe, made, used_assets((sample.trace for sample in made), library))
+    packer = Packer()
+    assets = used_assets((packer.add(sample).trace for sample in samples), library)
+    return Plan(recipe, packer.finish(), assets)
 
 
 def _choose(recipe: Recipe, name: str, indices: Sequence[int], count: int) -> set[int]:
@@ -211,21 +230,23 @@ def condition(plan: Plan, /, **values: FactorValue | Collection[FactorValue]) ->
     for name in wanted:
         if not any(name in image_set.factors for image_set in plan.recipe.sets.values()):
             raise InputError(f"condition: `{name}` is no factor of any set of `{plan.recipe.name}`")
-    kept = tuple(
-        sample
-        for sample in plan.samples
+    kept = [
+        row
+        for row, sample in enumerate(plan.samples)
         if all(name in sample.factors and sample.factors[name] in some for name, some in wanted.items())
-    )
+    ]
     if not kept:
         raise InputError(f"condition: no sample of `{plan.recipe.name}` has {dict(values)}")
-    return replace(plan, samples=kept)
+    return replace(plan, samples=plan.samples.take(kept))
 
 
-def do(recipe: Recipe, /, **values: FactorValue) -> Recipe:
+def do(recipe: Recipe, /, *sets: str, **values: FactorValue) -> Recipe:
     """Intervene: replace the mechanism of factors by a value, and keep every exogenous draw.
 
     Args:
         recipe: the recipe.
+        sets: names of the sets to intervene in, and in their counterfactuals; by default all that have the
+            factors.
         values: factor to the value that it is set to.
 
     Returns:
@@ -233,7 +254,7 @@ def do(recipe: Recipe, /, **values: FactorValue) -> Recipe:
         of which the factors have these values.
 
     Raises:
-        InputError: no set has such a factor.
+        InputError: no such set, no set has such a factor, or one of them lacks the value.
 
     Example:
         >>> from generators.load import load_recipe
@@ -241,7 +262,17 @@ def do(recipe: Recipe, /, **values: FactorValue) -> Recipe:
         >>> {sample.factors["count"] for sample in plan.samples}
         {1}
     """
-    return revise(recipe, do={**recipe.do, **values})
+    if not sets:
+        return revise(recipe, do={**recipe.do, **values})
+    plain = [name for name, image_set in recipe.sets.items() if image_set.counterfactual is None]
+    for name in sets:
+        if name not in plain:
+            raise InputError(f"do: expected names of sets of samples ({', '.join(plain)}), got `{name}`")
+    data = recipe.model_dump(exclude_unset=True)["sets"]
+    for name, image_set in recipe.sets.items():
+        if (name if image_set.counterfactual is None else image_set.counterfactual.of) in sets:
+            data[name]["do"] = {**image_set.do, **values}
+    return revise(recipe, sets=data)
 
 
 def resolve_rows(

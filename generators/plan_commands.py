@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from blender_assets import SUFFIXES
+from blender_assets import SUFFIXES, AssetLibrary
+from loaders.command_line import progress
 from loaders.errors import InputError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -71,6 +72,7 @@ def load_any_plan(
     """Return the plan of a recipe, or of a plan file; of a recipe, the samples of some ids alone."""
     from generators import load_recipe, make_plan
     from generators.plan import plan_samples
+    from generators.rows import count_rows
     from generators.table import load_plan
 
     if recipe.endswith(".parquet"):
@@ -80,7 +82,11 @@ def load_any_plan(
         plan = load_plan(Path(recipe), assets)
     else:
         loaded = load_recipe(recipe, overrides, preset, assets)
-        return plan_samples(loaded, ids) if ids else make_plan(loaded, limit)
+        if ids:
+            return plan_samples(loaded, ids)
+        total = count_rows(loaded, AssetLibrary(loaded.assets)) if limit is None else None
+        with progress(total, "plan", "sample") as advance:
+            return make_plan(loaded, limit, advance)
     return plan.limit(limit) if limit else plan
 
 
@@ -146,7 +152,9 @@ def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -
 @recipe_options
 @click.option("--out", type=click.Path(path_type=Path), help="Parquet file to write.")
 @click.option(
-    "--report", is_flag=True, help="Print marginals, dependences and the graph; write a page of them."
+    "--report",
+    is_flag=True,
+    help="Print marginals, dependences and the graph; write a page of them beside --out.",
 )
 @click.option("--estimate", is_flag=True, help="Render some traces of each set, and say what all take.")
 @click.option("--workers", callback=_counts, metavar="N,...", help="With --estimate: for so many renderers.")
@@ -194,14 +202,12 @@ def plan(
         raise InputError(f"--out: expected FILE.parquet, which is how other commands tell a plan, got {out}")
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-    if estimate:
-        click.echo(f"planning {recipe}", err=True)
     made = load_any_plan(recipe, overrides, limit, preset=preset, assets=assets)
     if report:
-        page = (out or Path(made.recipe.name)).with_suffix(".html")
         click.echo(report_text(made))
-        write_plan_report(made, page)
-        click.echo(f"page with a picture of the graph: {page}")
+    if report and out is not None:
+        write_plan_report(made, out.with_suffix(".html"))
+        click.echo(f"page with a picture of the graph: {out.with_suffix('.html')}")
     if out is not None:
         save_plan(made, out)
         click.echo(f"{out}: {len(made)} samples from {len(made.groups)} traces")
@@ -219,8 +225,8 @@ def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path 
     # All that this process has done until now was to plan.
     planning = time.process_time()
     if frames is not None:
-        missing = (one for one in made.samples if not is_complete(frames, one.set, one.index))
-        made = dataclasses.replace(made, samples=tuple(missing))
+        missing = made.samples.where(lambda key: not is_complete(frames, key.set, key.index))
+        made = dataclasses.replace(made, samples=missing)
     form = "{desc}: {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} s"
     with tqdm(total=seconds, desc="estimate", file=sys.stderr, bar_format=form, leave=False) as bar:
 

@@ -16,11 +16,12 @@ from loaders.disk import replacing
 
 @dataclass(frozen=True)
 class SetReport:
-    """What a plan holds of one image set; ``pairs`` are those that depend on each other."""
+    """What a plan holds of one image set: samples, units; ``pairs`` are those that depend on each other."""
 
     name: str
     image_set: ImageSet
     count: int
+    units: int
     marginals: list[Marginal]
     pairs: list[Dependence]
 
@@ -42,10 +43,13 @@ def report_plan(plan: Plan) -> list[SetReport]:
     """
     found = []
     for name, image_set in plan.recipe.sets.items():
-        samples = [sample for sample in plan.samples if sample.set == name]
-        if samples:
-            pairs = [pair for pair in dependences(samples) if pair.information > pair.limit]
-            found.append(SetReport(name, image_set, len(samples), marginals(samples), pairs))
+        samples = plan.samples.of_set(name)
+        if len(samples):
+            # A counterfactual changes what its grid listed.
+            listed = image_set.crossed() if image_set.counterfactual is None else ()
+            pairs = [pair for pair in dependences(samples, listed) if pair.information > pair.limit]
+            units = len({sample.unit for sample in samples})
+            found.append(SetReport(name, image_set, len(samples), units, marginals(samples), pairs))
     return found
 
 
@@ -73,7 +77,7 @@ def write_plan_report(plan: Plan, path: Path) -> None:
         sets.append(
             {
                 "name": report.name,
-                "count": report.count,
+                "size": _size(report),
                 "picture": Markup(picture),
                 "selects": bool(selections),
                 "mechanisms": list(_mechanisms(report.image_set)),
@@ -87,7 +91,7 @@ def write_plan_report(plan: Plan, path: Path) -> None:
 
 
 def _lines(report: SetReport) -> Iterator[str]:
-    yield f"{report.name}: {report.count} samples"
+    yield f"{report.name}: {_size(report)}"
     yield "  marginals"
     for marginal in report.marginals:
         counts = ", ".join(f"{value}: {count}" for value, count in marginal.counts.items())
@@ -102,6 +106,10 @@ def _lines(report: SetReport) -> Iterator[str]:
         yield "    none"
     yield "  graph"
     yield from (f"    {line}" for line in _mechanisms(report.image_set) or ("no arrows but to the image",))
+
+
+def _size(report: SetReport) -> str:
+    return f"{report.count} samples" + (f" of {report.units} units" if report.units < report.count else "")
 
 
 def _mechanisms(image_set: ImageSet) -> Sequence[str]:

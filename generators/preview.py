@@ -4,9 +4,10 @@ import itertools
 
 from generators.factors import Categorical
 from generators.load import revise
+from generators.packed_samples import PackedSamples
 from generators.plan import Plan, plan_samples
-from generators.recipe import Image, ImageSet, Render
-from generators.scene import SamplePlan
+from generators.recipe import ImageSet
+from generators.render_settings import Image, Render
 from generators.settings import settings
 from loaders.schema import FactorValue
 
@@ -33,10 +34,9 @@ def preview_plan(plan: Plan) -> Plan:
         (1350, 6)
     """
     recipe = plan.recipe
-    by_set = ([sample for sample in plan.samples if sample.set == name] for name in recipe.sets)
-    chosen = [_cover(samples, recipe.sets[samples[0].set]) for samples in by_set if samples]
+    chosen = [_cover(plan.samples.of_set(name), image_set) for name, image_set in recipe.sets.items()]
     sets = {name: _draft(plan, name).model_dump(exclude_unset=True) for name in recipe.sets}
-    return plan_samples(revise(recipe, sets=sets), [sample.id for sample in itertools.chain(*chosen)])
+    return plan_samples(revise(recipe, sets=sets), [*itertools.chain(*chosen)])
 
 
 def _draft(plan: Plan, name: str) -> ImageSet:
@@ -46,17 +46,17 @@ def _draft(plan: Plan, name: str) -> ImageSet:
     return plan.recipe.sets[name].model_copy(update={"image": small, "render": DRAFT})
 
 
-def _cover(samples: list[SamplePlan], image_set: ImageSet) -> list[SamplePlan]:
-    """Take samples of a set greedily, each showing as many values not shown yet as any other."""
+def _cover(samples: PackedSamples, image_set: ImageSet) -> list[str]:
+    """Take ids of a set greedily, each sample showing as many values not shown yet as any other."""
     listed = [name for name, factor in image_set.factors.items() if isinstance(factor, Categorical)]
     if not listed:
-        return samples[:FIRST]
+        return [key.id for key in samples.keys[:FIRST]]
     shown: set[tuple[str, FactorValue]] = set()
     values = {sample.id: {(name, sample.factors[name]) for name in listed} for sample in samples}
-    chosen: list[SamplePlan] = []
+    chosen: list[str] = []
     while True:
-        best = max(samples, key=lambda sample: len(values[sample.id] - shown))
-        if not values[best.id] - shown:
-            return sorted(chosen, key=lambda sample: sample.id)
+        best = max(values, key=lambda id: len(values[id] - shown), default="")
+        if not best or not values[best] - shown:
+            return chosen
         chosen.append(best)
-        shown |= values[best.id]
+        shown |= values[best]

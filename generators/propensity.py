@@ -7,6 +7,7 @@ from generators.factors import Categorical
 from generators.mechanisms import Mechanisms, mechanisms_of
 from generators.plan import Plan
 from loaders.errors import InputError
+from loaders.schema import FactorValue
 from loaders.selection.conditional import inverse_weights
 
 
@@ -36,19 +37,27 @@ def inverse_propensity(plan: Plan, factor: str) -> dict[str, float]:
         {1.0}
     """
     mechanisms = _mechanisms(plan, factor)
-    values = [{**sample.factors, **sample.exogenous} for sample in plan.samples]
+    values: list[dict[str, FactorValue]] = []
+    propensities: list[float] = []
+    for sample in plan.samples:
+        if factor in sample.intervention:
+            raise InputError(
+                f"inverse propensity: `{factor}` was set by intervention; nothing is left to undo"
+            )
+        values.append({**sample.factors, **sample.exogenous})
+        propensities.append(sample.propensity[factor])
     weights = inverse_weights(
         factor,
         mechanisms.lists[factor],
         np.stack([mechanisms.probabilities(factor, known) for known in values]),
-        np.array([sample.propensity[factor] for sample in plan.samples]),
+        np.array(propensities),
         lambda row: {parent: values[row][parent] for parent in mechanisms.graph[factor]},
     )
-    return {sample.id: weight for sample, weight in zip(plan.samples, weights.tolist(), strict=True)}
+    return {key.id: weight for key, weight in zip(plan.samples.keys, weights.tolist(), strict=True)}
 
 
 def _mechanisms(plan: Plan, factor: str) -> Mechanisms:
-    names = {sample.set for sample in plan.samples}
+    names = {key.set for key in plan.samples.keys}
     if len(names) != 1:
         raise InputError(f"inverse propensity: expected samples of one set, got {sorted(names)}")
     set_name = names.pop()
@@ -62,8 +71,6 @@ def _mechanisms(plan: Plan, factor: str) -> Mechanisms:
             f"inverse propensity: `{set_name}` has selections, which mechanisms know nothing of; "
             "declare the rules by their target, or leave them out"
         )
-    if any(factor in sample.intervention for sample in plan.samples):
-        raise InputError(f"inverse propensity: `{factor}` was set by intervention; nothing is left to undo")
     mechanisms = mechanisms_of(image_set, AssetLibrary(plan.recipe.assets))
     partial = [name for name in image_set.crossed() if mechanisms.constrained(name)]
     if factor in image_set.crossed() and partial:

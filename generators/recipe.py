@@ -5,68 +5,23 @@ recorded, not labelled); its layout says where their values go, ``$name`` standi
 factor or variable of that name. Lengths are metres, angles degrees, colours linear Rec.709.
 """
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, model_serializer, model_validator
 
 from generators.expressions import CONSTANTS
 from generators.factors import Categorical, Factor, Name, Rule, Value
 from generators.fields import Model, references
 from generators.graph import Graph, causal_graph, causal_order
+from generators.render_settings import Image, Render
 from generators.specs import Layout
 from loaders.errors import InputError, did_you_mean
 from loaders.schema import LAYERS, LIGHT_PREFIX, AssetKind, Statements, layer
 
 RESERVED = {*LAYERS, "id", "index", "objects", "metadata", "set"}
 ALL_LIGHTS = "light/*"
-
-
-class Image(Model):
-    """Pixels of a frame."""
-
-    width: Annotated[int, Field(ge=8, le=8192)] = 320
-    height: Annotated[int, Field(ge=8, le=8192)] = 240
-
-
-Preset = Literal["draft", "standard", "reference"]
-# Chosen by `benchmarks/equal_error.py`; docs/frames.md has the numbers.
-PRESETS: dict[str, dict[str, Any]] = {
-    "draft": {"samples": 4, "bounces": 2, "denoise": True, "geometry_samples": 0},
-    "standard": {"samples": 16, "bounces": 4, "denoise": True, "geometry_samples": 128},
-    "reference": {"samples": 2048, "bounces": 4, "denoise": False, "geometry_samples": 0},
-}
-
-
-class Render(Model):
-    """How a frame is traced: paths per pixel, bounces, and whether its parts are denoised.
-
-    Over a shadow catcher the albedo and normals of objects are taken from a second trace, without light, of
-    ``geometry_samples``, if these are more than ``samples`` and the light is denoised; nothing else there has
-    any. A ``preset`` gives all four: "draft" to look at, "standard" to keep, "reference" to measure others
-    against. A field that is given beside it wins.
-    """
-
-    preset: Preset = "standard"
-    samples: Annotated[int, Field(ge=1, le=65536)]
-    bounces: Annotated[int, Field(ge=0, le=64)]
-    denoise: bool
-    geometry_samples: Annotated[int, Field(ge=0, le=65536)]
-
-    @property
-    def refines(self) -> bool:
-        """Whether a second trace would be finer than the first."""
-        return self.denoise and self.geometry_samples > self.samples
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill(cls, data: Any) -> Any:
-        if not isinstance(data, dict):
-            return data
-        preset = data.get("preset", "standard")
-        # Another name is refused with the field's own message, and what it leaves out is not missed then.
-        known = PRESETS.get(preset) if isinstance(preset, str) else None
-        return {**(known or PRESETS["standard"]), **data}
 
 
 class Counterfactual(Model):
@@ -89,8 +44,9 @@ class ImageSet(Model):
     keep their index in the full product. Rows that agree in the factors of ``unit`` form a unit: they share
     every drawn number and the renderer's seed. By default each row is its own. Units belong to their set, but
     those of all sets that say ``shares_units`` are one where the factors of ``unit`` have the same values.
-    ``varies`` names the factors that change inside one concept set. ``image``, ``render``, ``layers`` and
-    ``exposure`` override the recipe's. A set with ``counterfactual`` is otherwise that of the set it is of.
+    ``varies`` names the factors that change inside one concept set. ``do`` sets factors by intervention, in
+    this set alone, and goes before the recipe's. ``image``, ``render``, ``layers`` and ``exposure`` override
+    the recipe's. A set with ``counterfactual`` is otherwise that of the set it is of.
     """
 
     factors: dict[Name, Factor]
@@ -101,6 +57,7 @@ class ImageSet(Model):
     unit: tuple[str, ...] | None = None
     shares_units: bool = False
     varies: tuple[str, ...] = ()
+    do: dict[Name, Value] = Field(default_factory=dict)
     counterfactual: Counterfactual | None = None
     layout: Layout
     image: Image | None = None
@@ -116,6 +73,9 @@ class ImageSet(Model):
             )
         for name in self.factors.keys() & self.variables.keys():
             raise ValueError(f"variables.{name}: there is a factor of that name already")
+        for name in sorted(self.do.keys() - self.mechanisms().keys()):
+            near = did_you_mean(name, self.mechanisms())
+            raise ValueError(f"do: `{name}` is no factor or variable of this set{near}")
         for name in self.mechanisms().keys() & CONSTANTS.keys():
             raise ValueError(f"`{name}` is a number in expressions; expected another name")
         for field, names in (("grid", self.grid), ("unit", self.unit), ("varies", self.varies)):
@@ -181,6 +141,12 @@ class ImageSet(Model):
                         f"grid: `{name}` depends on `{parent}`, which is drawn; leave it out too"
                     )
         return self
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Leave an empty ``do`` out: recipes without keep the hash that they had before there was one."""
+        fields = write(self)
+        return fields if self.do else {name: value for name, value in fields.items() if name != "do"}
 
     def mechanisms(self) -> dict[str, Factor]:
         """Return factors and variables by name."""

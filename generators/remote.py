@@ -21,6 +21,7 @@ from tqdm import tqdm
 
 from generators import policy
 from generators.child import Job, Receipt, RenderChild
+from generators.packed_samples import SampleKey
 from generators.plan import Plan
 from generators.repair import set_aside
 from generators.scene import SamplePlan
@@ -52,7 +53,7 @@ class Landing:
         """The URL of a folder elsewhere, or nothing."""
         return self.store.url if self.store else ""
 
-    def has(self, sample: SamplePlan) -> bool:
+    def has(self, sample: SamplePlan | SampleKey) -> bool:
         """Tell whether a sample is complete."""
         if self.store is None:
             return is_complete(self.folder, sample.set, sample.index)
@@ -69,7 +70,7 @@ class Landing:
         # disable=None: no bar where standard error is no terminal, so that logs stay readable.
         with tqdm(desc="verify", unit="frame", disable=None) as bar:
             findings = verify_store(self.store, bar.update)
-        planned = {(sample.set, sample.index) for sample in plan.samples}
+        planned = {(key.set, key.index) for key in plan.samples.keys}
         damaged = {damage.folder for damage in findings.damaged if damage.folder != Path()}
         mine = {folder for folder in damaged if (folder.parents[1].name, int(folder.name)) in planned}
         for folder in sorted(mine):
@@ -77,7 +78,7 @@ class Landing:
             self.store.remove((folder / METADATA).as_posix())
         return len(mine), len(damaged - mine)
 
-    def publish(self, samples: Iterable[SamplePlan]) -> None:
+    def publish(self, samples: Iterable[SampleKey]) -> None:
         """Copy what describes the folder, where it has changed, and list which of some samples are there."""
         if self.store is None:
             return

@@ -16,6 +16,7 @@ from generators.description import LOCK, cannot_write, describe_folder
 from generators.devices import Wish, check_wish, usable_devices
 from generators.dispatch import Hands, receipts
 from generators.locks import hold
+from generators.packed_samples import PackedSamples
 from generators.plan import Plan
 from generators.provenance import check_assets
 from generators.recipe import Recipe
@@ -106,9 +107,9 @@ def render(
         with describing(place.folder):
             describe_folder(plan, place.folder, repair)
         damaged, others = place.set_aside(mine) if repair else (0, 0)
-        place.publish(mine.samples)
+        place.publish(mine.samples.keys)
         todo = {name: _missing(group, place) for name, group in mine.groups.items()}
-        groups = [group for group in todo.values() if group]
+        groups = [group for group in todo.values() if len(group)]
         outcome = Outcome(len(mine) - sum(map(len, groups)), damaged=damaged, damaged_besides=others)
         if advance:
             advance(outcome.found)
@@ -209,8 +210,8 @@ def _clean(out: Path, handle: int) -> None:
         drop_replaced(out)
 
 
-def _missing(group: Group, place: Landing) -> Group:
-    return tuple(sample for sample in group if not place.has(sample))
+def _missing(group: PackedSamples, place: Landing) -> PackedSamples:
+    return group.where(lambda key: not place.has(key))
 
 
 def _count(outcome: Outcome, place: Landing, group: Group, receipt: Receipt) -> None:

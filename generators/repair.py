@@ -32,7 +32,7 @@ def set_aside(plan: Plan, out: Path) -> tuple[int, int]:
     # disable=None: no bar where standard error is no terminal, so that logs stay readable.
     with tqdm(desc="verify", unit="frame", disable=None) as bar:
         findings = verify(out, bar.update)
-    planned = {(sample.set, sample.index) for sample in plan.samples}
+    planned = {(key.set, key.index) for key in plan.samples.keys}
     damaged = {damage.folder for damage in findings.damaged if damage.folder != out}
     mine = {folder for folder in damaged if (folder.parents[1].name, int(folder.name)) in planned}
     for folder in sorted(mine):

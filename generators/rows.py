@@ -45,8 +45,8 @@ def sample_id(set_name: str, index: int) -> str:
 
 def rows_of(
     recipe: Recipe, set_name: str, library: AssetLibrary, only: Collection[int] | None = None
-) -> list[Row]:
-    """List the rows of a set, by index.
+) -> Iterator[Row]:
+    """Yield the rows of a set, by index.
 
     Args:
         recipe: the recipe.
@@ -54,7 +54,7 @@ def rows_of(
         library: where assets are found.
         only: indices of the units to list, all by default; of a set of counterfactuals, those it is of.
 
-    Returns:
+    Yields:
         The rows; a row does not depend on which others are listed.
 
     Raises:
@@ -64,23 +64,22 @@ def rows_of(
     asked = recipe.sets[set_name].counterfactual
     base_name = set_name if asked is None else asked.of
     mechanisms = mechanisms_of(recipe.sets[base_name], library)
-    changes = interventions(recipe.do, "do", mechanisms.image_set, library)
+    changes = interventions({**recipe.do, **mechanisms.image_set.do}, "do", mechanisms.image_set, library)
     found = _units(recipe, base_name, mechanisms, changes, only)
-    if asked is None:
-        rows = [unit.row for unit in found]
-    else:
-        twins = [
-            interventions(change, f"counterfactual.do.{k}", mechanisms.image_set, library)
-            for k, change in enumerate(asked.do)
-        ]
-        rows = [
-            _twin(recipe, base_name, mechanisms, unit, {**changes, **twin}, unit.row.index * len(twins) + k)
-            for unit in found
-            for k, twin in enumerate(twins)
-        ]
-    if not rows and only is None:
+    twins = [
+        interventions(change, f"counterfactual.do.{k}", mechanisms.image_set, library)
+        for k, change in enumerate(asked.do if asked else ())
+    ]
+    empty = True
+    for unit in found:
+        empty = False
+        if asked is None:
+            yield unit.row
+        for k, twin in enumerate(twins):
+            index = unit.row.index * len(twins) + k
+            yield _twin(recipe, base_name, mechanisms, unit, {**changes, **twin}, index)
+    if empty and only is None:
         raise InputError(NOTHING_LEFT)
-    return rows
 
 
 def unit_indices(recipe: Recipe, set_name: str, library: AssetLibrary) -> list[int]:
@@ -95,6 +94,25 @@ def unit_indices(recipe: Recipe, set_name: str, library: AssetLibrary) -> list[i
     if not found:
         raise InputError(NOTHING_LEFT)
     return found
+
+
+def count_rows(recipe: Recipe, library: AssetLibrary) -> int:
+    """Count the rows of all sets, without drawing any of their values.
+
+    Raises:
+        InputError: as `rows_of`, with the name of the set.
+    """
+    units: dict[str, int] = {}
+    total = 0
+    for name, image_set in recipe.sets.items():
+        asked = image_set.counterfactual
+        if asked is None:
+            try:
+                units[name] = len(unit_indices(recipe, name, library))
+            except InputError as error:
+                raise InputError(f"sets.{name}: {error}") from None
+        total += units[name] if asked is None else units[asked.of] * len(asked.do)
+    return total
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from blender_assets import AssetLibrary
 from generators.factors import Categorical, Continuous, Factor
 from generators.layout import WORLD
 from generators.lights import LAMP
-from generators.recipe import ALL_LIGHTS, Image, ImageSet, Recipe, Render
+from generators.recipe import ALL_LIGHTS, ImageSet, Recipe
+from generators.render_settings import Image, Render
 from generators.scene import Trace
 from loaders.errors import InputError, did_you_mean
 from loaders.schema import LAYERS, LIGHT_PREFIX, FactorInfo, FactorValue
@@ -168,13 +169,18 @@ def check_interventions(recipe: Recipe) -> None:
     library = cache(lambda: AssetLibrary(recipe.assets))
     for set_name, image_set in recipe.sets.items():
         asked = {} if image_set.counterfactual is None else dict(enumerate(image_set.counterfactual.do))
-        fields = {"do": recipe.do, **{f"counterfactual.do.{k}": change for k, change in asked.items()}}
+        fields = {
+            "do": {**recipe.do, **image_set.do},
+            **{f"counterfactual.do.{k}": change for k, change in asked.items()},
+        }
         for field, changes in fields.items():
             if changes:
                 try:
                     interventions(changes, field, image_set, library())
                 except InputError as error:
-                    raise InputError(f"sets.{set_name}: {error}") from None
+                    several = field == "do" and len(recipe.sets) > 1
+                    remedy = "; `sets.NAME.do` is of one set alone" if several else ""
+                    raise InputError(f"sets.{set_name}: {error}{remedy}") from None
 
 
 def part_names(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:

@@ -1,9 +1,13 @@
 """A plan as a Parquet table: one row per sample, every number in a column of its own."""
 
+import heapq
+import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from generators.factors import Categorical
 from generators.load import first_error
+from generators.packed_samples import Line, PackedSamples, Packer, SampleKey, pack
 from generators.plan import Plan
 from generators.recipe import Recipe
 from generators.scene import SamplePlan
@@ -21,7 +26,11 @@ from loaders.schema import AssetRecord, FactorValue
 
 PLAN_VERSION = 2
 _FACTOR, _DRAWN, _DO, _PROPENSITY = "factor.", "drawn.", "do.", "propensity."
+_PREFIXES = {"factors": _FACTOR, "exogenous": _DRAWN, "intervention": _DO, "propensity": _PROPENSITY}
 _VERSION, _RECIPE, _ASSETS = b"candlelight.plan", b"candlelight.recipe", b"candlelight.assets"
+CHUNK = 1024  # rows that are read, or put in columns, at a time
+ROW_GROUP = 64 * CHUNK  # rows of the file that are written together
+_Item = TypeVar("_Item")
 _RECORDS = TypeAdapter(tuple[AssetRecord, ...])
 
 
@@ -36,15 +45,15 @@ def save_plan(plan: Plan, path: Path) -> None:
         plan: the plan.
         path: the file; written beside it and renamed.
     """
-    rows = [_row(sample) for sample in plan.samples]
-    table = pa.Table.from_pylist(rows, schema=_schema(rows))
     about = {
         _VERSION: str(PLAN_VERSION).encode(),
         _RECIPE: plan.recipe.model_dump_json(exclude={"assets"}).encode(),
         _ASSETS: _RECORDS.dump_json(plan.assets),
     }
-    with replacing(path) as partial:
-        pq.write_table(table.replace_schema_metadata(about), partial, compression="zstd")
+    schema = _schema(plan).with_metadata(about)
+    with replacing(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as file:
+        for tables in _batches(_tables(plan, schema), ROW_GROUP // CHUNK):
+            file.write_table(pa.concat_tables(tables), row_group_size=ROW_GROUP)
 
 
 def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
@@ -62,20 +71,38 @@ def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
     Raises:
         InputError: the file is missing, or is no plan of this version.
     """
-    table = _read(path)
-    about = table.schema.metadata
-    try:
-        # Absolute, because workers may have another working directory.
-        folders = {kind: Path(folder).absolute() for kind, folder in (assets or {}).items()}
-        recipe = Recipe.model_validate_json(about[_RECIPE]).model_copy(update={"assets": folders})
-        records = _RECORDS.validate_json(about[_ASSETS])
-        values = _values(recipe)
-        samples = tuple(_sample(row, recipe, values) for row in table.to_pylist())
-    except ValidationError as error:
-        raise InputError(f"plan {path}: is damaged; plan again ({first_error(error)})") from None
-    except (KeyError, TypeError) as error:
-        raise _not_a_plan(path) from error
+    with _open(path) as file:
+        try:
+            about = file.schema_arrow.metadata
+            recipe = Recipe.model_validate_json(about[_RECIPE])
+            # Absolute, because workers may have another working directory.
+            folders = {kind: Path(folder).absolute() for kind, folder in (assets or {}).items()}
+            recipe = recipe.model_copy(update={"assets": folders})
+            records = _RECORDS.validate_json(about[_ASSETS])
+            values = _values(recipe)
+            samples = pack(
+                _sample(row, recipe, values)
+                for batch in file.iter_batches(CHUNK)
+                for row in batch.to_pylist()
+            )
+        except ValidationError as error:
+            raise InputError(f"plan {path}: is damaged; plan again ({first_error(error)})") from None
+        except (KeyError, TypeError) as error:
+            raise _not_a_plan(path) from error
+    _refuse_duplicates(samples.keys, path)
     return Plan(recipe, samples, records)
+
+
+def _refuse_duplicates(keys: Sequence[SampleKey], path: Path) -> None:
+    """Refuse two rows for one frame: only one of them would be rendered, and the other missed for ever."""
+    names = {"id": [key.id for key in keys], "set and index": [f"{key.set}, {key.index}" for key in keys]}
+    for what, given in names.items():
+        for twice, count in Counter(given).most_common(1):
+            if count > 1:
+                raise InputError(
+                    f"plan {path}: expected one row for each {what}, got {count} with `{twice}`; "
+                    "leave the others out, or plan again"
+                )
 
 
 def planned_traces(path: Path) -> dict[str, tuple[str, tuple[float, ...]]]:
@@ -84,9 +111,11 @@ def planned_traces(path: Path) -> dict[str, tuple[str, tuple[float, ...]]]:
     Raises:
         InputError: the file is no plan of this version.
     """
-    table = _read(path, columns=["id", "group", "gain"])
-    ids, groups, gains = (table.column(name).to_pylist() for name in ("id", "group", "gain"))
-    return {id: (group, tuple(gain)) for id, group, gain in zip(ids, groups, gains, strict=True)}
+    with _open(path, columns=["id", "group", "gain"]) as file:
+        batches = file.iter_batches(CHUNK, columns=["id", "group", "gain"])
+        return {
+            row["id"]: (row["group"], tuple(row["gain"])) for batch in batches for row in batch.to_pylist()
+        }
 
 
 def planned_assets(path: Path) -> tuple[AssetRecord, ...]:
@@ -95,25 +124,30 @@ def planned_assets(path: Path) -> tuple[AssetRecord, ...]:
     Raises:
         InputError: the file is no plan of this version.
     """
-    try:
-        return _RECORDS.validate_json(_read(path, columns=["id"]).schema.metadata[_ASSETS])
-    except (ValidationError, KeyError) as error:
-        raise _not_a_plan(path) from error
+    with _open(path) as file:
+        try:
+            return _RECORDS.validate_json(file.schema_arrow.metadata[_ASSETS])
+        except (ValidationError, KeyError) as error:
+            raise _not_a_plan(path) from error
 
 
-def _read(path: Path, columns: list[str] | None = None) -> pa.Table:
+@contextmanager
+def _open(path: Path, columns: Collection[str] = ()) -> Iterator[pq.ParquetFile]:
+    """Open a plan's file, to be read in chunks; a file that is damaged is refused when that is found out."""
     try:
-        table = pq.read_table(path, columns=columns)
+        with pq.ParquetFile(path) as file:
+            about = file.schema_arrow.metadata or {}
+            if _RECIPE in about and about.get(_VERSION) != str(PLAN_VERSION).encode():
+                raise InputError(
+                    f"plan {path}: expected version {PLAN_VERSION}; plan again with `candlelight plan`"
+                )
+            if _RECIPE not in about or not set(columns) <= set(file.schema_arrow.names):
+                raise _not_a_plan(path)
+            yield file
     except FileNotFoundError:
         raise InputError(f"plan {path}: there is no such file; make one with `candlelight plan`") from None
     except (OSError, pa.ArrowInvalid) as error:
         raise _not_a_plan(path) from error
-    about = table.schema.metadata or {}
-    if _RECIPE in about and about.get(_VERSION) != str(PLAN_VERSION).encode():
-        raise InputError(f"plan {path}: expected version {PLAN_VERSION}; plan again with `candlelight plan`")
-    if _RECIPE not in about or not set(columns or ()) <= set(table.column_names):
-        raise _not_a_plan(path)
-    return table
 
 
 def join(first: Plan, second: Plan) -> Plan:
@@ -121,11 +155,22 @@ def join(first: Plan, second: Plan) -> Plan:
 
     Where they differ, in prose or in folders of assets, the second counts.
     """
-    samples = {sample.id: sample for plan in (first, second) for sample in plan.samples}
     place = {name: i for i, name in enumerate(second.recipe.sets)}
-    ordered = sorted(samples.values(), key=lambda sample: (place[sample.set], sample.index))
+
+    def order(key: SampleKey) -> tuple[int, int]:
+        return place[key.set], key.index
+
+    def ordered(samples: PackedSamples) -> Iterator[Line]:
+        keys = samples.keys
+        return samples.take(sorted(range(len(keys)), key=lambda row: order(keys[row]))).lines()
+
+    again = {key.id for key in second.samples.keys}
+    others = first.samples.where(lambda key: key.id not in again)
+    packer = Packer()
+    for line in heapq.merge(ordered(others), ordered(second.samples), key=lambda line: order(line[0])):
+        packer.add_line(line)
     assets = {(one.kind, one.label): one for plan in (first, second) for one in plan.assets}
-    return Plan(second.recipe, tuple(ordered), tuple(assets[key] for key in sorted(assets)))
+    return Plan(second.recipe, packer.finish(), tuple(assets[key] for key in sorted(assets)))
 
 
 def _not_a_plan(path: Path) -> InputError:
@@ -135,31 +180,35 @@ def _not_a_plan(path: Path) -> InputError:
     )
 
 
-def _row(sample: SamplePlan) -> dict[str, Any]:
-    row = sample.model_dump(mode="json", exclude={"factors", "exogenous", "intervention", "propensity"})
-    named: dict[str, Mapping[str, FactorValue]] = {
-        _FACTOR: sample.factors,
-        _DRAWN: sample.exogenous,
-        _DO: sample.intervention,
-        _PROPENSITY: sample.propensity,
-    }
-    for prefix, values in named.items():
-        row |= {prefix + name: value for name, value in values.items()}
-    return row
+def _row(record: dict[str, Any]) -> dict[str, Any]:
+    named = {field: record.pop(field) for field in _PREFIXES}
+    for field, prefix in _PREFIXES.items():
+        record |= {prefix + name: value for name, value in named[field].items()}
+    return record
 
 
-def _schema(rows: list[dict[str, Any]]) -> pa.Schema:
+def _chunks(plan: Plan) -> Iterator[list[dict[str, Any]]]:
+    return _batches(map(_row, plan.samples.records()), CHUNK)
+
+
+def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
+    return iter(lambda: list(itertools.islice(items, size)), [])
+
+
+def _tables(plan: Plan, schema: pa.Schema) -> Iterator[pa.Table]:
+    return (pa.Table.from_pylist(rows, schema=schema) for rows in _chunks(plan))
+
+
+def _schema(plan: Plan) -> pa.Schema:
     """Infer a schema from all rows: sets differ in their factors, and a column exists if any row has it."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    fields = []
-    for name in names:
-        column = [row.get(name) for row in rows]
-        if name.startswith((_FACTOR, _DRAWN, _DO)) and any(isinstance(value, float) for value in column):
-            column = [float(value) if isinstance(value, int) else value for value in column]
-            fields.append(pa.field(name, pa.array(column).type))
-        else:
-            fields.append(pa.field(name, pa.array(column).type))
-    return pa.schema(fields)
+    found = pa.schema([])
+    for rows in _chunks(plan):
+        names = dict.fromkeys(name for row in rows for name in row)
+        columns = {name: pa.array([row.get(name) for row in rows]) for name in names}
+        new = pa.schema([pa.field(name, column.type) for name, column in columns.items()])
+        # Permissive, for columns of nothing but None in some chunk, and of whole numbers in some.
+        found = pa.unify_schemas([found, new], promote_options="permissive")
+    return found
 
 
 def _values(recipe: Recipe) -> dict[tuple[str, str], tuple[FactorValue, ...]]:
@@ -186,7 +235,7 @@ def _sample(
 
     image_set = recipe.sets[row["set"]]
     asked = image_set.counterfactual.do if image_set.counterfactual else ({},)
-    changed = {**recipe.do, **asked[row["index"] % len(asked)]}
+    changed = {**recipe.do, **image_set.do, **asked[row["index"] % len(asked)]}
     plain = {key: value for key, value in row.items() if "." not in key}
     parts = {
         "factors": take(_FACTOR, image_set.factors),

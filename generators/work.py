@@ -13,7 +13,7 @@ from generators.remote import StoringChild, clear_staging, staged
 from generators.scene import SamplePlan
 from loaders.frames import is_complete
 
-Group = tuple[SamplePlan, ...]
+Group = Sequence[SamplePlan]
 
 _children: dict[tuple[str, str], RenderChild] = {}  # by address of the worker that owns it, and run
 _turns: dict[tuple[str, str], threading.Lock] = {}  # held by the thread that uses that child

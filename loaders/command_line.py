@@ -29,13 +29,13 @@ class Folder(click.Path):
 
 
 @contextmanager
-def progress(total: int | None, what: str) -> Iterator[Callable[[int], Any]]:
-    """Show a bar of ``total`` frames, None for unknown, while the block runs; what is yielded moves it on."""
+def progress(total: int | None, what: str, unit: str = "frame") -> Iterator[Callable[[int], Any]]:
+    """Show a bar of ``total`` units, None for unknown, while the block runs; what is yielded moves it on."""
     from tqdm import tqdm
 
     pause = 0.1 if sys.stderr.isatty() else LOG_PAUSE
     with tqdm(
-        total=total, unit="frame", desc=what, file=sys.stderr, dynamic_ncols=True, mininterval=pause
+        total=total, unit=unit, desc=what, file=sys.stderr, dynamic_ncols=True, mininterval=pause
     ) as bar:
         yield bar.update
 

@@ -75,14 +75,14 @@ def is_published(scene, lights, object_type, color, size, rotation):
 
 @pytest.fixture(scope="module")
 def published():
-    rows = rows_of(load_recipe("candle-published", NOTHING_DRAWN), "candle", AssetLibrary())
+    rows = list(rows_of(load_recipe("candle-published", NOTHING_DRAWN), "candle", AssetLibrary()))
     return {row.index: tuple(row.values[name] for name in FACTORS) for row in rows}
 
 
 @pytest.fixture(scope="module")
 def faithful():
     """List every 37th row: 37 divides no factor's period, so all values occur about equally often."""
-    return rows_of(load_recipe("candle-faithful"), "candle", AssetLibrary(), only=range(0, 21600, 37))
+    return list(rows_of(load_recipe("candle-faithful"), "candle", AssetLibrary(), only=range(0, 21600, 37)))
 
 
 # --------------------------------------------------------------------------------------------- published

@@ -42,11 +42,34 @@ sets:
 """
 
 
+GRID = """
+name: grid
+description: All images of one scene, a rule makes kind and color depend on each other.
+sets:
+  s:
+    factors:
+      scene: {assets: scenes, values: [garden]}
+      kind: {values: [cube, sphere, cone, torus, gear]}
+      color: {values: [red, blue, green, yellow, purple], assets: materials}
+      size: {values: [1, 2, 3, 4]}
+    unit: [scene]
+    rules:
+      - {exclude: {kind: [cube, sphere], color: [red, blue, green]}, selection: true}
+      - {exclude: {kind: [cone, torus], color: [yellow, purple]}, selection: true}
+    layout:
+      objects: [{type: $kind, material: $color, size: $size}]
+      environment: {map: $scene}
+      floor: {catcher: true}
+      lights: [{}]
+      camera: {location: [0, 5, 2], look_at: [0, 0, 0.5]}
+"""
+
+
 def samples(**columns):
     keys = list(columns)
     return [
-        SamplePlan.model_construct(factors=dict(zip(keys, values, strict=True)), exogenous={})
-        for values in zip(*columns.values(), strict=True)
+        SamplePlan.model_construct(unit=str(i), factors=dict(zip(keys, values, strict=True)), exogenous={})
+        for i, values in enumerate(zip(*columns.values(), strict=True))
     ]
 
 
@@ -101,7 +124,7 @@ def test_the_published_candle_is_as_confounded_as_its_analysis_says():
     assert len(indices) == 12_546
     factors = [
         SamplePlan.model_construct(
-            factors=dict(zip(image_set.crossed(), cells[i], strict=True)), exogenous={}
+            unit=str(i), factors=dict(zip(image_set.crossed(), cells[i], strict=True)), exogenous={}
         )
         for i in indices
     ]
@@ -140,6 +163,32 @@ def test_chance_in_sparse_cells_is_told_from_dependence():
     x = rng.uniform(size=50)
     (pair,) = dependences(samples(a=x.tolist(), b=(x + 0.02 * rng.uniform(size=50)).tolist()))
     assert pair.information > pair.limit
+
+
+def test_counterfactuals_are_no_evidence_of_their_own(tmp_path):
+    path = tmp_path / "twins.yaml"
+    many = ", ".join(f"{{color: {color}}}" for color in ("red", "blue") * 4)
+    path.write_text(
+        CONFOUNDED.replace("draws: 900", "draws: 60").replace(
+            "    variables:", "      turn: {low: 0, high: 1}\n    variables:"
+        )
+        + f"  twins: {{counterfactual: {{of: s, do: [{many}]}}}}\n"
+    )
+    own, twins = report_plan(make_plan(load_recipe(path)))
+    assert (own.count, own.units, twins.count, twins.units) == (60, 60, 480, 60)
+    pairs = [{(pair.first, pair.second) for pair in one.pairs} for one in (own, twins)]
+    assert ("size", "turn") not in pairs[0]
+    assert ("size", "turn") not in pairs[1]
+    assert ("kind", "toy") in pairs[0] & pairs[1]
+    assert "twins: 480 samples of 60 units" in report_text(make_plan(load_recipe(path)))
+
+
+def test_factors_of_a_grid_count_row_by_row(tmp_path):
+    path = tmp_path / "grid.yaml"
+    path.write_text(GRID)
+    (report,) = report_plan(make_plan(load_recipe(path)))
+    assert (report.count, report.units) == (60, 1)
+    assert {(pair.first, pair.second) for pair in report.pairs} == {("kind", "color")}
 
 
 def test_what_does_not_vary_is_in_no_pair():
@@ -218,11 +267,11 @@ def test_the_command_prints_it_and_writes_the_page(tmp_path, monkeypatch):
     done = CliRunner().invoke(main, ["plan", "trial.yaml", "--report", "--limit", "60"])
     assert done.exit_code == 0, done.output
     assert "toy -> kind" in done.output
-    assert (tmp_path / "trial.html").exists()
-    done = CliRunner().invoke(main, ["plan", "trial.yaml", "--limit", "9", "--report", "--out", "p.parquet"])
+    assert [path.name for path in tmp_path.iterdir()] == ["trial.yaml"]
+    told = ["--report", "--out", "new/p.parquet"]
+    done = CliRunner().invoke(main, ["plan", "trial.yaml", "--limit", "9", *told])
     assert done.exit_code == 0, done.output
-    assert (tmp_path / "p.html").exists()
-    assert (tmp_path / "p.parquet").exists()
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"p.html", "p.parquet"}
     done = CliRunner().invoke(main, ["plan", "trial.yaml"])
     assert done.exit_code == 2
     assert "expected --out FILE.parquet, --report, --estimate, or several of them" in done.output

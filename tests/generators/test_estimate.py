@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -182,10 +183,24 @@ def run(*words):
     return CliRunner().invoke(main, [str(word) for word in words])
 
 
-def test_the_command_says_from_the_start_what_it_does_and_prints_a_table(fake, tiny):
+def test_planning_shows_how_far_it_is(fake, tiny, monkeypatch):
+    shown = []
+
+    @contextmanager
+    def progress(total, *words):
+        counted = []
+        yield counted.append
+        shown.append((total, *words, sum(counted)))
+
+    monkeypatch.setattr("generators.plan_commands.progress", progress)
+    run("plan", tiny, "--estimate", "--seconds", 0.1)
+    run("plan", tiny, "--estimate", "--seconds", 0.1, "--limit", 3)
+    assert shown == [(4, "plan", "sample", 4), (None, "plan", "sample", 3)]
+
+
+def test_the_command_prints_a_table(fake, tiny):
     result = run("plan", tiny, "--limit", 3, "--estimate", "--seconds", 0.1, "--workers", "1,64")
     assert result.exit_code == 0, result.output
-    assert result.stderr.startswith(f"planning {tiny}\n")
     text = result.stdout
     assert text.startswith("tiny: 3 samples from 3 traces, planned and handed out in ")
     assert "  cubes: 3 traces of 1 CPU s (standard deviation 0) and 0.0" in text

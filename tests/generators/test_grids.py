@@ -45,7 +45,7 @@ def load(write_recipe):
 
 
 def rows(recipe, only=None):
-    return rows_of(recipe, "s", AssetLibrary(), only)
+    return list(rows_of(recipe, "s", AssetLibrary(), only))
 
 
 def test_the_rows_are_those_that_the_mechanisms_allow(load):
@@ -143,7 +143,7 @@ def test_some_samples_are_planned_without_the_others(load):
     ids = [sample.id for sample in plan.samples]
     assert plan_samples(recipe, ids) == plan
     # A row that a mechanism leaves out, one beyond the grid, another set's, and no id at all.
-    assert plan_samples(recipe, ["s-000200", "s-999999", "t-000000", "s", "s-x"]).samples == ()
+    assert len(plan_samples(recipe, ["s-000200", "s-999999", "t-000000", "s", "s-x"])) == 0
     twins = counterfactual(plan, {"scene": "hall"}, {"size": 3})
     again = plan_samples(twins.recipe, [sample.id for sample in twins.samples[3:]])
     assert again.samples == twins.samples[3:]

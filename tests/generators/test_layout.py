@@ -69,6 +69,13 @@ def test_object_errors_name_the_field(fields, message):
         place_objects(layout(objects=(spec,)), draws(word="red"), LIBRARY)
 
 
+def test_as_many_objects_as_a_mask_numbers():
+    things = place_objects(layout(objects=(ObjectSpec(type="cube", material="red"),) * 255), draws(), LIBRARY)
+    assert len(things) == 255
+    with pytest.raises(InputError, match=r"at most 255 objects, .*got 256"):
+        place_objects(layout(objects=(ObjectSpec(type="cube", material="red"),) * 256), draws(), LIBRARY)
+
+
 def test_an_object_in_the_air_turns_about_its_base_or_its_middle():
     spec = ObjectSpec(
         type="cylinder", material="red", size=2, tilt=("$a", 0), rotation=90, location=(1, "$y", 3)
@@ -211,6 +218,7 @@ def drawn_things(plan, drawn):
         (-1, r"layout\.scatter\.count: expected a whole number, at least 0, got -1"),
         (2.5, r"layout\.scatter\.count: expected a whole number"),
         ("red", r"layout\.scatter\.count: expected a number, got `red`"),
+        (256, r"layout: expected at most 255 objects, which is what a mask can number, got 256"),
     ],
 )
 def test_scatter_errors(count, message):

@@ -65,7 +65,7 @@ def load(tmp_path, text, *overrides):
 
 
 def rows(recipe, only=None):
-    return rows_of(recipe, "s", AssetLibrary(), only)
+    return list(rows_of(recipe, "s", AssetLibrary(), only))
 
 
 @pytest.fixture(scope="module")

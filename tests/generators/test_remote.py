@@ -148,7 +148,7 @@ def test_a_run_killed_while_it_described_the_store_is_no_obstacle(plan, store, e
     def describe(plan):
         with landing(URL) as place:
             describe_folder(plan, place.folder)
-            place.publish(plan.samples)
+            place.publish(plan.samples.keys)
 
     def fail(path):
         if path.endswith("/" + name):
@@ -221,7 +221,7 @@ def test_logs_of_what_failed_lie_beside_the_frames_until_it_is_there(plan, store
     store.write("dataset.json", b"{}")
     with landing(URL) as place:
         describe_folder(plan, place.folder, repair=True)
-        place.publish(plan.samples)
+        place.publish(plan.samples.keys)
         assert [sample.index for sample in plan.samples if place.has(sample)] == [1]
     assert store.names("failed") == ["dead_leaves-000002.log"]
 

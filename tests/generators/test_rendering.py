@@ -17,6 +17,7 @@ import generators.rendering
 from generators.claims import Claims
 from generators.description import dataset_info
 from generators.load import load_recipe
+from generators.packed_samples import pack
 from generators.plan import condition, make_plan
 from generators.rendering import default_workers, render
 from generators.scene import SamplePlan
@@ -84,7 +85,7 @@ def plan(tiny):
 
 def grouped(plan):
     """The same samples, three to a trace."""
-    return replace(plan, samples=tuple(replace_group(s, f"g{i // 3}") for i, s in enumerate(plan.samples)))
+    return replace(plan, samples=pack(replace_group(s, f"g{i // 3}") for i, s in enumerate(plan.samples)))
 
 
 def replace_group(sample, name):

@@ -63,6 +63,34 @@ def test_join_puts_filtered_plans_together(tiny):
     assert join(red, replace(red, samples=red.samples[::-1])) == red
 
 
+def test_a_file_written_in_chunks_has_the_columns_of_one_written_at_once(tmp_path, monkeypatch):
+    overrides, values = CASES["demo"]
+    plan = make_plan(do(load_recipe("demo", overrides), **values)).limit(5)
+    save_plan(plan, tmp_path / "whole.parquet")
+    monkeypatch.setattr("generators.table.CHUNK", 2)
+    monkeypatch.setattr("generators.table.ROW_GROUP", 4)
+    save_plan(plan, tmp_path / "chunks.parquet")
+    assert pq.ParquetFile(tmp_path / "chunks.parquet").num_row_groups == -(-len(plan) // 4)
+    assert pq.read_table(tmp_path / "chunks.parquet").equals(pq.read_table(tmp_path / "whole.parquet"), True)
+    assert load_plan(tmp_path / "chunks.parquet") == plan
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [("id", "id, got 2 with `cubes-000000`"), ("index", "set and index, got 2 with `cubes, 0`")],
+)
+def test_two_rows_for_one_frame_are_refused(tmp_path, tiny, column, said):
+    path = tmp_path / "plan.parquet"
+    save_plan(make_plan(load_recipe(tiny)), path)
+    table = pq.read_table(path)
+    values = table.column(column).to_pylist()
+    twice = pa.array([values[0], values[0], *values[2:]], table.schema.field(column).type)
+    place = table.schema.get_field_index(column)
+    pq.write_table(table.set_column(place, table.schema.field(column), twice), path)
+    with pytest.raises(InputError, match=rf"expected one row for each {said}"):
+        load_plan(path)
+
+
 def damaged(tmp_path, kind):
     path = tmp_path / "plan.parquet"
     if kind == "other table":

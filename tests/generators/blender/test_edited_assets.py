@@ -10,6 +10,7 @@ from blender_assets import AssetLibrary, shipped
 from generators.counterfactual import counterfactual
 from generators.description import dataset_info
 from generators.load import load_recipe, recipe_sha256
+from generators.packed_samples import pack
 from generators.plan import Plan, make_plan
 from generators.rendering import render
 from generators.table import join, load_plan, save_plan
@@ -116,9 +117,9 @@ def test_a_renderer_that_finds_another_file_ends_the_run(recipe, tmp_path):
     plan = planned(recipe)
     blue = next(sample for sample in plan.samples if sample.factors["color"] == "pink")
     forged = blue.model_copy(update={"group": "0" * 16})
-    rest = tuple(sample for sample in plan.samples if sample is not blue)
+    rest = pack([sample for sample in plan.samples if sample != blue])
     with pytest.raises(InputError, match=rf"assets of `{blue.id}` are not the files .* run again to resume"):
-        render(Plan(plan.recipe, (*rest, forged), plan.assets), tmp_path / "out", workers=1)
+        render(Plan(plan.recipe, pack([*rest, forged]), plan.assets), tmp_path / "out", workers=1)
     assert render(Plan(plan.recipe, rest, plan.assets), tmp_path / "out", workers=1).written == 0
 
 
@@ -131,7 +132,7 @@ def test_a_light_that_changed_is_told_though_no_file_of_it_shows(recipe, tmp_pat
     (sample,) = plan.samples
     weaker = sample.model_copy(update={"gain": (0.5, 0.5, 0.5)})
     with pytest.raises(InputError, match=rf"`{sample.id}` was planned there with other numbers or files"):
-        render(Plan(plan.recipe, (weaker,), plan.assets), out, workers=1)
+        render(Plan(plan.recipe, pack([weaker]), plan.assets), out, workers=1)
 
 
 def test_frames_of_other_files_in_a_folder_are_found(recipe, tmp_path):
