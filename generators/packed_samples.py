@@ -37,8 +37,8 @@ class PackedSamples(Sequence[SamplePlan]):
     Example:
         >>> from generators import load_recipe, make_plan
         >>> samples = make_plan(load_recipe("negatives"), 3).samples
-        >>> [key.index for key in samples.where(lambda key: key.index > 100).keys]
-        [140, 388]
+        >>> [key.index for key in samples.where(lambda key: key.index > 200).keys]
+        [201, 228]
         >>> samples[0].set
         'negatives'
     """

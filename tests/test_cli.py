@@ -83,13 +83,13 @@ def test_a_recipe_is_shown_as_it_can_be_loaded(tmp_path):
     copy = tmp_path / "mine.yaml"
     copy.write_text(run("recipes", "show", "negatives").output)
     result = run("recipes", "validate", copy, "--set", "sets.negatives.draws=4")
-    assert result.output == "negatives: valid, 4 samples from 4 traces\n"
+    assert result.stdout == "negatives: valid, 4 samples from 4 traces\n"
 
 
 def test_a_plan_is_written_and_can_be_limited(tmp_path):
     path = tmp_path / "plan.parquet"
     result = run("plan", "negatives", "--set", "sets.negatives.draws=9", "--limit", "3", "--out", path)
-    assert result.output == f"{path}: 3 samples from 3 traces\n"
+    assert result.stdout == f"{path}: 3 samples from 3 traces\n"
     assert len(load_plan(path)) == 3
 
 
