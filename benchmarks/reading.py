@@ -36,7 +36,7 @@ from benchmarks.processes import print_table
 Reader = Callable[[Sequence[int]], object]
 BATCH = 32
 MIB = 2**20
-_PEER = "batches: datasets, torch"
+_PEER, _WHOLE = "batches: datasets, torch", "batches: in memory"
 # What is wanted of `image`, by reader and peer: the peer's time over the reader's.
 WANTED = {
     ("HDF5Frames.arrays, none", "h5py, none"): 0.8,
@@ -53,7 +53,7 @@ WANTED_SMALL = [
         ("batches: HDF5Frames, gzip", _PEER): gzip,
         ("batches: HDF5Frames, gzip", "h5py, gzip"): 1 / 1.2,
         ("batches: HubFrames", _PEER): 1.0,
-        ("batches: in memory", _PEER): 50.0,
+        (_WHOLE, _PEER): 50.0,
     }
     for gzip in (2.0, 1.5)
 ]
@@ -173,6 +173,8 @@ def write_peer(folder: Path) -> None:
 def measure(folder: Path, rows: int, wanted: dict[tuple[str, str], float], rounds: int) -> None:
     """Time all readers in turn, and print what they take."""
     readers = row_readers(folder, bool(wanted)) | batch_readers(folder)
+    if (_WHOLE, _PEER) in wanted:
+        readers[_WHOLE] = whole_reader(folder)
     order = np.random.Generator(np.random.PCG64(1)).permutation(rows).tolist()
     size = min(rows, 5 * BATCH)
     for read in readers.values():
@@ -246,7 +248,6 @@ def batch_readers(folder: Path) -> dict[str, Reader]:
     peer = datasets.load_dataset("parquet", data_files=str(folder / "peer.parquet"), split="train")
     ours = {name: loader(frames, collate_fn=collate) for name, frames in opened(folder).items()}
     return {f"batches: {name}": read for name, read in ours.items()} | {
-        "batches: in memory": whole_reader(folder),
         "batches: datasets, torch": loader(peer.with_format("torch")),
     }
 
