@@ -4,7 +4,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -49,12 +49,20 @@ def replacing(path: Path) -> Iterator[Path]:
     """Give a name to write a file under, and move it to ``path`` in one step if nothing was raised.
 
     Readers see the old file or the new, never a part; nothing is left of a file that failed.
+
+    Raises:
+        OSError: it cannot be written; ``path`` is named, whatever was being written.
     """
     partial = partial_name(path)
     try:
         yield partial
         sync(partial)
         partial.replace(path)
+    except OSError as error:
+        if error.errno and (error.filename is None or partial.name in str(error.filename)):
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
+        raise
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # on what cannot be written there is nothing to remove
+            partial.unlink(missing_ok=True)
     sync(path.parent)

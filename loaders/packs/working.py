@@ -9,6 +9,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,6 +20,7 @@ from loaders.errors import InputError
 
 # A folder that lacks the first, and is not empty, is somebody else's.
 _LOCK, _RECORD = "candlelight.lock", "made-of.json"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 # What file systems that have no locks answer, as Lustre often does.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
@@ -35,23 +37,54 @@ def working(target: Path, made_of: Mapping[str, object]) -> Iterator[Path]:
         made_of: what determines the pieces, as JSON: hashes, options, versions.
 
     Raises:
-        InputError: another process is making the same target, or a folder of that name is no earlier call's.
+        InputError: another process is making the same target, a folder of that name is no earlier call's, or
+            the target cannot be written.
     """
     folder = target.with_name(f".{target.name}.partial")
-    _refuse_foreign(folder)
-    handle = _lock(folder, target)
-    try:
-        _take_up(folder, made_of)
+    with _writing(target):
+        _refuse_foreign(folder)
+        handle = _lock(folder, target)
         try:
-            yield folder
-        except BaseException:
-            _drop_unfinished(folder)
-            if not any(path.is_file() for piece in _pieces(folder) for path in (piece, *piece.rglob("*"))):
-                _clear(folder)
+            _take_up(folder, made_of)
+            try:
+                yield folder
+            except BaseException:
+                _drop_unfinished(folder)
+                if not any(
+                    path.is_file() for piece in _pieces(folder) for path in (piece, *piece.rglob("*"))
+                ):
+                    _clear(folder)
+                raise
+            _clear(folder)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    """Say in one line, and of the target, what the system refused."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # h5py raises the second of what fails as it closes a file
+        number = _errno(error)
+        if not number or (isinstance(error, OSError) and _is_elsewhere(error.filename, target.parent)):
             raise
-        _clear(folder)
-    finally:
-        os.close(handle)
+        remedy = "make room or name another" if number in _FULL else "name another"
+        raise InputError(f"{target}: cannot be written: {os.strerror(number)}; {remedy}") from None
+
+
+def _errno(error: BaseException | None) -> int | None:
+    while error is not None:
+        if isinstance(error, OSError) and error.errno:
+            return error.errno
+        if found := re.search(r"errno = (\d+)", str(error)):
+            return int(found[1])
+        error = error.__context__
+    return None
+
+
+def _is_elsewhere(name: object, folder: Path) -> bool:
+    return isinstance(name, str) and not Path(name).is_relative_to(folder)
 
 
 def _refuse_foreign(folder: Path) -> None:

@@ -1,3 +1,4 @@
+import errno
 import json
 import multiprocessing
 import os
@@ -122,7 +123,7 @@ def test_a_lock_whose_file_is_gone_does_not_count(tmp_path, monkeypatch):
 
 
 def test_a_file_system_without_locks_is_worked_on_all_the_same(tmp_path, monkeypatch):
-    import errno
+
     import fcntl
 
     def refuse(*_):
@@ -131,3 +132,43 @@ def test_a_file_system_without_locks_is_worked_on_all_the_same(tmp_path, monkeyp
     monkeypatch.setattr(fcntl, "flock", refuse)
     with working(tmp_path / "pack", {}) as folder:
         assert folder.is_dir()
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, "Can't write raw data (time = now\n, errno = 28)")
+
+
+def full_on_closing(*_, **__):
+    try:
+        full()
+    finally:
+        raise RuntimeError("Can't flush (file write failed\n)")
+
+
+def full_on_closing_alone(*_, **__):
+    raise RuntimeError(
+        "Can't flush (file write failed: time = now\n, errno = 28, error message = 'No space')"
+    )
+
+
+@pytest.mark.parametrize("write", [full, full_on_closing, full_on_closing_alone])
+def test_a_full_disk_is_one_line_of_the_target(tmp_path, write):
+    expected = "pack: cannot be written: No space left on device; make room or name another"
+    with pytest.raises(InputError, match=f"{expected}$") as caught:
+        with working(tmp_path / "pack", {}):
+            write()
+    assert ".partial" not in str(caught.value)
+
+
+def test_a_target_whose_folder_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"file/pack: cannot be written: Not a directory; name another$"):
+        with working(tmp_path / "file" / "pack", {}):
+            pass
+
+
+def test_what_goes_wrong_elsewhere_is_not_said_of_the_target(tmp_path):
+    with pytest.raises(FileNotFoundError, match="elsewhere"), working(tmp_path / "pack", {}):
+        (tmp_path.parent / "elsewhere").read_bytes()
+    with pytest.raises(RuntimeError, match="a defect"), working(tmp_path / "pack", {}):
+        raise RuntimeError("a defect")
