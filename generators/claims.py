@@ -1,7 +1,7 @@
 """Claims: which runs that share a folder of frames are at work on what.
 
 A claim is a lock on one byte of a file, the byte that a trace group's name says. It is gone when its holder
-is (`generators.locks`), and holds between hosts if the file system has locks. Where it has none, work may be
+is (`loaders.locks`), and holds between hosts if the file system has locks. Where it has none, work may be
 done twice, and the first to finish counts.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from generators.locks import hold
+from loaders.locks import hold
 
 FILE = ".claims"
 _DESCRIPTION = 2**62  # beyond every group's byte

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from generators import policy
-from generators.locks import hold
 from generators.processes import ask
 from loaders.errors import InputError
+from loaders.locks import hold
 
 GPU_KINDS = ("optix", "cuda", "hip", "oneapi", "metal")  # the best of several goes first
 WISHES = ("auto", "cpu", *GPU_KINDS)

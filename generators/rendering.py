@@ -15,7 +15,6 @@ from generators.clusters import cluster_class
 from generators.description import LOCK, cannot_write, describe_folder
 from generators.devices import Wish, check_wish, usable_devices
 from generators.dispatch import Hands, receipts
-from generators.locks import hold
 from generators.packed_samples import PackedSamples
 from generators.plan import Plan
 from generators.provenance import check_assets
@@ -27,6 +26,7 @@ from generators.work import Group
 from loaders.disk import is_partial
 from loaders.errors import InputError
 from loaders.frames import DATASET, clean_partial
+from loaders.locks import hold
 
 MEMORY_PER_WORKER = 1.5e9  # bytes; measured peak 0.65e9 at 320x240, maps and larger images on top
 

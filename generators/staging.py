@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from generators.locks import hold
+from loaders.locks import hold
 
 _PREFIX = f"candlelight-staging-{os.getuid()}-"
 _LOCK = ".held"

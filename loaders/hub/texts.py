@@ -1,13 +1,13 @@
 """What stands in a Hugging Face folder beside its Parquet files: card, pictures, Croissant, hashes."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loaders.frames import DATASET
-from loaders.packs.manifest import Manifest
+from loaders.packs.manifest import Manifest, Shard
 from loaders.schema import DatasetInfo
 from loaders.verification.checksums import SUMS, sums_text
 
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 CARD, MANIFEST, CROISSANT = "README.md", "manifest.json", "croissant.json"
 
 
-def own_files(manifest: Manifest) -> set[str]:
-    """Name all files, Parquet files among them, that a folder of this manifest may hold."""
-    pictures = (_picture(shard.set) for shard in manifest.files)
-    shards = (shard.path for shard in manifest.files)
-    return {DATASET, CARD, MANIFEST, CROISSANT, SUMS, *pictures, *shards}
+def own_files(shards: Collection[Shard]) -> set[str]:
+    """Name all files that a folder of these Parquet files holds, themselves among them."""
+    pictures = (_picture(shard.set) for shard in shards)
+    return {DATASET, CARD, MANIFEST, CROISSANT, SUMS, *pictures, *(shard.path for shard in shards)}
 
 
 def made_on(root: Path) -> date:

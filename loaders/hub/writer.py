@@ -112,7 +112,7 @@ def _refuse_foreign(folder: Path) -> None:
         raise InputError(f"{folder} is a file; name a folder that is new or empty")
     files = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     found = {path.relative_to(folder).as_posix() for path in files}
-    ours = own_files(read_manifest(folder)) if "manifest.json" in found else set()
+    ours = own_files(read_manifest(folder).files) if "manifest.json" in found else set()
     if foreign := sorted(found - ours):
         raise InputError(
             f"{folder} holds `{foreign[0]}`, which `candlelight pack` did not write; name a folder that is "

@@ -21,8 +21,6 @@ from loaders.errors import InputError
 # A folder that lacks the first, and is not empty, is somebody else's.
 _LOCK, _RECORD = "candlelight.lock", "made-of.json"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-# What file systems that have no locks answer, as Lustre often does.
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 @contextmanager
@@ -117,7 +115,9 @@ def _empty(folder: Path) -> None:
 
 def _lock(folder: Path, target: Path) -> int:
     """Lock the folder, for as long as the handle that is returned is open or the process lives."""
-    import fcntl  # here, because reading packs needs no locks and works on systems that lack them
+    from fcntl import LOCK_EX, LOCK_NB  # here, because reading packs works on systems that lack them
+
+    from loaders.locks import hold
 
     while True:
         folder.mkdir(parents=True, exist_ok=True)
@@ -126,16 +126,15 @@ def _lock(folder: Path, target: Path) -> int:
         except FileNotFoundError:  # the other process has just finished, and removed the folder
             continue
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            hold(handle, LOCK_EX | LOCK_NB)
         except BlockingIOError:
             os.close(handle)
             raise InputError(
                 f"{target} is being packed by another process; wait for it, or name another place"
             ) from None
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                os.close(handle)
-                raise
+        except OSError:
+            os.close(handle)
+            raise
         # The lock counts only if its file still has its name.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), (folder / _LOCK).stat()):

@@ -13,6 +13,7 @@ from loaders.hdf5.beside import mixed_packs
 from loaders.hdf5.content import ATTRIBUTE, content_sha256
 from loaders.hdf5.layout import attribute
 from loaders.hdf5.reader import HDF5Frames
+from loaders.hub.texts import own_files
 from loaders.packs.manifest import MANIFEST, Shard, read_manifest
 from loaders.schema import array_sha256
 from loaders.verification.checksums import SUMS, find_unlike, parse_sums
@@ -68,11 +69,9 @@ def _is_hub(path: Path) -> bool:
 def _verify_hub(folder: Path, advance: Callable[[int], object] | None) -> Findings:
     shards, unreadable = _description(folder)
     sums = _sums(folder)
-    # A manifest that is damaged may name anything; what lies elsewhere is no file of this folder.
-    listed = {shard.path for shard in shards} or set(sums)
-    names = {name for name in listed if _is_inside(name)} | {MANIFEST, "README.md", DATASET}
-    # Packs of earlier versions hold no pictures and no Croissant.
-    names |= {name for name in sums if name == "croissant.json" or _is_picture(name)}
+    # Without a manifest sums may name anything; what lies elsewhere is no file of this folder.
+    names = own_files(shards) | ({name for name in sums if _is_inside(name)} if not shards else set())
+    names.remove(SUMS)
     unlike = unreadable | find_unlike(folder, names)
     for shard in shards:  # readers compare with the manifest
         if shard.sha256 != sums.get(shard.path):
@@ -116,10 +115,6 @@ def _sums(folder: Path) -> dict[str, str]:
 def _is_inside(name: str) -> bool:
     path = PurePosixPath(name)
     return not path.is_absolute() and ".." not in path.parts
-
-
-def _is_picture(name: str) -> bool:
-    return PurePosixPath(name).parent.name == "assets" and _is_inside(name)
 
 
 # --------------------------------------------------------------------------------------------------- HDF5
