@@ -285,7 +285,7 @@ def test_the_earlier_pack_comes_back_if_the_new_one_cannot_take_its_place(frames
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", refuse)
-    with pytest.raises(OSError, match="Input/output"):
+    with pytest.raises(InputError, match="out: cannot be written: Input/output error"):
         pack_hub(frames_root, out, sets=["free"])
     assert (out / "grid").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == [".out.partial", "out"]
