@@ -26,7 +26,10 @@ OBJECT_STORES = {
     *("hf", "memory"),
 }
 # What another try does not mend.
-_HOPELESS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError)
+_HOPELESS = (
+    *(FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError),
+    *(AttributeError, ImportError, MemoryError, TypeError),
+)
 
 _Result = TypeVar("_Result")
 
@@ -52,7 +55,11 @@ def open_store(url: str) -> "Store":
         package = getattr(error.__cause__, "name", None) or url.partition(":")[0]
         raise InputError(f"{name}: needs a package; run `pip install {package.partition('.')[0]}`") from None
     except Exception as error:  # each store's package has exceptions of its own
-        raise InputError(f"{name}: cannot be opened: {_reason(error)}") from None
+        known = url.partition(":")[0].lower() in fsspec.available_protocols()
+        expected = (
+            "" if known else "; expected s3://, gs://, az://, hf://, sftp://, hdfs:// or another of fsspec's"
+        )
+        raise InputError(f"{name}: cannot be opened: {_reason(error)}{expected}") from None
     return Store(url.rstrip("/"), fs, path.rstrip("/"))
 
 
@@ -234,7 +241,8 @@ class Store:
 
 
 def _is_object_store(fs: Any) -> bool:
-    while (inner := getattr(fs, "fs", None)) is not None:  # what stands before another, as dir:: does
+    # What stands before another, as dir:: does; hdfs:// stands before one of Arrow's, which has no protocol.
+    while hasattr(inner := getattr(fs, "fs", None), "protocol"):
         fs = inner
     protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
     return not protocols.isdisjoint(OBJECT_STORES)
@@ -247,4 +255,6 @@ def _is_hopeless(error: Exception) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return (
+        " ".join(str(error).split())[:300] or type(error).__name__
+    )  # libhdfs lists where it looked for Java

@@ -11,14 +11,14 @@ def test_a_file_that_cannot_be_written_is_named_as_it_was_given(tmp_path, named)
     """And not by the name that it has while it is written."""
     path = tmp_path / "plan.parquet"
 
-    def fail() -> None:
+    def write():
         with replacing(path) as partial:
             partial.write_text("half")
             name = [str(partial)] if named else []
             raise OSError(errno.ENOSPC, f"Failed to write local file '{partial}'", *name)
 
     with pytest.raises(OSError, match=r"^\[Errno 28\] No space left on device: '[^']*/plan\.parquet'$"):
-        fail()
+        write()
     assert not list(tmp_path.iterdir())
 
 
