@@ -146,6 +146,7 @@ def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -
     """
     plan = load_any_plan(recipe, overrides, None, assets=assets)
     click.echo(f"{plan.recipe.name}: valid, {len(plan)} samples from {len(plan.groups)} traces")
+    _tell_draws(plan)
 
 
 @click.command()
@@ -211,8 +212,16 @@ def plan(
     if out is not None:
         save_plan(made, out)
         click.echo(f"{out}: {len(made)} samples from {len(made.groups)} traces")
+        _tell_draws(made)
     if estimate:
         _estimate(made, workers, seconds, frames)
+
+
+def _tell_draws(made: Any) -> None:
+    """Say of what ``draws`` counts draws: listed factors multiply them."""
+    for name, image_set in made.recipe.sets.items():
+        if image_set.draws > 1 and (crossed := image_set.crossed()):
+            click.echo(f"set {name}: {image_set.draws} draws of each combination of {', '.join(crossed)}")
 
 
 def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path | None) -> None:

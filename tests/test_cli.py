@@ -86,6 +86,17 @@ def test_a_recipe_is_shown_as_it_can_be_loaded(tmp_path):
     assert result.stdout == "negatives: valid, 4 samples from 4 traces\n"
 
 
+def test_draws_are_told_by_what_they_count(tmp_path):
+    recipe = tmp_path / "own.yaml"
+    recipe.write_text(
+        "name: own\nlayers: [image]\nsets:\n  a: {draws: 3, factors: {shape: {values: [disc, ellipse]}}, "
+        "layout: {leaves: {shape: $shape}}}\n"
+    )
+    told = run("recipes", "validate", recipe).stdout
+    assert told.startswith("own: valid, 6 samples")
+    assert told.endswith("set a: 3 draws of each combination of shape\n")
+
+
 def test_a_plan_is_written_and_can_be_limited(tmp_path):
     path = tmp_path / "plan.parquet"
     result = run("plan", "negatives", "--set", "sets.negatives.draws=9", "--limit", "3", "--out", path)
