@@ -6,11 +6,9 @@ Commands parse, call one library function and print; what is heavy is imported i
 import dataclasses
 import errno
 import functools
-import os
 import signal
 import sys
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 if Path(sys.argv[0]).stem == "candlelight" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -34,6 +32,7 @@ from generators.verify_commands import verify_path
 from loaders.command_line import Folder, progress
 from loaders.commands import export, pack, push
 from loaders.errors import InputError
+from loaders.interrupts import Interrupted, interrupt
 from loaders.looking.options import check_options, sheet_options
 from loaders.urls import local_folder
 
@@ -44,26 +43,7 @@ class UseError(click.ClickException):
     exit_code = 2
 
 
-class Interrupted(click.ClickException):
-    """Ctrl-C: one line, and the status that shells give to it."""
-
-    exit_code = 130
-
-    def show(self, file: Any = None) -> None:
-        """Print the line."""
-        click.echo(self.format_message(), err=True)
-
-
 GO_ON = ("counterfactual", "export", "pack", "render")  # what is finished is kept, and not done again
-
-
-def interrupt(_: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, but end at once where libraries are imported: some take it for their own."""
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            os._exit(130)
-        frame = frame.f_back
-    raise KeyboardInterrupt
 
 
 class OneLineGroup(click.Group):

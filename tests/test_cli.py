@@ -5,18 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-import types
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
-import candlelight
 from candlelight import main
 from generators.doctor import examine
 from generators.settings import settings
 from generators.table import load_plan
+from loaders import interrupts
 
 
 def commands(group, path=()):
@@ -226,15 +225,15 @@ def test_ctrl_c_while_the_program_imports_ends_it_without_a_word(tmp_path):
 def test_ctrl_c_while_a_command_imports_ends_it(tmp_path, monkeypatch):
     """Whatever the library that is imported makes of exceptions: some of numpy's and h5py's get lost."""
     ended = []
-    monkeypatch.setattr(candlelight.os, "_exit", ended.append)
+    monkeypatch.setattr(interrupts.os, "_exit", ended.append)
     monkeypatch.syspath_prepend(tmp_path)
-    text = "import sys, candlelight\ntry:\n candlelight.interrupt(2, sys._getframe())\n"
+    text = "import sys\nfrom loaders.interrupts import interrupt\ntry:\n interrupt(2, sys._getframe())\n"
     (tmp_path / "interrupted_import.py").write_text(text + "except BaseException:\n pass\n")
     importlib.import_module("interrupted_import")
     assert set(ended) == {130}
     ended.clear()
     with pytest.raises(KeyboardInterrupt):
-        candlelight.interrupt(2, types.SimpleNamespace(f_code=run.__code__, f_back=None))
+        interrupts.interrupt(2, None)
     assert not ended
 
 

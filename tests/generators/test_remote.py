@@ -289,5 +289,6 @@ def test_commands_tell_what_is_missing_for_a_url():
     done = run("render", RECIPE[0], "--out", "nix://bucket")
     assert (done.exit_code, done.output.splitlines()[-1]) == (
         2,
-        "Error: nix://bucket: cannot be opened: Protocol not known: nix",
+        "Error: nix://bucket: cannot be opened: Protocol not known: nix; expected s3://, gs://, az://, "
+        "hf://, sftp://, hdfs:// or another of fsspec's",
     )
