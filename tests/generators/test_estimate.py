@@ -172,7 +172,7 @@ def test_an_interruption_leaves_nothing(fake, plan):
 
 def test_without_the_extra_it_says_what_to_install(plan, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"rendering needs .*bpy.*pip install candlelight\[render\]"):
+    with pytest.raises(InputError, match=r"rendering needs .*bpy.*`candlelight doctor`"):
         estimate(plan, seconds=0.1)
 
 

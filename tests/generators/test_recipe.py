@@ -218,8 +218,8 @@ TOP = {
         r"sets\.twins: counterfactual\.do\.1\.color: expected .* did you mean `blue`\?",
     ),
     "no set": ("sets={}", r"sets: .*at least 1 item"),
-    "set name": ("sets.My Set.draws=1", r"sets\.My Set.*pattern"),
-    "new set": ("sets.other.draws=1", r"sets\.other\.factors: field required"),
+    "set name": ("sets.My Set.draws=1", r"there is no set `My Set`; expected one of cubes"),
+    "new set": ("sets.other.draws=1", r"there is no set `other`; expected one of cubes"),
 }
 
 

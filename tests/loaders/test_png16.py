@@ -98,7 +98,7 @@ def flip(data, at):
         (png(noise(2, 2)).replace(b"IHDR", b"HEAD"), "damaged PNG"),
         (
             png(noise(2, 2, 3), size=(65535, 65535)),
-            "exceeds limit",
+            "it claims more than",
         ),
         (png(noise(2, 2, 3), size=(0, 2)), "damaged PNG"),
         (png(noise(9, 9, 3))[:-40], "damaged PNG"),
