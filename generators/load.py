@@ -13,6 +13,9 @@ from generators.settings import check_interventions
 from loaders.errors import InputError, did_you_mean, nearest_file
 from loaders.plain_yaml import parse_yaml
 
+# What a recipe says of all its sets, and each set may say of itself.
+_FOR_ALL_SETS = ("image", "render", "layers", "exposure")
+
 
 def shipped_recipes() -> dict[str, Path]:
     """Return the shipped recipes by name.
@@ -54,7 +57,7 @@ def load_recipe(
     """
     path = find_recipe(source)
     data = _read(path)
-    _expand(data, path)
+    inherited = _expand(data, path)
     # Absolute, because workers may have another working directory.
     own = {kind: folder.absolute() for kind, folder in (assets or {}).items()}
     if isinstance(folders := data.get("assets", {}), dict):
@@ -64,6 +67,9 @@ def load_recipe(
         _choose_preset(data, preset)
     for override in overrides:
         _override(data, override)
+        field = override.partition("=")[0].partition(".")[0]
+        for name in (name for name, fields in inherited.items() if field in fields):
+            _override(data, f"sets.{name}.{override}")
     _fill_twins(data, path)
     try:
         return _checked(data)
@@ -138,20 +144,28 @@ def _apart(value: Any) -> Any:
     return [_apart(item) for item in value] if isinstance(value, list) else value
 
 
-def _expand(data: dict[str, Any], path: Path) -> None:
-    """Put in what a set ``extends``, a set of this recipe or of another, under the fields written here."""
-    sets = data.get("sets")
+def _expand(data: dict[str, Any], path: Path) -> dict[str, set[str]]:
+    """Put in what a set ``extends``, a set of this recipe or of another, under the fields written here.
+
+    Returns:
+        For each set that has them from another recipe, which of `_FOR_ALL_SETS`.
+    """
+    sets, inherited = data.get("sets"), dict[str, set[str]]()
     for name in sets if isinstance(sets, dict) else ():
-        _expand_set(data, name, path, ())
+        _expand_set(data, name, path, (), inherited)
+    return inherited
 
 
-def _expand_set(data: dict[str, Any], name: str, path: Path, above: tuple[str, ...]) -> None:
+def _expand_set(
+    data: dict[str, Any], name: str, path: Path, above: tuple[str, ...], inherited: dict[str, set[str]]
+) -> None:
     sets, field = data["sets"], f"recipe {path.name}: sets.{name}.extends"
     if not isinstance(sets[name], dict) or "extends" not in sets[name]:
         return
     reference = str(sets[name]["extends"])
     if "/" in reference:
         base = {key: value for key, value in _base(reference, field).items() if key not in data}
+        inherited[name] = base.keys() & set(_FOR_ALL_SETS) - sets[name].keys()
     else:
         others = [other for other in sets if other != name]
         if reference not in others or reference in above:
@@ -160,8 +174,9 @@ def _expand_set(data: dict[str, Any], name: str, path: Path, above: tuple[str, .
                 f"{field}: expected RECIPE/SET of a shipped recipe, or a set of this one that does not "
                 f"extend `{name}` itself, got `{reference}`{near}"
             )
-        _expand_set(data, reference, path, (*above, name))
+        _expand_set(data, reference, path, (*above, name), inherited)
         base = _apart(sets[reference]) if isinstance(sets[reference], dict) else {}
+        inherited[name] = inherited.get(reference, set()) - sets[name].keys()
     # What this recipe says of all its sets goes before what the other said of its own. Which sets share units
     # it says itself: two that extend one would else show the same, as train and test.
     base.pop("shares_units", None)
@@ -199,7 +214,7 @@ def _base(reference: str, field: str) -> dict[str, Any]:
         raise InputError(
             f"{field}: expected a set of `{recipe}` ({', '.join(data['sets'])}), got `{reference}`"
         )
-    inherited = {key: data[key] for key in ("image", "render", "layers", "exposure") if key in data}
+    inherited = {key: data[key] for key in _FOR_ALL_SETS if key in data}
     return {**inherited, **data["sets"][set_name]}
 
 

@@ -190,6 +190,20 @@ def test_a_set_extends_one_of_its_own_recipe(write_recipe):
         load_recipe(write_recipe("name: own\n" + chain.replace("candle/candle", "first")))
 
 
+def test_overrides_of_all_sets_reach_those_that_extend_another_recipe(write_recipe):
+    path = write_recipe(
+        "name: own\nsets:\n  a: {extends: b}\n  b: {extends: concepts/albedo}\n"
+        "  c: {extends: concepts/albedo, exposure: 0.7}\n"
+    )
+    recipe = load_recipe(path, ["image.width=64", "exposure=0.5", "render.preset=draft"])
+    chosen = [settings(recipe, name) for name in recipe.sets]
+    assert [(one.image.width, one.image.height, one.exposure) for one in chosen] == [
+        *[(64, 256, 0.5)] * 2,
+        (64, 256, 0.7),
+    ]
+    assert {one.render.samples for one in chosen} == {load_recipe("concepts", preset="draft").render.samples}
+
+
 def test_mistyped_names_are_answered_with_the_nearest(write_recipe):
     with pytest.raises(InputError, match="did you mean `candle`"):
         load_recipe("candel")
