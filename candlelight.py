@@ -173,8 +173,8 @@ def counterfactual(
 ) -> None:
     """Render samples of RECIPE, and what each would have been had some factors been otherwise.
 
-    Every other draw of a sample is kept, and what depends on the changed factors is worked out anew. Without
-    --sample, --limit says how many samples are asked. Writes counterfactuals.html beside the frames.
+    Every other draw of a sample is kept, and what depends on the changed factors is worked out anew. Name
+    samples by --sample, or take N of each set by --limit N. Writes counterfactuals.html beside the frames.
 
     \b
     candlelight counterfactual candle --sample candle-000012 --do color=yellow --out what-if

@@ -100,7 +100,7 @@ def cluster_class(kind: str) -> Any:
     except ImportError:
         package = module.partition(".")[0].replace("_", "-")
         raise InputError(
-            f"--cluster {kind} needs {package}, not installed here; run `pip install 'candlelight[{extra}]'`"
+            f"--cluster {kind} needs {package}, not installed here; run `pip install {package}`"
         ) from None
     command = made.job_cls.submit_command.partition(" ")[0] if extra == "cluster" else None
     if command and shutil.which(command) is None:

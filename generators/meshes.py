@@ -92,7 +92,7 @@ def _in_child(
 ) -> tuple[bytes, dict[str, Any]]:
     """Have a child of its own import the mesh; return the .blend and what is known of it."""
     if find_spec("bpy") is None:
-        raise InputError("importing meshes needs bpy, not installed here; `pip install candlelight[render]`")
+        raise InputError("importing meshes needs bpy, not installed here; see `candlelight doctor`")
     with tempfile.TemporaryDirectory(prefix="candlelight-") as scratch:
         room = Path(scratch)
         # Alone in a folder under a plain name, so that nothing a mesh refers to is found beside it.

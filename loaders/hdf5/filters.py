@@ -46,7 +46,7 @@ def dataset_filters(dtype: np.dtype[Any], compression: str) -> dict[str, Any]:
         import hdf5plugin
     except ImportError:
         raise InputError(
-            f"compression {compression} needs hdf5plugin: `pip install candlelight[fast]`, or choose gzip"
+            f"compression {compression} needs hdf5plugin: `pip install hdf5plugin`, or choose gzip"
         ) from None
     if compression == "zstd":
         return {"shuffle": shuffle, **hdf5plugin.Zstd(clevel=_LEVEL["zstd"])}

@@ -52,7 +52,7 @@ def _filters(dataset: h5py.Dataset) -> tuple[int, ...]:
             raise InputError(
                 f"dataset `{dataset.name.lstrip('/')}` is compressed with filter {code} "
                 f"{name.decode(errors='replace')!r}, which needs hdf5plugin: "
-                "`pip install candlelight[fast]`, or pack it with gzip"
+                "`pip install hdf5plugin`, or pack it with gzip"
             )
     return tuple(code for code, *_ in filters)
 

@@ -32,7 +32,7 @@ def read_exr(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
     try:
         import OpenEXR
     except ImportError:
-        raise InputError(f"{path}: reading EXR needs OpenEXR; pip install candlelight[exr]") from None
+        raise InputError(f"{path}: reading EXR needs OpenEXR; `pip install OpenEXR`") from None
     with blaming(f"{path} cannot be read as EXR", f"get it again from {source}"):
         with OpenEXR.File(str(path), separate_channels=True, header_only=True) as file:
             names = _channels(file)

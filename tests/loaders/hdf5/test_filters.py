@@ -54,6 +54,6 @@ def test_what_cannot_be_had_is_said(monkeypatch):
         dataset_filters(np.dtype("uint8"), "lzf")
     monkeypatch.setitem(sys.modules, "hdf5plugin", None)
     with pytest.raises(
-        InputError, match=r"zstd needs hdf5plugin: `pip install candlelight\[fast\]`, or choose"
+        InputError, match=r"zstd needs hdf5plugin: `pip install hdf5plugin`, or choose"
     ):
         dataset_filters(np.dtype("uint8"), "zstd")

@@ -105,5 +105,5 @@ def test_a_missing_file_names_itself(tmp_path):
 def test_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "a.exr").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "OpenEXR", None)
-    with pytest.raises(InputError, match=r"reading EXR needs OpenEXR; pip install candlelight\[exr\]"):
+    with pytest.raises(InputError, match=r"reading EXR needs OpenEXR; `pip install OpenEXR`"):
         read_exr(tmp_path / "a.exr", "there")
