@@ -53,7 +53,5 @@ def test_what_cannot_be_had_is_said(monkeypatch):
     with pytest.raises(InputError, match="compression: expected one of gzip, none, zstd, blosc, got lzf"):
         dataset_filters(np.dtype("uint8"), "lzf")
     monkeypatch.setitem(sys.modules, "hdf5plugin", None)
-    with pytest.raises(
-        InputError, match=r"zstd needs hdf5plugin: `pip install hdf5plugin`, or choose"
-    ):
+    with pytest.raises(InputError, match=r"zstd needs hdf5plugin: `pip install hdf5plugin`, or choose"):
         dataset_filters(np.dtype("uint8"), "zstd")
