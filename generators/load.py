@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from generators.overrides import copy_apart, override
 from generators.recipe import Recipe
 from generators.settings import check_interventions
 from loaders.errors import InputError, did_you_mean, nearest_file
@@ -65,11 +66,11 @@ def load_recipe(
         data["assets"] = {**named, **own}
     if preset is not None:
         _choose_preset(data, preset)
-    for override in overrides:
-        _override(data, override)
-        field = override.partition("=")[0].partition(".")[0]
+    for change in overrides:
+        override(data, change)
+        field = change.partition("=")[0].partition(".")[0]
         for name in (name for name, fields in inherited.items() if field in fields):
-            _override(data, f"sets.{name}.{override}")
+            override(data, f"sets.{name}.{change}")
     _fill_twins(data, path)
     try:
         return _checked(data)
@@ -133,15 +134,8 @@ def _read(path: Path) -> dict[str, Any]:
     except InputError as error:
         raise InputError(f"recipe {path.name}: {error}") from None
     if isinstance(data, dict):
-        return {str(key): _apart(value) for key, value in data.items()}
+        return {str(key): copy_apart(value) for key, value in data.items()}
     raise InputError(f"recipe {path.name}: expected a mapping of fields, got {type(data).__name__}")
-
-
-def _apart(value: Any) -> Any:
-    """Copy what YAML aliases share, so that an override of one place changes no other."""
-    if isinstance(value, dict):
-        return {key: _apart(item) for key, item in value.items()}
-    return [_apart(item) for item in value] if isinstance(value, list) else value
 
 
 def _expand(data: dict[str, Any], path: Path) -> dict[str, set[str]]:
@@ -175,7 +169,7 @@ def _expand_set(
                 f"extend `{name}` itself, got `{reference}`{near}"
             )
         _expand_set(data, reference, path, (*above, name), inherited)
-        base = _apart(sets[reference]) if isinstance(sets[reference], dict) else {}
+        base = copy_apart(sets[reference]) if isinstance(sets[reference], dict) else {}
         inherited[name] = inherited.get(reference, set()) - sets[name].keys()
     # What this recipe says of all its sets goes before what the other said of its own. Which sets share units
     # it says itself: two that extend one would else show the same, as train and test.
@@ -199,7 +193,7 @@ def _fill_twins(data: dict[str, Any], path: Path) -> None:
                 raise InputError(
                     f"{field}: expected one of {others or 'the other sets, got none'}, got {of!r}"
                 )
-            sets[name] = {**_apart(sets[of]), "counterfactual": asked}
+            sets[name] = {**copy_apart(sets[of]), "counterfactual": asked}
 
 
 def _base(reference: str, field: str) -> dict[str, Any]:
@@ -239,70 +233,6 @@ def _choose_preset(data: dict[str, Any], preset: str) -> None:
     for image_set in sets.values() if isinstance(sets, dict) else ():
         if isinstance(image_set, dict):
             image_set.pop("render", None)
-
-
-def _override(data: dict[str, Any], override: str) -> None:
-    field, equals, text = override.partition("=")
-    if not equals or not field:
-        raise InputError(f"--set: expected FIELD=VALUE as in image.width=64, got `{override}`")
-    try:
-        value = _apart(parse_yaml(text))
-    except InputError:
-        raise InputError(f"--set {field}: expected a YAML value, got `{text[:60]}`") from None
-    if field.partition(".")[0] == "assets":
-        raise InputError(f"--set {field}: expected --assets KIND=FOLDER to name a folder of assets")
-    node: Any = data
-    above, rest = "", field.split(".")
-    sets = data.get("sets")
-    if rest[0] == "sets" and len(rest) > 2 and isinstance(sets, dict) and rest[1] not in sets:
-        near = did_you_mean(rest[1], sets)
-        raise InputError(
-            f"--set {field}: there is no set `{rest[1]}`; expected one of {', '.join(sets)}{near}"
-        )
-    while (taken := _first(node, rest)) < len(rest):
-        above, rest = ".".join(rest[:taken]), rest[taken:]
-        node = _step(node, above, field)
-    part = ".".join(rest)
-    if isinstance(node, list):
-        node[_position(node, part, field)] = value
-    else:
-        mapping = _mapping(node, part, field)
-        if (above, part) == ("render", "preset"):
-            mapping.clear()
-        mapping[_key(node, part)] = value
-
-
-def _first(node: Any, parts: list[str]) -> int:
-    """Count the parts of a field that make up its first key: the longest that there is may have dots."""
-    lengths = range(len(parts), 1, -1) if isinstance(node, dict) else ()
-    return next((n for n in lengths if _key(node, ".".join(parts[:n])) in node), 1)
-
-
-def _step(node: Any, part: str, field: str) -> Any:
-    """Go one field down; a mapping that is not there yet is made, and checked with the whole recipe."""
-    if isinstance(node, list):
-        return node[_position(node, part, field)]
-    key = _key(_mapping(node, part, field), part)
-    if not isinstance(node.get(key), dict | list):
-        node[key] = {}
-    return node[key]
-
-
-def _key(node: Mapping[Any, Any], part: str) -> Any:
-    """Return the key that a part of a field names: those of tables may be numbers."""
-    return next((key for key in node if not isinstance(key, str) and str(key) == part), part)
-
-
-def _mapping(node: Any, part: str, field: str) -> dict[Any, Any]:
-    if not isinstance(node, dict):
-        raise InputError(f"--set {field}: expected fields above `{part}`, got the value {node!r}")
-    return node
-
-
-def _position(node: list[Any], part: str, field: str) -> int:
-    if not part.isdecimal() or int(part) >= len(node):
-        raise InputError(f"--set {field}: expected a position from 0 to {len(node) - 1}, got `{part}`")
-    return int(part)
 
 
 def revise(recipe: Recipe, **fields: Any) -> Recipe:
