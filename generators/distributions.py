@@ -42,6 +42,8 @@ def draw_number(mechanism: Continuous, values: Values, u: float) -> tuple[float,
     low, high = _number(mechanism.low, values), _number(mechanism.high, values)
     if low > high:
         raise InputError(f"expected low <= high, got {low:g} and {high:g}")
+    if high > low and not math.isfinite(1.0 / (high - low)):
+        raise InputError(f"expected a range wide enough to divide by, got {low:g} to {high:g}")
     if not math.isfinite(high - low):
         raise InputError(f"expected a finite range, got {low:g} to {high:g}")
     if mechanism.value is not None:

@@ -18,7 +18,7 @@ from loaders.schema import AssetKind, FactorValue
 from loaders.selection.conditional import row_weights, table_rows
 
 NAME = r"^[a-z][a-z0-9_]*$"
-Name = Annotated[str, Field(pattern=NAME)]
+Name = Annotated[str, Field(pattern=NAME, max_length=100)]
 LARGEST = 2**53  # whole numbers up to which a float is exact
 
 

@@ -162,11 +162,13 @@ def _expand_set(
         inherited[name] = base.keys() & set(_FOR_ALL_SETS) - sets[name].keys()
     else:
         others = [other for other in sets if other != name]
-        if reference not in others or reference in above:
+        if reference == name or reference in above:
+            raise InputError(f"{field}: {' extends '.join((*above, name, reference))}, which never ends")
+        if reference not in others:
             near = did_you_mean(reference, others)
             raise InputError(
-                f"{field}: expected RECIPE/SET of a shipped recipe, or a set of this one that does not "
-                f"extend `{name}` itself, got `{reference}`{near}"
+                f"{field}: expected RECIPE/SET of a shipped recipe, or a set of this one, got "
+                f"`{reference}`{near}"
             )
         _expand_set(data, reference, path, (*above, name), inherited)
         base = copy_apart(sets[reference]) if isinstance(sets[reference], dict) else {}

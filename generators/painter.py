@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy import ndarray
 
+from blender_assets import AssetLibrary
 from generators.dead_leaves import SUBSAMPLES, Painting, paint
 from generators.devices import PROCESSOR, Wish
 from generators.load import recipe_sha256
+from generators.provenance import check_group
 from generators.recipe import Recipe
 from generators.scene import SamplePlan
 from generators.serving import Finish, cpu_features, run
@@ -44,6 +46,7 @@ class Painter:
         Returns:
             What writes the samples and returns their ids.
         """
+        check_group(group, AssetLibrary())
         chosen = settings(self._recipe, group[0].set)
         leaves = group[0].trace.leaves
         assert leaves is not None

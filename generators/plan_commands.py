@@ -18,13 +18,15 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 def _folders(__: click.Context, ___: click.Parameter, values: tuple[str, ...]) -> dict[str, Path]:
     """Read folders of assets such as ``materials=./colours``."""
-    folders = {}
+    folders: dict[str, Path] = {}
     for value in values:
         kind, _, folder = value.partition("=")
         if kind not in SUFFIXES or not folder:
             raise click.BadParameter(
                 f"expected KIND=FOLDER with KIND one of {', '.join(SUFFIXES)}, got {value}"
             )
+        if kind in folders:
+            raise click.BadParameter(f"expected one folder of {kind}, got {folders[kind]} and {folder}")
         if not Path(folder).is_dir():
             raise click.BadParameter(f"{kind}: there is no folder {folder}")
         folders[kind] = Path(folder).absolute()

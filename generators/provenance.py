@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from blender_assets import AssetLibrary
 from generators.appearance import OWN, PLAIN
-from generators.scene import Material, Trace
+from generators.scene import Material, SamplePlan, Trace
 from loaders.errors import InputError
 from loaders.schema import AssetKind, AssetRecord
 
@@ -74,6 +74,33 @@ def group_id(set_name: str, trace: Trace, library: AssetLibrary) -> str:
     used = {f"{kind}/{label}": library.sha256(kind, label) for kind, label in _assets(trace, is_material)}
     text = json.dumps([set_name, trace.model_dump(mode="json"), used], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def check_group(group: Sequence[SamplePlan], library: AssetLibrary) -> None:
+    """Refuse to render samples together whose numbers or assets are not those of their trace group.
+
+    Args:
+        group: samples that are to share one render.
+        library: where assets are found now.
+
+    Raises:
+        ValueError: their numbers differ; the plan was edited.
+        EditedAssetError: an asset is not the file that they were planned with, or is not to be found.
+    """
+    first = group[0]
+    if any(
+        (sample.set, sample.trace, sample.group) != (first.set, first.trace, first.group) for sample in group
+    ):
+        raise ValueError(f"trace group `{first.group}` has samples of other numbers; plan again")
+    try:
+        same = group_id(first.set, first.trace, library) == first.group
+    except InputError as error:
+        raise EditedAssetError(str(error)) from None
+    if not same:
+        raise EditedAssetError(
+            f"numbers or assets of `{first.id}` are not those that its trace group was planned with; put its "
+            "files back, or plan again for another output folder"
+        )
 
 
 def check_assets(records: Iterable[AssetRecord], library: AssetLibrary, where: str, otherwise: str) -> None:

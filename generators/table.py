@@ -234,6 +234,10 @@ def _sample(
         return {name: restore(name, value) for name, value in found.items() if value is not None}
 
     image_set = recipe.sets[row["set"]]
+    for name in image_set.factors:
+        value, known = row.get(_FACTOR + name), values.get((row["set"], name), ())
+        if value is None or (known and value not in known):
+            raise KeyError(name)  # edited: packs would refuse it, once all is rendered
     asked = image_set.counterfactual.do if image_set.counterfactual else ({},)
     changed = {**recipe.do, **image_set.do, **asked[row["index"] % len(asked)]}
     plain = {key: value for key, value in row.items() if "." not in key}

@@ -76,14 +76,17 @@ def push(folder: Path, repo: str, dry_run: bool, yes: bool, **how: Any) -> None:
     from loaders.frames import read_dataset_info
     from loaders.hub.push import push_hub
 
-    if not (dry_run or yes or read_dataset_info(folder).licence):
-        click.confirm(
-            f"{folder} states no licence, so nobody may use it; state one as `licence:` in the recipe, then "
-            "`render` and `pack` again, which renders nothing anew. Push it as it is?",
-            abort=True,
-        )
+    silent = (
+        f"{folder} states no licence, so nobody may use it; state one as `licence:` in the recipe, then "
+        "`render` and `pack` again, which renders nothing anew"
+    )
+    unlicensed = not yes and not read_dataset_info(folder).licence
+    if unlicensed and not dry_run:
+        click.confirm(f"{silent}. Push it as it is?", abort=True)
     with progress(None, "verify") as advance:
         sent = push_hub(folder, repo, dry_run=dry_run, advance=advance, **how)
+    if unlicensed and dry_run:
+        click.echo(silent)
     what = "would be sent" if dry_run else "are there"
     click.echo(f"{sent.url}: {len(sent.files)} files, {sent.bytes / 1e6:.1f} MB, {what}")
 

@@ -147,6 +147,9 @@ def read_frame(
     Raises:
         InputError: a file or layer is missing, damaged, or not as the schema or the hashes say.
     """
+    for file in (path / IMAGE, path / NPZ, path / METADATA):
+        if file.is_fifo():  # which would be waited for
+            raise InputError(f"{file} is no regular file; delete {path} and render again")
     metadata = read_metadata(path)
     names = schema_order(metadata.layers if layers is None else layers)
     for name in names:

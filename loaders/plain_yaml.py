@@ -19,7 +19,7 @@ def parse_yaml(text: str) -> Any:
         text: the YAML.
 
     Raises:
-        InputError: it is no YAML, holds anything else, contains itself, or is too large.
+        InputError: it is no YAML, has a field twice, holds anything else, contains itself, or is too large.
 
     Example:
         >>> parse_yaml("{a: &a [1, x], b: *a}")
@@ -43,10 +43,21 @@ def parse_yaml(text: str) -> Any:
         raise InputError(f"expected YAML, got something else: {reason}") from None
 
 
+def _refuse_twice(node: Any) -> None:
+    """Refuse a mapping with two values for one key, of which YAML would take the last in silence."""
+    keys = [key for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+    names = [key.value for key in keys if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
+    for place, key in enumerate(keys):
+        if isinstance(key, yaml.ScalarNode) and names.count(key.value) > 1 and place:
+            line = max(one.start_mark.line for one in keys if one.value == key.value) + 1
+            raise InputError(f"expected each field once, got `{key.value}` again in line {line}")
+
+
 def _size(node: Any, known: dict[int, int]) -> int:
     """Count what a node comes to with every alias written out, each node visited once."""
     if id(node) not in known:
         known[id(node)] = -1  # being counted
+        _refuse_twice(node)
         if isinstance(node, yaml.ScalarNode):
             inside = len(node.value)
         elif isinstance(node, yaml.MappingNode):

@@ -208,8 +208,8 @@ def collate(samples: Sequence[Sample]) -> Sample:
     for sample in samples:
         if sample.keys() != names or sample.get("factors", {}).keys() != factors:
             raise InputError(
-                f"samples `{first['id']}` and `{sample['id']}` differ in layers or factors: batch them "
-                "apart, or pass `layers` to the readers"
+                f"samples `{first.get('id', 0)}` and `{sample.get('id', '?')}` differ in layers or factors: "
+                "batch them apart, or pass `layers` to the readers"
             )
     return {name: _join(name, [sample[name] for sample in samples]) for name in first}
 
@@ -222,8 +222,8 @@ def _join(name: str, column: list[Any]) -> Any:
         return {factor: _join(factor, [factors[factor] for factors in column]) for factor in first}
     if isinstance(first, torch.Tensor):
         return _stack(name, column)
-    if isinstance(first, int | float):
-        return torch.tensor(column, dtype=torch.float64 if isinstance(first, float) else None)
+    if all(isinstance(value, int | float | np.number | np.bool_) for value in column):
+        return torch.from_numpy(np.array(column))
     return column
 
 

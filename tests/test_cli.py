@@ -85,6 +85,11 @@ def test_a_recipe_is_shown_as_it_can_be_loaded(tmp_path):
     assert result.stdout == "negatives: valid, 4 samples from 4 traces\n"
 
 
+def test_a_kind_of_assets_has_one_folder(tmp_path):
+    twice = [f"--assets=materials={tmp_path}"] * 2
+    assert "expected one folder of materials" in refused(run("recipes", "validate", "candle", *twice))
+
+
 def test_draws_are_told_by_what_they_count(tmp_path):
     recipe = tmp_path / "own.yaml"
     recipe.write_text(

@@ -21,13 +21,12 @@ from generators.devices import PROCESSOR, Wish
 from generators.load import recipe_sha256
 from generators.map_view import view_map
 from generators.painter import PLANNED, Painter
-from generators.provenance import EditedAssetError, group_id
+from generators.provenance import check_group
 from generators.recipe import Recipe
 from generators.refine import fine_backdrop, refine
 from generators.scene import SamplePlan, Thing, Trace
 from generators.serving import Finish, cpu_features, run
 from generators.settings import SetSettings, light_names, settings, stored_layers
-from loaders.errors import InputError
 from loaders.frames import write_frame
 from loaders.samples import Frame
 from loaders.schema import (
@@ -93,7 +92,7 @@ class Renderer:
         first = group[0].trace
         if first.leaves is not None:
             return self._painter.trace(group)
-        self._hold(group[0])
+        self._hold(group)
         light, geometry = self._scratch[0]
         self._scratch.reverse()
         stage = self._set_up(group[0].set)
@@ -102,24 +101,15 @@ class Renderer:
             shown = [Shown(own, stage.corners(i)) for i, own in enumerate(colors)]
             passes.trace(stage.scene, light)
             refinement = self._refine(first, shown, geometry)
-            self._hold(group[0])  # Blender reads pictures as it renders
+            self._hold(group)  # Blender reads pictures as it renders
         except Exception:
             self._stage = None  # what it shows now is part of this trace and part of the one before
             raise
         return partial(self._finish, group, light, refinement, shown)
 
-    def _hold(self, sample: SamplePlan) -> None:
-        """Refuse to go on with assets that were edited since they were planned: all samples would fail."""
+    def _hold(self, group: Sequence[SamplePlan]) -> None:
         self._library.look_again()
-        try:
-            same = group_id(sample.set, sample.trace, self._library) == sample.group
-        except InputError as error:
-            raise EditedAssetError(str(error)) from None
-        if not same:
-            raise EditedAssetError(
-                f"assets of `{sample.id}` are not the files that it was planned with; put those back, or "
-                "name another output folder"
-            )
+        check_group(group, self._library)
 
     def _refine(self, trace: Trace, shown: Sequence[Shown], file: Path) -> Refinement | None:
         """Gather what is known better than from the trace of the light; None where that is nothing."""

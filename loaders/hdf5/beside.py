@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from loaders.errors import InputError
+from loaders.frames import DATASET
 from loaders.hdf5.reader import HDF5Frames
 
 
@@ -45,6 +46,10 @@ def refuse_other_splits(folder: Path, paths: Collection[Path], sets: Collection[
     Raises:
         InputError: there is such a file.
     """
+    if (folder / DATASET).exists():
+        raise InputError(
+            f"{folder} holds frames or a Hugging Face folder, which further files would spoil; name another"
+        )
     for path in sorted(set(folder.glob("[!.]*.h5")) - set(paths)):
         try:
             name = HDF5Frames(path, layers=[]).set_name

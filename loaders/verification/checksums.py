@@ -1,5 +1,6 @@
 """``SHA256SUMS``: what the files of a folder hash to, in the format that ``sha256sum -c`` reads."""
 
+import errno
 import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -38,7 +39,9 @@ def parse_sums(data: bytes) -> dict[str, str]:
 
 
 def file_sha256(path: Path) -> str:
-    """Hash a file, in pieces."""
+    """Hash a file, in pieces; anything but a regular one, as a pipe that would be waited for, is refused."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "no regular file", str(path))
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -186,7 +186,7 @@ def test_a_set_extends_one_of_its_own_recipe(write_recipe):
     first, second = load_recipe(write_recipe("name: own\n" + chain)).sets.values()
     assert (first.draws, first.unit, second.draws, second.unit) == (2, ("color",), 1, ("color",))
     assert (first.factors, first.shares_units, second.shares_units) == (second.factors, True, False)
-    with pytest.raises(InputError, match="that does not extend `second` itself, got `first`"):
+    with pytest.raises(InputError, match="first extends second extends first, which never ends"):
         load_recipe(write_recipe("name: own\n" + chain.replace("candle/candle", "first")))
 
 
@@ -202,6 +202,12 @@ def test_overrides_of_all_sets_reach_those_that_extend_another_recipe(write_reci
         (64, 256, 0.7),
     ]
     assert {one.render.samples for one in chosen} == {load_recipe("concepts", preset="draft").render.samples}
+
+
+def test_a_field_that_is_written_twice_is_refused(write_recipe):
+    twice = "name: own\nsets:\n  a: {extends: concepts/albedo}\n  a: {extends: concepts/albedo, draws: 2}\n"
+    with pytest.raises(InputError, match="expected each field once, got `a` again in line 4"):
+        load_recipe(write_recipe(twice))
 
 
 def test_mistyped_names_are_answered_with_the_nearest(write_recipe):
@@ -245,7 +251,7 @@ def test_extends_replaces_a_factor_whole(write_recipe, factor):
             r"extends: expected a set of `concepts` \(albedo, illumination\), got `concepts/nope`",
         ),
         ("concepts", r"extends: expected RECIPE/SET of a shipped recipe, or a set of this one"),
-        ("own", r"a set of this one that does not extend `own` itself, got `own`"),
+        ("own", r"extends: own extends own, which never ends"),
         ("[concepts]", r"extends: expected RECIPE/SET"),
     ],
 )

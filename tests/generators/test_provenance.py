@@ -8,7 +8,7 @@ from blender_assets import AssetLibrary, manifest, shipped
 from generators.description import dataset_info
 from generators.load import load_recipe
 from generators.plan import make_plan
-from generators.provenance import used_assets
+from generators.provenance import EditedAssetError, check_group, used_assets
 from loaders.errors import InputError
 from loaders.schema import DatasetInfo
 
@@ -76,6 +76,16 @@ def test_a_users_own_file_has_no_licence_unless_a_manifest_states_one(tmp_path):
 def test_textures_and_maps_are_listed_and_lamps_are_not():
     kinds = {asset.kind for asset in of(make_plan(load_recipe("demo"), limit=3))}
     assert kinds == {"materials", "objects", "scenes", "textures"}
+
+
+def test_a_group_holds_equal_numbers_and_its_own_assets(tmp_path):
+    first, second, *_ = make_plan(load_recipe("dead-leaves"), limit=2).samples
+    library = AssetLibrary()
+    check_group([first], library)
+    with pytest.raises(ValueError, match=f"trace group `{first.group}` has samples of other numbers"):
+        check_group([first, second.model_copy(update={"group": first.group})], library)
+    with pytest.raises(EditedAssetError, match=f"numbers or assets of `{second.id}` are not those"):
+        check_group([second.model_copy(update={"trace": first.trace})], library)
 
 
 def test_painted_leaves_show_no_asset():

@@ -123,6 +123,21 @@ def test_missing_file(tmp_path):
         load_plan(tmp_path / "plan.parquet")
 
 
+@pytest.mark.parametrize("change", ["lost", "unknown"])
+def test_factors_that_the_recipe_does_not_have_are_no_plan(tmp_path, tiny, change):
+    path = tmp_path / "plan.parquet"
+    save_plan(make_plan(load_recipe(tiny)), path)
+    table = pq.read_table(path)
+    place = table.column_names.index("factor.color")
+    if change == "lost":
+        edited = table.remove_column(place)
+    else:
+        edited = table.set_column(place, "factor.color", pa.array(["pink"] * len(table)))
+    pq.write_table(edited.replace_schema_metadata(table.schema.metadata), path)
+    with pytest.raises(InputError, match="expected a file written by `candlelight plan`"):
+        load_plan(path)
+
+
 def test_other_versions_are_told(tmp_path, tiny):
     plan, path = make_plan(load_recipe(tiny)), tmp_path / "plan.parquet"
     save_plan(plan, path)

@@ -153,3 +153,12 @@ def test_tensors_are_of_their_own_whatever_lies_in_memory():
         tensors[0].zero_()
         assert arrays[-1].any()
         assert all(tensor.any() for tensor in tensors[1:])
+
+
+def test_numbers_of_any_kind_are_batched_without_loss():
+    samples = [{"id": "a", "x": 1, "y": np.float32(0.5)}, {"id": "b", "x": 16777217.5, "y": None}]
+    batch = collate(samples)
+    assert batch["x"].tolist() == [1.0, 16777217.5]
+    assert batch["y"] == [np.float32(0.5), None]
+    with pytest.raises(InputError, match="differ in layers or factors"):
+        collate([{"x": 1}, {"y": 1}])

@@ -36,6 +36,11 @@ def mix(stored, folder, *names):
     return folder
 
 
+def test_files_are_not_written_among_frames(frames_root):
+    with pytest.raises(InputError, match="holds frames or a Hugging Face folder, which further files would"):
+        pack_hdf5(frames_root, frames_root, ["grid"])
+
+
 def test_splits_of_one_pack_go_together(stored, tmp_path):
     folder = mix(stored, tmp_path / "h5", "red/grid-red.h5", "red/grid-blue.h5")
     assert mixed_packs(map(HDF5Frames, folder.glob("*.h5"))) == ""

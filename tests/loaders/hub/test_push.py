@@ -322,7 +322,9 @@ def test_the_command_line(hub, packed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("loaders.frames.read_dataset_info", lambda folder: Namespace(licence=""))
         asked = CliRunner().invoke(main, ["push", str(packed), "me/tiny"], input="n\n")
+        rehearsed = CliRunner().invoke(main, ["push", str(packed), "me/tiny", "--dry-run"])
     assert (asked.exit_code, hub.asked) == (1, [])
+    assert "states no licence" in rehearsed.stdout
     assert "states no licence" in asked.output
     sent = CliRunner().invoke(main, ["push", str(packed), "me/tiny", "--private"])
     assert sent.exit_code == 0, sent.output

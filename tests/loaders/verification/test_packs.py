@@ -1,5 +1,6 @@
 """Packs against the hashes that they carry: what is found in each kind, and how it is told."""
 
+import os
 import shutil
 
 import h5py
@@ -8,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from loaders.errors import InputError
+from loaders.frames import read_frame
 from loaders.hdf5.writer import pack_hdf5
 from loaders.hub.writer import pack_hub
 from loaders.looking.look import look
@@ -61,6 +63,19 @@ def test_every_flipped_byte_of_a_hugging_face_folder_is_found(packs):
         file.write_bytes(whole)
     (packs / "hub" / "notes").touch()
     assert verify_pack(packs / "hub").strangers == (packs / "hub" / "notes",)
+
+
+def test_pipes_are_damage_and_not_waited_for(packs, frames_copy):
+    shard = packs / "hub" / "grid" / "train-00000-of-00001.parquet"
+    shard.unlink()
+    os.mkfifo(shard)
+    damage, *_ = verify_pack(packs / "hub").damaged
+    assert str(damage).endswith("train-00000-of-00001.parquet: cannot be read: no regular file")
+    layers = next(frames_copy.rglob("layers.npz"))
+    layers.unlink()
+    os.mkfifo(layers)
+    with pytest.raises(InputError, match=r"layers.npz is no regular file"):
+        read_frame(layers.parent)
 
 
 def test_a_manifest_cannot_lead_out_of_its_folder(packs):
