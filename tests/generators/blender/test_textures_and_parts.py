@@ -207,7 +207,7 @@ def test_part_names_are_those_of_the_data_set_and_travel_with_packs(run, tmp_pat
 def test_coverage_takes_the_masks_as_they_come(run):
     from evaluation.coverage.protocol import score_coverage  # needs torch, which nothing else here does
 
-    frames = FrameFolder(run, "parts")
+    frames = FrameFolder(run, "parts", objects=True)
     indices = {part.name: part.index for part in frames.frame(0).metadata.objects[0].parts}
     mask = frames[0]["part"] == indices["right_wing"]
     share = float(mask.float().mean())
