@@ -39,8 +39,8 @@ def parse_sums(data: bytes) -> dict[str, str]:
 
 
 def file_sha256(path: Path) -> str:
-    """Hash a file, in pieces; anything but a regular one, as a pipe that would be waited for, is refused."""
-    if path.exists() and not path.is_file():
+    """Hash a file, in pieces; a pipe, which would be waited for, is refused."""
+    if path.is_fifo():
         raise OSError(errno.EINVAL, "no regular file", str(path))
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

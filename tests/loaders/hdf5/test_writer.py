@@ -120,7 +120,7 @@ def test_a_set_without_objects_or_factors_is_packed(tmp_path, make_frame, info):
     sets = {"grid": info.sets["grid"].model_copy(update=changed)}
     write_dataset_info(tmp_path, info.model_copy(update={"sets": sets}))
     write_frame(tmp_path, frame)
-    (path,) = pack_hdf5(tmp_path, tmp_path)
+    (path,) = pack_hdf5(tmp_path, tmp_path / "h5")
     frames = HDF5Frames(path, objects=True)
     assert (frames.factor_table.shape, frames[0]["objects"], frames[0]["factors"]) == ((1, 0), [], {})
 
