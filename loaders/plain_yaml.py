@@ -45,12 +45,15 @@ def parse_yaml(text: str) -> Any:
 
 def _refuse_twice(node: Any) -> None:
     """Refuse a mapping with two values for one key, of which YAML would take the last in silence."""
-    keys = [key for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
-    names = [key.value for key in keys if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
-    for place, key in enumerate(keys):
-        if isinstance(key, yaml.ScalarNode) and names.count(key.value) > 1 and place:
-            line = max(one.start_mark.line for one in keys if one.value == key.value) + 1
-            raise InputError(f"expected each field once, got `{key.value}` again in line {line}")
+    seen = set()
+    for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+        name = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
+        if name in seen:
+            raise InputError(
+                f"expected each field once, got `{key.value}` again in line {key.start_mark.line + 1}"
+            )
+        if name is not None and key.value != "<<":
+            seen.add(name)
 
 
 def _size(node: Any, known: dict[int, int]) -> int:

@@ -228,7 +228,7 @@ def outcomes(receipts):
 def test_several_groups_are_answered_in_turn(start, groups, tmp_path):
     receipts = list(start().render_all([groups[0], groups[3], groups[0]]))
     assert outcomes(receipts) == [("cubes-000000",), "no such colour", ("cubes-000000",)]
-    assert [receipt.seconds >= 0.01 for receipt in receipts] == [True, True, True]
+    assert sum(receipt.seconds for receipt in receipts) >= 0.02
     assert len(starts(tmp_path)) == 1
 
 
