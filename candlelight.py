@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 if Path(sys.argv[0]).stem == "candlelight" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    # The program: until a command runs Ctrl-C ends it without a word, whatever is being imported.
+    # Until a command runs, Ctrl-C ends the program in silence, also while modules are imported.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import click
@@ -43,7 +43,7 @@ class UseError(click.ClickException):
     exit_code = 2
 
 
-GO_ON = ("counterfactual", "export", "pack", "render")  # what is finished is kept, and not done again
+GO_ON = ("counterfactual", "export", "pack", "render")  # commands that resume
 
 
 class OneLineGroup(click.Group):
@@ -76,7 +76,7 @@ class OneLineGroup(click.Group):
             goes_on = ctx.invoked_subcommand in GO_ON
             raise Interrupted(f"interrupted{'; run the same command again to go on' * goes_on}") from None
         finally:
-            if program:  # what is left is what ends with the process
+            if program:  # only the end of the process is left
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -11,7 +11,7 @@ turn, a block each. A ratio is the median over rounds of the peer's CPU time ove
 its own writer wrote, Pillow what Pillow wrote; batches are of image, or all layers, and factors. The last
 table is the memory of a reader's own process over an epoch.
 
-With ``--small``, where what is done for every row weighs most, `image` is all there is, and sets that were
+With ``--small``, where the cost of a row weighs most, `image` is all there is, and sets that were
 loaded whole are read, too. ``--zlib`` unpacks as where the extra `fast` is not installed.
 """
 
@@ -37,7 +37,7 @@ Reader = Callable[[Sequence[int]], object]
 BATCH = 32
 MIB = 2**20
 _PEER, _WHOLE = "batches: datasets, torch", "batches: in memory"
-# What is wanted of `image`, by reader and peer: the peer's time over the reader's.
+# Wanted ratio for `image`, by reader and peer: the peer's time over the reader's.
 WANTED = {
     ("HDF5Frames.arrays, none", "h5py, none"): 0.8,
     ("HDF5Frames.frame, gzip", "datasets, numpy"): 1.6,
@@ -282,7 +282,7 @@ def opened(folder: Path) -> dict[str, Any]:
 def comparisons(
     seconds: dict[str, list[float]], wanted: dict[tuple[str, str], float]
 ) -> Iterator[tuple[object, ...]]:
-    """Compare readers: the median over rounds of the peer's time over ours, and what is wanted of it."""
+    """Compare readers: the median over rounds of the peer's time over ours, and the wanted ratio."""
     pairs = dict.fromkeys((*WANTED, *wanted, ("HDF5Frames.arrays, gzip", "h5py, gzip")))
     for ours, peer in pairs:
         if {ours, peer} <= seconds.keys():

@@ -27,7 +27,7 @@ SUFFIXES = {
     "scenes": (".blend", ".exr", ".hdr"),
 }
 
-# What a .blend may refer to, besides pictures: fonts, profiles of lights, volumes. No other .blend.
+# Files that a .blend may refer to: pictures, fonts, profiles of lights, volumes; never another .blend.
 PICTURES = frozenset(
     ".png .jpg .jpeg .jp2 .j2c .bmp .tga .tif .tiff .webp .exr .hdr .dds .cin .dpx .sgi .rgb .rgba "
     ".psd".split()
@@ -196,8 +196,8 @@ class AssetLibrary:
 def files_beside(folder: Path) -> list[Path]:
     """List the files that a .blend in a folder of the user's may refer to, in order of their paths.
 
-    They are files of the kinds in `REFERRED` in the folder and below it, but for those that begin with a dot,
-    links out of the folder, and frames that were rendered there. The hash of an asset covers them, and the
+    The list holds files of the kinds in `REFERRED` in the folder and below it. Hidden files, links out of the
+    folder and rendered frames are left out. The hash of an asset covers them, and the
     renderer refuses an asset that refers to anything else.
     """
     found, inside = [], folder.resolve()

@@ -14,7 +14,7 @@ from generators.settings import check_interventions
 from loaders.errors import InputError, did_you_mean, nearest_file
 from loaders.plain_yaml import parse_yaml
 
-# What a recipe says of all its sets, and each set may say of itself.
+# Fields that hold for all sets of a recipe, unless a set has its own.
 _FOR_ALL_SETS = ("image", "render", "layers", "exposure")
 
 
@@ -139,7 +139,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _expand(data: dict[str, Any], path: Path) -> dict[str, set[str]]:
-    """Put in what a set ``extends``, a set of this recipe or of another, under the fields written here.
+    """Merge the fields of each set with those of the set that it ``extends``.
 
     Returns:
         For each set that has them from another recipe, which of `_FOR_ALL_SETS`.

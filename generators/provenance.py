@@ -38,7 +38,7 @@ def shown_assets(traces: Iterable[Trace], records: Iterable[AssetRecord]) -> tup
     """Choose those of the recorded assets that show in some traces.
 
     Raises:
-        InputError: one that shows was not recorded.
+        InputError: an asset shows that was not recorded.
     """
     known = {(record.kind, record.label): record for record in records}
     used = {

@@ -175,9 +175,9 @@ class Layout(Model):
     """How values become a scene.
 
     The objects are ``objects``, or those of ``arrangements`` that ``arrangement`` names, or a ``scatter``;
-    the lights are ``lights``, or those of ``rigs`` that ``rig`` names; where there is no environment either,
-    one lamp of the default. Of ``coats`` the one that ``coat``
-    names goes over all objects: a twin in another paint, or with null the objects as they are. ``leaves``
+    the lights are ``lights``, or those of ``rigs`` that ``rig`` names; a layout
+    without these and without ``environment`` has one default light. The coat that ``coat`` names among
+    ``coats`` covers all objects: a copy in another paint, or with null the objects as they are. ``leaves``
     stand alone: they are painted and not traced.
     """
 

@@ -30,7 +30,7 @@ class Folder(click.Path):
 
 @contextmanager
 def progress(total: int | None, what: str, unit: str = "frame") -> Iterator[Callable[[int], Any]]:
-    """Show a bar of ``total`` units, None for unknown, while the block runs; what is yielded moves it on."""
+    """Show a bar of ``total`` units, None for unknown, and yield the function that advances it."""
     from tqdm import tqdm
 
     pause = 0.1 if sys.stderr.isatty() else LOG_PAUSE

@@ -35,7 +35,7 @@ class InputError(ValueError):
 
 
 def did_you_mean(value: object, known: Iterable[object]) -> str:
-    """Ask for the nearest of the known names, at the end of a message; nothing if none is near.
+    """Suggest the nearest of the known names, at the end of a message; nothing if none is near.
 
     Example:
         >>> did_you_mean("bleu", ["red", "blue"])
@@ -46,7 +46,7 @@ def did_you_mean(value: object, known: Iterable[object]) -> str:
 
 
 def nearest_file(path: Path) -> str:
-    """Ask for the file or folder that is called most like one that is not there; nothing if none is near.
+    """Suggest the file or folder whose name is nearest to a missing path; nothing if none is near.
 
     Example:
         >>> nearest_file(Path("nowhere") / "frames")
@@ -59,7 +59,7 @@ def nearest_file(path: Path) -> str:
 
 
 def blame(what: str, error: BaseException, cure: str) -> InputError:
-    """Make a line of what a library raised on a file; where the system refused, it is at fault.
+    """Turn the error of a library that read a file into one line; errors of the system do not blame the file.
 
     Args:
         what: names the file and says what it is not.

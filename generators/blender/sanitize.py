@@ -5,7 +5,7 @@ Blender appends a block with all that it refers to. Before anything of it is eva
 - dropped: animation and drivers; OSL nodes, black taking their place; whole scenes (with their
   output paths, compositor and sequencer), texts, sounds, movie clips, node trees that are neither shader nor
   geometry, and every other kind of block that is not in `SHOWN`;
-- kept: what is packed into the file, and what its hash covers besides (`blender_assets.files_beside`); and
+- kept: files that are packed into it, and those that its hash covers (`blender_assets.files_beside`); and
   simulations, for Blender writes no cache of them to disk as long as it works on no file of its own;
 - refused: other files, and linked .blend files wherever they are; films and numbered pictures; files of
   animated geometry; simulations that write to disk; geometry nodes that import files or hold bakes; profiles
@@ -192,7 +192,7 @@ def _refuse_picture(picture: Any) -> None:
 def _refuse_elsewhere(path: Path, brought: list[tuple[str, Any]], kinds: Collection[str]) -> None:
     """Refuse files that the hash of the asset does not cover; of a picture in tiles each is one."""
     covered: set[Path] | None = None
-    # Blender's own list of the files that a block names, less those that are packed.
+    # Blender's own list of the files that a block names and that are not packed.
     named = bpy.data.file_path_map(subset=[block for kind, block in brought if kind in kinds])
     for block, names in named.items():
         tiles = [str(tile.number) for tile in getattr(block, "tiles", ())] or [""]

@@ -1,4 +1,4 @@
-"""What a Croissant description says of responsible use (vocabulary RAI 1.0), from what is known of a pack.
+"""Responsible use in a Croissant description (vocabulary RAI 1.0).
 
 Facts of the making are always there; judgements only where the author of the recipe states them.
 """

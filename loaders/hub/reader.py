@@ -195,8 +195,8 @@ def _load(path: Path, manifest: Manifest, set_name: str, split: str) -> Any:
     shown = not datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
-        # The manifest's files and no others, whatever a card says. What was cached is found again by their
-        # paths and by what they hold, so that no pack is ever taken for another.
+        # Only files of the manifest are read, whatever a card says. Paths and content make the key of the
+        # cache, so that no pack is ever taken for another.
         builder = Parquet(
             dataset_name="candlelight",
             config_name=set_name,
@@ -270,7 +270,7 @@ def _reading(where: str) -> Iterator[None]:
         cause: BaseException = error
         while cause.__cause__:
             cause = cause.__cause__
-        # What `datasets` raises names as its cause what Arrow raised, be it that memory ran out.
+        # `datasets` raises errors of its own, whose cause is that of Arrow, lack of memory included.
         if not isinstance(cause, (*DAMAGED, DatasetsError)):
             raise cause from None
         raise blame(f"{where} cannot be read", cause, _REMEDY) from None

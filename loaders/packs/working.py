@@ -86,7 +86,7 @@ def _is_elsewhere(name: object, folder: Path) -> bool:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    # A link has a name of ours at most: what it leads to is not ours.
+    # The target of a link is never ours, whatever the link is called.
     if folder.is_symlink() or folder.is_file():
         raise InputError(f"{folder} is in the way, being no folder; move it, or name another target")
     with suppress(FileNotFoundError):
@@ -107,7 +107,7 @@ def _clear(folder: Path) -> None:
 
 
 def _empty(folder: Path) -> None:
-    # The record goes first: of pieces that are half removed, nobody must think that they are all.
+    # The record goes first, so that half-removed pieces are never taken for all of them.
     (folder / _RECORD).unlink(missing_ok=True)
     for path in _pieces(folder):
         _remove(path)

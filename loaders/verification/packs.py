@@ -69,7 +69,7 @@ def _is_hub(path: Path) -> bool:
 def _verify_hub(folder: Path, advance: Callable[[int], object] | None) -> Findings:
     shards, unreadable = _description(folder)
     sums = _sums(folder)
-    # Without a manifest sums may name anything; what lies elsewhere is no file of this folder.
+    # Without a manifest the sums may name anything; only files inside the folder count.
     names = own_files(shards) | ({name for name in sums if _is_inside(name)} if not shards else set())
     names.remove(SUMS)
     unlike = unreadable | find_unlike(folder, names)
