@@ -11,9 +11,8 @@ from jaxtyping import Float64, UInt8
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.open_frames import open_frames
 from loaders.picture_codec import SUFFIXES, decode_picture
-from loaders.samples import Frame, Frames, Sample, to_sample
+from loaders.samples import Frame, Sample, to_sample
 from loaders.schema import ChecksRecord, DatasetInfo, Metadata, RecipeRecord, SetInfo, array_sha256
 
 SET_NAME = "pictures"
@@ -217,38 +216,24 @@ def open_pictures(source: str, size: tuple[int, int], limit: int | None = None, 
     name, split, configuration, *rest = [*source.removeprefix(HUGGING_FACE).split(":"), "", ""]
     if not name or rest[:-2]:
         raise InputError(f"{source}: expected hf:NAME, hf:NAME:SPLIT or hf:NAME:SPLIT:CONFIGURATION")
-    return Pictures(Table(_load(name, split or "train", configuration or None), source), size, limit, seed)
+    dataset = load_hugging_face(name, split or "train", configuration or None)
+    return Pictures(Table(dataset, source), size, limit, seed)
 
 
-def open_negatives(
-    data: Path, name: str, size: tuple[int, int], limit: int | None = None, seed: int = 0
-) -> Frames:
-    """Open unrelated images, wherever they are.
+def load_hugging_face(name: str, split: str | None, configuration: str | None) -> Any:
+    """Load a Hugging Face data set.
 
     Args:
-        data: frames or a pack, of which ``name`` may be a set.
-        name: a set of ``data``; else frames or a pack elsewhere, as PATH or PATH:SET; else what
-            `open_pictures` takes.
-        size: height and width that pictures are brought to; frames stay as they are.
-        limit: of pictures, see `Pictures`.
-        seed: of pictures, see `Pictures`.
+        name: of the Hub, or a folder in its layout, or one that ``save_to_disk`` wrote.
+        split: name of the split; None for all.
+        configuration: name of the configuration; None for the only one.
+
+    Returns:
+        A `datasets.Dataset`, or a dict of them by split.
 
     Raises:
-        InputError: there is nothing of the kind.
+        InputError: the data set cannot be loaded.
     """
-    if name.startswith(HUGGING_FACE):
-        return open_pictures(name, size, limit, seed)
-    try:
-        return open_frames(data, name)
-    except InputError as error:
-        path, _, set_name = (name, "", "") if Path(name).exists() else name.rpartition(":")
-        if not path or not Path(path).exists():
-            raise InputError(f"{error}; or name a path or {HUGGING_FACE}NAME") from None
-    packed = Path(path).is_file() or (Path(path) / "dataset.json").is_file() or any(Path(path).glob("*.h5"))
-    return open_frames(Path(path), set_name or None) if packed else open_pictures(path, size, limit, seed)
-
-
-def _load(name: str, split: str, configuration: str | None) -> Any:
     import datasets
 
     path = Path(name)
@@ -256,14 +241,16 @@ def _load(name: str, split: str, configuration: str | None) -> Any:
         if (path / "state.json").is_file():
             return datasets.load_from_disk(path)
         if (path / "dataset_dict.json").is_file():
-            return datasets.load_from_disk(path)[split]
+            found = datasets.load_from_disk(path)
+            return found if split is None else found[split]
         # Made anew where it is a folder: by its name alone `datasets` would take yesterday's for today's.
         mode = "force_redownload" if path.is_dir() else "reuse_dataset_if_exists"
         where = str(path.resolve()) if path.is_dir() else name
         return datasets.load_dataset(where, configuration, split=split, download_mode=mode)
     except Exception as error:  # whatever `datasets`, Arrow and the network raise
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{HUGGING_FACE}{name}, split {split}: cannot be loaded: {reason[:300]}") from None
+        which = f"{HUGGING_FACE}{name}" if split is None else f"{HUGGING_FACE}{name}, split {split}"
+        raise InputError(f"{which}: cannot be loaded: {reason[:300]}") from None
 
 
 def _digest(text: str) -> str:

@@ -12,7 +12,6 @@ from loaders.public.iiw import IIW as IIW
 from loaders.public.mit import MITIntrinsic as MITIntrinsic
 from loaders.public.mpi3d import MPI3D as MPI3D
 from loaders.public.multi_illumination import MultiIllumination as MultiIllumination
-from loaders.public.parts import open_parts as open_parts
 from loaders.public.photometric_stereo import PhotometricStereo as PhotometricStereo
 from loaders.public.raid import read_raid_responses as read_raid_responses
 from loaders.public.raid import read_raid_trials as read_raid_trials

@@ -67,7 +67,7 @@ class ARAP:
         self._files = {kind: _by_stem(folder) for kind, folder in self._folders.items()}
         inputs = [path for stem, path in self._files["input"].items() if not _NOT_INPUT.search(stem)]
         excluded = CSM_EXCLUDES if scenes == "csm" else frozenset()
-        self._inputs = [path for path in inputs if _scene(path.stem).lower() not in excluded]
+        self._inputs = [path for path in inputs if scene_of(path.stem).lower() not in excluded]
         if not self._inputs:
             raise InputError(f"{self._folders['input']}: expected images, found none; get them from {SOURCE}")
         self.ids = tuple(path.stem for path in self._inputs)
@@ -83,7 +83,7 @@ class ARAP:
             InputError: a file is missing or damaged, or of another size than the input.
         """
         path = self._inputs[row]
-        stem, scene = path.stem, _scene(path.stem)
+        stem, scene = path.stem, scene_of(path.stem)
         images = {
             "image": read_linear(path, SOURCE),
             "reflectance": read_linear(self._find("reflectance", stem, "albedo"), SOURCE),
@@ -106,7 +106,7 @@ class ARAP:
         }
 
     def _find(self, kind: str, stem: str, end: str) -> Path:
-        for of in (stem, _scene(stem)):
+        for of in (stem, scene_of(stem)):
             if found := self._files[kind].get(f"{of}_{end}".lower()):
                 return found
         return require(self._folders[kind] / f"{stem}_{end}.png", SOURCE)
@@ -123,7 +123,13 @@ def _by_stem(folder: Path) -> dict[str, Path]:
     return {path.stem.lower(): path for path in images if best[path.stem.lower()] == path}
 
 
-def _scene(stem: str) -> str:
+def scene_of(stem: str) -> str:
+    """Name the scene of an input by its file name without suffix.
+
+    Example:
+        >>> scene_of("old_room_light2"), scene_of("villa")
+        ('old_room', 'villa')
+    """
     return _LIGHT.sub("", stem)
 
 

@@ -26,6 +26,7 @@ class CUB70:
 
     Attributes:
         parts: names of the parts, or of the groups.
+        ids: ids of all rows.
 
     Example:
         >>> CUB70("nowhere", "nowhere")  # doctest: +NORMALIZE_WHITESPACE
@@ -65,6 +66,8 @@ class CUB70:
                 raise InputError(f"{path}: there is no image {stem} in {self._images.folder}/images.txt")
             self._files.setdefault(rows[stem], {})[part] = path
         self._rows = sorted(self._files)
+        names = [self._images.names[row] for row in self._rows]
+        self.ids = tuple(name.removesuffix(Path(name).suffix) for name in names)
         if not self._rows:
             raise InputError(
                 f"{folder}: expected <class>/<image>_<part>.png, found none; get it from {SOURCE}"

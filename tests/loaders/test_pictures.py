@@ -11,7 +11,7 @@ from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
 from loaders.image_files import MAX_PIXELS
 from loaders.picture_codec import decode_picture
-from loaders.pictures import Files, Pictures, Table, open_negatives, open_pictures
+from loaders.pictures import Files, Pictures, Table, open_pictures
 from loaders.samples import Frames, collate
 from loaders.schema import array_sha256
 
@@ -238,31 +238,6 @@ def test_data_sets_without_pictures_are_refused(datasets, table, tmp_path):
             open_pictures(name, SIZE)
     with pytest.raises(InputError, match=r"hf:nobody/nothing, split train: cannot be loaded: "):
         open_pictures("hf:nobody/nothing", SIZE)
-
-
-# ------------------------------------------------------------------------------------------ negatives
-
-
-def test_negatives_come_from_wherever_they_are(frames_root, folder, tmp_path, table, monkeypatch):
-    def origin(name):
-        opened = open_negatives(frames_root, name, SIZE, 3)
-        return opened.info.name, opened.set_name, len(opened)
-
-    assert origin("grid") == ("tiny", "grid", 6)
-    assert origin(f"{frames_root}:free") == ("tiny", "free", 5)
-    assert origin(str(folder)) == ("pictures", "pictures", 3)
-    table.save_to_disk(tmp_path / "saved")
-    assert origin(f"hf:{tmp_path / 'saved'}") == ("pictures", "pictures", 3)
-    # A set of the data goes before a folder that happens to have its name.
-    monkeypatch.chdir(folder.parent)
-    folder.rename("grid")
-    assert origin("grid") == ("tiny", "grid", 6)
-    with pytest.raises(
-        InputError, match=r"set `other` is not there; expected one of: .*; or name a path or hf:"
-    ):
-        origin("other")
-    with pytest.raises(InputError, match="choose a set"):
-        origin(str(frames_root))
 
 
 def test_pictures_are_srgb_as_frames_are(tmp_path):

@@ -1,0 +1,79 @@
+"""The one place where images of readers become what a view promises: uint8 is sRGB, floats are linear."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float32, Shaped
+
+from loaders.colour import linear_to_srgb, srgb_to_linear
+from loaders.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+else:
+    Tensor = Any
+
+_DECODED = srgb_to_linear(np.arange(256) / 255).astype(np.float32)
+
+
+def to_linear(image: Shaped[Tensor, "channels height width"]) -> Float32[Tensor, "3 height width"]:
+    """Make an image scene-linear.
+
+    Args:
+        image: of one or three channels; uint8 is sRGB-encoded, any float is scene-linear already.
+
+    Returns:
+        Scene-linear values; gray fills three channels.
+
+    Raises:
+        InputError: another dtype, or another number of channels.
+
+    Example:
+        >>> import torch
+        >>> to_linear(torch.full((1, 1, 1), 188, dtype=torch.uint8)).flatten()
+        tensor([0.5029, 0.5029, 0.5029])
+    """
+    import torch
+
+    checked = _in_three_channels(image)
+    if checked.dtype == torch.uint8:
+        return torch.from_numpy(_DECODED[checked.numpy()])
+    return checked.to(torch.float32)
+
+
+def to_srgb(image: Shaped[Tensor, "channels height width"]) -> Float32[Tensor, "3 height width"]:
+    """Encode an image with the sRGB curve.
+
+    Args:
+        image: of one or three channels; uint8 is sRGB-encoded already, any float is scene-linear.
+
+    Returns:
+        sRGB-encoded values in [0, 1]; linear values above 1 are cut off, gray fills three channels.
+
+    Raises:
+        InputError: another dtype, or another number of channels.
+
+    Example:
+        >>> import torch
+        >>> to_srgb(torch.full((1, 1, 1), 0.5)).flatten(), to_srgb(torch.full((1, 1, 1), 51).byte()).flatten()
+        (tensor([0.7354, 0.7354, 0.7354]), tensor([0.2000, 0.2000, 0.2000]))
+    """
+    import torch
+
+    checked = _in_three_channels(image)
+    if checked.dtype == torch.uint8:
+        return checked.to(torch.float32) / 255
+    return torch.from_numpy(linear_to_srgb(checked.to(torch.float32).numpy()))
+
+
+def _in_three_channels(image: Tensor) -> Tensor:
+    import torch
+
+    if image.dtype != torch.uint8 and not image.is_floating_point():
+        raise InputError(
+            f"expected an image of uint8 (sRGB-encoded) or floats (scene-linear), got {image.dtype}; scale "
+            "integers of more bits to floats"
+        )
+    if len(image) not in (1, 3):
+        raise InputError(f"expected an image of one or three channels, got {len(image)}")
+    return image.expand(3, -1, -1)

@@ -1,0 +1,139 @@
+"""Image sets as the views read them: opened with the layers they need, rows named by their metadata."""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+from tqdm import tqdm
+
+from loaders.errors import InputError, nearest_file
+from loaders.frames import DATASET, read_dataset_info
+from loaders.open_frames import EXPECTED, open_frames, open_hdf5
+from loaders.packed import PackedFrames
+from loaders.packs.manifest import MANIFEST, read_manifest
+from loaders.samples import Frames, factor_number
+from loaders.schema import SetInfo
+from loaders.urls import local_folder
+from loaders.views.items import DataIdentity
+from loaders.views.rows import NamedRows, Request, choose_rows
+
+LayersOf = Callable[[Collection[str]], tuple[str, ...]]
+_MANY = 1000  # rows whose metadata take long enough for a progress bar
+
+
+@dataclass(frozen=True, eq=False)
+class FrameRows(NamedRows):
+    """Chosen rows of an image set; ``table`` has their factors as `Frames.factor_table` has them."""
+
+    table: Float64[ndarray, "n k"]
+
+
+def is_frames(path: Path) -> bool:
+    """Tell frames and packs from other files and folders."""
+    return path.is_file() or (path / DATASET).is_file() or (path.is_dir() and any(path.glob("[!.]*.h5")))
+
+
+def open_frame_rows(place: Path | str, request: Request, layers_of: LayersOf) -> FrameRows:
+    """Open an image set and choose rows of it.
+
+    Args:
+        place: a folder of frames, an HDF5 file or a folder of them, or a folder that `pack_hub` made.
+        request: which set, split and rows.
+        layers_of: chooses the layers to read among those of the set.
+
+    Raises:
+        InputError: there is nothing of the kind; several sets or several splits, and none is named; no such
+            set, split, layer or row.
+    """
+    path = local_folder(place)
+    sets, splits = _list_sets(path)
+    name = _choose(path, "set", list(sets), request.set_name)
+    split = _choose(path, "split", splits[name], request.split)
+    with_path = f"{path}, set `{name}`"
+    layers = _needed(with_path, sets[name].layers, layers_of)
+    return name_frame_rows(open_frames(path, name, split, layers), request)
+
+
+def name_frames(frames: Any, request: Request, layers_of: LayersOf) -> FrameRows:
+    """Choose rows of a reader of frames; arguments and errors as in `open_frame_rows`."""
+    _needed(f"set `{frames.set_name}`", frames.layers, layers_of)
+    return name_frame_rows(frames, request)
+
+
+def name_frame_rows(frames: Frames, request: Request) -> FrameRows:
+    """Choose rows of a reader of frames, and read their names, units and factors.
+
+    Raises:
+        InputError: there is no such row, or its metadata are damaged.
+    """
+    recipe = frames.info.recipe.sha256
+    split = getattr(frames, "split", None)
+    identity = DataIdentity(frames.info.name, "frames", frames.set_name, split, recipe)
+    numbers = choose_rows(len(frames), request)
+    ids, units, table = [], [], np.empty((len(numbers), len(frames.set_info.factors)))
+    for place, metadata in enumerate(_metadata(frames, numbers)):
+        ids.append(metadata.id)
+        units.append(metadata.unit)
+        table[place] = [factor_number(factor, metadata) for factor in frames.set_info.factors]
+
+    def every_id() -> Iterable[str]:
+        if len(numbers) == len(frames):
+            return ids
+        if isinstance(frames, PackedFrames):  # packs have a column of ids, without all other metadata
+            return [frames._id(row) for row in range(len(frames))]
+        return [metadata.id for metadata in _metadata(frames, range(len(frames)))]
+
+    return FrameRows(identity, frames, numbers, tuple(ids), tuple(units), every_id, table)
+
+
+def all_layers(*names: str) -> LayersOf:
+    """Ask for layers that must all be there."""
+
+    def choose(available: Collection[str]) -> tuple[str, ...]:
+        del available
+        return names
+
+    return choose
+
+
+def _needed(where: str, available: Collection[str], layers_of: LayersOf) -> tuple[str, ...]:
+    layers = layers_of(available)
+    for name in layers:
+        if name not in available:
+            raise InputError(
+                f"{where} has no `{name}` layer; expected {', '.join(layers)}: render the set with them, and "
+                "read it without leaving them out"
+            )
+    return layers
+
+
+def _metadata(frames: Frames, rows: Collection[int]) -> Iterable[Any]:
+    shown = None if len(rows) > _MANY else True
+    return (frames.metadata(row) for row in tqdm(rows, desc="metadata", unit="row", disable=shown))
+
+
+def _list_sets(path: Path) -> tuple[dict[str, SetInfo], dict[str, list[str]]]:
+    """List the image sets at a path, and the splits of each; frames that are not packed are all `train`."""
+    splits: dict[str, list[str]] = {}
+    if files := open_hdf5(path):
+        for name, split in files:
+            splits.setdefault(name, []).append(split)
+        return {name: files[name, found[0]].set_info for name, found in splits.items()}, splits
+    if not (path / DATASET).is_file():
+        raise InputError(f"{path}: {EXPECTED}{nearest_file(path)}")
+    sets = read_dataset_info(path).sets
+    packed = read_manifest(path) if (path / MANIFEST).is_file() else None
+    return sets, {name: packed.splits_of(name) if packed else ["train"] for name in sets}
+
+
+def _choose(path: Path, kind: str, names: list[str], wanted: str | None) -> str:
+    if wanted is None and len(names) == 1:
+        return names[0]
+    if wanted not in names:
+        asked = f"choose a {kind}" if wanted is None else f"{kind} `{wanted}` is not there"
+        raise InputError(f"{path}: {asked}; expected one of: {', '.join(names) or 'none'}")
+    return wanted

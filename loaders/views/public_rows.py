@@ -1,0 +1,191 @@
+"""Public data sets as the views read them: opened by their layouts, rows named without reading an image."""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loaders.errors import InputError
+from loaders.public import (
+    ARAP,
+    CUB70,
+    IIW,
+    MPI3D,
+    SAW,
+    TID2013,
+    Candle,
+    CelebAMaskHQ,
+    DSprites,
+    MITIntrinsic,
+    MultiIllumination,
+    PhotometricStereo,
+    Shapes3D,
+)
+from loaders.public.arap import scene_of
+from loaders.public.celebamask import SPLITS as CELEBAMASK_SPLITS
+from loaders.public.mit import SPLITS as MIT_SPLITS
+from loaders.public.mpi3d import FILES as MPI3D_FILES
+from loaders.views.items import DataIdentity
+from loaders.views.rows import NamedRows, Request, choose_rows
+
+_PHOTOGRAPH = re.compile(r"dir_[0-9]+_mip([0-9])\.(jpg|exr)")
+
+
+def _folder(identifier: str) -> str:
+    return identifier.rpartition("/")[0]
+
+
+def _own_ids(data: Any) -> Sequence[str]:
+    return data.ids
+
+
+def _numbers(data: Any) -> Sequence[str]:
+    return [str(number) for number in data.indices.tolist()]
+
+
+def _stems(data: TID2013) -> Sequence[str]:
+    return [f"i{r + 1:02d}_{d + 1:02d}_{n + 1}" for r, d, n in data.factor_table.astype(int).tolist()]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A public data set.
+
+    Attributes:
+        name: name of the data set.
+        kind: class that reads the data set.
+        splits: values of the class's second argument; none where it has no splits.
+        ids: list the ids of all rows; None for a grid, whose rows have numbers alone.
+        group: name the group of a row by its id.
+    """
+
+    name: str
+    kind: type
+    splits: tuple[str, ...] = ()
+    ids: Callable[[Any], Sequence[str]] | None = _own_ids
+    group: Callable[[str], str] = str
+
+
+LAYOUTS = {
+    "mit": Layout("MIT Intrinsic Images", MITIntrinsic, ("all", *MIT_SPLITS)),
+    "arap": Layout("ARAP", ARAP, ("all", "csm"), group=lambda name: scene_of(name).lower()),
+    "iiw": Layout("IIW", IIW, ("all", "train", "test")),
+    "saw": Layout("SAW", SAW, ("train", "val", "test")),
+    "multi-illumination": Layout(
+        "Multi-Illumination", MultiIllumination, ("all", "train", "test"), group=_folder
+    ),
+    "photometric-stereo": Layout("Photometric Stereo", PhotometricStereo, group=_folder),
+    "cub70": Layout("CUB-70", CUB70),
+    "celebamask": Layout("CelebAMask-HQ", CelebAMaskHQ, CELEBAMASK_SPLITS, _numbers),
+    "dsprites": Layout("dSprites", DSprites, ids=None),
+    "mpi3d": Layout("MPI3D", MPI3D, ids=None),
+    "shapes3d": Layout("3D Shapes", Shapes3D, ids=None),
+    "candle": Layout("CANDLE", Candle, ids=_numbers),
+    "tid2013": Layout("TID2013", TID2013, ids=_stems, group=lambda name: name.partition("_")[0]),
+}
+
+
+def open_public(layout: str, root: Path, request: Request, **options: Any) -> NamedRows:
+    """Open a public data set and choose rows of it.
+
+    Args:
+        layout: one of `LAYOUTS`.
+        root: folder of the data set.
+        request: which split, set (the variant of MPI3D) and rows.
+        options: further arguments of the class.
+
+    Raises:
+        InputError: files are missing or damaged; several splits, and none is named; no such split, set, row.
+    """
+    facts = LAYOUTS[layout]
+    split = _split(layout, facts, request)
+    set_name = _variant(root, request) if layout == "mpi3d" else request.set_name
+    if set_name is not None and layout != "mpi3d":
+        raise InputError(f"{request.name}: `{layout}` has no sets, got {set_name!r}; leave the set out")
+    second = split if layout != "cub70" else root  # the images, which lie beside the masks
+    chosen = [value for value in (second, set_name) if value is not None]
+    reader = facts.kind(root, *chosen, **_options(layout, root), **options)
+    identity = DataIdentity(facts.name, layout, set_name, split)
+    return name_public(reader, layout, request, identity)
+
+
+def layout_of(reader: object) -> str | None:
+    """Tell the layout of a reader; None if it is not one of `LAYOUTS`."""
+    return next((name for name, facts in LAYOUTS.items() if isinstance(reader, facts.kind)), None)
+
+
+def name_public(
+    reader: Any, layout: str, request: Request, identity: DataIdentity | None = None
+) -> NamedRows:
+    """Choose rows of a reader and name them.
+
+    Raises:
+        InputError: there is no such row.
+    """
+    facts = LAYOUTS[layout]
+    known = identity or DataIdentity(facts.name, layout)
+    numbers = choose_rows(len(reader), request)
+    if facts.ids is None:
+        ids = [_grid_id(layout, number) for number in numbers]
+        return NamedRows(
+            known, reader, numbers, tuple(ids), tuple(ids), lambda: _grid_ids(layout, len(reader))
+        )
+    every = facts.ids(reader)
+    ids = [every[number] for number in numbers]
+    return NamedRows(known, reader, numbers, tuple(ids), tuple(map(facts.group, ids)), lambda: every)
+
+
+def cache_folder() -> Path:
+    """Name the folder that compressed files are unpacked to: ``candlelight`` in the user's cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "candlelight"
+
+
+def _grid_id(layout: str, number: int) -> str:
+    return f"{layout}-{number:06d}"
+
+
+def _grid_ids(layout: str, count: int) -> list[str]:
+    return [_grid_id(layout, number) for number in range(count)]
+
+
+def _split(layout: str, facts: Layout, request: Request) -> str | None:
+    if request.split in facts.splits or (request.split is None and not facts.splits):
+        return request.split
+    if not facts.splits:
+        raise InputError(f"{request.name}: `{layout}` has no splits, got {request.split!r}; leave it out")
+    asked = "choose a split" if request.split is None else f"split `{request.split}` is not there"
+    raise InputError(f"{request.name}: {asked}; expected one of: {', '.join(facts.splits)}")
+
+
+def _variant(root: Path, request: Request) -> str | None:
+    """Tell which of the variants of MPI3D is meant, by its name or by the files that are there."""
+    if request.set_name in MPI3D_FILES:
+        return request.set_name
+    if request.set_name is not None:
+        known = ", ".join(MPI3D_FILES)
+        raise InputError(f"{request.name}: set `{request.set_name}` is not there; expected one of: {known}")
+    names = {root.name} if root.is_file() else {path.name for path in root.glob("*.npz")}
+    found = [variant for variant, files in MPI3D_FILES.items() if names & set(files)]
+    if len(found) > 1 or (root.is_file() and not found):
+        raise InputError(f"{request.name}: choose a set; expected one of: {', '.join(found or MPI3D_FILES)}")
+    return found[0] if found else None
+
+
+def _options(layout: str, root: Path) -> dict[str, Any]:
+    """Tell arguments by the files of a data set: they come in several sizes, kinds and containers."""
+    if layout == "celebamask":
+        return {"groups": "paper"}
+    if layout == "multi-illumination":
+        scenes = sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+        for scene in scenes:
+            found = [_PHOTOGRAPH.fullmatch(path.name) for path in scene.iterdir()]
+            kinds = sorted({(match[2] != "jpg", match[2], int(match[1])) for match in found if match})
+            if kinds:
+                return {"kind": kinds[0][1], "mip": kinds[0][2]}
+    if layout in ("dsprites", "mpi3d", "shapes3d"):
+        # Of HDF5, rows can be read where they lie; 3D Shapes prefers it to npz.
+        in_hdf5 = root.suffix in (".h5", ".hdf5") or (layout == "shapes3d" and any(root.glob("*.h5")))
+        return {"cache": None if in_hdf5 else cache_folder()}
+    return {}

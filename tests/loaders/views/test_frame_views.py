@@ -1,0 +1,346 @@
+"""Views of frames: as folders, HDF5, Hugging Face folders and readers."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from loaders import FrameFolder, HubFrames, open_frames, pack_hdf5, pack_hub
+from loaders.colour import srgb_to_linear
+from loaders.errors import InputError
+from loaders.frames import write_dataset_info, write_frame
+from loaders.packs.split_plan import SplitPlan
+from loaders.samples import Frame, group_rows
+from loaders.views import (
+    ConceptSets,
+    DataIdentity,
+    Decompositions,
+    Factors,
+    Images,
+    Parts,
+    open_concepts,
+    open_decompositions,
+    open_factors,
+    open_images,
+    open_judgements,
+    open_parts,
+)
+
+pytestmark = pytest.mark.usefixtures("datasets")
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory, frames_root):
+    """Store the small data set in packs, whole and in two splits."""
+    folder = tmp_path_factory.mktemp("stored")
+    pack_hdf5(frames_root, folder / "h5")
+    pack_hub(frames_root, folder / "hub")
+    return folder
+
+
+@pytest.fixture
+def write(tmp_path, make_frame, info):
+    """Write frames whose metadata are changed, and return their folder."""
+
+    def write_frames(changes, set_name="grid", drop=(), **set_changes):
+        root = tmp_path / "changed"
+        kept = tuple(name for name in info.sets[set_name].layers if name not in drop)
+        changed = info.sets[set_name].model_copy(update={"layers": kept, **set_changes})
+        write_dataset_info(root, info.model_copy(update={"sets": {set_name: changed}}))
+        for index in range(6):
+            frame = make_frame(set_name, index, drop=drop)
+            metadata = frame.metadata.model_copy(update=changes(index, frame.metadata))
+            write_frame(root, Frame(metadata, frame.layers))
+        return root
+
+    return write_frames
+
+
+def places(frames_root, stored):
+    return [frames_root, str(frames_root), stored / "h5" / "grid.h5", stored / "h5", f"hf:{stored / 'hub'}"]
+
+
+def test_decompositions_wherever_they_are_stored(frames_root, stored, make_frame):
+    frame = make_frame("grid", 1)
+    layers = {
+        name: torch.from_numpy(np.moveaxis(array, 2, 0).astype(np.float32))
+        for name, array in frame.layers.items()
+        if array.ndim == 3
+    }
+    for place in (*places(frames_root, stored), open_frames(frames_root, "grid")):
+        asked = (
+            {} if not isinstance(place, str | Path) or str(place).endswith(".h5") else {"set_name": "grid"}
+        )
+        view = open_decompositions(place, **asked)
+        assert isinstance(view, Decompositions)
+        assert view.ids == tuple(f"grid-{row:06d}" for row in range(6))
+        assert view.groups == tuple(f"unit-{row}" for row in range(6))
+        assert view.known_ids == set(view.ids)
+        assert (view.identity.name, view.identity.layout, view.identity.set_name) == (
+            "tiny",
+            "frames",
+            "grid",
+        )
+        assert view.identity.recipe == "a" * 64
+        assert view.explains == "image"
+        item = view[1]
+        assert torch.equal(item.image, layers["radiance"])
+        assert torch.equal(item.reflectance, layers["albedo"])
+        assert torch.equal(item.shading, layers["shading"])
+        assert torch.equal(item.mask, (layers["albedo"] > 0).any(0))
+        assert item.lights is None
+
+
+def test_identity_names_the_split_of_a_pack(frames_root, stored):
+    of = [
+        open_images(place, set_name="grid").identity for place in (frames_root, stored / "h5", stored / "hub")
+    ]
+    assert [identity.split for identity in of] == [None, "train", "train"]
+    assert of[0] == DataIdentity("tiny", "frames", "grid", None, "a" * 64)
+
+
+def test_exposure_makes_radiance_and_shading_an_image(write, make_frame):
+    root = write(lambda *_: {}, exposure=0.25)
+    item, layers = open_decompositions(root)[2], make_frame("grid", 2).layers
+    np.testing.assert_array_equal(item.image, np.moveaxis(layers["radiance"].astype(np.float32), 2, 0) / 4)
+    np.testing.assert_array_equal(item.shading, np.moveaxis(layers["shading"].astype(np.float32), 2, 0) / 4)
+    np.testing.assert_array_equal(item.reflectance, np.moveaxis(layers["albedo"].astype(np.float32), 2, 0))
+
+
+def test_without_radiance_the_image_is_decoded(write, make_frame):
+    root = write(lambda *_: {}, drop=("radiance",), exposure=0.25)
+    expected = srgb_to_linear(make_frame("grid", 0).layers["image"] / 255).astype(np.float32)
+    np.testing.assert_array_equal(open_decompositions(root)[0].image, np.moveaxis(expected, 2, 0))
+
+
+def test_the_image_alone_is_srgb(frames_root, make_frame):
+    expected = np.moveaxis(make_frame("grid", 3).layers["image"].astype(np.float32) / 255, 2, 0)
+    for opener in (open_images, open_concepts, open_factors):
+        np.testing.assert_array_equal(opener(frames_root, set_name="grid")[3], expected)
+    np.testing.assert_array_equal(open_parts(frames_root, set_name="grid")[3].image, expected)
+
+
+def test_only_layers_that_are_needed_are_read(frames_root):
+    assert open_images(frames_root, set_name="grid").named.reader.layers == ("image",)
+    read = open_decompositions(frames_root, set_name="grid").named.reader.layers
+    assert read == ("radiance", "albedo", "shading")
+
+
+def test_a_shadow_catcher_hides_what_is_not_explained(write):
+    def catcher(_, metadata):
+        return {"checks": metadata.checks.model_copy(update={"identity_error": None})}
+
+    assert open_decompositions(write(catcher)).explains == "objects"
+
+
+def test_what_was_not_traced_has_no_catcher(write):
+    def leaves(_, metadata):
+        checks = metadata.checks.model_copy(update={"identity_error": None})
+        return {"checks": checks, "renderer": metadata.renderer.model_copy(update={"blender": None})}
+
+    assert open_decompositions(write(leaves)).explains == "image"
+
+
+def test_layers_that_are_not_there(write, frames_root):
+    root = write(lambda *_: {}, drop=("albedo", "object"))
+    with pytest.raises(
+        InputError, match=r"set `grid` has no `albedo` layer; expected radiance, albedo, shading: "
+    ):
+        open_decompositions(root)
+    with pytest.raises(InputError, match=r"set `grid` has no `object` layer; expected image, object: render"):
+        open_parts(root)
+    reader = FrameFolder(frames_root, "grid", layers=["image"])
+    with pytest.raises(
+        InputError, match=r"^set `grid` has no `albedo` layer; expected image, albedo, shading: "
+    ):
+        open_decompositions(reader)
+    assert len(open_images(reader)) == 6
+
+
+# -------------------------------------------------------------------------------------------- rows and names
+
+
+def test_rows_are_chosen_before_anything_is_read(frames_copy):
+    samples = frames_copy / "samples" / "grid" / "0000"
+    for index in (0, 1, 2, 4):
+        (samples / f"{index:06d}" / "layers.npz").write_bytes(b"")
+        (samples / f"{index:06d}" / "image.png").write_bytes(b"")
+    view = open_decompositions(frames_copy, set_name="grid", rows="5,3,1", limit=2)
+    assert (len(view), view.ids, view.groups) == (2, ("grid-000005", "grid-000003"), ("unit-5", "unit-3"))
+    assert view[1].image.shape == (3, 24, 32)
+    assert view.known_ids == {f"grid-{row:06d}" for row in range(6)}
+
+
+def test_ids_of_rows_that_are_left_out_are_known(frames_root, stored):
+    for place in (frames_root, stored / "h5", stored / "hub"):
+        known = open_images(place, set_name="free", rows="0:1").known_ids
+        assert known == {f"free-{index:06d}" for index in (0, 1, 2, 4, 5)}
+
+
+def test_sets_and_splits_must_be_named_where_there_are_several(frames_root, stored, tmp_path):
+    for place in (frames_root, stored / "h5", stored / "hub"):
+        with pytest.raises(InputError, match=r"choose a set; expected one of: (grid, free|free, grid)$"):
+            open_images(place)
+        with pytest.raises(InputError, match=r"set `gird` is not there; expected one of: "):
+            open_images(place, set_name="gird")
+        with pytest.raises(InputError, match=r"split `test` is not there; expected one of: train$"):
+            open_images(place, set_name="grid", split="test")
+    plan = SplitPlan(factor="color", values={"test": ("blue",)})
+    pack_hdf5(frames_root, tmp_path / "h5", ["grid"], plan=plan)
+    pack_hub(frames_root, tmp_path / "hub", ["grid"], plan=plan)
+    for place in (tmp_path / "h5", tmp_path / "hub"):
+        with pytest.raises(InputError, match=r"choose a split; expected one of: (train, test|test, train)$"):
+            open_images(place, set_name="grid")
+        views = [open_images(place, set_name="grid", split=split) for split in ("train", "test")]
+        assert [view.identity.split for view in views] == ["train", "test"]
+        assert sorted(name for view in views for name in view.ids) == [f"grid-{n:06d}" for n in range(6)]
+
+
+def test_nothing_is_chosen_of_a_reader(frames_root):
+    reader = open_frames(frames_root, "grid")
+    with pytest.raises(
+        InputError, match="expected no set and no split beside a reader, which is open already"
+    ):
+        open_images(reader, split="train")
+    assert open_images(reader, rows="1:3").ids == ("grid-000001", "grid-000002")
+
+
+def test_frames_have_no_judgements(frames_root):
+    with pytest.raises(
+        InputError, match=r"`frames` has no judgements; expected one of the layouts iiw, saw$"
+    ):
+        open_judgements(frames_root)
+    with pytest.raises(InputError, match=r"^FrameFolder: `frames` has no judgements"):
+        open_judgements(FrameFolder(frames_root, "grid"))
+
+
+# -------------------------------------------------------------------------------------------------- concepts
+
+
+def test_concept_sets_agree_in_all_but_what_varies(frames_root):
+    view = open_concepts(frames_root, set_name="grid")
+    assert isinstance(view, ConceptSets)
+    frames = open_frames(frames_root, "grid")
+    expected = [
+        ({"color": key[0]}, tuple(rows.tolist())) for key, rows in group_rows(frames, ["color"]).items()
+    ]
+    assert [(one.fixed, one.rows) for one in view.sets] == expected
+    assert view.sets[0].rows == (0, 1, 2)
+
+
+def test_rows_of_concept_sets_are_those_of_the_view(frames_root):
+    view = open_concepts(frames_root, set_name="grid", rows=[5, 4, 1])
+    assert [(one.fixed, one.rows) for one in view.sets] == [
+        ({"color": "red"}, (2,)),
+        ({"color": "blue"}, (0, 1)),
+    ]
+    assert view.ids[2] == "grid-000001"
+
+
+def test_a_set_in_which_nothing_varies(frames_root):
+    with pytest.raises(InputError, match="image set `free` is no concept set: its `varies` names no factor"):
+        open_concepts(frames_root, set_name="free")
+
+
+def lamp(index, metadata):
+    return {"lights": (metadata.lights[0].model_copy(update={"location": (index, 0.0, 2.0)}),)}
+
+
+def paint(index, metadata):
+    cube = {"base_color": (index / 10, 0.5, 0.5)}
+    return {"objects": tuple(record.model_copy(update=cube) for record in metadata.objects[:1])}
+
+
+def alike(_, metadata):
+    return {"objects": metadata.objects[:1]}
+
+
+def moved(index, metadata):
+    return {"objects": (metadata.objects[0].model_copy(update={"rotation": float(index)}),)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "varies"),
+    [
+        ((alike, lamp), "illumination"),
+        ((alike, paint), "albedo"),
+        ((alike,), "albedo"),  # the pixels of the albedo alone tell
+        ((moved,), None),
+        ((paint, lamp), None),
+    ],
+)
+def test_what_varies_is_found(write, changes, varies):
+    root = write(lambda *of: {name: value for change in changes for name, value in change(*of).items()})
+    assert open_concepts(root).varies == varies
+
+
+def test_a_set_of_one_row_does_not_tell(frames_root):
+    assert open_concepts(frames_root, set_name="grid", limit=1).varies is None
+
+
+# ---------------------------------------------------------------------------------------- parts and factors
+
+
+@pytest.fixture
+def annotated(write, info):
+    """Frames of a cube of two parts, a torus that is not seen, and from the third on a second cube."""
+    part = {"material": "matte", "base_color": None}
+
+    def change(index, metadata):
+        named = [
+            {**part, "name": name, "index": place} for place, name in enumerate(("lid", "body"), start=1)
+        ]
+        cube = metadata.objects[0].model_dump() | {"parts": named}
+        objects = [cube] if index == 0 else [cube, {**cube, "type": "cone"}, cube][: 1 + index]
+        fields = metadata.model_dump(by_alias=True) | {"objects": objects}
+        return {"objects": type(metadata).model_validate(fields).objects}
+
+    return write(change)
+
+
+def test_masks_by_type_and_by_part(annotated, make_frame):
+    layers = make_frame("grid", 2).layers
+    shown, part = torch.from_numpy(layers["object"]), torch.from_numpy(layers["part"])
+    view = open_parts(annotated, by="type")
+    assert isinstance(view, Parts)
+    assert view[2].masks.keys() == {"cube", "cone"}
+    assert torch.equal(view[2].masks["cube"], (shown == 1) | (shown == 3))
+    assert torch.equal(view[2].masks["cone"], shown == 2)
+    assert [view[row].label for row in range(3)] == ["cube", None, None]
+    masks = open_parts(annotated, by="part")[2].masks
+    assert torch.equal(masks["lid"], (shown > 0) & (part == 1))
+    assert torch.equal(masks["body"], (shown > 0) & (part == 2))
+    with pytest.raises(InputError, match="by: expected type or part, got 'kind'"):
+        open_parts(annotated, by="kind")
+
+
+@pytest.mark.parametrize("kind", ["folder", "h5", "hub"])
+def test_factors(frames_root, stored, kind):
+    place = {"folder": frames_root, "h5": stored / "h5", "hub": stored / "hub"}[kind]
+    view = open_factors(place, set_name="free", rows=[4, 0])
+    assert isinstance(view, Factors)
+    assert [factor.name for factor in view.factors] == ["shape", "angle"]
+    np.testing.assert_array_equal(view.table, [[2.0, 62.5], [0.0, 0.0]])
+
+
+def test_a_set_without_factors(write):
+    root = write(lambda *_: {}, factors=(), varies=())
+    with pytest.raises(InputError, match="image set `grid` has no factors"):
+        open_factors(root)
+
+
+def test_packs_of_the_hub_are_downloaded(stored, monkeypatch):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    asked = []
+
+    def download(name, *, repo_type, allow_patterns):
+        asked.append((name, allow_patterns))
+        return str(stored / "hub")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    view = open_images("hf:user/tiny", set_name="grid")
+    assert isinstance(view, Images)
+    assert (len(view), asked) == (6, [("user/tiny", ["manifest.json"]), ("user/tiny", None)])
+    assert open_decompositions("hf:user/tiny", set_name="grid").ids == view.ids
+    assert isinstance(view.named.reader, HubFrames)
