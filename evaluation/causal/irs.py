@@ -1,12 +1,20 @@
 """Interventional Robustness Score (Suter et al. 2019)."""
 
 from dataclasses import dataclass
+from typing import Literal
 
+import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Real
 from torch import Tensor
 
+from evaluation.choices import check_choice
+from evaluation.shapes import check_shapes
 from loaders.errors import InputError
+
+Binning = Literal["exact", "disentanglement_lib"]
+
+_LIBRARY_BINS = 20
 
 
 @dataclass(frozen=True)
@@ -29,7 +37,11 @@ class IRS:
 
 
 def irs(
-    codes: Float[Tensor, "samples codes"], factors: Int[Tensor, "samples factors"], quantile: float = 0.99
+    codes: Float[Tensor, "samples codes"],
+    factors: Real[Tensor, "samples factors"],
+    quantile: float = 0.99,
+    bins: int | None = None,
+    compat: Binning = "exact",
 ) -> IRS:
     """Measure how little each code moves when everything but one factor changes.
 
@@ -41,18 +53,25 @@ def irs(
 
     Blind to: confounding. Where two factors always change together a code that mixes them is as robust as
     a pure one (the score is close to 1; `unconfoundedness` is not fooled). Blind too to information that is
-    lost, and to a factor that several codes share.
+    lost, and to a factor that several codes share. Classes of few samples flatter every code: within a
+    class of one sample nothing deviates.
 
     Args:
-        codes: one code vector per sample.
-        factors: class index of each factor; bin continuous ones first.
+        codes: one code vector per sample; of convolutional maps, their means over rows and columns.
+        factors: integers are class indices; floats are continuous and are cut into ``bins``.
         quantile: Q's level in (0, 1], linearly interpolated; 1 is the largest deviation, as in the paper.
+        bins: classes of a continuous factor, of equal width between its extremes.
+        compat: "exact" bins floats only. "disentanglement_lib" bins every factor as that program does, into
+            20 unless ``bins`` says otherwise: a factor of more classes loses some, as does one whose class
+            indices are far apart.
 
     Returns:
         Scores in float64; without any code that varies the score is 0 and the matrix has no row.
 
     Raises:
-        InputError: no sample, codes that are not finite, or a quantile out of range.
+        InputError: a dimension is missing, no sample or factor, codes or factors that are not finite,
+            floats as factors without ``bins``, a factor with as many classes as samples, a quantile or
+            bins out of range, or a misspelt ``compat``.
 
     Example:
         >>> factors = torch.cartesian_prod(torch.arange(3), torch.arange(3))
@@ -60,24 +79,80 @@ def irs(
         >>> result.score, result.parents
         (tensor(1., dtype=torch.float64), tensor([0, 1]))
     """
+    check_choice("compat", compat, Binning)
+    check_shapes(codes=(codes, "samples codes"), factors=(factors, "samples factors"))
     if not 0 < quantile <= 1:
         raise InputError(f"`quantile` must be above 0 and at most 1, got {quantile}")
     if len(codes) == 0:
         raise InputError("`codes` needs at least one sample, got none")
     if not bool(codes.isfinite().all()):
         raise InputError("`codes` must be finite, got nan or inf; check the encoder")
+    _check_factors(factors, bins)
+    classes = _classes(factors, bins, compat)
+    _check_classes(classes)
     active = (codes != codes[0]).any(0).nonzero().flatten()
     values = codes[:, active].double()
     weights = (values - values.mean(0)).abs().amax(0)
-    columns = [_mean_deviation(values, factors[:, factor], quantile) for factor in range(factors.shape[1])]
+    columns = [_mean_deviation(values, factor, quantile) for factor in classes.unbind(1)]
     matrix = 1 - torch.stack(columns, dim=1) / weights[:, None]
     best, parents = matrix.max(dim=1)
     score = (weights * best).sum() / weights.sum() if len(active) else weights.sum()
     return IRS(score, matrix, weights, parents, active)
 
 
+def _check_factors(factors: Tensor, bins: int | None) -> None:
+    if factors.shape[1] == 0:
+        raise InputError("`factors` needs at least one factor, got none")
+    if not bool(factors.isfinite().all()):
+        raise InputError("`factors` must be finite, got nan or inf; leave out samples without a value")
+    if bins is not None and bins < 2:
+        raise InputError(f"`bins` must be at least 2, got {bins}")
+
+
+def _classes(factors: Tensor, bins: int | None, compat: Binning) -> Tensor:
+    """Class indices of each factor, [samples, factors]."""
+    if compat == "disentanglement_lib":
+        bins = _LIBRARY_BINS if bins is None else bins
+    elif not factors.is_floating_point():
+        return factors
+    elif bins is None:
+        raise InputError(
+            "`factors` of floats are continuous and need `bins`, such as 20; cast class indices with .long()"
+        )
+    return torch.stack([binned(factor.double(), bins) for factor in factors.unbind(1)], dim=1)
+
+
+def _check_classes(classes: Tensor) -> None:
+    """Refuse factors whose classes have one sample each: nothing deviates within them."""
+    for number, factor in enumerate(classes.unbind(1)):
+        if len(torch.unique(factor)) == len(factor):
+            raise InputError(
+                f"column {number} of `factors` has as many classes as samples, {len(factor)}, which makes "
+                "any code robust; cast it to float and give `bins`, or leave it out"
+            )
+
+
+def binned(values: Float[Tensor, " samples"], bins: int) -> Int[Tensor, " samples"]:
+    """Cut a continuous factor into classes of equal width between its extremes, as numpy.histogram does.
+
+    Args:
+        values: finite.
+        bins: number of classes.
+
+    Returns:
+        Classes, 1 to ``bins``.
+
+    Example:
+        >>> binned(torch.tensor([0.0, 0.4, 0.6, 1.0]), 2)
+        tensor([1, 1, 2, 2])
+    """
+    column = values.double().cpu().numpy()
+    edges = np.linspace(column.min(), column.max(), bins + 1)
+    return torch.from_numpy(np.digitize(column, edges[:-1])).to(values.device)
+
+
 def _mean_deviation(
-    values: Float[Tensor, "samples codes"], factor: Int[Tensor, " samples"], quantile: float
+    values: Float[Tensor, "samples codes"], factor: Real[Tensor, " samples"], quantile: float
 ) -> Float[Tensor, " codes"]:
     """Mean over the values of a factor of the deviation's quantile among the samples that have it."""
     _, group, counts = torch.unique(factor, return_inverse=True, return_counts=True)

@@ -7,13 +7,17 @@ from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.causal.irs import IRS
+from evaluation.choices import check_choice
+from evaluation.shapes import check_shapes
 from loaders.errors import InputError
+
+Compat = Literal["exact", "candle2021"]
 
 
 def unconfoundedness(
     matrix: Float[Tensor, "codes factors"] | IRS,
     rho: int = 1,
-    compat: Literal["exact", "candle2021"] = "exact",
+    compat: Compat = "exact",
 ) -> Float[Tensor, ""]:
     """Measure how disjoint the codes are that factors are found in.
 
@@ -40,18 +44,23 @@ def unconfoundedness(
         A number in [0, 1], higher is better: 1 if no code serves two factors.
 
     Raises:
-        InputError: fewer than two factors, or ``rho`` out of range.
+        InputError: a dimension is missing, entries that are not finite, fewer than two factors, ``rho`` out
+            of range, or a misspelt ``compat``.
 
     Example:
         >>> unconfoundedness(torch.tensor([[0.9, 0.8, 0.1], [0.1, 0.2, 0.7]]))
         tensor(0.6667, dtype=torch.float64)
     """
     table = matrix.matrix if isinstance(matrix, IRS) else matrix
+    check_choice("compat", compat, Compat)
+    check_shapes(matrix=(table, "codes factors"))
     codes, factors = table.shape
     if factors < 2:
         raise InputError(f"`matrix` needs at least 2 factors to compare, got {factors}")
     if not 1 <= rho <= codes:
         raise InputError(f"`rho` must be 1 to {codes}, the number of codes that vary, got {rho}")
+    if not bool(table.isfinite().all()):
+        raise InputError("`matrix` must be finite, got nan or inf; check the codes that it was made from")
     chosen = _largest(table, rho) if compat == "exact" else _candle2021(table, rho)
     member = torch.zeros_like(table, dtype=torch.float64).scatter(0, chosen, 1)
     shared = member.T @ member

@@ -8,7 +8,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from evaluation.hidden import run_recorded
+from evaluation.shapes import check_bool, check_shapes
 from loaders.errors import InputError
+
+# A residual a p - t below so many machine epsilons of |a p| + |t| is taken for rounding. Each operation that
+# made p rounds by half of one, the fit of a by a few, so that there is room for some thirty operations; the
+# steps of 8-bit and half-precision images are hundreds of times as large in float32.
+_ROUNDING = 8
 
 
 def pixel_loss(
@@ -19,7 +25,9 @@ def pixel_loss(
 ) -> Float[Tensor, " batch"]:
     """Mean squared error of each image over the pixels that have ground truth.
 
-    The loss L of Gupta et al. 2022, sec. 3.1: the mean of ``(a p - t)^2`` over pixels and channels.
+    The loss L of Gupta et al. 2022, sec. 3.1: the mean of ``(a p - t)^2`` over pixels and channels. A
+    residual ``a p - t`` that rounding alone can explain counts as 0, and so does its gradient: a
+    prediction that is exact up to scale would otherwise vote by the signs of its last digits.
 
     Blind to: where the error lies, and, unless ``align_scale``, it blames a prediction for its scale,
     which the problem leaves open.
@@ -27,20 +35,23 @@ def pixel_loss(
     Args:
         prediction: scene-linear image of one branch.
         target: its ground truth, same range.
-        mask: pixels with ground truth; all if None.
+        mask: pixels with ground truth; all if None. Nothing is read outside.
         align_scale: a is the least-squares scale of each image; 1, as in the paper, if False.
 
     Returns:
-        Loss of each image, lower is better; 0 where the mask is empty.
+        Loss of each image, lower is better; 0 where the mask is empty, nan or inf where prediction or
+        truth is inside it.
+
+    Raises:
+        InputError: shapes that do not agree, or a mask that is not boolean.
 
     Example:
         >>> one = torch.ones(1, 1, 1, 2)
         >>> pixel_loss(one, 3 * one), pixel_loss(one, 3 * one, align_scale=True)
         (tensor([4.]), tensor([0.]))
     """
-    weight = _weight(prediction, mask)
-    scale = _scale(prediction, target, weight) if align_scale else 1.0
-    return (weight * (scale * prediction - target) ** 2).flatten(1).sum(1)
+    weight, _, residual = _residual(prediction, target, mask, align_scale)
+    return (weight * residual**2).flatten(1).sum(1)
 
 
 def output_gradient(
@@ -52,7 +63,7 @@ def output_gradient(
     """Gradient of `pixel_loss` by the prediction, in closed form, so that a black box can be scored.
 
     ``2 a (a p - t) / n`` with n the number of values under the mask. The derivative of the fitted scale a
-    drops out because a is optimal.
+    drops out because a is optimal. Exactly 0 where rounding alone can explain the residual.
 
     Args:
         prediction: as in `pixel_loss`.
@@ -61,22 +72,42 @@ def output_gradient(
         align_scale: as in `pixel_loss`.
 
     Returns:
-        Gradient of each image, flattened.
+        Gradient of each image, flattened; 0 outside the mask.
+
+    Raises:
+        InputError: as `pixel_loss`.
 
     Example:
         >>> one = torch.ones(1, 1, 1, 2)
         >>> output_gradient(one, 3 * one)
         tensor([[-2., -2.]])
     """
+    weight, scale, residual = _residual(prediction, target, mask, align_scale)
+    return (2 * scale * weight * residual).flatten(1)
+
+
+def _residual(
+    prediction: Tensor, target: Tensor, mask: Tensor | None, align_scale: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Weight of each value, the scale a, and ``a p - t``, exactly 0 where it is no more than rounding."""
+    axes = "batch channels height width"
+    shapes: dict[str, tuple[object, str]] = {"prediction": (prediction, axes), "target": (target, axes)}
+    check_shapes(**shapes, **({} if mask is None else {"mask": (mask, "batch height width")}))
     weight = _weight(prediction, mask)
-    scale = _scale(prediction, target, weight) if align_scale else 1.0
-    return (2 * scale * weight * (scale * prediction - target)).flatten(1)
+    prediction, target = torch.where(weight > 0, prediction, 0.0), torch.where(weight > 0, target, 0.0)
+    scale = _scale(prediction, target, weight) if align_scale else prediction.new_ones(1)
+    scaled = scale * prediction
+    residual = scaled - target
+    epsilon = torch.finfo(torch.promote_types(prediction.dtype, torch.float32)).eps
+    rounding = _ROUNDING * epsilon * (scaled.detach().abs() + target.abs())
+    return weight, scale, residual.masked_fill(residual.detach().abs() < rounding, 0)
 
 
 def _weight(prediction: Tensor, mask: Tensor | None) -> Tensor:
     """Share of each value in its image's mean: 0 outside the mask."""
     if mask is None:
-        return torch.full_like(prediction, 1 / prediction[0].numel())
+        return torch.full_like(prediction, 1 / max(1, prediction.shape[1:].numel()))
+    check_bool(mask=mask)
     inside = mask[:, None].to(prediction.dtype).expand_as(prediction)
     return inside / inside.flatten(1).sum(1).clamp(min=1)[:, None, None, None]
 
@@ -108,13 +139,15 @@ def layer_activations(
         For each layer one flattened row per image.
 
     Raises:
-        InputError: no such layer, one that does not run exactly once, or whose output is no tensor.
+        InputError: no image, no such layer, one that does not run exactly once, or whose output is no
+            tensor.
 
     Example:
         >>> layer_activations(nn.Sequential(nn.Flatten(), nn.ReLU()), ["1"], -torch.ones(2, 1, 1, 3))
         {'1': tensor([[0., 0., 0.],
                 [0., 0., 0.]])}
     """
+    _check_batches(images, batch_size)
     parts = [run_recorded(model, set(layers), batch)[1] for batch in torch.split(images, batch_size)]
     return {name: torch.cat([part[name].flatten(1) for part in parts]) for name in layers}
 
@@ -149,6 +182,7 @@ def layer_gradients(
         >>> layer_gradients(model, "0", torch.tensor([[[[-1.0, 2.0]]]]), lambda y, rows: (y**2).sum(1))
         tensor([[0., 4.]])
     """
+    _check_batches(images, batch_size)
     parts = []
     for start in range(0, len(images), batch_size):
         rows = slice(start, min(start + batch_size, len(images)))
@@ -162,3 +196,11 @@ def layer_gradients(
             raise InputError(f"the loss does not depend on layer `{layer}`; choose a layer of that branch")
         parts.append(gradient.flatten(1))
     return torch.cat(parts)
+
+
+def _check_batches(images: Tensor, batch_size: int) -> None:
+    check_shapes(images=(images, "images channels height width"))
+    if len(images) == 0:
+        raise InputError("`images` needs at least one image, got none")
+    if batch_size < 1:
+        raise InputError(f"`batch_size` must be at least 1, got {batch_size}")

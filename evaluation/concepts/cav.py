@@ -7,8 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from evaluation.choices import check_choice
 from evaluation.concepts.gram import centred_gram
 from evaluation.concepts.solvers import Classifier, train
+from evaluation.shapes import check_shapes
 from loaders.errors import InputError
 
 
@@ -70,7 +72,8 @@ def fit_cavs(
         The vectors, on the device of ``concept``.
 
     Raises:
-        InputError: too few rows, an argument out of range, or activations that are not finite.
+        InputError: too few rows, rows of different lengths, an argument out of range, a misspelt
+            ``classifier``, or activations that are not finite.
 
     Example:
         >>> g = torch.Generator().manual_seed(0)
@@ -79,6 +82,8 @@ def fit_cavs(
         >>> cavs.weights.shape, cavs.accuracy.min()
         (torch.Size([3, 50]), tensor(1., dtype=torch.float64))
     """
+    check_choice("classifier", classifier, Classifier)
+    check_shapes(concept=(concept, "concepts dim"), negatives=(negatives, "negatives dim"))
     _check_rows("concept", len(concept), 2)
     _check_rows("negatives", len(negatives), 2)
     size = min(len(concept), len(negatives))
@@ -116,13 +121,15 @@ def random_cavs(
         The vectors; ``rows`` is the one block ``negatives``.
 
     Raises:
-        InputError: too few rows, an argument out of range, or activations that are not finite.
+        InputError: as `fit_cavs`.
 
     Example:
         >>> g = torch.Generator().manual_seed(0)
         >>> random_cavs(torch.randn(8, 3, generator=g), generator=g, runs=2).weights.shape
         torch.Size([2, 8])
     """
+    check_choice("classifier", classifier, Classifier)
+    check_shapes(negatives=(negatives, "negatives dim"))
     _check_rows("negatives", len(negatives), 4)
     half = len(negatives) // 2
     size = half if size is None else size

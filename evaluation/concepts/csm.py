@@ -6,6 +6,8 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
+from evaluation.choices import check_choice
+from evaluation.shapes import check_shapes
 from loaders.errors import InputError
 
 Reduce = Literal["mean_of_ratios", "ratio_of_means"]
@@ -64,7 +66,8 @@ def csm(
         without sets are nan, and both carry through a mean of ratios.
 
     Raises:
-        InputError: a sensitivity outside [0, 1].
+        InputError: a sensitivity outside [0, 1] or nan, branches with different numbers of sets, or a
+            misspelt ``reduce``.
 
     Example:
         >>> scores = csm(*(Tensor([x]) for x in (0.8, 0.4, 0.391, 0.296)))
@@ -77,6 +80,13 @@ def csm(
         "r_illumination": r_illumination,
         "s_illumination": s_illumination,
     }
+    check_choice("reduce", reduce, Reduce)
+    check_shapes(
+        r_albedo=(r_albedo, "albedo_sets"),
+        s_albedo=(s_albedo, "albedo_sets"),
+        r_illumination=(r_illumination, "illumination_sets"),
+        s_illumination=(s_illumination, "illumination_sets"),
+    )
     for name, values in inputs.items():
         if not bool(((values >= 0) & (values <= 1)).all()):
             raise InputError(f"`{name}` must hold sensitivities from 0 to 1, got {values.tolist()}")

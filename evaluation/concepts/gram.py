@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from evaluation.shapes import check_shapes
+
 # float64 numbers in one slice of stacked rows (64 MiB).
 _SLICE_ELEMENTS = 1 << 23
 
@@ -25,11 +27,15 @@ def centred_gram(
         ``K``, and ``(X - 1 mu^T) mu``, what turns an intercept for centred rows into one for rows as they
         are; float64 on the device of the blocks.
 
+    Raises:
+        InputError: rows of different lengths.
+
     Example:
         >>> centred_gram([torch.tensor([[0.0, 1.0]]), torch.tensor([[2.0, 1.0]])])[0]
         tensor([[ 1., -1.],
                 [-1.,  1.]], dtype=torch.float64)
     """
+    check_shapes(**_named(blocks))
     rows = sum(len(block) for block in blocks)
     gram = torch.zeros(rows, rows, dtype=torch.float64, device=blocks[0].device)
     shift = gram.new_zeros(rows)
@@ -52,16 +58,25 @@ def centred_products(
     Returns:
         One product per vector and row.
 
+    Raises:
+        InputError: vectors and rows of different lengths.
+
     Example:
         >>> centred_products(torch.ones(1, 2), [torch.tensor([[0.0, 1.0], [2.0, 1.0]])])
         tensor([[-1.,  1.]], dtype=torch.float64)
     """
+    check_shapes(vectors=(vectors, "vectors dim"), **_named(blocks))
     rows = sum(len(block) for block in blocks)
     products = torch.zeros(len(vectors), rows, dtype=torch.float64, device=vectors.device)
     for columns in _slices(blocks):
         centred, _ = _centred(blocks, columns)
         products += vectors[:, columns].double() @ centred.T
     return products
+
+
+def _named(blocks: Sequence[Tensor]) -> dict[str, tuple[object, str]]:
+    """Blocks of rows as `check_shapes` takes them."""
+    return {f"blocks[{number}]": (block, "_ dim") for number, block in enumerate(blocks)}
 
 
 def _slices(blocks: Sequence[Tensor]) -> Iterator[slice]:

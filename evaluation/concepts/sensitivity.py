@@ -9,15 +9,20 @@ from jaxtyping import Float
 from scipy import stats
 from torch import Tensor
 
+from evaluation.choices import check_choice
 from evaluation.concepts.cav import CAVs
 from evaluation.concepts.gram import centred_products
+from evaluation.shapes import check_shapes
 from loaders.errors import InputError
+
+Scale = Literal["vector", "unit", "cosine"]
+GradientOf = Literal["loss", "logit"]
 
 
 def directional_derivatives(
     cavs: CAVs,
     gradients: Float[Tensor, "inputs dim"],
-    scale: Literal["vector", "unit", "cosine"] = "vector",
+    scale: Scale = "vector",
 ) -> Float[Tensor, "runs inputs"]:
     """Derivative of the loss (or logit) along each vector at each input.
 
@@ -34,7 +39,7 @@ def directional_derivatives(
         One derivative for each vector and input, float64.
 
     Raises:
-        InputError: gradients that are not finite.
+        InputError: gradients that are not finite or not as long as the vectors, or a misspelt ``scale``.
 
     Example:
         >>> from evaluation.concepts.cav import fit_cavs
@@ -43,6 +48,9 @@ def directional_derivatives(
         >>> directional_derivatives(cavs, torch.tensor([[3.0, 3.0], [1.0, -1.0]]), "cosine")
         tensor([[1., 0.]], dtype=torch.float64)
     """
+    check_choice("scale", scale, Scale)
+    rows: dict[str, tuple[object, str]] = {"cavs.rows[0]": (cavs.rows[0], "_ dim")}
+    check_shapes(gradients=(gradients, "inputs dim"), **rows)
     products = centred_products(gradients, cavs.rows)
     if not bool(products.isfinite().all()):
         raise InputError("`gradients` must be finite, got nan or inf; check the model and the ground truth")
@@ -56,7 +64,7 @@ def directional_derivatives(
 
 
 def sensitivity(
-    cavs: CAVs, gradients: Float[Tensor, "inputs dim"], gradient_of: Literal["loss", "logit"] = "loss"
+    cavs: CAVs, gradients: Float[Tensor, "inputs dim"], gradient_of: GradientOf = "loss"
 ) -> Float[Tensor, " runs"]:
     """Share of the inputs on which the concept helps: the TCAV score.
 
@@ -75,7 +83,8 @@ def sensitivity(
         Score of each run in [0, 1]; higher means more inputs that the concept helps.
 
     Raises:
-        InputError: no input, or gradients that are not finite.
+        InputError: no input, gradients that are not finite or not as long as the vectors, or a misspelt
+            ``gradient_of``.
 
     Example:
         >>> from evaluation.concepts.cav import fit_cavs
@@ -84,9 +93,10 @@ def sensitivity(
         >>> sensitivity(cavs, torch.tensor([[-1.0, 0.0], [-2.0, 1.0], [1.0, 0.0], [0.0, 0.0]]))
         tensor([0.5000], dtype=torch.float64)
     """
+    check_choice("gradient_of", gradient_of, GradientOf)
+    derivatives = directional_derivatives(cavs, gradients)
     if len(gradients) == 0:
         raise InputError("`gradients` needs at least one input, got none")
-    derivatives = directional_derivatives(cavs, gradients)
     return (derivatives < 0 if gradient_of == "loss" else derivatives > 0).double().mean(1)
 
 
@@ -122,12 +132,13 @@ def significant(
         the p-value is 1 for equal and 0 for different means.
 
     Raises:
-        InputError: fewer than 2 scores in a group, or a level out of range.
+        InputError: fewer than 2 scores in a group, scores that are not finite, or a level out of range.
 
     Example:
         >>> significant(torch.tensor([0.9, 0.8, 0.9]), torch.tensor([0.4, 0.6, 0.5])).passed
         True
     """
+    check_shapes(concept_scores=(concept_scores, "runs"), random_scores=(random_scores, "random_runs"))
     if not 0 < p < 1:
         raise InputError(f"`p` must lie between 0 and 1, got {p}")
     if min(len(concept_scores), len(random_scores)) < 2:
@@ -135,13 +146,24 @@ def significant(
             f"a t-test needs at least 2 scores in each group, got {len(concept_scores)} and "
             f"{len(random_scores)}; use more `runs`"
         )
-    concept, random = concept_scores.double().cpu(), random_scores.double().cpu()
-    freedom = len(concept) + len(random) - 2
-    squares = (concept - concept.mean()).square().sum() + (random - random.mean()).square().sum()
-    error = math.sqrt(float(squares) / freedom * (1 / len(concept) + 1 / len(random)))
-    distance = abs(float(concept.mean() - random.mean()))
+    if not bool(concept_scores.isfinite().all()) or not bool(random_scores.isfinite().all()):
+        raise InputError("scores must be finite, got nan or inf; check the gradients behind them")
+    concept, concept_squares = _mean_and_squares(concept_scores)
+    random, random_squares = _mean_and_squares(random_scores)
+    freedom = len(concept_scores) + len(random_scores) - 2
+    variance = (concept_squares + random_squares) / freedom
+    error = math.sqrt(variance * (1 / len(concept_scores) + 1 / len(random_scores)))
+    distance = abs(concept - random)
     if error > 0:
         p_value = float(2 * stats.t.sf(distance / error, freedom))
     else:
         p_value = float(distance == 0)
     return Significance(p_value, p_value < p)
+
+
+def _mean_and_squares(scores: Float[Tensor, " runs"]) -> tuple[float, float]:
+    """Mean and sum of squared deviations; exact for scores that do not vary, however many they are."""
+    scores = scores.double()
+    deviations = scores - scores[0]
+    shift = deviations.mean()
+    return float(scores[0] + shift), float((deviations - shift).square().sum())

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from evaluation.choices import check_choice
 from loaders.errors import InputError
 
 Classifier = Literal["svm", "logistic", "ridge", "mean"]
@@ -50,7 +51,7 @@ def train(
         ``beta`` and ``b`` of each run.
 
     Raises:
-        InputError: no convergence, which only a minute penalty can cause.
+        InputError: a misspelt ``classifier``, or no convergence, which only a minute penalty can cause.
 
     Example:
         >>> gram = torch.tensor([[1.0, -1.0], [-1.0, 1.0]], dtype=torch.float64)
@@ -58,6 +59,7 @@ def train(
         >>> train(gram, torch.tensor([[0, 1]]), labels, "ridge", 1.0)[0]
         tensor([[ 0.2500, -0.2500]], dtype=torch.float64)
     """
+    check_choice("classifier", classifier, Classifier)
     scale = float(gram.diagonal().mean())
     batch = max(1, _BATCH_ELEMENTS // members.shape[1] ** 2)
     parts = []

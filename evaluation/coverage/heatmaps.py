@@ -4,13 +4,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 from torch.nn import functional
 
+from evaluation.choices import check_choice
+from evaluation.shapes import check_shapes
 from loaders.errors import InputError
 
 Pooling = Literal["set", "image"]
+Compat = Literal["exact", "waiou2023"]
 
 
 @dataclass(frozen=True)
@@ -20,10 +23,18 @@ class Explanations:
     Attributes:
         heatmap: [images, height, width].
         members: [images, k], ascending numbers of the maps that it was made from.
+
+    Raises:
+        InputError: shapes that do not agree, or heatmaps that are not finite floats.
     """
 
     heatmap: Float[Tensor, "images height width"]
     members: Int[Tensor, "images k"]
+
+    def __post_init__(self) -> None:
+        """Check what `set_threshold` relies on."""
+        check_shapes(heatmap=(self.heatmap, "images height width"), members=(self.members, "images k"))
+        _check_heatmap(self.heatmap)
 
     def resized(self, height: int, width: int) -> "Explanations":
         """The same heatmaps at another resolution, bilinear (the paper does not say how).
@@ -34,13 +45,15 @@ class Explanations:
         """
         if self.heatmap.shape[1:] == (height, width):
             return self
+        # About the minimum: points tied there stay tied, and a constant map stays constant.
+        least = self.heatmap.amin((1, 2), keepdim=True)
         larger = functional.interpolate(
-            self.heatmap[:, None], (height, width), mode="bilinear", align_corners=False
+            (self.heatmap - least)[:, None], (height, width), mode="bilinear", align_corners=False
         )
-        return Explanations(larger[:, 0], self.members)
+        return Explanations(larger[:, 0] + least, self.members)
 
 
-def explanation_heatmap(heatmaps: Float[Tensor, "images maps height width"], k: int) -> Explanations:
+def explanation_heatmap(heatmaps: Real[Tensor, "images maps height width"], k: int) -> Explanations:
     """Merge the k strongest interpretation heatmaps of each image.
 
     ``S_t = sum_uv r_t(u, v)``, and the maximum at each place over the k maps of largest S (eq. 1 and 2 of
@@ -50,20 +63,22 @@ def explanation_heatmap(heatmaps: Float[Tensor, "images maps height width"], k: 
     different scale are compared as they are.
 
     Args:
-        heatmaps: interpretation heatmaps r_t, larger is more relevant.
+        heatmaps: interpretation heatmaps r_t, larger is more relevant; integers are taken as float32.
         k: how many are merged, 1 to the number of maps; the paper does not give its value.
 
     Returns:
         Heatmaps, and the set of maps that each was made from; the first of equal maps goes first.
 
     Raises:
-        InputError: ``k`` out of range, or heatmaps that are not finite.
+        InputError: a dimension is missing, ``k`` is out of range, or heatmaps are not finite.
 
     Example:
         >>> maps = torch.tensor([[[[1.0, 0.0]], [[0.0, 2.0]], [[0.0, 0.5]]]])
         >>> explanation_heatmap(maps, 2)
         Explanations(heatmap=tensor([[[1., 2.]]]), members=tensor([[0, 1]]))
     """
+    check_shapes(heatmaps=(heatmaps, "images maps height width"))
+    heatmaps = heatmaps if heatmaps.is_floating_point() else heatmaps.float()
     if not 1 <= k <= heatmaps.shape[1]:
         raise InputError(f"`k` must be 1 to {heatmaps.shape[1]}, the number of heatmaps, got {k}")
     total = heatmaps.flatten(2).sum(2, dtype=torch.float64)
@@ -96,13 +111,14 @@ def set_threshold(
         One threshold per image, in the dtype of the heatmaps.
 
     Raises:
-        InputError: a proportion out of range.
+        InputError: a proportion out of range, or a misspelt ``pooling``.
 
     Example:
         >>> heatmap = torch.arange(1.0, 6.0).reshape(1, 1, 5)
         >>> set_threshold(Explanations(heatmap, torch.tensor([[0]])), 0.25)
         tensor([4.])
     """
+    check_choice("pooling", pooling, Pooling)
     if not 0 < proportion < 1:
         raise InputError(f"`proportion` must lie between 0 and 1, got {proportion}")
     heatmap = explanations.heatmap
@@ -127,22 +143,69 @@ def _quantile(values: Float[Tensor, " points"], level: float) -> Float[Tensor, "
 
 
 def binarise(
-    heatmap: Float[Tensor, "images height width"], thresholds: Float[Tensor, " images"], strict: bool = False
+    heatmap: Float[Tensor, "images height width"],
+    thresholds: Float[Tensor, " images"],
+    compat: Compat = "exact",
 ) -> Bool[Tensor, "images height width"]:
-    """Mark the points that reach their image's threshold (B = b(H, tau), sec. 3.2).
+    """Mark the points that reach their image's threshold and lie above the map's minimum.
+
+    Departs from the paper's ``B = b(H, tau)`` (sec. 3.2), which marks all points that reach the threshold:
+    where most of a map is 0, as after a ReLU, the threshold is 0 and that marks everything, so an explainer
+    that gives zeros for every image covers every part. Here points tied at a map's minimum are never
+    marked; a constant map marks nothing (`is_dead` tells such maps).
 
     Args:
         heatmap: explanation heatmaps at the resolution of the annotation masks.
         thresholds: one per image, from `set_threshold`.
-        strict: mark what is above the threshold only; the paper does not say. Matters where many points
-            are exactly 0, as after a ReLU: a threshold of 0 marks everything unless strict.
+        compat: "exact" leaves the minimum unmarked; "waiou2023" is the paper's rule, ``H >= tau``.
 
     Returns:
         The binary maps.
 
+    Raises:
+        InputError: shapes that do not agree, values that are not finite floats, or a misspelt ``compat``.
+
     Example:
-        >>> binarise(torch.tensor([[[0.0, 1.0]]]), torch.tensor([0.0]), strict=True)
-        tensor([[[False,  True]]])
+        >>> heatmap, thresholds = torch.tensor([[[0.0, 1.0]]]), torch.tensor([0.0])
+        >>> binarise(heatmap, thresholds), binarise(heatmap, thresholds, "waiou2023")
+        (tensor([[[False,  True]]]), tensor([[[True, True]]]))
     """
-    limits = thresholds[:, None, None]
-    return heatmap > limits if strict else heatmap >= limits
+    check_choice("compat", compat, Compat)
+    check_shapes(heatmap=(heatmap, "images height width"), thresholds=(thresholds, "images"))
+    _check_heatmap(heatmap)
+    if not bool(thresholds.isfinite().all()):
+        raise InputError("`thresholds` must be finite, got nan or inf; take them from `set_threshold`")
+    reached = heatmap >= thresholds[:, None, None]
+    if compat == "exact" and len(heatmap):
+        reached &= heatmap > heatmap.amin((1, 2), keepdim=True)
+    return reached
+
+
+def is_dead(heatmap: Float[Tensor, "images height width"]) -> Bool[Tensor, " images"]:
+    """Tell which heatmaps are constant: they explain nothing, and `binarise` marks nothing in them.
+
+    Args:
+        heatmap: explanation heatmaps.
+
+    Returns:
+        One answer per image.
+
+    Raises:
+        InputError: a dimension is missing, or the values are not finite floats.
+
+    Example:
+        >>> is_dead(torch.tensor([[[0.2, 0.2]], [[0.0, 0.2]]]))
+        tensor([ True, False])
+    """
+    check_shapes(heatmap=(heatmap, "images height width"))
+    _check_heatmap(heatmap)
+    return (heatmap == heatmap[:, :1, :1]).flatten(1).all(1)
+
+
+def _check_heatmap(heatmap: Tensor) -> None:
+    if not heatmap.is_floating_point():
+        raise InputError(f"`heatmap` must be floating point, got {heatmap.dtype}; convert it with .float()")
+    if len(heatmap) and not heatmap.numel():
+        raise InputError(f"`heatmap` needs at least one point in each map, got {list(heatmap.shape)}")
+    if not bool(heatmap.isfinite().all()):
+        raise InputError("`heatmap` must be finite, got nan or inf; check the method")

@@ -7,7 +7,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from evaluation.choices import check_choice
+from evaluation.shapes import check_bool, check_shapes
 from loaders.errors import InputError
+
+Aggregate = Literal["mean", "sum"]
 
 
 @dataclass(frozen=True)
@@ -47,11 +51,16 @@ def part_iou(
     Returns:
         IoU in [0, 1], float64, higher is better; nan where the image does not show the part.
 
+    Raises:
+        InputError: maps or masks that are not boolean, or of shapes that do not agree.
+
     Example:
         >>> masks = torch.tensor([[[[True, True]], [[False, False]]]])
         >>> part_iou(torch.tensor([[[True, False]]]), masks)
         tensor([[0.5000,    nan]], dtype=torch.float64)
     """
+    check_shapes(binary=(binary, "images height width"), masks=(masks, "images parts height width"))
+    check_bool(binary=binary, masks=masks)
     explained = binary.flatten(1)
     both, shown, marked = [], [], explained.sum(1)
     for part in masks.unbind(1):
@@ -67,7 +76,7 @@ def part_iou(
 def weigh_iou(
     iou: Float[Tensor, "methods images parts"],
     iou_threshold: float = 0.0,
-    reduce: Literal["mean", "sum"] = "mean",
+    reduce: Aggregate = "mean",
 ) -> WAIoU:
     """Compare methods by their IoUs on the same images.
 
@@ -88,7 +97,8 @@ def weigh_iou(
         WAIoU per method and part, and over all parts; higher is better.
 
     Raises:
-        InputError: a threshold out of range.
+        InputError: a threshold out of range, a misspelt ``reduce``, no method, IoUs outside [0, 1], or
+            methods that differ in where an image does not show a part.
 
     Example:
         >>> iou = torch.tensor([[[0.5], [0.25]], [[0.5], [0.0]]], dtype=torch.float64)
@@ -96,6 +106,8 @@ def weigh_iou(
         tensor([[0.2500],
                 [0.1667]], dtype=torch.float64)
     """
+    _check_iou(iou)
+    check_choice("reduce", reduce, Aggregate)
     if not 0 <= iou_threshold < 1:
         raise InputError(f"`iou_threshold` must be at least 0 and below 1, got {iou_threshold}")
     kept = iou > iou_threshold
@@ -105,6 +117,17 @@ def weigh_iou(
     parts = parts.masked_fill(iou.isnan().all(1).all(0), torch.nan)
     score = parts.nanmean(1) if reduce == "mean" else parts.nansum(1)
     return WAIoU(score, parts, sums / counts, counts, _labels(iou))
+
+
+def _check_iou(iou: Tensor) -> None:
+    check_shapes(iou=(iou, "methods images parts"))
+    if not len(iou):
+        raise InputError("`iou` needs at least one method, got none")
+    unseen = iou.isnan()
+    if not bool((unseen | ((iou >= 0) & (iou <= 1))).all()):
+        raise InputError("`iou` must lie from 0 to 1, or be nan where an image does not show a part")
+    if not bool((unseen == unseen[:1]).all()):
+        raise InputError("`iou` must be nan at the same places for all methods; score the same images")
 
 
 def _labels(iou: Float[Tensor, "methods images parts"]) -> Int[Tensor, "methods images"]:
@@ -119,7 +142,7 @@ def waiou(
     binary: Bool[Tensor, "methods images height width"],
     masks: Bool[Tensor, "images parts height width"],
     iou_threshold: float = 0.0,
-    reduce: Literal["mean", "sum"] = "mean",
+    reduce: Aggregate = "mean",
 ) -> WAIoU:
     """Compare methods by how well their binary explanations cover annotated parts.
 
@@ -136,7 +159,8 @@ def waiou(
         WAIoU per method and part, and over all parts; higher is better.
 
     Raises:
-        InputError: a threshold out of range.
+        InputError: no method, maps or masks that are not boolean or of shapes that do not agree, a
+            threshold out of range, or a misspelt ``reduce``.
 
     Example:
         >>> masks = torch.tensor([[[[True, True, False, False]]]])
@@ -144,4 +168,7 @@ def waiou(
         >>> waiou(binary, masks).score
         tensor([0.5000, 0.2500], dtype=torch.float64)
     """
+    check_shapes(binary=(binary, "methods images height width"), masks=(masks, "images parts height width"))
+    if not len(binary):
+        raise InputError("`binary` needs the maps of at least one method, got none")
     return weigh_iou(torch.stack([part_iou(one, masks) for one in binary]), iou_threshold, reduce)

@@ -10,7 +10,8 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
-from evaluation.intrinsic.masked import Mask, masked_double, result_dtype
+from evaluation.intrinsic.masked import Mask, as_scores, check_masked, masked_double, result_dtype
+from evaluation.shapes import check_shapes
 from loaders.errors import InputError
 
 # The benchmark leaves a window unscaled where the energy of the estimate is at most 1e-5, in images whose
@@ -35,17 +36,19 @@ def lmse(
     Args:
         prediction: predicted reflectance or shading, gray, scene-linear, in any scale.
         target: ground truth, gray, scene-linear, in any scale.
-        mask: weight of each pixel, >= 0. What lies where it is 0 is never read.
+        mask: weight of each pixel, in [0, 1]. What lies where it is 0 is never read.
         window: side of the square windows in pixels.
         step: distance between windows in pixels; half a window by default.
 
     Returns:
-        One error per sample in [0, 1], lower is better; nan where the target is 0 in all windows or the
-        mask is empty there. Blind to scale and sign in each window, hence to errors that vary slowly
-        against it, and to the up to ``step - 1`` last rows and columns.
+        One error per sample in [0, 1], lower is better; nan where the prediction is not finite inside the
+        mask (a failure: `is_failed` tells), the target is not finite there, the target is 0 in all windows
+        or the mask is empty there. Blind to scale and sign in each window, hence to errors that vary
+        slowly against it, and to the up to ``step - 1`` last rows and columns.
 
     Raises:
-        InputError: the image is smaller than a window, or the window or the step is below 1.
+        InputError: shapes that do not agree, a mask that is neither boolean nor weights in [0, 1], an image
+            that is smaller than a window, or a window or step below 1.
 
     Example:
         >>> target = torch.rand(1, 40, 40, generator=torch.Generator().manual_seed(0))
@@ -53,6 +56,7 @@ def lmse(
         >>> lmse(torch.zeros(1, 40, 40), target, mask), lmse(0.5 * target, target, mask).round(decimals=6)
         (tensor([1.]), tensor([0.]))
     """
+    check_masked(prediction, target, mask, "batch height width")
     step = max(1, window // 2) if step is None else step
     height, width = prediction.shape[1:]
     _check_windows(height, width, window, step)
@@ -64,7 +68,7 @@ def lmse(
     explained = torch.where(energy > ENERGY_FLOOR, cross.square() / energy.clamp(min=ENERGY_FLOOR), 0.0)
     # The sum of squares with the best scale, expanded; rounding may take it a last digit below zero.
     errors = (total - explained).clamp(min=0)
-    return (errors.sum(1) / total.sum(1)).to(result_dtype(prediction))
+    return as_scores(errors.sum(1) / total.sum(1), predicted, true, result_dtype(prediction))
 
 
 def lmse_score(
@@ -83,31 +87,44 @@ def lmse_score(
         shading: predicted shading, scene-linear, in any scale.
         true_reflectance: ground-truth reflectance, scene-linear.
         true_shading: ground-truth shading, scene-linear.
-        mask: weight of each pixel, >= 0. What lies where it is 0 is never read.
+        mask: weight of each pixel, in [0, 1]. What lies where it is 0 is never read.
 
     Returns:
         One score per sample in [0, 1], lower is better; nan where either `lmse` is. Blind to what `lmse`
         is blind to, and to colour.
 
     Raises:
-        InputError: the image is smaller than a window.
+        InputError: shapes that do not agree, a mask that is neither boolean nor weights in [0, 1], or an
+            image that is smaller than a window.
 
     Example:
         >>> images = torch.rand(2, 1, 3, 24, 24, generator=torch.Generator().manual_seed(0))
         >>> lmse_score(*images, *images, torch.ones(1, 24, 24)).round(decimals=6)
         tensor([0.])
     """
+    axes = "batch 3 height width"
+    check_shapes(
+        reflectance=(reflectance, axes),
+        shading=(shading, axes),
+        true_reflectance=(true_reflectance, axes),
+        true_shading=(true_shading, axes),
+        mask=(mask, "batch height width"),
+    )
     shading_error = lmse(gray(shading), gray(true_shading), mask)
     return 0.5 * shading_error + 0.5 * lmse(gray(reflectance), gray(true_reflectance), mask)
 
 
-def gray(image: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch height width"]:
+def gray(image: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch height width"]:
     """Average the channels, as Grosse et al. 2009 do; at least in single precision.
+
+    Raises:
+        InputError: images that have not three channels.
 
     Example:
         >>> gray(torch.tensor([1.0, 2.0, 6.0]).reshape(1, 3, 1, 1))
         tensor([[[3.]]])
     """
+    check_shapes(image=(image, "batch 3 height width"))
     return image.mean(1, dtype=result_dtype(image))
 
 

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.intrinsic.lmse import ENERGY_FLOOR
-from evaluation.intrinsic.masked import Mask, masked_double, result_dtype
+from evaluation.intrinsic.masked import Mask, as_scores, check_masked, masked_double, result_dtype
 
 
 def si_mse(
@@ -22,17 +22,22 @@ def si_mse(
     Args:
         prediction: predicted values, scene-linear, in any scale.
         target: ground truth, scene-linear; its scale is the scale of the result.
-        mask: weight of each pixel, >= 0. What lies where it is 0 is never read.
+        mask: weight of each pixel, in [0, 1]. What lies where it is 0 is never read.
 
     Returns:
-        One error per sample, >= 0, lower is better; nan where the mask is empty. Blind to the scale of the
-        prediction and to its sign.
+        One error per sample, >= 0, lower is better; nan where the prediction is not finite inside the mask
+        (a failure: `is_failed` tells), the target is not finite there, or the mask is empty. Blind to the
+        scale of the prediction and to its sign.
+
+    Raises:
+        InputError: shapes that do not agree, or a mask that is neither boolean nor weights in [0, 1].
 
     Example:
         >>> target = torch.tensor([[[1.0, 2.0]]])
         >>> si_mse(3 * target, target, torch.ones(1, 1, 2))
         tensor([0.])
     """
+    check_masked(prediction, target, mask, "batch *channels height width")
     predicted, weight = masked_double(prediction, mask)
     true, _ = masked_double(target, mask)
     energy = (weight * predicted.square()).flatten(1).sum(1)
@@ -40,4 +45,4 @@ def si_mse(
     scale = torch.where(energy > ENERGY_FLOOR, cross / energy.clamp(min=ENERGY_FLOOR), 0.0)
     scaled = scale.reshape(-1, *(1 for _ in predicted.shape[1:])) * predicted
     squares = (weight * (true - scaled).square()).flatten(1).sum(1)
-    return (squares / weight.flatten(1).sum(1)).to(result_dtype(prediction))
+    return as_scores(squares / weight.flatten(1).sum(1), predicted, true, result_dtype(prediction))

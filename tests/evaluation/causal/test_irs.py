@@ -1,4 +1,5 @@
 import itertools
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -102,3 +103,93 @@ def test_collapsed_encoder_scores_nothing():
 def test_what_is_refused(codes, quantile, message):
     with pytest.raises(InputError, match=message):
         irs(codes, torch.zeros(len(codes), 1, dtype=torch.int64), quantile)
+
+
+def _histogram_classes(column, bins=20):
+    """The discretiser of disentanglement_lib."""
+    return np.digitize(column, np.histogram(column, bins)[1][:-1])
+
+
+def test_continuous_factors_are_binned():
+    rng = np.random.default_rng(0)
+    factors = rng.uniform(-3, 5, (200, 2))
+    codes = rng.normal(size=(200, 4))
+    binned = np.stack([_histogram_classes(column, 7) for column in factors.T], axis=1)
+    found = irs(torch.from_numpy(codes), torch.from_numpy(factors), bins=7)
+    torch.testing.assert_close(found.matrix, irs(torch.from_numpy(codes), torch.from_numpy(binned)).matrix)
+    # Unbinned, every class had one sample, and random codes scored 1.
+    assert float(found.score) < 0.5
+
+
+def test_bins_leave_class_indices_alone():
+    codes, factors = (torch.from_numpy(x) for x in _random(4))
+    torch.testing.assert_close(irs(codes, factors, bins=2).matrix, irs(codes, factors).matrix)
+
+
+@pytest.mark.parametrize("classes", [3, 20, 21, 50])
+def test_the_library_bins_every_factor(classes):
+    codes, factors = _random(5, samples=400, sizes=(classes, 4))
+    factors[:classes, 0] = np.arange(classes)
+    binned = np.stack([_histogram_classes(column) for column in factors.T], axis=1)
+    codes, factors = torch.from_numpy(codes), torch.from_numpy(factors)
+    found = irs(codes, factors, compat="disentanglement_lib")
+    torch.testing.assert_close(found.matrix, irs(codes, torch.from_numpy(binned)).matrix)
+    as_they_are = torch.equal(found.matrix, irs(codes, factors).matrix)
+    assert as_they_are == (classes <= 20)
+    finer = irs(codes, factors, bins=500, compat="disentanglement_lib")
+    torch.testing.assert_close(finer.matrix, irs(codes, factors).matrix)
+
+
+def test_constant_continuous_factor_is_one_class():
+    codes = torch.from_numpy(_random(6)[0])
+    constant = torch.full((len(codes), 1), 0.3)
+    classes = torch.zeros(len(codes), 1, dtype=torch.int64)
+    torch.testing.assert_close(irs(codes, constant, bins=5).matrix, irs(codes, classes).matrix)
+
+
+@pytest.mark.parametrize(
+    ("factors", "bins", "message"),
+    [
+        (
+            torch.rand(6, 2),
+            None,
+            "floats are continuous and need `bins`, such as 20; cast",
+        ),
+        (torch.full((6, 2), torch.nan), 5, "`factors` must be finite, got nan or inf"),
+        (torch.tensor([[0.0, torch.inf]] * 6), 5, "`factors` must be finite, got nan or inf"),
+        (torch.arange(6)[:, None], None, "column 0 of `factors` has as many classes as samples, 6"),
+        (torch.arange(6.0)[:, None], 500, "column 0 of `factors` has as many classes as samples, 6"),
+        (torch.rand(6, 2), 1, "`bins` must be at least 2, got 1"),
+        (torch.zeros(6, 0, dtype=torch.int64), None, "`factors` needs at least one factor, got none"),
+    ],
+    ids=["floats", "nan", "inf", "classes", "bins of one", "one bin", "none"],
+)
+def test_factors_that_are_refused(factors, bins, message):
+    with pytest.raises(InputError, match=message):
+        irs(torch.rand(6, 3), factors, bins=bins)
+
+
+@pytest.mark.parametrize(
+    ("codes", "factors", "message"),
+    [
+        (
+            torch.rand(6),
+            torch.zeros(6, 1).long(),
+            r"`codes` \[samples, codes\].*got \[6\], \[6, 1\]",
+        ),
+        (torch.rand(6, 8, 4, 4), torch.zeros(6, 1).long(), r"got \[6, 8, 4, 4\], \[6, 1\]"),
+        (torch.rand(6, 8), torch.zeros(6).long(), r"got \[6, 8\], \[6\]"),
+        (torch.rand(6, 8), torch.zeros(5, 1).long(), r"got \[6, 8\], \[5, 1\]"),
+        (np.zeros((6, 8)), torch.zeros(6, 1).long(), "`codes` must be a torch tensor, got ndarray"),
+        (torch.rand(6, 8), np.zeros((6, 1)), "`factors` must be a torch tensor, got ndarray"),
+    ],
+    ids=["one code", "maps", "one factor", "rows", "numpy codes", "numpy factors"],
+)
+def test_shapes_that_are_refused(codes, factors, message):
+    with pytest.raises(InputError, match=message):
+        unwrap(irs)(codes, factors)
+
+
+def test_misspelt_program():
+    with pytest.raises(InputError, match="`compat` must be one of: exact, disentanglement_lib; got dis"):
+        unwrap(irs)(torch.rand(6, 2), torch.zeros(6, 1).long(), compat="disentangle")

@@ -1,5 +1,6 @@
 import itertools
 import math
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -123,3 +124,22 @@ def test_permuting_codes_or_factors_changes_nothing():
 def test_what_is_refused(shape, rho, message):
     with pytest.raises(InputError, match=message):
         unconfoundedness(torch.rand(shape), rho)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_entries_that_are_not_finite(bad):
+    matrix = _matrix(0)
+    matrix[1, 1] = bad
+    with pytest.raises(InputError, match="`matrix` must be finite, got nan or inf"):
+        unconfoundedness(matrix)
+    with pytest.raises(InputError, match="`matrix` must be finite, got nan or inf"):
+        unconfoundedness(torch.full((4, 3), bad))
+
+
+def test_matrix_that_is_none():
+    with pytest.raises(InputError, match=r"expected `matrix` \[codes, factors\], got \[4\]"):
+        unwrap(unconfoundedness)(torch.ones(4))
+    with pytest.raises(InputError, match="`matrix` must be a torch tensor, got ndarray"):
+        unwrap(unconfoundedness)(np.ones((4, 3)))
+    with pytest.raises(InputError, match="`compat` must be one of: exact, candle2021; got candle"):
+        unwrap(unconfoundedness)(torch.ones(4, 3), 1, "candle")

@@ -1,3 +1,5 @@
+from inspect import unwrap
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,8 @@ from evaluation.concepts.activations import (
     output_gradient,
     pixel_loss,
 )
+from evaluation.concepts.cav import fit_cavs
+from evaluation.concepts.sensitivity import sensitivity
 from loaders.errors import InputError
 
 
@@ -136,3 +140,95 @@ def test_unknown_layer():
         InputError, match=r"layer `encoder` is not in the model; expected one of: shared, shared\.0"
     ):
         layer_activations(Split(), ["encoder"], torch.rand(1, 3, 4, 4))
+
+
+def _exact_up_to_scale(dtype=torch.float32):
+    """A truth, and an image over its shading: a multiple of the truth but for rounding."""
+    target = torch.rand(4, 3, 16, 16, generator=_generator(7), dtype=dtype) + 0.05
+    light = torch.rand(4, 3, 16, 16, generator=_generator(8), dtype=dtype) + 0.05
+    scale = torch.tensor([0.37, 1.0, 2.9, 1e-3], dtype=dtype)[:, None, None, None]
+    return scale * (target * light / light), target
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rounding_of_a_prediction_exact_up_to_scale_does_not_vote(dtype):
+    prediction, target = _exact_up_to_scale(dtype)
+    assert not torch.equal(prediction[1], target[1])
+    gradient = output_gradient(prediction, target, None, True)
+    assert (gradient == 0).all()
+    assert (pixel_loss(prediction, target, None, True) == 0).all()
+    # Without an alignment the second image alone, whose scale is 1, is right.
+    assert (output_gradient(prediction, target) == 0).all(1).tolist() == [False, True, False, False]
+    concept = torch.rand(9, gradient.shape[1], generator=_generator(9))
+    negatives = torch.rand(9, gradient.shape[1], generator=_generator(10))
+    cavs = fit_cavs(concept, negatives, generator=_generator(), runs=5)
+    assert (sensitivity(cavs, gradient) == 0).all()
+
+
+def test_hidden_layer_of_an_exact_model_has_no_gradient():
+    prediction, target = _exact_up_to_scale()
+
+    def loss(output, rows):
+        return pixel_loss(output, target[rows], None, True)
+
+    scaler = nn.Sequential(nn.Identity(), nn.Conv2d(3, 3, 1, bias=False))
+    with torch.no_grad():
+        scaler[1].weight.copy_(torch.eye(3)[:, :, None, None] * 1.7)
+    assert (layer_gradients(scaler, "0", prediction, loss) == 0).all()
+
+
+def test_small_true_errors_do_vote():
+    prediction, target = _exact_up_to_scale()
+    # The step of half precision is the smallest error that stored ground truth can show.
+    coarse = prediction.half().float()
+    assert (output_gradient(coarse, target, None, True) != 0).float().mean() > 0.9
+    spoilt = prediction.clone()
+    spoilt[0, 0, 0, 0] *= 1.001
+    assert (output_gradient(spoilt, target, None, True)[0] != 0).any()
+
+
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_nothing_is_read_outside_the_mask(pair, align, bad):
+    prediction, target, mask = pair
+    plain = pixel_loss(*pair, align), output_gradient(*pair, align)
+    prediction, target = (x.masked_fill(~mask[:, None], bad) for x in (prediction, target))
+    leaf = prediction.clone().requires_grad_()
+    loss = pixel_loss(leaf, target, mask, align)
+    loss.sum().backward()
+    assert torch.equal(loss.detach(), plain[0])
+    assert torch.equal(output_gradient(prediction, target, mask, align), plain[1])
+    torch.testing.assert_close(leaf.grad.flatten(1), plain[1])
+
+
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_values_that_are_not_finite_are_no_rounding(pair, align, bad):
+    prediction, target, _ = pair
+    prediction[0, 0, 0, 0] = bad
+    assert pixel_loss(prediction, target, None, align).isfinite().tolist() == [False, True, True]
+    assert output_gradient(prediction, target, None, align).isfinite().all(1).tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("function", [pixel_loss, output_gradient])
+def test_images_that_cannot_be_compared(function):
+    one, three = torch.ones(2, 1, 4, 4), torch.ones(2, 3, 4, 4)
+    with pytest.raises(InputError, match=r"expected `prediction` .*got \[2, 1, 4, 4\], \[2, 3, 4, 4\]$"):
+        unwrap(function)(one, three)
+    with pytest.raises(InputError, match=r"got \[2, 3, 4, 4\], \[2, 3, 4, 4\], \[1, 4, 4\]$"):
+        unwrap(function)(three, three, torch.ones(1, 4, 4, dtype=torch.bool))
+    with pytest.raises(InputError, match=r"`mask` must be boolean, got torch\.float32; pass `mask > 0`"):
+        unwrap(function)(three, three, torch.ones(2, 4, 4))
+    assert len(function(three[:0], three[:0])) == 0
+
+
+def test_no_images_and_no_batches():
+    model, images = Split(), torch.rand(2, 3, 4, 4)
+    with pytest.raises(InputError, match="`images` needs at least one image, got none"):
+        layer_activations(model, ["norm"], images[:0])
+    with pytest.raises(InputError, match="`images` needs at least one image, got none"):
+        layer_gradients(model, "norm", images[:0], lambda y, _: y[0].flatten(1).sum(1))
+    with pytest.raises(InputError, match="`batch_size` must be at least 1, got 0"):
+        layer_activations(model, ["norm"], images, batch_size=0)
+    with pytest.raises(InputError, match=r"`images` \[images, channels, height, width\], got \[3, 4, 4\]"):
+        unwrap(layer_activations)(model, ["norm"], images[0])

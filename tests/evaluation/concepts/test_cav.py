@@ -1,3 +1,5 @@
+from inspect import unwrap
+
 import numpy as np
 import pytest
 import torch
@@ -155,3 +157,18 @@ def test_features_far_from_the_origin():
     far = fit_cavs(concept + 512, negatives + 512, generator=_generator(), runs=3)
     np.testing.assert_allclose(far.accuracy, near.accuracy)
     np.testing.assert_allclose(_vectors(far), _vectors(near), atol=1e-3)
+
+
+def test_rows_of_different_lengths():
+    with pytest.raises(InputError, match=r"expected `concept` \[concepts, dim\].*got \[5, 6\], \[5, 7\]"):
+        unwrap(fit_cavs)(_rows(5), _rows(5, dim=7), generator=_generator())
+    with pytest.raises(InputError, match=r"expected `negatives` \[negatives, dim\], got \[5\]"):
+        unwrap(random_cavs)(_rows(5)[:, 0], generator=_generator())
+
+
+@pytest.mark.parametrize("classifier", ["SVM", "svn", "lasso"])
+def test_misspelt_classifier(classifier):
+    with pytest.raises(InputError, match=f"`classifier` must be one of: svm, .*; got {classifier}"):
+        unwrap(fit_cavs)(_rows(5), _rows(5), generator=_generator(), classifier=classifier)
+    with pytest.raises(InputError, match=f"`classifier` must be one of: svm, .*; got {classifier}"):
+        unwrap(random_cavs)(_rows(5), generator=_generator(), classifier=classifier)

@@ -1,5 +1,7 @@
 import math
+from inspect import unwrap
 
+import numpy as np
 import pytest
 import torch
 
@@ -81,9 +83,27 @@ def test_no_sets_are_nan(reduce):
     assert float(result.csm_r) == 1
 
 
-@pytest.mark.parametrize("value", [1.1, -0.1, math.nan])
+@pytest.mark.parametrize("value", [1.1, -0.1, math.nan, math.inf])
 @pytest.mark.parametrize("name", ["r_albedo", "s_albedo", "r_illumination", "s_illumination"])
 def test_values_out_of_range(name, value):
     inputs = {n: _double(0.5) for n in ("r_albedo", "s_albedo", "r_illumination", "s_illumination")}
     with pytest.raises(InputError, match=f"`{name}` must hold sensitivities from 0 to 1"):
         csm(**{**inputs, name: _double(value)})
+
+
+def test_branches_have_the_same_sets():
+    one, two = _double(0.5), _double(0.5, 0.4)
+    with pytest.raises(InputError, match=r"`r_albedo` \[albedo_sets\], `s_albedo`.*got \[1\], \[2\]"):
+        unwrap(csm)(one, two, one, one)
+    with pytest.raises(InputError, match=r"got \[1\], \[1\], \[2\], \[1\]"):
+        unwrap(csm)(one, one, two, one)
+    with pytest.raises(InputError, match=r"got \[\], \[1\]"):
+        unwrap(csm)(one[0], one, one, one)
+    with pytest.raises(InputError, match="`s_albedo` must be a torch tensor, got ndarray"):
+        unwrap(csm)(one, np.ones(1), one, one)
+
+
+def test_misspelt_order():
+    one = _double(0.5)
+    with pytest.raises(InputError, match="`reduce` must be one of: mean_of_ratios, ratio_of_means; got mean"):
+        unwrap(csm)(one, one, one, one, "mean")

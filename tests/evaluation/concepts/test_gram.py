@@ -1,9 +1,12 @@
+from inspect import unwrap
+
 import numpy as np
 import pytest
 import torch
 
 from evaluation.concepts import gram as module
 from evaluation.concepts.gram import centred_gram, centred_products
+from loaders.errors import InputError
 
 
 def _blocks(seed, dtype=torch.float32):
@@ -39,3 +42,12 @@ def test_small_differences_between_large_rows_survive():
     rows[0, 0] += 2.0**-10
     gram, _ = centred_gram([rows])
     np.testing.assert_allclose(gram[0, 0], (0.75 * 2.0**-10) ** 2, rtol=1e-12)
+
+
+def test_longer_rows_are_not_cut_in_silence(monkeypatch):
+    monkeypatch.setattr(module, "_SLICE_ELEMENTS", 1)
+    short, long = torch.ones(2, 5), torch.ones(2, 6)
+    with pytest.raises(InputError, match=r"`blocks\[0\]` \[_, dim\].*got \[2, 5\], \[2, 6\]"):
+        unwrap(centred_gram)([short, long])
+    with pytest.raises(InputError, match=r"`vectors` \[vectors, dim\].*got \[2, 6\], \[2, 5\]"):
+        unwrap(centred_products)(long, [short])

@@ -1,3 +1,5 @@
+from inspect import unwrap
+
 import numpy as np
 import pytest
 import torch
@@ -119,3 +121,40 @@ def test_significance_refuses():
         significant(torch.rand(1), torch.rand(3))
     with pytest.raises(InputError, match="`p` must lie between 0 and 1, got 1"):
         significant(torch.rand(3), torch.rand(3), 1.0)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_scores_that_are_not_finite_are_not_significant_but_refused(bad):
+    good, spoilt = torch.tensor([0.5, 0.6, 0.4]), torch.tensor([0.5, bad, 0.4])
+    for pair in ((good, spoilt), (spoilt, good)):
+        with pytest.raises(InputError, match="scores must be finite, got nan or inf; check the gradients"):
+            significant(*pair)
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 0.7])
+def test_equal_constants_are_equal_however_many(value):
+    # Means of equal numbers differ in the last digit: 10 times 0.1 against 7 times was significant.
+    ten = torch.full((10,), value, dtype=torch.float64)
+    for runs in (3, 7, 80):
+        same = significant(ten, ten[:1].expand(runs))
+        assert (same.p_value, same.passed) == (1, False)
+
+
+def test_gradients_of_another_length(cavs):
+    for width in (4, 6):
+        with pytest.raises(InputError, match=rf"`gradients` \[inputs, dim\].*got \[2, {width}\], \[8, 5\]"):
+            sensitivity(cavs, torch.ones(2, width))
+    with pytest.raises(InputError, match=r"expected `gradients` \[inputs, dim\]"):
+        unwrap(directional_derivatives)(cavs, torch.ones(5))
+    with pytest.raises(InputError, match="`gradients` must be a torch tensor, got ndarray"):
+        unwrap(directional_derivatives)(cavs, np.ones((2, 5)))
+    with pytest.raises(InputError, match=r"expected `concept_scores` \[runs\]"):
+        unwrap(significant)(torch.ones(2, 2), torch.ones(2))
+
+
+def test_misspelt_options(cavs):
+    gradients = torch.ones(2, 5)
+    with pytest.raises(InputError, match="`scale` must be one of: vector, unit, cosine; got cosin"):
+        unwrap(directional_derivatives)(cavs, gradients, "cosin")
+    with pytest.raises(InputError, match="`gradient_of` must be one of: loss, logit; got logits"):
+        unwrap(sensitivity)(cavs, gradients, "logits")

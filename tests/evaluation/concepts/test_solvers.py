@@ -1,3 +1,5 @@
+from inspect import unwrap
+
 import numpy as np
 import pytest
 import torch
@@ -152,3 +154,10 @@ def test_no_convergence_is_reported(monkeypatch):
     features, labels = _problem(7)
     with pytest.raises(InputError, match=r"`regularisation` is too small .* use a larger value"):
         _solve(features, labels, "logistic", 1e-6)
+
+
+def test_misspelt_classifier():
+    with pytest.raises(
+        InputError, match="`classifier` must be one of: svm, logistic, ridge, mean; got hinge"
+    ):
+        unwrap(train)(torch.eye(4), torch.arange(4)[None], torch.ones(4), "hinge", 1.0)

@@ -1,8 +1,17 @@
+from inspect import unwrap
+
 import numpy as np
 import pytest
 import torch
 
-from evaluation.coverage.heatmaps import Explanations, binarise, explanation_heatmap, set_threshold
+from evaluation.coverage.heatmaps import (
+    Explanations,
+    binarise,
+    explanation_heatmap,
+    is_dead,
+    set_threshold,
+)
+from evaluation.coverage.waiou import part_iou
 from loaders.errors import InputError
 
 
@@ -57,12 +66,53 @@ def test_more_points_than_torch_quantile_takes():
     assert set_threshold(explained, 0.02).tolist() == [0]
 
 
-def test_zeros_pass_unless_strict():
+def test_minimum_is_never_marked_but_by_the_papers_rule():
     heatmap = torch.tensor([[[0.0, 0.0, 0.0, 0.9]]])
     thresholds = set_threshold(Explanations(heatmap, torch.tensor([[0]])), 0.5)
     assert thresholds.tolist() == [0]
-    assert binarise(heatmap, thresholds).all()
-    assert binarise(heatmap, thresholds, strict=True).tolist() == [[[False, False, False, True]]]
+    assert binarise(heatmap, thresholds).tolist() == [[[False, False, False, True]]]
+    assert binarise(heatmap, thresholds, "waiou2023").all()
+
+
+def test_each_map_has_its_own_minimum():
+    heatmap = torch.tensor([[[0.0, 0.5, 1.0]], [[0.5, 0.7, 0.5]], [[-1.0, 0.5, 0.4]]])
+    marked = binarise(heatmap, torch.full((3,), 0.5))
+    assert marked.tolist() == [[[False, True, True]], [[False, True, False]], [[False, True, False]]]
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -3.0])
+def test_constant_map_is_dead_and_marks_nothing(value):
+    heatmap = torch.cat([torch.full((1, 4, 3), value), _maps(3)[:1, 0]])
+    assert is_dead(heatmap).tolist() == [True, False]
+    for share in (0.01, 0.1, 0.9):
+        explained = Explanations(heatmap, torch.tensor([[0], [1]]))
+        marked = binarise(heatmap, set_threshold(explained, share))
+        assert marked.flatten(1).any(1).tolist() == [False, True]
+
+
+def test_zeros_do_not_beat_a_right_explanation():
+    part = torch.zeros(1, 1, 10, 10, dtype=torch.bool)
+    part[0, 0, 2:5, 2:5] = True
+    right = torch.zeros(1, 10, 10)
+    right[0, 2:4, 2:4] = 1
+    for share in (0.01, 0.05, 0.1):
+        iou = [
+            part_iou(binarise(one, set_threshold(Explanations(one, torch.tensor([[0]])), share)), part).item()
+            for one in (right, torch.zeros_like(right))
+        ]
+        assert iou == [pytest.approx(4 / 9), 0]
+
+
+@pytest.mark.parametrize("value", [0.1, 0.3, 1 / 3, 7.7])
+def test_resized_maps_keep_their_ties(value):
+    # Weights of bilinear interpolation add up to 1 but for rounding: ties would come apart.
+    flat = torch.full((1, 7, 5), value)
+    spot = flat.clone()
+    spot[0, 3, 2] = value + 1
+    larger = Explanations(torch.cat([flat, spot]), torch.tensor([[0], [1]])).resized(33, 41).heatmap
+    assert is_dead(larger).tolist() == [True, False]
+    assert (larger[0] == flat[0, 0, 0]).all()
+    assert (larger[1] == larger[1].min()).float().mean() > 0.7
 
 
 def test_resized_is_bilinear_and_keeps_the_sets():
@@ -93,3 +143,73 @@ def test_heatmaps_must_be_finite():
 def test_proportion_is_a_share(proportion):
     with pytest.raises(InputError, match=f"`proportion` must lie between 0 and 1, got {proportion}"):
         set_threshold(explanation_heatmap(_maps(), 1), proportion)
+
+
+def test_integer_heatmaps_are_taken_as_floats():
+    maps = (255 * _maps()).to(torch.uint8)
+    found, wanted = explanation_heatmap(maps, 2), explanation_heatmap(maps.float(), 2)
+    assert torch.equal(found.heatmap, wanted.heatmap)
+    assert torch.equal(found.members, wanted.members)
+    assert torch.equal(set_threshold(found, 0.1), set_threshold(wanted, 0.1))
+
+
+def _explanations(heatmap, members):
+    """As a caller makes them whose types nobody checks."""
+    made = object.__new__(Explanations)
+    unwrap(Explanations.__init__)(made, heatmap, members)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("heatmap", "message"),
+    [
+        (
+            torch.ones(2, 3, 3),
+            r"`heatmap` \[images, height, width\], `members` \[images, k\], got \[2,",
+        ),
+        (torch.ones(1, 3), r"expected `heatmap` .*, got \[1, 3\], \[1, 1\]"),
+        (
+            torch.ones(1, 3, 3, dtype=torch.int64),
+            r"got torch\.int64; convert it with \.float\(\)",
+        ),
+        (torch.full((1, 3, 3), torch.nan), "`heatmap` must be finite, got nan or inf; check the method"),
+        (torch.full((1, 3, 3), torch.inf), "`heatmap` must be finite"),
+        (torch.ones(1, 0, 3), r"`heatmap` needs at least one point in each map, got \[1, 0, 3\]"),
+        (np.ones((1, 3, 3)), "`heatmap` must be a torch tensor, got ndarray"),
+    ],
+    ids=["rows", "dimension", "integers", "nan", "inf", "no points", "numpy"],
+)
+def test_explanations_that_cannot_be_used(heatmap, message):
+    with pytest.raises(InputError, match=message):
+        _explanations(heatmap, torch.zeros(1, 1, dtype=torch.int64))
+
+
+@pytest.mark.parametrize(
+    ("heatmap", "thresholds", "message"),
+    [
+        (torch.ones(2, 3, 3), torch.ones(1), r"`thresholds` \[images\], got \[2, 3, 3\], \[1\]"),
+        (torch.ones(3, 3), torch.ones(3), r"expected `heatmap` \[images, height, width\]"),
+        (torch.ones(1, 3, 3, dtype=torch.uint8), torch.ones(1), "must be floating point, got torch.uint8"),
+        (torch.full((1, 3, 3), torch.nan), torch.ones(1), "`heatmap` must be finite"),
+        (torch.ones(1, 3, 3), torch.full((1,), torch.nan), "`thresholds` must be finite, got nan or inf"),
+    ],
+    ids=["rows", "dimension", "integers", "nan", "threshold"],
+)
+def test_maps_that_cannot_be_binarised(heatmap, thresholds, message):
+    with pytest.raises(InputError, match=message):
+        unwrap(binarise)(heatmap, thresholds)
+
+
+def test_dimension_missing():
+    with pytest.raises(InputError, match=r"`heatmaps` \[images, maps, height, width\], got \[6, 4, 3\]"):
+        unwrap(explanation_heatmap)(_maps()[:, 0], 1)
+    with pytest.raises(InputError, match=r"expected `heatmap` \[images, height, width\], got \[4, 3\]"):
+        unwrap(is_dead)(_maps()[0, 0])
+
+
+def test_misspelt_options():
+    explained = explanation_heatmap(_maps(), 1)
+    with pytest.raises(InputError, match="`pooling` must be one of: set, image; got images"):
+        unwrap(set_threshold)(explained, 0.1, "images")
+    with pytest.raises(InputError, match="`compat` must be one of: exact, waiou2023; got waiou"):
+        unwrap(binarise)(explained.heatmap, torch.ones(6), "waiou")

@@ -1,4 +1,5 @@
 import math
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -100,3 +101,47 @@ def test_no_parts_at_all():
 def test_threshold_out_of_range(threshold):
     with pytest.raises(InputError, match=f"`iou_threshold` must be at least 0 and below 1, got {threshold}"):
         weigh_iou(torch.zeros(1, 1, 1), threshold)
+
+
+def test_no_methods():
+    masks = _bool((3, 2, 4, 4), 7)
+    with pytest.raises(InputError, match="`binary` needs the maps of at least one method, got none"):
+        waiou(torch.zeros(0, 3, 4, 4, dtype=torch.bool), masks)
+    with pytest.raises(InputError, match="`iou` needs at least one method, got none"):
+        weigh_iou(torch.zeros(0, 3, 2))
+
+
+@pytest.mark.parametrize(
+    ("binary", "masks"),
+    [((3, 4, 4), (1, 2, 4, 4)), ((1, 4, 4), (3, 2, 4, 4)), ((3, 4, 1), (3, 2, 4, 4)), ((3, 4, 4), (3, 4, 4))],
+)
+def test_nothing_broadcasts(binary, masks):
+    message = r"expected `binary` \[.*images, height, width\], `masks` \[images, parts, height, width\], got"
+    with pytest.raises(InputError, match=message):
+        unwrap(part_iou)(_bool(binary, 0), _bool(masks, 1))
+    with pytest.raises(InputError, match=message):
+        unwrap(waiou)(_bool(binary, 0)[None], _bool(masks, 1))
+
+
+def test_maps_and_masks_are_boolean():
+    with pytest.raises(InputError, match="`binary` must be boolean, got torch"):
+        unwrap(part_iou)(torch.ones(1, 2, 2), _bool((1, 1, 2, 2), 0))
+    with pytest.raises(InputError, match="`masks` must be boolean, got torch"):
+        unwrap(part_iou)(_bool((1, 2, 2), 0), torch.ones(1, 1, 2, 2, dtype=torch.uint8))
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, math.inf])
+def test_iou_out_of_range(value):
+    with pytest.raises(InputError, match="`iou` must lie from 0 to 1, or be nan where"):
+        weigh_iou(torch.full((1, 2, 2), value))
+
+
+def test_methods_that_were_scored_on_different_images():
+    iou = torch.tensor([[[0.5, math.nan]], [[0.5, 0.5]]])
+    with pytest.raises(InputError, match="`iou` must be nan at the same places for all methods"):
+        weigh_iou(iou)
+
+
+def test_misspelt_aggregation():
+    with pytest.raises(InputError, match="`reduce` must be one of: mean, sum; got means"):
+        unwrap(weigh_iou)(torch.zeros(1, 1, 1), reduce="means")

@@ -1,0 +1,539 @@
+"""Every metric function with a NaN, an infinity, an empty mask, a dead map and no input, in each place.
+
+`docs/degenerate.md` shows the table; ``python tests/evaluation/test_degenerate.py`` writes it anew.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from inspect import unwrap
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, inf, nan
+
+from evaluation.causal.irs import irs
+from evaluation.causal.unconfoundedness import unconfoundedness
+from evaluation.concepts.activations import output_gradient, pixel_loss
+from evaluation.concepts.cav import CAVs, fit_cavs, random_cavs
+from evaluation.concepts.csm import csm
+from evaluation.concepts.sensitivity import directional_derivatives, sensitivity, significant
+from evaluation.coverage.heatmaps import (
+    Explanations,
+    binarise,
+    explanation_heatmap,
+    is_dead,
+    set_threshold,
+)
+from evaluation.coverage.waiou import part_iou, waiou, weigh_iou
+from evaluation.intrinsic.lmse import lmse, lmse_score
+from evaluation.intrinsic.masked import is_failed
+from evaluation.intrinsic.mse import mse
+from evaluation.intrinsic.si_mse import si_mse
+from loaders.errors import InputError
+
+PAGE = Path(__file__).parents[2] / "docs" / "degenerate.md"
+HEAD = """\
+# Degenerate input
+
+Results of the metric functions for a NaN, an infinity, an empty mask, a constant map and input without
+entries, in each argument. A test makes this table and compares it with the functions. "error" is an
+`InputError` whose message starts with these words; "none" is a result without entries.
+
+A score that is nan has either a failed prediction, which `is_failed` tells, or a truth that leaves the score
+undefined. A failed prediction counts as 1 in LMSE; an undefined truth is left out and counted.
+
+"""
+
+
+def _values(*shape: int, first: float | None = None) -> Tensor:
+    """Values from 0.1 to 1 in order; the first one as given."""
+    values = torch.linspace(0.1, 1, torch.Size(shape).numel()).reshape(shape)
+    if first is not None:
+        values.view(-1)[0] = first
+    return values
+
+
+def _all(value: float | bool, *shape: int) -> Tensor:
+    return torch.full(shape, value)
+
+
+class Metric(NamedTuple):
+    """A function, arguments that suit it, and cases: place, input, arguments to replace, outcome."""
+
+    function: Callable[..., Any]
+    arguments: Mapping[str, Any]
+    cases: tuple[tuple[str, str, Mapping[str, Any], str], ...]
+    show: Callable[[Any], Any] = lambda result: result
+
+
+IMAGE, FULL = _values(1, 20, 20), _all(1.0, 1, 20, 20)
+HOLE = FULL.clone()
+HOLE[0, 0, 0] = 0
+NOTHING = torch.zeros(0, 20, 20)
+MASKS = (
+    ("mask", "empty", {"mask": 0 * FULL}, "nan"),
+    ("mask", "nan", {"mask": nan * FULL}, "error: `mask` must lie from 0 to 1, got nan to nan"),
+    ("mask", "inf", {"mask": inf * FULL}, "error: `mask` must lie from 0 to 1, got inf to inf"),
+    ("mask", "negative", {"mask": -FULL}, "error: `mask` must lie from 0 to 1, got -1 to -1"),
+    ("mask", "255", {"mask": 255 * FULL}, "error: `mask` must lie from 0 to 1, got 255 to 255; divide"),
+)
+
+
+def _masked(function: Callable[..., Any], black: str, unlit: str) -> Metric:
+    """A metric of gray images; its results for a prediction and for a truth of zeros."""
+    cases = [
+        ("prediction", "all zero", {"prediction": 0 * IMAGE}, black),
+        ("target", "all zero", {"target": 0 * IMAGE}, unlit),
+        *MASKS,
+        ("all", "no rows", {"prediction": NOTHING, "target": NOTHING, "mask": NOTHING}, "none"),
+        ("target", "fewer rows", {"target": NOTHING}, "error: expected `prediction` [batch"),
+    ]
+    for place in ("prediction", "target"):
+        for bad in (nan, inf):
+            spoilt = {place: _values(1, 20, 20, first=bad)}
+            cases.append((place, f"{bad} inside the mask", spoilt, "nan"))
+            cases.append((place, f"{bad} outside the mask", {**spoilt, "mask": HOLE}, "0"))
+    return Metric(function, {"prediction": IMAGE, "target": IMAGE, "mask": FULL}, tuple(cases))
+
+
+COLOUR = _values(1, 3, 20, 20)
+MAP = _values(1, 2, 2)
+BINARY, PART = torch.tensor([[[True, False]]]), torch.tensor([[[[True, True]]]])
+LOSS = {"prediction": _values(1, 1, 2, 2), "target": 2 * _values(1, 1, 2, 2)}
+EMPTY = {"mask": _all(False, 1, 2, 2)}
+NO_IMAGES = {"prediction": torch.zeros(0, 1, 2, 2), "target": torch.zeros(0, 1, 2, 2)}
+SETS = {name: _all(0.5, 1) for name in ("r_albedo", "s_albedo", "r_illumination", "s_illumination")}
+HALVES = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])[:, None]
+
+
+def _explained(heatmap: Tensor) -> Explanations:
+    """Explanations as a caller makes them whose types nobody checks."""
+    made = object.__new__(Explanations)
+    unwrap(Explanations.__init__)(made, heatmap, torch.zeros(len(heatmap), 1, dtype=torch.int64))
+    return made
+
+
+def _threshold(heatmap: Tensor) -> Tensor:
+    return unwrap(set_threshold)(_explained(heatmap), 0.5)
+
+
+def _fit(**rows: Tensor) -> CAVs:
+    return unwrap(fit_cavs)(**rows, generator=torch.Generator().manual_seed(0), runs=1)
+
+
+def _random(**rows: Tensor) -> CAVs:
+    return unwrap(random_cavs)(**rows, generator=torch.Generator().manual_seed(0), runs=1)
+
+
+def _axis() -> CAVs:
+    """One vector along the first of two axes."""
+    zero = torch.zeros(1, dtype=torch.float64)
+    weights = torch.tensor([[0.5, -0.5]], dtype=torch.float64)
+    return CAVs(weights, (torch.tensor([[1.0, 0.0], [-1.0, 0.0]]),), zero, zero, zero + 1)
+
+
+def _not_finite(place: str, shape: tuple[int, ...], error: str) -> Iterator[tuple[str, str, dict, str]]:
+    """A NaN and an infinity in one place, refused alike."""
+    for bad in (nan, inf):
+        yield place, str(bad), {place: _values(*shape, first=bad)}, f"error: {error}"
+
+
+METRICS = {
+    "lmse": _masked(lmse, "1", "nan"),
+    "mse": _masked(mse, "0.3703", "0.3703"),
+    "si_mse": _masked(si_mse, "0.3703", "0"),
+    "lmse_score": Metric(
+        lmse_score,
+        {
+            **{name: COLOUR for name in ("reflectance", "shading", "true_reflectance", "true_shading")},
+            "mask": FULL,
+        },
+        (
+            ("reflectance", "nan", {"reflectance": _values(1, 3, 20, 20, first=nan)}, "nan"),
+            ("shading", "inf", {"shading": _values(1, 3, 20, 20, first=inf)}, "nan"),
+            ("true_reflectance", "nan", {"true_reflectance": _values(1, 3, 20, 20, first=nan)}, "nan"),
+            ("true_shading", "all zero", {"true_shading": 0 * COLOUR}, "nan"),
+            *MASKS,
+            (
+                "shading",
+                "one channel",
+                {"shading": COLOUR[:, :1]},
+                "error: expected `reflectance` [batch, 3,",
+            ),
+        ),
+    ),
+    "is_failed": Metric(
+        is_failed,
+        {"prediction": IMAGE, "mask": FULL},
+        (
+            ("prediction", "nan inside the mask", {"prediction": _values(1, 20, 20, first=nan)}, "true"),
+            ("prediction", "inf inside the mask", {"prediction": _values(1, 20, 20, first=inf)}, "true"),
+            (
+                "prediction",
+                "nan outside the mask",
+                {"prediction": _values(1, 20, 20, first=nan), "mask": HOLE},
+                "false",
+            ),
+            ("mask", "empty", {"prediction": nan * IMAGE, "mask": 0 * FULL}, "false"),
+            *MASKS[1:],
+            ("all", "no rows", {"prediction": NOTHING, "mask": NOTHING}, "none"),
+        ),
+    ),
+    "pixel_loss": Metric(
+        pixel_loss,
+        LOSS,
+        (
+            ("prediction", "nan", {"prediction": _values(1, 1, 2, 2, first=nan)}, "nan"),
+            ("prediction", "inf", {"prediction": _values(1, 1, 2, 2, first=inf)}, "inf"),
+            ("target", "nan", {"target": _values(1, 1, 2, 2, first=nan)}, "nan"),
+            ("target", "inf", {"target": _values(1, 1, 2, 2, first=inf)}, "inf"),
+            ("prediction", "exact up to scale, aligned", {"align_scale": True}, "0"),
+            ("mask", "empty", {"prediction": _all(nan, 1, 1, 2, 2), **EMPTY}, "0"),
+            (
+                "mask",
+                "float",
+                {"mask": _all(1.0, 1, 2, 2)},
+                "error: `mask` must be boolean, got torch.float32",
+            ),
+            ("all", "no rows", NO_IMAGES, "none"),
+        ),
+    ),
+    "output_gradient": Metric(
+        output_gradient,
+        LOSS,
+        (
+            (
+                "prediction",
+                "nan",
+                {"prediction": _values(1, 1, 1, 1, first=nan), "target": _values(1, 1, 1, 1)},
+                "nan",
+            ),
+            (
+                "prediction",
+                "inf",
+                {"prediction": _values(1, 1, 1, 1, first=inf), "target": _values(1, 1, 1, 1)},
+                "inf",
+            ),
+            ("prediction", "exact up to scale, aligned", {"align_scale": True}, "0 0 0 0"),
+            ("mask", "empty", {"prediction": _all(nan, 1, 1, 2, 2), **EMPTY}, "0 0 0 0"),
+            ("all", "no rows", NO_IMAGES, "none"),
+        ),
+    ),
+    "csm": Metric(
+        csm,
+        SETS,
+        (
+            *_not_finite("r_albedo", (1,), "`r_albedo` must hold sensitivities from 0 to 1"),
+            *_not_finite("s_illumination", (1,), "`s_illumination` must hold sensitivities from 0 to 1"),
+            ("s_albedo", "0, under 0.5", {"s_albedo": _all(0.0, 1)}, "inf"),
+            (
+                "r_albedo, s_albedo",
+                "0 over 0",
+                {name: _all(0.0, 1) for name in ("r_albedo", "s_albedo")},
+                "nan",
+            ),
+            (
+                "r_albedo, s_albedo",
+                "no sets",
+                {name: torch.zeros(0) for name in ("r_albedo", "s_albedo")},
+                "nan",
+            ),
+            (
+                "s_albedo",
+                "fewer sets",
+                {"s_albedo": torch.zeros(0)},
+                "error: expected `r_albedo` [albedo_sets]",
+            ),
+        ),
+        lambda result: result.csm_s,
+    ),
+    "directional_derivatives": Metric(
+        directional_derivatives,
+        {"cavs": _axis(), "gradients": _values(1, 2)},
+        (
+            *_not_finite("gradients", (1, 2), "`gradients` must be finite, got nan or inf"),
+            ("gradients", "all zero", {"gradients": torch.zeros(1, 2), "scale": "cosine"}, "0"),
+            ("gradients", "no inputs", {"gradients": torch.zeros(0, 2)}, "none"),
+        ),
+    ),
+    "sensitivity": Metric(
+        sensitivity,
+        {"cavs": _axis(), "gradients": _values(1, 2)},
+        (
+            *_not_finite("gradients", (1, 2), "`gradients` must be finite, got nan or inf"),
+            ("gradients", "all zero", {"gradients": torch.zeros(1, 2)}, "0"),
+            (
+                "gradients",
+                "no inputs",
+                {"gradients": torch.zeros(0, 2)},
+                "error: `gradients` needs at least one",
+            ),
+        ),
+    ),
+    "significant": Metric(
+        significant,
+        {"concept_scores": _all(0.5, 3), "random_scores": _all(0.5, 4)},
+        (
+            *_not_finite("concept_scores", (3,), "scores must be finite, got nan or inf"),
+            *_not_finite("random_scores", (3,), "scores must be finite, got nan or inf"),
+            ("both", "equal constants", {}, "1"),
+            ("both", "different constants", {"random_scores": _all(0.25, 4)}, "0"),
+            (
+                "concept_scores",
+                "no runs",
+                {"concept_scores": torch.zeros(0)},
+                "error: a t-test needs at least 2",
+            ),
+        ),
+        lambda result: result.p_value,
+    ),
+    "fit_cavs": Metric(
+        _fit,
+        {"concept": _values(3, 2), "negatives": -_values(3, 2)},
+        (
+            *_not_finite("concept", (3, 2), "activations must be finite, got nan or inf"),
+            *_not_finite("negatives", (3, 2), "activations must be finite, got nan or inf"),
+            ("both", "constant", {"concept": _all(0.1, 3, 2), "negatives": _all(0.1, 3, 2)}, "0"),
+            ("both", "no features", {"concept": torch.zeros(3, 0), "negatives": torch.zeros(3, 0)}, "0"),
+            ("concept", "no rows", {"concept": torch.zeros(0, 2)}, "error: `concept` needs at least 2 rows"),
+        ),
+        lambda result: result.norm,
+    ),
+    "random_cavs": Metric(
+        _random,
+        {"negatives": _values(4, 2)},
+        (
+            *_not_finite("negatives", (4, 2), "activations must be finite, got nan or inf"),
+            ("negatives", "constant", {"negatives": _all(0.1, 4, 2)}, "0"),
+            (
+                "negatives",
+                "no rows",
+                {"negatives": torch.zeros(0, 2)},
+                "error: `negatives` needs at least 4 rows",
+            ),
+        ),
+        lambda result: result.norm,
+    ),
+    "explanation_heatmap": Metric(
+        explanation_heatmap,
+        {"heatmaps": _values(1, 1, 1, 2), "k": 1},
+        (
+            *_not_finite("heatmaps", (1, 1, 1, 2), "`heatmaps` must be finite, got nan or inf"),
+            ("heatmaps", "constant", {"heatmaps": torch.zeros(1, 2, 1, 2)}, "0 0"),
+            ("heatmaps", "integers", {"heatmaps": torch.tensor([[[[0, 255]]]])}, "0 255"),
+            ("heatmaps", "no images", {"heatmaps": torch.zeros(0, 1, 1, 2)}, "none"),
+            (
+                "heatmaps",
+                "no maps",
+                {"heatmaps": torch.zeros(1, 0, 1, 2)},
+                "error: `k` must be 1 to 0, the number",
+            ),
+            (
+                "heatmaps",
+                "no points",
+                {"heatmaps": torch.zeros(1, 1, 0, 2)},
+                "error: `heatmap` needs at least one point",
+            ),
+        ),
+        lambda result: result.heatmap,
+    ),
+    "set_threshold": Metric(
+        _threshold,
+        {"heatmap": MAP},
+        (
+            *_not_finite("heatmap", (1, 2, 2), "`heatmap` must be finite, got nan or inf"),
+            ("heatmap", "constant", {"heatmap": _all(0.1, 1, 2, 2)}, "0.1"),
+            ("heatmap", "integers", {"heatmap": _all(1, 1, 2, 2)}, "error: `heatmap` must be floating point"),
+            ("heatmap", "no images", {"heatmap": torch.zeros(0, 2, 2)}, "none"),
+        ),
+    ),
+    "binarise": Metric(
+        binarise,
+        {"heatmap": MAP, "thresholds": _all(0.1, 1)},
+        (
+            *_not_finite("heatmap", (1, 2, 2), "`heatmap` must be finite, got nan or inf"),
+            *_not_finite("thresholds", (1,), "`thresholds` must be finite, got nan or inf"),
+            ("heatmap", "constant", {"heatmap": _all(0.1, 1, 2, 2)}, "false false false false"),
+            (
+                "heatmap",
+                "constant, the paper's rule",
+                {"heatmap": _all(0.1, 1, 2, 2), "compat": "waiou2023"},
+                "true true true true",
+            ),
+            ("heatmap", "integers", {"heatmap": _all(1, 1, 2, 2)}, "error: `heatmap` must be floating point"),
+            ("both", "no images", {"heatmap": torch.zeros(0, 2, 2), "thresholds": torch.zeros(0)}, "none"),
+            (
+                "thresholds",
+                "fewer images",
+                {"thresholds": torch.zeros(0)},
+                "error: expected `heatmap` [images",
+            ),
+        ),
+    ),
+    "is_dead": Metric(
+        is_dead,
+        {"heatmap": MAP},
+        (
+            *_not_finite("heatmap", (1, 2, 2), "`heatmap` must be finite, got nan or inf"),
+            ("heatmap", "constant", {"heatmap": _all(0.1, 1, 2, 2)}, "true"),
+            ("heatmap", "no images", {"heatmap": torch.zeros(0, 2, 2)}, "none"),
+        ),
+    ),
+    "part_iou": Metric(
+        part_iou,
+        {"binary": BINARY, "masks": PART},
+        (
+            ("binary", "nothing marked", {"binary": ~BINARY & BINARY}, "0"),
+            ("masks", "empty", {"masks": ~PART}, "nan"),
+            ("both", "no images", {"binary": BINARY[:0], "masks": PART[:0]}, "none"),
+            ("masks", "no parts", {"masks": PART[:, :0]}, "none"),
+            ("masks", "fewer images", {"masks": PART[:0]}, "error: expected `binary` [images"),
+            ("masks", "float", {"masks": PART.float()}, "error: `masks` must be boolean, got torch.float32"),
+        ),
+    ),
+    "weigh_iou": Metric(
+        weigh_iou,
+        {"iou": _all(0.5, 2, 1, 1)},
+        (
+            ("iou", "nan for all methods", {"iou": _all(nan, 2, 1, 1)}, "nan nan"),
+            (
+                "iou",
+                "nan for one",
+                {"iou": _values(2, 1, 1, first=nan)},
+                "error: `iou` must be nan at the same places",
+            ),
+            ("iou", "inf", {"iou": _values(2, 1, 1, first=inf)}, "error: `iou` must lie from 0 to 1"),
+            ("iou", "all zero", {"iou": torch.zeros(2, 1, 1)}, "0 0"),
+            ("iou", "no methods", {"iou": torch.zeros(0, 1, 1)}, "error: `iou` needs at least one method"),
+            ("iou", "no images", {"iou": torch.zeros(2, 0, 1)}, "nan nan"),
+            ("iou", "no parts", {"iou": torch.zeros(2, 1, 0)}, "nan nan"),
+        ),
+        lambda result: result.score,
+    ),
+    "waiou": Metric(
+        waiou,
+        {"binary": BINARY[None], "masks": PART},
+        (
+            ("binary", "nothing marked", {"binary": (~BINARY & BINARY)[None]}, "0"),
+            ("masks", "empty", {"masks": ~PART}, "nan"),
+            (
+                "binary",
+                "no methods",
+                {"binary": BINARY[None][:0]},
+                "error: `binary` needs the maps of at least one",
+            ),
+            ("both", "no images", {"binary": BINARY[None][:, :0], "masks": PART[:0]}, "nan"),
+            ("masks", "fewer images", {"masks": PART[:0]}, "error: expected `binary` [methods, images"),
+        ),
+        lambda result: result.score,
+    ),
+    "irs": Metric(
+        irs,
+        {"codes": _values(8, 1), "factors": HALVES, "quantile": 1.0},
+        (
+            *_not_finite("codes", (8, 1), "`codes` must be finite, got nan or inf"),
+            *_not_finite("factors", (8, 1), "`factors` must be finite, got nan or inf"),
+            ("codes", "constant", {"codes": _all(0.1, 8, 1)}, "0"),
+            ("codes", "no codes", {"codes": torch.zeros(8, 0)}, "0"),
+            ("factors", "constant", {"factors": 0 * HALVES}, "0"),
+            (
+                "factors",
+                "floats",
+                {"factors": _values(8, 1)},
+                "error: `factors` of floats are continuous and need",
+            ),
+            (
+                "factors",
+                "as many classes as samples",
+                {"factors": torch.arange(8)[:, None]},
+                "error: column 0 of `factors` has as many classes as samples",
+            ),
+            (
+                "factors",
+                "no factors",
+                {"factors": HALVES[:, :0]},
+                "error: `factors` needs at least one factor",
+            ),
+            (
+                "both",
+                "no samples",
+                {"codes": torch.zeros(0, 1), "factors": HALVES[:0]},
+                "error: `codes` needs at least one sample",
+            ),
+            ("factors", "fewer samples", {"factors": HALVES[:0]}, "error: expected `codes` [samples, codes]"),
+        ),
+        lambda result: result.score,
+    ),
+    "unconfoundedness": Metric(
+        unconfoundedness,
+        {"matrix": torch.eye(2)},
+        (
+            *_not_finite("matrix", (2, 2), "`matrix` must be finite, got nan or inf"),
+            ("matrix", "constant", {"matrix": _all(0.1, 2, 2)}, "0"),
+            (
+                "matrix",
+                "no codes",
+                {"matrix": torch.zeros(0, 2)},
+                "error: `rho` must be 1 to 0, the number of codes",
+            ),
+            (
+                "matrix",
+                "no factors",
+                {"matrix": torch.zeros(2, 0)},
+                "error: `matrix` needs at least 2 factors",
+            ),
+        ),
+    ),
+}
+ROWS = [(name, *case) for name, metric in METRICS.items() for case in metric.cases]
+
+
+def _outcome(metric: Metric, replaced: Mapping[str, Any]) -> str:
+    """The result as the table shows it."""
+    try:
+        result = metric.show(unwrap(metric.function)(**{**metric.arguments, **replaced}))
+    except InputError as error:
+        return f"error: {error}"
+    assert not dataclasses.is_dataclass(result)
+    values = torch.as_tensor(result).flatten().tolist()
+    shown = [
+        str(value).lower() if isinstance(value, bool) else f"{round(value, 4) + 0:g}" for value in values
+    ]
+    return " ".join(shown) or "none"
+
+
+def page() -> str:
+    """The table as a page of the documentation."""
+    lines = ["| metric | argument | input | result |", "|---|---|---|---|"]
+    lines += [f"| `{name}` | {place} | {case} | {outcome} |" for name, place, case, _, outcome in ROWS]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "case", "replaced", "expected"),
+    ROWS,
+    ids=[f"{name}-{place}-{case}" for name, place, case, *_ in ROWS],
+)
+def test_outcome(name: str, place: str, case: str, replaced: Mapping[str, Any], expected: str) -> None:
+    found = _outcome(METRICS[name], replaced)
+    if expected.startswith("error: "):
+        assert found.startswith(expected)
+        assert "\n" not in found
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_arguments_that_suit_give_a_number(name: str) -> None:
+    assert "error" not in _outcome(METRICS[name], {})
+    assert "nan" not in _outcome(METRICS[name], {})
+
+
+def test_page_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), f"run python {Path(__file__).name} to write it anew"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
