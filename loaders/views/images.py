@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PIL import Image
+from PIL import ExifTags
 
 from loaders.errors import InputError, blaming
 from loaders.image_files import open_image
@@ -109,15 +109,15 @@ def _open_table(place: str, request: Request) -> NamedRows | None:
         return None
     wanted, set_name = request.split or split or None, request.set_name or configuration or None
     found = load_hugging_face(name, wanted, set_name)
-    if isinstance(found, dict) and len(found) > 1:
-        raise InputError(f"{request.name}: choose a split; expected one of: {', '.join(found)}")
-    own, found = (
-        next(iter(found.items())) if isinstance(found, dict) else (found.split and str(found.split), found)
-    )
-    if None not in (wanted, own) and wanted != own:  # a split that was saved alone
+    # A data set that was saved alone may know its split.
+    splits = found if isinstance(found, dict) else {found.split and str(found.split): found}
+    if len(splits) > 1:
+        raise InputError(f"{request.name}: choose a split; expected one of: {', '.join(splits)}")
+    [(own, table)] = splits.items()
+    if None not in (wanted, own) and wanted != own:
         raise InputError(f"{request.name}: split `{wanted}` is not there; expected one of: {own}")
     identity = DataIdentity(Path(name).name, PICTURES, set_name, own or wanted)
-    return _name_pictures(Table(found, request.name), request, identity)
+    return _name_pictures(Table(table, request.name), request, identity)
 
 
 def _is_pack(name: str) -> bool:
@@ -153,5 +153,5 @@ def _picture_reader(source: Files | Table, size: tuple[int, int] | None) -> Call
 def _size(data: bytes, where: str) -> tuple[int, int]:
     """Height and width of a picture, turned as its EXIF says."""
     with blaming(f"{where}: cannot be read as an image", "replace or remove it"), open_image(data) as image:
-        upright = image.getexif().get(Image.ExifTags.Base.Orientation, 1) not in _SIDEWAYS
+        upright = image.getexif().get(ExifTags.Base.Orientation, 1) not in _SIDEWAYS
         return image.size[::-1] if upright else image.size

@@ -113,6 +113,11 @@ def test_a_split_of_several_must_be_named(datasets, table, tmp_path):
         open_images("hf:a:b:c:d")
     datasets.DatasetDict({"val": table}).save_to_disk(tmp_path / "single")
     assert open_images(f"hf:{tmp_path / 'single'}").identity.split == "val"
+    alone = datasets.Dataset.from_dict(table[:], features=table.features, split="train")
+    alone.save_to_disk(tmp_path / "alone")
+    assert open_images(f"hf:{tmp_path / 'alone'}", split="train").identity.split == "train"
+    with pytest.raises(InputError, match=r"alone: split `test` is not there; expected one of: train$"):
+        open_images(f"hf:{tmp_path / 'alone'}", split="test")
 
 
 def test_a_folder_in_the_layout_of_the_hub(table, tmp_path):

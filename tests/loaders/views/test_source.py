@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from loaders.errors import InputError
@@ -81,3 +84,11 @@ def test_the_hub(tmp_path, monkeypatch):
     assert asked == [("user/name", {"repo_type": "dataset", "allow_patterns": None})]
     with pytest.raises(InputError, match=r"^hf:user/none: cannot be downloaded: no network$"):
         hub_folder("user/none")
+
+
+def test_importing_views_stays_light():
+    code = (
+        "import sys, loaders.views; print(*({'torch', 'datasets', 'pyarrow', 'pandas'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
