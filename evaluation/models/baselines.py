@@ -43,4 +43,4 @@ def constant_shading(
     return image, torch.ones_like(image)
 
 
-BASELINES = {"constant reflectance": constant_reflectance, "constant shading": constant_shading}
+BASELINES = {"constant-reflectance": constant_reflectance, "constant-shading": constant_shading}

@@ -16,7 +16,10 @@ Rows = Sequence[int] | Int[ndarray, " rows"]
 class IntrinsicModel(Protocol):
     """Anything callable that splits an image into reflectance and shading.
 
-    A function, a `torch.nn.Module` in evaluation mode or an object with ``__call__``; a black box will do.
+    A function, a `torch.nn.Module` in evaluation mode or an object with ``__call__``; a black box will do. A
+    model whose signature has a parameter ``mask`` (bool, batch height width) is given the pixels that count.
+    An attribute ``colour_space = "srgb"`` has images sRGB-encoded for it. `evaluation.outputs` says in which
+    forms reflectance and shading are taken besides.
 
     Example:
         >>> from evaluation.models.baselines import constant_shading
@@ -34,8 +37,8 @@ class IntrinsicModel(Protocol):
 
         Returns:
             Reflectance, the share of light that each pixel's surface scatters, and shading, the light that
-            reaches it; gray shading is repeated over the channels. Both scene-linear (no logarithm, no
-            gamma), >= 0, and each defined up to one scale per image.
+            reaches it; gray shading is repeated over the channels, or has one channel. Both scene-linear (no
+            logarithm, no gamma), >= 0, and each defined up to one scale per image.
         """
 
 

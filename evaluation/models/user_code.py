@@ -1,0 +1,154 @@
+"""Models that a user's own code makes: it is imported and run as such."""
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from importlib.metadata import packages_distributions, version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from loaders.errors import InputError, did_you_mean, nearest_file
+
+
+def user_module(name: str, text: str) -> tuple[ModuleType, str | None]:
+    """Import an installed module.
+
+    Args:
+        name: of the module.
+        text: the model as the user typed it.
+
+    Returns:
+        The module, and name and version of the distribution that it belongs to, if that can be told.
+
+    Raises:
+        InputError: there is no such module, or it cannot be imported.
+
+    Example:
+        >>> user_module("yaml", "yaml:load")[1].split()[0]
+        'PyYAML'
+    """
+    try:
+        module = importlib.import_module(name)
+    except (ImportError, SyntaxError, ValueError, TypeError) as error:  # the last two: no name, or `.a`
+        raise InputError(
+            f"model `{text}`: cannot import `{name}`: {_reason(error)}; name a module that is installed, or "
+            "a file: file.py:callable"
+        ) from error
+    owners = packages_distributions().get(name.partition(".")[0], ())
+    return module, f"{owners[0]} {version(owners[0])}" if owners else None
+
+
+@contextmanager
+def user_file(path: Path) -> Iterator[ModuleType]:
+    """Import a file as a module; while the context lasts, its folder can be imported from.
+
+    Modules that lie beside the file go before modules of their names that were imported from elsewhere (the
+    standard library apart), so that two files in two folders may each have a ``network.py``.
+
+    Args:
+        path: the file.
+
+    Raises:
+        InputError: there is no such file, or it cannot be imported.
+    """
+    if not path.is_file():
+        raise InputError(f"model: expected a file of Python, there is no {path}{nearest_file(path)}")
+    path = path.resolve()
+    name = f"_model_{sha256(str(path).encode()).hexdigest()[:16]}"  # its own, whatever else is imported
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path}: expected a file of Python")
+    module = importlib.util.module_from_spec(spec)
+    with _importable(path.parent):
+        sys.modules[name] = module  # where dataclasses and pickles look for it
+        try:
+            spec.loader.exec_module(module)
+        except (ImportError, SyntaxError) as error:
+            del sys.modules[name]
+            raise InputError(f"{path.name}: cannot be imported: {_reason(error)}") from error
+        yield module
+
+
+def made(module: ModuleType, attribute: str, text: str) -> tuple[Any, Callable[..., Any]]:
+    """Take a callable out of a module, and make the model if it is a class or a function without arguments.
+
+    Args:
+        module: the module.
+        attribute: name of the callable in it.
+        text: the model as the user typed it.
+
+    Returns:
+        The callable that was named, and the model.
+
+    Raises:
+        InputError: there is no such name, or it is nothing callable, makes nothing callable, or is a class
+            that needs arguments.
+
+    Example:
+        >>> import torch
+        >>> made(torch.nn, "ReLU", "torch.nn:ReLU")[1]
+        ReLU()
+    """
+    target = getattr(module, attribute, None)
+    if not callable(target):
+        public = [name for name, value in vars(module).items() if callable(value) and name[:1] != "_"]
+        raise InputError(
+            f"model `{text}`: expected a callable `{attribute}` in the module, found "
+            f"{'none' if target is None else type(target).__name__}{did_you_mean(attribute, public)}"
+        )
+    if not inspect.isclass(target) and not inspect.isfunction(target):
+        return target, target
+    needed = _needed(target)
+    if needed and inspect.isclass(target):
+        raise InputError(
+            f"model `{text}`: the class needs arguments ({', '.join(needed)}); write a function without "
+            "parameters that makes the model, and name that"
+        )
+    model = target if needed else target()
+    if not callable(model):
+        raise InputError(f"model `{text}`: expected it to make a callable, it made {type(model).__name__}")
+    return target, model
+
+
+def _needed(target: Callable[..., Any]) -> list[str]:
+    """Name the parameters of a function or class that have no default."""
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(target).parameters.values()
+    return [one.name for one in parameters if one.default is one.empty and one.kind not in variable]
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    beside = {path.stem for path in folder.glob("*.py")} | {
+        path.parent.name for path in folder.glob("*/__init__.py")
+    }
+    hidden = {
+        name: module
+        for name, module in sys.modules.items()
+        if name.partition(".")[0] in beside - sys.stdlib_module_names and not _lies_in(name, folder)
+    }
+    for name in hidden:
+        del sys.modules[name]
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()  # which may be older than the file
+    try:
+        yield
+    finally:
+        if str(folder) in sys.path:
+            sys.path.remove(str(folder))
+        sys.modules.update(hidden)
+
+
+def _lies_in(name: str, folder: Path) -> bool:
+    top = sys.modules.get(name.partition(".")[0])
+    file = getattr(top, "__file__", None)
+    return file is not None and Path(file).resolve().is_relative_to(folder)
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) or type(error).__name__
