@@ -1,14 +1,28 @@
-"""Results as plain values that strict JSON can hold."""
+"""Results as plain values that strict JSON and CSV can hold."""
 
+import csv
+import io
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BeforeValidator
 from torch import Tensor
 
 
-def to_plain(value: object) -> object:
+def _from_plain(value: Any) -> Any:
+    if value is None:
+        return math.nan
+    return float(value) if value in ("inf", "-inf") else value
+
+
+Number = Annotated[float, BeforeValidator(_from_plain)]  # a float that pydantic reads as `to_plain` writes it
+
+
+def to_plain(value: object) -> Any:
     """Turn a result into dictionaries, lists, strings and numbers.
 
     Dataclasses become dictionaries, tensors and arrays nested lists. JSON has no non-finite numbers: nan
@@ -35,3 +49,50 @@ def to_plain(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value
+
+
+def to_json(value: object) -> str:
+    r"""Give the JSON text of what `to_plain` takes: the same bytes for the same value.
+
+    Example:
+        >>> to_json({"score": float("nan")})
+        '{\n  "score": null\n}\n'
+    """
+    return json.dumps(to_plain(value), indent=2, allow_nan=False) + "\n"
+
+
+def to_csv(lines: Iterable[Sequence[object]]) -> str:
+    r"""Give CSV text, nan as an empty cell and infinity as inf.
+
+    Example:
+        >>> to_csv([("id", "lmse"), ("a", 0.5), ("b", float("nan"))])
+        'id,lmse\na,0.5\nb,\n'
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(
+        ["" if cell != cell else cell for cell in line] for line in lines
+    )
+    return text.getvalue()
+
+
+def one_nan(value: float) -> float:
+    """Put the nan of `math` for any other: results are equal where they hold the same object.
+
+    Example:
+        >>> one_nan(float("nan")) is math.nan
+        True
+    """
+    return math.nan if value != value else float(value)
+
+
+def with_one_nan(columns: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
+    """Do what `one_nan` does to every number of every column.
+
+    Example:
+        >>> with_one_nan({"a": (float("nan"), 1)}) == {"a": (math.nan, 1.0)}
+        True
+    """
+    return {
+        name: tuple(math.nan if value != value else float(value) for value in column)
+        for name, column in columns.items()
+    }

@@ -1,0 +1,163 @@
+"""How often 95 % intervals hold the truth, and how often a comparison finds a difference.
+
+    python -m benchmarks.interval_coverage [--runs 2000]
+
+Data are simulated: groups of 1 to 9 rows, correlation 0.3 of the rows in a group (of the logarithms where
+values are lognormal, with standard deviation 1). "Mean" is a mean over rows; "ratio" is the sum of one column
+over the sum of another, a statistic of all rows that is recomputed on resampled groups. Beside them stand the
+intervals of `scipy.stats.bootstrap` over groups, BCa and percentile. About a minute.
+"""
+
+import argparse
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+from numpy import ndarray
+from scipy import stats
+
+from evaluation.compare import compare
+from evaluation.intervals import RESAMPLES, mean_interval, replicate_interval, resampled_groups
+from evaluation.result import About, MeanResult, StatisticResult
+
+GROUPS = 8, 16, 64
+PLANTED = 0.35  # standard deviations of the difference of a row
+CORRELATION = 0.3
+PEER_RUNS = 20  # at once, which bounds the memory of the resamples
+
+
+def draw(rng: np.random.Generator, numbers: ndarray, skewed: bool) -> ndarray:
+    """Draw a column of positive mean: normal about 3, or lognormal."""
+    shared = rng.normal(size=numbers.max() + 1)[numbers]
+    values = CORRELATION**0.5 * shared + (1 - CORRELATION) ** 0.5 * rng.normal(size=len(numbers))
+    return np.exp(values) if skewed else 3 + values
+
+
+def group_rows(rng: np.random.Generator, groups: int) -> ndarray:
+    """Number the group of each row."""
+    return np.repeat(np.arange(groups), rng.integers(1, 10, size=groups))
+
+
+def replicates(first: ndarray, second: ndarray, numbers: ndarray, draws: ndarray) -> ndarray:
+    """Recompute the ratio on resampled groups, by the sums of each group."""
+    above, below = (np.bincount(numbers, column)[draws].sum(1) for column in (first, second))
+    return above / below
+
+
+def coverage(groups: int, skewed: bool, runs: int, seed: int) -> dict[str, float]:
+    """Share of the runs in which the interval of a mean, and of a ratio, holds the truth."""
+    rng = np.random.default_rng([seed, groups, skewed])
+    truth = np.exp(0.5) if skewed else 3
+    held = {"mean": 0, "ratio": 0}
+    for run in range(runs):
+        numbers = group_rows(rng, groups)
+        first, second = draw(rng, numbers, skewed), draw(rng, numbers, skewed)
+        mean = mean_interval(first.tolist(), [str(number) for number in numbers])
+        drawn = replicates(first, second, numbers, resampled_groups(groups, run, RESAMPLES))
+        ratio = replicate_interval(float(first.sum() / second.sum()), drawn.tolist(), groups)
+        held["mean"] += mean.low <= truth <= mean.high
+        held["ratio"] += ratio.low <= 1 <= ratio.high
+    return {name: count / runs for name, count in held.items()}
+
+
+def peer_coverage(groups: int, skewed: bool, runs: int, seed: int) -> dict[str, float]:
+    """Give what `coverage` does, of the two intervals of scipy."""
+    rng = np.random.default_rng([seed, groups, skewed])
+    truth = np.exp(0.5) if skewed else 3.0
+    held = dict.fromkeys(("mean, BCa", "mean, percentile", "ratio, BCa", "ratio, percentile"), 0)
+    for _ in range(runs // PEER_RUNS):
+        sums = np.array([list(group_sums(rng, groups, skewed)) for _ in range(PEER_RUNS)])
+        for name, below, wanted in (("mean", sums[:, 2], truth), ("ratio", sums[:, 1], 1.0)):
+            found = stats.bootstrap(
+                (sums[:, 0], below),
+                lambda above, below, axis: above.sum(axis) / below.sum(axis),
+                n_resamples=RESAMPLES,
+                paired=True,
+                vectorized=True,
+                axis=-1,
+                method="BCa",
+                random_state=rng,
+            )
+            low, high = found.confidence_interval
+            held[f"{name}, BCa"] += int(((low <= wanted) & (wanted <= high)).sum())
+            low, high = np.quantile(found.bootstrap_distribution, (0.025, 0.975), axis=-1)
+            held[f"{name}, percentile"] += int(((low <= wanted) & (wanted <= high)).sum())
+    return {name: count / (runs // PEER_RUNS * PEER_RUNS) for name, count in held.items()}
+
+
+def group_sums(rng: np.random.Generator, groups: int, skewed: bool) -> Iterator[ndarray]:
+    """Sums of two columns over the rows of each group, and the number of its rows."""
+    numbers = group_rows(rng, groups)
+    for _ in range(2):
+        yield np.bincount(numbers, draw(rng, numbers, skewed))
+    yield np.bincount(numbers).astype(np.float64)
+
+
+def found(size: float, skewed: bool, runs: int, seed: int, groups: int = 64) -> dict[str, float]:
+    """Share of the runs in which `compare` finds one of two models better.
+
+    Args:
+        size: difference that is planted, in standard deviations of the difference of a row.
+        skewed: whether the errors of both models are lognormal.
+        runs: simulated pairs of results.
+        seed: of the simulation.
+        groups: groups of each.
+    """
+    rng = np.random.default_rng([seed, groups, skewed])
+    deviation = np.sqrt(np.exp(1) * (np.exp(1) - 1)) if skewed else 1.0
+    won = {"mean": 0, "ratio": 0}
+    for run in range(runs):
+        numbers = group_rows(rng, groups)
+        first, second, below = (draw(rng, numbers, skewed) for _ in range(3))
+        second = second + size * 2**0.5 * deviation
+        draws = resampled_groups(groups, run, RESAMPLES)
+        means = [mean_result(column, numbers) for column in (first, second)]
+        ratios = [ratio_result(column, below, numbers, draws) for column in (first, second)]
+        won["mean"] += compare(*means).winner is not None
+        won["ratio"] += compare(*ratios).winner is not None
+    return {name: count / runs for name, count in won.items()}
+
+
+ABOUT = About("simulated", 1, "lower", {}, {}, {}, {})
+
+
+def mean_result(column: ndarray, numbers: ndarray) -> MeanResult:
+    """Make a result of rows."""
+    groups = tuple(str(number) for number in numbers)
+    ids = tuple(str(row) for row in range(len(numbers)))
+    return MeanResult(ABOUT, ids, groups, {"error": tuple(column.tolist())}, ())
+
+
+def ratio_result(first: ndarray, second: ndarray, numbers: ndarray, draws: ndarray) -> StatisticResult:
+    """Make a result of a ratio with its replicates."""
+    drawn = replicates(first, second, numbers, draws)
+    score = replicate_interval(float(first.sum() / second.sum()), drawn.tolist(), draws.shape[1])
+    groups = tuple(str(number) for number in range(draws.shape[1]))
+    return StatisticResult(ABOUT, {"ratio": score}, {"ratio": tuple(drawn.tolist())}, groups, (), {})
+
+
+def main() -> None:
+    """Print both tables."""
+    from benchmarks.processes import print_table
+
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=2000)
+    runs = parser.parse_args().runs
+    names = {False: "normal", True: "lognormal"}
+    rows = []
+    for skewed, groups in itertools.product(names, GROUPS):
+        held = coverage(groups, skewed, runs, 0) | peer_coverage(groups, skewed, runs, 0)
+        rows.append([names[skewed], groups, *(f"{share:.3f}" for share in held.values())])
+    print_table(["values", "groups", *held], rows)
+    print()
+    rows = []
+    for skewed, size in itertools.product(names, (0.0, PLANTED)):
+        won = found(size, skewed, runs, 0)
+        rows.append([names[skewed], f"{size:g} sd", *(f"{share:.3f}" for share in won.values())])
+    print_table(["values", "planted", *won], rows)
+
+
+if __name__ == "__main__":
+    main()
