@@ -253,10 +253,10 @@ def table(results: Sequence[Result]) -> str:
         model  metric  value  95 % interval  groups  failed
         vae    irs ↑   0.5    0.4 to 0.6     2       0
     """
-    header = ("model", "metric", "value", "95 % interval", "without failed", "rows", "groups")
-    header += ("failed", "undefined")
+    header = "model", "metric", "value", "95 % interval", "without failed"
+    header_of_counts = "rows", "groups", "failed", "undefined"
     lines = [line for result in results for line in _table_lines(result)]
-    columns = [c for c in zip(header, *lines, strict=True) if any(c[1:])]
+    columns = [c for c in zip(header + header_of_counts, *lines, strict=True) if any(c[1:])]
     widths = [max(map(len, column)) for column in columns]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -269,7 +269,7 @@ def _table_lines(result: Result) -> list[tuple[str, ...]]:
     name = name if len(name) <= NAME else name[: NAME - 1] + "…"
     arrow = "↓" if result.about.better == "lower" else "↑"
     groups = str(len(set(result.groups)) or "")
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for metric, score in result.scores.items():
         interval = "" if math.isnan(score.low) else f"{score.low:.4g} to {score.high:.4g}"
         rest = rows = undefined = ""
