@@ -1,122 +1,114 @@
-"""The commands of ``candlelight evaluate``; what is heavy is imported inside them."""
+"""The commands of ``candlelight evaluate``; heavy modules are imported inside them."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from evaluation.options import (
+    check_outputs,
+    choose_device,
+    data_options,
+    files_option,
+    missing_option,
+    model_option,
+    open_files,
+    open_layers,
+    open_secondary,
+    run_options,
+    show_results,
+    size_option,
+)
 from loaders.errors import InputError
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+SECONDARY = "a set of DATA, PATH:SET, LAYOUT:PATH"
 
 
 @click.group()
 def evaluate() -> None:
-    """Score models on rendered frames or packs; results are JSON, and a table is printed.
+    """Score models, or results of other programs, on image sets with ground truth.
+
+    DATA is frames or a pack (PATH), a public data set (LAYOUT:PATH, such as mit:MIT-intrinsic), or hf:NAME.
 
     \b
     candlelight evaluate intrinsic frames --set tabletop_test --model retinex --out lmse.json
-    candlelight evaluate concepts frames --model network.pt --test tabletop_test --out csm.json
+    candlelight evaluate intrinsic mit:MIT-intrinsic --predictions mine=results --out lmse.csv
+    candlelight evaluate concepts frames --set tabletop_test --model network.pt --out csm.json
+    candlelight evaluate report lmse.json csm.json --out report.html
     """
 
 
-def evaluation_options(command: _Command) -> _Command:
-    """Add what every evaluation takes: data, model, device and the file of the result."""
-    for option in (
-        click.option("--out", type=click.Path(path_type=Path), help="JSON file for the result."),
-        click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, ..."),
-        click.option(
-            "--model",
-            required=True,
-            help="retinex, 'constant shading', 'constant reflectance', or a file of weights.",
-        ),
-        click.argument("data", type=click.Path(path_type=Path)),
-    ):
-        command = option(command)
-    return command
-
-
-def _device(name: str) -> str:
-    import torch
-
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"--device {name}: not usable here: {str(error).splitlines()[0]}") from None
-    return name
-
-
-def _network(model: str, device: str) -> Any:
-    """Return a model that has hidden layers."""
-    from torch import nn
-
-    from evaluation.models.named import find_model
-
-    found = find_model(model, device)
-    if not isinstance(found, nn.Module):
-        raise InputError(f"--model {model}: expected a file of weights, for this needs hidden layers")
-    return found
-
-
-def _write_result(text: str, out: Path | None) -> None:
-    from loaders.disk import replacing
-
-    if out is not None:
-        with replacing(out) as partial:
-            partial.write_text(text, encoding="utf-8")
-        click.echo(str(out))
-
-
 @evaluate.command()
-@evaluation_options
-@click.option("--set", "set_name", help="Image set; may be left out where there is only one.")
-def intrinsic(data: Path, model: str, device: str, out: Path | None, set_name: str | None) -> None:
-    """Compare a model's reflectance and shading with the ground truth: LMSE, MSE.
+@data_options
+@model_option
+@files_option("--predictions", "Folder with reflectance and shading of another program, by id")
+@click.option("--png", type=click.Choice(["srgb", "linear"]), help="Colour space of PNG predictions.")
+@missing_option
+@run_options
+def intrinsic(
+    data: str,
+    models: tuple[str, ...],
+    files: tuple[str, ...],
+    png: Any,
+    missing: Any,
+    out: tuple[Path, ...],
+    device: str,
+    **choice: Any,
+) -> None:
+    """Compare reflectance and shading with the ground truth: LMSE, si-MSE, MSE.
+
+    Predictions are NAME/<id>.npz with arrays reflectance and shading, or NAME/reflectance/<id>.EXT and
+    NAME/shading/<id>.EXT as npy, EXR or PNG.
 
     \b
     candlelight evaluate intrinsic demo/frames --set tabletop_test --model retinex
+    candlelight evaluate intrinsic mit:MIT-intrinsic --split grosse --model retinex --model constant-shading
+    candlelight evaluate intrinsic demo/hub --set tabletop_test --split train --predictions mine=results
     """
     from evaluation.intrinsic import score_intrinsic
-    from evaluation.models.named import find_model
-    from loaders.open_frames import open_frames
+    from evaluation.models import open_models
+    from evaluation.predictions import open_predictions
+    from loaders.views import open_decompositions
 
-    chosen = _device(device)
-    scores = score_intrinsic(find_model(model, chosen), open_frames(data, set_name), device=chosen)
-    click.echo(f"LMSE {scores.score:.4f} over {len(scores.ids)} frames (lower is better)")
-    _write_result(scores.to_json(), out)
+    check_outputs(out)
+    chosen = choose_device(device)
+    sources = open_files(files, open_models(models, chosen), lambda path: open_predictions(path, png))
+    view = open_decompositions(data, **choice)
+    results = score_intrinsic(sources, view, device=chosen, missing=missing)
+    show_results(list(results.values()), out)
 
 
 @evaluate.command()
-@evaluation_options
-@click.option("--albedo", default="albedo", show_default=True, help="Set in which only albedo varies.")
+@data_options
+@model_option
+@files_option("--predictions", "Folder with reflectance and shading of all images, by id")
+@click.option("--png", type=click.Choice(["srgb", "linear"]), help="Colour space of PNG predictions.")
 @click.option(
-    "--illumination", default="illumination", show_default=True, help="Set in which only light varies."
+    "--albedo",
+    default="albedo",
+    show_default=True,
+    help=f"Concept sets in which only albedo varies: {SECONDARY}; none leaves out CSM_S.",
+)
+@click.option(
+    "--illumination",
+    default="illumination",
+    show_default=True,
+    help=f"Concept sets in which only light varies: {SECONDARY}; none leaves out CSM_R.",
 )
 @click.option(
     "--negatives",
     default="negatives",
     show_default=True,
-    help="Unrelated images: a set of DATA, other frames or a pack (PATH or PATH:SET), a folder of images, or "
-    "hf:NAME[:SPLIT[:CONFIGURATION]].",
+    help=f"Unrelated images: {SECONDARY}, a folder of images, or hf:NAME.",
 )
 @click.option(
     "--negatives-limit",
     type=click.IntRange(4),
     default=500,
     show_default=True,
-    help="Of a folder of images or a Hugging Face data set.",
+    help="The first so many of these.",
 )
-@click.option("--test", "test_set", required=True, help="Set with ground truth to take gradients on.")
-@click.option(
-    "--size",
-    nargs=2,
-    type=click.IntRange(1),
-    metavar="HEIGHT WIDTH",
-    help="Resize all images to it; needed where frames of several sizes meet.",
-)
+@size_option
 @click.option(
     "--layer", multiple=True, help="Hidden layer; twice for reflectance and shading.  [default: the output]"
 )
@@ -124,123 +116,175 @@ def intrinsic(data: Path, model: str, device: str, out: Path | None, set_name: s
     "--runs", type=click.IntRange(2), default=100, show_default=True, help="Vectors per concept set."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all draws.")
+@run_options
 def concepts(
-    data: Path,
-    model: str,
-    device: str,
-    out: Path | None,
+    data: str,
+    models: tuple[str, ...],
+    files: tuple[str, ...],
+    png: Any,
     albedo: str,
     illumination: str,
     negatives: str,
     negatives_limit: int,
-    test_set: str,
     size: tuple[int, int] | None,
     layer: tuple[str, ...],
     runs: int,
     seed: int,
+    out: tuple[Path, ...],
+    device: str,
+    **choice: Any,
 ) -> None:
     """Measure how far reflectance follows albedo and shading follows light: CSM_S, CSM_R.
 
+    --set names the test frames, with ground truth, on which gradients are taken.
+
     \b
-    candlelight evaluate concepts demo/frames --model retinex --test tabletop_test
-    candlelight evaluate concepts demo/frames --model retinex --test tabletop_test --negatives ~/photographs
+    candlelight evaluate concepts demo/frames --set tabletop_test --model retinex
+    candlelight evaluate concepts demo/frames --set tabletop_test --model retinex --negatives ~/photographs
     """
     from evaluation.concepts import score_concepts
-    from evaluation.models.named import find_model
-    from loaders.open_frames import open_frames
-    from loaders.pictures import open_negatives
+    from evaluation.models import open_models
+    from evaluation.predictions import open_predictions
+    from loaders.views import open_concepts, open_decompositions, open_images
 
     if len(layer) > 2:
         raise InputError("--layer: expected one name, or two (reflectance, then shading)")
-    at: Any = "output" if not layer else layer[0] if len(layer) == 1 else layer
-    chosen = _device(device)
-    changing, lit, test = (open_frames(data, name) for name in (albedo, illumination, test_set))
-    own = changing.set_info.height, changing.set_info.width
-    unrelated = open_negatives(data, negatives, size or own, negatives_limit, seed)
-    sets = (changing, lit, unrelated, test)
-    options: Any = {"layer": at, "runs": runs, "seed": seed, "device": chosen, "size": size}
-    scores = score_concepts(find_model(model, chosen), *sets, **options)
-    for which, significant in (("significant", True), ("all", False)):
-        ratio = scores.csm(significant_only=significant)
-        click.echo(
-            f"CSM_S {ratio.csm_s:.3f}  CSM_R {ratio.csm_r:.3f}  over {which} concept sets (higher is better)"
-        )
-    _write_result(scores.to_json(), out)
+    check_outputs(out)
+    chosen = choose_device(device)
+    sources = open_files(files, open_models(models, chosen), lambda path: open_predictions(path, png))
+    test = open_decompositions(data, **choice)
+    sets = [
+        None if name == "none" else open_secondary(open_concepts, data, name)
+        for name in (albedo, illumination)
+    ]
+    # Pictures have sizes of their own; other data keep theirs, and differences are told.
+    fitting = size or tuple(test[0].image.shape[1:])
+    unrelated = open_secondary(open_images, data, negatives, limit=negatives_limit, size=fitting)
+    results = score_concepts(
+        sources,
+        *sets,
+        unrelated,
+        test,
+        layer=None if not layer else layer[0] if len(layer) == 1 else (layer[0], layer[1]),
+        runs=runs,
+        seed=seed,
+        size=size,
+        device=chosen,
+    )
+    show_results(list(results.values()), out)
 
 
 @evaluate.command()
-@evaluation_options
-@click.option(
-    "--set", "set_name", help="Image set with object masks; of CelebAMask-HQ its split.  [default: test]"
-)
-@click.option("--layer", multiple=True, required=True, help="Hidden layer to compare; repeatable.")
+@data_options
+@model_option
+@files_option("--heatmaps", "Folder with heatmaps of another program, by id")
+@missing_option
+@click.option("--layer", multiple=True, help="Hidden layer of the models to take heatmaps from; repeatable.")
 @click.option(
     "--by",
     type=click.Choice(["type", "part"]),
     default="type",
     show_default=True,
-    help="What is a part: the type of an object, or a named part of one.",
+    help="A part is the type of an object, or a named part of an object; of public data sets, a part.",
 )
-@click.option(
-    "--size",
-    nargs=2,
-    type=click.IntRange(1),
-    metavar="HEIGHT WIDTH",
-    help="Resize all images and masks to it; needed where images have several sizes.",
-)
+@size_option
+@run_options
 def coverage(
-    data: Path,
-    model: str,
-    device: str,
-    out: Path | None,
-    set_name: str | None,
+    data: str,
+    models: tuple[str, ...],
+    files: tuple[str, ...],
+    missing: Any,
     layer: tuple[str, ...],
     by: Any,
     size: tuple[int, int] | None,
+    out: tuple[Path, ...],
+    device: str,
+    **choice: Any,
 ) -> None:
-    """Compare how hidden layers cover the objects of frames, or their parts: WAIoU.
+    """Compare how heatmaps cover the objects of images, or their parts: WAIoU.
 
-    DATA is frames, a pack, or a public data set with masks of parts: the folder of CelebAMask-HQ, whose parts
-    are then those of the paper, or one that holds both AnnotationMasksPerclass (CUB-70) and CUB_200_2011.
+    Heatmaps are the channels of hidden layers, or files: NAME/<id>.npy, .npz or .png.
 
     \b
     candlelight evaluate coverage demo/frames --set candle --model demo/study/network.pt \\
         --layer encoder.1 --layer encoder.2
     candlelight evaluate coverage frames --set parts --by part --model network.pt --layer encoder.3
-    candlelight evaluate coverage CelebAMask-HQ --by part --size 224 224 --model network.pt --layer encoder.3
+    candlelight evaluate coverage celebamask:CelebAMask-HQ --split test --size 224 224 --heatmaps cam=maps
     """
     from evaluation.coverage import layer_heatmaps, score_coverage
-    from loaders.open_frames import open_frames
-    from loaders.public import open_parts
+    from evaluation.predictions import open_heatmaps
+    from loaders.views import open_parts
 
-    chosen = _device(device)
-    network = _network(model, chosen)
-    methods = {name: layer_heatmaps(network, name) for name in layer}
-    images = open_parts(data, set_name) or open_frames(data, set_name, objects=True)
-    scores = score_coverage(methods, images, by=by, size=size, device=chosen)
-    for name, score in zip(scores.methods, scores.score.tolist(), strict=True):
-        click.echo(f"WAIoU {score:.4f}  {name}  (higher is better)")
-    _write_result(scores.to_json(), out)
+    check_outputs(out)
+    chosen = choose_device(device)
+    methods = open_files(files, open_layers(models, layer, chosen, layer_heatmaps), open_heatmaps)
+    view = open_parts(data, by=by, **choice)
+    results = score_coverage(methods, view, size=size, missing=missing, device=chosen)
+    show_results(list(results.values()), out)
 
 
 @evaluate.command()
-@evaluation_options
-@click.option("--set", "set_name", help="Image set whose factors the codes answer for.")
-@click.option("--layer", required=True, help="Hidden layer whose channel means are the codes.")
-def causal(data: Path, model: str, device: str, out: Path | None, set_name: str | None, layer: str) -> None:
-    """Measure how a network's codes answer for the factors: IRS, unconfoundedness.
+@data_options
+@model_option
+@files_option("--codes", "File with the codes of another program: .npz, .parquet or .npy")
+@click.option("--layer", multiple=True, help="Hidden layer whose channel means are the codes; repeatable.")
+@run_options
+def causal(
+    data: str,
+    models: tuple[str, ...],
+    files: tuple[str, ...],
+    layer: tuple[str, ...],
+    out: tuple[Path, ...],
+    device: str,
+    **choice: Any,
+) -> None:
+    """Measure how codes answer for the factors of images: IRS, unconfoundedness.
 
     \b
     candlelight evaluate causal demo/frames --set candle --model demo/study/network.pt --layer encoder.3
+    candlelight evaluate causal dsprites:dsprites --rows 0:5000 --codes vae=codes.npz
     """
     from evaluation.causal import layer_codes, score_causal
-    from loaders.open_frames import open_frames
+    from evaluation.predictions import open_codes
+    from loaders.views import open_factors
 
-    chosen = _device(device)
-    scores = score_causal(
-        layer_codes(_network(model, chosen), layer), open_frames(data, set_name), device=chosen
-    )
-    click.echo(f"IRS {float(scores.irs.score):.4f} (higher is better)")
-    for rho, value in scores.unconfoundedness.items():
-        click.echo(f"unconfoundedness {value:.4f} at rho = {rho} (higher is better)")
-    _write_result(scores.to_json(), out)
+    check_outputs(out)
+    chosen = choose_device(device)
+    encoders = open_files(files, open_layers(models, layer, chosen, layer_codes), open_codes)
+    results = score_causal(encoders, open_factors(data, **choice), device=chosen)
+    show_results(list(results.values()), out)
+
+
+@evaluate.command()
+@click.argument("results", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="RESULT.json...")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The page, one HTML file.")
+@click.option("--title", default="Results", show_default=True, help="Heading of the page.")
+def report(results: tuple[Path, ...], out: Path, title: str) -> None:
+    """Make a page of saved results, with tables and plots.
+
+    \b
+    candlelight evaluate report lmse.json csm.json --out report.html
+    """
+    from evaluation.report import write_report
+    from evaluation.result_files import read_results
+
+    read = [result for path in results for result in read_results(path)]
+    click.echo(str(write_report(out, read, title=title)))
+
+
+@evaluate.command()
+@click.argument("first", type=click.Path(path_type=Path), metavar="FIRST.json")
+@click.argument("second", type=click.Path(path_type=Path), metavar="SECOND.json")
+@click.option("--column", help="Column or score to compare.  [default: the first]")
+def compare(first: Path, second: Path, column: str | None) -> None:
+    """Compare two saved results on the same data: the difference, its interval, and which is better.
+
+    \b
+    candlelight evaluate compare lmse-retinex.json lmse-mine.json --column lmse_shading
+    """
+    from evaluation.compare import compare as compare_results
+    from evaluation.result_files import read_results
+
+    for one in read_results(first):
+        for other in read_results(second):
+            click.echo(str(compare_results(one, other, column)))

@@ -1,12 +1,10 @@
 """Codes of images taken from a hidden layer of a network, for the causal metrics."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from evaluation.causal.protocol import Encoder
 from evaluation.hidden import run_recorded
-from evaluation.models.ground_truth import decode_image
 from loaders.errors import InputError
 
 
@@ -14,11 +12,12 @@ def layer_codes(model: nn.Module, layer: str) -> Encoder:
     """Take the mean activation of each channel of a hidden layer as the codes of an image.
 
     Args:
-        model: network that takes scene-linear images, such as `evaluation.models.IntrinsicNet`.
-        layer: name as ``model.named_modules()`` gives it; its output must be [batch, channels, h, w].
+        model: the network.
+        layer: name as ``model.named_modules()`` gives it; its output must be [batch, channels, h, w] maps or
+            [batch, tokens, channels], of which the mean is taken, or [batch, channels].
 
     Returns:
-        An encoder for `score_causal`, which gives it sRGB pixels in [0, 1].
+        An encoder for `score_causal`, which is given images of the colour space that the network takes.
 
     Example:
         >>> layer_codes(nn.Sequential(nn.Conv2d(3, 5, 3)), "0")(torch.zeros(2, 3, 9, 9)).shape
@@ -26,10 +25,14 @@ def layer_codes(model: nn.Module, layer: str) -> Encoder:
     """
 
     def encode(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch codes"]:
-        linear = decode_image((images * 255).round().to(torch.uint8))
-        maps = run_recorded(model, [layer], linear)[1][layer]
-        if maps.ndim != 4:
-            raise InputError(f"layer `{layer}` gives no maps: expected 4 axes, got {list(maps.shape)}")
-        return maps.mean((2, 3))
+        values = run_recorded(model, [layer], images)[1][layer]
+        if values.ndim == 4:
+            return values.mean((2, 3))
+        if values.ndim == 3:
+            return values.mean(1)
+        if values.ndim == 2:
+            return values
+        raise InputError(f"layer `{layer}` gives {list(values.shape)}; expected 2, 3 or 4 axes")
 
+    encode.colour_space = getattr(model, "colour_space", "srgb")
     return encode

@@ -1,131 +1,172 @@
-"""Score an encoder of images by how its codes answer for the factors of an image set."""
+"""Score encoders of images by how their codes answer for the factors of an image set."""
 
-import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy import ndarray
 from torch import Tensor
-from tqdm import tqdm
 
-from evaluation.causal.irs import IRS, irs
-from evaluation.causal.unconfoundedness import unconfoundedness
+from evaluation.causal.irs import IRS, binned, irs
+from evaluation.causal.unconfoundedness import Compat, unconfoundedness
+from evaluation.decompose import as_taken, decode
+from evaluation.harness import Fingerprint, about, named, read_batches
 from evaluation.hidden import evaluating
-from evaluation.plain import to_plain
+from evaluation.intervals import distinct_groups, resampled_interval
+from evaluation.models.specs import ModelIdentity, NamedModel
+from evaluation.outputs import checked_codes
+from evaluation.predictions import Codes
+from evaluation.result import StatisticResult
 from loaders.errors import InputError
-from loaders.samples import Frames
+from loaders.views import Factors
 
+METRIC, VERSION = "irs", 2
+RESAMPLES = 200  # each of which sorts all codes again
 Encoder = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch codes"]]
 
 
-@dataclass(frozen=True)
-class CausalScores:
-    """Interventional robustness and unconfoundedness of one encoder on one image set.
-
-    Attributes:
-        irs: the robustness score with its matrix, columns in order of ``factors``.
-        unconfoundedness: by ``rho``; nan where fewer than ``rho`` codes vary.
-        unconfoundedness_candle2021: the same with the selection of the authors' program, to compare with
-            published numbers.
-        factors: names of the factors that vary among the frames.
-        frames: how many frames were encoded.
-    """
-
-    irs: IRS
-    unconfoundedness: dict[int, float]
-    unconfoundedness_candle2021: dict[int, float]
-    factors: tuple[str, ...]
-    frames: int
-
-    @property
-    def score(self) -> float:
-        """Unconfoundedness with the smallest ``rho`` asked for; higher is better."""
-        return self.unconfoundedness[min(self.unconfoundedness)]
-
-    def to_json(self) -> str:
-        """Strict JSON of all fields; nan becomes null."""
-        result = {"metric": "causal", "better": "higher", "score": self.score, **asdict(self)}
-        return json.dumps(to_plain(result), indent=2, allow_nan=False) + "\n"
-
-
 def score_causal(
-    encode: Encoder,
-    frames: Frames,
+    encoders: Mapping[str, Encoder | NamedModel | Codes],
+    data: Factors,
     rho: Sequence[int] = (1, 2),
     *,
-    rows: Sequence[int] | None = None,
     quantile: float = 0.99,
     bins: int = 20,
     batch_size: int = 64,
     device: str = "cpu",
-) -> CausalScores:
-    """Encode frames and compute IRS and unconfoundedness.
+) -> dict[str, StatisticResult]:
+    """Compute IRS and unconfoundedness of the codes of images, or of codes from another program.
 
     Continuous factors are cut into ``bins`` of equal width between their extremes, as in
-    disentanglement_lib. Factors with one value among the frames are left out: any code is robust there.
+    disentanglement_lib. Factors with one value among the images are left out: any code is robust there.
 
-    Blind to: what `irs` and `unconfoundedness` are blind to, and to how the frames were chosen: with
-    confounded frames the codes are judged by the confounded joint distribution.
+    Blind to: all that `irs` and `unconfoundedness` are blind to, and the way in which the images were chosen:
+    on confounded images the codes are judged by the confounded joint distribution.
 
     Args:
-        encode: images to codes. It is given display pixels, that is `image` / 255 (sRGB-encoded, not
-            linear), as encoders are trained on; a `torch.nn.Module` runs in evaluation mode and has to be
-            on ``device``.
-        frames: image set with at least two factors that vary.
-        rho: codes per factor, one unconfoundedness for each.
-        rows: rows to encode; all if None.
+        encoders: by name, images to codes, or `evaluation.predictions.Codes`. An encoder is given
+            sRGB-encoded images in [0, 1], as encoders are trained on, or scene-linear ones if its
+            ``colour_space`` is "linear"; a `torch.nn.Module` runs in evaluation mode, and has to be on
+            ``device``.
+        data: images with at least two factors that vary, from `loaders.views.open_factors`.
+        rho: codes for each factor, one unconfoundedness for each number.
         quantile: see `irs`.
         bins: classes of a continuous factor.
         batch_size: images per pass.
-        device: torch device of the computation.
+        device: torch device of the encoders.
 
     Returns:
-        The scores; higher is better.
+        A result for each encoder, higher is better: ``irs``, ``unconfoundedness(rho)`` (nan where fewer than
+        ``rho`` codes vary), and ``unconfoundedness(rho), candle2021``, the same with the selection of the
+        authors' program, to compare with published numbers. 95 % intervals over groups of images.
 
     Raises:
-        InputError: no frames, fewer than two factors that vary, or codes that are not finite.
+        InputError: no images, fewer than two factors that vary, or codes that are not finite.
     """
-    chosen = list(range(len(frames)) if rows is None else rows)
-    if not chosen:
-        raise InputError("no frames to encode; expected at least one row")
-    if not rho:
-        raise InputError("`rho` needs at least one number of codes per factor, got none")
-    table = torch.from_numpy(frames.factor_table[chosen])
-    varying = (table != table[0]).any(0).nonzero().flatten().tolist()
-    info = [frames.set_info.factors[column] for column in varying]
-    if len(info) < 2:
-        raise InputError(f"at least two factors must vary among the frames, got {[f.name for f in info]}")
-    classes = [
-        table[:, column].long() if factor.kind == "categorical" else _binned(table[:, column], bins)
-        for column, factor in zip(varying, info, strict=True)
+    if not encoders or not rho:
+        raise InputError("expected at least one encoder and one `rho`, got none")
+    sources = {name: _source(name, encoder, data) for name, encoder in encoders.items()}
+    names, classes = _classes(data, bins)
+    found = Fingerprint()
+    codes = _encode(sources, data, batch_size, device, found)
+    settings = {"rho": list(rho), "quantile": quantile, "bins": bins, "factors": names}
+    described = found.describe(data)
+    return {
+        name: _result(source, codes[name], classes, rho, data, described, settings)
+        for name, source in sources.items()
+    }
+
+
+def _result(
+    source: NamedModel,
+    codes: Float[Tensor, "samples codes"],
+    classes: Int[Tensor, "samples factors"],
+    rho: Sequence[int],
+    data: Factors,
+    described: dict[str, Any],
+    settings: dict[str, Any],
+) -> StatisticResult:
+    """Scores of one encoder, with intervals over resampled groups."""
+
+    def scores(rows: Int[ndarray, " rows"]) -> dict[str, float]:
+        return _scores(irs(codes[rows], classes[rows], settings["quantile"]), rho)
+
+    intervals, replicates = resampled_interval(scores, data.groups, seed=0, resamples=RESAMPLES)
+    return StatisticResult(
+        about(METRIC, VERSION, "higher", source.identity, described, settings),
+        intervals,
+        replicates,
+        distinct_groups(data.groups),
+        (),
+        _describe(irs(codes, classes, settings["quantile"])),
+    )
+
+
+def _source(name: str, encoder: Encoder | NamedModel | Codes, data: Factors) -> NamedModel:
+    if isinstance(encoder, Codes):
+        return NamedModel(ModelIdentity(name, "predictions", None, None), encoder, "srgb")
+    return named(name, encoder, "srgb")
+
+
+def _classes(data: Factors, bins: int) -> tuple[list[str], Int[Tensor, "samples factors"]]:
+    """Names of the factors that vary, and their classes."""
+    table = torch.from_numpy(np.asarray(data.table))
+    varying = (table != table[:1]).any(0).nonzero().flatten().tolist()
+    names = [data.factors[column].name for column in varying]
+    if len(names) < 2:
+        raise InputError(f"at least two factors must vary among the images, got {names}")
+    columns = [
+        table[:, column].long()
+        if data.factors[column].kind == "categorical"
+        else binned(table[:, column], bins)
+        for column in varying
     ]
-    codes = _encode(encode, frames, chosen, batch_size, device)
-    result = irs(codes, torch.stack(classes, dim=1).to(codes.device), quantile)
-
-    def scores(compat: Literal["exact", "candle2021"]) -> dict[int, float]:
-        enough = len(result.codes)
-        return {r: float(unconfoundedness(result, r, compat)) if r <= enough else math.nan for r in rho}
-
-    names = tuple(factor.name for factor in info)
-    return CausalScores(result, scores("exact"), scores("candle2021"), names, len(chosen))
+    return names, torch.stack(columns, dim=1)
 
 
 def _encode(
-    encode: Encoder, frames: Frames, rows: Sequence[int], batch_size: int, device: str
-) -> Float[Tensor, "samples codes"]:
-    """Codes of all rows."""
-    parts = []
-    with evaluating(encode), torch.no_grad():
-        for start in tqdm(range(0, len(rows), batch_size), desc="encode", unit="batch", disable=None):
-            images = [frames[row]["image"] for row in rows[start : start + batch_size]]
-            parts.append(encode(torch.stack(images).to(device).float() / 255))
-    return torch.cat(parts)
+    sources: Mapping[str, NamedModel], data: Factors, batch_size: int, device: str, found: Fingerprint
+) -> dict[str, Float[Tensor, "samples codes"]]:
+    """Codes of all rows on the CPU, by encoder."""
+    parts: dict[str, list[Tensor]] = {name: [] for name in sources}
+    for batch in read_batches(data, batch_size, lambda image: image, found, "encode"):
+        linear = decode(batch.stack(lambda image: image))
+        for name, source in sources.items():
+            if isinstance(source.model, Codes):
+                continue
+            with evaluating(source.model), torch.no_grad():
+                output = source.model(as_taken(source, linear).to(device))
+            parts[name].append(checked_codes(output, len(batch.ids), name).cpu())
+    for row, name in enumerate(data.ids):
+        found.add(name, torch.from_numpy(np.asarray(data.table)[row]))
+    return {
+        name: source.model.matched(data.ids, data.known_ids)
+        if isinstance(source.model, Codes)
+        else torch.cat(parts[name])
+        for name, source in sources.items()
+    }
 
 
-def _binned(values: Float[Tensor, " samples"], bins: int) -> Int[Tensor, " samples"]:
-    """Class indices of a continuous factor, cut into bins of equal width."""
-    low, high = values.min(), values.max()
-    return ((values - low) / (high - low) * bins).long().clamp(max=bins - 1)
+def _scores(result: IRS, rho: Sequence[int]) -> dict[str, float]:
+    """IRS, and unconfoundedness for each ``rho`` by either selection."""
+    selections: tuple[tuple[str, Compat], ...] = (("", "exact"), (", candle2021", "candle2021"))
+    found = {"irs": float(result.score)}
+    for label, compat in selections:
+        for number in rho:
+            enough = number <= len(result.codes)
+            value = float(unconfoundedness(result, number, compat)) if enough else math.nan
+            found[f"unconfoundedness({number}){label}"] = value
+    return found
+
+
+def _describe(result: IRS) -> dict[str, Any]:
+    """Plain content of a result: the matrix of codes and factors."""
+    return {
+        "codes": result.codes.tolist(),
+        "matrix": result.matrix.tolist(),
+        "parents": result.parents.tolist(),
+        "weights": result.weights.tolist(),
+    }

@@ -1,8 +1,8 @@
-"""Activations and loss gradients of the two branches of an intrinsic image model, read from frames."""
+"""Activations and loss gradients of the two branches of an intrinsic image model, read from views."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -15,20 +15,14 @@ from evaluation.concepts.activations import (
     output_gradient,
     pixel_loss,
 )
-from evaluation.hidden import evaluating
-from evaluation.models.ground_truth import GroundTruth, decode_image, ground_truth
-from evaluation.models.protocols import IntrinsicModel
+from evaluation.concepts.set_scores import ALIGNMENTS
+from evaluation.decompose import as_taken, decode, decompose
+from evaluation.harness import Fingerprint, read_batches
+from evaluation.models.specs import NamedModel
+from evaluation.outputs import checked_decomposition
+from evaluation.truth import Truth, stack
 from loaders.errors import InputError
-from loaders.samples import Frames
-
-
-@runtime_checkable
-class Images(Protocol):
-    """Rows of a dict with ``image`` (uint8 sRGB, 3 height width): frames, or a plain list of dicts."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, row: int, /) -> Any: ...
+from loaders.views import Decompositions, View
 
 
 class Branches(NamedTuple):
@@ -44,18 +38,16 @@ class Probe:
     """Where and how a model is read.
 
     Attributes:
-        model: image to (reflectance, shading).
+        source: the model, or predictions of another program.
         layers: hidden layer of the reflectance and of the shading branch; None for the outputs.
         size: height and width that images are resized to; None leaves them.
-        align_scale: see `pixel_loss`.
         batch_size: images per pass.
         device: where images go; the model has to be there.
     """
 
-    model: IntrinsicModel
+    source: NamedModel
     layers: tuple[str, str] | None = None
     size: tuple[int, int] | None = None
-    align_scale: bool = False
     batch_size: int = 16
     device: str = "cpu"
 
@@ -63,58 +55,59 @@ class Probe:
         """The model as a network with hidden layers.
 
         Raises:
-            InputError: it is none.
+            InputError: the model has none.
         """
-        if not isinstance(self.model, nn.Module):
+        if not isinstance(self.source.model, nn.Module):
             raise InputError(
-                f"hidden layers need a torch.nn.Module, got {type(self.model).__name__}; use layer='output'"
+                f"hidden layers need a torch.nn.Module, got {type(self.source.model).__name__}; leave out "
+                "the layer to read the outputs"
             )
-        return self.model
+        return self.source.model
 
 
-def activations(probe: Probe, images: Images, rows: Sequence[int]) -> Branches:
+def activations(probe: Probe, images: View[Tensor], rows: Sequence[int], found: Fingerprint) -> Branches:
     """Activations of both branches for some rows, float32.
 
     Args:
         probe: the model and where to read it.
-        images: rows with an `image`.
+        images: a view whose items are images, sRGB-encoded.
         rows: which of them, at least one.
+        found: takes in the rows.
 
     Raises:
-        InputError: no image, images of several sizes, or a layer that cannot be read.
+        InputError: images of several sizes, a layer that cannot be read, or an output that is not finite.
     """
     parts = []
     for start in range(0, len(rows), probe.batch_size):
-        batch = _read_images([images[int(row)] for row in rows[start : start + probe.batch_size]], probe)
-        if probe.layers is None:
-            r, s = _run(probe, batch)
-        else:
-            found = layer_activations(probe.network(), probe.layers, batch, probe.batch_size)
-            r, s = (found[name] for name in probe.layers)
-        parts.append(Branches(r.flatten(1).float(), s.flatten(1).float(), _size(batch)))
+        some = rows[start : start + probe.batch_size]
+        ids = [images.ids[row] for row in some]
+        pixels = [images[row] for row in some]
+        for name, image in zip(ids, pixels, strict=True):
+            found.add(name, image)
+        parts.append(_activations(probe, ids, [decode(image) for image in pixels]))
     return _joined(parts)
 
 
-def gradients(probe: Probe, frames: Frames) -> Branches:
-    """Gradients of the pixel loss of both branches at all rows, float32.
+def gradients(probe: Probe, data: Decompositions, found: Fingerprint) -> dict[str, Branches]:
+    """Gradients of the pixel loss of both branches at all rows, float32, for each of ``ALIGNMENTS``.
 
-    The loss of the reflectance branch is measured against `albedo`, that of the shading branch against
-    `shading` times the set's exposure, both where the albedo is above 0.
+    The loss of the reflectance branch is measured against the true reflectance, that of the shading branch
+    against the true shading, both inside the mask. Images are cut off at 1, as those of the concepts are.
 
     Args:
         probe: the model and where to read it.
-        frames: rows with `image`, `albedo` and `shading`.
+        data: images with their true decomposition.
+        found: takes in the rows.
 
     Raises:
-        InputError: no frame, a missing layer of ground truth, or a hidden layer that does not lead to its
-            branch's loss.
+        InputError: no row, rows of several sizes, or a hidden layer that does not lead to its branch's loss.
     """
-    parts = []
-    for start in range(0, len(frames), probe.batch_size):
-        rows = range(start, min(start + probe.batch_size, len(frames)))
-        truth = ground_truth([frames[row] for row in rows], frames.set_info.exposure)
-        parts.append(_gradients(probe, _prepare(truth, probe)))
-    return _joined(parts)
+    parts: dict[str, list[Branches]] = {name: [] for name in ALIGNMENTS}
+    for batch in read_batches(data, probe.batch_size, lambda item: item.image, found, "gradients"):
+        truth = _prepare(stack(batch.items), probe)
+        for name, some in parts.items():
+            some.append(_gradients(probe, batch.ids, truth, name == "aligned"))
+    return {name: _joined(some) for name, some in parts.items()}
 
 
 def _joined(parts: Sequence[Branches]) -> Branches:
@@ -123,7 +116,7 @@ def _joined(parts: Sequence[Branches]) -> Branches:
     if len(sizes) > 1:
         raise InputError(f"images have several sizes, {sizes}; give one `size` to resize them to")
     if not sizes:
-        raise InputError("no images to read: negatives and test frames need at least one each")
+        raise InputError("no images to read: concept sets and negatives need at least one each")
     return Branches(
         torch.cat([part.reflectance for part in parts]), torch.cat([part.shading for part in parts]), sizes[0]
     )
@@ -133,49 +126,65 @@ def _size(images: Tensor) -> tuple[int, int]:
     return images.shape[-2], images.shape[-1]
 
 
-def _gradients(probe: Probe, truth: GroundTruth) -> Branches:
+def _activations(probe: Probe, ids: Sequence[str], images: Sequence[Tensor]) -> Branches:
+    """Activations of both branches for one batch of scene-linear images, which may differ in size."""
+    resized = [_resize(image[None], probe.size) for image in images]
+    if len(sizes := {_size(image) for image in resized}) > 1:
+        raise InputError(f"images have several sizes, {sorted(sizes)}; give one `size` to resize them to")
+    batch = torch.cat(resized)
+    if probe.layers is None:
+        r, s = _outputs(probe, ids, batch)
+    else:
+        found = layer_activations(
+            probe.network(), probe.layers, as_taken(probe.source, batch).to(probe.device), probe.batch_size
+        )
+        r, s = (found[name].cpu() for name in probe.layers)
+    return Branches(r.flatten(1).float(), s.flatten(1).float(), _size(batch))
+
+
+def _outputs(probe: Probe, ids: Sequence[str], image: Tensor) -> tuple[Tensor, Tensor]:
+    reflectance, shading, failed = decompose(probe.source, ids, image, None, probe.device)
+    if bool(failed.any()):
+        first = ids[int(failed.nonzero()[0])]
+        raise InputError(
+            f"model `{probe.source.identity.name}` gives nan, inf or nothing for `{first}`: concept "
+            "activation vectors need a finite output for every image"
+        )
+    return reflectance, shading
+
+
+def _gradients(probe: Probe, ids: Sequence[str], truth: Truth, aligned: bool) -> Branches:
     """Gradients of both branches for one batch."""
-    targets = (truth.albedo, truth.shading)
+    targets = (truth.reflectance, truth.shading.expand_as(truth.reflectance))
     if probe.layers is None:
         r, s = (
-            output_gradient(prediction.float(), target, truth.mask, probe.align_scale)
-            for prediction, target in zip(_run(probe, truth.image), targets, strict=True)
+            output_gradient(prediction.float(), target, truth.mask, aligned)
+            for prediction, target in zip(_outputs(probe, ids, truth.image), targets, strict=True)
         )
         return Branches(r, s, _size(truth.image))
 
     def gradient(branch: int, layer: str) -> Tensor:
-        def loss(output: tuple[Tensor, Tensor], _rows: slice) -> Tensor:
-            return pixel_loss(output[branch], targets[branch], truth.mask, probe.align_scale)
+        image = as_taken(probe.source, truth.image).to(probe.device)
+        target, mask = targets[branch].to(probe.device), truth.mask.to(probe.device)
 
-        return layer_gradients(probe.network(), layer, truth.image, loss, len(truth.image)).float()
+        def loss(output: object, _rows: slice) -> Tensor:
+            prediction = checked_decomposition(output, image, probe.source.identity.name)[branch]
+            return pixel_loss(prediction, target, mask, aligned)
+
+        return layer_gradients(probe.network(), layer, image, loss, len(image)).float().cpu()
 
     return Branches(gradient(0, probe.layers[0]), gradient(1, probe.layers[1]), _size(truth.image))
 
 
-def _run(probe: Probe, images: Tensor) -> tuple[Tensor, Tensor]:
-    """Outputs of the model, without gradients."""
-    with evaluating(probe.model), torch.no_grad():
-        return probe.model(images)
-
-
-def _read_images(samples: Sequence[dict[str, Any]], probe: Probe) -> Float[Tensor, "batch 3 height width"]:
-    """Decode and resize each image, then stack: images of several sizes are welcome if ``size`` is given."""
-    images = [_resize(decode_image(sample["image"])[None], probe.size) for sample in samples]
-    sizes = {_size(image) for image in images}
-    if len(sizes) > 1:
-        raise InputError(f"images have several sizes, {sorted(sizes)}; give one `size` to resize them to")
-    return torch.cat(images).to(probe.device)
-
-
-def _prepare(truth: GroundTruth, probe: Probe) -> GroundTruth:
-    """Resize the ground truth; a pixel into which any background was mixed has none any more."""
+def _prepare(truth: Truth, probe: Probe) -> Truth:
+    """Resize the truth; a pixel into which any background was mixed has none any more."""
     covered = _resize(truth.mask[:, None].float(), probe.size)[:, 0]
     resized = replace(
         truth,
-        image=_resize(truth.image, probe.size).to(probe.device),
-        albedo=_resize(truth.albedo, probe.size).to(probe.device),
-        shading=_resize(truth.shading, probe.size).to(probe.device),
-        mask=(covered > 0.999).to(probe.device),
+        image=_resize(truth.image.clamp(max=1), probe.size),
+        reflectance=_resize(truth.reflectance, probe.size),
+        shading=_resize(truth.shading, probe.size),
+        mask=covered > 0.999,
     )
     if not bool(resized.mask.flatten(1).any(1).all()):
         raise InputError(

@@ -1,131 +1,40 @@
-"""Score an intrinsic image model with the Concept Sensitivity Metrics on rendered concept sets."""
+"""Score intrinsic image models with the Concept Sensitivity Metrics on concept sets."""
 
 import hashlib
-import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
-from evaluation.concepts.branches import Branches, Images, Probe, activations, gradients
+from evaluation.concepts.branches import Branches, Probe, activations, gradients
 from evaluation.concepts.cav import fit_cavs, random_cavs
-from evaluation.concepts.csm import CSM, Reduce, csm
-from evaluation.concepts.sensitivity import sensitivity, significant
+from evaluation.concepts.sensitivity import directional_derivatives, significant
+from evaluation.concepts.set_scores import BRANCHES, BranchScore, Concept, Ratios, SetScore
 from evaluation.concepts.solvers import Classifier
-from evaluation.models.protocols import IntrinsicModel
-from evaluation.plain import to_plain
+from evaluation.decompose import Source, intrinsic_sources
+from evaluation.harness import Fingerprint, about
+from evaluation.intervals import distinct_groups, resampled_interval
+from evaluation.models.specs import NamedModel
+from evaluation.predictions import Predictions
+from evaluation.result import StatisticResult
 from loaders.errors import InputError
-from loaders.samples import Frames, group_rows
-from loaders.schema import FactorValue
+from loaders.views import ConceptSet, ConceptSets, Decompositions, Images
 
-Concept = Literal["albedo", "illumination"]
-
-
-@dataclass(frozen=True)
-class BranchScore:
-    """What one branch makes of one concept set.
-
-    Attributes:
-        sensitivity: mean over the runs, in [0, 1].
-        spread: standard deviation over the runs.
-        accuracy: mean held-out accuracy of the vectors; near 0.5 the branch does not tell the concept.
-        p_value: of the t-test against random vectors.
-        significant: whether that is below the level asked for.
-    """
-
-    sensitivity: float
-    spread: float
-    accuracy: float
-    p_value: float
-    significant: bool
-
-
-@dataclass(frozen=True)
-class SetScore:
-    """One concept set: what varies in it, what is fixed in it, and the score of either branch."""
-
-    concept: Concept
-    factors: dict[str, FactorValue]
-    images: int
-    reflectance: BranchScore
-    shading: BranchScore
-
-
-@dataclass(frozen=True)
-class ConceptScores:
-    """Scores of all concept sets, and the settings that they were made with."""
-
-    sets: tuple[SetScore, ...]
-    settings: dict[str, Any]
-
-    def csm(self, reduce: Reduce = "mean_of_ratios", significant_only: bool = True) -> CSM:
-        """Combine the sets into the two metrics.
-
-        Args:
-            reduce: order of averaging, see `evaluation.concepts.csm.csm`.
-            significant_only: leave out sets that are not significant for both branches, as the paper
-                does; without any set left a metric is nan.
-        """
-        kept = [
-            s
-            for s in self.sets
-            if not significant_only or (s.reflectance.significant and s.shading.significant)
-        ]
-
-        def column(concept: Concept, branch: Literal["reflectance", "shading"]) -> Float[Tensor, " sets"]:
-            values = [getattr(s, branch).sensitivity for s in kept if s.concept == concept]
-            return torch.tensor(values, dtype=torch.float64)
-
-        return csm(
-            column("albedo", "reflectance"),
-            column("albedo", "shading"),
-            column("illumination", "reflectance"),
-            column("illumination", "shading"),
-            reduce,
-        )
-
-    def to_json(self) -> str:
-        """Strict JSON: the metrics in both orders of averaging, significant sets and all, then every set.
-
-        nan becomes null and infinity "inf".
-        """
-        metrics = {
-            kept: {
-                reduce: _summary(self.csm(reduce, kept == "significant_sets")) for reduce in get_args(Reduce)
-            }
-            for kept in ("significant_sets", "all_sets")
-        }
-        result = {
-            "metric": "csm",
-            "better": "higher",
-            **metrics,
-            "settings": self.settings,
-            "sets": [asdict(s) for s in self.sets],
-        }
-        return json.dumps(to_plain(result), indent=2, allow_nan=False) + "\n"
-
-
-def _summary(result: CSM) -> dict[str, Any]:
-    numbers = {name: getattr(result, name) for name in ("csm_s", "csm_r", "bounded_s", "bounded_r")}
-    return {
-        **numbers,
-        "albedo_sets": len(result.r_albedo),
-        "illumination_sets": len(result.r_illumination),
-    }
+METRIC, VERSION = "csm", 2
 
 
 def score_concepts(
-    model: IntrinsicModel,
-    concept_frames_albedo: Frames,
-    concept_frames_illumination: Frames,
+    models: Mapping[str, Source],
+    albedo: ConceptSets | None,
+    illumination: ConceptSets | None,
     negatives: Images,
-    test_frames: Frames,
+    test: Decompositions,
     *,
-    layer: str | tuple[str, str] = "output",
+    layer: str | tuple[str, str] | None = None,
     runs: int = 100,
     seed: int = 0,
     p: float = 0.01,
@@ -133,34 +42,38 @@ def score_concepts(
     regularisation: float = 0.01,
     size: tuple[int, int] | None = None,
     max_sets: int | None = None,
-    align_scale: bool = False,
     batch_size: int = 16,
     device: str = "cpu",
-) -> ConceptScores:
-    """Score a model with CSM_S and CSM_R (Gupta et al. 2022, sec. 3 and 4).
+) -> dict[str, StatisticResult]:
+    """Score models with CSM_S and CSM_R (Gupta et al. 2022, sec. 3 and 4).
 
-    A concept set is the rows of an image set that agree in every factor but ``set_info.varies``. For each
-    set and branch: ``runs`` vectors of the set's images against negatives (`fit_cavs`), their
-    sensitivities on the test frames (`sensitivity`), and a t-test against random vectors
-    (`significant`). Both branches draw the same images. What a set scores depends on ``seed`` and its
+    For each concept set and branch: ``runs`` vectors of the set's images against negatives (`fit_cavs`), the
+    share of test frames on which each vector lowers the loss (eq. 3), and a t-test against random vectors
+    (`significant`). Both branches draw the same images. The scores of a set depend on ``seed`` and its
     factors, not on the other sets.
 
-    The loss is the plain MSE of the paper, over pixels with an albedo above 0. As a decomposition is only
-    defined up to one scale per image, ``align_scale`` measures the error after the best scale instead.
+    The loss is the MSE, over pixels with an albedo above 0, in two alignments. The paper takes predictions as
+    they are ("unaligned"); as a decomposition is only defined up to one scale for each image, CSM then
+    measures the scale of the reflectance. "aligned" takes the error after the best scale, and stands first.
+    Likewise three rules on significance (`Ratios`): no set dropped, which stands first because an ideal
+    model is insensitive, and so not significant, where it should be; the paper's (sec. 4.2); and the paper's
+    on the wanted branch alone.
 
     Blind to: whether a prediction is right (one that equals the ground truth has no gradient and counts as
-    insensitive to everything); what the images of a set share besides the concept, which vectors may
-    follow just as well; and anything that the test frames do not show.
+    insensitive to everything); the images' common scene, which vectors may follow as well as the concept; and
+    anything that the test frames do not show.
 
     Args:
-        model: image to (reflectance, shading); for hidden layers a `torch.nn.Module`. It has to be on
-            ``device``.
-        concept_frames_albedo: image set in whose concept sets only the albedo varies.
-        concept_frames_illumination: image set in whose concept sets only the illumination varies.
-        negatives: unrelated images, at least 4; as many as the largest concept set or more are advised.
-        test_frames: images with ground truth `albedo` and `shading`.
-        layer: "output", or the name of one hidden layer, or of one for each branch (reflectance first).
-        runs: vectors per set and branch, at least 2; the paper found 80 to be enough.
+        models: by name, image to (reflectance, shading); for hidden layers a `torch.nn.Module`, on
+            ``device``. Predictions of another program are scored at the output.
+        albedo: concept sets in which only the albedo varies; None leaves out CSM_S.
+        illumination: concept sets in which only the illumination varies; None leaves out CSM_R.
+        negatives: unrelated images, at least 4; at least twice as many as the largest concept set has are
+            advised, so that random vectors are trained on sets of that size.
+        test: images with their true decomposition.
+        layer: None for the output, or the name of one hidden layer, or of one for each branch (reflectance
+            first).
+        runs: vectors for each set and branch, at least 2; the paper found 80 to be enough.
         seed: of the draws.
         p: level of the t-test.
         classifier: see `fit_cavs`.
@@ -168,115 +81,141 @@ def score_concepts(
         size: height and width that all images are resized to (256 x 256 in the paper); needed if they
             differ.
         max_sets: at most so many concept sets of either kind, drawn at random; all if None.
-        align_scale: see above.
         batch_size: images per pass.
-        device: torch device of the computation.
+        device: torch device of the models.
 
     Returns:
-        Scores; `ConceptScores.csm` combines them.
+        A result for each model: ratios with 95 % intervals over groups of test frames, higher is better.
 
     Raises:
-        InputError: image sets that are not concept sets, or of several sizes; missing ground truth; a
-            layer that cannot be read; too few images.
+        InputError: albedo and illumination sets that are swapped; sets without concept or test frames
+            without truth; images of several sizes; a layer that cannot be read; too few images.
     """
-    pair = (layer, layer) if isinstance(layer, str) else layer
-    probe = Probe(model, None if layer == "output" else pair, size, align_scale, batch_size, device)
-    fitting: dict[str, Any] = {"runs": runs, "classifier": classifier, "regularisation": regularisation}
-    scorer = _Scorer(
-        against=activations(probe, negatives, range(len(negatives))),
-        gradients=gradients(probe, test_frames),
-        fitting=fitting,
-        seed=seed,
-        p=p,
-        null={},
-    )
+    check_kind("albedo", albedo)
+    check_kind("illumination", illumination)
+    views = [view for view in (albedo, illumination, negatives, test) if view is not None]
+    sources = intrinsic_sources(models, views)
+    if size is not None and any(isinstance(source.model, Predictions) for source in sources.values()):
+        raise InputError("predictions are scored at their own size: leave out `size`, or use a model")
+    settings = {"layer": layer, "runs": runs, "seed": seed, "p": p, "classifier": classifier}
+    settings |= {"regularisation": regularisation, "size": size, "max_sets": max_sets}
     work = [
-        *_concept_sets("albedo", concept_frames_albedo, max_sets, seed),
-        *_concept_sets("illumination", concept_frames_illumination, max_sets, seed),
+        (concept, view, chosen)
+        for concept, view in (("albedo", albedo), ("illumination", illumination))
+        if view is not None
+        for chosen in _choose(concept, view, max_sets, seed)
     ]
-    sets = [
-        _score_set(scorer, concept, factors, activations(probe, frames, rows))
-        for concept, factors, frames, rows in tqdm(work, desc="concept sets", unit="set", disable=None)
-    ]
-    settings = {
-        **fitting,
-        "layer": layer,
-        "seed": seed,
-        "p": p,
-        "size": size,
-        "max_sets": max_sets,
-        "align_scale": align_scale,
-        "negatives": len(negatives),
-        "test_frames": len(test_frames),
-    }
-    return ConceptScores(tuple(sets), settings)
+    pair = (layer, layer) if isinstance(layer, str) else layer
+    fitting = {"runs": runs, "classifier": classifier, "regularisation": regularisation}
+    results = {}
+    for name, source in sources.items():
+        probe = Probe(source, pair, size, batch_size, device)
+        found = Fingerprint()
+        against = activations(probe, negatives, range(len(negatives.ids)), found)
+        scorer = _Scorer(against, gradients(probe, test, found), fitting, seed, p)
+        sets = [
+            scorer.score(concept, chosen, activations(probe, view, chosen.rows, found))
+            for concept, view, chosen in tqdm(work, desc=f"{name}: sets", unit="set", disable=None)
+        ]
+        results[name] = _result(source, sets, settings, found, test, negatives)
+    return results
+
+
+def check_kind(wanted: Concept, view: ConceptSets | None) -> None:
+    """Refuse concept sets of the other kind.
+
+    Raises:
+        InputError: in the sets the other of albedo and illumination varies.
+    """
+    if view is not None and view.varies not in (wanted, None):
+        raise InputError(
+            f"`{view.identity.set_name or view.identity.name}` was given for {wanted}, but in its sets the "
+            f"{view.varies} varies; swap the two"
+        )
 
 
 @dataclass(frozen=True)
 class _Scorer:
-    """What all concept sets have in common; ``null`` remembers random scores by branch and set size."""
+    """Inputs that all concept sets share; ``null`` remembers random scores by branch, loss and set size."""
 
     against: Branches
-    gradients: Branches
+    gradients: dict[str, Branches]
     fitting: dict[str, Any]
     seed: int
     p: float
-    null: dict[tuple[str, int], Tensor]
+    null: dict[tuple[str, str, int], Tensor] = field(default_factory=dict)
 
-    def random_scores(self, branch: str, images: int) -> Float[Tensor, " runs"]:
+    def score(self, concept: Concept, chosen: ConceptSet, features: Branches) -> SetScore:
+        """Score both branches on one concept set."""
+        sizes = {features.size, self.against.size, *(some.size for some in self.gradients.values())}
+        if len(sizes) > 1:
+            raise InputError(
+                f"concept, negative and test images differ in size, {sorted(sizes)}; give one `size`"
+            )
+        branches = {name: self._score_branch(name, concept, chosen, features) for name in BRANCHES}
+        return SetScore(concept, dict(chosen.fixed), len(chosen.rows), branches)
+
+    def _score_branch(
+        self, branch: str, concept: Concept, chosen: ConceptSet, features: Branches
+    ) -> dict[str, BranchScore]:
+        """Scores of one branch in each alignment; the vectors are the same."""
+        rows: Tensor = getattr(features, branch)
+        drawn = _generator(self.seed, concept, sorted(chosen.fixed.items()))
+        cavs = fit_cavs(rows, getattr(self.against, branch), generator=drawn, **self.fitting)
+        scores = {}
+        for alignment, found in self.gradients.items():
+            helps = directional_derivatives(cavs, getattr(found, branch)) < 0
+            shares = helps.double().mean(1)
+            test = significant(shares, self._random(branch, alignment, len(rows)), self.p)
+            scores[alignment] = BranchScore(
+                frames=tuple(helps.double().mean(0).tolist()),
+                spread=float(shares.std()),
+                accuracy=float(cavs.accuracy.mean()),
+                p_value=test.p_value,
+                significant=test.passed,
+            )
+        return scores
+
+    def _random(self, branch: str, alignment: str, images: int) -> Float[Tensor, " runs"]:
         """Scores of random vectors that are trained on as many rows as those of a set."""
         against: Tensor = getattr(self.against, branch)
         size = max(2, min(images, len(against) // 2))
-        if (branch, size) not in self.null:
+        if (branch, alignment, size) not in self.null:
             drawn = _generator(self.seed, "random", size)
             cavs = random_cavs(against, generator=drawn, size=size, **self.fitting)
-            self.null[branch, size] = sensitivity(cavs, getattr(self.gradients, branch))
-        return self.null[branch, size]
+            for name, found in self.gradients.items():
+                helps = directional_derivatives(cavs, getattr(found, branch)) < 0
+                self.null[branch, name, size] = helps.double().mean(1)
+        return self.null[branch, alignment, size]
 
 
-def _concept_sets(
-    concept: Concept, frames: Frames, max_sets: int | None, seed: int
-) -> Iterator[tuple[Concept, dict[str, FactorValue], Frames, list[int]]]:
-    """Concept sets of an image set: what they are of, their fixed factors, and their rows."""
-    info = frames.set_info
-    if not info.varies:
-        raise InputError(f"image set `{frames.set_name}` is no concept set: its `varies` names no factor")
-    fixed = [factor.name for factor in info.factors if factor.name not in info.varies]
-    groups = list(group_rows(frames, fixed).items())
-    chosen = list(range(len(groups)))
-    if max_sets is not None and max_sets < len(groups):
-        order = torch.randperm(len(groups), generator=_generator(seed, concept))
+def _result(
+    source: NamedModel,
+    sets: list[SetScore],
+    settings: dict[str, Any],
+    found: Fingerprint,
+    test: Decompositions,
+    negatives: Images,
+) -> StatisticResult:
+    data = found.describe(test) | {"negatives": negatives.identity.name}
+    scores, replicates = resampled_interval(Ratios(sets), test.groups, seed=settings["seed"])
+    return StatisticResult(
+        about(METRIC, VERSION, "higher", source.identity, data, settings),
+        scores,
+        replicates,
+        distinct_groups(test.groups),
+        (),
+        {"sets": [one.describe() for one in sets]},
+    )
+
+
+def _choose(concept: str, view: ConceptSets, max_sets: int | None, seed: int) -> Iterator[ConceptSet]:
+    """Concept sets of a view, or a random choice of them, in their order."""
+    chosen = range(len(view.sets))
+    if max_sets is not None and max_sets < len(view.sets):
+        order = torch.randperm(len(view.sets), generator=_generator(seed, concept))
         chosen = sorted(order[:max_sets].tolist())
-    for number in chosen:
-        values, rows = groups[number]
-        yield concept, dict(zip(fixed, values, strict=True)), frames, rows.tolist()
-
-
-def _score_set(
-    scorer: _Scorer, concept: Concept, factors: dict[str, FactorValue], features: Branches
-) -> SetScore:
-    """Score both branches on one concept set."""
-    sizes = {features.size, scorer.against.size, scorer.gradients.size}
-    if len(sizes) > 1:
-        raise InputError(
-            f"concept, negative and test images differ in size, {sorted(sizes)}; give one `size`"
-        )
-
-    def score(branch: str) -> BranchScore:
-        rows, against = getattr(features, branch), getattr(scorer.against, branch)
-        drawn = _generator(scorer.seed, concept, sorted(factors.items()))
-        cavs = fit_cavs(rows, against, generator=drawn, **scorer.fitting)
-        scores = sensitivity(cavs, getattr(scorer.gradients, branch))
-        test = significant(scores, scorer.random_scores(branch, len(rows)), scorer.p)
-        return BranchScore(
-            sensitivity=float(scores.mean()),
-            spread=float(scores.std()),
-            accuracy=float(cavs.accuracy.mean()),
-            p_value=test.p_value,
-            significant=test.passed,
-        )
-
-    return SetScore(concept, factors, len(features.reflectance), score("reflectance"), score("shading"))
+    return (view.sets[number] for number in chosen)
 
 
 def _generator(seed: int, *names: object) -> torch.Generator:

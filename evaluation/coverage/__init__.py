@@ -1,11 +1,9 @@
 """Coverage of annotated parts by visual explanations: WAIoU and its protocol."""
 
-from evaluation.coverage.annotations import AnnotatedImages as AnnotatedImages
 from evaluation.coverage.heatmaps import Explanations as Explanations
 from evaluation.coverage.heatmaps import binarise as binarise
 from evaluation.coverage.heatmaps import explanation_heatmap as explanation_heatmap
 from evaluation.coverage.heatmaps import set_threshold as set_threshold
-from evaluation.coverage.protocol import CoverageScores as CoverageScores
 from evaluation.coverage.protocol import layer_heatmaps as layer_heatmaps
 from evaluation.coverage.protocol import score_coverage as score_coverage
 from evaluation.coverage.waiou import WAIoU as WAIoU

@@ -1,65 +1,43 @@
 """Compare sources of heatmaps, such as hidden layers, by how well they cover objects or annotated parts."""
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
 from torch import Tensor, nn
+from torch.nn import functional
 
-from evaluation.coverage.annotations import AnnotatedImages, Annotation, Batch, By, read_annotated
+from evaluation.choices import check_choice
 from evaluation.coverage.heatmaps import (
+    Compat,
     Explanations,
     Pooling,
     binarise,
     explanation_heatmap,
+    is_dead,
     set_threshold,
 )
-from evaluation.coverage.waiou import WAIoU, part_iou, weigh_iou
-from evaluation.hidden import run_recorded
-from evaluation.plain import to_plain
+from evaluation.coverage.waiou import part_iou, weigh_iou
+from evaluation.decompose import as_taken, decode
+from evaluation.harness import Batch, Fingerprint, about, named, read_batches
+from evaluation.hidden import evaluating, run_recorded
+from evaluation.intervals import distinct_groups, resampled_interval
+from evaluation.models.specs import ModelIdentity, NamedModel
+from evaluation.models.vision import token_maps
+from evaluation.outputs import checked_heatmaps
+from evaluation.predictions import Heatmaps, Missing, match_ids
+from evaluation.result import StatisticResult
 from loaders.errors import InputError
+from loaders.views import PartImage, Parts
 
-HeatmapMethod = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch maps rows columns"]]
-
+METRIC, VERSION = "waiou", 2
 PROPORTIONS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1)
-
-
-@dataclass(frozen=True)
-class CoverageScores:
-    """How well each method covers each part.
-
-    Attributes:
-        methods: names, in the order of the rows of every table.
-        parts: names, in the order of the columns.
-        proportions: shares of points that were tried.
-        average_iou: by method and proportion, mean IoU over all images and the parts that they show.
-        curve: by method and proportion, WAIoU over all parts if all methods used that proportion.
-        best_proportion: by method, where ``average_iou`` is largest.
-        best: the comparison with every method at its best proportion.
-        settings: everything else that was chosen.
-    """
-
-    methods: tuple[str, ...]
-    parts: tuple[str, ...]
-    proportions: tuple[float, ...]
-    average_iou: Float[Tensor, "methods proportions"]
-    curve: Float[Tensor, "methods proportions"]
-    best_proportion: dict[str, float]
-    best: WAIoU
-    settings: dict[str, Any]
-
-    @property
-    def score(self) -> Float[Tensor, " methods"]:
-        """WAIoU over all parts of each method at its best proportion; higher is better."""
-        return self.best.score
-
-    def to_json(self) -> str:
-        """Strict JSON of all fields; nan becomes null."""
-        result = {"metric": "waiou", "better": "higher", **asdict(self)}
-        return json.dumps(to_plain(result), indent=2, allow_nan=False) + "\n"
+HeatmapMethod = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch maps rows columns"]]
+Method = HeatmapMethod | NamedModel | Heatmaps
+_Masks = Bool[Tensor, "images parts height width"]
 
 
 def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
@@ -67,10 +45,11 @@ def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
 
     Args:
         model: network that takes images as `score_coverage` gives them.
-        layer: name as ``model.named_modules()`` gives it; its output must be [batch, channels, h, w].
+        layer: name as ``model.named_modules()`` gives it; its output must be [batch, channels, h, w], or
+            [batch, tokens, channels] of a transformer with square input.
 
     Returns:
-        A method for `score_coverage`.
+        A method for `score_coverage`, which is given images of the colour space that the network takes.
 
     Example:
         >>> method = layer_heatmaps(nn.Sequential(nn.Conv2d(3, 5, 3, stride=2)), "0")
@@ -80,144 +59,219 @@ def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
 
     def heatmaps(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch maps rows columns"]:
         maps = run_recorded(model, [layer], images)[1][layer]
+        if maps.ndim == 3:
+            maps = token_maps(maps)
         if maps.ndim != 4:
-            raise InputError(f"layer `{layer}` gives no maps: expected 4 axes, got {list(maps.shape)}")
+            raise InputError(
+                f"layer `{layer}` gives no maps: expected [batch, channels, h, w], got {list(maps.shape)}"
+            )
         return maps
 
+    heatmaps.colour_space = getattr(model, "colour_space", "srgb")
     return heatmaps
 
 
 def score_coverage(
-    methods: Mapping[str, HeatmapMethod],
-    frames: AnnotatedImages,
+    methods: Mapping[str, Method],
+    data: Parts,
     *,
-    by: By = "type",
     part_of: Sequence[str] | None = None,
     k: int = 1,
     proportions: Sequence[float] = PROPORTIONS,
     pooling: Pooling = "set",
     threshold_at: Literal["mask", "map"] = "mask",
-    strict: bool = False,
+    compat: Compat = "exact",
     iou_threshold: float = 0.0,
     reduce: Literal["mean", "sum"] = "mean",
-    rows: Sequence[int] | None = None,
     size: tuple[int, int] | None = None,
     batch_size: int = 16,
+    missing: Missing = "error",
     device: str = "cpu",
-) -> CoverageScores:
+) -> dict[str, StatisticResult]:
     """Compare methods by the protocol of Behzadi-Khormouji and Oramas on objects or annotated parts.
 
-    Parts are the object types that the frames show, all objects of a type together, or with ``by="part"`` the
-    named parts of all objects, those of one name together; of a public data set, its annotated parts. For
-    each method the proportion of marked points with the largest average IoU is chosen on the same images, as
-    in the paper (sec. 5.6, Table 2), which flatters every method alike.
+    For each method the proportion of marked points with the largest average IoU is chosen on the same images,
+    as in the paper (sec. 5.6, Table 2), which flatters every method alike. A heatmap that is missing, not
+    finite or constant is dead: nothing in it is marked, its IoU is 0, and the result lists it as failed.
 
-    Blind to: whether the model uses what is marked, what `part_iou` and `weigh_iou` are blind to, and
+    Blind to: whether the model uses the marked points, all that `part_iou` and `weigh_iou` are blind to, and
     parts smaller than a pixel of the heatmaps.
 
     Args:
-        methods: by name, images to interpretation heatmaps; `layer_heatmaps` makes one of a layer. They
-            are given scene-linear images in [0, 1] on ``device``.
-        frames: image set with `image` and `object`, by part also with `part`; or, by part,
-            `loaders.public.CUB70` or `loaders.public.CelebAMaskHQ`, in the paper's groups or others.
-        by: what is a part, the type of an object or a part of one.
+        methods: by name, images to interpretation heatmaps (`layer_heatmaps` makes one of a layer), or
+            `evaluation.predictions.Heatmaps` of another program. A method is given sRGB-encoded images in
+            [0, 1] on ``device``, or scene-linear ones if its ``colour_space`` is "linear".
+        data: images with masks, from `loaders.views.open_parts`.
         part_of: names of the parts to use; all that occur if None.
         k: heatmaps that are merged, see `explanation_heatmap`.
         proportions: shares of points to try, see `set_threshold`.
         pooling: see `set_threshold`.
         threshold_at: find thresholds on heatmaps as large as the masks, which marks the share asked for,
             or at their own resolution. The paper does not say.
-        strict: see `binarise`.
+        compat: see `binarise`.
         iou_threshold: see `weigh_iou`.
         reduce: see `weigh_iou`.
-        rows: rows to use; all if None.
         size: height and width that images (linear light, antialiased) and masks (nearest pixel) are brought
             to; needed where images have several. All masks are in memory, a byte for each pixel and part.
         batch_size: images per pass.
-        device: torch device of the computation.
+        missing: "error" refuses heatmaps that lack an id; "fail" counts them as dead.
+        device: torch device of the methods.
 
     Returns:
-        Tables of all methods; higher is better.
+        A result for each method, higher is better; WAIoU with a 95 % interval over groups of images. Numbers
+        hold among these methods only.
 
     Raises:
-        InputError: no frames, methods or parts; a missing layer; images of several sizes; an argument out
-            of range.
+        InputError: no images, methods or parts; a missing layer; images of several sizes; heatmaps of several
+            sizes or numbers; an argument out of range.
     """
-    chosen = list(range(len(frames)) if rows is None else rows)
-    if not methods or not chosen or not proportions:
-        raise InputError("expected at least one method, one frame and one proportion")
-    explained, annotated = _explain(methods, read_annotated(frames, chosen, by, size, batch_size), k, device)
-    parts = _part_names(part_of, annotated, by)
-    masks = _part_masks(annotated, parts).to(device)
-
-    def one_iou(one: Explanations, share: float) -> Float[Tensor, "images parts"]:
-        return part_iou(_binary(one, share, masks, pooling, threshold_at, strict), masks)
-
+    check_choice("threshold_at", threshold_at, ("mask", "map"))
+    if not methods or not proportions:
+        raise InputError("expected at least one method and one proportion, got none")
+    sources = {name: _source(name, method, data, missing) for name, method in methods.items()}
+    found = Fingerprint()
+    explained, annotated = _explain(sources, data, k, size, batch_size, device, found)
+    parts = _part_names(part_of, annotated)
+    masks = _part_masks(annotated, parts)
     iou = torch.stack(
-        [torch.stack([one_iou(one, share) for share in proportions]) for one in explained.values()]
-    )
-    average = iou.nanmean((2, 3))
-    choice = average.argmax(1)
-    best = iou[torch.arange(len(iou)), choice]
-    curve = [weigh_iou(iou[:, share], iou_threshold, reduce).score for share in range(len(proportions))]
-    return CoverageScores(
-        methods=tuple(methods),
-        parts=parts,
-        proportions=tuple(proportions),
-        average_iou=average,
-        curve=torch.stack(curve, dim=1),
-        best_proportion={name: proportions[int(i)] for name, i in zip(methods, choice, strict=True)},
-        best=weigh_iou(best, iou_threshold, reduce),
-        settings={
-            "by": by,
-            "k": k,
-            "pooling": pooling,
-            "threshold_at": threshold_at,
-            "strict": strict,
-            "iou_threshold": iou_threshold,
-            "reduce": reduce,
-            "size": size,
-            "frames": len(chosen),
-        },
-    )
+        [
+            torch.stack(
+                [
+                    part_iou(_binary(one, share, masks, pooling, threshold_at, compat), masks)
+                    for share in proportions
+                ]
+            )
+            for one in explained.values()
+        ]
+    ).numpy()
+    weigh = _Weighed(iou, iou_threshold, reduce, tuple(methods))
+    scores, replicates = resampled_interval(weigh, data.groups, seed=0)
+    settings = {"k": k, "pooling": pooling, "threshold_at": threshold_at, "compat": compat}
+    settings |= {"iou_threshold": iou_threshold, "reduce": reduce, "size": size, "missing": missing}
+    settings |= {"compared": list(methods), "parts": list(parts), "proportions": list(proportions)}
+    described = found.describe(data)
+    groups = distinct_groups(data.groups)
+    return {
+        name: StatisticResult(
+            about(METRIC, VERSION, "higher", source.identity, described, settings),
+            {"waiou": scores[name]},
+            {"waiou": replicates[name]},
+            groups,
+            tuple(data.ids[row] for row in is_dead(explained[name].heatmap).nonzero().flatten().tolist()),
+            weigh.describe(number),
+        )
+        for number, (name, source) in enumerate(sources.items())
+    }
+
+
+class _Weighed:
+    """WAIoU of every method over any choice of images, each at its best proportion among them."""
+
+    def __init__(
+        self,
+        iou: Float[ndarray, "methods proportions images parts"],
+        iou_threshold: float,
+        reduce: Literal["mean", "sum"],
+        names: Sequence[str],
+    ) -> None:
+        self.iou, self.iou_threshold, self.reduce, self.names = iou, iou_threshold, reduce, names
+
+    def __call__(self, rows: Int[ndarray, " rows"]) -> dict[str, float]:
+        """WAIoU over all parts by method; see `weigh_iou`."""
+        weighed = weigh_iou(self._best(self.iou[:, :, rows]), self.iou_threshold, self.reduce)
+        return dict(zip(self.names, weighed.score.tolist(), strict=True))
+
+    def describe(self, method: int) -> dict[str, Any]:
+        """Tables of one method: average IoU and WAIoU by proportion, and both by part at the best one."""
+        average = self._average(self.iou)
+        weighed = weigh_iou(self._best(self.iou), self.iou_threshold, self.reduce)
+        curve = [
+            float(weigh_iou(torch.from_numpy(at), self.iou_threshold, self.reduce).score[method])
+            for at in np.moveaxis(self.iou, 1, 0)
+        ]
+        return {
+            "best_proportion": int(average[method].argmax()),
+            "average_iou": average[method].tolist(),
+            "curve": curve,
+            "parts": weighed.parts[method].tolist(),
+            "mean_iou": weighed.mean_iou[method].tolist(),
+            "counts": weighed.counts[method].tolist(),
+        }
+
+    def _best(self, iou: ndarray) -> Float[Tensor, "methods images parts"]:
+        choice = self._average(iou).argmax(1)
+        return torch.from_numpy(iou[np.arange(len(iou)), choice])
+
+    @staticmethod
+    def _average(iou: ndarray) -> Float[ndarray, "methods proportions"]:
+        """Mean IoU over all images and the parts that they show; 0 where none is shown."""
+        shown = np.isfinite(iou)
+        return np.where(shown, iou, 0).sum((2, 3)) / np.maximum(shown.sum((2, 3)), 1)
+
+
+def _source(name: str, method: Method, data: Parts, missing: Missing) -> NamedModel:
+    if isinstance(method, Heatmaps):
+        match_ids(method.ids, data.ids, data.known_ids, missing, str(method.folder))
+        return NamedModel(ModelIdentity(name, "predictions", None, None), method, "srgb")
+    return named(name, method, "srgb")
 
 
 def _explain(
-    methods: Mapping[str, HeatmapMethod], batches: Iterable[Batch], k: int, device: str
-) -> tuple[dict[str, Explanations], list[Annotation]]:
+    sources: Mapping[str, NamedModel],
+    data: Parts,
+    k: int,
+    size: tuple[int, int] | None,
+    batch_size: int,
+    device: str,
+    found: Fingerprint,
+) -> tuple[dict[str, Explanations], list[dict[str, Tensor]]]:
     """Explanations of each method, and each image's masks by name."""
-    found: dict[str, list[Explanations]] = {name: [] for name in methods}
-    annotated = []
-    for images, masks in batches:
-        annotated += masks
-        images = images.to(device)
-        for name, method in methods.items():
-            with torch.no_grad():
-                found[name].append(explanation_heatmap(method(images), k))
-    explained = {
-        name: Explanations(torch.cat([e.heatmap for e in some]), torch.cat([e.members for e in some]))
-        for name, some in found.items()
+    parts: dict[str, list[Explanations]] = {name: [] for name in sources}
+    annotated: list[dict[str, Tensor]] = []
+    shape: tuple[int, ...] | None = size
+    for batch in read_batches(data, batch_size, lambda item: item.image, found, "heatmaps"):
+        linear = _resize_image(decode(batch.stack(lambda item: item.image)), size)
+        shape = shape or tuple(linear.shape[2:])
+        if tuple(linear.shape[2:]) != shape:
+            sizes = [shape, tuple(linear.shape[2:])]
+            raise InputError(f"images have several sizes, {sizes}; give one `size` to resize them to")
+        annotated += [
+            {name: _resize_mask(mask, size) for name, mask in item.masks.items()} for item in batch.items
+        ]
+        for name, source in sources.items():
+            parts[name].append(explanation_heatmap(_heatmaps(source, batch, linear, device), k))
+    joined = {
+        name: Explanations(torch.cat([one.heatmap for one in some]), torch.cat([one.members for one in some]))
+        for name, some in parts.items()
     }
-    return explained, annotated
+    return joined, annotated
 
 
-def _part_names(part_of: Sequence[str] | None, annotated: Sequence[Annotation], by: By) -> tuple[str, ...]:
+def _heatmaps(source: NamedModel, batch: Batch[PartImage], linear: Tensor, device: str) -> Tensor:
+    """Maps of a batch on the CPU; 0 where a heatmap has failed."""
+    if isinstance(source.model, Heatmaps):
+        maps, failed = source.model.read_batch(batch.ids)
+    else:
+        with evaluating(source.model), torch.no_grad():
+            output = source.model(as_taken(source, linear).to(device))
+        maps, failed = checked_heatmaps(output, len(batch.ids), source.identity.name)
+    return maps.cpu().masked_fill(failed.cpu()[:, None, None, None], 0)
+
+
+def _part_names(part_of: Sequence[str] | None, annotated: Sequence[dict[str, Tensor]]) -> tuple[str, ...]:
     """Names asked for, all that occur if None."""
     shown = {name for masks in annotated for name in masks}
     parts = tuple(sorted(shown)) if part_of is None else tuple(part_of)
     if not parts or not shown.issuperset(parts):
-        what, there = ("object types", "objects") if by == "type" else ("parts", "parts")
         raise InputError(
-            f"`part_of` must name {what} that the frames show, got {list(parts)}; "
-            f"expected some of: {', '.join(sorted(shown)) or f'none, the frames show no {there}'}"
+            f"`part_of` must name parts that the images show, got {list(parts)}; "
+            f"expected some of: {', '.join(sorted(shown)) or 'none, the images show no parts'}"
         )
     return parts
 
 
-def _part_masks(
-    annotated: Sequence[Annotation], parts: Sequence[str]
-) -> Bool[Tensor, "images parts height width"]:
-    """Masks of each part in each frame, empty where it has none."""
+def _part_masks(annotated: Sequence[dict[str, Tensor]], parts: Sequence[str]) -> _Masks:
+    """Masks of each part in each image, empty where it has none."""
     height, width = next(mask.shape for masks in annotated for mask in masks.values())
     stacked = torch.zeros(len(annotated), len(parts), height, width, dtype=torch.bool)
     for row, masks in enumerate(annotated):
@@ -233,9 +287,21 @@ def _binary(
     masks: Tensor,
     pooling: Pooling,
     threshold_at: Literal["mask", "map"],
-    strict: bool,
+    compat: Compat,
 ) -> Bool[Tensor, "images height width"]:
     """Binary explanations at the resolution of the masks."""
     resized = explained.resized(*masks.shape[2:])
     thresholds = set_threshold(resized if threshold_at == "mask" else explained, proportion, pooling)
-    return binarise(resized.heatmap, thresholds, strict)
+    return binarise(resized.heatmap, thresholds, compat)
+
+
+def _resize_image(images: Tensor, size: tuple[int, int] | None) -> Float[Tensor, "batch 3 h w"]:
+    if size is None or tuple(images.shape[2:]) == size:
+        return images
+    return functional.interpolate(images, size, mode="bilinear", align_corners=False, antialias=True)
+
+
+def _resize_mask(mask: Bool[Tensor, "h w"], size: tuple[int, int] | None) -> Bool[Tensor, "h2 w2"]:
+    if size is None or tuple(mask.shape) == size:
+        return mask
+    return functional.interpolate(mask[None, None].to(torch.uint8), size, mode="nearest-exact")[0, 0].bool()

@@ -124,7 +124,7 @@ def gray(image: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "
         >>> gray(torch.tensor([1.0, 2.0, 6.0]).reshape(1, 3, 1, 1))
         tensor([[[3.]]])
     """
-    check_shapes(image=(image, "batch 3 height width"))
+    check_shapes(image=(image, "batch channels height width"))
     return image.mean(1, dtype=result_dtype(image))
 
 

@@ -1,177 +1,133 @@
-"""Score a model's decompositions against the ground truth of rendered frames."""
+"""Score decompositions against the truth: one result for each model or folder of predictions."""
 
-import json
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from tqdm import tqdm
 
-from evaluation.hidden import evaluating
+from evaluation.decompose import Source, decompose, intrinsic_sources
+from evaluation.harness import Fingerprint, about, read_batches
 from evaluation.intrinsic.lmse import gray, lmse
 from evaluation.intrinsic.mse import mse
 from evaluation.intrinsic.si_mse import si_mse
 from evaluation.models.baselines import BASELINES
-from evaluation.models.ground_truth import GroundTruth, check_rows, ground_truth
-from evaluation.models.protocols import IntrinsicFrames, IntrinsicModel, Rows
-from evaluation.plain import to_plain
-from loaders.errors import InputError
+from evaluation.predictions import Missing
+from evaluation.result import MeanResult, fill_failures
+from evaluation.truth import Truth, stack
+from loaders.samples import Frames
+from loaders.views import Decompositions, open_decompositions
 
+METRIC, VERSION = "lmse", 2
+COLUMNS = (
+    "lmse",
+    "lmse_reflectance",
+    "lmse_shading",
+    "si_mse_reflectance",
+    "si_mse_shading",
+    "mse_reflectance",
+    "mse_shading",
+)
 
-@dataclass(frozen=True, eq=False)
-class IntrinsicScores:
-    """Errors of each sample; lower is better in all of them, nan where one is not defined.
-
-    Attributes:
-        ids: sample ids, in the order of the errors.
-        lmse_reflectance: `lmse` of the gray reflectance, in [0, 1].
-        lmse_shading: `lmse` of the gray shading, in [0, 1].
-        si_mse_reflectance: `si_mse` of the reflectance, squared albedo.
-        si_mse_shading: `si_mse` of the shading, squared shading times exposure.
-        mse_reflectance: `mse` of the reflectance; only for models that claim its scale.
-        mse_shading: `mse` of the shading; only for models that claim its scale.
-    """
-
-    ids: tuple[str, ...]
-    lmse_reflectance: Float[Tensor, " samples"]
-    lmse_shading: Float[Tensor, " samples"]
-    si_mse_reflectance: Float[Tensor, " samples"]
-    si_mse_shading: Float[Tensor, " samples"]
-    mse_reflectance: Float[Tensor, " samples"]
-    mse_shading: Float[Tensor, " samples"]
-
-    @property
-    def lmse(self) -> Float[Tensor, " samples"]:
-        """Score of each sample in the MIT benchmark, see `lmse_score`."""
-        return 0.5 * self.lmse_shading + 0.5 * self.lmse_reflectance
-
-    @property
-    def score(self) -> float:
-        """Mean of `lmse` over the samples where it is defined; nan where it is nowhere."""
-        return self.lmse.nanmean().item()
-
-    def to_json(self) -> str:
-        """Describe the scores as JSON text: means over the defined samples, then every sample.
-
-        What is not defined is null.
-        """
-        errors = {"lmse": self.lmse} | {name: getattr(self, name) for name in _ERRORS}
-        result = {
-            "metric": "lmse",
-            "meaning": "mean LMSE of reflectance and shading (Grosse et al. 2009, eq. 9); 1 is all zeros",
-            "better": "lower",
-            "score": self.score,
-            "samples_scored": int(self.lmse.isfinite().sum()),
-            "means": {name: values.nanmean() for name, values in errors.items()},
-            "samples": [
-                {"id": name, **{error: values[row] for error, values in errors.items()}}
-                for row, name in enumerate(self.ids)
-            ],
-        }
-        return json.dumps(to_plain(result), indent=2, allow_nan=False) + "\n"
-
-
-_ERRORS = tuple(field.name for field in fields(IntrinsicScores) if field.name != "ids")
+Errors = Float[Tensor, "columns rows"]
 
 
 def score_intrinsic(
-    model: IntrinsicModel,
-    frames: IntrinsicFrames,
-    rows: Rows | None = None,
-    device: str | torch.device = "cpu",
+    models: Mapping[str, Source],
+    data: Decompositions | Frames | str,
+    *,
+    device: str = "cpu",
     batch_size: int = 16,
-) -> IntrinsicScores:
-    """Run a model on frames and compare its reflectance and shading with `albedo` and `shading`.
+    missing: Missing = "error",
+) -> dict[str, MeanResult]:
+    """Compare reflectance and shading of models, or of predictions, with the truth.
 
-    The model sees the decoded `image`. Shading is compared with `shading` times the set's exposure, and only
-    pixels with albedo above 0 count: elsewhere no shading is defined.
+    Columns of a result: ``lmse``, the score of Grosse et al. 2009 (mean of the LMSE of reflectance and
+    shading, eq. 9), its two parts, and `si_mse` and `mse` of either image. Only pixels of the mask count.
+    Gray shading of a model is repeated over the channels; where the true shading is gray, the mean of the
+    predicted channels is compared with it.
+
+    A prediction that is missing, or not finite inside the mask, has failed: it counts as 1 in LMSE, and in
+    the other columns as the worse of an image of zeros and the worst finite row of any of the models. Rows
+    whose truth is undefined (nothing in the mask, no light) are left out and counted.
 
     Args:
-        model: the model, on ``device``; a `torch.nn.Module` is run in evaluation mode.
-        frames: frames of one set with `image`, `albedo` and `shading`, at least 20x20 pixels.
-        rows: row numbers to score; all by default.
-        device: where the images are put for the model.
-        batch_size: images per call of the model.
+        models: by name: models that are given scene-linear images (`IntrinsicModel`), what
+            `evaluation.models.open_model` returns, or `Predictions` of another program.
+        data: what `loaders.views.open_decompositions` returns or takes.
+        device: where images are put for the models, which have to be there.
+        batch_size: images per call of a model.
+        missing: "error" refuses predictions that lack an id; "fail" counts them as failed.
 
     Returns:
-        The errors of each row, on the CPU.
+        A result for each model, lower is better.
 
     Raises:
-        InputError: a row that does not exist, missing ground truth, frames smaller than a window of `lmse`,
-            a ``batch_size`` below 1, or a model that returns anything but two images like its input.
+        InputError: no rows or no models, images smaller than a window of `lmse`, outputs that are no
+            decomposition, ids of predictions that do not fit.
 
     Example:
+        >>> import torch
         >>> from evaluation.models.baselines import constant_shading
-        >>> from loaders.schema import SetInfo
-        >>> class Flat(list):
-        ...     set_info = SetInfo(count=1, width=20, height=20, layers=("image",), factors=())
-        >>> albedo, white = torch.rand(3, 20, 20).half(), torch.ones(3, 20, 20).half()
-        >>> image = (255 * albedo).byte()
-        >>> frames = Flat([{"id": "a", "image": image, "albedo": albedo, "shading": white}])
-        >>> score_intrinsic(constant_shading, frames).lmse_shading
-        tensor([0.])
+        >>> from loaders.views import DataIdentity, Decomposition
+        >>> class Flat:
+        ...     identity = DataIdentity("flat", "memory")
+        ...     ids, groups, known_ids, explains = ("a",), ("a",), frozenset("a"), "image"
+        ...     def __len__(self): return 1
+        ...     def __getitem__(self, row):
+        ...         image = torch.rand(3, 20, 20)
+        ...         return Decomposition(image, image, torch.ones_like(image), torch.ones(20, 20).bool())
+        >>> score_intrinsic({"all reflectance": constant_shading}, Flat())["all reflectance"].score
+        0.0
     """
-    if batch_size < 1:
-        raise InputError(f"`batch_size` must be at least 1, got {batch_size}")
-    chosen = check_rows(len(frames), rows)
-    ids: list[str] = []
-    errors: list[dict[str, Tensor]] = []
-    for start in tqdm(range(0, len(chosen), batch_size), desc="score", unit="batch", disable=None):
-        samples = [frames[row] for row in chosen[start : start + batch_size]]
-        truth = ground_truth(samples, frames.set_info.exposure)
-        ids += [sample["id"] for sample in samples]
-        errors.append(_errors(*_predict(model, truth.image.to(device)), truth))
-    return IntrinsicScores(
-        tuple(ids), **{name: torch.cat([some[name] for some in errors]) for name in _ERRORS}
-    )
+    view = data if hasattr(data, "explains") else open_decompositions(data)
+    sources = intrinsic_sources(models, [view], missing)
+    found = Fingerprint()
+    errors: dict[str, list[Errors]] = {name: [] for name in sources}
+    failed: dict[str, list[Tensor]] = {name: [] for name in sources}
+    zeros: list[Errors] = []
+    for batch in read_batches(view, batch_size, lambda item: item.image, found, "score"):
+        truth = stack(batch.items)
+        zeros.append(_zero_errors(truth))
+        for name, source in sources.items():
+            reflectance, shading, bad = decompose(source, batch.ids, truth.image, truth.mask, device)
+            errors[name].append(_errors(reflectance, shading, truth))
+            failed[name].append(bad)
+    lost = {name: torch.cat(some).numpy() for name, some in failed.items()}
+    joined = {name: torch.cat(some, 1).numpy() for name, some in errors.items()}
+    filled = fill_failures(joined, lost, torch.cat(zeros, 1).numpy())
+    settings = {"window": 20, "step": 10, "explains": view.explains, "missing": missing}
+    described = found.describe(view)
+    return {
+        name: MeanResult(
+            about(METRIC, VERSION, "lower", source.identity, described, settings),
+            tuple(view.ids),
+            tuple(view.groups),
+            {column: tuple(values.tolist()) for column, values in zip(COLUMNS, filled[name], strict=True)},
+            tuple(view.ids[row] for row in np.flatnonzero(lost[name]).tolist()),
+        )
+        for name, source in sources.items()
+    }
 
 
-def score_baselines(frames: IntrinsicFrames, rows: Rows | None = None) -> dict[str, IntrinsicScores]:
-    """Score the two trivial decompositions on the same frames, to compare a model with.
-
-    Args:
-        frames: see `score_intrinsic`.
-        rows: see `score_intrinsic`.
-
-    Returns:
-        Scores under the names in `evaluation.models.BASELINES`.
-
-    Raises:
-        InputError: see `score_intrinsic`.
-
-    Example:
-        >>> from loaders.schema import SetInfo
-        >>> class Flat(list):
-        ...     set_info = SetInfo(count=1, width=20, height=20, layers=("image",), factors=())
-        >>> white = torch.ones(3, 20, 20).half()
-        >>> frames = Flat([{"id": "a", "image": (255 * white).byte(), "albedo": white, "shading": white}])
-        >>> {name: scores.score for name, scores in score_baselines(frames).items()}
-        {'constant reflectance': 0.0, 'constant shading': 0.0}
-    """
-    return {name: score_intrinsic(model, frames, rows) for name, model in BASELINES.items()}
+def score_baselines(data: Decompositions | Frames | str) -> dict[str, MeanResult]:
+    """Score the two trivial decompositions, which every model should score below; see `score_intrinsic`."""
+    return score_intrinsic(BASELINES, data)
 
 
 @torch.no_grad()
-def _predict(model: IntrinsicModel, image: Float[Tensor, "batch 3 height width"]) -> tuple[Tensor, Tensor]:
-    with evaluating(model):
-        output = model(image)
-    parts = output if isinstance(output, tuple | list) else (output,)
-    shapes = [list(part.shape) if isinstance(part, Tensor) else type(part).__name__ for part in parts]
-    if shapes != [list(image.shape)] * 2:
-        raise InputError(
-            f"the model must return reflectance and shading of shape {list(image.shape)}, got {shapes}; "
-            "wrap it so that it does"
-        )
-    reflectance, shading = parts
-    return reflectance.cpu(), shading.cpu()
+def _errors(reflectance: Tensor, shading: Tensor, truth: Truth) -> Errors:
+    """Errors of a batch in order of ``COLUMNS``, float64."""
+    if truth.shading.shape[1] == 1:
+        shading = shading.mean(1, keepdim=True)
+    pairs = ((reflectance, truth.reflectance), (shading, truth.shading))
+    local = [lmse(gray(given), gray(true), truth.mask) for given, true in pairs]
+    scaled = [si_mse(given, true, truth.mask) for given, true in pairs]
+    plain = [mse(given, true, truth.mask) for given, true in pairs]
+    return torch.stack([0.5 * (local[0] + local[1]), *local, *scaled, *plain]).double()
 
 
-def _errors(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> dict[str, Tensor]:
-    pairs = {"reflectance": (reflectance, truth.albedo), "shading": (shading, truth.shading)}
-    errors = {}
-    for name, (prediction, target) in pairs.items():
-        errors[f"lmse_{name}"] = lmse(gray(prediction), gray(target), truth.mask)
-        errors[f"si_mse_{name}"] = si_mse(prediction, target, truth.mask)
-        errors[f"mse_{name}"] = mse(prediction, target, truth.mask)
-    return errors
+def _zero_errors(truth: Truth) -> Errors:
+    """Errors of images of zeros; nan where the truth is undefined."""
+    return _errors(torch.zeros_like(truth.image), torch.zeros_like(truth.image), truth)

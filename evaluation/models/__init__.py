@@ -3,13 +3,13 @@
 from evaluation.models.baselines import BASELINES as BASELINES
 from evaluation.models.baselines import constant_reflectance as constant_reflectance
 from evaluation.models.baselines import constant_shading as constant_shading
-from evaluation.models.ground_truth import GroundTruth as GroundTruth
-from evaluation.models.ground_truth import decode_image as decode_image
-from evaluation.models.ground_truth import ground_truth as ground_truth
 from evaluation.models.network import IntrinsicNet as IntrinsicNet
-from evaluation.models.protocols import IntrinsicFrames as IntrinsicFrames
 from evaluation.models.protocols import IntrinsicModel as IntrinsicModel
 from evaluation.models.retinex import ColourRetinex as ColourRetinex
+from evaluation.models.specs import ModelIdentity as ModelIdentity
+from evaluation.models.specs import NamedModel as NamedModel
+from evaluation.models.specs import open_model as open_model
+from evaluation.models.specs import open_models as open_models
 from evaluation.models.train import History as History
 from evaluation.models.train import intrinsic_loss as intrinsic_loss
 from evaluation.models.train import train_intrinsic as train_intrinsic

@@ -41,6 +41,8 @@ class IntrinsicNet(nn.Module):
         (torch.Size([1, 3, 21, 30]), torch.Size([1, 3, 21, 30]))
     """
 
+    colour_space = "linear"
+
     def __init__(self, *, width: int = 12, seed: int) -> None:
         super().__init__()
         if not 1 <= width <= MAX_WIDTH:

@@ -1,9 +1,8 @@
-"""Train an `IntrinsicNet` on frames with ground truth."""
+"""Train an `IntrinsicNet` on images with their true decomposition."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,12 +10,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from tqdm import tqdm
 
-from evaluation.models.ground_truth import NEEDED, GroundTruth, check_rows, ground_truth
 from evaluation.models.network import IntrinsicNet
-from evaluation.models.protocols import IntrinsicFrames, Rows
+from evaluation.truth import Truth, stack
 from loaders.errors import InputError
+from loaders.views import Decomposition, Decompositions
 
-# Samples stay in memory as stored, up to this many bytes; what does not fit is read again.
+# Rows stay in memory, up to this many bytes; what does not fit is read again.
 CACHE_BYTES = 2 * 2**30
 # Added before the logarithm: an 8-bit image hardly tells darker values apart.
 _EPSILON = 0.01
@@ -36,24 +35,24 @@ class History:
 
 
 def train_intrinsic(
-    frames: IntrinsicFrames,
+    data: Decompositions,
     *,
     seed: int,
     epochs: int = 20,
-    rows: Rows | None = None,
-    validation: Rows = (),
+    rows: Sequence[int] | None = None,
+    validation: Sequence[int] = (),
     batch_size: int = 4,
     rate: float = 3e-3,
     width: int = 12,
     device: str | torch.device = "cpu",
 ) -> tuple[IntrinsicNet, History]:
-    """Train a network to predict `albedo`, and `shading` times exposure, from `image`.
+    """Train a network to predict reflectance and shading.
 
     Minimises `intrinsic_loss` of both outputs by Adam, with one cycle of the learning rate; each image is
     mirrored left to right with probability one half. Pixels without albedo do not count.
 
     Args:
-        frames: frames of one set, with `image`, `albedo` and `shading`.
+        data: images with their true decomposition, all of one size.
         seed: of the initial weights, the order and the mirroring. The same seed gives the same weights on
             the same processor with the same number of threads; on a GPU, nearly the same.
         epochs: passes over the training rows.
@@ -73,20 +72,22 @@ def train_intrinsic(
             ``batch_size`` below 1.
 
     Example:
-        >>> from loaders.schema import SetInfo
-        >>> class Gray(list):
-        ...     set_info = SetInfo(count=1, width=8, height=8, layers=("image",), factors=())
-        >>> half = torch.full((3, 8, 8), 0.5).half()
-        >>> image = torch.full((3, 8, 8), 137, dtype=torch.uint8)
-        >>> frames = Gray([{"id": "a", "image": image, "albedo": half, "shading": half}])
-        >>> network, history = train_intrinsic(frames, seed=0, epochs=10, width=2)
+        >>> from loaders.views import DataIdentity
+        >>> class Gray:
+        ...     identity, explains = DataIdentity("gray", "memory"), "image"
+        ...     ids, groups, known_ids = ("a",), ("a",), frozenset("a")
+        ...     def __len__(self): return 1
+        ...     def __getitem__(self, row):
+        ...         half = torch.full((3, 8, 8), 0.5)
+        ...         return Decomposition(half * half, half, half, torch.ones(8, 8).bool())
+        >>> network, history = train_intrinsic(Gray(), seed=0, epochs=10, width=2)
         >>> history.training[-1] < history.training[0]
         True
     """
     if min(epochs, batch_size) < 1:
         raise InputError(f"`epochs` and `batch_size` must be at least 1, got {epochs} and {batch_size}")
-    training, held_out = _split(len(frames), rows, validation)
-    read = _reader(frames, training[0])
+    training, held_out = _split(len(data), rows, validation)
+    read = _reader(data, training[0])
     network = IntrinsicNet(width=width, seed=seed).to(device)
     generator = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.Adam(network.parameters(), lr=rate)
@@ -141,7 +142,31 @@ def intrinsic_loss(
     return square - mean.square() / 2 + down_mean + right_mean
 
 
-def _split(count: int, rows: Rows | None, validation: Rows) -> tuple[list[int], list[int]]:
+def check_rows(count: int, rows: Sequence[int], name: str = "rows") -> list[int]:
+    """Resolve row numbers.
+
+    Args:
+        count: how many rows there are.
+        rows: row numbers from 0.
+        name: argument that an error names.
+
+    Raises:
+        InputError: there are no rows, or one is not in the data.
+
+    Example:
+        >>> check_rows(3, (2, 0))
+        [2, 0]
+    """
+    chosen = [int(row) for row in rows]
+    if not chosen:
+        raise InputError(f"`{name}` must name at least one row, got none of {count}")
+    for row in chosen:
+        if not 0 <= row < count:
+            raise InputError(f"`{name}` must lie in 0..{count - 1}, got {row}")
+    return chosen
+
+
+def _split(count: int, rows: Sequence[int] | None, validation: Sequence[int]) -> tuple[list[int], list[int]]:
     held_out = check_rows(count, validation, "validation") if len(validation) else []
     if rows is None:
         rows = sorted(set(range(count)).difference(held_out))
@@ -152,24 +177,23 @@ def _split(count: int, rows: Rows | None, validation: Rows) -> tuple[list[int], 
     return training, held_out
 
 
-def _reader(frames: IntrinsicFrames, row: int) -> Callable[[Sequence[int]], GroundTruth]:
-    """Return a function from row numbers to their ground truth, which remembers what fits in memory."""
-    first = ground_truth([frames[row]], 1.0).image
-    # As stored: a byte per value of the image, two bytes for albedo and shading each.
-    size = 5 * first.numel()
+def _reader(data: Decompositions, row: int) -> Callable[[Sequence[int]], Truth]:
+    """Return a function from row numbers to their truth, which remembers what fits in memory."""
+    # Image, reflectance and shading as float32, three channels each, and the mask.
+    size = (3 * 4 + 1) * data[row].image.numel()
 
     @lru_cache(maxsize=max(1, CACHE_BYTES // size))
-    def sample(row: int) -> dict[str, Any]:
-        return {name: value for name, value in frames[row].items() if name in ("id", *NEEDED)}
+    def sample(row: int) -> Decomposition:
+        return data[row]
 
-    return lambda rows: ground_truth([sample(row) for row in rows], frames.set_info.exposure)
+    return lambda rows: stack([sample(row) for row in rows])
 
 
 def _batches(rows: list[int], batch_size: int) -> list[list[int]]:
     return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
 
 
-def _mirror(truth: GroundTruth, generator: torch.Generator) -> GroundTruth:
+def _mirror(truth: Truth, generator: torch.Generator) -> Truth:
     """Flip a random half of the samples left to right."""
     flipped = torch.rand(len(truth.image), generator=generator) < 0.5
     layers = {}
@@ -178,19 +202,20 @@ def _mirror(truth: GroundTruth, generator: torch.Generator) -> GroundTruth:
         layers[field.name] = torch.where(
             flipped.reshape(-1, *[1] * (values.ndim - 1)), values.flip(-1), values
         )
-    return GroundTruth(**layers)
+    return Truth(**layers)
 
 
-def _loss(network: IntrinsicNet, truth: GroundTruth) -> Float[Tensor, " batch"]:
+def _loss(network: IntrinsicNet, truth: Truth) -> Float[Tensor, " batch"]:
     device = next(network.parameters()).device
-    albedo, shading, mask = (values.to(device) for values in (truth.albedo, truth.shading, truth.mask))
+    shading = truth.shading.expand_as(truth.image).to(device)
+    reflectance, mask = truth.reflectance.to(device), truth.mask.to(device)
     reflectance_out, shading_out = network(truth.image.to(device))
-    return intrinsic_loss(reflectance_out, albedo, mask) + intrinsic_loss(shading_out, shading, mask)
+    return intrinsic_loss(reflectance_out, reflectance, mask) + intrinsic_loss(shading_out, shading, mask)
 
 
 def _step(
     network: IntrinsicNet,
-    truth: GroundTruth,
+    truth: Truth,
     optimiser: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
 ) -> float:
@@ -206,7 +231,7 @@ def _step(
 
 @torch.no_grad()
 def _evaluate(
-    network: IntrinsicNet, read: Callable[[Sequence[int]], GroundTruth], rows: list[int], batch_size: int
+    network: IntrinsicNet, read: Callable[[Sequence[int]], Truth], rows: list[int], batch_size: int
 ) -> float:
     losses = [_loss(network, read(some)) for some in _batches(rows, batch_size)]
     return torch.cat(losses).mean().item()

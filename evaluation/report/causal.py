@@ -1,15 +1,15 @@
-"""The report's section on interventional robustness and unconfoundedness of an encoder."""
+"""The report's section on interventional robustness and unconfoundedness of encoders."""
 
-import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from evaluation.causal.protocol import CausalScores
 from evaluation.report.drawing import drawing, to_svg
-from evaluation.report.parts import Plot, Reading, Section, Table, number
+from evaluation.report.parts import Plot, Reading, Section, Table, number, scores_table, settings_table
+from evaluation.result import StatisticResult, model_name
 
 LEGIBLE = 16  # codes; with more the heat map carries no numbers
-_READING = Reading(
+READING = Reading(
     key="causal",
     title="Causal disentanglement",
     measures="Whether a code stays put as long as its factor does, whatever else changes (IRS, Suter et al. "
@@ -20,59 +20,55 @@ _READING = Reading(
 )
 
 
-def causal_section(scores: CausalScores) -> Section:
-    """Report the scores of an encoder."""
-    codes = len(scores.irs.codes)
-    notes = [
-        f"UC({rho}) is not defined: it needs {rho} codes that vary, and {codes} do."
-        for rho, value in scores.unconfoundedness.items()
-        if math.isnan(value)
+def causal_section(results: Sequence[StatisticResult]) -> Section:
+    """Report the scores of encoders on the same data; the first is drawn."""
+    notes = []
+    for result in results:
+        codes, name = len(result.details["codes"]), model_name(result)
+        undefined = [score for score, one in result.scores.items() if np.isnan(one.value)]
+        if not codes:
+            notes.append(f"{name}: no code varies: all images have the same, and IRS is 0.")
+        elif undefined:
+            notes.append(f"{name}: {', '.join(undefined)} needs more codes than the {codes} that vary.")
+    caption = "Scores of each encoder, and their 95 % intervals over groups of images"
+    drawn = next((result for result in results if result.details["codes"]), None)
+    tables = (scores_table(caption, results), *map(_matrix, results), settings_table(results))
+    return Section(READING, tables, _plot(drawn) if drawn else None, tuple(notes))
+
+
+def _plot(result: StatisticResult) -> Plot:
+    codes, factors = len(result.details["codes"]), result.about.settings["factors"]
+    caption = f"{model_name(result)}: robustness of each code (column) while one factor (row) stays and all "
+    caption += "others change; 1 is complete." + " An asterisk marks a code's own factor." * (
+        codes <= LEGIBLE
+    )
+    alt = f"Heat map of {codes} codes by {len(factors)} factors; the folded table has its numbers."
+    return Plot(_draw(result), alt, caption)
+
+
+def _matrix(result: StatisticResult) -> Table:
+    factors, details = result.about.settings["factors"], result.details
+    rows = [
+        (str(code), *map(number, entries), factors[parent])
+        for code, entries, parent in zip(details["codes"], details["matrix"], details["parents"], strict=True)
     ]
-    if not codes:
-        notes.append("No code varies: the encoder answers all frames alike, IRS is 0 and has no matrix.")
-        return Section(_READING, (_numbers(scores),), None, tuple(notes))
-    caption = (
-        "Robustness of each code (column) while one factor (row) stays and all others change; 1 is complete."
-    )
-    plot = Plot(
-        _draw(scores),
-        f"Heat map of {codes} codes by {len(scores.factors)} factors; the folded table has its numbers.",
-        caption + " An asterisk marks a code's own factor." * (codes <= LEGIBLE),
-    )
-    return Section(_READING, (_numbers(scores), _matrix(scores)), plot, tuple(notes))
+    caption = f"{model_name(result)}: robustness of each code"
+    return Table(caption, ("code", *factors, "own factor"), tuple(rows), folded=True)
 
 
-def _numbers(scores: CausalScores) -> Table:
-    exact = {f"UC({rho}) ↑": value for rho, value in scores.unconfoundedness.items()}
-    published = {f"UC({rho}), authors' selection": v for rho, v in scores.unconfoundedness_candle2021.items()}
-    head = ("frames", "codes that vary", "IRS ↑", *exact, *published)
-    values = (float(scores.irs.score), *exact.values(), *published.values())
-    row = (str(scores.frames), str(len(scores.irs.codes)), *map(number, values))
-    return Table("Scores of the encoder", head, (row,))
-
-
-def _matrix(scores: CausalScores) -> Table:
-    irs, rows = scores.irs, []
-    for code, entries, parent in zip(
-        irs.codes.tolist(), irs.matrix.tolist(), irs.parents.tolist(), strict=True
-    ):
-        rows.append((str(code), *map(number, entries), scores.factors[parent]))
-    return Table("Robustness of each code", ("code", *scores.factors, "own factor"), tuple(rows), folded=True)
-
-
-def _draw(scores: CausalScores) -> str:
-    matrix = scores.irs.matrix.cpu().numpy().T
+def _draw(result: StatisticResult) -> str:
+    matrix = np.array(result.details["matrix"], dtype=float).T
     factors, codes = matrix.shape
     low = min(0.0, float(matrix.min()))
     with drawing(1.4 + 0.32 * factors) as figure:
         axes = figure.subplots()
         image = axes.imshow(matrix, cmap="viridis", vmin=low, vmax=1, aspect="auto", interpolation="none")
-        axes.set_yticks(range(factors), scores.factors)
-        axes.set(xlabel="code", xticks=[], title=_title(scores))
+        axes.set_yticks(range(factors), result.about.settings["factors"])
+        axes.set(xlabel="code", xticks=[], title=_title(result))
         if codes <= LEGIBLE:
-            axes.set_xticks(range(codes), [str(code) for code in scores.irs.codes.tolist()])
+            axes.set_xticks(range(codes), [str(code) for code in result.details["codes"]])
             for row, column in np.ndindex(*matrix.shape):
-                own = "*" if int(scores.irs.parents[column]) == row else ""
+                own = "*" if result.details["parents"][column] == row else ""
                 ink = "black" if matrix[row, column] > low + 0.6 * (1 - low) else "white"
                 text = f"{matrix[row, column]:.2f}{own}"
                 axes.text(column, row, text, ha="center", va="center", color=ink, fontsize=7)
@@ -80,7 +76,11 @@ def _draw(scores: CausalScores) -> str:
         return to_svg(figure, "irs")
 
 
-def _title(scores: CausalScores) -> str:
+def _title(result: StatisticResult) -> str:
     """Name the robustness score and each unconfoundedness."""
-    exact = (f"UC({rho}) {number(value)}" for rho, value in scores.unconfoundedness.items())
-    return ",  ".join((f"IRS {number(float(scores.irs.score))}", *exact))
+    shown = {name: score for name, score in result.scores.items() if "," not in name}
+    texts = (
+        f"{name.replace('irs', 'IRS').replace('unconfoundedness', 'UC')} {number(score.value)}"
+        for name, score in shown.items()
+    )
+    return ",  ".join(texts)

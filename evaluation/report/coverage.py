@@ -1,64 +1,73 @@
 """The report's section on how well explanations cover the parts of objects."""
 
-from evaluation.coverage.protocol import CoverageScores
-from evaluation.report.drawing import bars, drawing, name_rows, to_svg
-from evaluation.report.parts import Plot, Reading, Section, Table, number, settings_table
+from collections.abc import Sequence
 
-_READING = Reading(
+import numpy as np
+
+from evaluation.report.drawing import bars, drawing, name_rows, to_svg
+from evaluation.report.parts import Plot, Reading, Section, Table, number, scores_table, settings_table
+from evaluation.result import StatisticResult, model_name
+
+READING = Reading(
     key="coverage",
     title="Coverage of parts",
-    measures="How well what an explanation marks agrees with the objects in the frames: IoU with each part, "
-    "weighted by the share of all methods' explanations that cover it (WAIoU, Behzadi-Khormouji and Oramas).",
+    measures="How well the points that an explanation marks agree with the objects in the images: IoU with "
+    "each part, weighted by the share of all methods' explanations that cover it (WAIoU, Behzadi-Khormouji and "
+    "Oramas).",
     better="↑ Higher is better, among these methods only.",
-    blind="whether the model uses what is marked, and all but rank: another method changes every number.",
+    blind="whether the model uses the marked points, and all but rank: another method changes every number.",
 )
 
 
-def coverage_section(scores: CoverageScores) -> Section:
-    """Report the comparison of methods."""
-    parts = scores.best.parts.cpu()
-    unseen = [name for name, column in zip(scores.parts, parts.T, strict=True) if bool(column.isnan().all())]
-    notes = [f"WAIoU of {name} is not defined: no frame shows it." for name in unseen]
-    if len(scores.methods) == 1:
-        notes.append("With one method WAIoU is its mean IoU over the frames where it covers the part.")
-    total = ", ".join(
-        f"{method} {number(value)}"
-        for method, value in zip(scores.methods, scores.score.tolist(), strict=True)
-    )
-    plot = Plot(_draw(scores), f"Bars of WAIoU by part. All parts: {total}.", "WAIoU by part and method.")
-    tables = (_overall(scores), _means(scores), settings_table({"value": scores.settings}))
-    return Section(_READING, tables, plot, tuple(notes))
+def coverage_section(results: Sequence[StatisticResult]) -> Section:
+    """Report the comparison of methods, which were scored in one call."""
+    parts = results[0].about.settings["parts"]
+    notes = [
+        f"WAIoU of {part} is not defined: no image shows it."
+        for column, part in enumerate(parts)
+        if all(result.details["parts"][column] is None for result in results)
+    ]
+    notes += [
+        f"{model_name(result)}: {len(result.failed)} heatmaps are dead (missing, not finite or constant): "
+        "they mark nothing."
+        for result in results
+        if result.failed
+    ]
+    if len(results) == 1:
+        notes.append("With one method WAIoU is its mean IoU over the images where it covers the part.")
+    total = ", ".join(f"{model_name(result)} {number(result.score)}" for result in results)
+    plot = Plot(_draw(results), f"Bars of WAIoU by part. All parts: {total}.", "WAIoU by part and method.")
+    caption = "WAIoU of each method at its best share of points, and its 95 % interval over groups of images"
+    tables = (scores_table(caption, results), _parts(results), _means(results), settings_table(results))
+    return Section(READING, tables, plot, tuple(notes))
 
 
-def _overall(scores: CoverageScores) -> Table:
+def _parts(results: Sequence[StatisticResult]) -> Table:
+    settings, rows = results[0].about.settings, []
+    for result in results:
+        best = result.details["best_proportion"]
+        values = (result.details["average_iou"][best], *result.details["parts"])
+        share = f"{100 * settings['proportions'][best]:.3g}%"
+        rows.append((model_name(result), share, *map(number, values)))
+    head = ("method", "points marked", "mean IoU ↑", *(f"{part} ↑" for part in settings["parts"]))
+    return Table("WAIoU of each part", head, tuple(rows))
+
+
+def _means(results: Sequence[StatisticResult]) -> Table:
     rows = []
-    for row, method in enumerate(scores.methods):
-        share = scores.best_proportion[method]
-        average = float(scores.average_iou[row, scores.proportions.index(share)])
-        values = (float(scores.score[row]), average, *scores.best.parts[row].tolist())
-        rows.append((method, f"{100 * share:.3g}%", *map(number, values)))
-    head = ("method", "points marked", "WAIoU, all parts ↑", "mean IoU ↑", *scores.parts)
-    return Table("WAIoU of each part, each method at its best share of points", head, tuple(rows))
+    for result in results:
+        pairs = zip(result.details["mean_iou"], result.details["counts"], strict=True)
+        rows.append((model_name(result), *(f"{number(mean)} ({count})" for mean, count in pairs)))
+    caption = "Mean IoU where a method covers the part (number of images)"
+    return Table(caption, ("method", *results[0].about.settings["parts"]), tuple(rows), folded=True)
 
 
-def _means(scores: CoverageScores) -> Table:
-    best, rows = scores.best, []
-    for method, means, counts in zip(
-        scores.methods, best.mean_iou.tolist(), best.counts.tolist(), strict=True
-    ):
-        cells = (f"{number(mean)} ({count})" for mean, count in zip(means, counts, strict=True))
-        rows.append((method, *cells))
-    caption = "Mean IoU where a method covers the part (number of frames)"
-    return Table(caption, ("method", *scores.parts), tuple(rows), folded=True)
-
-
-def _draw(scores: CoverageScores) -> str:
-    rows = (*scores.parts, "all parts")
-    table = scores.best.parts.new_empty(len(rows), len(scores.methods))
-    table[:-1], table[-1] = scores.best.parts.T, scores.score
-    with drawing(1.1 + (0.12 + 0.16 * len(scores.methods)) * len(rows)) as figure:
+def _draw(results: Sequence[StatisticResult]) -> str:
+    rows = (*results[0].about.settings["parts"], "all parts")
+    table = np.array([[*result.details["parts"], result.score] for result in results], dtype=float).T
+    with drawing(1.1 + (0.12 + 0.16 * len(results)) * len(rows)) as figure:
         axes = figure.subplots()
-        bars(axes, table.cpu().numpy(), scores.methods)
+        bars(axes, table, [model_name(result) for result in results])
         name_rows(axes, rows)
         axes.set_xlabel("WAIoU")
         return to_svg(figure, "waiou")

@@ -78,7 +78,7 @@ def bars(
     axes: Any,
     table: Float[ndarray, "rows bars"],
     names: Sequence[str],
-    spreads: Float[ndarray, "rows bars"] | None = None,
+    whiskers: Float[ndarray, "rows bars 2"] | None = None,
 ) -> None:
     """Draw a group of horizontal bars for each row, and a legend above; nan leaves a gap.
 
@@ -86,12 +86,12 @@ def bars(
         axes: matplotlib's axes.
         table: lengths of the bars.
         names: name of each bar within its group.
-        spreads: half lengths of whiskers.
+        whiskers: lengths of each whisker to the left and to the right of a bar's end.
     """
     height = 0.8 / table.shape[1]
     for bar, name in enumerate(names):
         places = np.arange(len(table)) - 0.4 + height * (bar + 0.5)
-        error = None if spreads is None else spreads[:, bar]
+        error = None if whiskers is None else whiskers[:, bar].T
         colour = COLOURS[bar % len(COLOURS)]
         axes.barh(places, table[:, bar], 0.9 * height, color=colour, label=name)
         if error is not None:

@@ -1,74 +1,65 @@
 """The report's section on errors of intrinsic image models."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
-from torch import Tensor
 
-from evaluation.intrinsic.protocol import IntrinsicScores
 from evaluation.report.drawing import INK, bars, drawing, name_rows, to_svg
-from evaluation.report.parts import Plot, Reading, Section, Table, number, spread
+from evaluation.report.parts import Plot, Reading, Section, number, scores_table, settings_table
+from evaluation.result import MeanResult, model_name
 
-_READING = Reading(
+READING = Reading(
     key="intrinsic",
     title="Intrinsic images",
-    measures="How far predicted reflectance and shading are from the rendered truth: LMSE in windows of 20 "
-    "pixels, each with a scale of its own (Grosse et al. 2009), and MSE with the best single scale (si-MSE).",
-    better="↓ Lower is better. 0 is perfect; a prediction of zeros has LMSE 1.",
+    measures="How far predicted reflectance and shading are from the truth: LMSE in windows of 20 pixels, "
+    "each with a scale of its own (Grosse et al. 2009), and MSE with the best single scale (si-MSE).",
+    better="↓ Lower is better. 0 is perfect; a prediction of zeros has LMSE 1, and so has a failed one.",
     blind="colour and the scale in each window, so errors that vary slowly (LMSE); scale and sign (si-MSE).",
 )
-_ERRORS = {
-    "LMSE ↓": "lmse",
-    "LMSE reflectance ↓": "lmse_reflectance",
-    "LMSE shading ↓": "lmse_shading",
-    "si-MSE reflectance ↓": "si_mse_reflectance",
-    "si-MSE shading ↓": "si_mse_shading",
-    "MSE reflectance ↓": "mse_reflectance",
-    "MSE shading ↓": "mse_shading",
-}
 
 
-def intrinsic_section(scores: Mapping[str, IntrinsicScores]) -> Section:
-    """Report the errors of models, by model name."""
-    rows, notes = [], []
-    for model, one in scores.items():
-        missing = int(one.lmse.isnan().sum())
-        errors = (spread(*_over_samples(getattr(one, field))) for field in _ERRORS.values())
-        rows.append((model, f"{len(one.ids) - missing} of {len(one.ids)}", *errors))
-        if missing:
-            notes.append(
-                f"{model}: LMSE is not defined for {missing} of {len(one.ids)} samples and leaves them out: "
-                "the truth is 0 or masked in every window, or the prediction is not finite."
-            )
+def intrinsic_section(results: Sequence[MeanResult]) -> Section:
+    """Report the errors of models on the same data."""
+    notes = [note for result in results for note in _notes(result)]
     notes.append("MSE judges the scale too: read it only for models that claim to predict the scale.")
-    caption = "Error of each model, mean ± standard deviation over samples"
-    means = ", ".join(f"{model} {number(one.score)}" for model, one in scores.items())
+    caption = "Error of each model: mean over rows, and its 95 % interval over groups of rows"
+    means = ", ".join(f"{model_name(result)} {number(result.score)}" for result in results)
     plot = Plot(
-        _draw(scores),
+        _draw(results),
         f"Bars of LMSE for reflectance and shading of each model. Mean of both: {means}.",
-        "LMSE by model. Whiskers are one standard deviation over samples, upright lines means of both parts.",
+        "LMSE by model. Whiskers are 95 % intervals, upright lines means of both parts.",
     )
-    table = Table(caption, ("model", "samples scored", *_ERRORS), tuple(rows))
-    return Section(_READING, (table,), plot, tuple(notes))
+    tables = (scores_table(caption, results), settings_table(results))
+    return Section(READING, tables, plot, tuple(notes))
 
 
-def _over_samples(values: Tensor) -> tuple[float, float]:
-    """Mean and standard deviation over the samples where an error is defined."""
-    kept = values[~values.isnan()].double()
-    return float(kept.mean()), float(kept.std()) if len(kept) > 1 else math.nan
+def _notes(result: MeanResult) -> list[str]:
+    """Say how many rows failed, or have no truth."""
+    name, notes = model_name(result), []
+    if result.failed:
+        notes.append(
+            f"{name}: {len(result.failed)} of {len(result.ids)} predictions failed (missing or not finite) "
+            f"and count as the worst. LMSE of the rest is {number(result.mean_of_rest['lmse'])}."
+        )
+    if result.undefined:
+        notes.append(
+            f"{name}: LMSE is not defined for {result.undefined} of {len(result.ids)} rows and leaves them "
+            "out: the truth is 0 or masked in every window."
+        )
+    return notes
 
 
-def _draw(scores: Mapping[str, IntrinsicScores]) -> str:
-    pairs = [
-        [_over_samples(one.lmse_reflectance), _over_samples(one.lmse_shading)] for one in scores.values()
-    ]
-    means, spreads = np.moveaxis(np.array(pairs), 2, 0)
-    with drawing(1.0 + 0.6 * len(scores)) as figure:
+def _draw(results: Sequence[MeanResult]) -> str:
+    pairs = [[result.scores["lmse_reflectance"], result.scores["lmse_shading"]] for result in results]
+    means = np.array([[score.value for score in pair] for pair in pairs])
+    ends = np.array(
+        [[(score.value - score.low, score.high - score.value) for score in pair] for pair in pairs]
+    )
+    with drawing(1.0 + 0.6 * len(results)) as figure:
         axes = figure.subplots()
-        bars(axes, means, ("reflectance", "shading"), spreads)
-        for row, one in enumerate(scores.values()):
-            axes.plot([one.score] * 2, [row - 0.42, row + 0.42], color=INK, linewidth=2)
-        name_rows(axes, list(scores))
+        bars(axes, means, ("reflectance", "shading"), ends)
+        for row, result in enumerate(results):
+            axes.plot([result.score] * 2, [row - 0.42, row + 0.42], color=INK, linewidth=2)
+        name_rows(axes, [model_name(result) for result in results])
         axes.set_xlabel("LMSE")
         return to_svg(figure, "lmse")

@@ -1,51 +1,53 @@
 """One HTML file that shows image sets and scores, and needs nothing but a browser to be read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
-from evaluation.causal.protocol import CausalScores
-from evaluation.concepts.protocol import ConceptScores
-from evaluation.coverage.protocol import CoverageScores
-from evaluation.intrinsic.protocol import IntrinsicScores
 from evaluation.report.causal import causal_section
 from evaluation.report.concepts import concepts_section
 from evaluation.report.coverage import coverage_section
 from evaluation.report.intrinsic import intrinsic_section
+from evaluation.report.parts import Section
 from evaluation.report.sets import set_overview
+from evaluation.result import Result
 from loaders.looking.sheet import write_file
 from loaders.samples import Frames
+
+SECTIONS: dict[str, Callable[[Any], Section]] = {
+    "lmse": intrinsic_section,
+    "csm": concepts_section,
+    "waiou": coverage_section,
+    "irs": causal_section,
+}
 
 
 def write_report(
     path: Path,
+    results: Sequence[Result],
     *,
     title: str,
-    summary: Sequence[str],
-    sets: Sequence[Frames],
-    intrinsic: Mapping[str, IntrinsicScores],
-    concepts: Mapping[str, ConceptScores],
-    coverage: CoverageScores | None,
-    causal: CausalScores | None,
-    settings: Mapping[str, str],
+    summary: Sequence[str] = (),
+    sets: Sequence[Frames] = (),
+    settings: Mapping[str, str] | None = None,
 ) -> Path:
     """Write a report as one HTML file without scripts and without references to anything outside it.
 
-    The same arguments give the same bytes. Metrics without scores are left out.
+    The same arguments give the same bytes. Results of one metric on the same data with the same settings
+    share a section.
 
     Args:
         path: the file; one that is there is replaced in one step, the folder is made if need be.
+        results: of any evaluations, in any order.
         title: heading of the page.
         summary: lines to begin with.
         sets: image sets to show.
-        intrinsic: errors by model.
-        concepts: Concept Sensitivity Metrics by model.
-        coverage: comparison of explanations.
-        causal: scores of an encoder.
-        settings: anything else that a reader needs to repeat this: versions, seeds, times.
+        settings: anything else that a reader needs to repeat this, such as how a model was trained.
 
     Returns:
         ``path``.
@@ -55,34 +57,48 @@ def write_report(
 
     Example:
         >>> from tempfile import TemporaryDirectory
-        >>> empty = {"sets": [], "intrinsic": {}, "concepts": {}, "coverage": None, "causal": None}
         >>> with TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "report.html"
-        ...     write_report(path, title="A & B", summary=[], settings={}, **empty).read_text()[:15]
+        ...     write_report(Path(folder) / "report.html", [], title="A & B").read_text()[:15]
         '<!doctype html>'
     """
-    sections = [
-        *([intrinsic_section(intrinsic)] if intrinsic else []),
-        *([concepts_section(concepts)] if concepts else []),
-        *([coverage_section(coverage)] if coverage else []),
-        *([causal_section(causal)] if causal else []),
-    ]
     text = _template().render(
         title=title,
         summary=summary,
         sets=[set_overview(frames) for frames in sets],
-        sections=sections,
-        settings=settings,
+        sections=_sections(results),
+        settings=settings or {},
     )
     write_file(path, text.encode())
     return path
+
+
+def _sections(results: Sequence[Result]) -> list[Section]:
+    """A section for each metric, data and settings, in order of the metrics; anchors are unique."""
+    found = []
+    for metric, section in SECTIONS.items():
+        alike: dict[str, list[Result]] = {}
+        for result in results:
+            if result.about.metric == metric:
+                alike.setdefault(repr((result.about.data, result.about.settings)), []).append(result)
+        for number, some in enumerate(alike.values()):
+            made = section(some)
+            key = made.reading.key + (f"-{number + 1}" if number else "")
+            found.append(replace(made, reading=replace(made.reading, key=key, title=_title(made, some))))
+    return found
+
+
+def _title(section: Section, results: Sequence[Result]) -> str:
+    """Title of a section with the name of its data."""
+    data = results[0].about.data
+    names = [str(data[name]) for name in ("name", "set_name", "split") if data.get(name)]
+    return f"{section.reading.title}: {', '.join(names)}"
 
 
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    # What the drawings hold is escaped by matplotlib.
+    # matplotlib has escaped the text in its drawings.
     environment.filters["drawn"] = Markup
     source = files("evaluation.report").joinpath("page.html").read_text(encoding="utf-8")
     return environment.from_string(source)

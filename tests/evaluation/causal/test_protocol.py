@@ -2,6 +2,7 @@ import itertools
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -9,30 +10,31 @@ from torch import nn
 from evaluation.causal.irs import irs
 from evaluation.causal.protocol import score_causal
 from evaluation.causal.unconfoundedness import unconfoundedness
+from evaluation.predictions import open_codes
 from loaders.errors import InputError
 from loaders.schema import FactorInfo
 
 SIZES = (3, 4, 2)
+CLASSES = torch.tensor(list(itertools.product(*(range(size) for size in SIZES))))
 
 
 @pytest.fixture
-def grid(memory_frames):
+def grid(memory_view):
     """All of shape, angle (continuous) and light, encoded in pixels; the scene never varies."""
-    rows = torch.tensor(list(itertools.product(*(range(size) for size in SIZES))))
-    image = (rows * torch.tensor([100, 60, 200])).byte()[:, :, None, None].expand(-1, -1, 2, 2)
-    infos = [
+    image = (CLASSES * torch.tensor([0.4, 0.2, 0.8]))[:, :, None, None].expand(-1, -1, 2, 2)
+    infos = (
         FactorInfo(name="shape", kind="categorical", values=("cube", "cone", "torus")),
         FactorInfo(name="angle", kind="continuous", low=0, high=1),
         FactorInfo(name="light", kind="categorical", values=("left", "right")),
         FactorInfo(name="scene", kind="categorical", values=("hall", "street")),
-    ]
-    columns = {
-        "shape": rows[:, 0].tolist(),
-        "angle": (rows[:, 1] / 3).tolist(),
-        "light": rows[:, 2].tolist(),
-        "scene": [1] * len(rows),
-    }
-    return memory_frames({"image": image.contiguous()}, columns, infos)
+    )
+    columns = (CLASSES[:, 0], CLASSES[:, 1] / 3, CLASSES[:, 2], torch.ones(len(CLASSES)))
+    table = np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
+
+    def rows(count=24):
+        return memory_view(list(image.float().contiguous())[:count], factors=infos, table=table[:count])
+
+    return rows
 
 
 def _pure(image):
@@ -40,65 +42,87 @@ def _pure(image):
     return image.mean((2, 3))
 
 
+def score(encoder, view, *arguments, **options):
+    return score_causal({"encoder": encoder}, view, *arguments, **options)["encoder"]
+
+
 def test_pure_codes_score_one(grid):
-    scores = score_causal(_pure, grid, batch_size=5)
-    assert float(scores.irs.score) == pytest.approx(1)
-    assert scores.irs.parents.tolist() == [0, 1, 2]
-    assert scores.unconfoundedness[1] == scores.score == 1
-    assert scores.factors == ("shape", "angle", "light")
-    assert scores.frames == 24
+    result = score(_pure, grid(), batch_size=5)
+    assert result.score == pytest.approx(1)
+    assert result.details["parents"] == [0, 1, 2]
+    assert result.scores["unconfoundedness(1)"].value == 1
+    assert result.about.settings["factors"] == ["shape", "angle", "light"]
+    assert result.about.data["rows"] == 24
 
 
 def test_mixed_codes_equal_the_metrics_themselves(grid):
     mix = torch.rand(3, 6, generator=torch.Generator().manual_seed(0))
-    scores = score_causal(lambda image: _pure(image) @ mix, grid, rho=(1, 2, 3), quantile=0.9)
-    codes = torch.stack([sample["image"][:, 0, 0] for sample in grid.samples]).float() / 255 @ mix
-    classes = torch.tensor(list(itertools.product(*(range(size) for size in SIZES))))
-    expected = irs(codes, classes, 0.9)
-    torch.testing.assert_close(scores.irs.matrix, expected.matrix, rtol=1e-5, atol=1e-5)
+    view = grid()
+    result = score(lambda image: _pure(image) @ mix, view, (1, 2, 3), quantile=0.9)
+    codes = torch.stack([item[:, 0, 0] for item in view.items]) @ mix
+    expected = irs(codes, CLASSES, 0.9)
+    np.testing.assert_allclose(result.details["matrix"], expected.matrix, rtol=1e-4, atol=1e-4)
     for rho in (1, 2, 3):
-        assert scores.unconfoundedness[rho] == float(unconfoundedness(expected, rho))
+        assert result.scores[f"unconfoundedness({rho})"].value == float(unconfoundedness(expected, rho))
         candle = float(unconfoundedness(expected, rho, "candle2021"))
-        assert scores.unconfoundedness_candle2021[rho] == candle
+        assert result.scores[f"unconfoundedness({rho}), candle2021"].value == candle
 
 
 def test_bins_of_a_continuous_factor(grid):
     # In two bins, angles 0 and 1/3 are one class: the angle's code then moves within it.
-    scores = score_causal(_pure, grid, bins=2)
-    assert float(scores.irs.matrix[1, 1]) == pytest.approx(1 - (1 / 6) / 0.5, abs=0.01)
+    result = score(_pure, grid(), bins=2)
+    assert result.details["matrix"][1][1] == pytest.approx(1 - (1 / 6) / 0.5, abs=0.01)
 
 
 def test_network_is_evaluated_without_gradients(grid):
     model = nn.Sequential(nn.Flatten(), nn.Dropout(0.9), nn.Linear(12, 4))
-    one, other = (score_causal(model, grid).to_json() for _ in range(2))
+    one, other = (score(model, grid()).to_json() for _ in range(2))
     assert one == other
     assert model.training
 
 
-def test_rows(grid):
-    scores = score_causal(_pure, grid, rows=range(8))
-    assert scores.factors == ("angle", "light")
-    assert scores.frames == 8
+def test_encoder_that_takes_linear_images_is_given_them(grid):
+    class Linear:
+        colour_space = "linear"
+
+        def __call__(self, image):
+            self.brightest = float(image.max())
+            return image.mean((2, 3))
+
+    encoder = Linear()
+    score(encoder, grid())
+    assert encoder.brightest == pytest.approx(((0.8 + 0.055) / 1.055) ** 2.4, abs=1e-5)
+
+
+def test_codes_from_a_file_score_as_the_encoder_does(grid, tmp_path):
+    view = grid()
+    codes = torch.stack([_pure(item[None])[0] for item in view.items]).numpy()
+    np.savez(tmp_path / "codes.npz", ids=np.array(view.ids)[::-1], codes=codes[::-1])
+    one, other = (score(source, view) for source in (_pure, open_codes(tmp_path / "codes.npz")))
+    assert one.about.data == other.about.data
+    np.testing.assert_allclose(one.details["matrix"], other.details["matrix"], atol=1e-6)
+    assert one.score == pytest.approx(other.score, abs=1e-6)
 
 
 def test_collapsed_encoder_and_strict_json(grid):
-    scores = score_causal(lambda image: torch.ones(len(image), 3), grid)
-    assert math.isnan(scores.score)
-    result = json.loads(scores.to_json())
-    assert result["score"] is None
-    assert result["irs"]["score"] == 0
-    assert result["unconfoundedness"] == {"1": None, "2": None}
+    result = score(lambda image: torch.ones(len(image), 3), grid())
+    assert result.score == 0
+    assert math.isnan(result.scores["unconfoundedness(1)"].value)
+    assert json.loads(result.to_json())["scores"]["unconfoundedness(2)"]["value"] is None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("count", "encoder", "arguments", "message"),
     [
-        ({"rows": []}, "no frames to encode"),
-        ({"rho": ()}, "`rho` needs at least one number"),
-        ({"rho": (0,)}, "`rho` must be 1 to 3"),
-        ({"rows": [0, 1]}, r"at least two factors must vary among the frames, got \['light'\]"),
+        (0, _pure, ((1,),), "at least two factors must vary"),
+        (24, _pure, ((),), "expected at least one encoder and one `rho`"),
+        (24, _pure, ((0,),), "`rho` must be 1 to 3"),
+        (2, _pure, ((1,),), r"at least two factors must vary among the images, got \['light'\]"),
+        (24, lambda image: image, ((1,),), "pool the maps"),
+        (24, lambda image: _pure(image) * math.nan, ((1,),), "finite"),
     ],
+    ids=["no rows", "no rho", "rho", "one factor", "maps", "nan"],
 )
-def test_what_is_refused(grid, arguments, message):
+def test_what_is_refused(grid, count, encoder, arguments, message):
     with pytest.raises(InputError, match=message):
-        score_causal(_pure, grid, **arguments)
+        score(encoder, grid(count), *arguments)

@@ -1,13 +1,12 @@
 """``candlelight evaluate concepts --negatives``: whatever images the negatives are taken from."""
 
-import json
-
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from PIL import Image
 
 from candlelight import main
+from evaluation.result_files import read_results
 from generators.description import dataset_info
 from generators.load import load_recipe
 from generators.painter import Painter
@@ -68,10 +67,11 @@ def photos(tmp_path):
 
 
 def evaluate(frames, tmp_path, *options):
-    command = ["evaluate", "concepts", frames, "--model", "retinex", "--test", "negatives", "--runs", "3"]
+    command = ["evaluate", "concepts", frames, "--model", "retinex", "--set", "negatives", "--runs", "3"]
     out = tmp_path / "csm.json"
+    out.unlink(missing_ok=True)
     result = CliRunner().invoke(main, [str(part) for part in (*command, "--out", out, *options)])
-    return result, json.loads(out.read_text()) if out.exists() else {}
+    return result, read_results(out)[0] if out.exists() else None
 
 
 def test_negatives_from_the_data_a_pack_a_folder_and_hugging_face(frames, photos, tmp_path, datasets):
@@ -79,28 +79,27 @@ def test_negatives_from_the_data_a_pack_a_folder_and_hugging_face(frames, photos
     saved = tmp_path / "saved"
     rows = {"image": [str(path) for path in sorted(photos.iterdir())]}
     datasets.Dataset.from_dict(rows).cast_column("image", datasets.Image()).save_to_disk(saved)
-    scores = {}
-    for name, options, count in (
-        ("set", (), 10),
-        ("pack", ("--negatives", pack), 10),
-        ("other frames", ("--negatives", f"{frames}:negatives"), 10),
-        ("folder", ("--negatives", photos), 9),
-        ("some", ("--negatives", photos, "--negatives-limit", "5"), 5),
-        ("hf", ("--negatives", f"hf:{saved}"), 9),
+    found = {}
+    for name, options in (
+        ("set", ()),
+        ("pack", ("--negatives", pack)),
+        ("other frames", ("--negatives", f"{frames}:negatives")),
+        ("folder", ("--negatives", photos)),
+        ("some", ("--negatives", photos, "--negatives-limit", "5")),
+        ("hf", ("--negatives", f"hf:{saved}")),
     ):
-        result, scores[name] = evaluate(frames, tmp_path, *options)
+        result, found[name] = evaluate(frames, tmp_path, *options)
         assert result.exit_code == 0, result.output
-        assert scores[name]["settings"]["negatives"] == count
-    assert scores["set"] == scores["pack"] == scores["other frames"]
-    assert scores["folder"]["sets"] == scores["hf"]["sets"] != scores["set"]["sets"]
-    assert evaluate(frames, tmp_path, "--negatives", photos)[1] == scores["folder"]
+    assert found["set"].details == found["pack"].details == found["other frames"].details
+    assert found["folder"].details == found["hf"].details != found["set"].details
+    assert found["some"].details != found["folder"].details
 
 
 def test_what_is_wrong_with_the_negatives_takes_one_line(frames, photos, tmp_path):
     (tmp_path / "empty").mkdir()
     (photos / "b.jpg").write_bytes(b"no picture")
     for name, message in (
-        ("none", "set `none` is not there; expected one of: albedo, illumination, negatives; or name a path"),
+        ("no-such", "set `no-such` is not there; expected one of: albedo, illumination, negatives"),
         (tmp_path / "empty", "found none"),
         (photos, "b.jpg: cannot be read as an image"),
         ("hf:nobody/nothing", "cannot be loaded"),

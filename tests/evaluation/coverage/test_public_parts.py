@@ -1,7 +1,5 @@
 """The protocol on public data sets, in the layout that their archives have."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -12,9 +10,11 @@ from candlelight import main
 from evaluation.coverage.protocol import score_coverage
 from evaluation.models.network import IntrinsicNet
 from evaluation.models.weights import save_model
+from evaluation.result_files import read_results
 from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
-from loaders.public import CUB70, CelebAMaskHQ, open_parts
+from loaders.public import CelebAMaskHQ
+from loaders.views import open_parts
 
 SIDE = 24
 FACES = {0: 119613, 7: 182638, 9: 190000}  # the first is of the training split
@@ -91,18 +91,18 @@ def brightness(images):
     return images[:, 1:2]
 
 
+def score(data, **options):
+    return score_coverage({"bright": brightness}, data, **options)["bright"]
+
+
 def test_faces_in_the_groups_of_the_paper(faces):
     # Of 24 rows the eyes have 8..12 (with one eye 8..10), hair 0..4 and 6..8, skin 4..16 and 20..24.
-    scores = score_coverage(
-        {"bright": brightness}, CelebAMaskHQ(faces, "test", groups="paper"), by="part", proportions=(0.25,)
-    )
-    assert scores.parts == ("eyes", "hair", "skin")
+    result = score(open_parts(f"celebamask:{faces}", split="test", by="part"), proportions=(0.25,))
+    assert result.about.settings["parts"] == ["eyes", "hair", "skin"]
     # The brightest quarter are rows 18..24: four of them are neck, the rest of the skin are 12 rows more.
-    torch.testing.assert_close(
-        scores.best.mean_iou[0], torch.tensor([torch.nan, torch.nan, 4 / 18]).double(), equal_nan=True
-    )
-    assert scores.best.counts.tolist() == [[0, 0, 2]]
-    assert scores.settings["frames"] == 2  # the face of the training split is not among them
+    assert result.details["mean_iou"] == [None, None, pytest.approx(4 / 18)]
+    assert result.details["counts"] == [0, 0, 2]
+    assert result.about.data["rows"] == 2  # the face of the training split is not among them
 
 
 def slow_iou(pixels, masks, share):
@@ -129,10 +129,8 @@ def test_faces_as_counted_pixel_by_pixel(faces, size):
     for number in FACES:  # noise, of which no ordering survives a resize that is done otherwise
         save(faces / "CelebA-HQ-img" / f"{number}.jpg", rng.integers(0, 256, (SIDE, SIDE, 3), np.uint8))
     height, width = size or (SIDE, SIDE)
-    data = CelebAMaskHQ(faces, "all", groups="paper")
-    scores = score_coverage(
-        {"bright": brightness}, data, by="part", proportions=(0.3,), pooling="image", size=size
-    )
+    data = open_parts(f"celebamask:{faces}", split="all", by="part")
+    result = score(data, proportions=(0.3,), pooling="image", size=size)
     found = {name: [] for name in GROUPS}
     for number in FACES:
         pixels = np.asarray(Image.open(faces / "CelebA-HQ-img" / f"{number}.jpg"))
@@ -155,80 +153,47 @@ def test_faces_as_counted_pixel_by_pixel(faces, size):
         for name, iou in slow_iou(linear[1].numpy(), masks, 0.3).items():
             found[name].append(iou)
     expected = np.mean([iou for some in found.values() for iou in some])
-    assert float(scores.average_iou[0, 0]) == pytest.approx(expected, abs=1e-12)
-    touched = [np.mean([i for i in found[name] if i > 0] or [np.nan]) for name in scores.parts]
-    np.testing.assert_allclose(scores.best.mean_iou[0].numpy(), touched, atol=1e-12)
+    assert result.details["average_iou"][0] == pytest.approx(expected, abs=1e-7)
+    for name, mean in zip(result.about.settings["parts"], result.details["mean_iou"], strict=True):
+        touched = [iou for iou in found[name] if iou > 0]
+        assert mean == (pytest.approx(np.mean(touched), abs=1e-7) if touched else None)
 
 
 def test_birds_of_several_sizes(birds):
-    data = CUB70(birds, birds)
+    data = open_parts(f"cub70:{birds}", by="part")
     assert len(data) == 2  # the third has no mask
-    scores = score_coverage({"bright": brightness}, data, by="part", size=(20, 24), proportions=(0.5,))
-    assert scores.parts == ("head", "right_wing", "tail")
+    result = score(data, size=(20, 24), proportions=(0.5,))
+    assert result.about.settings["parts"] == ["head", "right_wing", "tail"]
     # The brightest half is the upper one; in either photograph that is the head.
-    assert scores.best.mean_iou[0, 0] == 1
-    assert scores.best.counts.tolist() == [[2, 0, 0]]
-    assert scores.best.labels.tolist() == [[0, 0]]
-    only = score_coverage(
-        {"bright": brightness}, data, by="part", size=(20, 24), part_of=["tail"], proportions=(0.5,)
-    )
-    assert only.parts == ("tail",)
+    assert result.details["mean_iou"][0] == 1
+    assert result.details["counts"] == [2, 0, 0]
     for batch_size in (1, 16):
         with pytest.raises(
             InputError, match=r"several sizes, \[\(20, 24\), \(40, 24\)\]; give one `size` to resize them to"
         ):
-            score_coverage({"bright": brightness}, data, by="part", batch_size=batch_size)
+            score(data, batch_size=batch_size)
 
 
 def test_linear_and_encoded_images_are_the_same(faces):
-    one, two = (
-        score_coverage(
-            {"bright": brightness},
-            CelebAMaskHQ(faces, "all", groups="paper", linear=linear),
-            by="part",
-            proportions=(0.1, 0.4),
-        )
-        for linear in (False, True)
-    )
-    assert one.to_json() == two.to_json()
-
-
-def test_parts_have_no_types(faces):
-    with pytest.raises(
-        InputError, match=r"sample `0` has masks of parts alone; compare by part \(--by part\)"
-    ):
-        score_coverage({"bright": brightness}, CelebAMaskHQ(faces))
-
-
-def test_open_parts_knows_a_folder(faces, birds, tmp_path):
-    opened = open_parts(faces)
-    assert isinstance(opened, CelebAMaskHQ)
-    assert opened.indices.tolist() == [7, 9]
-    assert set(GROUPS) < set(opened.parts)
-    assert len(open_parts(faces, "all")) == 3
-    assert isinstance(open_parts(birds), CUB70)
-    assert open_parts(tmp_path) is None
-    with pytest.raises(InputError, match="CelebAMask-HQ: expected a split all, train, val, test, got 'tset'"):
-        open_parts(faces, "tset")
-    with pytest.raises(InputError, match="CUB-70 has no splits or sets, got 'test'; leave it out"):
-        open_parts(birds, "test")
-    (birds / "CUB_200_2011" / "images.txt").unlink()
-    with pytest.raises(InputError, match=r"birds/CUB_200_2011/images.txt is missing; get it from https"):
-        open_parts(birds)
+    readers = (CelebAMaskHQ(faces, "all", groups="paper", linear=linear) for linear in (False, True))
+    one, two = (score(open_parts(reader, by="part"), proportions=(0.1, 0.4)) for reader in readers)
+    assert one.details == two.details
 
 
 def test_the_command_reads_both(faces, birds, tmp_path):
     weights = save_model(IntrinsicNet(width=2, seed=0), tmp_path / "network.pt")
     out = tmp_path / "coverage.json"
     words = ["--model", str(weights), "--layer", "encoder.1", "--device", "cpu", "--out", str(out)]
-    for folder, parts in ((faces, ["eyes", "hair", "skin"]), (birds, ["head", "right_wing", "tail"])):
+    for data, parts in (
+        ([f"celebamask:{faces}", "--split", "test"], ["eyes", "hair", "skin"]),
+        ([f"cub70:{birds}"], ["head", "right_wing", "tail"]),
+    ):
         sized = ["--by", "part", "--size", "32", "48"]
-        result = CliRunner().invoke(main, ["evaluate", "coverage", str(folder), *sized, *words])
+        result = CliRunner().invoke(main, ["evaluate", "coverage", *data, *sized, *words])
         assert result.exit_code == 0, result.output
-        assert result.output.count("WAIoU ") == 1
-        written = json.loads(out.read_text(encoding="utf-8"))
-        assert written["parts"] == parts
-        assert written["settings"]["size"] == [32, 48]
-    result = CliRunner().invoke(main, ["evaluate", "coverage", str(birds), "--by", "part", *words])
+        (written,) = read_results(out)
+        assert written.about.settings["parts"] == parts
+        assert written.about.settings["size"] == [32, 48]
+    result = CliRunner().invoke(main, ["evaluate", "coverage", f"cub70:{birds}", "--by", "part", *words])
     assert result.exit_code == 2
     assert "images have several sizes" in result.output

@@ -7,150 +7,223 @@ import torch
 
 from evaluation.intrinsic.lmse import lmse_score
 from evaluation.intrinsic.mse import mse
-from evaluation.intrinsic.protocol import score_baselines, score_intrinsic
+from evaluation.intrinsic.protocol import score_intrinsic
 from evaluation.intrinsic.si_mse import si_mse
-from evaluation.models.baselines import BASELINES, constant_shading
-from evaluation.models.ground_truth import ground_truth
-from loaders.colour import to_display
+from evaluation.models.baselines import constant_shading
+from evaluation.predictions import open_predictions
+from evaluation.truth import stack
 from loaders.errors import InputError
+from loaders.views import Decomposition
 
-EXPOSURE = 4.0
+
+def score(model, view, **options):
+    return score_intrinsic({"model": model}, view, **options)["model"]
 
 
 @pytest.fixture
-def frames(memory_frames):
-    """Five frames; in the first two the albedo is 0 in a corner, the fourth has no light."""
+def view(decompositions):
+    """Five images; in the first two the albedo is 0 in a corner, the fourth has no light."""
     rng = np.random.default_rng(0)
-    albedo = rng.uniform(0.1, 1, (5, 3, 24, 30)).astype(np.float16)
+    albedo = rng.uniform(0.1, 1, (5, 3, 24, 30)).astype(np.float32)
     albedo[:2, :, :6, :9] = 0
-    shading = (rng.uniform(0.1, 1, (5, 3, 24, 30)) / EXPOSURE).astype(np.float16)
+    shading = rng.uniform(0.1, 1, (5, 3, 24, 30)).astype(np.float32)
     shading[3] = 0
-    image = to_display(albedo.astype(np.float32) * shading * np.float32(EXPOSURE))
-    layers = {"image": image, "albedo": albedo, "shading": shading}
-    return memory_frames({k: torch.from_numpy(v) for k, v in layers.items()}, exposure=EXPOSURE)
+    return decompositions(torch.from_numpy(albedo), torch.from_numpy(shading), groups=tuple("aabbc"))
 
 
 class Oracle:
     """Answers with the truth, which it knows by the image."""
 
-    def __init__(self, frames) -> None:
-        self.truth = ground_truth([frames[row] for row in range(len(frames))], EXPOSURE)
+    def __init__(self, view) -> None:
+        self.truth = stack([view[row] for row in range(len(view))])
 
     def __call__(self, image):
         rows = [int((self.truth.image == one).flatten(1).all(1).nonzero()[0]) for one in image]
-        return 0.5 * self.truth.albedo[rows], self.truth.shading[rows]
+        return 0.5 * self.truth.reflectance[rows], self.truth.shading[rows]
 
 
-def test_the_truth_scores_zero_in_any_scale(frames) -> None:
-    scores = score_intrinsic(Oracle(frames), frames, rows=[0, 1, 2, 4])
-    assert scores.score < 1e-6
-    assert (scores.si_mse_reflectance < 1e-9).all()
-    assert (scores.mse_reflectance > 0.01).all()
-    assert (scores.mse_shading == 0).all()
+def test_the_truth_scores_zero_in_any_scale(view) -> None:
+    result = score(Oracle(view), view)
+    assert result.score < 1e-6
+    assert max(result.columns["si_mse_reflectance"]) < 1e-9
+    assert min(result.columns["mse_reflectance"]) > 0.01
+    assert max(result.columns["mse_shading"]) == 0
 
 
-def test_errors_are_those_of_the_metrics(frames) -> None:
-    scores = score_intrinsic(constant_shading, frames, batch_size=2)
-    truth = ground_truth([frames[row] for row in range(5)], EXPOSURE)
+def test_errors_are_those_of_the_metrics(view) -> None:
+    result = score(constant_shading, view, batch_size=2)
+    truth = stack([view[row] for row in range(5)])
     reflectance, shading = constant_shading(truth.image)
-    wanted = lmse_score(reflectance, shading, truth.albedo, truth.shading, truth.mask)
-    torch.testing.assert_close(scores.lmse, wanted, equal_nan=True)
-    torch.testing.assert_close(scores.mse_reflectance, mse(reflectance, truth.albedo, truth.mask))
-    torch.testing.assert_close(scores.si_mse_shading, si_mse(shading, truth.shading, truth.mask))
-    assert scores.ids == tuple(f"memory/{row:06d}" for row in range(5))
+    wanted = lmse_score(reflectance, shading, truth.reflectance, truth.shading, truth.mask)
+    assert result.columns["lmse"] == pytest.approx(wanted.tolist(), nan_ok=True)
+    assert result.columns["mse_reflectance"] == pytest.approx(
+        mse(reflectance, truth.reflectance, truth.mask).tolist()
+    )
+    assert result.columns["si_mse_shading"] == pytest.approx(
+        si_mse(shading, truth.shading, truth.mask).tolist()
+    )
+    assert result.ids == view.ids
+    assert result.groups == tuple("aabbc")
 
 
-def test_pixels_without_albedo_do_not_count(frames) -> None:
-    plain = score_intrinsic(constant_shading, frames, rows=[0])
-
+def test_values_outside_the_mask_do_not_count(view) -> None:
     def spoilt(image):
         reflectance, shading = image.clone(), torch.ones_like(image)
-        reflectance[:, :, :6, :9], shading[:, :, :6, :9] = 7, torch.nan
+        outside = (image == 0).all(1, keepdim=True).expand_as(image)
+        reflectance[outside], shading[outside] = 7, torch.nan
         return reflectance, shading
 
-    assert score_intrinsic(spoilt, frames, rows=[0]).to_json() == plain.to_json()
+    one, other = (score(model, view) for model in (constant_shading, spoilt))
+    kept = [0, 1, 2, 4]  # the fourth is black, so all of it is spoilt
+    for column, values in one.columns.items():
+        assert [values[row] for row in kept] == [other.columns[column][row] for row in kept]
 
 
-def test_rows_are_scored_in_the_order_asked_for(frames) -> None:
-    every = score_intrinsic(constant_shading, frames)
-    some = score_intrinsic(constant_shading, frames, rows=[4, 1])
-    assert some.ids == (every.ids[4], every.ids[1])
-    assert torch.equal(some.lmse, every.lmse[[4, 1]])
+def test_row_without_light_is_left_out_of_the_mean_and_counted(view) -> None:
+    result = score(constant_shading, view)
+    values = result.columns["lmse"]
+    assert [math.isnan(value) for value in values] == [False, False, False, True, False]
+    assert result.score == pytest.approx(np.nanmean(values))
+    assert result.undefined == 1
+    assert not result.failed
 
 
-def test_frame_without_light_is_left_out_of_the_mean(frames) -> None:
-    scores = score_intrinsic(constant_shading, frames)
-    assert scores.lmse.isnan().tolist() == [False, False, False, True, False]
-    assert scores.score == pytest.approx(scores.lmse[[0, 1, 2, 4]].mean().item())
-    assert math.isnan(score_intrinsic(constant_shading, frames, rows=[3]).score)
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("branch", [0, 1])
+def test_failed_prediction_never_improves_the_mean(view, bad: float, branch: int) -> None:
+    def failing(image):
+        output = [image.clone(), torch.ones_like(image)]
+        output[branch][0, 0, -1, -1] = bad
+        return output
+
+    models = {"whole": constant_shading, "failing": failing}
+    results = score_intrinsic(models, view, batch_size=5)
+    whole, result = results["whole"], results["failing"]
+    assert result.failed == (view.ids[0],)
+    assert result.columns["lmse"][0] == result.columns["lmse_shading"][0] == 1
+    truth = view[0]
+    of_zeros = mse(torch.zeros(1, 3, 24, 30), truth.reflectance[None], truth.mask[None]).item()
+    worst = np.nanmax(whole.columns["mse_reflectance"])
+    assert result.columns["mse_reflectance"][0] == pytest.approx(max(of_zeros, worst))
+    for column in result.columns:
+        assert result.scores[column].value >= whole.scores[column].value
+    assert result.mean_of_rest["lmse"] == pytest.approx(np.nanmean(whole.columns["lmse"][1:]))
 
 
-def test_json_is_strict_and_says_what_better_means(frames) -> None:
-    scores = score_intrinsic(constant_shading, frames)
-    content = json.loads(scores.to_json(), parse_constant=pytest.fail)
-    assert content["better"] == "lower"
-    assert content["score"] == content["means"]["lmse"] == scores.score
-    assert content["samples_scored"] == 4
-    assert [sample["id"] for sample in content["samples"]] == list(scores.ids)
-    assert content["samples"][3]["lmse_shading"] is None
-    assert content["samples"][2]["mse_shading"] == scores.mse_shading[2].item()
+def test_gray_shading_is_repeated_and_gray_truth_compared_with_the_mean(view, memory_view) -> None:
+    gray = score(lambda image: (image, image[:, :1]), view)
+    assert gray.to_json() == score(lambda image: (image, image[:, :1].expand_as(image)), view).to_json()
+    items = [
+        Decomposition(item.image, item.reflectance, item.shading[:1], item.mask) for item in view.items[:1]
+    ]
+    one_channel = memory_view(items, explains="image")
+    result = score(lambda image: (image, items[0].shading[None].expand_as(image)), one_channel)
+    assert result.columns["mse_shading"] == pytest.approx((0,), abs=1e-12)
 
 
-def test_baselines_are_scored_like_models(frames) -> None:
-    found = score_baselines(frames, rows=[2, 0])
-    assert found.keys() == BASELINES.keys()
-    for name, scores in found.items():
-        assert scores.to_json() == score_intrinsic(BASELINES[name], frames, rows=[2, 0]).to_json()
+def test_images_of_several_sizes_are_scored_alone_and_together_alike(decompositions, memory_view) -> None:
+    views = [
+        decompositions(torch.rand(2, 3, *size), torch.rand(2, 3, *size) + 0.1)
+        for size in ((24, 30), (30, 24))
+    ]
+    mixed = memory_view([item for pair in zip(*views, strict=True) for item in pair], explains="image")
+    together = score(constant_shading, mixed).columns["lmse"]
+    alone = [score(constant_shading, view).columns["lmse"] for view in views]
+    assert together == pytest.approx([value for pair in zip(*alone, strict=True) for value in pair])
 
 
-def test_network_is_run_in_evaluation_mode_and_keeps_its_own(frames) -> None:
+def test_model_that_takes_a_mask_is_given_it(view) -> None:
+    seen = []
+
+    def masked(image, mask):
+        seen.append(mask)
+        return image, torch.ones_like(image)
+
+    assert score(masked, view).score == score(constant_shading, view).score
+    assert torch.equal(torch.cat(seen), stack(view.items).mask)
+
+
+def test_model_that_takes_srgb_is_given_srgb(view) -> None:
+    class Display:
+        colour_space = "srgb"
+
+        def __call__(self, image):
+            self.brightest = image.max()
+            return image, torch.ones_like(image)
+
+    model = Display()
+    score(model, view)
+    brightest = max(float(item.image.max()) for item in view.items)
+    assert float(model.brightest) == pytest.approx(1.055 * brightest ** (1 / 2.4) - 0.055, abs=1e-4)
+
+
+def test_predictions_score_as_the_model_does(view, tmp_path) -> None:
+    model = score(constant_shading, view)
+    for name, item in zip(view.ids, view.items, strict=True):
+        reflectance, shading = constant_shading(item.image[None])
+        np.savez(tmp_path / f"{name}.npz", reflectance=reflectance[0], shading=shading[0])
+    result = score(open_predictions(tmp_path), view)
+    one, other = (json.loads(one.to_json()) for one in (model, result))
+    assert one["about"].pop("model") != other["about"].pop("model")
+    assert one == other
+
+
+def test_missing_prediction_is_an_error_or_a_failure(view, tmp_path) -> None:
+    for name, item in list(zip(view.ids, view.items, strict=True))[1:]:
+        np.savez(tmp_path / f"{name}.npz", reflectance=item.reflectance.numpy(), shading=item.shading.numpy())
+    predictions = open_predictions(tmp_path)
+    with pytest.raises(InputError, match="1 is missing: `row-0`"):
+        score(predictions, view)
+    result = score(predictions, view, missing="fail")
+    assert result.failed == ("row-0",)
+    assert result.columns["lmse"][0] == 1
+    np.savez(tmp_path / "row-9.npz", reflectance=np.ones((3, 2, 2)), shading=np.ones((3, 2, 2)))
+    with pytest.raises(InputError, match="1 of 5 are not: `row-9`"):
+        score(open_predictions(tmp_path), view, missing="fail")
+
+
+def test_network_is_run_in_evaluation_mode_and_keeps_its_own(view) -> None:
     class Dropping(torch.nn.Module):
         def forward(self, image):
             assert not torch.is_grad_enabled()
             return torch.nn.functional.dropout(image, training=self.training), torch.ones_like(image)
 
     model = Dropping()
-    assert score_intrinsic(model, frames).to_json() == score_intrinsic(constant_shading, frames).to_json()
+    assert score(model, view).columns == score(constant_shading, view).columns
     assert model.training
 
 
-@pytest.mark.parametrize(
-    ("output", "got"),
-    [
-        (lambda image: (image, image.mean(1)), r"\[\[1, 3, 24, 30\], \[1, 24, 30\]\]"),
-        (lambda image: (image,), r"\[\[1, 3, 24, 30\]\]"),
-        (lambda image: (image, None), r"\[\[1, 3, 24, 30\], 'NoneType'\]"),
-        (lambda image: 1, r"\['int'\]"),
-    ],
-    ids=["gray", "one", "none", "number"],
-)
-def test_model_with_another_output(frames, output, got: str) -> None:
-    with pytest.raises(InputError, match=rf"must return reflectance and shading .*got {got}"):
-        score_intrinsic(output, frames, rows=[0])
-
-
-def test_missing_layer(frames) -> None:
-    del frames.samples[1]["shading"]
-    with pytest.raises(InputError, match="sample `memory/000001` has no `shading` layer"):
-        score_intrinsic(constant_shading, frames)
+def test_result_says_what_it_is_of(view) -> None:
+    about = score(constant_shading, view).about
+    assert about.metric == "lmse"
+    assert about.better == "lower"
+    assert about.model == {
+        "name": "model",
+        "source": "callable",
+        "version": "evaluation.models.baselines:constant_shading",
+    }
+    assert about.data["rows"] == 5
+    view.items[0].image[0, 0, 0] = 0.25
+    assert score(constant_shading, view).about.data["sha256"] != about.data["sha256"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("models", "options", "message"),
     [
-        ({"rows": [5]}, r"`rows` must lie in 0\.\.4, got 5"),
-        ({"rows": [-1]}, r"`rows` must lie in 0\.\.4, got -1"),
-        ({"rows": []}, "`rows` must name at least one row"),
-        ({"batch_size": 0}, "`batch_size` must be at least 1, got 0"),
+        ({}, {}, "expected at least one model, got none"),
+        ({"a": lambda image: image}, {}, r"expected reflectance \[5, 3, 24, 30\]"),
+        ({"a": constant_shading}, {"batch_size": 0}, "`batch_size` must be at least 1, got 0"),
     ],
+    ids=["none", "one output", "batch"],
 )
-def test_bad_arguments(frames, arguments, message: str) -> None:
+def test_bad_arguments(view, models, options, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        score_intrinsic(constant_shading, frames, **arguments)
+        score_intrinsic(models, view, **options)
 
 
-def test_small_frames_are_refused(memory_frames) -> None:
-    layers = {name: torch.ones(1, 3, 19, 30).half() for name in ("albedo", "shading")}
-    frames = memory_frames({"image": torch.zeros(1, 3, 19, 30).byte(), **layers})
+def test_no_rows_and_small_images_are_refused(decompositions) -> None:
+    ones = torch.ones(1, 3, 19, 30)
     with pytest.raises(InputError, match="at least one window of 20x20 pixels, got 19x30"):
-        score_intrinsic(constant_shading, frames)
+        score(constant_shading, decompositions(ones, ones))
+    with pytest.raises(InputError, match="no rows to read"):
+        score(constant_shading, decompositions(ones[:0], ones[:0]))

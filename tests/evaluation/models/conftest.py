@@ -1,15 +1,12 @@
 """Drawn scenes with a known decomposition: coloured patches in smooth light, and lit spheres before them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy import ndarray
-
-from loaders.colour import to_display
-
-EXPOSURE = 2.0
 
 
 def patches(rng: np.random.Generator, height: int, width: int) -> ndarray:
@@ -21,7 +18,7 @@ def patches(rng: np.random.Generator, height: int, width: int) -> ndarray:
 
 
 def scene(rng: np.random.Generator, height: int, width: int) -> tuple[ndarray, ndarray]:
-    """Reflectance and gray shading of a sphere before a Mondrian, float16, channels first."""
+    """Reflectance and gray shading of a sphere before a Mondrian, float32, channels first."""
     rows, columns = np.mgrid[:height, :width]
     albedo = patches(rng, height, width)
     slope = rng.uniform(-0.3, 0.3, 2)
@@ -35,20 +32,18 @@ def scene(rng: np.random.Generator, height: int, width: int) -> tuple[ndarray, n
     lit = light @ np.stack([x, y]).reshape(2, -1) + np.sqrt(np.clip(1 - x**2 - y**2, 0, 1)).ravel()
     shading = np.where(inside, 0.1 + 0.5 * np.clip(lit.reshape(height, width), 0, 1.5), shading)
     albedo = np.where(inside[..., None], rng.uniform(0.1, 0.9, 3), albedo)
-    shading = np.repeat(shading[None], 3, axis=0) / EXPOSURE
-    return albedo.transpose(2, 0, 1).astype(np.float16), shading.astype(np.float16)
+    shading = np.repeat(shading[None], 3, axis=0)
+    return albedo.transpose(2, 0, 1).astype(np.float32), shading.astype(np.float32)
 
 
 @pytest.fixture
-def scenes(memory_frames) -> Callable[..., object]:
-    """Make frames of drawn scenes: count, seed, height, width."""
+def scenes(decompositions) -> Callable[..., Any]:
+    """Make a view of drawn scenes: count, seed, height, width."""
 
-    def make(count: int, seed: int, height: int = 24, width: int = 32) -> object:
+    def make(count: int, seed: int, height: int = 24, width: int = 32) -> Any:
         rng = np.random.default_rng(seed)
         albedo, shading = map(np.stack, zip(*(scene(rng, height, width) for _ in range(count)), strict=True))
-        image = to_display(albedo.astype(np.float32) * shading * np.float32(EXPOSURE))
-        layers = {"image": image, "albedo": albedo, "shading": shading}
-        return memory_frames({k: torch.from_numpy(v) for k, v in layers.items()}, exposure=EXPOSURE)
+        return decompositions(torch.from_numpy(albedo), torch.from_numpy(shading))
 
     return make
 

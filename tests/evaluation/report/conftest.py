@@ -1,19 +1,22 @@
 """A small folder of frames with every kind of layer and hostile names, and scores made by hand."""
 
+import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy import ndarray
+from torch import Tensor
 
 from evaluation.causal.irs import irs
-from evaluation.causal.protocol import CausalScores
 from evaluation.causal.unconfoundedness import unconfoundedness
-from evaluation.concepts.protocol import BranchScore, ConceptScores, SetScore
-from evaluation.coverage.protocol import CoverageScores
-from evaluation.coverage.waiou import weigh_iou
-from evaluation.intrinsic.protocol import IntrinsicScores
+from evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
+from evaluation.intervals import Score, resampled_interval
+from evaluation.intrinsic.protocol import COLUMNS
+from evaluation.result import About, MeanResult, StatisticResult
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
 from loaders.samples import Frame
 from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256, layer
@@ -100,58 +103,98 @@ def caught(report_root) -> FrameFolder:
     return FrameFolder(report_root, "caught")
 
 
-@pytest.fixture(scope="session")
-def intrinsic() -> dict[str, IntrinsicScores]:
-    """Two models on three samples; the LMSE of the first sample of the second is not defined."""
-
-    def scores(*lmse: float) -> IntrinsicScores:
-        values = torch.tensor(lmse)
-        return IntrinsicScores(("a", "b", "c"), values, 2 * values, values, values, values, values)
-
-    return {"first $x$ & <b>": scores(0.1, 0.2, 0.3), "second": scores(torch.nan, 0.01, 0.03)}
-
-
-def branch(value: float, significant: bool = True) -> BranchScore:
-    return BranchScore(value, 0.05, 0.9, 0.001 if significant else 0.5, significant)
+def about(metric: str, model: str, better: str = "higher", **settings: Any) -> About:
+    return About(metric, 1, better, {"name": model}, {"name": "tiny", "rows": 3}, settings, {"numpy": "2.0"})
 
 
 @pytest.fixture(scope="session")
-def concepts() -> dict[str, ConceptScores]:
-    """CSM_S of `model` is 0.8 / 0.4, its CSM_R infinite; `blind` has no set that is significant."""
+def intrinsic() -> list[MeanResult]:
+    """Two models on three rows; the LMSE of the first row of the second is not defined, the third failed."""
 
-    def item(concept: str, reflectance: BranchScore, shading: BranchScore) -> SetScore:
-        return SetScore(concept, {"scene": HOSTILE, "temperature": 4500}, 20, reflectance, shading)
+    def result(name: str, *lmse: float, failed: tuple[str, ...] = ()) -> MeanResult:
+        columns = {column: lmse for column in COLUMNS}
+        columns["lmse_reflectance"] = tuple(2 * value for value in lmse)
+        ids = ("a", "b", "c")
+        return MeanResult(about("lmse", name, "lower"), ids, ids, columns, failed)
 
-    sets = (
+    first = result("first $x$ & <b>", 0.1, 0.2, 0.3)
+    return [first, result("second", math.nan, 0.01, 0.03, failed=("c",))]
+
+
+def branch(value: float, significant: bool = True) -> dict[str, BranchScore]:
+    score = BranchScore((value,), 0.05, 0.9, 0.001 if significant else 0.5, significant)
+    return dict.fromkeys(ALIGNMENTS, score)
+
+
+def concept_result(name: str, sets: list[SetScore], runs: int) -> StatisticResult:
+    scores, replicates = resampled_interval(Ratios(sets), ["test"], seed=0, resamples=3)
+    details = {"sets": [one.describe() for one in sets]}
+    return StatisticResult(about("csm", name, runs=runs), scores, replicates, ("test",), (), details)
+
+
+@pytest.fixture(scope="session")
+def concepts() -> list[StatisticResult]:
+    """CSM_S of `model` is 5.5 over all sets and 2 by the paper's rule, its CSM_R infinite."""
+
+    def item(concept: str, reflectance: dict[str, BranchScore], shading: dict[str, BranchScore]) -> SetScore:
+        branches = {"reflectance": reflectance, "shading": shading}
+        return SetScore(concept, {"scene": HOSTILE, "temperature": 4500}, 20, branches)
+
+    sets = [
         item("albedo", branch(0.8), branch(0.4)),
         item("albedo", branch(0.9, significant=False), branch(0.1)),
         item("illumination", branch(0.0), branch(0.7)),
-    )
-    blind = (item("albedo", branch(0.5, False), branch(0.5, False)),)
-    return {"model": ConceptScores(sets, {"runs": 20}), "blind": ConceptScores(blind, {"runs": 30})}
+    ]
+    blind = [item("albedo", branch(0.0, False), branch(0.0, False))]
+    return [concept_result("model", sets, 20), concept_result("blind", blind, 20)]
 
 
 @pytest.fixture(scope="session")
-def coverage() -> CoverageScores:
-    """Two methods, two parts of which no image shows the second; IoU 0.5 and 0.25 of the first."""
-    iou = torch.tensor([[[0.5, torch.nan]], [[0.25, torch.nan]]], dtype=torch.float64)
-    best = weigh_iou(iou)
-    return CoverageScores(
-        methods=("conv1", "conv2"),
-        parts=("cube", "torus"),
-        proportions=(0.01, 0.1),
-        average_iou=torch.tensor([[0.5, 0.4], [0.2, 0.25]], dtype=torch.float64),
-        curve=torch.zeros(2, 2, dtype=torch.float64),
-        best_proportion={"conv1": 0.01, "conv2": 0.1},
-        best=best,
-        settings={"k": 1, "pooling": "set"},
-    )
+def coverage() -> list[StatisticResult]:
+    """Two methods, two parts of which no image shows the second; one image of the second is dead."""
+
+    def result(
+        name: str, best: int, iou: float, waiou: float, failed: tuple[str, ...] = ()
+    ) -> StatisticResult:
+        settings = {"parts": ["cube", "torus"], "proportions": [0.01, 0.1], "k": 1}
+        details = {
+            "best_proportion": best,
+            "average_iou": [iou, iou],
+            "curve": [waiou, waiou],
+            "parts": [waiou, None],
+            "mean_iou": [iou, None],
+            "counts": [1, 0],
+        }
+        scores = {"waiou": Score(waiou, 0.1, 0.4)}
+        return StatisticResult(about("waiou", name, **settings), scores, {}, ("a", "b"), failed, details)
+
+    return [result("conv1", 0, 0.5, 0.25), result("conv2", 1, 0.25, 0.125, ("a",))]
+
+
+@pytest.fixture(scope="session", name="causal_result")
+def _causal_result() -> Callable[..., StatisticResult]:
+    return causal_result
+
+
+def causal_result(name: str, codes: Tensor, factors: Tensor, rho: tuple[int, ...]) -> StatisticResult:
+    found = irs(codes, factors)
+    scores = {"irs": Score(float(found.score), 0.9, 1.0)}
+    for number in rho:
+        enough = number <= len(found.codes)
+        value = float(unconfoundedness(found, number)) if enough else math.nan
+        scores[f"unconfoundedness({number})"] = Score(value, value, value)
+    details = {
+        "codes": found.codes,
+        "matrix": found.matrix,
+        "parents": found.parents,
+        "weights": found.weights,
+    }
+    settings = {"factors": ["color", "size"]}
+    return StatisticResult(about("irs", name, **settings), scores, {}, ("a", "b"), (), details)
 
 
 @pytest.fixture(scope="session")
-def causal() -> CausalScores:
+def causal() -> list[StatisticResult]:
     """Two codes that are one factor each, asked for three codes per factor too."""
     factors = torch.cartesian_prod(torch.arange(3), torch.arange(2))
-    result = irs(factors.double(), factors)
-    exact = {1: float(unconfoundedness(result, 1)), 3: float("nan")}
-    return CausalScores(result, exact, exact, ("color", "size"), 6)
+    return [causal_result("codes", factors.double(), factors, (1, 3))]

@@ -1,18 +1,15 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import matplotlib
 import pytest
 import torch
 
-from evaluation.causal.irs import irs
-from evaluation.causal.protocol import CausalScores
-from evaluation.concepts.protocol import BranchScore, ConceptScores, SetScore
-from evaluation.coverage.protocol import CoverageScores
-from evaluation.coverage.waiou import weigh_iou
 from evaluation.report.page import write_report
+from evaluation.result import MeanResult
 from loaders.errors import InputError
 
 HOSTILE = "<script>alert('1')</script>"  # as in conftest.py
@@ -60,16 +57,12 @@ class Page(HTMLParser):
         return [row for row in self.rows if row[: len(start)] == list(start)]
 
 
-NOTHING = {"title": "Bare", "summary": [], "sets": [], "settings": {}}
-NOTHING |= {"intrinsic": {}, "concepts": {}, "coverage": None, "causal": None}
-
-
 @pytest.fixture
 def write(tmp_path):
-    """Write a report of some scores and nothing else, and read it."""
+    """Write a report of some results and nothing else, and read it."""
 
-    def text(**scores) -> str:
-        return write_report(tmp_path / "only.html", **NOTHING | scores).read_text(encoding="utf-8")
+    def text(*results) -> str:
+        return write_report(tmp_path / "only.html", results, title="Bare").read_text(encoding="utf-8")
 
     return text
 
@@ -80,10 +73,7 @@ def everything(plain, caught, intrinsic, concepts, coverage, causal):
         "title": "Demo <of> candlelight",
         "summary": ["One & two.", "<script>x</script>"],
         "sets": [plain, caught],
-        "intrinsic": intrinsic,
-        "concepts": concepts,
-        "coverage": coverage,
-        "causal": causal,
+        "results": [*intrinsic, *concepts, *coverage, *causal],
         "settings": {"seed": "0", "<i>": "a & b"},
     }
 
@@ -157,8 +147,8 @@ def test_hostile_names_stay_text(page, text):
 
 def test_names_that_look_like_markup_are_not_rewritten_in_drawings(write, intrinsic):
     name = 'href="#010203" id="x" url(#y)'
-    scores = {name: intrinsic["second"]}
-    text = write(intrinsic=scores)
+    result = intrinsic[1]
+    text = write(replace(result, about=replace(result.about, model={"name": name})))
     page = Page(text)
     assert page.text.count(name) >= 3  # table, note, drawing
     assert page.open == []
@@ -195,88 +185,77 @@ def test_description_of_a_data_set_is_given_once(text):
 
 
 def test_intrinsic_numbers(page):
-    (first,) = page.row("first $x$ & <b>", "3 of 3")
-    # LMSE is the mean of v and 2 v for v = 0.1, 0.2, 0.3.
-    assert first[2:5] == ["0.300 ± 0.15", "0.200 ± 0.10", "0.400 ± 0.20"]
-    (second,) = page.row("second", "2 of 3")
-    assert second[3] == "0.0200 ± 0.014"
-    assert "second: LMSE is not defined for 1 of 3 samples" in page.text
+    (first,) = page.row("first $x$ & <b>", "3 of 3", "0")
+    # LMSE 0.1, 0.2, 0.3: the t interval of three groups is the mean and 4.303 times 0.1 / sqrt(3).
+    assert first[3:5] == ["0.200 (-0.048 to 0.45)", "0.400 (-0.097 to 0.90)"]
+    (second,) = page.row("second", "2 of 3", "1")
+    assert second[3].startswith("0.0200 (")
+    assert "second: LMSE is not defined for 1 of 3 rows" in page.text
+    assert "second: 1 of 3 predictions failed (missing or not finite) and count as the worst." in page.text
+    assert "LMSE of the rest is 0.0100" in page.text
 
 
 def test_concept_numbers_and_why_some_are_missing(page):
-    kept, every = [row for row in page.row("model") if row[-1] == "1 of 1"]
-    assert kept[1:] == [*"2.00 ∞ 0.667 1.00 0.800 0.400 0.00 0.700".split(), "1 of 2", "1 of 1"]
-    assert every[1] == "5.50"  # mean of 0.8 / 0.4 and 0.9 / 0.1
+    (scores,) = [row for row in page.row("model") if len(row) == 13 and not row[1].startswith("csm")]
+    assert scores[1:5] == ["5.50", "∞", "5.50", "∞"]  # mean of 0.8 / 0.4 and 0.9 / 0.1, aligned and not
+    assert scores[5] == "2.00"
     assert (
-        "model: CSM_R is infinite: the reflectance does not respond to 1 of 1 illumination sets." in page.text
+        "model: csm_r aligned is infinite: the reflectance does not respond to some illumination" in page.text
     )
-    assert "blind: CSM_S is not defined: no albedo set is significant for both branches." in page.text
-    assert "blind: CSM_R is not defined: no illumination set was given." in page.text
-    assert page.row("runs") == [["runs", "20", "30"]]
+    assert "blind: csm_s aligned is not defined" in page.text
+    assert page.row("runs") == [["runs", "20", "20"]]
     detail = page.row("blind", "albedo")[0]
-    assert detail[2:6] == [
-        f"scene {HOSTILE}, temperature 4500",
-        "20",
-        "0.500 ± 0.050",
-        "0.900",
-    ]
-    assert detail[-1] == "no"
-
-
-def test_neither_branch_responding_is_explained(write):
-    none = BranchScore(0.0, 0.0, 0.9, 0.001, True)
-    scores = {"m": ConceptScores((SetScore("albedo", {}, 20, none, none),), {})}
-    text = write(concepts=scores)
-    assert "m: CSM_S is not defined: neither branch responds to some albedo set." in Page(text).text
+    assert detail[2:6] == [f"scene {HOSTILE}, temperature 4500", "20", "aligned", "0.00 ± 0.050"]
 
 
 def test_coverage_numbers(page):
-    conv1, conv2 = page.row("conv1")[0], page.row("conv2")[0]
-    assert conv1 == ["conv1", "1%", "0.250", "0.500", "0.250", "not defined"]
-    assert conv2 == ["conv2", "10%", "0.125", "0.250", "0.125", "not defined"]
-    assert "WAIoU of torus is not defined: no frame shows it." in page.text
-    assert page.row("conv1")[1] == ["conv1", "0.500 (1)", "not defined (0)"]
+    conv1, conv2 = (next(row for row in page.row(name) if len(row) == 5) for name in ("conv1", "conv2"))
+    assert conv1 == ["conv1", "1%", "0.500", "0.250", "not defined"]
+    assert conv2 == ["conv2", "10%", "0.250", "0.125", "not defined"]
+    assert "WAIoU of torus is not defined: no image shows it." in page.text
+    assert "conv2: 1 heatmaps are dead" in page.text
+    assert ["conv1", "0.500 (1)", "not defined (0)"] in page.row("conv1")
 
 
-def test_one_method_is_not_compared(write):
-    best = weigh_iou(torch.tensor([[[0.5]]], dtype=torch.float64))
-    one = torch.tensor([[0.5]], dtype=torch.float64)
-    scores = CoverageScores(("m",), ("cube",), (0.1,), one, one, {"m": 0.1}, best, {})
-    text = write(coverage=scores)
-    assert "With one method WAIoU is its mean IoU" in text
+def test_one_method_is_not_compared(write, coverage):
+    assert "With one method WAIoU is its mean IoU" in write(coverage[0])
 
 
 def test_causal_numbers(page):
-    assert page.row("6", "2") == [["6", "2", "1.00", "1.00", "not defined", "1.00", "not defined"]]
-    assert "UC(3) is not defined: it needs 3 codes that vary, and 2 do." in page.text
+    (codes,) = page.row("codes")
+    assert codes == ["codes", "1.00 (0.90 to 1.0)", "1.00 (1.0 to 1.0)", "not defined"]
+    assert "codes: unconfoundedness(3) needs more codes than the 2 that vary." in page.text
     assert page.row("0", "1.00")[0][-1] == "color"
     assert page.row("1")[0][-1] == "size"
     assert "IRS 1.00,  UC(1) 1.00,  UC(3) not defined" in page.text
 
 
-def test_an_encoder_without_codes_has_no_heat_map(write):
+def test_an_encoder_without_codes_has_no_heat_map(write, causal_result):
     factors = torch.cartesian_prod(torch.arange(2), torch.arange(2))
-    nan = {1: float("nan")}
-    scores = CausalScores(irs(torch.ones(4, 3), factors), nan, nan, ("a", "b"), 4)
-    text = write(causal=scores)
-    page = Page(text)
-    assert "No code varies" in page.text
+    page = Page(write(causal_result("dead", torch.ones(4, 3), factors, (1,))))
+    assert "dead: no code varies" in page.text
     assert page.all("svg") == []
 
 
-def test_many_codes_are_drawn_without_numbers(write):
+def test_many_codes_are_drawn_without_numbers(write, causal_result):
     factors = torch.cartesian_prod(torch.arange(3), torch.arange(3))
     codes = torch.rand(9, 40, generator=torch.Generator().manual_seed(0))
-    scores = CausalScores(irs(codes, factors), {1: 0.0}, {1: 0.0}, ("a", "b"), 9)
-    text = write(causal=scores)
-    svg = re.search(r"<svg.*</svg>", text, re.DOTALL)[0]
+    svg = re.search(r"<svg.*</svg>", write(causal_result("many", codes, factors, (1,))), re.DOTALL)[0]
     assert len(re.findall("<text", svg)) < 20
 
 
 def test_models_of_which_nothing_is_defined_are_drawn(write, intrinsic):
-    nothing = type(intrinsic["second"])(("a",), *[torch.tensor([torch.nan])] * 6)
-    text = write(intrinsic={"none": nothing})
-    assert Page(text).row("none", "0 of 1")[0][2:] == ["not defined"] * 7
+    columns = dict.fromkeys(intrinsic[1].columns, (float("nan"),))
+    nothing = MeanResult(intrinsic[1].about, ("a",), ("a",), columns, ())
+    assert Page(write(nothing)).row("second", "0 of 1")[0][3:] == ["not defined"] * 7
+
+
+def test_results_of_other_data_have_a_section_of_their_own(write, intrinsic):
+    about = replace(intrinsic[0].about, data={"name": "elsewhere"})
+    other = MeanResult(about, intrinsic[0].ids, intrinsic[0].groups, intrinsic[0].columns, ())
+    page = Page(write(intrinsic[0], other))
+    assert [section["id"] for section in page.all("section")] == ["intrinsic", "intrinsic-2"]
+    assert "Intrinsic images: elsewhere" in page.text
 
 
 def test_what_was_not_scored_is_left_out(write):
@@ -289,7 +268,7 @@ def test_what_was_not_scored_is_left_out(write):
 def test_replaces_what_is_there_in_one_step(tmp_path):
     path = tmp_path / "new folder" / "r.html"
     for title in ("one", "two"):
-        assert write_report(path, **NOTHING | {"title": title}) == path
+        assert write_report(path, [], title=title) == path
     assert "two" in path.read_text()
     assert [item.name for item in path.parent.iterdir()] == ["r.html"]
 
@@ -303,7 +282,7 @@ def test_a_path_that_cannot_be_written(tmp_path, blocked):
         path.write_text("")
         path = path / "r.html"
     with pytest.raises(InputError, match=r"r\.html cannot be written: .+; name a file that can be") as caught:
-        write_report(path, **NOTHING)
+        write_report(path, [], title="Bare")
     assert "\n" not in str(caught.value)
     assert [item.name for item in tmp_path.iterdir()] == ["r.html"]
 

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from loaders.codecs import encode_png
@@ -16,6 +15,7 @@ from loaders.looking.sheet import (
     write_png,
 )
 from loaders.looking.show import PALETTE, show_layer
+from loaders.pictures import open_pictures
 
 SCALE = 16  # of the frames of 8 pixels, to reach 128
 
@@ -149,9 +149,10 @@ def test_all_rows_are_picked_where_there_are_no_more(plain, caught):
     assert pick_rows(caught, 5) == [0, 1]
 
 
-def test_without_factors_any_rows_will_do(memory_frames):
-    frames = memory_frames({"image": torch.zeros(5, 3, 2, 2, dtype=torch.uint8)})
-    rows = pick_rows(frames, 3)
+def test_without_factors_any_rows_will_do(tmp_path):
+    for number in range(5):
+        write_png(tmp_path / f"{number}.png", np.zeros((2, 2, 3), np.uint8))
+    rows = pick_rows(open_pictures(str(tmp_path), (2, 2)), 3)
     assert len(set(rows)) == 3
     assert set(rows) < set(range(5))
 

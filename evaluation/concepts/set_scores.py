@@ -1,0 +1,139 @@
+"""Sensitivities of the two branches to each concept set, and the ratios that they combine to."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float64, Int
+from numpy import ndarray
+
+from loaders.schema import FactorValue
+
+Concept = Literal["albedo", "illumination"]
+BRANCHES = ("reflectance", "shading")
+WANTED = {"albedo": "reflectance", "illumination": "shading"}
+METRICS: dict[Concept, str] = {"albedo": "csm_s", "illumination": "csm_r"}
+ALIGNMENTS = ("aligned", "unaligned")
+RULES = ("all sets", "paper's rule", "wanted branch")
+
+
+@dataclass(frozen=True)
+class BranchScore:
+    """Sensitivity of one branch to one concept set, by one alignment of the loss.
+
+    Attributes:
+        frames: for each test frame the share of the runs in which the concept lowers the loss.
+        spread: standard deviation over the runs of the share of frames.
+        accuracy: mean held-out accuracy of the vectors; near 0.5 the branch does not tell the concept.
+        p_value: of the t-test against random vectors.
+        significant: whether that is below the level asked for.
+    """
+
+    frames: tuple[float, ...]
+    spread: float
+    accuracy: float
+    p_value: float
+    significant: bool
+
+    @property
+    def sensitivity(self) -> float:
+        """Mean over test frames and runs, in [0, 1]."""
+        return float(np.mean(self.frames))
+
+
+@dataclass(frozen=True)
+class SetScore:
+    """One concept set: its concept, its fixed factors, and the scores of each branch by alignment."""
+
+    concept: Concept
+    fixed: dict[str, FactorValue]
+    images: int
+    branches: dict[str, dict[str, BranchScore]]
+
+    def passes(self, alignment: str, rule: str) -> bool:
+        """Tell whether the set counts by a rule of `RULES`."""
+        if rule == "all sets":
+            return True
+        asked = BRANCHES if rule == "paper's rule" else (WANTED[self.concept],)
+        return all(self.branches[branch][alignment].significant for branch in asked)
+
+    def describe(self) -> dict[str, Any]:
+        """Plain content of a result: without the shares of single frames."""
+        return {
+            "concept": self.concept,
+            "fixed": self.fixed,
+            "images": self.images,
+            **{
+                branch: {
+                    alignment: {
+                        "sensitivity": score.sensitivity,
+                        **{name: value for name, value in asdict(score).items() if name != "frames"},
+                    }
+                    for alignment, score in scores.items()
+                }
+                for branch, scores in self.branches.items()
+            },
+        }
+
+
+class Ratios:
+    """CSM_S and CSM_R over any choice of test frames, by each alignment and rule.
+
+    Rules: "all sets" drops none; "paper's rule" (Gupta et al. 2022, sec. 4.2, "average over the passing
+    significant CAVs") keeps sets that are significant for both branches; "wanted branch" keeps sets that are
+    significant for the branch that should follow the concept. Without any set left a ratio is nan.
+
+    Args:
+        sets: scores of all concept sets, on the same test frames.
+    """
+
+    def __init__(self, sets: Sequence[SetScore]) -> None:
+        self._concepts = {one.concept for one in sets}
+        self._frames = {
+            (branch, alignment): np.array([one.branches[branch][alignment].frames for one in sets])
+            for branch in BRANCHES
+            for alignment in ALIGNMENTS
+        }
+        self._kept = {
+            (concept, alignment, rule): [
+                number
+                for number, one in enumerate(sets)
+                if one.concept == concept and one.passes(alignment, rule)
+            ]
+            for concept in WANTED
+            for alignment in ALIGNMENTS
+            for rule in RULES
+        }
+
+    def __call__(self, rows: Int[ndarray, " rows"]) -> dict[str, float]:
+        """Combine sensitivities over some test frames.
+
+        Args:
+            rows: numbers of the test frames that count, with repetitions.
+
+        Returns:
+            Ratios by name such as ``csm_s aligned, all sets``; a metric whose concept has no set is left out.
+        """
+        means = {key: frames[:, rows].mean(1) for key, frames in self._frames.items()}
+        found = {}
+        for rule in RULES:
+            for alignment in ALIGNMENTS:
+                for concept, metric in METRICS.items():
+                    if concept in self._concepts:
+                        kept = self._kept[concept, alignment, rule]
+                        wanted, other = (means[branch, alignment][kept] for branch in _order(concept))
+                        found[f"{metric} {alignment}, {rule}"] = _mean_ratio(wanted, other)
+        return found
+
+
+def _order(concept: Concept) -> tuple[str, str]:
+    """The branch that should follow a concept, and the other."""
+    return BRANCHES if concept == "albedo" else (BRANCHES[1], BRANCHES[0])
+
+
+def _mean_ratio(wanted: Float64[ndarray, " sets"], other: Float64[ndarray, " sets"]) -> float:
+    """Mean of ratios as `evaluation.concepts.csm.csm` has it, thousands of times; nan without any set."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float((wanted / other).mean()) if len(wanted) else math.nan

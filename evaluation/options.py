@@ -1,0 +1,206 @@
+"""Options that the commands of ``candlelight evaluate`` share."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from loaders.errors import InputError
+
+if TYPE_CHECKING:
+    from evaluation.result import Result
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def data_options(command: _Command) -> _Command:
+    """Add DATA, and the choice of its set, split and rows."""
+    for option in (
+        click.option("--limit", type=click.IntRange(1), help="Score the first N rows of these."),
+        click.option("--rows", help="Rows of the set, as 0:100 or 3,5,8.  [default: all]"),
+        click.option("--split", help="Split; may be left out where there is only one."),
+        click.option("--set", "set_name", help="Image set; may be left out where there is only one."),
+        click.argument("data"),
+    ):
+        command = option(command)
+    return command
+
+
+def run_options(command: _Command) -> _Command:
+    """Add the device and the file of the results."""
+    for option in (
+        click.option(
+            "--out",
+            type=click.Path(path_type=Path),
+            multiple=True,
+            help="File for the results, .json or .csv; repeatable.",
+        ),
+        click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, ..."),
+    ):
+        command = option(command)
+    return command
+
+
+def model_option(command: _Command) -> _Command:
+    """Add the models, repeatable."""
+    return click.option(
+        "--model",
+        "models",
+        multiple=True,
+        metavar="[NAME=]SPEC",
+        help="A shipped model (retinex, constant-reflectance, constant-shading), a file of weights, "
+        "package.module:callable, file.py:callable, or hf:NAME or a folder of a transformers model; "
+        "repeatable.",
+    )(command)
+
+
+def files_option(flag: str, what: str) -> Callable[[_Command], _Command]:
+    """Make the option for files of other programs, repeatable."""
+    return click.option(
+        flag, "files", multiple=True, metavar="[NAME=]PATH", help=f"{what}; no model is needed; repeatable."
+    )
+
+
+missing_option = click.option(
+    "--missing",
+    type=click.Choice(["error", "fail"]),
+    default="error",
+    show_default=True,
+    help="Whether an id that the files lack is an error or a failed prediction.",
+)
+size_option = click.option(
+    "--size",
+    nargs=2,
+    type=click.IntRange(1),
+    metavar="HEIGHT WIDTH",
+    help="Resize all images to it; needed where images have several sizes.",
+)
+
+
+def choose_device(name: str) -> str:
+    """Resolve ``auto``, and refuse a device that is not there.
+
+    Raises:
+        InputError: the device cannot be used.
+    """
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"--device {name}: not usable here: {str(error).splitlines()[0]}") from None
+    return name
+
+
+def check_outputs(out: Sequence[Path]) -> None:
+    """Find out before anything is computed that results cannot be written.
+
+    Raises:
+        InputError: a file cannot be written, or is named twice.
+    """
+    from evaluation.result_files import check_writable
+
+    for path in out:
+        check_writable(path)
+    if len(set(out)) < len(out):
+        raise InputError(f"--out: expected different files, got {out[0]} twice")
+
+
+def open_files(files: Sequence[str], taken: dict[str, Any], open_one: Callable[[str], Any]) -> dict[str, Any]:
+    """Open files of other programs under names that no model has.
+
+    Args:
+        files: ``[NAME=]PATH``; the name is that of the path by default.
+        taken: models by name.
+        open_one: opens one path.
+
+    Returns:
+        Models, and files by name.
+
+    Raises:
+        InputError: no model and no file, two of one name, or a file that cannot be read.
+    """
+    from evaluation.models.specs import split_spec
+
+    found = dict(taken)
+    for spec in files:
+        name, path = split_spec(spec)
+        name = name or Path(path).stem
+        if name in found:
+            raise InputError(f"two sources are named `{name}`; name them apart: NAME={path}")
+        found[name] = open_one(path)
+    if not found:
+        raise InputError("nothing to score: name a --model, or files of another program (see --help)")
+    return found
+
+
+def open_secondary(open_view: Callable[..., Any], data: str, text: str, **options: Any) -> Any:
+    """Open data that are named beside DATA: PATH:SET, LAYOUT:PATH, hf:NAME or a path, else a set of DATA.
+
+    Args:
+        open_view: one of the functions of `loaders.views`.
+        data: DATA.
+        text: as the user typed it; a path that exists goes before a set of DATA of that name.
+        options: further arguments of ``open_view``.
+
+    Raises:
+        InputError: there is nothing of the kind.
+    """
+    from loaders.views import split_set
+
+    if ":" in text or "/" in text or Path(text).exists():
+        path, set_name = split_set(text)
+        return open_view(path, set_name=set_name, **options)
+    return open_view(data, set_name=text, **options)
+
+
+def open_layers(
+    models: Sequence[str], layers: Sequence[str], device: str, take: Callable[[Any, str], Any]
+) -> dict[str, Any]:
+    """Open models, and take hidden layers of each as sources of heatmaps or codes.
+
+    Args:
+        models: see `evaluation.models.open_models`.
+        layers: names of layers; of a model that is no `torch.nn.Module`, none.
+        device: torch device of the models.
+        take: makes a source of a network and the name of a layer.
+
+    Returns:
+        Sources by model and layer; the models themselves where no layer is named.
+
+    Raises:
+        InputError: a layer of a model that has none.
+    """
+    from dataclasses import replace
+
+    from torch import nn
+
+    from evaluation.models import open_models
+
+    found = {}
+    for name, model in open_models(models, device, "srgb").items():
+        if layers and not isinstance(model.model, nn.Module):
+            raise InputError(f"--layer: `{name}` has no hidden layers; leave it out, or give a network")
+        for layer in layers:
+            identity = replace(model.identity, name=f"{name} {layer}")
+            found[identity.name] = replace(model, identity=identity, model=take(model.model, layer))
+        if not layers:
+            found[name] = model
+    return found
+
+
+def show_results(results: Sequence["Result"], out: Sequence[Path]) -> None:
+    """Print the table of results and paired comparisons of the first with the others; write the files."""
+    from evaluation.compare import compare
+    from evaluation.result import table
+    from evaluation.result_files import write_results
+
+    click.echo(table(results))
+    for other in results[1:]:
+        click.echo(str(compare(results[0], other)))
+    for path in out:
+        write_results(path, results)
+        click.echo(str(path))

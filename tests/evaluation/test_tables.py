@@ -1,0 +1,219 @@
+"""Which evaluation takes which data and which models: each pair is tried, and docs/evaluation.md has the tables.
+
+python tests/evaluation/test_tables.py     writes the tables into the page
+"""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from evaluation.models.network import IntrinsicNet
+from evaluation.models.weights import save_model
+from loaders import pack_hdf5, pack_hub, write_dataset_info
+from loaders.frames import write_frame
+from loaders.samples import Frame
+from loaders.schema import DatasetInfo, SetInfo
+from loaders.views import LAYOUTS
+
+TESTS = Path(__file__).parents[1]
+DOCS = TESTS.parent / "docs" / "evaluation.md"
+START, END = "<!-- made by tests/evaluation/test_tables.py -->", "<!-- end of the tables -->"
+COMMANDS = ("intrinsic", "concepts", "coverage", "causal")
+VISION = "folder of transformers"
+MODELS = ("shipped", "weights", "module:callable", "file.py:callable", VISION, "files")
+PREPROCESSING = {
+    "image_processor_type": "ConvNextImageProcessor",
+    "do_resize": False,
+    "do_rescale": True,
+    "rescale_factor": 1 / 255,
+    "do_normalize": True,
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
+}
+CODE = """
+import torch
+
+def split(image):
+    return image, torch.ones_like(image[:, :1])
+
+def heatmaps(image):
+    return image + torch.linspace(0, 0.1, image.shape[3])
+
+def codes(image):
+    return image.mean((2, 3))
+"""
+
+
+def load(path: Path) -> ModuleType:
+    """Import the builders of tiny data, which lie in conftest files of other folders."""
+    spec = importlib.util.spec_from_file_location(f"builders_{path.parent.name}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def write_data(root: Path) -> dict[str, tuple[str, dict[str, str]]]:
+    """Write every kind of data; return DATA and further options of the command line by kind."""
+    made = load(TESTS / "loaders" / "conftest.py")
+    drop = ("depth", "normal", "position", "light/left", "light/right", "part")
+    layers = tuple(name for name in made.LAYERS if name not in drop)
+    common = {"count": 6, "width": made.WIDTH, "height": made.HEIGHT, "layers": layers, "factors": made.GRID}
+    record = {"name": "tiny", "sha256": "a" * 64}
+    sets = {"grid": SetInfo(**common, varies=("size",)), "free": SetInfo(**common)}
+    about = {"description": "Noise.", "licence": "CC-BY-4.0", "seed": 3, "candlelight": "0.1.0"}
+    frames = root / "frames"
+    write_dataset_info(frames, DatasetInfo(name="tiny", recipe=record, sets=sets, **about))
+    for name in sets:
+        for index in range(6):
+            values = {"color": made.GRID[0].values[index // 3], "size": made.GRID[1].values[index % 3]}
+            arrays = made._layers(np.random.default_rng([len(name), index]))
+            kept = {layer: arrays[layer] for layer in layers}
+            write_frame(frames, Frame(made._metadata(name, index, values, kept), kept))
+    pack_hdf5(frames, root / "hdf5")
+    pack_hub(frames, root / "hub")
+    rendered = {"--set": "grid", "--albedo": "grid", "--illumination": "grid", "--negatives": "free"}
+    data = {kind: (str(root / kind), rendered) for kind in ("frames", "hdf5", "hub")}
+    data["hf:NAME"] = (f"hf:{root / 'hub'}", rendered)
+    public = load(TESTS / "loaders" / "views" / "conftest.py")
+    public.HEIGHT, public.WIDTH = 24, 32
+    for layout in LAYOUTS:
+        public.WRITERS[layout](root / layout)
+        text = f"{layout}:{root / layout}"
+        named = {
+            f"--{name.removesuffix('_name')}": value for name, value in public.NEEDED.get(layout, {}).items()
+        }
+        own = {"--albedo": "none", "--illumination": text, "--negatives": f"{frames}:free"}
+        data[f"{layout}:PATH"] = (text, {**own, **named})
+    return data
+
+
+def write_models(root: Path) -> dict[str, dict[str, list[str]]]:
+    """Write every kind of model but files; return options of each command by kind."""
+    (root / "own_models.py").write_text(CODE)
+    weights = save_model(IntrinsicNet(width=2, seed=0), root / "network.pt")
+    names = {"intrinsic": "split", "concepts": "split", "coverage": "heatmaps", "causal": "codes"}
+    found: dict[str, dict[str, list[str]]] = {kind: {} for kind in MODELS[:-1]}
+    for command in COMMANDS:
+        hidden = command in ("coverage", "causal")
+        layers = {"weights": "encoder.1", VISION: "resnet.encoder.stages.0"}
+        specs = {
+            "shipped": "retinex",
+            "weights": str(weights),
+            "module:callable": f"own_models:{names[command]}",
+            "file.py:callable": f"{root / 'own_models.py'}:{names[command]}",
+        }
+        if importlib.util.find_spec("transformers"):
+            specs[VISION] = str(write_vision_model(root / "resnet"))
+        for kind, spec in specs.items():
+            layer = ["--layer", layers[kind]] if hidden and kind in layers else []
+            found[kind][command] = ["--model", spec, *layer]
+    return found
+
+
+def write_vision_model(folder: Path) -> Path:
+    """Save a small network of transformers with random weights."""
+    import transformers
+
+    if not folder.exists():
+        config = transformers.ResNetConfig(
+            embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1], layer_type="basic", num_labels=3
+        )
+        transformers.ResNetForImageClassification(config).save_pretrained(folder)
+        (folder / "preprocessor_config.json").write_text(json.dumps(PREPROCESSING))
+    return folder
+
+
+def write_files(root: Path, frames: str) -> dict[str, list[str]]:
+    """Write results of another program for the frames; return options of each command."""
+    for name in ("grid", "free"):
+        images = open_images(frames, set_name=name)
+        for place, identifier in enumerate(images.ids):
+            image = images[place].numpy()
+            split = {"reflectance": image, "shading": 0.5 * image}
+            kept = {"split": split}
+            if name == "grid":
+                kept |= {"split-grid": split, "maps": {"heatmaps": image}}
+            for folder, arrays in kept.items():
+                path = root / folder / f"{identifier}.npz"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                np.savez(path, **arrays)
+    grid = open_images(frames, set_name="grid")
+    codes = np.stack([grid[place].numpy().mean((1, 2)) for place in range(len(grid))])
+    np.savez(root / "codes.npz", ids=np.array(grid.ids), codes=codes)
+    return {
+        "intrinsic": ["--predictions", str(root / "split-grid")],
+        "concepts": ["--predictions", str(root / "split")],
+        "coverage": ["--heatmaps", str(root / "maps")],
+        "causal": ["--codes", str(root / "codes.npz")],
+    }
+
+
+def evaluate(command: str, data: tuple[str, dict[str, str]], model: list[str]) -> str:
+    """Run a command on the smallest settings; return "yes", or the line that refuses the pair."""
+    text, options = data
+    words = ["evaluate", command, text, "--device", "cpu", *model]
+    known = {"--set", "--split", *(("--albedo", "--illumination", "--negatives") * (command == "concepts"))}
+    words += [word for name, value in options.items() if name in known for word in (name, value)]
+    if command == "concepts":
+        words += ["--runs", "2", "--size", "24", "32"] * ("--predictions" not in model)
+    result = CliRunner().invoke(main, words)
+    if result.exit_code == 0:
+        return "yes"
+    assert result.exit_code == 2, (words, result.output, result.exc_info)
+    lines = result.output.strip().splitlines()
+    assert len(lines) == 1, (words, result.output)
+    assert "Traceback" not in result.output
+    return lines[0]
+
+
+def tables(root: Path) -> str:
+    """Try every pair; lay the outcomes out as two Markdown tables."""
+    data, models = write_data(root), write_models(root)
+    models["files"] = write_files(root, data["frames"][0])
+    by_data = {
+        kind: [evaluate(command, one, models["file.py:callable"][command]) for command in COMMANDS]
+        for kind, one in data.items()
+    }
+    by_model = {
+        kind: [evaluate(command, data["frames"], options[command]) for command in COMMANDS]
+        for kind, options in models.items()
+    }
+    return f"{_markdown('data', by_data)}\n\n{_markdown('model', by_model)}"
+
+
+def _markdown(head: str, rows: dict[str, list[str]]) -> str:
+    lines = [f"| {head} | {' | '.join(COMMANDS)} |", "|---" * (len(COMMANDS) + 1) + "|"]
+    lines += [
+        f"| `{kind}` | {' | '.join('yes' if cell == 'yes' else '' for cell in cells)} |"
+        for kind, cells in rows.items()
+    ]
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def surroundings(tmp_path, monkeypatch):
+    """Unpack to a folder of the test, let MPI3D be small, and import a module of the user's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sizes = (2, 2, 1, 1, 1, 2, 2)
+    early = {name: values[:n] for (name, values), n in zip(mpi3d._EARLY.items(), sizes, strict=True)}
+    monkeypatch.setattr(mpi3d, "_EARLY", early)
+    return tmp_path
+
+
+def test_docs_say_which_pairs_work(surroundings, datasets):
+    del datasets  # keeps its cache out of the user's
+    pytest.importorskip("OpenEXR")
+    pytest.importorskip("transformers")
+    made = tables(surroundings)
+    page = DOCS.read_text(encoding="utf-8")
+    if os.environ.get("CANDLELIGHT_WRITE_DOCS"):
+        DOCS.write_text(page.replace(_between(page), f"\n\n{made}\n\n"), encoding="utf-8")
+    else:
+        assert _between(page).strip() == made
+
+
+def _between(page: str) -> str:
+    return page.partition(START)[2].partition(END)[0]
