@@ -21,7 +21,7 @@ from evaluation.options import (
 )
 from loaders.errors import InputError
 
-SECONDARY = "a set of DATA, PATH:SET, LAYOUT:PATH"
+SECONDARY = "a set of DATA, PATH[:SET[:SPLIT]], LAYOUT:PATH[:SPLIT]"
 
 
 @click.group()
@@ -153,24 +153,16 @@ def concepts(
     chosen = choose_device(device)
     sources = open_files(files, open_models(models, chosen), lambda path: open_predictions(path, png))
     test = open_decompositions(data, **choice)
-    sets = [
+    changing, lit = (
         None if name == "none" else open_secondary(open_concepts, data, name)
         for name in (albedo, illumination)
-    ]
+    )
     # Pictures have sizes of their own; other data keep theirs, and differences are told.
     fitting = size or tuple(test[0].image.shape[1:])
     unrelated = open_secondary(open_images, data, negatives, limit=negatives_limit, size=fitting)
-    results = score_concepts(
-        sources,
-        *sets,
-        unrelated,
-        test,
-        layer=None if not layer else layer[0] if len(layer) == 1 else (layer[0], layer[1]),
-        runs=runs,
-        seed=seed,
-        size=size,
-        device=chosen,
-    )
+    at = None if not layer else layer[0] if len(layer) == 1 else (layer[0], layer[1])
+    options: dict[str, Any] = {"layer": at, "runs": runs, "seed": seed, "size": size, "device": chosen}
+    results = score_concepts(sources, changing, lit, unrelated, test, **options)
     show_results(list(results.values()), out)
 
 
@@ -183,9 +175,7 @@ def concepts(
 @click.option(
     "--by",
     type=click.Choice(["type", "part"]),
-    default="type",
-    show_default=True,
-    help="A part is the type of an object, or a named part of an object; of public data sets, a part.",
+    help="Compare with objects by type, or with named parts.  [default: type; part of public data sets]",
 )
 @size_option
 @run_options
@@ -213,12 +203,13 @@ def coverage(
     """
     from evaluation.coverage import layer_heatmaps, score_coverage
     from evaluation.predictions import open_heatmaps
-    from loaders.views import open_parts
+    from loaders.views import LAYOUTS, open_parts, parse_data
 
     check_outputs(out)
     chosen = choose_device(device)
     methods = open_files(files, open_layers(models, layer, chosen, layer_heatmaps), open_heatmaps)
-    view = open_parts(data, by=by, **choice)
+    usual = "part" if parse_data(data).layout in LAYOUTS else "type"
+    view = open_parts(data, by=by or usual, **choice)
     results = score_coverage(methods, view, size=size, missing=missing, device=chosen)
     show_results(list(results.values()), out)
 

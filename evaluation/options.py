@@ -138,7 +138,7 @@ def open_files(files: Sequence[str], taken: dict[str, Any], open_one: Callable[[
 
 
 def open_secondary(open_view: Callable[..., Any], data: str, text: str, **options: Any) -> Any:
-    """Open data that are named beside DATA: PATH:SET, LAYOUT:PATH, hf:NAME or a path, else a set of DATA.
+    """Open data named beside DATA: PATH[:SET[:SPLIT]], LAYOUT:PATH[:SPLIT] or hf:NAME; else a set of DATA.
 
     Args:
         open_view: one of the functions of `loaders.views`.
@@ -149,12 +149,21 @@ def open_secondary(open_view: Callable[..., Any], data: str, text: str, **option
     Raises:
         InputError: there is nothing of the kind.
     """
-    from loaders.views import split_set
+    from loaders.views import LAYOUTS
 
-    if ":" in text or "/" in text or Path(text).exists():
-        path, set_name = split_set(text)
-        return open_view(path, set_name=set_name, **options)
-    return open_view(data, set_name=text, **options)
+    if ":" not in text and "/" not in text and not Path(text).exists():
+        return open_view(data, set_name=text, **options)
+    layout = text.partition(":")[0]
+    in_layout = layout in LAYOUTS and not Path(text).exists()
+    place, words = text.removeprefix(f"{layout}:") if in_layout else text, list[str]()
+    while ":" in place and not Path(place).exists():
+        place, _, word = place.rpartition(":")
+        words.insert(0, word)
+    names = ("split",) if in_layout else ("set_name", "split")
+    if text.startswith("hf:") or not Path(place).exists() or len(words) > len(names):
+        return open_view(text, **options)
+    found = f"{layout}:{place}" if in_layout else place
+    return open_view(found, **dict(zip(names, words, strict=False)), **options)
 
 
 def open_layers(

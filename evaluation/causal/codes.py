@@ -34,5 +34,5 @@ def layer_codes(model: nn.Module, layer: str) -> Encoder:
             return values
         raise InputError(f"layer `{layer}` gives {list(values.shape)}; expected 2, 3 or 4 axes")
 
-    encode.colour_space = getattr(model, "colour_space", "srgb")
+    vars(encode)["colour_space"] = getattr(model, "colour_space", "srgb")
     return encode

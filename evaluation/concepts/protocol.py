@@ -97,7 +97,7 @@ def score_concepts(
     sources = intrinsic_sources(models, views)
     if size is not None and any(isinstance(source.model, Predictions) for source in sources.values()):
         raise InputError("predictions are scored at their own size: leave out `size`, or use a model")
-    settings = {"layer": layer, "runs": runs, "seed": seed, "p": p, "classifier": classifier}
+    settings: dict[str, Any] = {"layer": layer, "runs": runs, "seed": seed, "p": p, "classifier": classifier}
     settings |= {"regularisation": regularisation, "size": size, "max_sets": max_sets}
     work = [
         (concept, view, chosen)
@@ -106,7 +106,7 @@ def score_concepts(
         for chosen in _choose(concept, view, max_sets, seed)
     ]
     pair = (layer, layer) if isinstance(layer, str) else layer
-    fitting = {"runs": runs, "classifier": classifier, "regularisation": regularisation}
+    fitting: dict[str, Any] = {"runs": runs, "classifier": classifier, "regularisation": regularisation}
     results = {}
     for name, source in sources.items():
         probe = Probe(source, pair, size, batch_size, device)
@@ -211,7 +211,7 @@ def _result(
 
 def _choose(concept: str, view: ConceptSets, max_sets: int | None, seed: int) -> Iterator[ConceptSet]:
     """Concept sets of a view, or a random choice of them, in their order."""
-    chosen = range(len(view.sets))
+    chosen = list(range(len(view.sets)))
     if max_sets is not None and max_sets < len(view.sets):
         order = torch.randperm(len(view.sets), generator=_generator(seed, concept))
         chosen = sorted(order[:max_sets].tolist())

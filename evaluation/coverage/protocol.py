@@ -67,7 +67,7 @@ def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
             )
         return maps
 
-    heatmaps.colour_space = getattr(model, "colour_space", "srgb")
+    vars(heatmaps)["colour_space"] = getattr(model, "colour_space", "srgb")
     return heatmaps
 
 
@@ -146,7 +146,7 @@ def score_coverage(
     ).numpy()
     weigh = _Weighed(iou, iou_threshold, reduce, tuple(methods))
     scores, replicates = resampled_interval(weigh, data.groups, seed=0)
-    settings = {"k": k, "pooling": pooling, "threshold_at": threshold_at, "compat": compat}
+    settings: dict[str, Any] = {"k": k, "pooling": pooling, "threshold_at": threshold_at, "compat": compat}
     settings |= {"iou_threshold": iou_threshold, "reduce": reduce, "size": size, "missing": missing}
     settings |= {"compared": list(methods), "parts": list(parts), "proportions": list(proportions)}
     described = found.describe(data)

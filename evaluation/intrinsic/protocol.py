@@ -16,8 +16,7 @@ from evaluation.models.baselines import BASELINES
 from evaluation.predictions import Missing
 from evaluation.result import MeanResult, fill_failures
 from evaluation.truth import Truth, stack
-from loaders.samples import Frames
-from loaders.views import Decompositions, open_decompositions
+from loaders.views import Decompositions
 
 METRIC, VERSION = "lmse", 2
 COLUMNS = (
@@ -35,7 +34,7 @@ Errors = Float[Tensor, "columns rows"]
 
 def score_intrinsic(
     models: Mapping[str, Source],
-    data: Decompositions | Frames | str,
+    data: Decompositions,
     *,
     device: str = "cpu",
     batch_size: int = 16,
@@ -55,7 +54,7 @@ def score_intrinsic(
     Args:
         models: by name: models that are given scene-linear images (`IntrinsicModel`), what
             `evaluation.models.open_model` returns, or `Predictions` of another program.
-        data: what `loaders.views.open_decompositions` returns or takes.
+        data: images with their true decomposition, from `loaders.views.open_decompositions`.
         device: where images are put for the models, which have to be there.
         batch_size: images per call of a model.
         missing: "error" refuses predictions that lack an id; "fail" counts them as failed.
@@ -81,13 +80,12 @@ def score_intrinsic(
         >>> score_intrinsic({"all reflectance": constant_shading}, Flat())["all reflectance"].score
         0.0
     """
-    view = data if hasattr(data, "explains") else open_decompositions(data)
-    sources = intrinsic_sources(models, [view], missing)
+    sources = intrinsic_sources(models, [data], missing)
     found = Fingerprint()
     errors: dict[str, list[Errors]] = {name: [] for name in sources}
     failed: dict[str, list[Tensor]] = {name: [] for name in sources}
     zeros: list[Errors] = []
-    for batch in read_batches(view, batch_size, lambda item: item.image, found, "score"):
+    for batch in read_batches(data, batch_size, lambda item: item.image, found, "score"):
         truth = stack(batch.items)
         zeros.append(_zero_errors(truth))
         for name, source in sources.items():
@@ -97,21 +95,21 @@ def score_intrinsic(
     lost = {name: torch.cat(some).numpy() for name, some in failed.items()}
     joined = {name: torch.cat(some, 1).numpy() for name, some in errors.items()}
     filled = fill_failures(joined, lost, torch.cat(zeros, 1).numpy())
-    settings = {"window": 20, "step": 10, "explains": view.explains, "missing": missing}
-    described = found.describe(view)
+    settings = {"window": 20, "step": 10, "explains": data.explains, "missing": missing}
+    described = found.describe(data)
     return {
         name: MeanResult(
             about(METRIC, VERSION, "lower", source.identity, described, settings),
-            tuple(view.ids),
-            tuple(view.groups),
+            tuple(data.ids),
+            tuple(data.groups),
             {column: tuple(values.tolist()) for column, values in zip(COLUMNS, filled[name], strict=True)},
-            tuple(view.ids[row] for row in np.flatnonzero(lost[name]).tolist()),
+            tuple(data.ids[row] for row in np.flatnonzero(lost[name]).tolist()),
         )
         for name, source in sources.items()
     }
 
 
-def score_baselines(data: Decompositions | Frames | str) -> dict[str, MeanResult]:
+def score_baselines(data: Decompositions) -> dict[str, MeanResult]:
     """Score the two trivial decompositions, which every model should score below; see `score_intrinsic`."""
     return score_intrinsic(BASELINES, data)
 

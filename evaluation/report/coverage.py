@@ -12,8 +12,8 @@ READING = Reading(
     key="coverage",
     title="Coverage of parts",
     measures="How well the points that an explanation marks agree with the objects in the images: IoU with "
-    "each part, weighted by the share of all methods' explanations that cover it (WAIoU, Behzadi-Khormouji and "
-    "Oramas).",
+    "each part, weighted by the share of all methods' explanations that cover it (WAIoU, "
+    "Behzadi-Khormouji and Oramas).",
     better="↑ Higher is better, among these methods only.",
     blind="whether the model uses the marked points, and all but rank: another method changes every number.",
 )
