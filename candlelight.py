@@ -268,7 +268,7 @@ def demo(out: Path, **how: Any) -> None:
     from evaluation.study import run_study
     from generators import load_recipe, make_plan
     from generators import render as render_plan
-    from loaders import HubFrames, pack_hdf5, pack_hub
+    from loaders import pack_hdf5, pack_hub
 
     made = make_plan(load_recipe("demo"))
     frames = out / "frames"
@@ -280,7 +280,7 @@ def demo(out: Path, **how: Any) -> None:
     disable_progress_bar()
     # On frames this small a second thread gains nothing, and on a busy machine it loses much.
     torch.set_num_threads(1)
-    study = run_study(functools.partial(HubFrames, hub, objects=True), out / "study")
+    study = run_study(hub, out / "study")
     click.echo(f"frames: {len(made)} in {frames}; packs: {len(files)} HDF5 files, Hugging Face folder {hub}")
     for line in study.summary():
         click.echo(line)

@@ -1,7 +1,7 @@
 """The demonstration's study: train a small network on rendered frames and score it with every metric."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from evaluation.models.protocols import IntrinsicModel
 from evaluation.report import write_report
 from evaluation.result import MeanResult, Result, StatisticResult, model_name
 from evaluation.result_files import write_results
-from loaders.samples import Frames
+from loaders.open_frames import open_frames
 from loaders.views import (
     open_concepts,
     open_decompositions,
@@ -28,6 +28,7 @@ from loaders.views import (
 NETWORK, RETINEX = "network", "retinex"
 COVERAGE_LAYERS = ("encoder.1", "encoder.2", "reflectance.blocks.1")
 CODE_LAYER = "encoder.3"
+SHOWN = ("candle", "albedo", "illumination", "negatives", "tabletop")
 HIDDEN_LAYERS = ("reflectance.blocks.2", "shading.blocks.2")
 
 
@@ -47,13 +48,11 @@ class Study:
         return _summary(self.intrinsic, self.concepts, self.coverage, self.causal)
 
 
-def run_study(
-    open_set: Callable[[str], Frames], out: Path, *, epochs: int = 14, seed: int = 0, device: str = "cpu"
-) -> Study:
+def run_study(data: Path, out: Path, *, epochs: int = 14, seed: int = 0, device: str = "cpu") -> Study:
     """Train on `tabletop`, score on `tabletop_test`, `albedo`, `illumination` and `candle`, write a report.
 
     Args:
-        open_set: opens an image set of the `demo` recipe by name, with ``objects=True``.
+        data: frames of the `demo` recipe, or a pack of them.
         out: folder for ``network.pt``, a file of results for each evaluation, and ``report.html``.
         epochs: passes over the training frames.
         seed: of the weights, the batches and the draws of the metrics.
@@ -67,27 +66,27 @@ def run_study(
     """
     out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    training = open_decompositions(open_set("tabletop"))
+    training = open_decompositions(data, set_name="tabletop")
     trained, history = train_intrinsic(training, seed=seed, epochs=epochs, device=device)
     weights = save_model(trained, out / "network.pt")
     seconds = time.monotonic() - started
     network = load_model(weights, device)
-    test = open_decompositions(open_set("tabletop_test"))
+    test = open_decompositions(data, set_name="tabletop_test")
     models: dict[str, IntrinsicModel] = {NETWORK: network, RETINEX: ColourRetinex()}
     intrinsic = score_intrinsic({**models, **BASELINES}, test, device=device)
     sets = (
-        open_concepts(open_set("albedo")),
-        open_concepts(open_set("illumination")),
-        open_images(open_set("negatives")),
+        open_concepts(data, set_name="albedo"),
+        open_concepts(data, set_name="illumination"),
+        open_images(data, set_name="negatives"),
         test,
     )
     concepts = score_concepts(models, *sets, seed=seed, device=device)
     hidden = f"{NETWORK}, hidden layer"
     concepts |= score_concepts({hidden: network}, *sets, layer=HIDDEN_LAYERS, seed=seed, device=device)
     methods = {layer: layer_heatmaps(network, layer) for layer in COVERAGE_LAYERS}
-    coverage = score_coverage(methods, open_parts(open_set("candle"), by="type"), device=device)
+    coverage = score_coverage(methods, open_parts(data, set_name="candle", by="type"), device=device)
     encoders = {CODE_LAYER: layer_codes(network, CODE_LAYER)}
-    causal = score_causal(encoders, open_factors(open_set("candle")), device=device)
+    causal = score_causal(encoders, open_factors(data, set_name="candle"), device=device)
     results: dict[str, Sequence[Result]] = {
         "intrinsic": list(intrinsic.values()),
         "concepts": list(concepts.values()),
@@ -101,7 +100,7 @@ def run_study(
         [result for some in results.values() for result in some],
         title="candlelight demo",
         summary=_summary(intrinsic, concepts, coverage, causal),
-        sets=[open_set(name) for name in ("candle", "albedo", "illumination", "negatives", "tabletop")],
+        sets=[open_frames(data, name) for name in SHOWN],
         settings={
             "network": f"IntrinsicNet, {sum(p.numel() for p in network.parameters()):,} parameters",
             "training": f"{epochs} epochs on {len(training)} frames, {seconds:.0f} s, "

@@ -1,7 +1,5 @@
 """One path through everything, at the smallest size: rendered, packed, loaded, trained on and scored."""
 
-import functools
-import json
 from importlib.util import find_spec
 
 import numpy as np
@@ -10,6 +8,7 @@ import torch
 from click.testing import CliRunner
 
 from candlelight import main
+from evaluation.result_files import read_results
 from loaders import FrameFolder, HDF5Frames, HubFrames
 
 pytestmark = [
@@ -91,15 +90,16 @@ def test_the_three_readers_agree(rendered):
 def test_a_network_is_trained_and_scored_on_what_load_dataset_gives(rendered):
     from evaluation.study import run_study
 
-    study = run_study(
-        functools.partial(HubFrames, rendered / "hub", objects=True), rendered / "study", epochs=1
-    )
+    study = run_study(rendered / "hub", rendered / "study", epochs=1)
     assert len(study.summary()) == 4
     assert study.report.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert 0 < study.intrinsic["network"].score < 2
-    assert {scores.settings["test_frames"] for scores in study.concepts.values()} == {4}
-    for path in (rendered / "study").glob("*.json"):
-        json.loads(path.read_text(encoding="utf-8"))
+    assert {result.about.data["rows"] for result in study.concepts.values()} == {4}
+    for name in ("intrinsic", "concepts", "coverage", "causal"):
+        read = read_results(rendered / "study" / f"{name}.json")
+        assert [result.to_json() for result in read] == [
+            result.to_json() for result in getattr(study, name).values()
+        ]
 
 
 def test_evaluations_on_the_command_line(rendered):
@@ -108,15 +108,28 @@ def test_evaluations_on_the_command_line(rendered):
     printed = run(
         "evaluate", "intrinsic", frames, "--set", "tabletop_test", "--model", "retinex", "--out", out
     )
-    assert printed.startswith("LMSE ")
-    assert json.loads(out.read_text(encoding="utf-8"))["samples_scored"] == 4
+    assert printed.splitlines()[1].startswith("retinex")
+    (result,) = read_results(out)
+    assert len(result.ids) == 4
+    # The same data have the same hash in every form.
+    for form in ("hdf5", "hub"):
+        words = (rendered / form, "--set", "tabletop_test", "--model", "retinex", "--out", out)
+        run("evaluate", "intrinsic", *words)
+        (other,) = read_results(out)
+        assert other.columns == result.columns
+        assert other.about.data["sha256"] == result.about.data["sha256"]
     printed = run(
-        "evaluate", "concepts", frames, "--model", "retinex", "--test", "tabletop_test", "--runs", "5"
+        "evaluate", "concepts", frames, "--model", "retinex", "--set", "tabletop_test", "--runs", "5"
     )
-    assert printed.count("CSM_S ") == 2
+    assert printed.count("csm_s ") == 6
     words = ("--set", "candle", "--model", weights, "--layer", "encoder.2")
-    assert "WAIoU " in run("evaluate", "coverage", rendered / "hdf5", *words)
-    assert "unconfoundedness " in run("evaluate", "causal", rendered / "hdf5" / "candle.h5", *words)
+    assert "waiou ↑" in run("evaluate", "coverage", rendered / "hdf5", *words)
+    page = rendered / "page.html"
+    saved = rendered / "irs.json"
+    printed = run("evaluate", "causal", rendered / "hdf5" / "candle.h5", *words, "--out", saved)
+    assert "unconfoundedness(1) ↑" in printed
+    run("evaluate", "report", saved, out, "--out", page)
+    assert "Causal disentanglement: " in page.read_text(encoding="utf-8")
 
 
 def test_info_names_every_set_of_every_form(rendered):
