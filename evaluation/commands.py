@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from evaluation.options import (
+    check_needed,
     check_outputs,
     choose_device,
     data_options,
@@ -71,6 +72,7 @@ def intrinsic(
     from loaders.views import open_decompositions
 
     check_outputs(out)
+    check_needed(files, png=png, missing=missing)
     chosen = choose_device(device)
     sources = open_files(files, open_models(models, chosen), lambda path: open_predictions(path, png))
     view = open_decompositions(data, **choice)
@@ -206,6 +208,7 @@ def coverage(
     from loaders.views import LAYOUTS, open_parts, parse_data
 
     check_outputs(out)
+    check_needed(files, missing=missing)
     chosen = choose_device(device)
     methods = open_files(files, open_layers(models, layer, chosen, layer_heatmaps), open_heatmaps)
     usual = "part" if parse_data(data).layout in LAYOUTS else "type"
@@ -259,6 +262,8 @@ def report(results: tuple[Path, ...], out: Path, title: str) -> None:
     from evaluation.report import write_report
     from evaluation.result_files import read_results
 
+    if out.suffix not in (".html", ".htm") or (out.exists() and not out.is_file()) or out.is_dir():
+        raise InputError(f"--out {out}: expected the name of a page, which ends in .html")
     read = [result for path in results for result in read_results(path)]
     click.echo(str(write_report(out, read, title=title)))
 
@@ -276,6 +281,12 @@ def compare(first: Path, second: Path, column: str | None) -> None:
     from evaluation.compare import compare as compare_results
     from evaluation.result_files import read_results
 
-    for one in read_results(first):
-        for other in read_results(second):
+    refused: list[InputError] = []
+    pairs = [(one, other) for one in read_results(first) for other in read_results(second)]
+    for one, other in pairs:
+        try:
             click.echo(str(compare_results(one, other, column)))
+        except InputError as error:  # results of other settings or data, which a file may hold besides
+            refused.append(error)
+    if len(refused) == len(pairs):
+        raise refused[0]

@@ -18,6 +18,10 @@ from evaluation.intervals import (
 from evaluation.result import Better, MeanResult, Result, StatisticResult, model_name
 from loaders.errors import InputError, did_you_mean
 
+# Settings that name the models of a call, and scores that do not depend on them.
+TOGETHER = ("filled_among", "compared")
+BOUNDED = ("lmse", "whdr", "mean_iou")
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -101,6 +105,7 @@ def compare(first: Result, second: Result, column: str | None = None) -> Compari
     """
     _check_alike(first, second)
     name = _column(first, second, column)
+    _check_together(first, second, name)
     if isinstance(first, MeanResult) and isinstance(second, MeanResult):
         return _compare_means(first, second, name)
     assert isinstance(first, StatisticResult)  # for the type checker: both are of one kind
@@ -112,7 +117,10 @@ def _check_alike(first: Result, second: Result) -> None:
     if type(first) is not type(second):
         raise InputError("expected two results of one kind, got a mean over rows and a statistic of all rows")
     for name in ("metric", "version", "better", "data", "settings"):
-        one, other = getattr(first.about, name), getattr(second.about, name)
+        one, other = (
+            {key: value for key, value in part.items() if key not in TOGETHER} if name == "settings" else part
+            for part in (getattr(first.about, name), getattr(second.about, name))
+        )
         # The hash of all rows tells more than their names: a pack and its frames are the same data.
         same = name == "data" and one.get("sha256") and one["sha256"] == other.get("sha256")
         if one != other and not same:
@@ -133,9 +141,27 @@ def _column(first: Result, second: Result, column: str | None) -> str:
     name = next(iter(first.scores)) if column is None else column
     if name not in shared:
         raise InputError(
-            f"no column `{name}` in both results; expected one of {shared}{did_you_mean(name, shared)}"
+            f"no column `{name}` in both results; expected one of {', '.join(shared)}"
+            f"{did_you_mean(name, shared)}"
         )
     return name
+
+
+def _check_together(first: Result, second: Result, column: str) -> None:
+    """Refuse scores that depend on the models of the call, unless both are of one call.
+
+    These are WAIoU, and values put in for failed predictions where a score has no bound.
+    """
+    ours, theirs = (
+        next((result.about.settings[key] for key in TOGETHER if key in result.about.settings), None)
+        for result in (first, second)
+    )
+    if ours != theirs and not column.startswith(BOUNDED):
+        names = [some or [model_name(result)] for some, result in ((ours, first), (theirs, second))]
+        raise InputError(
+            f"`{column}` is relative to the models that were scored together, {names[0]} and {names[1]}: "
+            "score all of them in one call"
+        )
 
 
 def _compare_means(first: MeanResult, second: MeanResult, column: str) -> Comparison:
@@ -159,6 +185,9 @@ def _compare_means(first: MeanResult, second: MeanResult, column: str) -> Compar
     counted = f"{rows} rows in {count} groups"
     if left_out := len({*first.ids, *second.ids}) - rows:
         counted += f", {left_out} rows that one lacks or does not define left out"
+    for result in (first, second):
+        if result.failed:
+            counted += f", {len(result.failed)} predictions of {model_name(result)} failed"
     tested = mean_interval(differences, groups), mean_p_value(differences, groups)
     return _comparison(first, second, column, *tested, count, counted)
 

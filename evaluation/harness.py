@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any, Generic, Literal, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from evaluation.models.specs import ColourSpace, ModelIdentity, NamedModel
+from evaluation.models.specs import NamedModel
 from evaluation.result import About, package_versions
 from loaders.errors import InputError
 from loaders.views import View
@@ -69,8 +70,14 @@ class Fingerprint:
             for key in sorted(value):
                 self._hash.update(str(key).encode() + b"\0")
                 self._add(value[key])
-        else:
+        elif isinstance(value, np.ndarray):
+            self._add(torch.from_numpy(np.array(value, order="C")))
+        elif value is None or isinstance(value, str | bytes | int | float):
             self._hash.update(repr(value).encode() + b"\0")
+        else:
+            raise InputError(
+                f"expected tensors, arrays, numbers and texts in rows of a view, got {type(value).__name__}"
+            )
 
 
 def read_batches(
@@ -90,6 +97,9 @@ def read_batches(
     """
     if batch_size < 1:
         raise InputError(f"`batch_size` must be at least 1, got {batch_size}")
+    if not len(view) == len(view.ids) == len(view.groups):
+        counts = f"{len(view)} rows, {len(view.ids)} ids and {len(view.groups)} groups"
+        raise InputError(f"`{view.identity.name}`: expected an id and a group for each row, got {counts}")
     if not len(view.ids):
         raise InputError(f"no rows to read: `{view.identity.name}` is empty, or `rows` chooses none")
     waiting: list[tuple[int, _Item]] = []
@@ -103,34 +113,31 @@ def read_batches(
     yield _batch(view, waiting)
 
 
+def check_image(image: Tensor) -> Tensor:
+    """Return an image that is what views of images hold.
+
+    Raises:
+        InputError: the image is not float32 [3, height, width] with sRGB-encoded values in [0, 1].
+
+    Example:
+        >>> check_image(torch.full((3, 1, 1), 128.0))
+        Traceback (most recent call last):
+        loaders.errors.InputError: expected images float32 [3, height, width], sRGB-encoded in [0, 1], got \
+float32 [3, 1, 1] from 128 to 128
+    """
+    fits = isinstance(image, Tensor) and image.dtype == torch.float32 and image.ndim == 3 and len(image) == 3
+    if not fits or not bool(((image >= 0) & (image <= 1)).all()):
+        got = type(image).__name__
+        if isinstance(image, Tensor):
+            got = f"{str(image.dtype).removeprefix('torch.')} {list(image.shape)}"
+            got += f" from {float(image.min()):g} to {float(image.max()):g}" if image.numel() else ""
+        raise InputError(f"expected images float32 [3, height, width], sRGB-encoded in [0, 1], got {got}")
+    return image
+
+
 def _batch(view: View[_Item], read: Sequence[tuple[int, _Item]]) -> Batch[_Item]:
     rows = tuple(row for row, _ in read)
     return Batch(rows, tuple(view.ids[row] for row in rows), tuple(item for _, item in read))
-
-
-def named(name: str, model: object, usual: ColourSpace) -> NamedModel:
-    """Say of a model that is no `NamedModel` yet which one it is and which colour space it takes.
-
-    Args:
-        name: its name in the results.
-        model: a `NamedModel`, or anything callable; weights of a `torch.nn.Module` are hashed.
-        usual: colour space of images that models of its kind take, unless it has a ``colour_space``.
-
-    Raises:
-        InputError: the model is not callable.
-
-    Example:
-        >>> named("double", lambda image: 2 * image, "srgb").colour_space
-        'srgb'
-    """
-    if isinstance(model, NamedModel):
-        return model
-    if not callable(model):
-        raise InputError(f"model `{name}`: expected something callable, got {type(model).__name__}")
-    kind = model if hasattr(model, "__qualname__") else type(model)
-    version = f"{kind.__module__}:{kind.__qualname__}"
-    space = getattr(model, "colour_space", usual)
-    return NamedModel(ModelIdentity(name, "callable", version, weights_sha256(model)), model, space)
 
 
 def weights_sha256(model: object) -> str | None:
@@ -147,10 +154,11 @@ def about(
     metric: str,
     version: int,
     better: Literal["lower", "higher"],
-    model: ModelIdentity,
+    source: NamedModel,
     data: Mapping[str, Any],
     settings: Mapping[str, Any],
 ) -> About:
-    """Make the record of a run."""
-    known = {name: value for name, value in asdict(model).items() if value is not None}
-    return About(metric, version, better, known, dict(data), dict(settings), package_versions())
+    """Make the record of a run; the weights of a network are hashed, whatever it was read from."""
+    model = asdict(source.identity) | {"weights_sha256": weights_sha256(source.model)}
+    model = {name: value for name, value in model.items() if value is not None}
+    return About(metric, version, better, model, dict(data), dict(settings), package_versions())

@@ -180,6 +180,7 @@ def resampled_interval(
     groups: Sequence[str],
     seed: int,
     resamples: int = RESAMPLES,
+    repeats: bool = True,
 ) -> tuple[dict[str, Score], dict[str, tuple[float, ...]]]:
     """Recompute statistics on resampled groups, the rows of a group together.
 
@@ -188,6 +189,9 @@ def resampled_interval(
         groups: the group of each row, at least one.
         seed: of the resampling; two models are compared on the same resamples.
         resamples: how many.
+        repeats: draw as many groups as there are with replacement. A statistic that repeated rows bias, such
+            as a quantile within small classes, takes False: half of the groups without replacement, whose
+            spread about their mean is that of the whole, set about the statistic of all rows.
 
     Returns:
         Each statistic of all rows with its interval, see `replicate_interval`, and its replicates.
@@ -209,13 +213,25 @@ def resampled_interval(
     members = [np.flatnonzero(numbers == number) for number in range(numbers.max() + 1)]
     whole = statistic(np.arange(len(numbers)))
     draws = resampled_groups(len(members), seed, resamples)
+    if not repeats:
+        order = np.random.default_rng(seed).random((resamples, len(members))).argsort(1)
+        draws = order[:, : max(1, len(members) // 2)]
     drawn = [statistic(np.concatenate([members[group] for group in draw])) for draw in draws]
     replicates = {name: tuple(float(one[name]) for one in drawn) for name in whole}
+    if not repeats:
+        replicates = {name: _about(float(whole[name]), some) for name, some in replicates.items()}
     scores = {
         name: replicate_interval(float(value), replicates[name], len(members))
         for name, value in whole.items()
     }
     return scores, replicates
+
+
+def _about(value: float, replicates: Sequence[float]) -> tuple[float, ...]:
+    """Move replicates so that their mean is a value."""
+    column = np.asarray(replicates, dtype=np.float64)
+    kept = column[np.isfinite(column)]
+    return tuple((column + (value - kept.mean())).tolist()) if len(kept) else tuple(replicates)
 
 
 def replicate_interval(value: float, replicates: Sequence[float], groups: int) -> Score:

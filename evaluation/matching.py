@@ -13,7 +13,7 @@ def match_ids(
     found: Collection[str],
     wanted: Sequence[str],
     known: Collection[str],
-    missing: Missing = "error",
+    missing: Missing | None = "error",
     source: str = "results",
 ) -> set[str]:
     """Match the ids of results with those of the data.
@@ -22,7 +22,8 @@ def match_ids(
         found: ids of the results.
         wanted: ids that are going to be scored.
         known: ids of all the data, scored or not.
-        missing: "fail" lets a result be missing: it counts as a failed prediction.
+        missing: "fail" lets a result be missing: it counts as a failed prediction. None is "error" where
+            nothing can count as failed.
         source: where the results are from, for messages.
 
     Returns:
@@ -37,9 +38,10 @@ def match_ids(
         >>> match_ids(["a"], ["a", "b"], ["a", "b", "c"])
         Traceback (most recent call last):
         loaders.errors.InputError: results: expected a result for each of 2 images, 1 is missing: `b`; add \
-it, or count it as failed: `missing` must then be "fail"
+it, or count it as failed (--missing fail)
     """
-    check_choice("missing", missing, Missing)
+    if missing is not None:
+        check_choice("missing", missing, Missing)
     there, all_known = set(found), set(known)
     surplus = [name for name in found if name not in all_known]
     if surplus:
@@ -49,11 +51,12 @@ it, or count it as failed: `missing` must then be "fail"
             f"{few(surplus)}{example}"
         )
     lacking = [name for name in wanted if name not in there]
-    if lacking and missing == "error":
+    if lacking and missing != "fail":
         are, them = ("is", "it") if len(lacking) == 1 else ("are", "them")
         raise InputError(
             f"{source}: expected a result for each of {len(wanted)} images, {len(lacking)} {are} missing: "
-            f'{few(lacking)}; add {them}, or count {them} as failed: `missing` must then be "fail"'
+            f"{few(lacking)}; add {them}"
+            + (f", or count {them} as failed (--missing fail)" if missing == "error" else "")
         )
     return set(lacking)
 

@@ -91,7 +91,7 @@ def choose_device(name: str) -> str:
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
-        raise InputError(f"--device {name}: not usable here: {str(error).splitlines()[0]}") from None
+        raise InputError(f"--device {name}: not usable here: {str(error).splitlines()[0][:200]}") from None
     return name
 
 
@@ -105,8 +105,19 @@ def check_outputs(out: Sequence[Path]) -> None:
 
     for path in out:
         check_writable(path)
-    if len(set(out)) < len(out):
-        raise InputError(f"--out: expected different files, got {out[0]} twice")
+    if len({path.resolve() for path in out}) < len(out):
+        raise InputError(f"--out: expected different files, got one of {', '.join(map(str, out))} twice")
+
+
+def check_needed(files: Sequence[str], **given: str | None) -> None:
+    """Refuse options of files where no files are named.
+
+    Raises:
+        InputError: such an option.
+    """
+    for name, value in given.items():
+        if not files and value not in (None, "error"):
+            raise InputError(f"--{name} {value}: expected files beside it (--predictions or --heatmaps)")
 
 
 def open_files(files: Sequence[str], taken: dict[str, Any], open_one: Callable[[str], Any]) -> dict[str, Any]:
@@ -189,6 +200,10 @@ def open_layers(
 
     from evaluation.models import open_models
 
+    if len(set(layers)) < len(layers):
+        raise InputError(f"--layer: expected different layers, got {', '.join(layers)}")
+    if layers and not models:
+        raise InputError("--layer: there is no --model whose layer it is")
     found = {}
     for name, model in open_models(models, device, "srgb").items():
         if layers and not isinstance(model.model, nn.Module):

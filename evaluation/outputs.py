@@ -1,7 +1,10 @@
 """The one place that checks what models put out."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 import numpy as np
@@ -34,8 +37,7 @@ def run_intrinsic(
         See `checked_decomposition`.
 
     Raises:
-        InputError: the output is no decomposition of the images. An exception of the model is its own; a note
-            says which images it was given.
+        InputError: the output is no decomposition of the images, or the model raised an exception.
 
     Example:
         >>> def gray(image):
@@ -46,7 +48,7 @@ def run_intrinsic(
     """
     options = {"mask": mask} if mask is not None and _takes_mask(model) else {}
     name = getattr(model, "__name__", type(model).__name__)
-    with evaluating(model), torch.no_grad(), _noting(f"`{name}` was given", image):
+    with evaluating(model), torch.no_grad(), calling(name, image):
         output = model(image, **options)
     return checked_decomposition(output, image, name, mask)
 
@@ -84,7 +86,7 @@ def checked_decomposition(
     if pair is None or not fits or list(pair[1].shape) not in (shape, gray):
         raise InputError(
             f"{name}: expected reflectance {shape} and shading {shape} or {gray}, floating-point, "
-            f"got {_described(output)}; {_WRAP}"
+            f"got {_described(output)}; return (reflectance, shading)"
         )
     reflectance, shading = (_float32(part, image.device) for part in pair)
     both = torch.cat([reflectance, shading.expand_as(image)], 1)
@@ -162,17 +164,35 @@ def checked_codes(output: object, batch: int, name: str = "the encoder") -> Floa
     return part.detach() if part.is_floating_point() else part.double()
 
 
-class _noting:
-    """Add to an exception which images a model was given: its own message often is about shapes alone."""
+@contextmanager
+def calling(name: str, image: Tensor) -> Iterator[None]:
+    """Say in one line that a model raised an exception: on which images, and where in its code.
 
-    def __init__(self, what: str, image: Tensor) -> None:
-        self.note = f"{what} {_described(image)} on {image.device}"
+    Args:
+        name: of the model.
+        image: the images that it is given.
 
-    def __enter__(self) -> None: ...
+    Raises:
+        InputError: in place of any other exception; that is its cause.
 
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if error is not None:
-            error.add_note(self.note)
+    Example:
+        >>> with calling("mine", torch.zeros(1, 3, 2, 2)):
+        ...     raise KeyError("gain")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        loaders.errors.InputError: model `mine` raised KeyError: 'gain' (..., line ...), given float32 \
+[1, 3, 2, 2] on cpu
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        place = extract_tb(error.__traceback__)[-1]
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        raise InputError(
+            f"model `{name}` raised {reason} ({Path(place.filename).name}, line {place.lineno}), given "
+            f"{_described(image)} on {image.device}"
+        ) from error
 
 
 def _takes_mask(model: Callable[..., Any]) -> bool:
@@ -196,7 +216,9 @@ def _pair(output: object) -> tuple[Tensor, Tensor] | None:
 def _tensor(part: object) -> Tensor | None:
     if isinstance(part, np.ndarray) and part.dtype.kind in "fciub":
         return torch.from_numpy(np.array(part, order="C"))  # which torch takes, whatever its strides are
-    return part if isinstance(part, Tensor) else None
+    if isinstance(part, Tensor) and part.layout == torch.strided and not part.is_meta:
+        return part
+    return None
 
 
 def _is_float(*parts: Tensor) -> bool:

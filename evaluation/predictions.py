@@ -144,7 +144,7 @@ class Codes:
     codes: Float64[Tensor, "rows codes"]
 
     def matched(
-        self, wanted: Sequence[str], known: Collection[str], missing: Missing = "error"
+        self, wanted: Sequence[str], known: Collection[str], missing: Missing | None = "error"
     ) -> Float64[Tensor, "samples codes"]:
         """Codes in the order of the data.
 
@@ -207,7 +207,7 @@ def open_predictions(folder: str | Path, png: Curve | None = None) -> Prediction
         files = {name: (path, path) for name, path in list_files(folder, (".npz",)).items()}
     pictures = [path for pair in files.values() for path in pair if path.suffix.lower() == ".png"]
     if pictures and png is None:
-        raise InputError(f'{pictures[0]}: name the curve of its pixels: `png` must be "srgb" or "linear"')
+        raise InputError(f'{pictures[0]}: name the colour space of PNG: `png` "srgb" or "linear" (--png)')
     return Predictions(folder, files, png)
 
 

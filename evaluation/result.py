@@ -274,12 +274,16 @@ def _table_lines(result: Result) -> list[tuple[str, ...]]:
         interval = "" if math.isnan(score.low) else f"{score.low:.4g} to {score.high:.4g}"
         rest = rows = undefined = ""
         if isinstance(result, MeanResult):
-            rest = f"{result.mean_of_rest[metric]:.4g}" if result.failed else ""
+            rest = _number(result.mean_of_rest[metric]) if result.failed else ""
             rows, undefined = str(len(result.ids)), str(_undefined(result.columns[metric]))
-        value = "undefined" if math.isnan(score.value) else f"{score.value:.4g}"
+        value = _number(score.value)
         counts = rows, groups, str(len(result.failed)), undefined
         lines.append((name, f"{metric} {arrow}", value, interval, rest, *counts))
     return lines
+
+
+def _number(value: float) -> str:
+    return "undefined" if math.isnan(value) else f"{value:.4g}"
 
 
 def _printed(result: Result) -> str:

@@ -93,6 +93,8 @@ def read_results(path: Path) -> list[Result]:
         Traceback (most recent call last):
         loaders.errors.InputError: nowhere.json: cannot be read: No such file or directory; ...
     """
+    if path.suffix == ".csv":
+        raise InputError(f"{path}: results are read from .json; {REMEDY}")
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:

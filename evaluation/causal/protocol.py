@@ -12,14 +12,13 @@ from torch import Tensor
 
 from evaluation.causal.irs import IRS, binned, irs
 from evaluation.causal.unconfoundedness import Compat, unconfoundedness
-from evaluation.decompose import as_taken, decode
-from evaluation.harness import Fingerprint, about, named, read_batches
-from evaluation.hidden import evaluating
+from evaluation.harness import Fingerprint, about, check_image, read_batches
 from evaluation.intervals import distinct_groups, resampled_interval
-from evaluation.models.specs import ModelIdentity, NamedModel
+from evaluation.models.specs import NamedModel
 from evaluation.outputs import checked_codes
 from evaluation.predictions import Codes
 from evaluation.result import StatisticResult
+from evaluation.sources import ask, decode, sources
 from loaders.errors import InputError
 from loaders.views import Factors
 
@@ -68,15 +67,15 @@ def score_causal(
     """
     if not encoders or not rho:
         raise InputError("expected at least one encoder and one `rho`, got none")
-    sources = {name: _source(name, encoder, data) for name, encoder in encoders.items()}
+    asked = sources(encoders, [data], "srgb", None)
     names, classes = _classes(data, bins)
     found = Fingerprint()
-    codes = _encode(sources, data, batch_size, device, found)
+    codes = _encode(asked, data, batch_size, device, found)
     settings = {"rho": list(rho), "quantile": quantile, "bins": bins, "factors": names}
     described = found.describe(data)
     return {
         name: _result(source, codes[name], classes, rho, data, described, settings)
-        for name, source in sources.items()
+        for name, source in asked.items()
     }
 
 
@@ -94,9 +93,12 @@ def _result(
     def scores(rows: Int[ndarray, " rows"]) -> dict[str, float]:
         return _scores(irs(codes[rows], classes[rows], settings["quantile"]), rho)
 
-    intervals, replicates = resampled_interval(scores, data.groups, seed=0, resamples=RESAMPLES)
+    # Quantiles within classes shrink where rows repeat, so halves of the groups are drawn instead.
+    intervals, replicates = resampled_interval(
+        scores, data.groups, seed=0, resamples=RESAMPLES, repeats=False
+    )
     return StatisticResult(
-        about(METRIC, VERSION, "higher", source.identity, described, settings),
+        about(METRIC, VERSION, "higher", source, described, settings),
         intervals,
         replicates,
         distinct_groups(data.groups),
@@ -105,15 +107,14 @@ def _result(
     )
 
 
-def _source(name: str, encoder: Encoder | NamedModel | Codes, data: Factors) -> NamedModel:
-    if isinstance(encoder, Codes):
-        return NamedModel(ModelIdentity(name, "predictions", None, None), encoder, "srgb")
-    return named(name, encoder, "srgb")
-
-
 def _classes(data: Factors, bins: int) -> tuple[list[str], Int[Tensor, "samples factors"]]:
     """Names of the factors that vary, and their classes."""
     table = torch.from_numpy(np.asarray(data.table))
+    if table.shape != (len(data.ids), len(data.factors)) or not bool(table.isfinite().all()):
+        raise InputError(
+            f"`{data.identity.name}`: expected a table of {len(data.ids)} rows, {len(data.factors)} factors, "
+            f"finite, got {list(table.shape)}" + (", some nan or inf" if bool(table.isnan().any()) else "")
+        )
     varying = (table != table[:1]).any(0).nonzero().flatten().tolist()
     names = [data.factors[column].name for column in varying]
     if len(names) < 2:
@@ -128,25 +129,24 @@ def _classes(data: Factors, bins: int) -> tuple[list[str], Int[Tensor, "samples 
 
 
 def _encode(
-    sources: Mapping[str, NamedModel], data: Factors, batch_size: int, device: str, found: Fingerprint
+    asked: Mapping[str, NamedModel], data: Factors, batch_size: int, device: str, found: Fingerprint
 ) -> dict[str, Float[Tensor, "samples codes"]]:
     """Codes of all rows on the CPU, by encoder."""
-    parts: dict[str, list[Tensor]] = {name: [] for name in sources}
-    for batch in read_batches(data, batch_size, lambda image: image, found, "encode"):
+    parts: dict[str, list[Tensor]] = {name: [] for name in asked}
+    for batch in read_batches(data, batch_size, check_image, found, "encode"):
         linear = decode(batch.stack(lambda image: image))
-        for name, source in sources.items():
+        for name, source in asked.items():
             if isinstance(source.model, Codes):
                 continue
-            with evaluating(source.model), torch.no_grad():
-                output = source.model(as_taken(source, linear).to(device))
+            output = ask(source, linear, device)
             parts[name].append(checked_codes(output, len(batch.ids), name).cpu())
     for row, name in enumerate(data.ids):
         found.add(name, torch.from_numpy(np.asarray(data.table)[row]))
     return {
-        name: source.model.matched(data.ids, data.known_ids)
+        name: source.model.matched(data.ids, data.known_ids, None)
         if isinstance(source.model, Codes)
         else torch.cat(parts[name])
-        for name, source in sources.items()
+        for name, source in asked.items()
     }
 
 

@@ -16,10 +16,11 @@ from evaluation.concepts.activations import (
     pixel_loss,
 )
 from evaluation.concepts.set_scores import ALIGNMENTS
-from evaluation.decompose import as_taken, decode, decompose
-from evaluation.harness import Fingerprint, read_batches
+from evaluation.decompose import decompose
+from evaluation.harness import Fingerprint, check_image, read_batches
 from evaluation.models.specs import NamedModel
-from evaluation.outputs import checked_decomposition
+from evaluation.outputs import calling, checked_decomposition
+from evaluation.sources import decode, to_model_space
 from evaluation.truth import Truth, stack
 from loaders.errors import InputError
 from loaders.views import Decompositions, View
@@ -81,7 +82,7 @@ def activations(probe: Probe, images: View[Tensor], rows: Sequence[int], found: 
     for start in range(0, len(rows), probe.batch_size):
         some = rows[start : start + probe.batch_size]
         ids = [images.ids[row] for row in some]
-        pixels = [images[row] for row in some]
+        pixels = [check_image(images[row]) for row in some]
         for name, image in zip(ids, pixels, strict=True):
             found.add(name, image)
         parts.append(_activations(probe, ids, [decode(image) for image in pixels]))
@@ -135,9 +136,9 @@ def _activations(probe: Probe, ids: Sequence[str], images: Sequence[Tensor]) -> 
     if probe.layers is None:
         r, s = _outputs(probe, ids, batch)
     else:
-        found = layer_activations(
-            probe.network(), probe.layers, as_taken(probe.source, batch).to(probe.device), probe.batch_size
-        )
+        image = to_model_space(probe.source, batch).to(probe.device)
+        with calling(probe.source.identity.name, image):
+            found = layer_activations(probe.network(), probe.layers, image, probe.batch_size)
         r, s = (found[name].cpu() for name in probe.layers)
     return Branches(r.flatten(1).float(), s.flatten(1).float(), _size(batch))
 
@@ -164,14 +165,15 @@ def _gradients(probe: Probe, ids: Sequence[str], truth: Truth, aligned: bool) ->
         return Branches(r, s, _size(truth.image))
 
     def gradient(branch: int, layer: str) -> Tensor:
-        image = as_taken(probe.source, truth.image).to(probe.device)
+        image = to_model_space(probe.source, truth.image).to(probe.device)
         target, mask = targets[branch].to(probe.device), truth.mask.to(probe.device)
 
         def loss(output: object, _rows: slice) -> Tensor:
             prediction = checked_decomposition(output, image, probe.source.identity.name)[branch]
             return pixel_loss(prediction, target, mask, aligned)
 
-        return layer_gradients(probe.network(), layer, image, loss, len(image)).float().cpu()
+        with calling(probe.source.identity.name, image):
+            return layer_gradients(probe.network(), layer, image, loss, len(image)).float().cpu()
 
     return Branches(gradient(0, probe.layers[0]), gradient(1, probe.layers[1]), _size(truth.image))
 

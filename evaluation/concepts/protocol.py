@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm import tqdm
 
 from evaluation.concepts.branches import Branches, Probe, activations, gradients
@@ -15,12 +15,13 @@ from evaluation.concepts.cav import fit_cavs, random_cavs
 from evaluation.concepts.sensitivity import directional_derivatives, significant
 from evaluation.concepts.set_scores import BRANCHES, BranchScore, Concept, Ratios, SetScore
 from evaluation.concepts.solvers import Classifier
-from evaluation.decompose import Source, intrinsic_sources
 from evaluation.harness import Fingerprint, about
 from evaluation.intervals import distinct_groups, resampled_interval
+from evaluation.intrinsic.protocol import Source
 from evaluation.models.specs import NamedModel
 from evaluation.predictions import Predictions
 from evaluation.result import StatisticResult
+from evaluation.sources import sources
 from loaders.errors import InputError
 from loaders.views import ConceptSet, ConceptSets, Decompositions, Images
 
@@ -94,9 +95,12 @@ def score_concepts(
     check_kind("albedo", albedo)
     check_kind("illumination", illumination)
     views = [view for view in (albedo, illumination, negatives, test) if view is not None]
-    sources = intrinsic_sources(models, views)
-    if size is not None and any(isinstance(source.model, Predictions) for source in sources.values()):
+    asked = sources(models, views, "linear", None)
+    if size is not None and any(isinstance(source.model, Predictions) for source in asked.values()):
         raise InputError("predictions are scored at their own size: leave out `size`, or use a model")
+    for name, source in asked.items():
+        if layer is not None and not isinstance(source.model, nn.Module):
+            raise InputError(f"layer {layer}: `{name}` has no hidden layers; leave it out, or give a network")
     settings: dict[str, Any] = {"layer": layer, "runs": runs, "seed": seed, "p": p, "classifier": classifier}
     settings |= {"regularisation": regularisation, "size": size, "max_sets": max_sets}
     work = [
@@ -108,7 +112,7 @@ def score_concepts(
     pair = (layer, layer) if isinstance(layer, str) else layer
     fitting: dict[str, Any] = {"runs": runs, "classifier": classifier, "regularisation": regularisation}
     results = {}
-    for name, source in sources.items():
+    for name, source in asked.items():
         probe = Probe(source, pair, size, batch_size, device)
         found = Fingerprint()
         against = activations(probe, negatives, range(len(negatives.ids)), found)
@@ -200,7 +204,7 @@ def _result(
     data = found.describe(test) | {"negatives": negatives.identity.name}
     scores, replicates = resampled_interval(Ratios(sets), test.groups, seed=settings["seed"])
     return StatisticResult(
-        about(METRIC, VERSION, "higher", source.identity, data, settings),
+        about(METRIC, VERSION, "higher", source, data, settings),
         scores,
         replicates,
         distinct_groups(test.groups),

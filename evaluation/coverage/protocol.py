@@ -21,19 +21,20 @@ from evaluation.coverage.heatmaps import (
     set_threshold,
 )
 from evaluation.coverage.waiou import part_iou, weigh_iou
-from evaluation.decompose import as_taken, decode
-from evaluation.harness import Batch, Fingerprint, about, named, read_batches
-from evaluation.hidden import evaluating, run_recorded
+from evaluation.harness import Batch, Fingerprint, about, check_image, read_batches
+from evaluation.hidden import run_recorded
 from evaluation.intervals import distinct_groups, resampled_interval
-from evaluation.models.specs import ModelIdentity, NamedModel
+from evaluation.models.specs import NamedModel
 from evaluation.models.vision import token_maps
 from evaluation.outputs import checked_heatmaps
-from evaluation.predictions import Heatmaps, Missing, match_ids
+from evaluation.predictions import Heatmaps, Missing
 from evaluation.result import StatisticResult
+from evaluation.sources import ask, decode, sources
 from loaders.errors import InputError
 from loaders.views import PartImage, Parts
 
 METRIC, VERSION = "waiou", 2
+SCORES = ("waiou", "mean_iou")  # the second does not depend on the other methods
 PROPORTIONS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1)
 HeatmapMethod = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch maps rows columns"]]
 Method = HeatmapMethod | NamedModel | Heatmaps
@@ -128,9 +129,9 @@ def score_coverage(
     check_choice("threshold_at", threshold_at, ("mask", "map"))
     if not methods or not proportions:
         raise InputError("expected at least one method and one proportion, got none")
-    sources = {name: _source(name, method, data, missing) for name, method in methods.items()}
+    asked = sources(methods, [data], "srgb", missing)
     found = Fingerprint()
-    explained, annotated = _explain(sources, data, k, size, batch_size, device, found)
+    explained, annotated = _explain(asked, data, k, size, batch_size, device, found)
     parts = _part_names(part_of, annotated)
     masks = _part_masks(annotated, parts)
     iou = torch.stack(
@@ -153,14 +154,14 @@ def score_coverage(
     groups = distinct_groups(data.groups)
     return {
         name: StatisticResult(
-            about(METRIC, VERSION, "higher", source.identity, described, settings),
-            {"waiou": scores[name]},
-            {"waiou": replicates[name]},
+            about(METRIC, VERSION, "higher", source, described, settings),
+            {metric: scores[f"{metric} {name}"] for metric in SCORES},
+            {metric: replicates[f"{metric} {name}"] for metric in SCORES},
             groups,
             tuple(data.ids[row] for row in is_dead(explained[name].heatmap).nonzero().flatten().tolist()),
             weigh.describe(number),
         )
-        for number, (name, source) in enumerate(sources.items())
+        for number, (name, source) in enumerate(asked.items())
     }
 
 
@@ -177,9 +178,15 @@ class _Weighed:
         self.iou, self.iou_threshold, self.reduce, self.names = iou, iou_threshold, reduce, names
 
     def __call__(self, rows: Int[ndarray, " rows"]) -> dict[str, float]:
-        """WAIoU over all parts by method; see `weigh_iou`."""
-        weighed = weigh_iou(self._best(self.iou[:, :, rows]), self.iou_threshold, self.reduce)
-        return dict(zip(self.names, weighed.score.tolist(), strict=True))
+        """WAIoU over all parts and mean IoU, by method; see `weigh_iou`."""
+        iou = self.iou[:, :, rows]
+        weighed = weigh_iou(self._best(iou), self.iou_threshold, self.reduce)
+        pairs = zip(self.names, weighed.score.tolist(), self._average(iou).max(1).tolist(), strict=True)
+        return {
+            f"{metric} {name}": value
+            for name, *values in pairs
+            for metric, value in zip(SCORES, values, strict=True)
+        }
 
     def describe(self, method: int) -> dict[str, Any]:
         """Tables of one method: average IoU and WAIoU by proportion, and both by part at the best one."""
@@ -209,15 +216,8 @@ class _Weighed:
         return np.where(shown, iou, 0).sum((2, 3)) / np.maximum(shown.sum((2, 3)), 1)
 
 
-def _source(name: str, method: Method, data: Parts, missing: Missing) -> NamedModel:
-    if isinstance(method, Heatmaps):
-        match_ids(method.ids, data.ids, data.known_ids, missing, str(method.folder))
-        return NamedModel(ModelIdentity(name, "predictions", None, None), method, "srgb")
-    return named(name, method, "srgb")
-
-
 def _explain(
-    sources: Mapping[str, NamedModel],
+    asked: Mapping[str, NamedModel],
     data: Parts,
     k: int,
     size: tuple[int, int] | None,
@@ -226,10 +226,11 @@ def _explain(
     found: Fingerprint,
 ) -> tuple[dict[str, Explanations], list[dict[str, Tensor]]]:
     """Explanations of each method, and each image's masks by name."""
-    parts: dict[str, list[Explanations]] = {name: [] for name in sources}
+    parts: dict[str, list[Explanations]] = {name: [] for name in asked}
     annotated: list[dict[str, Tensor]] = []
     shape: tuple[int, ...] | None = size
-    for batch in read_batches(data, batch_size, lambda item: item.image, found, "heatmaps"):
+    for batch in read_batches(data, batch_size, lambda item: check_image(item.image), found, "heatmaps"):
+        check_masks(batch)
         linear = _resize_image(decode(batch.stack(lambda item: item.image)), size)
         shape = shape or tuple(linear.shape[2:])
         if tuple(linear.shape[2:]) != shape:
@@ -238,8 +239,12 @@ def _explain(
         annotated += [
             {name: _resize_mask(mask, size) for name, mask in item.masks.items()} for item in batch.items
         ]
-        for name, source in sources.items():
-            parts[name].append(explanation_heatmap(_heatmaps(source, batch, linear, device), k))
+        for name, source in asked.items():
+            maps = _heatmaps(source, batch, linear, device)
+            if parts[name] and maps.shape[2:] != parts[name][0].heatmap.shape[1:]:
+                shapes = [list(parts[name][0].heatmap.shape[1:]), list(maps.shape[2:])]
+                raise InputError(f"{name}: expected heatmaps of one size, got {shapes}; resize them")
+            parts[name].append(explanation_heatmap(maps, k))
     joined = {
         name: Explanations(torch.cat([one.heatmap for one in some]), torch.cat([one.members for one in some]))
         for name, some in parts.items()
@@ -252,10 +257,24 @@ def _heatmaps(source: NamedModel, batch: Batch[PartImage], linear: Tensor, devic
     if isinstance(source.model, Heatmaps):
         maps, failed = source.model.read_batch(batch.ids)
     else:
-        with evaluating(source.model), torch.no_grad():
-            output = source.model(as_taken(source, linear).to(device))
+        output = ask(source, linear, device)
         maps, failed = checked_heatmaps(output, len(batch.ids), source.identity.name)
     return maps.cpu().masked_fill(failed.cpu()[:, None, None, None], 0)
+
+
+def check_masks(batch: Batch[PartImage]) -> None:
+    """Refuse masks that are not boolean or not as large as their image.
+
+    Raises:
+        InputError: such a mask; the message names the image and the part.
+    """
+    for name, item in zip(batch.ids, batch.items, strict=True):
+        for part, mask in item.masks.items():
+            if mask.dtype != torch.bool or mask.shape != item.image.shape[1:]:
+                raise InputError(
+                    f"`{name}`, part `{part}`: expected a mask bool {list(item.image.shape[1:])}, got "
+                    f"{str(mask.dtype).removeprefix('torch.')} {list(mask.shape)}"
+                )
 
 
 def _part_names(part_of: Sequence[str] | None, annotated: Sequence[dict[str, Tensor]]) -> tuple[str, ...]:

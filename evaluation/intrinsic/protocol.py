@@ -1,20 +1,24 @@
 """Score decompositions against the truth: one result for each model or folder of predictions."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.decompose import Source, decompose, intrinsic_sources
+from evaluation.decompose import decompose
 from evaluation.harness import Fingerprint, about, read_batches
 from evaluation.intrinsic.lmse import gray, lmse
 from evaluation.intrinsic.mse import mse
 from evaluation.intrinsic.si_mse import si_mse
 from evaluation.models.baselines import BASELINES
-from evaluation.predictions import Missing
+from evaluation.models.protocols import IntrinsicModel
+from evaluation.models.specs import NamedModel
+from evaluation.predictions import Missing, Predictions
 from evaluation.result import MeanResult, fill_failures
+from evaluation.sources import sources
 from evaluation.truth import Truth, stack
 from loaders.views import Decompositions
 
@@ -29,6 +33,7 @@ COLUMNS = (
     "mse_shading",
 )
 
+Source = IntrinsicModel | NamedModel | Predictions
 Errors = Float[Tensor, "columns rows"]
 
 
@@ -80,32 +85,35 @@ def score_intrinsic(
         >>> score_intrinsic({"all reflectance": constant_shading}, Flat())["all reflectance"].score
         0.0
     """
-    sources = intrinsic_sources(models, [data], missing)
+    asked = sources(models, [data], "linear", missing)
     found = Fingerprint()
-    errors: dict[str, list[Errors]] = {name: [] for name in sources}
-    failed: dict[str, list[Tensor]] = {name: [] for name in sources}
+    errors: dict[str, list[Errors]] = {name: [] for name in asked}
+    failed: dict[str, list[Tensor]] = {name: [] for name in asked}
     zeros: list[Errors] = []
     for batch in read_batches(data, batch_size, lambda item: item.image, found, "score"):
         truth = stack(batch.items)
         zeros.append(_zero_errors(truth))
-        for name, source in sources.items():
+        for name, source in asked.items():
             reflectance, shading, bad = decompose(source, batch.ids, truth.image, truth.mask, device)
-            errors[name].append(_errors(reflectance, shading, truth))
-            failed[name].append(bad)
+            found_errors = _errors(reflectance, shading, truth)
+            errors[name].append(found_errors)
+            failed[name].append(bad | found_errors.isinf().any(0))  # finite values may have infinite squares
     lost = {name: torch.cat(some).numpy() for name, some in failed.items()}
     joined = {name: torch.cat(some, 1).numpy() for name, some in errors.items()}
     filled = fill_failures(joined, lost, torch.cat(zeros, 1).numpy())
-    settings = {"window": 20, "step": 10, "explains": data.explains, "missing": missing}
+    settings: dict[str, Any] = {"window": 20, "step": 10, "explains": data.explains, "missing": missing}
+    if any(failure.any() for failure in lost.values()):
+        settings["filled_among"] = sorted(asked)
     described = found.describe(data)
     return {
         name: MeanResult(
-            about(METRIC, VERSION, "lower", source.identity, described, settings),
+            about(METRIC, VERSION, "lower", source, described, settings),
             tuple(data.ids),
             tuple(data.groups),
             {column: tuple(values.tolist()) for column, values in zip(COLUMNS, filled[name], strict=True)},
             tuple(data.ids[row] for row in np.flatnonzero(lost[name]).tolist()),
         )
-        for name, source in sources.items()
+        for name, source in asked.items()
     }
 
 

@@ -34,7 +34,7 @@ def user_module(name: str, text: str) -> tuple[ModuleType, str | None]:
     """
     try:
         module = importlib.import_module(name)
-    except (ImportError, SyntaxError, ValueError, TypeError) as error:  # the last two: no name, or `.a`
+    except (Exception, SystemExit) as error:  # the code of the module is run, and may raise anything
         raise InputError(
             f"model `{text}`: cannot import `{name}`: {_reason(error)}; name a module that is installed, or "
             "a file: file.py:callable"
@@ -68,7 +68,7 @@ def user_file(path: Path) -> Iterator[ModuleType]:
         sys.modules[name] = module  # where dataclasses and pickles look for it
         try:
             spec.loader.exec_module(module)
-        except (ImportError, SyntaxError) as error:
+        except (Exception, SystemExit) as error:  # the code of the file is run, and may raise anything
             del sys.modules[name]
             raise InputError(f"{path.name}: cannot be imported: {_reason(error)}") from error
         yield module
@@ -109,7 +109,10 @@ def made(module: ModuleType, attribute: str, text: str) -> tuple[Any, Callable[.
             f"model `{text}`: the class needs arguments ({', '.join(needed)}); write a function without "
             "parameters that makes the model, and name that"
         )
-    model = target if needed else target()
+    try:
+        model = target if needed else target()
+    except (Exception, SystemExit) as error:
+        raise InputError(f"model `{text}`: cannot be made: {_reason(error)}") from error
     if not callable(model):
         raise InputError(f"model `{text}`: expected it to make a callable, it made {type(model).__name__}")
     return target, model
@@ -151,4 +154,6 @@ def _lies_in(name: str, folder: Path) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    if isinstance(error, ImportError | SyntaxError):
+        return str(error) or type(error).__name__
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -15,7 +15,9 @@ from evaluation.report.coverage import coverage_section
 from evaluation.report.intrinsic import intrinsic_section
 from evaluation.report.parts import Section
 from evaluation.report.sets import set_overview
-from evaluation.result import Result
+from evaluation.result import MeanResult, Result, StatisticResult, model_name
+from evaluation.result_files import REMEDY
+from loaders.errors import InputError, blame
 from loaders.looking.sheet import write_file
 from loaders.samples import Frames
 
@@ -25,6 +27,7 @@ SECTIONS: dict[str, Callable[[Any], Section]] = {
     "waiou": coverage_section,
     "irs": causal_section,
 }
+KINDS = {"lmse": MeanResult, "csm": StatisticResult, "waiou": StatisticResult, "irs": StatisticResult}
 
 
 def write_report(
@@ -75,13 +78,22 @@ def write_report(
 def _sections(results: Sequence[Result]) -> list[Section]:
     """A section for each metric, data and settings, in order of the metrics; anchors are unique."""
     found = []
+    results = list({result.to_json(): result for result in results}.values())  # a file may be named twice
     for metric, section in SECTIONS.items():
         alike: dict[str, list[Result]] = {}
         for result in results:
             if result.about.metric == metric:
+                if not isinstance(result, KINDS[metric]):
+                    raise InputError(f"a result of `{metric}` is of the wrong kind, {type(result).__name__}")
                 alike.setdefault(repr((result.about.data, result.about.settings)), []).append(result)
         for number, some in enumerate(alike.values()):
-            made = section(some)
+            try:
+                made = section(some)
+            except (KeyError, IndexError, TypeError, ValueError) as error:
+                names = ", ".join(map(model_name, some))
+                raise blame(
+                    f"results of `{metric}` ({names}) lack what a page shows", error, REMEDY
+                ) from error
             key = made.reading.key + (f"-{number + 1}" if number else "")
             found.append(replace(made, reading=replace(made.reading, key=key, title=_title(made, some))))
     return found
@@ -91,6 +103,7 @@ def _title(section: Section, results: Sequence[Result]) -> str:
     """Title of a section with the name of its data."""
     data = results[0].about.data
     names = [str(data[name]) for name in ("name", "set_name", "split") if data.get(name)]
+    names += [f"{data['rows']} rows"] if "rows" in data else []
     return f"{section.reading.title}: {', '.join(names)}"
 
 

@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
 import torch
 
-from evaluation.harness import Fingerprint, named, read_batches
+from evaluation.harness import Fingerprint, read_batches
+from evaluation.sources import sources
 from loaders.errors import InputError
 from loaders.views import Decomposition
 
@@ -36,6 +38,22 @@ def test_batches_hold_neighbours_of_one_size(memory_view) -> None:
     assert [batch.ids[0] for batch in batches] == ["row-0", "row-2", "row-3", "row-4"]
 
 
+def test_arrays_count_by_their_bytes_and_other_objects_are_refused() -> None:
+    one = np.zeros(5000)
+    other = one.copy()
+    other[2500] = 1
+    assert sha(("a", one)) != sha(("a", other))
+    with pytest.raises(InputError, match="in rows of a view, got object"):
+        sha(("a", object()))
+
+
+def test_view_with_other_numbers_of_ids_is_refused(memory_view) -> None:
+    view = memory_view([torch.zeros(3, 2, 2)] * 2)
+    view.ids = ("a",)
+    with pytest.raises(InputError, match="expected an id and a group for each row, got 2 rows, 1 ids and 2"):
+        list(read_batches(view, 2, lambda item: item, Fingerprint(), "read"))
+
+
 def test_what_is_no_model_is_refused() -> None:
     with pytest.raises(InputError, match="model `a`: expected something callable, got int"):
-        named("a", 3, "srgb")
+        sources({"a": 3}, [], "srgb", None)

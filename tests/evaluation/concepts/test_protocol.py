@@ -10,8 +10,9 @@ from evaluation.concepts.branches import Probe, activations, gradients
 from evaluation.concepts.csm import csm
 from evaluation.concepts.protocol import score_concepts
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, RULES, BranchScore, Ratios, SetScore
-from evaluation.harness import Fingerprint, named
+from evaluation.harness import Fingerprint
 from evaluation.predictions import open_predictions
+from evaluation.sources import sources
 from loaders.errors import InputError
 from loaders.views import ConceptSet, Decomposition
 
@@ -20,7 +21,7 @@ HEIGHT, WIDTH = 6, 8
 
 def _encoded(image):
     """The sRGB-encoded image that an item of a view holds."""
-    from evaluation.decompose import encode
+    from evaluation.sources import encode
 
     return encode(image.clamp(0, 1))
 
@@ -133,7 +134,7 @@ def test_gradient_at_the_last_layer_is_that_at_the_output(sets):
             reflectance, shading = _blurry(image)
             return self.r(reflectance), self.s(shading)
 
-    source = named("last", Last(), "linear")
+    source = sources({"last": Last()}, [], "linear", None)["last"]
     hidden = gradients(Probe(source, layers=("r", "s")), sets["test"], Fingerprint())
     output = gradients(Probe(source), sets["test"], Fingerprint())
     for alignment in ALIGNMENTS:
@@ -150,7 +151,7 @@ def test_resizing_leaves_mixed_pixels_out(decompositions):
     albedo = torch.full((1, 3, 4, 4), 0.5)
     albedo[:, :, :, :3] = 0
     view = decompositions(albedo, torch.ones(1, 3, 4, 4))
-    probe = Probe(named("blurry", _blurry, "linear"), size=(8, 8))
+    probe = Probe(sources({"blurry": _blurry}, [], "linear", None)["blurry"], size=(8, 8))
     found = gradients(probe, view, Fingerprint())["unaligned"].reflectance.reshape(3, 8, 8)
     assert (found[:, :, :6] == 0).all()
     assert (found[:, :, 7] != 0).all()
@@ -290,7 +291,7 @@ def test_scale_of_the_reflectance_moves_unaligned_scores_alone(sets):
 
 
 def test_predictions_score_as_the_model_does(sets, tmp_path):
-    from evaluation.decompose import decode
+    from evaluation.sources import decode
 
     for view in sets.values():
         for name, item in zip(view.ids, view.items, strict=True):
@@ -316,7 +317,7 @@ def test_one_kind_of_concept_is_enough(sets):
 
 
 def test_what_is_refused(sets, memory_view, decompositions):
-    with pytest.raises(InputError, match=r"hidden layers need a torch\.nn\.Module, got function"):
+    with pytest.raises(InputError, match="layer encoder: `model` has no hidden layers"):
         score(_blurry, sets, runs=2, layer="encoder")
     with pytest.raises(InputError, match="no images to read"):
         score(_blurry, {**sets, "negatives": memory_view([])}, runs=2)

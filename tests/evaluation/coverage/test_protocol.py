@@ -6,8 +6,8 @@ from torch import nn
 from evaluation.coverage.heatmaps import binarise, explanation_heatmap, set_threshold
 from evaluation.coverage.protocol import layer_heatmaps, score_coverage
 from evaluation.coverage.waiou import waiou
-from evaluation.decompose import decode
 from evaluation.predictions import open_heatmaps
+from evaluation.sources import decode
 from loaders.errors import InputError
 from loaders.views import PartImage
 

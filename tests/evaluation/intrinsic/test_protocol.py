@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -180,6 +181,48 @@ def test_missing_prediction_is_an_error_or_a_failure(view, tmp_path) -> None:
     np.savez(tmp_path / "row-9.npz", reflectance=np.ones((3, 2, 2)), shading=np.ones((3, 2, 2)))
     with pytest.raises(InputError, match="1 of 5 are not: `row-9`"):
         score(open_predictions(tmp_path), view, missing="fail")
+
+
+def test_model_that_works_in_place_harms_no_other(view) -> None:
+    def in_place(image, mask):
+        mask[:] = False
+        return image.zero_(), torch.ones_like(image)
+
+    alone = score(constant_shading, view)
+    after = score_intrinsic({"in place": in_place, "model": constant_shading}, view)["model"]
+    assert after.to_json() == alone.to_json()
+
+
+def test_exception_of_a_model_is_one_line_with_its_place(view) -> None:
+    def broken(image):
+        raise KeyError("gain")
+
+    with pytest.raises(InputError, match=r"model `broken` raised KeyError: 'gain' \(test_protocol.py, line"):
+        score(broken, view)
+
+
+def test_infinite_error_of_a_finite_prediction_is_a_failure(view) -> None:
+    result = score(lambda image: (1e30 * image, image), view)
+    assert len(result.failed) == 4  # the fourth is black, whatever it is multiplied by
+    assert max(result.columns["mse_reflectance"]) < 10
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"mask": torch.ones(24, 30)}, "mask"),
+        ({"mask": torch.ones(23, 30, dtype=torch.bool)}, "mask"),
+        ({"reflectance": torch.ones(3, 24, 30, dtype=torch.uint8)}, "`reflectance` must be float32"),
+        ({"shading": torch.ones(2, 24, 30)}, "`shading` must have 1 channel, or 3"),
+    ],
+)
+def test_views_of_ones_own_are_checked(view, change, message: str) -> None:
+    item = replace(view.items[0])
+    for name, value in change.items():
+        object.__setattr__(item, name, value)
+    view.items[0] = item
+    with pytest.raises(InputError, match=message):
+        score(constant_shading, view)
 
 
 def test_network_is_run_in_evaluation_mode_and_keeps_its_own(view) -> None:

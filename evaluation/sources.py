@@ -1,0 +1,108 @@
+"""Models, and results of other programs in their place: their identity, their colour space, running them."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from evaluation.hidden import evaluating
+from evaluation.models.specs import ColourSpace, ModelIdentity, NamedModel
+from evaluation.outputs import calling
+from evaluation.predictions import Codes, Heatmaps, Missing, Predictions, match_ids
+from loaders.colour import linear_to_srgb, srgb_to_linear
+from loaders.errors import InputError
+from loaders.verification.checksums import file_sha256
+from loaders.views import View
+
+
+def sources(
+    models: Mapping[str, Any], views: Sequence[View[Any]], usual: ColourSpace, missing: Missing | None
+) -> dict[str, NamedModel]:
+    """Identify each model by its name, and match the ids of results of other programs with the data.
+
+    Args:
+        models: by name: a `NamedModel`, anything else that is callable, or `Predictions`, `Heatmaps` or
+            `Codes`.
+        views: data that are going to be read.
+        usual: colour space of images that models of this kind take, unless one has a ``colour_space``.
+        missing: see `match_ids`.
+
+    Raises:
+        InputError: no models, one that is not callable, ids that do not fit.
+
+    Example:
+        >>> sources({"double": lambda image: 2 * image}, [], "srgb", None)["double"].colour_space
+        'srgb'
+    """
+    if not models:
+        raise InputError("expected at least one model, got none")
+    return {name: _source(name, model, views, usual, missing) for name, model in models.items()}
+
+
+def _source(
+    name: str, model: Any, views: Sequence[View[Any]], usual: ColourSpace, missing: Missing | None
+) -> NamedModel:
+    if isinstance(model, NamedModel):
+        return replace(model, identity=replace(model.identity, name=name))
+    if isinstance(model, Predictions | Heatmaps):
+        wanted = [one for view in views for one in view.ids]
+        known = frozenset[str]().union(*(view.known_ids for view in views))
+        match_ids(model.ids, wanted, known, missing, str(model.folder))
+        return NamedModel(_files(name, model), model, "linear")
+    if isinstance(model, Codes):
+        return NamedModel(ModelIdentity(name, "files", None, file_sha256(model.path)), model, "linear")
+    if not callable(model):
+        raise InputError(f"model `{name}`: expected something callable, got {type(model).__name__}")
+    kind = model if hasattr(model, "__qualname__") else type(model)
+    version = f"{kind.__module__}:{kind.__qualname__}"
+    return NamedModel(ModelIdentity(name, "callable", version), model, getattr(model, "colour_space", usual))
+
+
+def _files(name: str, found: Predictions | Heatmaps) -> ModelIdentity:
+    """Identify files by the hash of their ids and contents."""
+    whole = hashlib.sha256()
+    for identifier, paths in sorted(found.files.items()):
+        whole.update(identifier.encode() + b"\0")
+        for path in dict.fromkeys(paths if isinstance(paths, tuple) else (paths,)):
+            whole.update(file_sha256(path).encode())
+    return ModelIdentity(name, "files", None, whole.hexdigest())
+
+
+def ask(source: NamedModel, image: Float[Tensor, "batch 3 height width"], device: str) -> object:
+    """Run a model on scene-linear images, in evaluation mode and without gradients; its output as it is.
+
+    Raises:
+        InputError: the model raised an exception.
+    """
+    given = to_model_space(source, image).to(device)
+    with evaluating(source.model), torch.no_grad(), calling(source.identity.name, given):
+        return source.model(given)
+
+
+def to_model_space(source: NamedModel, image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Copy scene-linear images into the colour space that a model takes; a model may work in place."""
+    return image.clone() if source.colour_space == "linear" else encode(image)
+
+
+def decode(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Take sRGB-encoded values in [0, 1] to scene-linear ones.
+
+    Example:
+        >>> decode(torch.tensor([0.0, 0.5, 1.0]))
+        tensor([0.0000, 0.2140, 1.0000])
+    """
+    return torch.from_numpy(srgb_to_linear(image.numpy()))
+
+
+def encode(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Take scene-linear values to sRGB-encoded ones in [0, 1]; brighter ones are cut off.
+
+    Example:
+        >>> encode(torch.tensor([0.0, 0.214, 4.0]))
+        tensor([0.0000, 0.5000, 1.0000])
+    """
+    return torch.from_numpy(linear_to_srgb(image.numpy()))
