@@ -51,7 +51,7 @@ def test_the_commands_of_the_design_exist():
     }
     evaluate = main.commands["evaluate"]
     assert isinstance(evaluate, click.Group)
-    assert set(evaluate.commands) == {"intrinsic", "concepts", "coverage", "causal"}
+    assert set(evaluate.commands) == {"intrinsic", "concepts", "coverage", "causal", "report", "compare"}
 
 
 @pytest.mark.parametrize(
