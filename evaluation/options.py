@@ -160,21 +160,12 @@ def open_secondary(open_view: Callable[..., Any], data: str, text: str, **option
     Raises:
         InputError: there is nothing of the kind.
     """
-    from loaders.views import LAYOUTS
+    from loaders.views import split_secondary
 
     if ":" not in text and "/" not in text and not Path(text).exists():
         return open_view(data, set_name=text, **options)
-    layout = text.partition(":")[0]
-    in_layout = layout in LAYOUTS and not Path(text).exists()
-    place, words = text.removeprefix(f"{layout}:") if in_layout else text, list[str]()
-    while ":" in place and not Path(place).exists():
-        place, _, word = place.rpartition(":")
-        words.insert(0, word)
-    names = ("split",) if in_layout else ("set_name", "split")
-    if text.startswith("hf:") or not Path(place).exists() or len(words) > len(names):
-        return open_view(text, **options)
-    found = f"{layout}:{place}" if in_layout else place
-    return open_view(found, **dict(zip(names, words, strict=False)), **options)
+    path, choice = split_secondary(text)
+    return open_view(path, **choice, **options)
 
 
 def open_layers(

@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Tensor, nn
-from torch.nn import functional
 
 from evaluation.choices import check_choice
 from evaluation.coverage.heatmaps import (
@@ -20,6 +19,7 @@ from evaluation.coverage.heatmaps import (
     is_dead,
     set_threshold,
 )
+from evaluation.coverage.masks import check_masks, part_masks, part_names, resize_images, resize_mask
 from evaluation.coverage.waiou import part_iou, weigh_iou
 from evaluation.harness import Batch, Fingerprint, about, check_image, read_batches
 from evaluation.hidden import run_recorded
@@ -38,7 +38,6 @@ SCORES = ("waiou", "mean_iou")  # the second does not depend on the other method
 PROPORTIONS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1)
 HeatmapMethod = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch maps rows columns"]]
 Method = HeatmapMethod | NamedModel | Heatmaps
-_Masks = Bool[Tensor, "images parts height width"]
 
 
 def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
@@ -132,20 +131,18 @@ def score_coverage(
     asked = sources(methods, [data], "srgb", missing)
     found = Fingerprint()
     explained, annotated = _explain(asked, data, k, size, batch_size, device, found)
-    parts = _part_names(part_of, annotated)
-    masks = _part_masks(annotated, parts)
-    iou = torch.stack(
-        [
-            torch.stack(
-                [
-                    part_iou(_binary(one, share, masks, pooling, threshold_at, compat), masks)
-                    for share in proportions
-                ]
-            )
-            for one in explained.values()
-        ]
-    ).numpy()
-    weigh = _Weighed(iou, iou_threshold, reduce, tuple(methods))
+    parts = part_names(part_of, annotated)
+    masks = part_masks(annotated, parts)
+    iou = [
+        torch.stack(
+            [
+                part_iou(_binary(one, share, masks, pooling, threshold_at, compat), masks)
+                for share in proportions
+            ]
+        )
+        for one in explained.values()
+    ]
+    weigh = _Weighed(torch.stack(iou).numpy(), iou_threshold, reduce, tuple(methods))
     scores, replicates = resampled_interval(weigh, data.groups, seed=0)
     settings: dict[str, Any] = {"k": k, "pooling": pooling, "threshold_at": threshold_at, "compat": compat}
     settings |= {"iou_threshold": iou_threshold, "reduce": reduce, "size": size, "missing": missing}
@@ -231,13 +228,13 @@ def _explain(
     shape: tuple[int, ...] | None = size
     for batch in read_batches(data, batch_size, lambda item: check_image(item.image), found, "heatmaps"):
         check_masks(batch)
-        linear = _resize_image(decode(batch.stack(lambda item: item.image)), size)
+        linear = resize_images(decode(batch.stack(lambda item: item.image)), size)
         shape = shape or tuple(linear.shape[2:])
         if tuple(linear.shape[2:]) != shape:
             sizes = [shape, tuple(linear.shape[2:])]
             raise InputError(f"images have several sizes, {sizes}; give one `size` to resize them to")
         annotated += [
-            {name: _resize_mask(mask, size) for name, mask in item.masks.items()} for item in batch.items
+            {name: resize_mask(mask, size) for name, mask in item.masks.items()} for item in batch.items
         ]
         for name, source in asked.items():
             maps = _heatmaps(source, batch, linear, device)
@@ -262,44 +259,6 @@ def _heatmaps(source: NamedModel, batch: Batch[PartImage], linear: Tensor, devic
     return maps.cpu().masked_fill(failed.cpu()[:, None, None, None], 0)
 
 
-def check_masks(batch: Batch[PartImage]) -> None:
-    """Refuse masks that are not boolean or not as large as their image.
-
-    Raises:
-        InputError: such a mask; the message names the image and the part.
-    """
-    for name, item in zip(batch.ids, batch.items, strict=True):
-        for part, mask in item.masks.items():
-            if mask.dtype != torch.bool or mask.shape != item.image.shape[1:]:
-                raise InputError(
-                    f"`{name}`, part `{part}`: expected a mask bool {list(item.image.shape[1:])}, got "
-                    f"{str(mask.dtype).removeprefix('torch.')} {list(mask.shape)}"
-                )
-
-
-def _part_names(part_of: Sequence[str] | None, annotated: Sequence[dict[str, Tensor]]) -> tuple[str, ...]:
-    """Names asked for, all that occur if None."""
-    shown = {name for masks in annotated for name in masks}
-    parts = tuple(sorted(shown)) if part_of is None else tuple(part_of)
-    if not parts or not shown.issuperset(parts):
-        raise InputError(
-            f"`part_of` must name parts that the images show, got {list(parts)}; "
-            f"expected some of: {', '.join(sorted(shown)) or 'none, the images show no parts'}"
-        )
-    return parts
-
-
-def _part_masks(annotated: Sequence[dict[str, Tensor]], parts: Sequence[str]) -> _Masks:
-    """Masks of each part in each image, empty where it has none."""
-    height, width = next(mask.shape for masks in annotated for mask in masks.values())
-    stacked = torch.zeros(len(annotated), len(parts), height, width, dtype=torch.bool)
-    for row, masks in enumerate(annotated):
-        for column, name in enumerate(parts):
-            if name in masks:
-                stacked[row, column] = masks[name]
-    return stacked
-
-
 def _binary(
     explained: Explanations,
     proportion: float,
@@ -312,15 +271,3 @@ def _binary(
     resized = explained.resized(*masks.shape[2:])
     thresholds = set_threshold(resized if threshold_at == "mask" else explained, proportion, pooling)
     return binarise(resized.heatmap, thresholds, compat)
-
-
-def _resize_image(images: Tensor, size: tuple[int, int] | None) -> Float[Tensor, "batch 3 h w"]:
-    if size is None or tuple(images.shape[2:]) == size:
-        return images
-    return functional.interpolate(images, size, mode="bilinear", align_corners=False, antialias=True)
-
-
-def _resize_mask(mask: Bool[Tensor, "h w"], size: tuple[int, int] | None) -> Bool[Tensor, "h2 w2"]:
-    if size is None or tuple(mask.shape) == size:
-        return mask
-    return functional.interpolate(mask[None, None].to(torch.uint8), size, mode="nearest-exact")[0, 0].bool()

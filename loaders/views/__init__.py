@@ -28,4 +28,4 @@ from loaders.views.protocols import View as View
 from loaders.views.public_rows import LAYOUTS as LAYOUTS
 from loaders.views.rows import parse_rows as parse_rows
 from loaders.views.source import parse_data as parse_data
-from loaders.views.source import split_set as split_set
+from loaders.views.source import split_secondary as split_secondary

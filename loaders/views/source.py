@@ -74,20 +74,32 @@ or one of mit:PATH, ..., hf:NAME; did you mean `cub70`?
     )
 
 
-def split_set(text: str) -> tuple[str, str | None]:
-    """Part the text of secondary data, PATH:SET, LAYOUT:PATH or hf:NAME, at its set.
+def split_secondary(text: str) -> tuple[str, dict[str, str]]:
+    """Part the text of secondary data: PATH[:SET[:SPLIT]], LAYOUT:PATH[:SPLIT] or hf:NAME.
+
+    Args:
+        text: as the user typed it; whatever stands before the colons has to exist, or the text stays whole.
 
     Returns:
-        Data as `parse_data` takes them, and the set; None where the text names no set.
+        Data as `parse_data` takes them, and set and split as the functions of `loaders.views` take them.
 
     Example:
-        >>> split_set("mit:data/MIT-intrinsic"), split_set(".:negatives"), split_set("frames")
-        (('mit:data/MIT-intrinsic', None), ('.', 'negatives'), ('frames', None))
+        >>> split_secondary(".:negatives:train"), split_secondary("frames")
+        (('.', {'set_name': 'negatives', 'split': 'train'}), ('frames', {}))
+        >>> split_secondary("mit:.:grosse"), split_secondary("hf:me/sets:train")
+        (('mit:.', {'split': 'grosse'}), ('hf:me/sets:train', {}))
     """
-    path, _, set_name = text.rpartition(":")
-    named = text.partition(":")[0] in _PREFIXES or _exists(text)
-    parted = path and set_name and not named and _exists(path)
-    return (path, set_name) if parted else (text, None)
+    source = parse_data(text) if text.partition(":")[0] in _PREFIXES else DataText(FRAMES, text)
+    words = []
+    place = source.place
+    while ":" in place and not _exists(place):
+        place, _, word = place.rpartition(":")
+        words.insert(0, word)
+    names = ("split",) if source.layout in LAYOUTS else ("set_name", "split")
+    if source.layout == HUGGING_FACE or not _exists(place) or len(words) > len(names):
+        return text, {}
+    data = f"{source.layout}:{place}" if source.layout in LAYOUTS else place
+    return data, dict(zip(names, words, strict=False))
 
 
 def open_rows(request: Request, content: Content) -> NamedRows:

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from loaders.errors import InputError
-from loaders.views import open_decompositions, parse_data, split_set
+from loaders.views import open_decompositions, parse_data, split_secondary
 from loaders.views.source import DataText, hub_folder
 
 
@@ -49,16 +49,19 @@ def test_texts_that_name_nothing():
 
 def test_secondary_data_may_name_a_set(tmp_path, monkeypatch):
     path = str(tmp_path)
-    assert split_set(f"{path}:negatives") == (path, "negatives")
-    assert split_set(path) == (path, None)
-    assert split_set(f"mit:{path}") == (f"mit:{path}", None)
-    assert split_set("nowhere:negatives") == ("nowhere:negatives", None)
+    assert split_secondary(f"{path}:negatives") == (path, {"set_name": "negatives"})
+    assert split_secondary(f"{path}:a:test") == (path, {"set_name": "a", "split": "test"})
+    assert split_secondary(path) == (path, {})
+    assert split_secondary(f"mit:{path}") == (f"mit:{path}", {})
+    assert split_secondary(f"mit:{path}:grosse") == (f"mit:{path}", {"split": "grosse"})
+    assert split_secondary(f"{path}:a:b:c") == (f"{path}:a:b:c", {})
+    assert split_secondary("nowhere:negatives") == ("nowhere:negatives", {})
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mit").mkdir()
-    assert split_set("mit:mit") == ("mit:mit", None)
+    assert split_secondary("mit:mit") == ("mit:mit", {})
     (tmp_path / "a:b").mkdir()
-    assert split_set(f"{path}/a:b") == (f"{path}/a:b", None)
-    assert split_set(f"{path}/a:b:c") == (f"{path}/a:b", "c")
+    assert split_secondary(f"{path}/a:b") == (f"{path}/a:b", {})
+    assert split_secondary(f"{path}/a:b:c") == (f"{path}/a:b", {"set_name": "c"})
 
 
 def test_what_is_no_data():
