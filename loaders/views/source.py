@@ -90,7 +90,7 @@ def split_secondary(text: str) -> tuple[str, dict[str, str]]:
         (('mit:.', {'split': 'grosse'}), ('hf:me/sets:train', {}))
     """
     source = parse_data(text) if text.partition(":")[0] in _PREFIXES else DataText(FRAMES, text)
-    words = []
+    words: list[str] = []
     place = source.place
     while ":" in place and not _exists(place):
         place, _, word = place.rpartition(":")
