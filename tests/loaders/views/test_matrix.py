@@ -14,6 +14,8 @@ from loaders.views import (
     open_parts,
 )
 
+pytest.importorskip("torch")
+
 pytestmark = pytest.mark.usefixtures("datasets")
 
 OPENERS = {
