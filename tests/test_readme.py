@@ -34,7 +34,8 @@ def test_python_example_runs(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    factors, features, score = done.stdout.splitlines()
+    factors, features, *result = done.stdout.splitlines()
     assert "'color': 'blue'" in factors
     assert features.endswith("torch.Size([3, 72, 96]) torch.Size([72, 96])")
-    assert re.match(r"LMSE 0\.\d{3}, lower", score)
+    assert result[0] == "lmse (version 2) on candle, candle"
+    assert re.match(r"retinex +lmse ↓ +0\.\d+ ", result[2])

@@ -20,6 +20,7 @@ def layer_codes(model: nn.Module, layer: str) -> Encoder:
         An encoder for `score_causal`, which is given images of the colour space that the network takes.
 
     Example:
+        >>> import torch
         >>> layer_codes(nn.Sequential(nn.Conv2d(3, 5, 3)), "0")(torch.zeros(2, 3, 9, 9)).shape
         torch.Size([2, 5])
     """

@@ -89,8 +89,12 @@ def _result(
     settings: dict[str, Any],
 ) -> StatisticResult:
     """Scores of one encoder, with intervals over resampled groups."""
+    whole = irs(codes, classes, settings["quantile"])
 
     def scores(rows: Int[ndarray, " rows"]) -> dict[str, float]:
+        # Of few rows, each may have a class of its own, and no spread within it.
+        if any(len(torch.unique(column)) == len(rows) for column in classes[rows].unbind(1)):
+            return dict.fromkeys(_scores(whole, rho), math.nan)
         return _scores(irs(codes[rows], classes[rows], settings["quantile"]), rho)
 
     # Quantiles within classes shrink where rows repeat, so halves of the groups are drawn instead.
@@ -103,7 +107,7 @@ def _result(
         replicates,
         distinct_groups(data.groups),
         (),
-        _describe(irs(codes, classes, settings["quantile"])),
+        _describe(whole),
     )
 
 

@@ -101,6 +101,7 @@ def scores_table(caption: str, results: Sequence[Result]) -> Table:
     """Tabulate the scores of results on the same data: a row for each model, a column for each score.
 
     Example:
+        >>> from evaluation.result import About, StatisticResult
         >>> about = About("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
         >>> one = StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, ("a", "b"), (), {})
         >>> scores_table("Scores", [one]).rows
@@ -129,6 +130,7 @@ def settings_table(results: Sequence[Result]) -> Table:
     """Tabulate settings, data and versions, a row for each and a column for each of several results.
 
     Example:
+        >>> from evaluation.result import About, StatisticResult
         >>> about = About("irs", 1, "higher", {"name": "vae"}, {"rows": 9}, {"bins": 20}, {"numpy": "2.0"})
         >>> settings_table([StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {})]).rows
         (('model name', 'vae'), ('data rows', '9'), ('bins', '20'), ('numpy', '2.0'))

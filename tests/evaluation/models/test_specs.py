@@ -195,9 +195,13 @@ def test_an_import_error_is_one_line_with_its_cause(
     assert sys.path == before
 
 
-def test_other_errors_of_the_users_code_are_its_own(tmp_path: Path) -> None:
+def test_any_error_of_the_users_code_is_one_line_with_its_cause(tmp_path: Path) -> None:
     path = write(tmp_path / "net.py", "1 / 0\n")
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(InputError, match="cannot be imported: ZeroDivisionError: division by zero") as caught:
+        open_model(f"{path}:make")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    path = write(tmp_path / "ends.py", "import sys\nsys.exit(0)\n")
+    with pytest.raises(InputError, match="cannot be imported: SystemExit"):
         open_model(f"{path}:make")
 
 
