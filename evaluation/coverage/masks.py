@@ -1,0 +1,70 @@
+"""Masks of parts: checked, brought to one size, and stacked."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional
+
+from evaluation.harness import Batch
+from loaders.errors import InputError
+from loaders.views import PartImage
+
+
+def check_masks(batch: Batch[PartImage]) -> None:
+    """Refuse masks that are not boolean or not as large as their image.
+
+    Raises:
+        InputError: such a mask; the message names the image and the part.
+    """
+    for name, item in zip(batch.ids, batch.items, strict=True):
+        for part, mask in item.masks.items():
+            if mask.dtype != torch.bool or mask.shape != item.image.shape[1:]:
+                raise InputError(
+                    f"`{name}`, part `{part}`: expected a mask bool {list(item.image.shape[1:])}, got "
+                    f"{str(mask.dtype).removeprefix('torch.')} {list(mask.shape)}"
+                )
+
+
+def part_names(part_of: Sequence[str] | None, annotated: Sequence[dict[str, Tensor]]) -> tuple[str, ...]:
+    """Resolve the names of the parts to use; all that occur if None.
+
+    Raises:
+        InputError: no part, or one that no image shows.
+    """
+    shown = {name for masks in annotated for name in masks}
+    parts = tuple(sorted(shown)) if part_of is None else tuple(part_of)
+    if not parts or not shown.issuperset(parts):
+        raise InputError(
+            f"`part_of` must name parts that the images show, got {list(parts)}; "
+            f"expected some of: {', '.join(sorted(shown)) or 'none, the images show no parts'}"
+        )
+    return parts
+
+
+def part_masks(
+    annotated: Sequence[dict[str, Tensor]], parts: Sequence[str]
+) -> Bool[Tensor, "images parts height width"]:
+    """Stack the masks of each part in each image, empty where an image has none."""
+    height, width = next(mask.shape for masks in annotated for mask in masks.values())
+    stacked = torch.zeros(len(annotated), len(parts), height, width, dtype=torch.bool)
+    for row, masks in enumerate(annotated):
+        for column, name in enumerate(parts):
+            if name in masks:
+                stacked[row, column] = masks[name]
+    return stacked
+
+
+def resize_images(images: Tensor, size: tuple[int, int] | None) -> Float[Tensor, "batch 3 h w"]:
+    """Resample linear images with an antialiasing filter; None leaves them."""
+    if size is None or tuple(images.shape[2:]) == size:
+        return images
+    return functional.interpolate(images, size, mode="bilinear", align_corners=False, antialias=True)
+
+
+def resize_mask(mask: Bool[Tensor, "h w"], size: tuple[int, int] | None) -> Bool[Tensor, "h2 w2"]:
+    """Resample a mask by the nearest pixel; None leaves it."""
+    if size is None or tuple(mask.shape) == size:
+        return mask
+    return functional.interpolate(mask[None, None].to(torch.uint8), size, mode="nearest-exact")[0, 0].bool()
