@@ -142,7 +142,7 @@ def score_coverage(
         )
         for one in explained.values()
     ]
-    weigh = _Weighed(torch.stack(iou).numpy(), iou_threshold, reduce, tuple(methods))
+    weigh = Weighed(torch.stack(iou).numpy(), iou_threshold, reduce, tuple(methods))
     scores, replicates = resampled_interval(weigh, data.groups, seed=0)
     settings: dict[str, Any] = {"k": k, "pooling": pooling, "threshold_at": threshold_at, "compat": compat}
     settings |= {"iou_threshold": iou_threshold, "reduce": reduce, "size": size, "missing": missing}
@@ -162,7 +162,7 @@ def score_coverage(
     }
 
 
-class _Weighed:
+class Weighed:
     """WAIoU of every method over any choice of images, each at its best proportion among them."""
 
     def __init__(
@@ -177,8 +177,8 @@ class _Weighed:
     def __call__(self, rows: Int[ndarray, " rows"]) -> dict[str, float]:
         """WAIoU over all parts and mean IoU, by method; see `weigh_iou`."""
         iou = self.iou[:, :, rows]
-        weighed = weigh_iou(self._best(iou), self.iou_threshold, self.reduce)
-        pairs = zip(self.names, weighed.score.tolist(), self._average(iou).max(1).tolist(), strict=True)
+        scores = self._score(self._best(iou).numpy())
+        pairs = zip(self.names, scores.tolist(), self._average(iou).max(1).tolist(), strict=True)
         return {
             f"{metric} {name}": value
             for name, *values in pairs
@@ -201,6 +201,15 @@ class _Weighed:
             "mean_iou": weighed.mean_iou[method].tolist(),
             "counts": weighed.counts[method].tolist(),
         }
+
+    def _score(self, iou: Float[ndarray, "methods images parts"]) -> Float[ndarray, " methods"]:
+        """WAIoU over all parts as `weigh_iou` has it, fast enough for thousands of resamples."""
+        kept = iou > self.iou_threshold
+        parts = np.where(kept, iou, 0).sum(1) / np.maximum(kept.sum((0, 1)), 1)
+        shown = parts[:, np.isfinite(iou).any((0, 1))]
+        if not shown.shape[1]:
+            return np.full(len(iou), 0.0 if self.reduce == "sum" else np.nan)
+        return shown.sum(1) if self.reduce == "sum" else shown.mean(1)
 
     def _best(self, iou: ndarray) -> Float[Tensor, "methods images parts"]:
         choice = self._average(iou).argmax(1)

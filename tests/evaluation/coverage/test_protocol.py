@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from evaluation.coverage.heatmaps import binarise, explanation_heatmap, set_threshold
-from evaluation.coverage.protocol import layer_heatmaps, score_coverage
-from evaluation.coverage.waiou import waiou
+from evaluation.coverage.protocol import Weighed, layer_heatmaps, score_coverage
+from evaluation.coverage.waiou import waiou, weigh_iou
 from evaluation.predictions import open_heatmaps
 from evaluation.sources import decode
 from loaders.errors import InputError
@@ -171,3 +171,18 @@ def test_layer_without_maps(view):
     method = layer_heatmaps(nn.Sequential(nn.Flatten()), "0")
     with pytest.raises(InputError, match=r"layer `0` gives no maps: expected .* got \[6, 240\]"):
         score_coverage({"flat": method}, view)
+
+
+@pytest.mark.parametrize("reduce", ["mean", "sum"])
+def test_score_of_a_resample_is_that_of_the_metric(reduce) -> None:
+    rng = np.random.default_rng(0)
+    iou = rng.random((3, 2, 7, 4)) * (rng.random((3, 2, 7, 4)) > 0.4)
+    iou[:, :, rng.random((7, 4)) < 0.3] = np.nan
+    iou[..., 3] = np.nan  # a part that no image shows
+    weighed = Weighed(iou, 0.1, reduce, ("a", "b", "c"))
+    rows = rng.integers(7, size=7)
+    found = weighed(rows)
+    choice = np.nanmean(iou[:, :, rows], (2, 3)).argmax(1)
+    best = torch.from_numpy(iou[np.arange(3), choice][:, rows])
+    expected = weigh_iou(best, 0.1, reduce).score.tolist()
+    assert [found[f"waiou {name}"] for name in "abc"] == pytest.approx(expected)
