@@ -1,12 +1,26 @@
 """Views held in memory, with the members that those of `loaders.views` have."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from torch import Tensor
 
+from evaluation.causal import protocol as causal
+from evaluation.concepts import protocol as concepts
+from evaluation.coverage import protocol as coverage
+from evaluation.intervals import resampled_interval
 from loaders.views import DataIdentity, Decomposition
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch) -> None:
+    """Make intervals of statistics of 40 resamples: test_intervals.py has thousands."""
+    few = functools.partial(resampled_interval, resamples=40)
+    for protocol in (concepts, coverage):
+        monkeypatch.setattr(protocol, "resampled_interval", few)
+    monkeypatch.setattr(causal, "RESAMPLES", 40)
 
 
 class MemoryView:
