@@ -6,7 +6,8 @@ Tiny runs of `candlelight render`, each into a folder of its own on a small tmpf
 its children see (needs Linux and `unshare`):
 
 - poisoned: one of the objects is a .blend whose mesh has a corner at no vertex; Blender dies of it (SIGSEGV)
-  whenever it is traced. Then the file is replaced by a good one, and the run is started again.
+  whenever it is traced. Then the file is replaced by a good one, and the run is refused: assets of a folder
+  may not change between two runs.
 - hanging: one set asks for more samples than a time limit allows. Then it gets the time.
 - stopped child: the render child is stopped (SIGSTOP) in the middle, and answers no more.
 - full disk: the tmpfs fills up in the middle. Then it is made larger.
@@ -158,7 +159,9 @@ def poisoned(root: Path) -> list[object]:
     make(2**30)
     status = trial.start().wait()
     make(3)
-    return trial.row(status, wanted)
+    row = trial.row(status, wanted)
+    row[4] = "refused" if "poison" in last_line(trial.log) else row[4]
+    return row
 
 
 def hanging(root: Path) -> list[object]:
