@@ -117,6 +117,8 @@ def _lists(column: Any, count: int) -> ndarray:
     import pyarrow.compute
 
     lengths = set(pyarrow.compute.list_value_length(column).to_pylist())  # refuses what is no list
+    if not _is_number(pyarrow, column.type.value_type):
+        raise InputError(f"expected `codes` as lists of numbers, got {column.type}")
     if len(lengths) != 1 or None in lengths:
         raise InputError(f"expected `codes` of one length, got {', '.join(sorted(map(str, lengths))[:3])}")
     return column.flatten().to_numpy(zero_copy_only=False).astype(np.float64).reshape(count, lengths.pop())

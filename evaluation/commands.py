@@ -286,7 +286,7 @@ def compare(first: Path, second: Path, column: str | None) -> None:
     for one, other in pairs:
         try:
             click.echo(str(compare_results(one, other, column)))
-        except InputError as error:  # results of other settings or data, which a file may hold besides
+        except InputError as error:  # the files hold results of several settings or data
             refused.append(error)
     if len(refused) == len(pairs):
         raise refused[0]

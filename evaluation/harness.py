@@ -1,4 +1,4 @@
-"""What every evaluation does with its data and models: batches, the identity of data, the record of a run."""
+"""Batches of data, the identity of data, and the record of a run, for every evaluation."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -45,12 +45,12 @@ a Hugging Face folder
     """
     path = local_folder(path)
     if files := open_hdf5(path):
-        name = _choose(path, "set", list(dict.fromkeys(name for name, _ in files)), set_name)
+        name = choose_name(path, "set", list(dict.fromkeys(name for name, _ in files)), set_name)
         split = _choose_split(path, [split for owner, split in files if owner == name], split)
         return HDF5Frames(files[name, split].path, layers, objects=objects)
     if not (path / DATASET).is_file():
         raise InputError(f"{path}: {EXPECTED}{nearest_file(path)}")
-    name = _choose(path, "set", list(read_dataset_info(path).sets), set_name)
+    name = choose_name(path, "set", list(read_dataset_info(path).sets), set_name)
     if (path / MANIFEST).is_file():
         if not (splits := read_manifest(path).splits_of(name)):
             raise InputError(f"{path / MANIFEST} names no file of set `{name}`; pack it again")
@@ -85,13 +85,18 @@ def open_hdf5(path: Path) -> dict[tuple[str, str], HDF5Frames]:
 
 def _choose_split(path: Path, splits: list[str], wanted: str | None) -> str:
     usual = "train" if wanted is None and "train" in splits else wanted
-    return _choose(path, "split", splits, usual)
+    return choose_name(path, "split", splits, usual)
 
 
-def _choose(path: Path, kind: str, names: list[str], wanted: str | None) -> str:
+def choose_name(path: Path, kind: str, names: list[str], wanted: str | None) -> str:
+    """Choose a set or split by its name, or take the only one.
+
+    Raises:
+        InputError: there are several and none is named, or there is none of that name.
+    """
     if wanted is None and len(names) == 1:
         return names[0]
     if wanted not in names:
         asked = f"choose a {kind}" if wanted is None else f"{kind} `{wanted}` is not there"
-        raise InputError(f"{path}: {asked}; expected one of: {', '.join(names)}")
+        raise InputError(f"{path}: {asked}; expected one of: {', '.join(names) or 'none'}")
     return wanted

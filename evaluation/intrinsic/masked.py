@@ -1,4 +1,4 @@
-"""What every masked image metric does first: inputs checked, float64, and nothing read outside the mask."""
+"""First steps of every masked image metric: inputs checked, float64, and nothing read outside the mask."""
 
 import torch
 from jaxtyping import Bool, Float, Float64

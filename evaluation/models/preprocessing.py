@@ -1,4 +1,4 @@
-"""What a transformers image processor does to an image, read from its JSON and done in torch.
+"""Image processors of transformers, read from their JSON and done in torch.
 
 The processors of transformers work on 8-bit pixels, with torchvision or Pillow, and without gradients.
 """

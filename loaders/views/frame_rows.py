@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from loaders.errors import InputError, nearest_file
 from loaders.frames import DATASET, read_dataset_info
-from loaders.open_frames import EXPECTED, open_frames, open_hdf5
+from loaders.open_frames import EXPECTED, choose_name, open_frames, open_hdf5
 from loaders.packed import PackedFrames
 from loaders.packs.manifest import MANIFEST, read_manifest
 from loaders.samples import Frames, factor_number
@@ -51,8 +51,8 @@ def open_frame_rows(place: Path | str, request: Request, layers_of: LayersOf) ->
     """
     path = local_folder(place)
     sets, splits = _list_sets(path)
-    name = _choose(path, "set", list(sets), request.set_name)
-    split = _choose(path, "split", splits[name], request.split)
+    name = choose_name(path, "set", list(sets), request.set_name)
+    split = choose_name(path, "split", splits[name], request.split)
     with_path = f"{path}, set `{name}`"
     layers = _needed(with_path, sets[name].layers, layers_of)
     return name_frame_rows(open_frames(path, name, split, layers), request)
@@ -128,12 +128,3 @@ def _list_sets(path: Path) -> tuple[dict[str, SetInfo], dict[str, list[str]]]:
     sets = read_dataset_info(path).sets
     packed = read_manifest(path) if (path / MANIFEST).is_file() else None
     return sets, {name: packed.splits_of(name) if packed else ["train"] for name in sets}
-
-
-def _choose(path: Path, kind: str, names: list[str], wanted: str | None) -> str:
-    if wanted is None and len(names) == 1:
-        return names[0]
-    if wanted not in names:
-        asked = f"choose a {kind}" if wanted is None else f"{kind} `{wanted}` is not there"
-        raise InputError(f"{path}: {asked}; expected one of: {', '.join(names) or 'none'}")
-    return wanted

@@ -180,3 +180,31 @@ def test_p_values_of_no_and_of_every_difference():
 def test_resampling_needs_rows():
     with pytest.raises(InputError, match="got 0 rows, 2000 resamples"):
         resampled_interval(mean_of(np.zeros(0)), [], seed=0)
+
+
+def test_halves_spread_as_repeated_groups_do_and_lie_about_the_statistic() -> None:
+    values = np.random.default_rng(0).normal(size=100)
+    groups = [str(row) for row in range(100)]
+
+    def mean(rows: np.ndarray) -> dict[str, float]:
+        return {"mean": float(values[rows].mean())}
+
+    spreads = []
+    for repeats in (True, False):
+        scores, replicates = resampled_interval(mean, groups, seed=0, repeats=repeats)
+        spreads.append(np.std(replicates["mean"]))
+        assert scores["mean"].low < scores["mean"].value < scores["mean"].high
+    assert spreads[1] == pytest.approx(values.std(ddof=1) / 10, rel=0.05)
+    assert spreads[0] == pytest.approx(spreads[1], rel=0.05)
+
+
+def test_statistic_that_repeats_bias_lies_within_its_interval_of_halves() -> None:
+    groups = [str(row) for row in range(60)]
+
+    def distinct(rows: np.ndarray) -> dict[str, float]:
+        return {"distinct": len(np.unique(rows)) / len(rows)}
+
+    biased, _ = resampled_interval(distinct, groups, seed=0, resamples=200)
+    halves, _ = resampled_interval(distinct, groups, seed=0, resamples=200, repeats=False)
+    assert biased["distinct"].high < biased["distinct"].value == halves["distinct"].value
+    assert halves["distinct"].low <= halves["distinct"].value <= halves["distinct"].high

@@ -403,3 +403,9 @@ def test_ids_are_matched() -> None:
         InputError, match="`missing` must be one of: error, fail; got fial; did you mean `fail`"
     ):
         unwrap(match_ids)(known, known, known, "fial")
+
+
+def test_nested_lists_are_no_codes(tmp_path) -> None:
+    pq.write_table(pa.table({"id": ["a", "b"], "codes": [[[1.0]], [[2.0]]]}), tmp_path / "codes.parquet")
+    with pytest.raises(InputError, match=r"expected `codes` as lists of numbers, got list<"):
+        open_codes(tmp_path / "codes.parquet")

@@ -213,7 +213,7 @@ def _markdown(head: str, rows: dict[str, list[str]]) -> str:
 
 
 @pytest.fixture
-def surroundings(tmp_path, monkeypatch):
+def own_folder(tmp_path, monkeypatch):
     """Unpack to a folder of the test, let MPI3D be small, and import a module of the user's."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -223,11 +223,11 @@ def surroundings(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_docs_say_which_pairs_work(surroundings, datasets):
+def test_docs_say_which_pairs_work(own_folder, datasets):
     del datasets  # keeps its cache out of the user's
     pytest.importorskip("OpenEXR")
     pytest.importorskip("transformers")
-    made = tables(surroundings)
+    made = tables(own_folder)
     page = DOCS.read_text(encoding="utf-8")
     if os.environ.get("CANDLELIGHT_WRITE_DOCS"):
         before, after = page.partition(START)[0], page.partition(END)[2]

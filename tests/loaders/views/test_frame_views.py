@@ -243,7 +243,7 @@ def test_a_set_in_which_nothing_varies(frames_root):
         open_concepts(frames_root, set_name="free")
 
 
-def lamp(index, metadata):
+def light(index, metadata):
     return {"lights": (metadata.lights[0].model_copy(update={"location": (index, 0.0, 2.0)}),)}
 
 
@@ -263,11 +263,11 @@ def moved(index, metadata):
 @pytest.mark.parametrize(
     ("changes", "varies"),
     [
-        ((alike, lamp), "illumination"),
+        ((alike, light), "illumination"),
         ((alike, paint), "albedo"),
         ((alike,), "albedo"),  # the pixels of the albedo alone tell
         ((moved,), None),
-        ((paint, lamp), None),
+        ((paint, light), None),
     ],
 )
 def test_what_varies_is_found(write, changes, varies):
