@@ -1,0 +1,103 @@
+"""How often a comparison of IRS, WAIoU or CSM finds a difference where there is none.
+
+    python -m benchmarks.null_rates irs --runs 120 --images 120
+
+Both models are draws of one distribution, so that any difference found is false; 0.05 is meant. IRS: codes of
+six mixtures of three crossed factors, with noise. WAIoU: IoU of four parts, skewed, alike in five proportions.
+CSM: shares of test frames of six concept sets, correlated over the sets, vectors held fixed. Minutes each.
+"""
+
+import argparse
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from evaluation.causal.irs import irs
+from evaluation.compare import compare
+from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
+from evaluation.coverage.protocol import Weighed
+from evaluation.intervals import resampled_interval
+from evaluation.result import About, StatisticResult
+
+ABOUT = About("simulated", 1, "higher", {}, {}, {}, {})
+MIXTURES = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0.7, 0.7, 0], [0, 0.5, 1], [0.3, 0.3, 0.3]]).T
+CSM = "csm_s aligned, all sets"
+
+
+def irs_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
+    """Score two encoders of the same factors, whose noise alone differs."""
+    grid = np.stack(np.meshgrid(range(3), range(4), range(2), indexing="ij")).reshape(3, -1).T
+    factors = torch.from_numpy(np.tile(grid, (max(1, images // len(grid)), 1)))
+
+    def one() -> StatisticResult:
+        noise = rng.normal(size=(len(factors), MIXTURES.shape[1])) * 0.5
+        codes = torch.from_numpy(factors.numpy() @ MIXTURES + noise)
+
+        def statistic(rows: np.ndarray) -> dict[str, float]:
+            return {"irs": float(irs(codes[rows], factors[rows]).score)}
+
+        return result(statistic, len(factors), "irs", resamples=200, repeats=False)
+
+    return [one(), one()]
+
+
+def waiou_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
+    """Score two methods whose IoU are draws of one distribution."""
+    base = rng.beta(1, 3, size=(2, 1, images, 4))
+    iou = np.clip(base + rng.normal(size=(2, 5, images, 4)) * 0.02, 0, 1)
+    weighed = Weighed(iou * (rng.random((2, 1, images, 4)) > 0.3), 0.0, "mean", ("a", "b"))
+    return [result(weighed, images, f"waiou {name}", as_name="waiou", resamples=1000) for name in "ab"]
+
+
+def csm_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
+    """Score two models whose shares of test frames are draws of one distribution."""
+
+    def one() -> StatisticResult:
+        shared, sets = rng.normal(size=(2, images)), []
+        for _ in range(6):
+            branches = {}
+            for place, branch in enumerate(BRANCHES):
+                level = 0.5**0.5 * (shared[place] + rng.normal(size=images)) + (0.5, -0.2)[place]
+                score = BranchScore(tuple(1 / (1 + np.exp(-2 * level))), 0.1, 0.9, 0.01, True)
+                branches[branch] = dict.fromkeys(ALIGNMENTS, score)
+            sets.append(SetScore("albedo", {}, 9, branches))
+        return result(Ratios(sets), images, CSM, resamples=600)
+
+    return [one(), one()]
+
+
+def result(
+    statistic: Callable[[np.ndarray], dict[str, float]],
+    images: int,
+    name: str,
+    as_name: str | None = None,
+    resamples: int = 200,
+    repeats: bool = True,
+) -> StatisticResult:
+    """Make a result of one score, each image a group of its own."""
+    groups = tuple(str(row) for row in range(images))
+    scores, replicates = resampled_interval(statistic, groups, 0, resamples, repeats)
+    own = as_name or name
+    return StatisticResult(ABOUT, {own: scores[name]}, {own: replicates[name]}, groups, (), {})
+
+
+def main() -> None:
+    """Print the share of the runs in which a difference is found."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    pairs = {"irs": irs_pair, "waiou": waiou_pair, "csm": csm_pair}
+    parser.add_argument("score", choices=pairs)
+    parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--images", type=int, default=64)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    found = [compare(*pairs[given.score](rng, given.images)).winner for _ in range(given.runs)]
+    share = sum(winner is not None for winner in found) / given.runs
+    print(f"{given.score}, {given.images} images: {share:.3f} of {given.runs} runs, 0.05 is meant")
+
+
+if __name__ == "__main__":
+    main()
