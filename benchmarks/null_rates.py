@@ -3,7 +3,7 @@
     python -m benchmarks.null_rates irs --runs 120 --images 120
 
 Both models are draws of one distribution, so that any difference found is false; 0.05 is meant. IRS: codes of
-six mixtures of three crossed factors, with noise. WAIoU: IoU of four parts, skewed, alike in five proportions.
+six mixtures of three factors, with noise. WAIoU: skewed IoU of four parts, alike in five proportions.
 CSM: shares of test frames of six concept sets, correlated over the sets, vectors held fixed. Minutes each.
 """
 
