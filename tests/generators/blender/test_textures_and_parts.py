@@ -206,21 +206,20 @@ def test_part_names_are_those_of_the_data_set_and_travel_with_packs(run, tmp_pat
 
 def test_coverage_takes_the_masks_as_they_come(run):
     from evaluation.coverage.protocol import score_coverage  # needs torch, which nothing else here does
+    from loaders.views import open_parts
 
     frames = FrameFolder(run, "parts", objects=True)
     indices = {part.name: part.index for part in frames.frame(0).metadata.objects[0].parts}
     mask = frames[0]["part"] == indices["right_wing"]
-    share = float(mask.float().mean())
+    methods = {"wing": lambda images: mask.float().expand(len(images), 1, *mask.shape)}
+    proportions = (float(mask.float().mean()),)
 
-    def knows_the_wing(images):
-        return mask.float().expand(len(images), 1, *mask.shape)
-
-    scores = score_coverage({"wing": knows_the_wing}, frames, by="part", proportions=(share,), rows=[0])
-    shown = dict(zip(scores.parts, scores.best.mean_iou[0].nan_to_num(0).tolist(), strict=True))
-    assert max(shown, key=shown.get) == "right_wing"
+    scores = score_coverage(methods, open_parts(frames, by="part", limit=1), proportions=proportions)["wing"]
+    shown = dict(zip(scores.about.settings["parts"], scores.details["mean_iou"], strict=True))
+    assert max(shown, key=lambda name: shown[name] or 0) == "right_wing"
     assert shown["right_wing"] == pytest.approx(1.0, abs=0.02)
-    by_type = score_coverage({"wing": knows_the_wing}, frames, proportions=(share,), rows=[0])
-    assert by_type.parts == ("cube", "finch")
+    by_type = score_coverage(methods, open_parts(frames, limit=1), proportions=proportions)["wing"]
+    assert by_type.about.settings["parts"] == ["cube", "finch"]
 
 
 MEMORY = """
