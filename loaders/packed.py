@@ -62,13 +62,15 @@ class PackedFrames(ABC):
         for start in range(0, len(order), run):
             numbers = order[start : start + run]
             read = self._views(numbers)
-            tensors = {name: to_tensors([arrays[name] for arrays in read]) for name in self.layers}
-            for i, number in enumerate(numbers):
+            layers = [to_tensors([arrays[name] for arrays in read]) for name in self.layers]
+            ids, indices = map(self._id, numbers), self.indices[numbers].tolist()
+            rows_read = zip(numbers, ids, indices, self.factor_table[numbers].tolist(), *layers, strict=True)
+            for number, identifier, index, factors, *tensors in rows_read:
                 first, *others = places[number]
-                samples[first] = self._sample(number, {name: tensors[name][i] for name in self.layers})
+                samples[first] = self._sample(number, identifier, index, factors, tensors)
                 for place in others:
-                    copies = {name: tensors[name][i].clone() for name in self.layers}
-                    samples[place] = self._sample(number, copies)
+                    copies = [tensor.clone() for tensor in tensors]
+                    samples[place] = self._sample(number, identifier, index, factors, copies)
         return samples
 
     def _run(self) -> int:
@@ -76,8 +78,9 @@ class PackedFrames(ABC):
         row_bytes = sum(np.dtype(spec.dtype).itemsize * prod(spec.shape(*size)) for spec in specs)
         return max(1, _RUN_BYTES // max(1, row_bytes))
 
-    def _sample(self, number: int, tensors: Mapping[str, Any]) -> Sample:
-        names = self._id(number), int(self.indices[number]), self.set_name
-        numbers = self.factor_table[number].tolist()
+    def _sample(
+        self, number: int, identifier: str, index: int, factors: Sequence[float], tensors: Sequence[Any]
+    ) -> Sample:
         objects = self.metadata(number).objects if self.objects else None
-        return make_sample(*names, tensors, self.set_info, numbers, objects)
+        layers = dict(zip(self.layers, tensors, strict=True))
+        return make_sample(identifier, index, self.set_name, layers, self.set_info, factors, objects)

@@ -183,7 +183,7 @@ def to_tensors(arrays: Sequence[ndarray]) -> list[Any]:
         pixels = torch.from_numpy(arrays[0][None] if alone else np.stack(arrays))
         # Torch moves channels up to three times as fast as numpy.
         batch = pixels.permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)
-    return [batch[place] for place in range(len(arrays))]
+    return list(batch.unbind())
 
 
 def collate(samples: Sequence[Sample]) -> Sample:
@@ -222,7 +222,7 @@ def _join(name: str, column: list[Any]) -> Any:
         return {factor: _join(factor, [factors[factor] for factors in column]) for factor in first}
     if isinstance(first, torch.Tensor):
         return _stack(name, column)
-    if all(isinstance(value, int | float | np.number | np.bool_) for value in column):
+    if all(issubclass(kind, int | float | np.number | np.bool_) for kind in set(map(type, column))):
         return torch.from_numpy(np.array(column))
     return column
 
