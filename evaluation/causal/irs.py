@@ -1,5 +1,7 @@
 """Interventional Robustness Score (Suter et al. 2019)."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -88,12 +90,68 @@ def irs(
     if not bool(codes.isfinite().all()):
         raise InputError("`codes` must be finite, got nan or inf; check the encoder")
     _check_factors(factors, bins)
-    classes = _classes(factors, bins, compat)
-    _check_classes(classes)
+    groups = group_rows(_classes(factors, bins, compat))
+    for number, group in enumerate(groups):
+        if single(group):
+            raise InputError(
+                f"column {number} of `factors` has as many classes as samples, {len(factors)}, which makes "
+                "any code robust; cast it to float and give `bins`, or leave it out"
+            )
+    return grouped_irs(codes, groups, quantile)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows in order of their class, the classes in order of their size, so that equal sizes make a block.
+
+    Attributes:
+        order: row numbers.
+        blocks: for each size of a class, that size and how many classes have it.
+    """
+
+    order: Int[Tensor, " samples"]
+    blocks: tuple[tuple[int, int], ...]
+
+
+def group_rows(classes: Real[Tensor, "samples factors"]) -> list[Groups]:
+    """Order rows by class, once for each factor and all codes.
+
+    Example:
+        >>> group_rows(torch.tensor([[7], [3], [7]]))[0]
+        Groups(order=tensor([1, 0, 2]), blocks=((1, 1), (2, 1)))
+    """
+    groups = []
+    for factor in classes.unbind(1):
+        _, index, counts = torch.unique(factor, return_inverse=True, return_counts=True)
+        sizes, classes_of_size = torch.unique(counts, return_counts=True)
+        order = (counts[index] * len(counts) + index).argsort(stable=True)
+        blocks = zip(sizes.tolist(), classes_of_size.tolist(), strict=True)
+        groups.append(Groups(order, tuple(blocks)))
+    return groups
+
+
+def single(groups: Groups) -> bool:
+    """Tell whether each class has one row: nothing deviates within it.
+
+    Example:
+        >>> single(group_rows(torch.tensor([[7], [3]]))[0])
+        True
+    """
+    return all(size == 1 for size, _ in groups.blocks)
+
+
+def grouped_irs(codes: Float[Tensor, "samples codes"], groups: Sequence[Groups], quantile: float) -> IRS:
+    """Compute `irs` of rows that are grouped by each factor; nothing is checked.
+
+    Args:
+        codes: finite, at least one row.
+        groups: from `group_rows`, of one factor each.
+        quantile: see `irs`.
+    """
     active = (codes != codes[0]).any(0).nonzero().flatten()
-    values = codes[:, active].double()
-    weights = (values - values.mean(0)).abs().amax(0)
-    columns = [_mean_deviation(values, factor, quantile) for factor in classes.unbind(1)]
+    values = codes[:, active].double().T.contiguous()
+    weights = (values - values.mean(1, keepdim=True)).abs().amax(1)
+    columns = [_mean_deviation(values, group, quantile) for group in groups]
     matrix = 1 - torch.stack(columns, dim=1) / weights[:, None]
     best, parents = matrix.max(dim=1)
     score = (weights * best).sum() / weights.sum() if len(active) else weights.sum()
@@ -122,16 +180,6 @@ def _classes(factors: Tensor, bins: int | None, compat: Binning) -> Tensor:
     return torch.stack([binned(factor.double(), bins) for factor in factors.unbind(1)], dim=1)
 
 
-def _check_classes(classes: Tensor) -> None:
-    """Refuse factors whose classes have one sample each: nothing deviates within them."""
-    for number, factor in enumerate(classes.unbind(1)):
-        if len(torch.unique(factor)) == len(factor):
-            raise InputError(
-                f"column {number} of `factors` has as many classes as samples, {len(factor)}, which makes "
-                "any code robust; cast it to float and give `bins`, or leave it out"
-            )
-
-
 def binned(values: Float[Tensor, " samples"], bins: int) -> Int[Tensor, " samples"]:
     """Cut a continuous factor into classes of equal width between its extremes, as numpy.histogram does.
 
@@ -152,18 +200,20 @@ def binned(values: Float[Tensor, " samples"], bins: int) -> Int[Tensor, " sample
 
 
 def _mean_deviation(
-    values: Float[Tensor, "samples codes"], factor: Real[Tensor, " samples"], quantile: float
+    values: Float[Tensor, "codes samples"], groups: Groups, quantile: float
 ) -> Float[Tensor, " codes"]:
-    """Mean over the values of a factor of the deviation's quantile among the samples that have it."""
-    _, group, counts = torch.unique(factor, return_inverse=True, return_counts=True)
-    sums = values.new_zeros(len(counts), values.shape[1]).index_add(0, group, values)
-    deviation = (values - (sums / counts[:, None])[group]).abs()
-    # Sorted by deviation, then stably by group: each group lies in one piece, in order.
-    by_size, order = deviation.sort(dim=0)
-    by_group = by_size.gather(0, group[order].argsort(dim=0, stable=True))
-    position = (counts - 1).double() * quantile
-    lower = position.floor().long()
-    upper = torch.minimum(lower + 1, counts - 1)
-    start = counts.cumsum(0) - counts
-    low, high = by_group[start + lower], by_group[start + upper]
-    return torch.lerp(low, high, (position - lower)[:, None].expand_as(low)).mean(0)
+    """Mean over the classes of a factor of the deviation's quantile among the samples that have it."""
+    # A gather is several times as fast as an index of columns.
+    ordered = values.gather(1, groups.order.expand(len(values), -1))
+    total, start = values.new_zeros(len(values)), 0
+    for size, classes in groups.blocks:
+        block = ordered[:, start : start + size * classes].view(len(values), classes, size)
+        start += size * classes
+        deviation = (block - block.mean(2, keepdim=True)).abs_()
+        position = (size - 1) * quantile
+        lower = math.floor(position)
+        # The largest ones from the quantile upwards; a partial sort of so few beats a partition of all.
+        top = deviation.topk(size - lower, dim=2).values
+        low, high = top[:, :, -1], top[:, :, max(0, size - lower - 2)]
+        total += torch.lerp(low, high, position - lower).sum(1)
+    return total / sum(classes for _, classes in groups.blocks)

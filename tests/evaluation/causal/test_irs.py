@@ -50,6 +50,17 @@ def test_equals_loops(seed, quantile):
     assert result.parents.tolist() == matrix.argmax(1).tolist()
 
 
+@pytest.mark.parametrize("quantile", [0.99, 1.0, 0.5, 0.01])
+@pytest.mark.parametrize("sizes", [(2,), (90, 2), (60, 60, 3), (119,)], ids=str)
+def test_classes_of_few_and_many_rows_equal_loops(sizes, quantile):
+    # Of 120 rows in 90 classes some classes have one row, and most share their size with others.
+    codes, factors = _random(11, sizes=sizes)
+    result = irs(torch.from_numpy(codes), torch.from_numpy(factors), quantile)
+    score, matrix, _, _ = _slow(codes, factors, quantile)
+    np.testing.assert_allclose(result.matrix, matrix, atol=1e-12)
+    np.testing.assert_allclose(result.score, score, atol=1e-12)
+
+
 def test_by_hand():
     # Code 0 is factor 0; code 1 is 10 times factor 1 plus factor 0.
     factors = torch.tensor(list(itertools.product([0, 1], [0, 1])))

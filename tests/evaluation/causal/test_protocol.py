@@ -10,6 +10,7 @@ from torch import nn
 from evaluation.causal.irs import irs
 from evaluation.causal.protocol import score_causal
 from evaluation.causal.unconfoundedness import unconfoundedness
+from evaluation.intervals import resampled_interval
 from evaluation.predictions import open_codes
 from loaders.errors import InputError
 from loaders.schema import FactorInfo
@@ -66,6 +67,19 @@ def test_mixed_codes_equal_the_metrics_themselves(grid):
         assert result.scores[f"unconfoundedness({rho})"].value == float(unconfoundedness(expected, rho))
         candle = float(unconfoundedness(expected, rho, "candle2021"))
         assert result.scores[f"unconfoundedness({rho}), candle2021"].value == candle
+
+
+def test_replicates_equal_the_metric_of_halves(grid):
+    mix = torch.rand(3, 6, generator=torch.Generator().manual_seed(1))
+    view = grid()
+    result = score(lambda image: _pure(image) @ mix, view)
+    codes = torch.stack([item[:, 0, 0] for item in view.items]) @ mix
+
+    def slow(rows):
+        return {"irs": float(irs(codes[rows], CLASSES[rows]).score)}
+
+    _, expected = resampled_interval(slow, view.groups, seed=0, resamples=40, repeats=False)
+    np.testing.assert_allclose(result.replicates["irs"], expected["irs"], atol=1e-5)
 
 
 def test_bins_of_a_continuous_factor(grid):
