@@ -16,6 +16,7 @@ from evaluation.options import (
     open_files,
     open_layers,
     open_secondary,
+    open_steps,
     run_options,
     show_results,
     size_option,
@@ -72,12 +73,13 @@ def intrinsic(
     from loaders.views import open_decompositions
 
     check_outputs(out)
+    steps = open_steps(out)
     check_needed(files, png=png, missing=missing)
     chosen = choose_device(device)
     sources = open_files(files, open_models(models, chosen), lambda path: open_predictions(path, png))
     view = open_decompositions(data, **choice)
-    results = score_intrinsic(sources, view, device=chosen, missing=missing)
-    show_results(list(results.values()), out)
+    results = score_intrinsic(sources, view, device=chosen, missing=missing, steps=steps)
+    show_results(list(results.values()), out, steps)
 
 
 @evaluate.command()
@@ -152,6 +154,7 @@ def concepts(
     if len(layer) > 2:
         raise InputError("--layer: expected one name, or two (reflectance, then shading)")
     check_outputs(out)
+    steps = open_steps(out)
     chosen = choose_device(device)
     sources = open_files(files, open_models(models, chosen), lambda path: open_predictions(path, png))
     test = open_decompositions(data, **choice)
@@ -165,7 +168,7 @@ def concepts(
     at = None if not layer else layer[0] if len(layer) == 1 else (layer[0], layer[1])
     options: dict[str, Any] = {"layer": at, "runs": runs, "seed": seed, "size": size, "device": chosen}
     results = score_concepts(sources, changing, lit, unrelated, test, **options)
-    show_results(list(results.values()), out)
+    show_results(list(results.values()), out, steps)
 
 
 @evaluate.command()
@@ -208,13 +211,14 @@ def coverage(
     from loaders.views import LAYOUTS, open_parts, parse_data
 
     check_outputs(out)
+    steps = open_steps(out)
     check_needed(files, missing=missing)
     chosen = choose_device(device)
     methods = open_files(files, open_layers(models, layer, chosen, layer_heatmaps), open_heatmaps)
     usual = "part" if parse_data(data).layout in LAYOUTS else "type"
     view = open_parts(data, by=by or usual, **choice)
     results = score_coverage(methods, view, size=size, missing=missing, device=chosen)
-    show_results(list(results.values()), out)
+    show_results(list(results.values()), out, steps)
 
 
 @evaluate.command()
@@ -243,10 +247,11 @@ def causal(
     from loaders.views import open_factors
 
     check_outputs(out)
+    steps = open_steps(out)
     chosen = choose_device(device)
     encoders = open_files(files, open_layers(models, layer, chosen, layer_codes), open_codes)
-    results = score_causal(encoders, open_factors(data, **choice), device=chosen)
-    show_results(list(results.values()), out)
+    results = score_causal(encoders, open_factors(data, **choice), device=chosen, steps=steps)
+    show_results(list(results.values()), out, steps)
 
 
 @evaluate.command()

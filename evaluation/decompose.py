@@ -6,10 +6,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from evaluation.memory import shrinking
 from evaluation.models.specs import NamedModel
 from evaluation.outputs import checked_decomposition, run_intrinsic
 from evaluation.predictions import Predictions
-from evaluation.sources import to_model_space
+from evaluation.sources import to_device
 
 
 def decompose(
@@ -26,7 +27,7 @@ def decompose(
     Args:
         source: the model, on ``device``, or predictions, which are looked up by id.
         ids: of the images.
-        image: scene-linear Rec.709.
+        image: scene-linear Rec.709, of which fewer are given at once where memory ends.
         mask: pixels that count; all if None.
         device: where the images are put for the model.
 
@@ -35,13 +36,17 @@ def decompose(
         missing, or not finite inside the mask.
 
     Raises:
-        InputError: the output is no decomposition of the images.
+        InputError: the output is no decomposition of the images, or memory does not suffice for one image.
     """
     if isinstance(source.model, Predictions):
         return _look_up(source, ids, image, mask)
-    given = to_model_space(source, image).to(device)
-    found = run_intrinsic(source.model, given, None if mask is None else mask.clone().to(device))
-    reflectance, shading, failed = (values.cpu() for values in found)
+
+    def run(rows: slice) -> tuple[Tensor, ...]:
+        given = to_device(source, image[rows], device)
+        some = None if mask is None else mask[rows].clone().to(device)
+        return tuple(values.cpu() for values in run_intrinsic(source.model, given, some))
+
+    reflectance, shading, failed = shrinking(run, len(image))
     return reflectance, shading, failed
 
 

@@ -141,11 +141,12 @@ def _batch(view: View[_Item], read: Sequence[tuple[int, _Item]]) -> Batch[_Item]
 
 
 def weights_sha256(model: object) -> str | None:
-    """Hash the weights of a network by name; None of anything else."""
-    if not isinstance(model, nn.Module):
+    """Hash the weights of a network by name, also of one whose layer a function reads; None of others."""
+    network = model if isinstance(model, nn.Module) else getattr(model, "network", None)
+    if not isinstance(network, nn.Module):
         return None
     found = Fingerprint()
-    for name, values in sorted(model.state_dict().items()):
+    for name, values in sorted(network.state_dict().items()):
         found.add(name, values.detach().cpu() if isinstance(values, Tensor) else values)
     return found.hexdigest()
 

@@ -10,6 +10,7 @@ from loaders.errors import InputError
 
 if TYPE_CHECKING:
     from evaluation.result import Result
+    from evaluation.resume import Steps
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -34,7 +35,8 @@ def run_options(command: _Command) -> _Command:
             "--out",
             type=click.Path(path_type=Path),
             multiple=True,
-            help="File for the results, .json or .csv; repeatable.",
+            help="File for the results, .json or .csv; repeatable. The same command goes on after it was "
+            "killed, with what lies in FILE.partial until then.",
         ),
         click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, ..."),
     ):
@@ -107,6 +109,17 @@ def check_outputs(out: Sequence[Path]) -> None:
         check_writable(path)
     if len({path.resolve() for path in out}) < len(out):
         raise InputError(f"--out: expected different files, got one of {', '.join(map(str, out))} twice")
+
+
+def open_steps(out: Sequence[Path]) -> "Steps":
+    """Open the folder beside the first file of results that keeps finished steps until these are written.
+
+    Raises:
+        InputError: there is something else of that name.
+    """
+    from evaluation.resume import Steps
+
+    return Steps(out[0].with_name(f"{out[0].name}.partial") if out else None)
 
 
 def check_needed(files: Sequence[str], **given: str | None) -> None:
@@ -207,8 +220,8 @@ def open_layers(
     return found
 
 
-def show_results(results: Sequence["Result"], out: Sequence[Path]) -> None:
-    """Print the table of results and paired comparisons of the first with the others; write the files."""
+def show_results(results: Sequence["Result"], out: Sequence[Path], steps: "Steps") -> None:
+    """Print results and paired comparisons of the first with the others; write the files; remove the steps."""
     from evaluation.compare import compare
     from evaluation.result import table
     from evaluation.result_files import write_results
@@ -219,3 +232,6 @@ def show_results(results: Sequence["Result"], out: Sequence[Path]) -> None:
     for path in out:
         write_results(path, results)
         click.echo(str(path))
+    if line := steps.describe():
+        click.echo(line, err=True)
+    steps.remove()

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Float32
 from torch import Tensor, nn
 
 from evaluation.hidden import evaluating
+from evaluation.memory import OutOfMemory, memory_ended
 from loaders.errors import InputError
 
 Image = Float[Tensor, "batch 3 height width"]
@@ -49,8 +50,7 @@ def run_intrinsic(
     options = {"mask": mask} if mask is not None and _takes_mask(model) else {}
     name = getattr(model, "__name__", type(model).__name__)
     with evaluating(model), torch.no_grad(), calling(name, image):
-        output = model(image, **options)
-    return checked_decomposition(output, image, name, mask)
+        return checked_decomposition(model(image, **options), image, name, mask)
 
 
 def checked_decomposition(
@@ -173,6 +173,7 @@ def calling(name: str, image: Tensor) -> Iterator[None]:
         image: the images that it is given.
 
     Raises:
+        OutOfMemory: memory ended; see `evaluation.memory.shrinking`.
         InputError: in place of any other exception; that is its cause.
 
     Example:
@@ -187,6 +188,11 @@ def calling(name: str, image: Tensor) -> Iterator[None]:
     except InputError:
         raise
     except (Exception, SystemExit) as error:
+        if memory_ended(error):
+            raise OutOfMemory(
+                f"memory ended while model `{name}` ran on {_described(image)} on {image.device}, and fewer "
+                "images at once do not help; resize the images, or name another --device"
+            ) from error
         place = extract_tb(error.__traceback__)[-1]
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         raise InputError(

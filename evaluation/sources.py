@@ -1,7 +1,7 @@
 """Models, and results of other programs in their place: their identity, their colour space, running them."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.hidden import evaluating
+from evaluation.memory import shrinking
 from evaluation.models.specs import ColourSpace, ModelIdentity, NamedModel
 from evaluation.outputs import calling
 from evaluation.predictions import Codes, Heatmaps, Missing, Predictions, match_ids
@@ -72,15 +73,47 @@ def _files(name: str, found: Predictions | Heatmaps) -> ModelIdentity:
     return ModelIdentity(name, "files", None, whole.hexdigest())
 
 
-def ask(source: NamedModel, image: Float[Tensor, "batch 3 height width"], device: str) -> object:
-    """Run a model on scene-linear images, in evaluation mode and without gradients; its output as it is.
+def ask(
+    source: NamedModel,
+    image: Float[Tensor, "batch 3 height width"],
+    device: str,
+    check: Callable[[object, int, str], tuple[Tensor, ...]],
+) -> tuple[Tensor, ...]:
+    """Run a model on scene-linear images, in evaluation mode and without gradients.
+
+    Args:
+        source: the model, on ``device``.
+        image: scene-linear Rec.709, of which fewer are given at once where memory ends.
+        device: where the images are put.
+        check: takes tensors with a row for each image out of what the model puts out, given the number of
+            images and the name of the model.
+
+    Returns:
+        Tensors of ``check``, on the CPU.
 
     Raises:
-        InputError: the model raised an exception.
+        InputError: the model raised an exception, or memory does not suffice for one image.
     """
-    given = to_model_space(source, image).to(device)
-    with evaluating(source.model), torch.no_grad(), calling(source.identity.name, given):
-        return source.model(given)
+    name = source.identity.name
+
+    def run(rows: slice) -> tuple[Tensor, ...]:
+        given = to_device(source, image[rows], device)
+        with evaluating(source.model), torch.no_grad(), calling(name, given):
+            return tuple(part.cpu() for part in check(source.model(given), len(given), name))
+
+    return shrinking(run, len(image))
+
+
+def to_device(
+    source: NamedModel, image: Float[Tensor, "batch 3 height width"], device: str
+) -> Float[Tensor, "batch 3 height width"]:
+    """Copy scene-linear images into the colour space that a model takes, and to a device.
+
+    Raises:
+        OutOfMemory: the memory of the device does not suffice.
+    """
+    with calling(source.identity.name, image):
+        return to_model_space(source, image).to(device)
 
 
 def to_model_space(source: NamedModel, image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

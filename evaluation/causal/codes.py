@@ -36,4 +36,5 @@ def layer_codes(model: nn.Module, layer: str) -> Encoder:
         raise InputError(f"layer `{layer}` gives {list(values.shape)}; expected 2, 3 or 4 axes")
 
     vars(encode)["colour_space"] = getattr(model, "colour_space", "srgb")
+    vars(encode)["network"] = model
     return encode

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.causal.irs import IRS, binned, irs
+from evaluation.causal.irs import IRS, binned, group_rows, grouped_irs, irs, single
 from evaluation.causal.unconfoundedness import Compat, unconfoundedness
 from evaluation.harness import Fingerprint, about, check_image, read_batches
 from evaluation.intervals import distinct_groups, resampled_interval
@@ -18,12 +19,13 @@ from evaluation.models.specs import NamedModel
 from evaluation.outputs import checked_codes
 from evaluation.predictions import Codes
 from evaluation.result import StatisticResult
+from evaluation.resume import Steps, batch_key, model_key
 from evaluation.sources import ask, decode, sources
 from loaders.errors import InputError
 from loaders.views import Factors
 
 METRIC, VERSION = "irs", 2
-RESAMPLES = 200  # each of which sorts all codes again
+RESAMPLES = 200  # each of which orders the rows again
 Encoder = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch codes"]]
 
 
@@ -36,6 +38,7 @@ def score_causal(
     bins: int = 20,
     batch_size: int = 64,
     device: str = "cpu",
+    steps: Steps | None = None,
 ) -> dict[str, StatisticResult]:
     """Compute IRS and unconfoundedness of the codes of images, or of codes from another program.
 
@@ -56,6 +59,7 @@ def score_causal(
         bins: classes of a continuous factor.
         batch_size: images per pass.
         device: torch device of the encoders.
+        steps: finished batches of an earlier run, which are not encoded again, and the place of new ones.
 
     Returns:
         A result for each encoder, higher is better: ``irs``, ``unconfoundedness(rho)`` (nan where fewer than
@@ -70,7 +74,7 @@ def score_causal(
     asked = sources(encoders, [data], "srgb", None)
     names, classes = _classes(data, bins)
     found = Fingerprint()
-    codes = _encode(asked, data, batch_size, device, found)
+    codes = _encode(asked, data, batch_size, device, found, steps or Steps())
     settings = {"rho": list(rho), "quantile": quantile, "bins": bins, "factors": names}
     described = found.describe(data)
     return {
@@ -92,10 +96,11 @@ def _result(
     whole = irs(codes, classes, settings["quantile"])
 
     def scores(rows: Int[ndarray, " rows"]) -> dict[str, float]:
+        groups = group_rows(classes[rows])
         # Of few rows, each may have a class of its own, and no spread within it.
-        if any(len(torch.unique(column)) == len(rows) for column in classes[rows].unbind(1)):
+        if any(map(single, groups)):
             return dict.fromkeys(_scores(whole, rho), math.nan)
-        return _scores(irs(codes[rows], classes[rows], settings["quantile"]), rho)
+        return _scores(grouped_irs(codes[rows], groups, settings["quantile"]), rho)
 
     # Quantiles within classes shrink where rows repeat, so halves of the groups are drawn instead.
     intervals, replicates = resampled_interval(
@@ -133,17 +138,24 @@ def _classes(data: Factors, bins: int) -> tuple[list[str], Int[Tensor, "samples 
 
 
 def _encode(
-    asked: Mapping[str, NamedModel], data: Factors, batch_size: int, device: str, found: Fingerprint
+    asked: Mapping[str, NamedModel],
+    data: Factors,
+    batch_size: int,
+    device: str,
+    found: Fingerprint,
+    steps: Steps,
 ) -> dict[str, Float[Tensor, "samples codes"]]:
     """Codes of all rows on the CPU, by encoder."""
     parts: dict[str, list[Tensor]] = {name: [] for name in asked}
+    keys = {name: model_key(source, device, metric=METRIC, version=VERSION) for name, source in asked.items()}
     for batch in read_batches(data, batch_size, check_image, found, "encode"):
         linear = decode(batch.stack(lambda image: image))
         for name, source in asked.items():
             if isinstance(source.model, Codes):
                 continue
-            output = ask(source, linear, device)
-            parts[name].append(checked_codes(output, len(batch.ids), name).cpu())
+            encode = partial(_codes, source, linear, device)
+            step = steps.get_or_compute(batch_key(keys[name], batch, found), encode)
+            parts[name].append(step["codes"])
     for row, name in enumerate(data.ids):
         found.add(name, torch.from_numpy(np.asarray(data.table)[row]))
     return {
@@ -152,6 +164,12 @@ def _encode(
         else torch.cat(parts[name])
         for name, source in asked.items()
     }
+
+
+def _codes(source: NamedModel, linear: Tensor, device: str) -> dict[str, Tensor]:
+    """Codes of a batch, in float32 at least."""
+    (codes,) = ask(source, linear, device, lambda *output: (checked_codes(*output),))
+    return {"codes": codes.to(torch.promote_types(codes.dtype, torch.float32))}
 
 
 def _scores(result: IRS, rho: Sequence[int]) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """Score decompositions against the truth: one result for each model or folder of predictions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from evaluation.models.protocols import IntrinsicModel
 from evaluation.models.specs import NamedModel
 from evaluation.predictions import Missing, Predictions
 from evaluation.result import MeanResult, fill_failures
+from evaluation.resume import Steps, batch_key, model_key
 from evaluation.sources import sources
 from evaluation.truth import Truth, stack
 from loaders.views import Decompositions
@@ -44,6 +46,7 @@ def score_intrinsic(
     device: str = "cpu",
     batch_size: int = 16,
     missing: Missing = "error",
+    steps: Steps | None = None,
 ) -> dict[str, MeanResult]:
     """Compare reflectance and shading of models, or of predictions, with the truth.
 
@@ -63,6 +66,7 @@ def score_intrinsic(
         device: where images are put for the models, which have to be there.
         batch_size: images per call of a model.
         missing: "error" refuses predictions that lack an id; "fail" counts them as failed.
+        steps: finished batches of an earlier run, which are not computed again, and the place of new ones.
 
     Returns:
         A result for each model, lower is better.
@@ -86,6 +90,8 @@ def score_intrinsic(
         0.0
     """
     asked = sources(models, [data], "linear", missing)
+    steps = steps or Steps()
+    keys = {name: model_key(source, device, metric=METRIC, version=VERSION) for name, source in asked.items()}
     found = Fingerprint()
     errors: dict[str, list[Errors]] = {name: [] for name in asked}
     failed: dict[str, list[Tensor]] = {name: [] for name in asked}
@@ -94,10 +100,10 @@ def score_intrinsic(
         truth = stack(batch.items)
         zeros.append(_zero_errors(truth))
         for name, source in asked.items():
-            reflectance, shading, bad = decompose(source, batch.ids, truth.image, truth.mask, device)
-            found_errors = _errors(reflectance, shading, truth)
-            errors[name].append(found_errors)
-            failed[name].append(bad | found_errors.isinf().any(0))  # finite values may have infinite squares
+            score = partial(_score, source, batch.ids, truth, device)
+            step = steps.get_or_compute(batch_key(keys[name], batch, found), score)
+            errors[name].append(step["errors"])
+            failed[name].append(step["failed"])
     lost = {name: torch.cat(some).numpy() for name, some in failed.items()}
     joined = {name: torch.cat(some, 1).numpy() for name, some in errors.items()}
     filled = fill_failures(joined, lost, torch.cat(zeros, 1).numpy())
@@ -120,6 +126,13 @@ def score_intrinsic(
 def score_baselines(data: Decompositions) -> dict[str, MeanResult]:
     """Score the two trivial decompositions, which every model should score below; see `score_intrinsic`."""
     return score_intrinsic(BASELINES, data)
+
+
+def _score(source: NamedModel, ids: Sequence[str], truth: Truth, device: str) -> dict[str, Tensor]:
+    """Errors of one model on a batch, and which rows have failed."""
+    reflectance, shading, failed = decompose(source, ids, truth.image, truth.mask, device)
+    errors = _errors(reflectance, shading, truth)
+    return {"errors": errors, "failed": failed | errors.isinf().any(0)}  # finite values, infinite squares
 
 
 @torch.no_grad()

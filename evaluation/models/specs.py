@@ -36,7 +36,8 @@ class ModelIdentity:
         name: its name in tables, unique within a run.
         source: "shipped", "weights", "callable", "transformers" or "predictions".
         version: what it is and in which version, as far as that can be told.
-        sha256: of the file, or of the files of a folder, that it was read from.
+        sha256: of the file, or of the files of a folder, that it was read from; of a callable of a module, of
+            the module's own file, and not of others that it imports.
     """
 
     name: str
@@ -166,7 +167,8 @@ def _callable(name: str | None, text: str, device: str, usual: ColourSpace) -> N
     else:
         module, distribution = user_module(place, text)
         target, model = made(module, attribute, text)
-        short, sha256 = text, None
+        short, file = text, getattr(module, "__file__", None)
+        sha256 = file_sha256(Path(file)) if file else None
         what = f"{text} of {distribution}" if distribution else text
     space = getattr(model, "colour_space", getattr(target, "colour_space", usual))
     check_choice(f"{text}.colour_space", space, ColourSpace)
