@@ -217,7 +217,7 @@ def coverage(
     methods = open_files(files, open_layers(models, layer, chosen, layer_heatmaps), open_heatmaps)
     usual = "part" if parse_data(data).layout in LAYOUTS else "type"
     view = open_parts(data, by=by or usual, **choice)
-    results = score_coverage(methods, view, size=size, missing=missing, device=chosen)
+    results = score_coverage(methods, view, size=size, missing=missing, device=chosen, steps=steps)
     show_results(list(results.values()), out, steps)
 
 

@@ -1,6 +1,7 @@
 """Compare sources of heatmaps, such as hidden layers, by how well they cover objects or annotated parts."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +30,7 @@ from evaluation.models.vision import token_maps
 from evaluation.outputs import checked_heatmaps
 from evaluation.predictions import Heatmaps, Missing
 from evaluation.result import StatisticResult
+from evaluation.resume import Steps, batch_key, model_key
 from evaluation.sources import ask, decode, sources
 from loaders.errors import InputError
 from loaders.views import PartImage, Parts
@@ -68,6 +70,7 @@ def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
         return maps
 
     vars(heatmaps)["colour_space"] = getattr(model, "colour_space", "srgb")
+    vars(heatmaps)["network"] = model
     return heatmaps
 
 
@@ -87,6 +90,7 @@ def score_coverage(
     batch_size: int = 16,
     missing: Missing = "error",
     device: str = "cpu",
+    steps: Steps | None = None,
 ) -> dict[str, StatisticResult]:
     """Compare methods by the protocol of Behzadi-Khormouji and Oramas on objects or annotated parts.
 
@@ -116,6 +120,7 @@ def score_coverage(
         batch_size: images per pass.
         missing: "error" refuses heatmaps that lack an id; "fail" counts them as dead.
         device: torch device of the methods.
+        steps: finished batches of an earlier run, which are not explained again, and the place of new ones.
 
     Returns:
         A result for each method, higher is better; WAIoU with a 95 % interval over groups of images. Numbers
@@ -130,7 +135,7 @@ def score_coverage(
         raise InputError("expected at least one method and one proportion, got none")
     asked = sources(methods, [data], "srgb", missing)
     found = Fingerprint()
-    explained, annotated = _explain(asked, data, k, size, batch_size, device, found)
+    explained, annotated = _explain(asked, data, k, size, batch_size, device, found, steps or Steps())
     parts = part_names(part_of, annotated)
     masks = part_masks(annotated, parts)
     iou = [
@@ -230,10 +235,13 @@ def _explain(
     batch_size: int,
     device: str,
     found: Fingerprint,
+    steps: Steps,
 ) -> tuple[dict[str, Explanations], list[dict[str, Tensor]]]:
     """Explanations of each method, and each image's masks by name."""
     parts: dict[str, list[Explanations]] = {name: [] for name in asked}
     annotated: list[dict[str, Tensor]] = []
+    run = {"metric": METRIC, "version": VERSION, "k": k, "size": size}
+    keys = {name: model_key(source, device, **run) for name, source in asked.items()}
     shape: tuple[int, ...] | None = size
     for batch in read_batches(data, batch_size, lambda item: check_image(item.image), found, "heatmaps"):
         check_masks(batch)
@@ -246,11 +254,12 @@ def _explain(
             {name: resize_mask(mask, size) for name, mask in item.masks.items()} for item in batch.items
         ]
         for name, source in asked.items():
-            maps = _heatmaps(source, batch, linear, device)
-            if parts[name] and maps.shape[2:] != parts[name][0].heatmap.shape[1:]:
-                shapes = [list(parts[name][0].heatmap.shape[1:]), list(maps.shape[2:])]
+            explain = partial(_explanation, source, batch, linear, device, k)
+            explained = Explanations(**steps.get_or_compute(batch_key(keys[name], batch, found), explain))
+            if parts[name] and explained.heatmap.shape[1:] != parts[name][0].heatmap.shape[1:]:
+                shapes = [list(one.heatmap.shape[1:]) for one in (parts[name][0], explained)]
                 raise InputError(f"{name}: expected heatmaps of one size, got {shapes}; resize them")
-            parts[name].append(explanation_heatmap(maps, k))
+            parts[name].append(explained)
     joined = {
         name: Explanations(torch.cat([one.heatmap for one in some]), torch.cat([one.members for one in some]))
         for name, some in parts.items()
@@ -258,14 +267,21 @@ def _explain(
     return joined, annotated
 
 
+def _explanation(
+    source: NamedModel, batch: Batch[PartImage], linear: Tensor, device: str, k: int
+) -> dict[str, Tensor]:
+    """Fields of the explanations of a batch."""
+    explained = explanation_heatmap(_heatmaps(source, batch, linear, device), k)
+    return {"heatmap": explained.heatmap, "members": explained.members}
+
+
 def _heatmaps(source: NamedModel, batch: Batch[PartImage], linear: Tensor, device: str) -> Tensor:
     """Maps of a batch on the CPU; 0 where a heatmap has failed."""
     if isinstance(source.model, Heatmaps):
         maps, failed = source.model.read_batch(batch.ids)
     else:
-        output = ask(source, linear, device)
-        maps, failed = checked_heatmaps(output, len(batch.ids), source.identity.name)
-    return maps.cpu().masked_fill(failed.cpu()[:, None, None, None], 0)
+        maps, failed = ask(source, linear, device, checked_heatmaps)
+    return maps.masked_fill(failed[:, None, None, None], 0)
 
 
 def _binary(
