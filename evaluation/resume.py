@@ -26,6 +26,7 @@ from loaders.verification.checksums import file_sha256
 RECORD = "candlelight-steps.txt"
 _TEXT = "Finished steps of an evaluation, with which the same command goes on after it was killed.\n"
 _STEP = re.compile(r"[0-9a-f]{64}\.npz")
+_PACKAGES = {"site-packages", "dist-packages"}
 _CURE = "delete it, or give another --out"
 
 
@@ -179,11 +180,12 @@ def _read(path: Path) -> dict[str, Tensor] | None:
 
 def _code_sha256() -> str:
     """Hash the imported files of Python that belong to no installed package."""
-    installed = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    own = sorted(file for file in files if file and file.endswith(".py") and not file.startswith(installed))
+    installed = Path(sysconfig.get_path("stdlib"))
+    named = [getattr(module, "__dict__", {}).get("__file__") for module in list(sys.modules.values())]
+    files = {Path(name) for name in named if isinstance(name, str) and name.endswith(".py")}
     whole = hashlib.sha256()
-    for file in own:
-        if Path(file).is_file():
-            whole.update(f"{file}\0{file_sha256(Path(file))}\0".encode())
+    for file in sorted(files):
+        own = not file.is_relative_to(installed) and not _PACKAGES.intersection(file.parts)
+        if own and file.is_file():
+            whole.update(f"{file}\0{file_sha256(file)}\0".encode())
     return whole.hexdigest()
