@@ -4,23 +4,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from evaluation.report.blocks import Block, Plot, Section, Table, Text, note
 from evaluation.report.drawing import drawing, to_svg
-from evaluation.report.parts import Plot, Reading, Section, Table, number, scores_table, settings_table
+from evaluation.report.tables import number, scores_table, settings_table
 from evaluation.result import StatisticResult, model_name
 
-LEGIBLE = 16  # codes; with more the heat map carries no numbers
-READING = Reading(
-    key="causal",
-    title="Causal disentanglement",
-    measures="Whether a code stays put as long as its factor does, whatever else changes (IRS, Suter et al. "
-    "2019), and whether each factor has codes of its own (unconfoundedness UC, Reddy et al. 2022).",
-    better="↑ Higher is better, 1 at most.",
-    blind="information that is lost; factors that change together (IRS); how strongly a code answers, so "
-    "that random codes often score high (UC).",
+LEGIBLE = 10  # codes; with more the heat map carries no numbers
+READING = (
+    Text(
+        "Whether a code stays put as long as its factor does, whatever else changes (IRS, Suter et al. "
+        "2019), and whether each factor has codes of its own (unconfoundedness UC, Reddy et al. 2022)."
+    ),
+    Text("↑ Higher is better, 1 at most.", term="Read"),
+    Text(
+        "information that is lost; factors that change together (IRS); how strongly a code answers, so that "
+        "random codes often score high (UC).",
+        term="Blind to",
+    ),
 )
 
 
-def causal_section(results: Sequence[StatisticResult]) -> Section:
+def causal_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report the scores of encoders on the same data; the first is drawn."""
     notes = []
     for result in results:
@@ -32,8 +36,10 @@ def causal_section(results: Sequence[StatisticResult]) -> Section:
             notes.append(f"{name}: {', '.join(undefined)} needs more codes than the {codes} that vary.")
     caption = "Scores of each encoder, and their 95 % intervals over groups of images"
     drawn = next((result for result in results if result.details["codes"]), None)
-    tables = (scores_table(caption, results), *map(_matrix, results), settings_table(results))
-    return Section(READING, tables, _plot(drawn) if drawn else None, tuple(notes))
+    plot = () if drawn is None else (_plot(drawn),)
+    before: tuple[Block, ...] = (*READING, scores_table(caption, results), *map(note, notes), *plot)
+    after = (*map(_matrix, results), settings_table(results))
+    return Section("causal", "Causal disentanglement", (*before, *pictures, *after))
 
 
 def _plot(result: StatisticResult) -> Plot:
@@ -71,7 +77,7 @@ def _draw(result: StatisticResult) -> str:
                 own = "*" if result.details["parents"][column] == row else ""
                 ink = "black" if matrix[row, column] > low + 0.6 * (1 - low) else "white"
                 text = f"{matrix[row, column]:.2f}{own}"
-                axes.text(column, row, text, ha="center", va="center", color=ink, fontsize=7)
+                axes.text(column, row, text, ha="center", va="center", color=ink, fontsize=9)
         figure.colorbar(image, ax=axes, pad=0.02).set_label("robustness")
         return to_svg(figure, "irs")
 

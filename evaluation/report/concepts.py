@@ -6,34 +6,29 @@ from typing import Any
 import numpy as np
 
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, WANTED
+from evaluation.report.blocks import Block, Plot, Section, Table, Text, note
 from evaluation.report.drawing import COLOURS, INK, drawing, name_rows, to_svg
-from evaluation.report.parts import (
-    Plot,
-    Reading,
-    Section,
-    Table,
-    number,
-    scores_table,
-    settings_table,
-    spread,
-)
+from evaluation.report.tables import number, scores_table, settings_table, spread
 from evaluation.result import StatisticResult, model_name
 from loaders.looking.sheet import value_text
 
-READING = Reading(
-    key="concepts",
-    title="Concept sensitivity",
-    measures="Whether the reflectance follows albedo and the shading follows illumination, and not the other "
-    "way round (Gupta et al. 2022). CSM_S is the sensitivity of the reflectance to albedo over that of the "
-    "shading, CSM_R that of the shading to illumination over that of the reflectance. Aligned scores ignore "
-    "the scale of a prediction, unaligned ones (the paper's) measure it too.",
-    better="↑ Higher is better. 1 is indifferent and ∞ ideal.",
-    blind="whether a prediction is right, and how strong an effect is: only shares of test images count.",
+READING = (
+    Text(
+        "Whether the reflectance follows albedo and the shading follows illumination, and not the other way "
+        "round (Gupta et al. 2022). CSM_S is the sensitivity of the reflectance to albedo over that of the "
+        "shading, CSM_R that of the shading to illumination over that of the reflectance. Aligned scores "
+        "ignore the scale of a prediction, unaligned ones (the paper's) measure it too."
+    ),
+    Text("↑ Higher is better. 1 is indifferent and ∞ ideal.", term="Read"),
+    Text(
+        "whether a prediction is right, and how strong an effect is: only shares of test images count.",
+        term="Blind to",
+    ),
 )
 _PANELS = tuple((branch, concept) for concept in WANTED for branch in BRANCHES)
 
 
-def concepts_section(results: Sequence[StatisticResult]) -> Section:
+def concepts_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report the metrics of models on the same concept sets and test frames."""
     caption = (
         "Ratios by alignment of the loss and rule on significance, and their 95 % intervals over groups "
@@ -47,8 +42,10 @@ def concepts_section(results: Sequence[StatisticResult]) -> Section:
         "Aligned sensitivity of each model's branches to the concepts. A dot is a concept set, filled if it "
         "is significant for that branch; upright lines are means of all dots, the broad line is the ideal.",
     )
-    tables = (scores_table(caption, results), _every_set(results), settings_table(results))
-    return Section(READING, tables, plot, tuple(note for result in results for note in _notes(result)))
+    notes = [note(line) for result in results for line in _notes(result)]
+    before: tuple[Block, ...] = (*READING, scores_table(caption, results), *notes, plot)
+    after = (_every_set(results), settings_table(results))
+    return Section("concepts", "Concept sensitivity", (*before, *pictures, *after))
 
 
 def _sensitivities(result: StatisticResult, branch: str, concept: str) -> list[dict[str, Any]]:
@@ -108,7 +105,7 @@ def _draw(results: Sequence[StatisticResult]) -> str:
             ideal = int(WANTED[concept] == branch)
             axes.axvline(ideal, color=COLOURS[2], linewidth=5, alpha=0.6)
             axes.axvline(0.5, color=INK, linewidth=0.6, linestyle=":")
-            axes.set_title(f"{branch} to {concept}\n(ideal {ideal})")
+            axes.set_title(f"{branch} to\n{concept} (ideal {ideal})")
             for row, result in enumerate(results):
                 _draw_row(axes, row, _sensitivities(result, branch, concept))
             name_rows(axes, [model_name(result) for result in results])

@@ -4,22 +4,26 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from evaluation.report.blocks import Block, Plot, Section, Table, Text, note
 from evaluation.report.drawing import bars, drawing, name_rows, to_svg
-from evaluation.report.parts import Plot, Reading, Section, Table, number, scores_table, settings_table
+from evaluation.report.tables import number, scores_table, settings_table
 from evaluation.result import StatisticResult, model_name
 
-READING = Reading(
-    key="coverage",
-    title="Coverage of parts",
-    measures="How well the points that an explanation marks agree with the objects in the images: IoU with "
-    "each part, weighted by the share of all methods' explanations that cover it (WAIoU, "
-    "Behzadi-Khormouji and Oramas).",
-    better="↑ Higher is better, among these methods only.",
-    blind="whether the model uses the marked points, and all but rank: another method changes every number.",
+READING = (
+    Text(
+        "How well the points that an explanation marks agree with the objects in the images: IoU with each "
+        "part, weighted by the share of all methods' explanations that cover it (WAIoU, Behzadi-Khormouji "
+        "and Oramas)."
+    ),
+    Text("↑ Higher is better, among these methods only.", term="Read"),
+    Text(
+        "whether the model uses the marked points, and all but rank: another method changes every number.",
+        term="Blind to",
+    ),
 )
 
 
-def coverage_section(results: Sequence[StatisticResult]) -> Section:
+def coverage_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report the comparison of methods, which were scored in one call."""
     parts = results[0].about.settings["parts"]
     notes = [
@@ -38,8 +42,9 @@ def coverage_section(results: Sequence[StatisticResult]) -> Section:
     total = ", ".join(f"{model_name(result)} {number(result.score)}" for result in results)
     plot = Plot(_draw(results), f"Bars of WAIoU by part. All parts: {total}.", "WAIoU by part and method.")
     caption = "WAIoU of each method at its best share of points, and its 95 % interval over groups of images"
-    tables = (scores_table(caption, results), _parts(results), _means(results), settings_table(results))
-    return Section(READING, tables, plot, tuple(notes))
+    before: tuple[Block, ...] = (*READING, scores_table(caption, results), *map(note, notes), plot)
+    after = (_parts(results), _means(results), settings_table(results))
+    return Section("coverage", "Coverage of parts", (*before, *pictures, *after))
 
 
 def _parts(results: Sequence[StatisticResult]) -> Table:

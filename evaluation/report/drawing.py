@@ -6,6 +6,7 @@ scores give equal bytes, whatever matplotlib is configured to do elsewhere.
 
 import io
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,8 @@ from matplotlib.figure import Figure
 from numpy import ndarray
 
 WIDTH = 5.4  # inches; about as wide as a phone, where letters keep their size
+LINE = 58  # letters that fit into the width
+NAME = 32  # letters of a name
 # Bright enough for a dark page, dark enough for a light one.
 COLOURS = ("#3b8fd0", "#e08a1e", "#2fa37c", "#c46aa0", "#a08a00", "#d1603d", "#7f7fd5", "#8a8f98")
 INK = "#010203"  # a colour that nothing else has, replaced by currentColor
@@ -27,8 +30,9 @@ _STYLE: dict[Any, Any] = {
     "axes.labelcolor": INK,
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "axes.titlesize": 9,
-    "font.size": 9,
+    "axes.titlesize": 11,
+    "font.size": 11,
+    "legend.columnspacing": 1.2,
     "legend.frameon": False,
     "savefig.facecolor": "none",
     "svg.fonttype": "none",
@@ -58,7 +62,7 @@ def to_svg(figure: Figure, name: str) -> str:
 
     Args:
         figure: what `drawing` gave, within its ``with`` block.
-        name: prefix of all ids in it.
+        name: prefix of all ids in it, beside a checksum, for a page may hold several of a kind.
     """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -66,8 +70,12 @@ def to_svg(figure: Figure, name: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text, count=2)
 
+    prefix = f"{name}-{zlib.crc32(text.encode()):08x}-"
+
     def rewrite(tag: re.Match[str]) -> str:
-        own = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{name}-", tag[0])
+        # Names of groups are of no use in a page, and are the same in every drawing.
+        named = re.sub(r'^<g id="[^"]*"', "<g", tag[0])
+        own = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{prefix}", named)
         return own.replace(INK, "currentColor")
 
     # Within tags only: what stands between them are the users' names.
@@ -93,15 +101,20 @@ def bars(
         places = np.arange(len(table)) - 0.4 + height * (bar + 0.5)
         error = None if whiskers is None else whiskers[:, bar].T
         colour = COLOURS[bar % len(COLOURS)]
-        axes.barh(places, table[:, bar], 0.9 * height, color=colour, label=name)
+        axes.barh(places, table[:, bar], 0.9 * height, color=colour, label=_short(name))
         if error is not None:
             axes.errorbar(table[:, bar], places, xerr=error, fmt="none", ecolor=INK, elinewidth=1, capsize=2)
     axes.grid(axis="x", color=INK, alpha=0.15, linewidth=0.6)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=min(3, len(names)))
+    fitting = LINE // (max(len(_short(name)) for name in names) + 6)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=min(3, len(names), fitting))
     axes.set_xlim(0, None)
 
 
 def name_rows(axes: Any, names: Sequence[str]) -> None:
     """Label the vertical axis with one name for each row, the first on top."""
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), list(map(_short, names)))
     axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"

@@ -4,21 +4,28 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from evaluation.report.blocks import Block, Plot, Section, Text, note
 from evaluation.report.drawing import INK, bars, drawing, name_rows, to_svg
-from evaluation.report.parts import Plot, Reading, Section, number, scores_table, settings_table
+from evaluation.report.tables import number, scores_table, settings_table
 from evaluation.result import MeanResult, model_name
 
-READING = Reading(
-    key="intrinsic",
-    title="Intrinsic images",
-    measures="How far predicted reflectance and shading are from the truth: LMSE in windows of 20 pixels, "
-    "each with a scale of its own (Grosse et al. 2009), and MSE with the best single scale (si-MSE).",
-    better="↓ Lower is better. 0 is perfect; a prediction of zeros has LMSE 1, and so has a failed one.",
-    blind="colour and the scale in each window, so errors that vary slowly (LMSE); scale and sign (si-MSE).",
+READING = (
+    Text(
+        "How far predicted reflectance and shading are from the truth: LMSE in windows of 20 pixels, each "
+        "with a scale of its own (Grosse et al. 2009), and MSE with the best single scale (si-MSE)."
+    ),
+    Text(
+        "↓ Lower is better. 0 is perfect; a prediction of zeros has LMSE 1, and so has a failed one.",
+        term="Read",
+    ),
+    Text(
+        "colour and the scale in each window, so errors that vary slowly (LMSE); scale and sign (si-MSE).",
+        term="Blind to",
+    ),
 )
 
 
-def intrinsic_section(results: Sequence[MeanResult]) -> Section:
+def intrinsic_section(results: Sequence[MeanResult], pictures: Sequence[Block]) -> Section:
     """Report the errors of models on the same data."""
     notes = [note for result in results for note in _notes(result)]
     notes.append("MSE judges the scale too: read it only for models that claim to predict the scale.")
@@ -29,8 +36,10 @@ def intrinsic_section(results: Sequence[MeanResult]) -> Section:
         f"Bars of LMSE for reflectance and shading of each model. Mean of both: {means}.",
         "LMSE by model. Whiskers are 95 % intervals, upright lines means of both parts.",
     )
-    tables = (scores_table(caption, results), settings_table(results))
-    return Section(READING, tables, plot, tuple(notes))
+    scores, settings = scores_table(caption, results), settings_table(results)
+    return Section(
+        "intrinsic", "Intrinsic images", (*READING, scores, *map(note, notes), plot, *pictures, settings)
+    )
 
 
 def _notes(result: MeanResult) -> list[str]:

@@ -9,19 +9,19 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from evaluation.report.blocks import Block, Section, Table
 from evaluation.report.causal import causal_section
 from evaluation.report.concepts import concepts_section
 from evaluation.report.coverage import coverage_section
 from evaluation.report.intrinsic import intrinsic_section
-from evaluation.report.parts import Section
-from evaluation.report.sets import set_overview
+from evaluation.report.sets import sets_section
 from evaluation.result import MeanResult, Result, StatisticResult, model_name
 from evaluation.result_files import REMEDY
 from loaders.errors import InputError, blame
 from loaders.looking.sheet import write_file
 from loaders.samples import Frames
 
-SECTIONS: dict[str, Callable[[Any], Section]] = {
+SECTIONS: dict[str, Callable[[Any, Sequence[Block]], Section]] = {
     "lmse": intrinsic_section,
     "csm": concepts_section,
     "waiou": coverage_section,
@@ -38,6 +38,7 @@ def write_report(
     summary: Sequence[str] = (),
     sets: Sequence[Frames] = (),
     settings: Mapping[str, str] | None = None,
+    pictures: Mapping[str, Sequence[Block]] | None = None,
 ) -> Path:
     """Write a report as one HTML file without scripts and without references to anything outside it.
 
@@ -51,6 +52,7 @@ def write_report(
         summary: lines to begin with.
         sets: image sets to show.
         settings: anything else that a reader needs to repeat this, such as how a model was trained.
+        pictures: blocks that show the data of a metric, by its name; they stand in its first section.
 
     Returns:
         ``path``.
@@ -64,18 +66,36 @@ def write_report(
         ...     write_report(Path(folder) / "report.html", [], title="A & B").read_text()[:15]
         '<!doctype html>'
     """
-    text = _template().render(
-        title=title,
-        summary=summary,
-        sets=[set_overview(frames) for frames in sets],
-        sections=_sections(results),
-        settings=settings or {},
-    )
-    write_file(path, text.encode())
+    before = [sets_section(sets)] if sets else []
+    repeat = Table("What is needed to repeat this", ("", ""), tuple((settings or {}).items()))
+    after = [Section("settings", "Settings", (repeat,))] if settings else []
+    write_page(path, title, [*before, *_sections(results, pictures or {}), *after], summary)
     return path
 
 
-def _sections(results: Sequence[Result]) -> list[Section]:
+def write_page(path: Path, title: str, sections: Sequence[Section], summary: Sequence[str] = ()) -> None:
+    """Write sections as one HTML file.
+
+    Args:
+        path: see `write_report`.
+        title: heading of the page.
+        sections: with different keys.
+        summary: lines to begin with.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    # matplotlib has escaped the text in its drawings.
+    environment.filters["drawn"] = Markup
+    source = files("evaluation.report").joinpath("page.html").read_text(encoding="utf-8")
+    template = environment.from_string(source)
+    write_file(path, template.render(title=title, sections=sections, summary=summary).encode())
+
+
+def _sections(results: Sequence[Result], pictures: Mapping[str, Sequence[Block]]) -> list[Section]:
     """A section for each metric, data and settings, in order of the metrics; anchors are unique."""
     found = []
     results = list({result.to_json(): result for result in results}.values())  # a file may be named twice
@@ -86,16 +106,16 @@ def _sections(results: Sequence[Result]) -> list[Section]:
                 if not isinstance(result, KINDS[metric]):
                     raise InputError(f"a result of `{metric}` is of the wrong kind, {type(result).__name__}")
                 alike.setdefault(repr((result.about.data, result.about.settings)), []).append(result)
-        for number, some in enumerate(alike.values()):
+        for place, some in enumerate(alike.values()):
             try:
-                made = section(some)
+                made = section(some, () if place else pictures.get(metric, ()))
             except (KeyError, IndexError, TypeError, ValueError) as error:
                 names = ", ".join(map(model_name, some))
                 raise blame(
                     f"results of `{metric}` ({names}) lack what a page shows", error, REMEDY
                 ) from error
-            key = made.reading.key + (f"-{number + 1}" if number else "")
-            found.append(replace(made, reading=replace(made.reading, key=key, title=_title(made, some))))
+            key = made.key + (f"-{place + 1}" if place else "")
+            found.append(replace(made, key=key, title=_title(made, some)))
     return found
 
 
@@ -104,14 +124,4 @@ def _title(section: Section, results: Sequence[Result]) -> str:
     data = results[0].about.data
     names = [str(data[name]) for name in ("name", "set_name", "split") if data.get(name)]
     names += [f"{data['rows']} rows"] if "rows" in data else []
-    return f"{section.reading.title}: {', '.join(names)}"
-
-
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    # matplotlib has escaped the text in its drawings.
-    environment.filters["drawn"] = Markup
-    source = files("evaluation.report").joinpath("page.html").read_text(encoding="utf-8")
-    return environment.from_string(source)
+    return f"{section.title}: {', '.join(names)}"

@@ -1,61 +1,55 @@
-"""Describe an image set for the report: contact sheets, factors with counts, and how it was checked."""
+"""The report's section on image sets: contact sheets, factors with counts, and how it was checked."""
 
-import base64
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.report.parts import UNDEFINED, Table, number
-from loaders.codecs import encode_png
+from evaluation.report.blocks import Block, Picture, Pictures, Section, Table, Text, png_picture
+from evaluation.report.tables import UNDEFINED, number
 from loaders.looking.sheet import contact_sheet, pick_rows, value_text
 from loaders.samples import Frames
 from loaders.schema import ChecksRecord, FactorInfo, Metadata, RendererRecord
 
 ROWS, COLUMNS = 4, 4  # of one contact sheet at most, so that it can be read on a phone
+_LAYERS = Text(
+    "How the sheets show layers: radiance, shading, residual and single lights are multiplied by the "
+    "exposure, albedo is not, all are sRGB-encoded, and what is too bright is white. Depth is brightest at "
+    "the nearest point of each frame, darkest at the farthest, and black where nothing is hit. Normals are "
+    "(n + 1) / 2 as red (x right), green (y down) and blue (z away from the camera), gray where nothing is "
+    "hit. Objects and parts have one colour per index, black for none.",
+    quiet=True,
+)
 
 
-@dataclass(frozen=True)
-class Picture:
-    """An image as a data URI, its size in pixels, and what it shows in words."""
-
-    uri: str
-    width: int
-    height: int
-    alt: str
-
-
-@dataclass(frozen=True)
-class SetOverview:
-    """One image set on the page."""
-
-    name: str
-    about: str
-    sheets: tuple[Picture, ...]
-    facts: Table
-    factors: Table
-
-
-def set_overview(frames: Frames) -> SetOverview:
-    """Collect what a reader wants to know of an image set; reads all of its metadata and a few frames.
+def sets_section(sets: Sequence[Frames]) -> Section:
+    """Show image sets, and describe each data set once; reads all of their metadata and a few frames.
 
     Args:
-        frames: the image set.
+        sets: at least one.
 
     Raises:
         InputError: a frame is missing or damaged.
     """
+    blocks: list[Block] = [_LAYERS]
+    last = ""
+    for frames in sets:
+        about = f"{frames.info.name}: {frames.info.description} Licence {frames.info.licence}."
+        blocks.append(Text("" if about == last else about, heading=frames.set_name))
+        blocks += _blocks(frames)
+        last = about
+    return Section("sets", "Image sets", tuple(blocks))
+
+
+def _blocks(frames: Frames) -> Iterable[Block]:
     known = [frames.metadata(row) for row in range(len(frames))]
-    info = frames.info
-    return SetOverview(
-        name=frames.set_name,
-        about=f"{info.name}: {info.description} Licence {info.licence}.",
-        sheets=tuple(_sheets(frames)),
-        facts=Table("What was rendered, and how it was checked", ("", ""), tuple(_facts(frames, known))),
-        factors=_factor_table(frames),
-    )
+    caption = f"Samples of {frames.set_name} in rows, their layers in columns."
+    yield Pictures(tuple(_sheets(frames)), caption)
+    if frames.set_info.factors:
+        yield _factor_table(frames)
+    facts = tuple(_facts(frames, known))
+    yield Table("What was rendered, and how it was checked", ("", ""), facts)
 
 
 def _sheets(frames: Frames) -> Iterable[Picture]:
@@ -64,15 +58,13 @@ def _sheets(frames: Frames) -> Iterable[Picture]:
     rows = pick_rows(frames, ROWS * max(1, COLUMNS // len(frames.layers)))
     for start in range(0, len(rows), ROWS):
         for some in layers:
-            yield _picture(frames, rows[start : start + ROWS], some.tolist())
+            yield _sheet(frames, rows[start : start + ROWS], some.tolist())
 
 
-def _picture(frames: Frames, rows: Sequence[int], layers: Sequence[str]) -> Picture:
-    sheet = contact_sheet(frames, rows, layers)
+def _sheet(frames: Frames, rows: Sequence[int], layers: Sequence[str]) -> Picture:
     ids = ", ".join(frames.metadata(row).id for row in rows)
     alt = f"Contact sheet of set {frames.set_name}: samples {ids}; layers {', '.join(layers)}."
-    uri = "data:image/png;base64," + base64.b64encode(encode_png(sheet)).decode()
-    return Picture(uri, sheet.shape[1], sheet.shape[0], alt)
+    return png_picture(contact_sheet(frames, rows, layers), alt)
 
 
 def _facts(frames: Frames, known: Sequence[Metadata]) -> Iterable[tuple[str, str]]:

@@ -1,75 +1,13 @@
-"""What a report is made of, before it is a page: tables, plots, sections, and how to read each metric."""
+"""Tables that sections share, and how they write numbers."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from evaluation.intervals import Score
+from evaluation.report.blocks import Table
 from evaluation.result import MeanResult, Result, model_name
 
 UNDEFINED = "not defined"
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with a caption; the first cell of each row names the row.
-
-    Attributes:
-        caption: what the numbers are.
-        head: column titles, one for each cell of a row.
-        rows: cells.
-        folded: whether the page shows it only on request.
-    """
-
-    caption: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    folded: bool = False
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A drawing as inline SVG, what it shows in words, and its caption."""
-
-    svg: str
-    alt: str
-    caption: str
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How to read a metric, whatever its numbers are.
-
-    Attributes:
-        key: anchor within the page.
-        title: heading.
-        measures: what it measures, and whose metric it is.
-        better: arrow and words.
-        blind: what it does not see.
-    """
-
-    key: str
-    title: str
-    measures: str
-    better: str
-    blind: str
-
-
-@dataclass(frozen=True)
-class Section:
-    """One metric on the page.
-
-    Attributes:
-        reading: how to read it.
-        tables: shown in order, the notes and the plot after the first.
-        plot: None where there is nothing to draw.
-        notes: why numbers are infinite or not defined.
-    """
-
-    reading: Reading
-    tables: tuple[Table, ...]
-    plot: Plot | None
-    notes: tuple[str, ...]
 
 
 def number(value: float | str | None, digits: int = 3) -> str:
@@ -91,21 +29,21 @@ def spread(mean: float, deviation: float) -> str:
     """Write a mean with the standard deviation behind it, which one sample alone does not have.
 
     Example:
-        >>> spread(0.5, 0.25), spread(0.5, math.nan)
-        ('0.500 ± 0.25', '0.500')
+        >>> spread(0.5, 0.25).split(), spread(0.5, math.nan)
+        (['0.500', '±', '0.25'], '0.500')
     """
-    return number(mean) if math.isnan(deviation) else f"{number(mean)} ± {number(deviation, 2)}"
+    return number(mean) if math.isnan(deviation) else _unbroken(f"{number(mean)} ± {number(deviation, 2)}")
 
 
 def scores_table(caption: str, results: Sequence[Result]) -> Table:
-    """Tabulate the scores of results on the same data: a row for each model, a column for each score.
+    r"""Tabulate the scores of results on the same data: a row for each model, a column for each score.
 
     Example:
         >>> from evaluation.result import About, StatisticResult
         >>> about = About("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
         >>> one = StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, ("a", "b"), (), {})
         >>> scores_table("Scores", [one]).rows
-        (('vae', '0.500 (0.40 to 0.60)'),)
+        (('vae', '0.500 (0.40\xa0to\xa00.60)'),)
     """
     names = list(dict.fromkeys(name for result in results for name in result.scores))
     arrow = "↓" if results[0].about.better == "lower" else "↑"
@@ -113,7 +51,7 @@ def scores_table(caption: str, results: Sequence[Result]) -> Table:
     for result in results:
         cells = [_with_interval(result.scores[name]) if name in result.scores else "" for name in names]
         if isinstance(result, MeanResult):
-            cells.insert(0, f"{len(result.ids) - result.undefined} of {len(result.ids)}")
+            cells.insert(0, _unbroken(f"{len(result.ids) - result.undefined} of {len(result.ids)}"))
             cells.insert(1, str(len(result.failed)))
         rows.append((model_name(result), *cells))
     counts = ("rows scored", "failed") if isinstance(results[0], MeanResult) else ()
@@ -123,7 +61,12 @@ def scores_table(caption: str, results: Sequence[Result]) -> Table:
 def _with_interval(score: Score) -> str:
     if math.isnan(score.low):
         return number(score.value)
-    return f"{number(score.value)} ({number(score.low, 2)} to {number(score.high, 2)})"
+    # On a phone the interval goes below the value, whole.
+    return f"{number(score.value)} " + _unbroken(f"({number(score.low, 2)} to {number(score.high, 2)})")
+
+
+def _unbroken(text: str) -> str:
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def settings_table(results: Sequence[Result]) -> Table:
