@@ -1,0 +1,218 @@
+"""Metrics of CUDA tensors give the values of the CPU's.
+
+A tensor stands in for those on a GPU, which few machines have: it computes on the CPU, says that it is on a
+GPU, and refuses what CUDA refuses: to work together with a tensor of the CPU, and to become an array.
+"""
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+from evaluation.causal import irs, unconfoundedness
+from evaluation.concepts import (
+    csm,
+    directional_derivatives,
+    fit_cavs,
+    output_gradient,
+    pixel_loss,
+    random_cavs,
+    sensitivity,
+    significant,
+)
+from evaluation.coverage import binarise, explanation_heatmap, part_iou, set_threshold, waiou, weigh_iou
+from evaluation.intrinsic import lmse, lmse_score, mse, si_mse
+from evaluation.models import ColourRetinex
+
+# Sums in float32 are made in another order on a GPU; those in float64 agree to 1e-10.
+TOLERANCES = {torch.float32: {"rtol": 1e-5, "atol": 1e-6}, torch.float64: {"rtol": 1e-9, "atol": 1e-10}}
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def _generator() -> torch.Generator:
+    return torch.Generator().manual_seed(3)
+
+
+def _derivatives(concept: Tensor, negatives: Tensor, gradients: Tensor) -> object:
+    cavs = fit_cavs(concept, negatives, generator=_generator(), runs=4)
+    null = random_cavs(negatives, generator=_generator(), size=5, runs=4)
+    test = significant(sensitivity(cavs, gradients), sensitivity(null, gradients))
+    return [directional_derivatives(cavs, gradients, scale) for scale in ("vector", "unit", "cosine")], test
+
+
+def _coverage(maps: Tensor, masks: Tensor) -> object:
+    explained = explanation_heatmap(maps, 2).resized(*masks.shape[2:])
+    found = []
+    for pooling in ("set", "image"):
+        thresholds = set_threshold(explained, 0.1, pooling)
+        for compat in ("exact", "waiou2023"):
+            binary = binarise(explained.heatmap, thresholds, compat)
+            found += [thresholds, binary, part_iou(binary, masks)]
+    iou = torch.stack([found[2], found[-1]])
+    return found, weigh_iou(iou), waiou(torch.stack([found[1], found[-2]]), masks)
+
+
+PAIR = drawn(2, 3, 24, 30), 0.1 + drawn(2, 3, 24, 30, seed=1)
+MASK = drawn(2, 24, 30, seed=2) > 0.2
+FACTORS = torch.cartesian_prod(torch.arange(3), torch.arange(4), torch.arange(5))
+BLOCKS = drawn(12, 40), drawn(20, 40, seed=1), drawn(6, 40, seed=2) - 0.5
+CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
+    "mse": (mse, (*PAIR, MASK)),
+    "si_mse": (si_mse, (*PAIR, MASK)),
+    "si_mse of the whole image": (si_mse, (*PAIR, torch.ones_like(MASK))),
+    "lmse": (lmse, (PAIR[0][:, 0], PAIR[1][:, 0], MASK)),
+    "lmse of weights": (lmse, (PAIR[0][:, 0], PAIR[1][:, 0], drawn(2, 24, 30, seed=3))),
+    "lmse in float64": (lmse, (PAIR[0][:, 0].double(), PAIR[1][:, 0].double(), MASK)),
+    "lmse_score": (lmse_score, (*PAIR, *PAIR[::-1], MASK)),
+    "pixel_loss": (pixel_loss, (*PAIR, MASK)),
+    "pixel_loss, aligned": (lambda *given: pixel_loss(*given, align_scale=True), (*PAIR, MASK)),
+    "output_gradient": (output_gradient, (*PAIR, MASK, True)),
+    "cavs": (_derivatives, BLOCKS),
+    "csm": (csm, tuple(drawn(4, seed=seed) for seed in range(4))),
+    "coverage": (_coverage, (drawn(5, 4, 12, 10), drawn(5, 3, 24, 20, seed=1) > 0.6)),
+    "coverage, ties": (_coverage, ((drawn(5, 4, 12, 10) * 4).round(), drawn(5, 3, 24, 20, seed=1) > 0.6)),
+    "irs": (irs, (drawn(60, 7), FACTORS)),
+    "irs, bins": (lambda codes, factors: irs(codes, factors, bins=4), (drawn(60, 7), drawn(60, 3, seed=1))),
+    "irs of disentanglement_lib": (
+        lambda codes, factors: irs(codes, factors, compat="disentanglement_lib"),
+        (drawn(60, 7), FACTORS),
+    ),
+    "unconfoundedness": (lambda matrix: unconfoundedness(matrix, 2), (drawn(7, 4),)),
+    "unconfoundedness, candle2021": (
+        lambda matrix: [unconfoundedness(matrix, rho, "candle2021") for rho in (1, 2, 3)],
+        (drawn(7, 4),),
+    ),
+    "retinex": (ColourRetinex(), (PAIR[0], MASK)),
+}
+
+
+class Pretended(Tensor):
+    """A tensor of the CPU that passes for one on a GPU while `PretendedGpu` lasts."""
+
+
+class PretendedGpu(TorchFunctionMode):
+    """Refuses what CUDA refuses, and has its stand-in made where the device ``cuda`` is asked for."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        given = [one for one in tree_flatten((args, kwargs))[0] if isinstance(one, Tensor)]
+        on_gpu = any(isinstance(one, Pretended) for one in given)
+        if on_gpu and function == Tensor.device.__get__:
+            return GPU
+        if on_gpu and function == Tensor.is_cuda.__get__:
+            return True
+        if on_gpu and function in (Tensor.numpy, Tensor.__array__):
+            raise TypeError("can't convert cuda:0 device type tensor to numpy")
+        moved = on_gpu if (device := _target(function, args, kwargs)) is None else device.type == "cuda"
+        if device is None:
+            _check_devices(function, args, given, kwargs)
+        elif "device" in kwargs:
+            kwargs["device"] = "cpu"
+        with torch._C.DisableTorchFunctionSubclass():
+            args = tuple("cpu" if function is Tensor.to and _is_device(one) else one for one in args)
+            plain = tree_map(lambda one: _as(Tensor, one), (args, kwargs))
+            result = function(*plain[0], **plain[1])
+            return tree_map(lambda one: _as(Pretended if moved else Tensor, one), result)
+
+
+GPU = torch.device("cuda:0")
+_MOVES = (Tensor.to, Tensor.cpu, Tensor.cuda, Tensor.copy_)
+_INDEXING = (Tensor.__getitem__, Tensor.__setitem__)  # CUDA tensors take indices on the CPU
+
+
+def _as(kind: type[Tensor], one: object) -> object:
+    return one.as_subclass(kind) if isinstance(one, Tensor) else one
+
+
+def _is_device(one: object) -> bool:
+    return isinstance(one, torch.device | str)
+
+
+def _device_of(one: Tensor) -> torch.device:
+    return GPU if isinstance(one, Pretended) else torch.device("cpu")
+
+
+def _target(function, args, kwargs) -> torch.device | None:
+    """The device that a call puts its result on by request; None of one that follows its arguments."""
+    if function in (Tensor.cpu, Tensor.copy_):
+        return torch.device("cpu") if function is Tensor.cpu else _device_of(args[0])
+    named = [kwargs["device"]] if kwargs.get("device") is not None else []
+    if function is Tensor.to:
+        named += [_device_of(one) if isinstance(one, Tensor) else one for one in args[1:]]
+    devices = [torch.device(one) for one in named if _is_device(one)]
+    generator = kwargs.get("generator")
+    if devices and generator is not None and generator.device.type != devices[0].type:
+        raise RuntimeError("expected the generator on the same device as the tensor")
+    return devices[0] if devices else None
+
+
+def _check_devices(function, args, given, kwargs) -> None:
+    devices = {_device_of(one) for one in given if one.ndim or isinstance(one, Pretended)}
+    devices |= {kwargs["generator"].device} if given and kwargs.get("generator") is not None else set()
+    if function in _INDEXING and _device_of(args[0]) == GPU:
+        return
+    if len(devices) > 1:
+        raise RuntimeError(f"{function}: expected all tensors on the same device, got cuda:0 and cpu")
+
+
+def tensors(found: object) -> list[Tensor]:
+    """All tensors and numbers of what a metric returns."""
+    if isinstance(found, Tensor):
+        return [found]
+    if isinstance(found, bool | int | float):
+        return [torch.tensor(found)]
+    if is_dataclass(found):
+        return [one for field in fields(found) for one in tensors(getattr(found, field.name))]
+    assert isinstance(found, list | tuple), found
+    return [one for part in found for one in tensors(part)]
+
+
+def check_equal(found: object, expected: object) -> None:
+    pairs = list(zip(tensors(found), tensors(expected), strict=True))
+    for one, other in pairs:
+        values = one.as_subclass(Tensor).cpu()
+        tolerance = TOLERANCES.get(other.dtype, {"rtol": 0, "atol": 0})
+        torch.testing.assert_close(values, other, equal_nan=True, **tolerance)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("name", CASES)
+def test_values_on_a_gpu_are_those_of_the_cpu(name: str) -> None:
+    function, arguments = CASES[name]
+    moved = [one.cuda() if isinstance(one, Tensor) else one for one in arguments]
+    check_equal(function(*moved), function(*arguments))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_mixes_the_devices(name: str) -> None:
+    function, arguments = CASES[name]
+    with PretendedGpu():
+        found = function(*(_as(Pretended, one) for one in arguments))
+    check_equal(found, function(*arguments))
+
+
+@pytest.mark.parametrize(
+    ("careless", "message"),
+    [
+        (lambda image: image * torch.ones(3, 1, 1), "same device"),
+        (lambda image: image[:, torch.arange(2, device="cuda")] @ torch.ones(4), "same device"),
+        (
+            lambda image: torch.ones(9)[(image > 0).sum((1, 2, 3)).clamp(max=1)],
+            "same device",
+        ),
+        (lambda image: image.numpy(), "can't convert cuda"),
+        (lambda image: image + torch.rand(4, generator=torch.Generator()), "same device"),
+        (lambda image: torch.cat([image, torch.zeros(1, 3, 4, 4)]), "same device"),
+    ],
+)
+def test_the_stand_in_refuses_what_cuda_refuses(careless, message: str) -> None:
+    with PretendedGpu(), pytest.raises((RuntimeError, TypeError), match=message):
+        careless(torch.ones(2, 3, 4, 4, device="cuda"))
