@@ -118,9 +118,7 @@ def set_threshold(
         >>> set_threshold(Explanations(heatmap, torch.tensor([[0]])), 0.25)
         tensor([4.])
     """
-    check_choice("pooling", pooling, Pooling)
-    if not 0 < proportion < 1:
-        raise InputError(f"`proportion` must lie between 0 and 1, got {proportion}")
+    check_pooling(proportion, pooling)
     heatmap = explanations.heatmap
     if pooling == "image":
         group = torch.arange(len(heatmap), device=heatmap.device)
@@ -131,6 +129,13 @@ def set_threshold(
         chosen = group == number
         thresholds[chosen] = _quantile(heatmap[chosen].flatten(), 1 - proportion)
     return thresholds
+
+
+def check_pooling(proportion: float, pooling: str) -> None:
+    """Refuse what `set_threshold` does."""
+    check_choice("pooling", pooling, Pooling)
+    if not 0 < proportion < 1:
+        raise InputError(f"`proportion` must lie between 0 and 1, got {proportion}")
 
 
 def _quantile(values: Float[Tensor, " points"], level: float) -> Float[Tensor, ""]:

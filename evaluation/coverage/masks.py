@@ -1,6 +1,6 @@
-"""Masks of parts: checked, brought to one size, and stacked."""
+"""Masks of parts: checked, and brought to one size."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from jaxtyping import Bool, Float
@@ -27,8 +27,12 @@ def check_masks(batch: Batch[PartImage]) -> None:
                 )
 
 
-def part_names(part_of: Sequence[str] | None, annotated: Sequence[dict[str, Tensor]]) -> tuple[str, ...]:
+def part_names(part_of: Sequence[str] | None, annotated: Sequence[Collection[str]]) -> tuple[str, ...]:
     """Resolve the names of the parts to use; all that occur if None.
+
+    Args:
+        part_of: their names.
+        annotated: names of the masks of each image.
 
     Raises:
         InputError: no part, or one that no image shows.
@@ -41,19 +45,6 @@ def part_names(part_of: Sequence[str] | None, annotated: Sequence[dict[str, Tens
             f"expected some of: {', '.join(sorted(shown)) or 'none, the images show no parts'}"
         )
     return parts
-
-
-def part_masks(
-    annotated: Sequence[dict[str, Tensor]], parts: Sequence[str]
-) -> Bool[Tensor, "images parts height width"]:
-    """Stack the masks of each part in each image, empty where an image has none."""
-    height, width = next(mask.shape for masks in annotated for mask in masks.values())
-    stacked = torch.zeros(len(annotated), len(parts), height, width, dtype=torch.bool)
-    for row, masks in enumerate(annotated):
-        for column, name in enumerate(parts):
-            if name in masks:
-                stacked[row, column] = masks[name]
-    return stacked
 
 
 def resize_images(images: Tensor, size: tuple[int, int] | None) -> Float[Tensor, "batch 3 h w"]:

@@ -2,26 +2,20 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import compress
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from numpy import ndarray
 from torch import Tensor, nn
 
 from evaluation.choices import check_choice
-from evaluation.coverage.heatmaps import (
-    Compat,
-    Explanations,
-    Pooling,
-    binarise,
-    explanation_heatmap,
-    is_dead,
-    set_threshold,
-)
-from evaluation.coverage.masks import check_masks, part_masks, part_names, resize_images, resize_mask
-from evaluation.coverage.waiou import part_iou, weigh_iou
+from evaluation.coverage.heatmaps import Compat, Explanations, Pooling, check_pooling, explanation_heatmap
+from evaluation.coverage.masks import check_masks, part_names, resize_images, resize_mask
+from evaluation.coverage.streams import ExplanationStream, MaskStream, stream_iou
+from evaluation.coverage.waiou import weigh_iou
 from evaluation.harness import Batch, Fingerprint, about, check_image, read_batches
 from evaluation.hidden import run_recorded
 from evaluation.intervals import distinct_groups, resampled_interval
@@ -116,7 +110,7 @@ def score_coverage(
         iou_threshold: see `weigh_iou`.
         reduce: see `weigh_iou`.
         size: height and width that images (linear light, antialiased) and masks (nearest pixel) are brought
-            to; needed where images have several. All masks are in memory, a byte for each pixel and part.
+            to; needed where images have several.
         batch_size: images per pass.
         missing: "error" refuses heatmaps that lack an id; "fail" counts them as dead.
         device: torch device of the methods.
@@ -130,29 +124,48 @@ def score_coverage(
         InputError: no images, methods or parts; a missing layer; images of several sizes; heatmaps of several
             sizes or numbers; an argument out of range.
     """
-    check_choice("threshold_at", threshold_at, ("mask", "map"))
-    if not methods or not proportions:
+    _check_options(proportions, pooling, threshold_at, compat)
+    if not methods:
         raise InputError("expected at least one method and one proportion, got none")
     asked = sources(methods, [data], "srgb", missing)
     found = Fingerprint()
-    explained, annotated = _explain(asked, data, k, size, batch_size, device, found, steps or Steps())
-    parts = part_names(part_of, annotated)
-    masks = part_masks(annotated, parts)
-    iou = [
-        torch.stack(
-            [
-                part_iou(_binary(one, share, masks, pooling, threshold_at, compat), masks)
-                for share in proportions
-            ]
-        )
-        for one in explained.values()
-    ]
-    weigh = Weighed(torch.stack(iou).numpy(), iou_threshold, reduce, tuple(methods))
-    scores, replicates = resampled_interval(weigh, data.groups, seed=0)
+    explained, masks = _read(asked, data, k, size, batch_size, device, found, steps or Steps())
+    parts = part_names(part_of, masks.annotated)
+    at = masks.shape if threshold_at == "mask" else None
+    thresholds = [stream.thresholds(proportions, pooling, at) for stream in explained]
+    iou = stream_iou(explained, thresholds, masks, parts, compat)
     settings: dict[str, Any] = {"k": k, "pooling": pooling, "threshold_at": threshold_at, "compat": compat}
     settings |= {"iou_threshold": iou_threshold, "reduce": reduce, "size": size, "missing": missing}
     settings |= {"compared": list(methods), "parts": list(parts), "proportions": list(proportions)}
-    described = found.describe(data)
+    weigh = Weighed(iou, iou_threshold, reduce, tuple(methods))
+    dead = [stream.dead for stream in explained]
+    return _results(asked, data, weigh, dead, found.describe(data), settings)
+
+
+def _check_options(
+    proportions: Sequence[float],
+    pooling: Pooling,
+    threshold_at: Literal["mask", "map"],
+    compat: Compat,
+) -> None:
+    check_choice("threshold_at", threshold_at, ("mask", "map"))
+    check_choice("compat", compat, Compat)
+    if not proportions:
+        raise InputError("expected at least one method and one proportion, got none")
+    for proportion in proportions:
+        check_pooling(proportion, pooling)
+
+
+def _results(
+    asked: Mapping[str, NamedModel],
+    data: Parts,
+    weigh: "Weighed",
+    dead: Sequence[Sequence[bool]],
+    described: dict[str, Any],
+    settings: dict[str, Any],
+) -> dict[str, StatisticResult]:
+    """Results of all methods, with intervals over groups of images."""
+    scores, replicates = resampled_interval(weigh, data.groups, seed=0)
     groups = distinct_groups(data.groups)
     return {
         name: StatisticResult(
@@ -160,7 +173,7 @@ def score_coverage(
             {metric: scores[f"{metric} {name}"] for metric in SCORES},
             {metric: replicates[f"{metric} {name}"] for metric in SCORES},
             groups,
-            tuple(data.ids[row] for row in is_dead(explained[name].heatmap).nonzero().flatten().tolist()),
+            tuple(compress(data.ids, dead[number])),
             weigh.describe(number),
         )
         for number, (name, source) in enumerate(asked.items())
@@ -227,7 +240,7 @@ class Weighed:
         return np.where(shown, iou, 0).sum((2, 3)) / np.maximum(shown.sum((2, 3)), 1)
 
 
-def _explain(
+def _read(
     asked: Mapping[str, NamedModel],
     data: Parts,
     k: int,
@@ -236,12 +249,11 @@ def _explain(
     device: str,
     found: Fingerprint,
     steps: Steps,
-) -> tuple[dict[str, Explanations], list[dict[str, Tensor]]]:
-    """Explanations of each method, and each image's masks by name."""
-    parts: dict[str, list[Explanations]] = {name: [] for name in asked}
-    annotated: list[dict[str, Tensor]] = []
+) -> tuple[list[ExplanationStream], MaskStream]:
+    """Explanations of each method for all images, and the masks of these."""
+    explained, masks = [ExplanationStream(name) for name in asked], MaskStream()
     run = {"metric": METRIC, "version": VERSION, "k": k, "size": size}
-    keys = {name: model_key(source, device, **run) for name, source in asked.items()}
+    keys = [model_key(source, device, **run) for source in asked.values()]
     shape: tuple[int, ...] | None = size
     for batch in read_batches(data, batch_size, lambda item: check_image(item.image), found, "heatmaps"):
         check_masks(batch)
@@ -250,49 +262,21 @@ def _explain(
         if tuple(linear.shape[2:]) != shape:
             sizes = [shape, tuple(linear.shape[2:])]
             raise InputError(f"images have several sizes, {sizes}; give one `size` to resize them to")
-        annotated += [
-            {name: resize_mask(mask, size) for name, mask in item.masks.items()} for item in batch.items
-        ]
-        for name, source in asked.items():
-            explain = partial(_explanation, source, batch, linear, device, k)
-            explained = Explanations(**steps.get_or_compute(batch_key(keys[name], batch, found), explain))
-            if parts[name] and explained.heatmap.shape[1:] != parts[name][0].heatmap.shape[1:]:
-                shapes = [list(one.heatmap.shape[1:]) for one in (parts[name][0], explained)]
-                raise InputError(f"{name}: expected heatmaps of one size, got {shapes}; resize them")
-            parts[name].append(explained)
-    joined = {
-        name: Explanations(torch.cat([one.heatmap for one in some]), torch.cat([one.members for one in some]))
-        for name, some in parts.items()
-    }
-    return joined, annotated
+        for item in batch.items:
+            masks.append({name: resize_mask(mask, size) for name, mask in item.masks.items()})
+        for source, key, stream in zip(asked.values(), keys, explained, strict=True):
+            explain = partial(_explain, source, batch, linear, device, k)
+            stream.append(Explanations(**steps.get_or_compute(batch_key(key, batch, found), explain)))
+    return explained, masks
 
 
-def _explanation(
+def _explain(
     source: NamedModel, batch: Batch[PartImage], linear: Tensor, device: str, k: int
 ) -> dict[str, Tensor]:
-    """Fields of the explanations of a batch."""
-    explained = explanation_heatmap(_heatmaps(source, batch, linear, device), k)
-    return {"heatmap": explained.heatmap, "members": explained.members}
-
-
-def _heatmaps(source: NamedModel, batch: Batch[PartImage], linear: Tensor, device: str) -> Tensor:
-    """Maps of a batch on the CPU; 0 where a heatmap has failed."""
+    """Fields of the explanations of one batch by one method, on the CPU; 0 where a heatmap has failed."""
     if isinstance(source.model, Heatmaps):
         maps, failed = source.model.read_batch(batch.ids)
     else:
         maps, failed = ask(source, linear, device, checked_heatmaps)
-    return maps.masked_fill(failed[:, None, None, None], 0)
-
-
-def _binary(
-    explained: Explanations,
-    proportion: float,
-    masks: Tensor,
-    pooling: Pooling,
-    threshold_at: Literal["mask", "map"],
-    compat: Compat,
-) -> Bool[Tensor, "images height width"]:
-    """Binary explanations at the resolution of the masks."""
-    resized = explained.resized(*masks.shape[2:])
-    thresholds = set_threshold(resized if threshold_at == "mask" else explained, proportion, pooling)
-    return binarise(resized.heatmap, thresholds, compat)
+    explained = explanation_heatmap(maps.masked_fill(failed[:, None, None, None], 0), k)
+    return {"heatmap": explained.heatmap, "members": explained.members}
