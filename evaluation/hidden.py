@@ -1,6 +1,6 @@
 """Run a network once and keep what chosen hidden layers gave, without leaving a trace on the network."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -8,6 +8,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from loaders.errors import InputError
+
+
+class _AllRecorded(BaseException):
+    """Ends a forward pass; not an Exception, which a model may catch."""
 
 
 @contextmanager
@@ -64,28 +68,76 @@ def run_recorded(
         >>> found["0"].shape, found["0"].sum()
         (torch.Size([1, 1, 1, 2]), tensor(0.))
     """
+    found: dict[str, Tensor] = {}
+    with _recording(model, layers, lambda name: _recorder(name, found, differentiable)):
+        with evaluating(model), torch.set_grad_enabled(differentiable):
+            output = model(images)
+    _check_all_ran(layers, found)
+    return output, found
+
+
+def record(
+    model: nn.Module, layers: Collection[str], images: Float[Tensor, "batch channels height width"]
+) -> dict[str, Tensor]:
+    """Run ``model`` on ``images`` no further than to the last of some layers, and record their outputs.
+
+    Unlike `run_recorded` this cannot notice a layer that would run again behind the last one: let that
+    function run once on the model before.
+
+    Args:
+        model: the network.
+        layers: names as ``model.named_modules()`` gives them, at least one.
+        images: one batch, whatever the network takes.
+
+    Returns:
+        One tensor per layer, which may share memory with ``images``.
+
+    Raises:
+        InputError: as `run_recorded`.
+
+    Example:
+        >>> model = nn.Sequential(nn.ReLU(), nn.Linear(3, 3))
+        >>> record(model, ["0"], torch.ones(1, 1, 1, 2))  # the next layer would not take two numbers
+        {'0': tensor([[[[1., 1.]]]])}
+    """
+    found: dict[str, Tensor] = {}
+    with _recording(model, layers, lambda name: _recorder(name, found, False, len(set(layers)))):
+        try:
+            with evaluating(model), torch.no_grad():
+                model(images)
+        except _AllRecorded:
+            pass
+    _check_all_ran(layers, found)
+    return found
+
+
+@contextmanager
+def _recording(
+    model: nn.Module, layers: Collection[str], hook: Callable[[str], Callable[..., Tensor | None]]
+) -> Iterator[None]:
+    """Hang a hook on each of some layers for a while."""
     modules = {name: module for name, module in model.named_modules() if name}
     for name in layers:
         if name not in modules:
             raise InputError(f"layer `{name}` is not in the model; expected one of: {', '.join(modules)}")
-    found: dict[str, Tensor] = {}
-    hooks = [modules[name].register_forward_hook(_recorder(name, found, differentiable)) for name in layers]
+    hooks = [modules[name].register_forward_hook(hook(name)) for name in layers]
     try:
-        with evaluating(model), torch.set_grad_enabled(differentiable):
-            output = model(images)
+        yield
     finally:
-        for hook in hooks:
-            hook.remove()
+        for one in hooks:
+            one.remove()
+
+
+def _check_all_ran(layers: Collection[str], found: Mapping[str, Tensor]) -> None:
     for name in layers:
         if name not in found:
             raise InputError(f"layer `{name}` did not run in a forward pass; choose a layer that runs once")
-    return output, found
 
 
 def _recorder(
-    name: str, found: dict[str, Tensor], differentiable: bool
+    name: str, found: dict[str, Tensor], differentiable: bool, enough: int | None = None
 ) -> Callable[[nn.Module, object, object], Tensor | None]:
-    """Forward hook that puts the output of one layer into ``found``."""
+    """Forward hook that puts the output of one layer into ``found`` and stops where that holds enough."""
 
     def record(_module: nn.Module, _inputs: object, output: object) -> Tensor | None:
         if not isinstance(output, Tensor):
@@ -94,8 +146,11 @@ def _recorder(
             raise InputError(
                 f"layer `{name}` runs more than once in a forward pass; choose one that runs once"
             )
+        found[name] = output.detach()
+        if len(found) == enough:
+            raise _AllRecorded
         # Copies: an in-place activation that follows would otherwise overwrite the record, or a leaf.
-        found[name] = output.detach().clone().requires_grad_(differentiable)
+        found[name] = found[name].clone().requires_grad_(differentiable)
         return found[name].clone() if differentiable else None
 
     return record

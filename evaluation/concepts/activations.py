@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from evaluation.hidden import run_recorded
+from evaluation.hidden import record, run_recorded
 from evaluation.shapes import check_bool, check_shapes
 from loaders.errors import InputError
 
@@ -129,9 +129,12 @@ def layer_activations(
 ) -> dict[str, Float[Tensor, "images _"]]:
     """Outputs of hidden layers for many images, in evaluation mode.
 
+    The network runs whole for the first image, to see that the layers run once, and else no further than to
+    the last layer. Large activations of networks on a CPU are quickest in batches of a few images.
+
     Args:
         model: the network.
-        layers: names as ``model.named_modules()`` gives them; all are read in one forward pass.
+        layers: names as ``model.named_modules()`` gives them, at least one; all are read in one forward pass.
         images: what the network takes.
         batch_size: images per forward pass.
 
@@ -140,7 +143,7 @@ def layer_activations(
 
     Raises:
         InputError: no image, no such layer, one that does not run exactly once, or whose output is no
-            tensor.
+            tensor with a row for each image.
 
     Example:
         >>> layer_activations(nn.Sequential(nn.Flatten(), nn.ReLU()), ["1"], -torch.ones(2, 1, 1, 3))
@@ -148,8 +151,46 @@ def layer_activations(
                 [0., 0., 0.]])}
     """
     _check_batches(images, batch_size)
-    parts = [run_recorded(model, set(layers), batch)[1] for batch in torch.split(images, batch_size)]
-    return {name: torch.cat([part[name].flatten(1) for part in parts]) for name in layers}
+    run_recorded(model, set(layers), images[:1])
+    found: dict[str, Tensor] = {}
+    for start in range(0, len(images), batch_size):
+        batch = images[start : start + batch_size]
+        for name, values in record(model, set(layers), batch).items():
+            found[name] = fill_rows(found.get(name), rows_of(name, values, batch), start, len(images))
+    return {name: found[name] for name in layers}
+
+
+def rows_of(layer: str, values: Tensor, images: Tensor) -> Float[Tensor, "images _"]:
+    """Flatten what a layer gave for some images.
+
+    Raises:
+        InputError: not a row for each image.
+
+    Example:
+        >>> rows_of("last", torch.ones(2, 3, 4), torch.ones(2, 3, 8, 8)).shape
+        torch.Size([2, 12])
+    """
+    if values.ndim == 0 or len(values) != len(images):
+        raise InputError(
+            f"layer `{layer}` gives shape {list(values.shape)} for {len(images)} images; choose one whose "
+            "first axis counts the images"
+        )
+    return values.reshape(len(images), -1)
+
+
+def fill_rows(
+    whole: Float[Tensor, "rows dim"] | None, part: Float[Tensor, "_ dim"], start: int, rows: int
+) -> Float[Tensor, "rows dim"]:
+    """Copy rows to their place, where all rows get one if there is none: half the memory of `torch.cat`.
+
+    Example:
+        >>> fill_rows(None, torch.ones(1, 2), 0, 1)
+        tensor([[1., 1.]])
+    """
+    if whole is None:
+        whole = part.new_empty(rows, part.shape[1])
+    whole[start : start + len(part)] = part
+    return whole
 
 
 def layer_gradients(
@@ -183,7 +224,7 @@ def layer_gradients(
         tensor([[0., 4.]])
     """
     _check_batches(images, batch_size)
-    parts = []
+    gradients: Tensor | None = None
     for start in range(0, len(images), batch_size):
         rows = slice(start, min(start + batch_size, len(images)))
         output, found = run_recorded(model, [layer], images[rows], differentiable=True)
@@ -194,8 +235,9 @@ def layer_gradients(
             (gradient,) = torch.autograd.grad(total, [found[layer]], allow_unused=True)
         if gradient is None:
             raise InputError(f"the loss does not depend on layer `{layer}`; choose a layer of that branch")
-        parts.append(gradient.flatten(1))
-    return torch.cat(parts)
+        gradients = fill_rows(gradients, rows_of(layer, gradient, images[rows]), start, len(images))
+    assert gradients is not None
+    return gradients
 
 
 def _check_batches(images: Tensor, batch_size: int) -> None:

@@ -10,14 +10,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from evaluation.concepts.activations import (
-    layer_activations,
+    fill_rows,
     layer_gradients,
     output_gradient,
     pixel_loss,
+    rows_of,
 )
-from evaluation.concepts.set_scores import ALIGNMENTS
+from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES
 from evaluation.decompose import decompose
 from evaluation.harness import Fingerprint, check_image, read_batches
+from evaluation.hidden import record
 from evaluation.models.specs import NamedModel
 from evaluation.outputs import calling, checked_decomposition
 from evaluation.sources import decode, to_model_space
@@ -67,7 +69,9 @@ class Probe:
 
 
 def activations(probe: Probe, images: View[Tensor], rows: Sequence[int], found: Fingerprint) -> Branches:
-    """Activations of both branches for some rows, float32.
+    """Activations of both branches for some rows, float32, on the device of the probe.
+
+    A network runs no further than to its last layer that is read; `gradients` refuses layers that run twice.
 
     Args:
         probe: the model and where to read it.
@@ -78,15 +82,18 @@ def activations(probe: Probe, images: View[Tensor], rows: Sequence[int], found: 
     Raises:
         InputError: images of several sizes, a layer that cannot be read, or an output that is not finite.
     """
-    parts = []
+    whole: Branches | None = None
     for start in range(0, len(rows), probe.batch_size):
         some = rows[start : start + probe.batch_size]
         ids = [images.ids[row] for row in some]
         pixels = [check_image(images[row]) for row in some]
         for name, image in zip(ids, pixels, strict=True):
             found.add(name, image)
-        parts.append(_activations(probe, ids, [decode(image) for image in pixels]))
-    return _joined(parts)
+        part = _activations(probe, ids, [decode(image) for image in pixels])
+        whole = _filled(whole, part, start, len(rows))
+    if whole is None:
+        raise InputError("no images to read: concept sets and negatives need at least one each")
+    return whole
 
 
 def gradients(probe: Probe, data: Decompositions, found: Fingerprint) -> dict[str, Branches]:
@@ -103,24 +110,25 @@ def gradients(probe: Probe, data: Decompositions, found: Fingerprint) -> dict[st
     Raises:
         InputError: no row, rows of several sizes, or a hidden layer that does not lead to its branch's loss.
     """
-    parts: dict[str, list[Branches]] = {name: [] for name in ALIGNMENTS}
+    whole: dict[str, Branches] = {}
     for batch in read_batches(data, probe.batch_size, lambda item: item.image, found, "gradients"):
         truth = _prepare(stack(batch.items), probe)
-        for name, some in parts.items():
-            some.append(_gradients(probe, batch.ids, truth, name == "aligned"))
-    return {name: _joined(some) for name, some in parts.items()}
+        for name in ALIGNMENTS:
+            part = _gradients(probe, batch.ids, truth, name == "aligned")
+            whole[name] = _filled(whole.get(name), part, batch.rows[0], len(data.ids))
+    return whole
 
 
-def _joined(parts: Sequence[Branches]) -> Branches:
-    """All batches as one."""
-    sizes = sorted({part.size for part in parts})
-    if len(sizes) > 1:
+def _filled(whole: Branches | None, part: Branches, start: int, rows: int) -> Branches:
+    """All batches so far, with one more copied to its place."""
+    if whole is not None and whole.size != part.size:
+        sizes = sorted({whole.size, part.size})
         raise InputError(f"images have several sizes, {sizes}; give one `size` to resize them to")
-    if not sizes:
-        raise InputError("no images to read: concept sets and negatives need at least one each")
-    return Branches(
-        torch.cat([part.reflectance for part in parts]), torch.cat([part.shading for part in parts]), sizes[0]
+    r, s = (
+        fill_rows(None if whole is None else getattr(whole, name), getattr(part, name), start, rows)
+        for name in BRANCHES
     )
+    return Branches(r, s, part.size)
 
 
 def _size(images: Tensor) -> tuple[int, int]:
@@ -138,9 +146,11 @@ def _activations(probe: Probe, ids: Sequence[str], images: Sequence[Tensor]) -> 
     else:
         image = to_model_space(probe.source, batch).to(probe.device)
         with calling(probe.source.identity.name, image):
-            found = layer_activations(probe.network(), probe.layers, image, probe.batch_size)
-        r, s = (found[name].cpu() for name in probe.layers)
-    return Branches(r.flatten(1).float(), s.flatten(1).float(), _size(batch))
+            found = record(probe.network(), set(probe.layers), image)
+        r, s = (rows_of(name, found[name], image) for name in probe.layers)
+    return Branches(
+        r.flatten(1).float().to(probe.device), s.flatten(1).float().to(probe.device), _size(batch)
+    )
 
 
 def _outputs(probe: Probe, ids: Sequence[str], image: Tensor) -> tuple[Tensor, Tensor]:
@@ -162,7 +172,7 @@ def _gradients(probe: Probe, ids: Sequence[str], truth: Truth, aligned: bool) ->
             output_gradient(prediction.float(), target, truth.mask, aligned)
             for prediction, target in zip(_outputs(probe, ids, truth.image), targets, strict=True)
         )
-        return Branches(r, s, _size(truth.image))
+        return Branches(r.to(probe.device), s.to(probe.device), _size(truth.image))
 
     def gradient(branch: int, layer: str) -> Tensor:
         image = to_model_space(probe.source, truth.image).to(probe.device)
@@ -173,7 +183,7 @@ def _gradients(probe: Probe, ids: Sequence[str], truth: Truth, aligned: bool) ->
             return pixel_loss(prediction, target, mask, aligned)
 
         with calling(probe.source.identity.name, image):
-            return layer_gradients(probe.network(), layer, image, loss, len(image)).float().cpu()
+            return layer_gradients(probe.network(), layer, image, loss, len(image)).float()
 
     return Branches(gradient(0, probe.layers[0]), gradient(1, probe.layers[1]), _size(truth.image))
 

@@ -1,14 +1,14 @@
 """Concept activation vectors (Kim et al. 2018), all runs at once and never longer than the data."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.choices import check_choice
-from evaluation.concepts.gram import centred_gram
+from evaluation.concepts.gram import SharedRows
 from evaluation.concepts.solvers import Classifier, train
 from evaluation.shapes import check_shapes
 from loaders.errors import InputError
@@ -37,6 +37,18 @@ class CAVs:
     norm: Float[Tensor, " runs"]
 
 
+class Fit(NamedTuple):
+    """Classifiers of all runs in the space of their rows; see `CAVs` for ``weights``, ``accuracy``, ``norm``.
+
+    ``bias`` is the intercept for rows about the origin of their Gram matrix.
+    """
+
+    weights: Float[Tensor, "runs rows"]
+    bias: Float[Tensor, " runs"]
+    accuracy: Float[Tensor, " runs"]
+    norm: Float[Tensor, " runs"]
+
+
 def fit_cavs(
     concept: Float[Tensor, "concepts dim"],
     negatives: Float[Tensor, "negatives dim"],
@@ -51,9 +63,10 @@ def fit_cavs(
 
     Kim et al. 2018, sec. 3.2; Gupta et al. 2022, sec. 3.1. Every run draws ``q = min(concepts, negatives)``
     rows of either class without replacement and holds out the same share of both. All linear classifiers
-    with a penalty on |w|^2 lie in the span of their rows, so all runs are trained together on submatrices
-    of one Gram matrix (see `evaluation.concepts.solvers.train` for the objectives), in float64. No
-    vector of length ``dim`` is ever made. At least 20 images for a concept are advised (Kim et al.).
+    with a penalty on |w|^2 lie in the span of their rows, so all runs are trained together in float64 on
+    submatrices of one Gram matrix (see `evaluation.concepts.solvers.train` for the objectives, and
+    `evaluation.concepts.gram.SharedRows` for the precision of the matrix). No vector of length ``dim`` is
+    made for any run. At least 20 images for a concept are advised (Kim et al.).
 
     Blind to: what distinguishes the two sets. A vector that separates them perfectly may follow the scene
     that all concept images share rather than what varies in them.
@@ -84,12 +97,12 @@ def fit_cavs(
     """
     check_choice("classifier", classifier, Classifier)
     check_shapes(concept=(concept, "concepts dim"), negatives=(negatives, "negatives dim"))
-    _check_rows("concept", len(concept), 2)
     _check_rows("negatives", len(negatives), 2)
-    size = min(len(concept), len(negatives))
-    positive = _draw(len(concept), size, runs, generator)
-    negative = _draw(len(negatives), size, runs, generator) + len(concept)
-    return _fit((concept, negatives), positive, negative, classifier, regularisation, test_share)
+    shared = SharedRows(negatives)
+    gram, _ = shared.stacked(concept)
+    fit = fit_concept(gram, len(concept), generator, runs, classifier, regularisation, test_share)
+    intercept = fit.bias - fit.weights @ shared.offsets(concept)
+    return CAVs(fit.weights, (concept, negatives), intercept, fit.accuracy, fit.norm)
 
 
 def random_cavs(
@@ -131,12 +144,66 @@ def random_cavs(
     check_choice("classifier", classifier, Classifier)
     check_shapes(negatives=(negatives, "negatives dim"))
     _check_rows("negatives", len(negatives), 4)
-    half = len(negatives) // 2
+    shared = SharedRows(negatives)
+    gram, _ = shared.stacked()
+    fit = fit_random(gram, size, generator, runs, classifier, regularisation, test_share)
+    intercept = fit.bias - fit.weights @ shared.offsets()
+    return CAVs(fit.weights, (negatives,), intercept, fit.accuracy, fit.norm)
+
+
+def fit_concept(
+    gram: Float[Tensor, "rows rows"],
+    concepts: int,
+    generator: torch.Generator,
+    runs: int = 100,
+    classifier: Classifier = "svm",
+    regularisation: float = 0.01,
+    test_share: float = 1 / 3,
+) -> Fit:
+    """Train as `fit_cavs` on a Gram matrix about any origin, whose first rows are the concept's.
+
+    Raises:
+        InputError: as `fit_cavs`.
+
+    Example:
+        >>> gram = torch.tensor([1.0, 1.0, -1.0, -1.0], dtype=torch.float64)
+        >>> fit_concept(gram[:, None] * gram, 2, torch.Generator().manual_seed(0), runs=1).accuracy
+        tensor([1.], dtype=torch.float64)
+    """
+    _check_rows("concept", concepts, 2)
+    _check_rows("negatives", len(gram) - concepts, 2)
+    size = min(concepts, len(gram) - concepts)
+    positive = _draw(concepts, size, runs, generator)
+    negative = _draw(len(gram) - concepts, size, runs, generator) + concepts
+    return _fit(gram, positive, negative, classifier, regularisation, test_share)
+
+
+def fit_random(
+    gram: Float[Tensor, "rows rows"],
+    size: int | None,
+    generator: torch.Generator,
+    runs: int = 100,
+    classifier: Classifier = "svm",
+    regularisation: float = 0.01,
+    test_share: float = 1 / 3,
+) -> Fit:
+    """Train as `random_cavs` on a Gram matrix about any origin.
+
+    Raises:
+        InputError: as `random_cavs`.
+
+    Example:
+        >>> gram = torch.eye(8, dtype=torch.float64)
+        >>> fit_random(gram, 2, torch.Generator().manual_seed(0), runs=3).weights.shape
+        torch.Size([3, 8])
+    """
+    _check_rows("negatives", len(gram), 4)
+    half = len(gram) // 2
     size = half if size is None else size
     if not 2 <= size <= half:
         raise InputError(f"`size` must be 2 to {half}, half of the negatives, got {size}")
-    drawn = _draw(len(negatives), 2 * size, runs, generator)
-    return _fit((negatives,), drawn[:, :size], drawn[:, size:], classifier, regularisation, test_share)
+    drawn = _draw(len(gram), 2 * size, runs, generator)
+    return _fit(gram, drawn[:, :size], drawn[:, size:], classifier, regularisation, test_share)
 
 
 def _check_rows(name: str, rows: int, least: int) -> None:
@@ -152,21 +219,24 @@ def _draw(rows: int, size: int, runs: int, generator: torch.Generator) -> Tensor
 
 
 def _fit(
-    blocks: Sequence[Tensor],
+    gram: Tensor,
     positive: Tensor,
     negative: Tensor,
     classifier: Classifier,
     regularisation: float,
     test_share: float,
-) -> CAVs:
+) -> Fit:
     """Train on the drawn rows but the first few of either class, which are the test."""
     if not 0 < test_share < 1:
         raise InputError(f"`test_share` must lie between 0 and 1, got {test_share}")
     if not regularisation > 0:
         raise InputError(f"`regularisation` must be above 0, got {regularisation}")
-    gram, shift = centred_gram(blocks)
     if not bool(gram.isfinite().all()):
         raise InputError("activations must be finite, got nan or inf; check the model on these images")
+    # Products in float32 are not quite symmetric, and Newton's method does not come to its end on such.
+    gram = (gram + gram.T) / 2
+    means = gram.mean(0)
+    gram = gram - means - means[:, None] + means.mean()
     size = positive.shape[1]
     held_out = min(max(round(size * test_share), 1), size - 1)
     test = torch.cat([positive[:, :held_out], negative[:, :held_out]], dim=1).to(gram.device)
@@ -179,4 +249,4 @@ def _fit(
     guess = (products + bias[:, None]).gather(1, test) > 0
     right = guess == (signs.repeat_interleave(held_out) > 0)
     norm = (products * weights).sum(1).clamp(min=0).sqrt()
-    return CAVs(weights, tuple(blocks), bias - weights @ shift, right.double().mean(1), norm)
+    return Fit(weights, bias - weights @ means, right.double().mean(1), norm)

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,8 +12,9 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from evaluation.concepts.branches import Branches, Probe, activations, gradients
-from evaluation.concepts.cav import fit_cavs, random_cavs
-from evaluation.concepts.sensitivity import directional_derivatives, significant
+from evaluation.concepts.cav import fit_concept, fit_random
+from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.sensitivity import along, significant
 from evaluation.concepts.set_scores import BRANCHES, BranchScore, Concept, Ratios, SetScore
 from evaluation.concepts.solvers import Classifier
 from evaluation.harness import Fingerprint, about
@@ -149,6 +151,16 @@ class _Scorer:
     p: float
     null: dict[tuple[str, str, int], Tensor] = field(default_factory=dict)
 
+    @cached_property
+    def shared(self) -> dict[str, SharedRows]:
+        """Negatives of each branch, and their products with the gradients of each alignment."""
+        return {
+            name: SharedRows(
+                getattr(self.against, name), [getattr(one, name) for one in self.gradients.values()]
+            )
+            for name in BRANCHES
+        }
+
     def score(self, concept: Concept, chosen: ConceptSet, features: Branches) -> SetScore:
         """Score both branches on one concept set."""
         sizes = {features.size, self.against.size, *(some.size for some in self.gradients.values())}
@@ -165,16 +177,17 @@ class _Scorer:
         """Scores of one branch in each alignment; the vectors are the same."""
         rows: Tensor = getattr(features, branch)
         drawn = _generator(self.seed, concept, sorted(chosen.fixed.items()))
-        cavs = fit_cavs(rows, getattr(self.against, branch), generator=drawn, **self.fitting)
+        gram, products = self.shared[branch].stacked(rows)
+        fit = fit_concept(gram, len(rows), drawn, **self.fitting)
         scores = {}
-        for alignment, found in self.gradients.items():
-            helps = directional_derivatives(cavs, getattr(found, branch)) < 0
+        for alignment, product in zip(self.gradients, products, strict=True):
+            helps = along(fit.weights, product) < 0
             shares = helps.double().mean(1)
             test = significant(shares, self._random(branch, alignment, len(rows)), self.p)
             scores[alignment] = BranchScore(
                 frames=tuple(helps.double().mean(0).tolist()),
                 spread=float(shares.std()),
-                accuracy=float(cavs.accuracy.mean()),
+                accuracy=float(fit.accuracy.mean()),
                 p_value=test.p_value,
                 significant=test.passed,
             )
@@ -182,14 +195,13 @@ class _Scorer:
 
     def _random(self, branch: str, alignment: str, images: int) -> Float[Tensor, " runs"]:
         """Scores of random vectors that are trained on as many rows as those of a set."""
-        against: Tensor = getattr(self.against, branch)
-        size = max(2, min(images, len(against) // 2))
+        gram, products = self.shared[branch].stacked()
+        size = max(2, min(images, len(gram) // 2))
         if (branch, alignment, size) not in self.null:
             drawn = _generator(self.seed, "random", size)
-            cavs = random_cavs(against, generator=drawn, size=size, **self.fitting)
-            for name, found in self.gradients.items():
-                helps = directional_derivatives(cavs, getattr(found, branch)) < 0
-                self.null[branch, name, size] = helps.double().mean(1)
+            fit = fit_random(gram, size, drawn, **self.fitting)
+            for name, product in zip(self.gradients, products, strict=True):
+                self.null[branch, name, size] = (along(fit.weights, product) < 0).double().mean(1)
         return self.null[branch, alignment, size]
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from evaluation.choices import check_choice
 from evaluation.concepts.cav import CAVs
-from evaluation.concepts.gram import centred_products
+from evaluation.concepts.gram import products_about_mean
 from evaluation.shapes import check_shapes
 from loaders.errors import InputError
 
@@ -27,7 +27,8 @@ def directional_derivatives(
     """Derivative of the loss (or logit) along each vector at each input.
 
     ``S_C(x) = grad L(f(x)) . v_C`` (Gupta et al. 2022, eq. 2), computed as ``(G X^T) alpha`` without
-    making any ``v_C``, X about its mean.
+    making any ``v_C``, X about the mean of its last block and in the precision of
+    `evaluation.concepts.gram.SharedRows`.
 
     Args:
         cavs: the vectors.
@@ -51,16 +52,30 @@ def directional_derivatives(
     check_choice("scale", scale, Scale)
     rows: dict[str, tuple[object, str]] = {"cavs.rows[0]": (cavs.rows[0], "_ dim")}
     check_shapes(gradients=(gradients, "inputs dim"), **rows)
-    products = centred_products(gradients, cavs.rows)
-    if not bool(products.isfinite().all()):
-        raise InputError("`gradients` must be finite, got nan or inf; check the model and the ground truth")
-    derivatives = cavs.weights @ products.T
+    derivatives = along(cavs.weights, products_about_mean(gradients, cavs.rows))
     if scale != "vector":
         derivatives = torch.nan_to_num(derivatives / cavs.norm[:, None], 0, 0, 0)
     if scale == "cosine":
         length = torch.linalg.vector_norm(gradients, dim=1, dtype=torch.float64)
         derivatives = torch.nan_to_num(derivatives / length, 0, 0, 0)
     return derivatives
+
+
+def along(
+    weights: Float[Tensor, "runs rows"], products: Float[Tensor, "inputs rows"]
+) -> Float[Tensor, "runs inputs"]:
+    """Derivatives along vectors that are combinations of rows, from the products of gradients and rows.
+
+    Raises:
+        InputError: products that are not finite.
+
+    Example:
+        >>> along(torch.tensor([[0.5, -0.5]]), torch.tensor([[4.0, 2.0]]))
+        tensor([[1.]])
+    """
+    if not bool(products.isfinite().all()):
+        raise InputError("`gradients` must be finite, got nan or inf; check the model and the ground truth")
+    return weights @ products.T
 
 
 def sensitivity(

@@ -124,7 +124,12 @@ def _quadratic_minimum(
     target = root * decision - torch.where(root > 0, labels * slope / root.clamp(min=1e-300), 0)
     matrix = root[:, :, None] * gram * root[:, None, :]
     matrix.diagonal(dim1=1, dim2=2).add_(penalty * labels.numel())
-    solved = torch.cholesky_solve(torch.stack([root, target], dim=2), torch.linalg.cholesky(matrix))
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    if bool(failed.any()):
+        raise InputError(
+            "`regularisation` is too small for the precision of these rows; use a larger value or float64"
+        )
+    solved = torch.cholesky_solve(torch.stack([root, target], dim=2), factor)
     share = (root * solved[..., 0]).sum(1)
     # No row inside the margin: the intercept has no say and stays.
     next_bias = torch.where(share > 0, (root * solved[..., 1]).sum(1) / share.clamp(min=1e-300), bias)

@@ -34,7 +34,7 @@ def test_vectors_point_towards_the_concept_and_classify(classifier):
     assert (decision[:30] > 0).all()
     assert (decision[30:] < 0).all()
     assert (cavs.accuracy == 1).all()
-    torch.testing.assert_close(cavs.norm, vectors.norm(dim=1))
+    torch.testing.assert_close(cavs.norm, vectors.norm(dim=1), rtol=1e-6, atol=0)
 
 
 def test_accuracy_is_that_of_the_rows_left_out():

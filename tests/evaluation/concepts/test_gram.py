@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from evaluation.concepts import gram as module
-from evaluation.concepts.gram import centred_gram, centred_products
+from evaluation.concepts.gram import SharedRows, mean_row, products_about_mean
 from loaders.errors import InputError
 
 
@@ -14,40 +14,77 @@ def _blocks(seed, dtype=torch.float32):
     return [torch.randn(rows, 23, generator=generator).to(dtype) + 100 for rows in (4, 3)]
 
 
-@pytest.mark.parametrize("elements", [1, 50, 1 << 23], ids=["column by column", "slices", "whole"])
-def test_slices_do_not_matter(monkeypatch, elements):
+def _plain(others, shared, vectors):
+    """Gram matrix, products and offsets in float64 at once."""
+    mean = shared.double().mean(0)
+    rows = torch.cat([others, shared]).double() - mean
+    return rows @ rows.T, vectors.double() @ rows.T, rows @ mean
+
+
+@pytest.mark.parametrize("elements", [1, 50, 1 << 19], ids=["column by column", "slices", "whole"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
+def test_products_are_those_of_the_rows_however_sliced(monkeypatch, elements, dtype, tolerance):
     monkeypatch.setattr(module, "_SLICE_ELEMENTS", elements)
-    blocks = _blocks(0)
-    rows = torch.cat(blocks).double().numpy()
-    mean = rows.mean(0)
-    gram, shift = centred_gram(blocks)
-    np.testing.assert_allclose(gram, (rows - mean) @ (rows - mean).T, atol=1e-9)
-    np.testing.assert_allclose(shift, (rows - mean) @ mean, atol=1e-6)
-    vectors = torch.randn(5, 23, generator=torch.Generator().manual_seed(1))
-    np.testing.assert_allclose(
-        centred_products(vectors, blocks), vectors.double().numpy() @ (rows - mean).T, atol=1e-9
-    )
+    others, rows = _blocks(0, dtype)
+    vectors = torch.randn(5, 23, generator=torch.Generator().manual_seed(1), dtype=dtype)
+    shared = SharedRows(rows, [vectors[:2], vectors[2:]])
+    expected = _plain(others, rows, vectors)
+    gram, products = shared.stacked(others)
+    np.testing.assert_allclose(gram, expected[0], atol=10 * tolerance)
+    np.testing.assert_allclose(torch.cat(products), expected[1], atol=10 * tolerance)
+    # The mean of the shared rows is 100 times as long as the vectors.
+    weights = torch.tensor([0.5, 0.2, 0.2, 0.1, -0.4, -0.4, -0.2], dtype=torch.float64)
+    assert abs(weights @ (shared.offsets(others) - expected[2])) < 1000 * tolerance
+    alone, products = shared.stacked()
+    np.testing.assert_allclose(alone, expected[0][4:, 4:], atol=10 * tolerance)
+    np.testing.assert_allclose(torch.cat(products), expected[1][:, 4:], atol=10 * tolerance)
+    found = products_about_mean(vectors, [others, rows])
+    np.testing.assert_allclose(found, expected[1], atol=10 * tolerance)
+
+
+def test_long_rows_lose_little_to_float32():
+    generator = torch.Generator().manual_seed(3)
+    others, rows = torch.rand(9, 200_000, generator=generator), torch.rand(11, 200_000, generator=generator)
+    gram, _ = SharedRows(rows).stacked(others)
+    expected, _, _ = _plain(others, rows, others)
+    assert float((gram - expected).abs().max() / expected.diagonal().mean()) < 2e-7
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 def test_equal_rows_give_exact_zeros(dtype):
     rows = torch.rand(1, 17, generator=torch.Generator().manual_seed(2), dtype=torch.float64).to(dtype)
-    blocks = [rows.expand(5, -1), rows.expand(3, -1)]
-    assert (centred_gram(blocks)[0] == 0).all()
-    assert (centred_products(torch.ones(2, 17), blocks) == 0).all()
+    shared = SharedRows(rows.expand(3, -1), [torch.ones(2, 17)])
+    gram, (products,) = shared.stacked(rows.expand(5, -1))
+    assert (gram == 0).all()
+    assert (products == 0).all()
+    assert (shared.offsets(rows) == 0).all()
+    assert torch.equal(mean_row(rows.expand(7, -1)).to(dtype), rows[0])
 
 
 def test_small_differences_between_large_rows_survive():
     rows = torch.full((4, 10), 1000.0)
     rows[0, 0] += 2.0**-10
-    gram, _ = centred_gram([rows])
+    gram, _ = SharedRows(rows).stacked()
     np.testing.assert_allclose(gram[0, 0], (0.75 * 2.0**-10) ** 2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e25])
+def test_products_beyond_the_range_of_float32(scale):
+    others, rows = ((block - 100) * scale for block in _blocks(4))
+    vectors = torch.tensor([[1.0], [scale]]) * torch.ones(2, 23)
+    gram, (products,) = SharedRows(rows, [vectors]).stacked(others)
+    expected = _plain(others, rows, vectors)
+    np.testing.assert_allclose(gram / scale**2, expected[0] / scale**2, atol=1e-4)
+    np.testing.assert_allclose(products[0] / scale, expected[1][0] / scale, atol=1e-4)
+    np.testing.assert_allclose(products[1] / scale**2, expected[1][1] / scale**2, atol=1e-4)
 
 
 def test_longer_rows_are_not_cut_in_silence(monkeypatch):
     monkeypatch.setattr(module, "_SLICE_ELEMENTS", 1)
     short, long = torch.ones(2, 5), torch.ones(2, 6)
-    with pytest.raises(InputError, match=r"`blocks\[0\]` \[_, dim\].*got \[2, 5\], \[2, 6\]"):
-        unwrap(centred_gram)([short, long])
+    with pytest.raises(InputError, match=r"`others` \[others, dim\].*got \[2, 5\], \[2, 6\]"):
+        unwrap(SharedRows.stacked)(SharedRows(long), short)
+    with pytest.raises(InputError, match=r"`vectors\[0\]` \[_, dim\].*got \[2, 6\], \[2, 5\]"):
+        unwrap(SharedRows.__init__)(object.__new__(SharedRows), long, [short])
     with pytest.raises(InputError, match=r"`vectors` \[vectors, dim\].*got \[2, 6\], \[2, 5\]"):
-        unwrap(centred_products)(long, [short])
+        unwrap(products_about_mean)(long, [short])

@@ -16,8 +16,9 @@ def _generator(seed=0):
 
 @pytest.fixture
 def cavs() -> CAVs:
-    concept = torch.randn(8, 5, generator=_generator(0)) + 1
-    return fit_cavs(concept, torch.randn(9, 5, generator=_generator(1)), generator=_generator(2), runs=4)
+    concept = torch.randn(8, 5, generator=_generator(0), dtype=torch.float64) + 1
+    negatives = torch.randn(9, 5, generator=_generator(1), dtype=torch.float64)
+    return fit_cavs(concept, negatives, generator=_generator(2), runs=4)
 
 
 def _vectors(cavs):
