@@ -5,12 +5,24 @@ intrinsic image algorithms, ICCV 2009. Other papers call other sums "LMSE" (one 
 zero-padded blocks, partial windows); their numbers are not comparable with these.
 """
 
+from functools import partial
+from math import gcd
+
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
-from evaluation.intrinsic.masked import Mask, as_scores, check_masked, masked_double, result_dtype
+from evaluation.intrinsic.masked import (
+    Mask,
+    check_masked,
+    chunk_length,
+    is_finite,
+    masked_double,
+    result_dtype,
+    score_samples,
+    weighted,
+)
 from evaluation.shapes import check_shapes
 from loaders.errors import InputError
 
@@ -60,15 +72,7 @@ def lmse(
     step = max(1, window // 2) if step is None else step
     height, width = prediction.shape[1:]
     _check_windows(height, width, window, step)
-    predicted, weight = masked_double(prediction, mask)
-    true, _ = masked_double(target, mask)
-    energy = _window_sums(weight * predicted.square(), window, step)
-    cross = _window_sums(weight * predicted * true, window, step)
-    total = _window_sums(weight * true.square(), window, step)
-    explained = torch.where(energy > ENERGY_FLOOR, cross.square() / energy.clamp(min=ENERGY_FLOOR), 0.0)
-    # The sum of squares with the best scale, expanded; rounding may take it a last digit below zero.
-    errors = (total - explained).clamp(min=0)
-    return as_scores(errors.sum(1) / total.sum(1), predicted, true, result_dtype(prediction))
+    return score_samples(partial(_errors, window=window, step=step), prediction, target, mask)
 
 
 def lmse_score(
@@ -128,11 +132,51 @@ def gray(image: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "
     return image.mean(1, dtype=result_dtype(image))
 
 
-def _window_sums(
-    values: Float64[Tensor, "batch height width"], window: int, step: int
-) -> Float64[Tensor, "batch windows"]:
-    """Sum over each full window; summed directly, so nothing cancels as in an integral image."""
-    return avg_pool2d(values.unsqueeze(1), window, step, divisor_override=1).flatten(1)
+def _errors(
+    prediction: Float[Tensor, "batch height width"],
+    target: Float[Tensor, "batch height width"],
+    mask: Mask,
+    window: int,
+    step: int,
+) -> Float64[Tensor, " batch"]:
+    side = gcd(window, step)
+    # Strips of an image, which stay in a processor's cache.
+    height = max(1, chunk_length(prediction.device) // (prediction[:, 0].numel() * side or 1)) * side
+    strips = zip(*(torch.split(values, height, 1) for values in (prediction, target, mask)), strict=True)
+    parts = [_block_sums(given, true, weights, side) for given, true, weights in strips]
+    # Windows share blocks. Sums are only added, so nothing cancels as in an integral image.
+    energy, cross, total = (
+        avg_pool2d(sums.unsqueeze(1), window // side, step // side, divisor_override=1).flatten(1)
+        for sums in torch.cat([sums for sums, _ in parts], 2)
+    )
+    explained = torch.where(energy > ENERGY_FLOOR, cross.square() / energy.clamp(min=ENERGY_FLOOR), 0.0)
+    # The sum of squares with the best scale, expanded; rounding may take it a last digit below zero.
+    errors = (total - explained).clamp(min=0)
+    is_usable = torch.stack([finite for _, finite in parts]).all(0)
+    return (errors.sum(1) / total.sum(1)).masked_fill(~is_usable, torch.nan)
+
+
+def _block_sums(
+    prediction: Float[Tensor, "batch height width"],
+    target: Float[Tensor, "batch height width"],
+    mask: Mask,
+    side: int,
+) -> tuple[Float64[Tensor, "3 batch rows columns"], Bool[Tensor, " batch"]]:
+    """Sum squared prediction, product and squared target over full blocks; tell which samples are finite."""
+    predicted, true = masked_double(prediction, mask), masked_double(target, mask)
+    weighted_prediction = weighted(predicted, mask)
+    products = weighted_prediction * predicted, weighted_prediction * true, weighted(true, mask) * true
+    sums = torch.stack([_sum_blocks(product, side) for product in products])
+    return sums, is_finite(predicted) & is_finite(true)
+
+
+def _sum_blocks(
+    values: Float64[Tensor, "batch height width"], side: int
+) -> Float64[Tensor, "batch rows columns"]:
+    batch, height, width = values.shape
+    rows, columns = height // side, width // side
+    lines = values[:, : rows * side].reshape(batch, rows, side, width).sum(2)
+    return lines[..., : columns * side].reshape(batch, rows, columns, side).sum(3)
 
 
 def _check_windows(height: int, width: int, window: int, step: int) -> None:

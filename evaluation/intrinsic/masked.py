@@ -1,5 +1,7 @@
 """First steps of every masked image metric: inputs checked, float64, and nothing read outside the mask."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
@@ -11,6 +13,7 @@ from loaders.errors import InputError
 _LARGEST = torch.finfo(torch.float32).max
 
 Mask = Bool[Tensor, "batch height width"] | Float[Tensor, "batch height width"]
+Errors = Callable[[Tensor, Tensor, Tensor], Tensor]  # of some samples: prediction, target, mask
 
 
 def check_masked(prediction: object, target: object, mask: object, axes: str) -> None:
@@ -81,14 +84,13 @@ def is_failed(
     """
     check_shapes(prediction=(prediction, "batch *channels height width"), mask=(mask, "batch height width"))
     check_mask(mask)
-    return ~_finite(masked_double(prediction, mask)[0])
+    return ~is_finite(masked_double(prediction, mask))
 
 
 def masked_double(
-    values: Float[Tensor, "batch *channels height width"],
-    mask: Mask,
-) -> tuple[Float64[Tensor, "batch *channels height width"], Float64[Tensor, "batch *channels height width"]]:
-    """Return values and weights as float64, both 0 where the mask is 0.
+    values: Float[Tensor, "batch *channels height width"], mask: Mask
+) -> Float64[Tensor, "batch *channels height width"]:
+    """Return values as float64, 0 where the mask is 0.
 
     A product with the mask would let a NaN or an infinity outside it through; this does not.
 
@@ -96,18 +98,45 @@ def masked_double(
         values: image or images, any range.
         mask: weight of each pixel, in [0, 1]; the same for all channels.
 
-    Returns:
-        The values, and the mask repeated over the channels.
+    Example:
+        >>> masked_double(torch.tensor([[[2.0, torch.nan]]]), torch.tensor([[[0.5, 0.0]]])).tolist()
+        [[[2.0, 0.0]]]
+    """
+    inside = mask if mask.dtype == torch.bool else mask > 0
+    return torch.where(_per_channel(inside, values), values, 0.0).double()
+
+
+def weighted(
+    values: Float64[Tensor, "batch *channels height width"], mask: Mask
+) -> Float64[Tensor, "batch *channels height width"]:
+    """Multiply values that are 0 where the mask is 0 by the mask; a boolean one leaves them as they are.
+
+    Args:
+        values: made of what `masked_double` returns.
+        mask: weight of each pixel, in [0, 1]; the same for all channels.
 
     Example:
-        >>> mask = torch.tensor([[[True, False]]])
-        >>> values, weight = masked_double(torch.tensor([[[2.0, torch.nan]]]), mask)
-        >>> values.tolist(), weight.tolist()
-        ([[[2.0, 0.0]]], [[[1.0, 0.0]]])
+        >>> weighted(torch.tensor([[[2.0, 0.0]]]).double(), torch.tensor([[[0.5, 0.0]]])).tolist()
+        [[[1.0, 0.0]]]
     """
-    batch, *channels, height, width = values.shape
-    weight = mask.double().reshape(batch, *(1 for _ in channels), height, width).expand(values.shape)
-    return torch.where(weight > 0, values.double(), 0.0), weight
+    return values if mask.dtype == torch.bool else values * _per_channel(mask, values)
+
+
+def mean_weighted(
+    values: Float64[Tensor, "batch *channels height width"], mask: Mask
+) -> Float64[Tensor, " batch"]:
+    """Average values that are 0 where the mask is 0 over pixels and channels; nan for an empty mask.
+
+    Args:
+        values: made of what `masked_double` returns.
+        mask: weight of each pixel, in [0, 1]; the same for all channels.
+
+    Example:
+        >>> mean_weighted(torch.tensor([[[2.0, 4.0]]]).double(), torch.tensor([[[0.5, 1.0]]])).tolist()
+        [3.3333333333333335]
+    """
+    weights = _per_channel(mask.double(), values).expand(values.shape)
+    return weighted(values, mask).flatten(1).sum(1) / weights.flatten(1).sum(1)
 
 
 def result_dtype(prediction: Float[Tensor, "..."]) -> torch.dtype:
@@ -120,30 +149,59 @@ def result_dtype(prediction: Float[Tensor, "..."]) -> torch.dtype:
     return torch.promote_types(prediction.dtype, torch.float32)
 
 
-def as_scores(
-    errors: Float64[Tensor, " batch"],
-    predicted: Float64[Tensor, "batch *channels height width"],
-    true: Float64[Tensor, "batch *channels height width"],
-    dtype: torch.dtype,
+def score_samples(
+    errors: Errors,
+    prediction: Float[Tensor, "batch *channels height width"],
+    target: Float[Tensor, "batch *channels height width"],
+    mask: Mask,
 ) -> Float[Tensor, " batch"]:
-    """Make errors nan where the prediction or the truth is not finite inside the mask.
-
-    Without this a NaN could vanish in a comparison, and an infinity be scaled away.
+    """Score a few samples at a time, which bounds the memory that float64 takes.
 
     Args:
-        errors: one per sample.
-        predicted: from `masked_double`.
-        true: from `masked_double`.
-        dtype: of the result.
+        errors: from prediction, target and mask of some samples to one float64 error per sample.
+        prediction: image or images, any range.
+        target: of the same shape.
+        mask: weight of each pixel, in [0, 1].
+
+    Returns:
+        One error per sample, in the precision of `result_dtype` of the prediction.
 
     Example:
-        >>> values = torch.tensor([[[1.0]], [[torch.nan]]], dtype=torch.float64)
-        >>> as_scores(torch.zeros(2, dtype=torch.float64), values, values, torch.float32)
-        tensor([0., nan])
+        >>> image = torch.tensor([[[1.0]], [[2.0]]])
+        >>> score_samples(lambda given, true, mask: given[:, 0, 0].double(), image, image, image > 0)
+        tensor([1., 2.])
     """
-    return errors.masked_fill(~(_finite(predicted) & _finite(true)), torch.nan).to(dtype)
+    samples = max(1, chunk_length(prediction.device) // max(1, prediction[:1].numel()))
+    chunks = zip(*(torch.split(values, samples) for values in (prediction, target, mask)), strict=True)
+    return torch.cat([errors(*chunk) for chunk in chunks]).to(result_dtype(prediction))
 
 
-def _finite(values: Float64[Tensor, "batch *channels height width"]) -> Bool[Tensor, " batch"]:
-    """Whether all values of a sample are finite, in float32 too."""
-    return (values.abs() <= _LARGEST).flatten(1).all(1)
+def chunk_length(device: torch.device) -> int:
+    """Count the values to work on at once: on a CPU as many as its cache holds, on a GPU as keep it busy.
+
+    Example:
+        >>> chunk_length(torch.device("cpu"))
+        65536
+    """
+    return 2**16 if device.type == "cpu" else 2**22
+
+
+def is_finite(values: Float64[Tensor, "batch *channels height width"]) -> Bool[Tensor, " batch"]:
+    """Whether all values of a sample are finite, in float32 too.
+
+    A NaN could vanish in a comparison, and an infinity be scaled away.
+
+    Example:
+        >>> is_finite(torch.tensor([[[1.0]], [[torch.nan]], [[1e39]]], dtype=torch.float64))
+        tensor([ True, False, False])
+    """
+    largest = values.abs().flatten(1)
+    if largest.shape[1] == 0:
+        return torch.ones(len(values), dtype=torch.bool, device=values.device)
+    return largest.amax(1) <= _LARGEST
+
+
+def _per_channel(mask: Mask, values: Tensor) -> Tensor:
+    """Insert an axis of length 1 for each axis of channels."""
+    batch, *channels, height, width = values.shape
+    return mask.reshape(batch, *(1 for _ in channels), height, width)

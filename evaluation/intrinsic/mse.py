@@ -1,9 +1,17 @@
 """Mean squared error over the pixels of a mask."""
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Float64
 from torch import Tensor
 
-from evaluation.intrinsic.masked import Mask, as_scores, check_masked, masked_double, result_dtype
+from evaluation.intrinsic.masked import (
+    Mask,
+    check_masked,
+    is_finite,
+    masked_double,
+    mean_weighted,
+    score_samples,
+)
 
 
 def mse(
@@ -29,12 +37,18 @@ def mse(
         InputError: shapes that do not agree, or a mask that is neither boolean nor weights in [0, 1].
 
     Example:
-        >>> import torch
         >>> mse(torch.full((1, 2, 2), 0.5), torch.zeros(1, 2, 2), torch.ones(1, 2, 2))
         tensor([0.2500])
     """
     check_masked(prediction, target, mask, "batch *channels height width")
-    predicted, weight = masked_double(prediction, mask)
-    true, _ = masked_double(target, mask)
-    squares = (weight * (true - predicted).square()).flatten(1).sum(1)
-    return as_scores(squares / weight.flatten(1).sum(1), predicted, true, result_dtype(prediction))
+    return score_samples(_errors, prediction, target, mask)
+
+
+def _errors(
+    prediction: Float[Tensor, "batch *channels height width"],
+    target: Float[Tensor, "batch *channels height width"],
+    mask: Mask,
+) -> Float64[Tensor, " batch"]:
+    predicted, true = masked_double(prediction, mask), masked_double(target, mask)
+    errors = mean_weighted((true - predicted).square(), mask)
+    return errors.masked_fill(~(is_finite(predicted) & is_finite(true)), torch.nan)

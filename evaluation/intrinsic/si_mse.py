@@ -1,11 +1,19 @@
 """Mean squared error after the best scale of the whole prediction."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from evaluation.intrinsic.lmse import ENERGY_FLOOR
-from evaluation.intrinsic.masked import Mask, as_scores, check_masked, masked_double, result_dtype
+from evaluation.intrinsic.masked import (
+    Mask,
+    check_masked,
+    is_finite,
+    masked_double,
+    mean_weighted,
+    score_samples,
+    weighted,
+)
 
 
 def si_mse(
@@ -38,11 +46,18 @@ def si_mse(
         tensor([0.])
     """
     check_masked(prediction, target, mask, "batch *channels height width")
-    predicted, weight = masked_double(prediction, mask)
-    true, _ = masked_double(target, mask)
-    energy = (weight * predicted.square()).flatten(1).sum(1)
-    cross = (weight * predicted * true).flatten(1).sum(1)
+    return score_samples(_errors, prediction, target, mask)
+
+
+def _errors(
+    prediction: Float[Tensor, "batch *channels height width"],
+    target: Float[Tensor, "batch *channels height width"],
+    mask: Mask,
+) -> Float64[Tensor, " batch"]:
+    predicted, true = masked_double(prediction, mask), masked_double(target, mask)
+    energy = weighted(predicted.square(), mask).flatten(1).sum(1)
+    cross = weighted(predicted * true, mask).flatten(1).sum(1)
     scale = torch.where(energy > ENERGY_FLOOR, cross / energy.clamp(min=ENERGY_FLOOR), 0.0)
     scaled = scale.reshape(-1, *(1 for _ in predicted.shape[1:])) * predicted
-    squares = (weight * (true - scaled).square()).flatten(1).sum(1)
-    return as_scores(squares / weight.flatten(1).sum(1), predicted, true, result_dtype(prediction))
+    errors = mean_weighted((true - scaled).square(), mask)
+    return errors.masked_fill(~(is_finite(predicted) & is_finite(true)), torch.nan)

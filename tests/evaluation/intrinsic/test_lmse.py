@@ -36,6 +36,8 @@ def drawn(rng: np.random.Generator, *shape: int) -> torch.Tensor:
         pytest.param(47, 64, 20, 10, id="rows and columns left over"),
         pytest.param(31, 25, 7, 3, id="odd window"),
         pytest.param(12, 9, 4, 6, id="gaps between windows"),
+        pytest.param(236, 705, 20, 10, id="several strips"),
+        pytest.param(50, 2900, 12, 9, id="blocks smaller than a step"),
     ],
 )
 @pytest.mark.parametrize("kind", ["all", "boolean", "weights"])
@@ -50,6 +52,21 @@ def test_equals_the_literal_double_loop(height: int, width: int, window: int, st
         for row in range(3)
     ]
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-12)
+
+
+def test_samples_of_a_large_batch_are_scored_alone() -> None:
+    rng = np.random.default_rng(8)
+    images = drawn(rng, 70, 40, 40), drawn(rng, 70, 40, 40), drawn(rng, 70, 40, 40)
+    alone = torch.cat([lmse(*(image[row : row + 1] for image in images)) for row in range(70)])
+    torch.testing.assert_close(lmse(*images), alone, rtol=1e-12, atol=0)
+
+
+def test_gradient_is_finite() -> None:
+    prediction, target, mask = drawn(np.random.default_rng(9), 3, 2, 40, 40)
+    prediction[0], mask[:, :20] = 0, 0
+    lmse(prediction.requires_grad_(), target, mask).sum().backward()
+    assert prediction.grad is not None
+    assert prediction.grad.isfinite().all()
 
 
 def test_one_window_by_hand() -> None:

@@ -40,6 +40,13 @@ def test_prediction_that_is_not_finite_has_no_score(metric, place, bad, images):
     assert is_failed(prediction, mask).tolist() == [False, True, False]
 
 
+def test_prediction_that_is_not_finite_in_the_last_strip_has_no_score():
+    prediction, target, mask = _drawn(5, 1, 305, 605), _drawn(6, 1, 305, 605), torch.ones(1, 305, 605)
+    assert lmse(prediction, target, mask).isfinite().all()
+    prediction[0, 304, 604] = torch.nan
+    assert lmse(prediction, target, mask).isnan().all()
+
+
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("metric", METRICS)
 def test_truth_that_is_not_finite_gives_no_score_and_no_failure(metric, bad, images):
@@ -98,6 +105,12 @@ def test_empty_masks_and_batches_fail_nothing():
     assert is_failed(torch.zeros(0, 3, 20, 20), torch.zeros(0, 20, 20)).tolist() == []
     none = torch.zeros(0, 20, 20)
     assert all(metric(none, none, none).tolist() == [] for metric in METRICS)
+
+
+def test_images_without_pixels_have_no_error():
+    image = torch.zeros(2, 0, 5)
+    assert mse(image, image, image).isnan().all()
+    assert not is_failed(image, image).any()
 
 
 MASKS = {
