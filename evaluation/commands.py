@@ -18,6 +18,7 @@ from evaluation.options import (
     open_secondary,
     open_steps,
     run_options,
+    show_page,
     show_results,
     size_option,
 )
@@ -54,6 +55,7 @@ def intrinsic(
     png: Any,
     missing: Any,
     out: tuple[Path, ...],
+    page: Path | None,
     device: str,
     **choice: Any,
 ) -> None:
@@ -72,7 +74,7 @@ def intrinsic(
     from evaluation.predictions import open_predictions
     from loaders.views import open_decompositions
 
-    check_outputs(out)
+    check_outputs(out, page)
     steps = open_steps(out)
     check_needed(files, png=png, missing=missing)
     chosen = choose_device(device)
@@ -80,6 +82,10 @@ def intrinsic(
     view = open_decompositions(data, **choice)
     results = score_intrinsic(sources, view, device=chosen, missing=missing, steps=steps)
     show_results(list(results.values()), out, steps)
+    if page:
+        from evaluation.report.intrinsic_pictures import intrinsic_pictures
+
+        show_page(page, list(results.values()), intrinsic_pictures(results, sources, view, device=chosen))
 
 
 @evaluate.command()
@@ -135,6 +141,7 @@ def concepts(
     runs: int,
     seed: int,
     out: tuple[Path, ...],
+    page: Path | None,
     device: str,
     **choice: Any,
 ) -> None:
@@ -153,7 +160,7 @@ def concepts(
 
     if len(layer) > 2:
         raise InputError("--layer: expected one name, or two (reflectance, then shading)")
-    check_outputs(out)
+    check_outputs(out, page)
     steps = open_steps(out)
     chosen = choose_device(device)
     sources = open_files(files, open_models(models, chosen), lambda path: open_predictions(path, png))
@@ -167,8 +174,12 @@ def concepts(
     unrelated = open_secondary(open_images, data, negatives, limit=negatives_limit, size=fitting)
     at = None if not layer else layer[0] if len(layer) == 1 else (layer[0], layer[1])
     options: dict[str, Any] = {"layer": at, "runs": runs, "seed": seed, "size": size, "device": chosen}
-    results = score_concepts(sources, changing, lit, unrelated, test, **options)
+    results = score_concepts(sources, changing, lit, unrelated, test, **options, steps=steps)
     show_results(list(results.values()), out, steps)
+    if page:
+        from evaluation.report.concepts_pictures import concepts_pictures
+
+        show_page(page, list(results.values()), concepts_pictures(changing, lit))
 
 
 @evaluate.command()
@@ -193,6 +204,7 @@ def coverage(
     by: Any,
     size: tuple[int, int] | None,
     out: tuple[Path, ...],
+    page: Path | None,
     device: str,
     **choice: Any,
 ) -> None:
@@ -210,7 +222,7 @@ def coverage(
     from evaluation.predictions import open_heatmaps
     from loaders.views import LAYOUTS, open_parts, parse_data
 
-    check_outputs(out)
+    check_outputs(out, page)
     steps = open_steps(out)
     check_needed(files, missing=missing)
     chosen = choose_device(device)
@@ -219,6 +231,12 @@ def coverage(
     view = open_parts(data, by=by or usual, **choice)
     results = score_coverage(methods, view, size=size, missing=missing, device=chosen, steps=steps)
     show_results(list(results.values()), out, steps)
+    if page:
+        from evaluation.report.coverage_pictures import coverage_pictures
+
+        show_page(
+            page, list(results.values()), coverage_pictures(results, methods, view, size=size, device=chosen)
+        )
 
 
 @evaluate.command()
@@ -233,6 +251,7 @@ def causal(
     files: tuple[str, ...],
     layer: tuple[str, ...],
     out: tuple[Path, ...],
+    page: Path | None,
     device: str,
     **choice: Any,
 ) -> None:
@@ -246,12 +265,17 @@ def causal(
     from evaluation.predictions import open_codes
     from loaders.views import open_factors
 
-    check_outputs(out)
+    check_outputs(out, page)
     steps = open_steps(out)
     chosen = choose_device(device)
     encoders = open_files(files, open_layers(models, layer, chosen, layer_codes), open_codes)
-    results = score_causal(encoders, open_factors(data, **choice), device=chosen, steps=steps)
+    view = open_factors(data, **choice)
+    results = score_causal(encoders, view, device=chosen, steps=steps)
     show_results(list(results.values()), out, steps)
+    if page:
+        from evaluation.report.causal_pictures import causal_pictures
+
+        show_page(page, list(results.values()), causal_pictures(view))
 
 
 @evaluate.command()

@@ -9,6 +9,7 @@ import click
 from loaders.errors import InputError
 
 if TYPE_CHECKING:
+    from evaluation.report.blocks import Block
     from evaluation.result import Result
     from evaluation.resume import Steps
 
@@ -29,7 +30,7 @@ def data_options(command: _Command) -> _Command:
 
 
 def run_options(command: _Command) -> _Command:
-    """Add the device and the file of the results."""
+    """Add the device, and the files of the results and of a page."""
     for option in (
         click.option(
             "--out",
@@ -37,6 +38,12 @@ def run_options(command: _Command) -> _Command:
             multiple=True,
             help="File for the results, .json or .csv; repeatable. The same command goes on after it was "
             "killed, with what lies in FILE.partial until then.",
+        ),
+        click.option(
+            "--report",
+            "page",
+            type=click.Path(path_type=Path),
+            help="File for a page of the results with pictures of the data, .html.",
         ),
         click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, ..."),
     ):
@@ -97,8 +104,8 @@ def choose_device(name: str) -> str:
     return name
 
 
-def check_outputs(out: Sequence[Path]) -> None:
-    """Find out before anything is computed that results cannot be written.
+def check_outputs(out: Sequence[Path], page: Path | None) -> None:
+    """Find out before anything is computed that results, or the page of them, cannot be written.
 
     Raises:
         InputError: a file cannot be written, or is named twice.
@@ -107,6 +114,8 @@ def check_outputs(out: Sequence[Path]) -> None:
 
     for path in out:
         check_writable(path)
+    if page is not None:
+        check_writable(page, (".html", ".htm"))
     if len({path.resolve() for path in out}) < len(out):
         raise InputError(f"--out: expected different files, got one of {', '.join(map(str, out))} twice")
 
@@ -235,3 +244,11 @@ def show_results(results: Sequence["Result"], out: Sequence[Path], steps: "Steps
     if line := steps.describe():
         click.echo(line, err=True)
     steps.remove()
+
+
+def show_page(page: Path, results: Sequence["Result"], pictures: Sequence["Block"]) -> None:
+    """Write a page of results of one metric, with pictures of the data."""
+    from evaluation.report import write_report
+
+    metric = results[0].about.metric
+    click.echo(str(write_report(page, results, title="Results", pictures={metric: pictures})))

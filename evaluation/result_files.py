@@ -19,11 +19,12 @@ REMEDY = "make it anew with `candlelight evaluate ... --out FILE.json`"
 _KINDS: dict[str, Any] = {"mean": TypeAdapter(MeanResult), "statistic": TypeAdapter(StatisticResult)}
 
 
-def check_writable(path: Path) -> None:
-    """Find out before anything is computed that results cannot be written.
+def check_writable(path: Path, endings: tuple[str, ...] = (".json", ".csv")) -> None:
+    """Find out before anything is computed that results, or a page of them, cannot be written.
 
     Args:
-        path: file to be written, ``.json`` or ``.csv``; it is left as it is.
+        path: file to be written; it is left as it is.
+        endings: of its name, one of these.
 
     Raises:
         InputError: another suffix, a folder, a missing folder, or the system refuses to write there.
@@ -33,8 +34,8 @@ def check_writable(path: Path) -> None:
         Traceback (most recent call last):
         loaders.errors.InputError: scores.txt: expected a file name that ends in .json or .csv
     """
-    if path.suffix not in (".json", ".csv"):
-        raise InputError(f"{path}: expected a file name that ends in .json or .csv")
+    if path.suffix not in endings:
+        raise InputError(f"{path}: expected a file name that ends in {' or '.join(endings)}")
     partial = partial_name(path)
     try:
         if path.is_dir():
@@ -146,4 +147,4 @@ def _all_csv(results: Sequence[Result]) -> str:
 
 
 def _unwritable(path: Path, error: OSError) -> InputError:
-    return blame(f"{path}: cannot be written", error, "give another --out")
+    return blame(f"{path}: cannot be written", error, "name another file")

@@ -1,0 +1,107 @@
+"""Rows that a model decomposes as usual, and worst, beside the truth."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from evaluation.decompose import decompose
+from evaluation.intrinsic.protocol import Source
+from evaluation.report.blocks import Block, Pictures, Text, png_picture
+from evaluation.report.tables import number
+from evaluation.report.tiles import beside, fit, fit_mask, linear_pixels
+from evaluation.result import MeanResult, model_name
+from evaluation.sources import sources
+from evaluation.truth import Truth, stack
+from loaders.looking.sheet import BACKGROUND
+from loaders.looking.show import Pixels
+from loaders.views import Decompositions
+
+WORST = 2
+_HOW = (
+    "Left reflectance, right shading, sRGB-encoded; pixels that do not count are dark gray. Each prediction "
+    "is multiplied by the factor that brings it nearest to the truth (least squares, one for reflectance and "
+    "one for shading). Shading is shown as a share of the 99th percentile of the true one."
+)
+
+
+def intrinsic_pictures(
+    results: Mapping[str, MeanResult],
+    models: Mapping[str, Source],
+    data: Decompositions,
+    *,
+    device: str = "cpu",
+) -> list[Block]:
+    """Show the row of median LMSE and the worst rows of the first model, as all models decompose them.
+
+    Args:
+        results: of `score_intrinsic`, by model.
+        models: as they were scored; they are run on these few rows again.
+        data: as it was scored.
+        device: torch device of the models.
+
+    Returns:
+        A text, and pictures of each row.
+
+    Raises:
+        InputError: a model raised an exception.
+    """
+    first = next(iter(results.values()))
+    asked = sources(models, [data], "linear", first.about.settings["missing"])
+    blocks: list[Block] = [Text(_HOW, quiet=True)]
+    for label, row in _rows(first):
+        truth, name = stack([data[row]]), data.ids[row]
+        true = _shown(truth.reflectance, truth.shading, truth)
+        pictures = [
+            png_picture(fit(linear_pixels(truth.image[0])), f"Image {name}.", "image"),
+            png_picture(true, f"True reflectance and shading of {name}.", "truth"),
+        ]
+        for model, source in asked.items():
+            reflectance, shading, failed = decompose(source, [name], truth.image, truth.mask, device)
+            given = _shown(*_scaled(reflectance, shading, truth), truth)
+            caption = f"{model}: {'failed, ' if failed else ''}{_errors(results[model], row)}"
+            pictures.append(png_picture(given, f"Reflectance and shading of {name} by {model}.", caption))
+        blocks.append(Pictures(tuple(pictures), f"{name}: {label} LMSE of {model_name(first)}"))
+    return blocks
+
+
+def _rows(result: MeanResult) -> list[tuple[str, int]]:
+    """Row of median LMSE and the worst rows; rows whose truth is undefined are left out."""
+    column = np.array(result.columns["lmse"])
+    order = [row for row in np.argsort(column, kind="stable").tolist() if np.isfinite(column[row])]
+    if not order:
+        return []
+    middle = order[(len(order) - 1) // 2]
+    worst = [row for row in order[::-1] if row != middle][:WORST]
+    labels = ("largest", "second largest")
+    return [("median", middle), *zip(labels, worst, strict=False)]
+
+
+def _errors(result: MeanResult, row: int) -> str:
+    parts = (number(result.columns[f"lmse_{name}"][row]) for name in ("reflectance", "shading"))
+    return f"LMSE {' and '.join(parts)}"
+
+
+def _scaled(reflectance: Tensor, shading: Tensor, truth: Truth) -> tuple[Tensor, Tensor]:
+    """Bring either image nearest to the truth by one factor; gray truth is compared with the mean channel."""
+    if truth.shading.shape[1] == 1:
+        shading = shading.mean(1, keepdim=True)
+    mask = truth.mask[0]
+
+    def nearest(given: Tensor, true: Tensor) -> Tensor:
+        inside = given[0][:, mask].double()
+        factor = (inside * true[0][:, mask]).sum() / inside.square().sum().clamp(min=1e-20)
+        return given * float(factor)
+
+    return nearest(reflectance, truth.reflectance), nearest(shading, truth.shading)
+
+
+def _shown(reflectance: Tensor, shading: Tensor, truth: Truth) -> Pixels:
+    """Reflectance beside shading, which is divided by the bright end of the true one."""
+    inside = truth.shading[0][:, truth.mask[0]]
+    white = torch.as_tensor(np.quantile(inside.numpy(), 0.99) if inside.numel() else 1.0).clamp(min=1e-6)
+    tiles = [fit(linear_pixels(part[0])) for part in (reflectance, shading / white)]
+    for tile in tiles:
+        tile[~fit_mask(truth.mask[0])] = BACKGROUND
+    return beside(*tiles)

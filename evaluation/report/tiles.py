@@ -1,0 +1,114 @@
+"""Images of data sets as pixels to look at: of a size that fits a page, outlined, beside each other."""
+
+import numpy as np
+from jaxtyping import Bool, Float, UInt8
+from numpy import ndarray
+from PIL import Image
+from torch import Tensor
+
+from loaders.colour import to_display
+from loaders.looking.sheet import SMALLEST, value_text
+from loaders.looking.show import Pixels
+from loaders.schema import FactorValue
+
+LARGEST = 256  # pixels of a tile's longer side
+GAP = 4
+
+
+def spread_rows(count: int, most: int) -> list[int]:
+    """Choose rows at equal distances, the first and the last among them.
+
+    Example:
+        >>> spread_rows(10, 4), spread_rows(2, 4)
+        ([0, 3, 6, 9], [0, 1])
+    """
+    return sorted({round(place) for place in np.linspace(0, count - 1, min(count, most)).tolist()})
+
+
+def linear_pixels(image: Float[Tensor, "channels height width"]) -> Pixels:
+    """Encode scene-linear values, gray or in colour, with the sRGB curve; brighter ones than 1 are cut off.
+
+    Example:
+        >>> import torch
+        >>> linear_pixels(torch.tensor([[[0.0, 0.5, 2.0]]]))[0, :, 1]
+        array([  0, 188, 255], dtype=uint8)
+    """
+    shown = to_display(np.nan_to_num(image.numpy()).transpose(1, 2, 0))
+    return np.repeat(shown, 3 // shown.shape[2], axis=2)
+
+
+def encoded_pixels(image: Float[Tensor, "3 height width"]) -> Pixels:
+    """Quantise sRGB-encoded values in [0, 1].
+
+    Example:
+        >>> import torch
+        >>> encoded_pixels(torch.full((3, 1, 1), 0.5))[0, 0]
+        array([128, 128, 128], dtype=uint8)
+    """
+    return np.rint(image.numpy().transpose(1, 2, 0) * 255).astype(np.uint8)
+
+
+def fit(pixels: UInt8[ndarray, "height width 3"]) -> Pixels:
+    """Bring pixels to a size to look at: means of squares, or each pixel a square.
+
+    Example:
+        >>> fit(np.zeros((300, 600, 3), np.uint8)).shape, fit(np.zeros((60, 80, 3), np.uint8)).shape
+        ((100, 200, 3), (120, 160, 3))
+    """
+    step, factor = _scale(*pixels.shape[:2])
+    reduced = np.asarray(Image.fromarray(pixels).reduce(step)) if step > 1 else pixels
+    return reduced.repeat(factor, axis=0).repeat(factor, axis=1)
+
+
+def fit_mask(mask: Bool[Tensor, "height width"]) -> Bool[ndarray, "rows columns"]:
+    """Bring a mask to the size that `fit` gives an image, by every n-th pixel.
+
+    Example:
+        >>> import torch
+        >>> fit_mask(torch.ones(300, 600, dtype=torch.bool)).shape
+        (100, 200)
+    """
+    step, factor = _scale(*mask.shape)
+    return mask.numpy()[::step, ::step].repeat(factor, axis=0).repeat(factor, axis=1)
+
+
+def outline(pixels: Pixels, mask: Bool[ndarray, "height width"], colour: UInt8[ndarray, " 3"]) -> None:
+    """Draw the border of a mask, within it, 2 pixels wide.
+
+    Example:
+        >>> pixels = np.zeros((7, 7, 3), np.uint8)
+        >>> outline(pixels, np.ones((7, 7), bool), np.array([255, 0, 0], np.uint8))
+        >>> pixels[:, 3, 0].tolist()
+        [255, 255, 0, 0, 0, 255, 255]
+    """
+    inner = mask
+    for _ in range(2):
+        wide = np.pad(inner, 1)
+        inner = inner & wide[:-2, 1:-1] & wide[2:, 1:-1] & wide[1:-1, :-2] & wide[1:-1, 2:]
+    pixels[mask & ~inner] = colour
+
+
+def beside(left: Pixels, right: Pixels) -> Pixels:
+    """Put two tiles of one height next to each other, with a gap of middle gray.
+
+    Example:
+        >>> beside(np.zeros((2, 3, 3), np.uint8), np.zeros((2, 3, 3), np.uint8)).shape
+        (2, 10, 3)
+    """
+    return np.concatenate([left, np.full((len(left), GAP, 3), 128, np.uint8), right], axis=1)
+
+
+def values_text(values: dict[str, FactorValue]) -> str:
+    """Name factors with their values.
+
+    Example:
+        >>> values_text({"size": 2.0, "color": "red"})
+        'size 2, color red'
+    """
+    return ", ".join(f"{name} {value_text(value)}" for name, value in values.items())
+
+
+def _scale(height: int, width: int) -> tuple[int, int]:
+    """Pixels of a square that become one, and how often each is repeated."""
+    side = max(height, width)
+    return -(-side // LARGEST), -(-SMALLEST // side)
