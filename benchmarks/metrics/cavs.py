@@ -1,0 +1,147 @@
+"""Concept activation vectors of a layer of 256x256x16 numbers, 100 runs, against captum's TCAV.
+
+    pip install --no-deps captum
+    python -m benchmarks.metrics.cavs [--side 256] [--images 100] [--runs 100] [--rounds 3] [--batch 1]
+
+Two concepts of 100 images each and 42 test images of noise, a network of four convolutions. One thread, CPU
+seconds, both programs in turn in one process. Ours are the whole: activations, loss gradients, vectors and
+scores of all runs. captum's are one run (the vector by its default classifier, and the scores) on activations
+that lie on disk already, in a file per batch, times the runs: a whole is too long to wait for. Each program
+takes its own splits, and captum's classifier is another, so that scores need not agree; the last table
+compares ours with those from Gram matrices in float64.
+"""
+
+import argparse
+import importlib
+import statistics
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from benchmarks.processes import print_table
+from evaluation.concepts import CAVs, fit_cavs, layer_activations, layer_gradients, sensitivity
+
+WANTED = 350
+TESTS = 42
+LAYER = "2"
+
+
+def network() -> nn.Module:
+    """Make a classifier whose hidden layer 2 has 16 channels of the image's size."""
+    torch.manual_seed(0)
+    first = nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1), nn.ReLU()
+    rest = nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(32, 2, 3, padding=1), nn.ReLU()
+    return nn.Sequential(*first, *rest, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def drawn_images(images: int, side: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw a concept, whose images have a cast of varying strength, negatives and test images."""
+    concept, negatives = torch.rand(2, images, 3, side, side)
+    cast = torch.tensor([0.1, 0.0, -0.1])[:, None, None] * torch.rand(images, 1, 1, 1)
+    return (concept + cast).clamp(0, 1), negatives, torch.rand(TESTS, 3, side, side)
+
+
+def ours(
+    model: nn.Module, images: tuple[Tensor, Tensor, Tensor], runs: int, batch: int
+) -> tuple[Tensor, CAVs]:
+    """Score the first logit along all vectors."""
+    concept, negatives = (layer_activations(model, [LAYER], some, batch)[LAYER] for some in images[:2])
+    gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, 0], batch)
+    cavs = fit_cavs(concept, negatives, generator=torch.Generator().manual_seed(0), runs=runs)
+    return sensitivity(cavs, gradients, "logit"), cavs
+
+
+def in_float64(model: nn.Module, images: tuple[Tensor, Tensor, Tensor], runs: int, batch: int) -> Tensor:
+    """Scores as `ours` from the same activations and gradients, all products in float64."""
+    concept, negatives = (layer_activations(model, [LAYER], one, batch)[LAYER].double() for one in images[:2])
+    gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, 0], batch)
+    cavs = fit_cavs(concept, negatives, generator=torch.Generator().manual_seed(0), runs=runs)
+    return sensitivity(cavs, gradients, "logit")
+
+
+class Captum:
+    """TCAV on activations that it has made beforehand."""
+
+    def __init__(
+        self, model: nn.Module, images: tuple[Tensor, Tensor, Tensor], batch: int, folder: Path
+    ) -> None:
+        self._library: Any = importlib.import_module("captum.concept")
+        names = ("concept", "negatives")
+        self._sets = [
+            self._library.Concept(number, name, DataLoader(cast(Any, some), batch_size=batch))
+            for number, (name, some) in enumerate(zip(names, images[:2], strict=True))
+        ]
+        self._model, self._tests, self._folder = model, images[2], folder
+        made = self._tcav()
+        made.concepts.update(self._sets)
+        made.generate_all_activations()
+
+    def run(self) -> float:
+        """Train a vector anew; its score."""
+        for trained in self._folder.rglob("*.pkl"):
+            trained.unlink()
+        scores = self._tcav().interpret(self._tests, [self._sets], target=0)
+        return float(scores["0-1"][LAYER]["sign_count"][0])
+
+    def _tcav(self) -> Any:
+        return self._library.TCAV(self._model, [LAYER], model_id="network", save_path=str(self._folder))
+
+
+def timed(program: Callable[[], Any]) -> tuple[float, Any]:
+    before = time.process_time()
+    result = program()
+    return time.process_time() - before, result
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, usual in (("side", 256), ("images", 100), ("runs", 100), ("rounds", 3), ("batch", 1)):
+        parser.add_argument(f"--{name}", type=int, default=usual)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    model, images = network(), drawn_images(options.images, options.side)
+    rounds, theirs = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        made, captum = timed(lambda: Captum(model, images, options.batch, Path(folder)))
+        for _ in range(options.rounds):
+            seconds, (scores, cavs) = timed(lambda: ours(model, images, options.runs, options.batch))
+            seconds_of_run, score = timed(captum.run)
+            rounds.append((seconds, seconds_of_run, options.runs * seconds_of_run / seconds))
+            theirs.append(score)
+    print(f"captum's activations: {made:.1f} CPU s, not counted")
+    header = ("round", f"ours, {options.runs} runs, CPU s", "a run", "captum, a run", "ratio", "wanted")
+    print_table(
+        header,
+        [
+            (number, seconds, seconds / options.runs, seconds_of_run, ratio, f"at least {WANTED}")
+            for number, (seconds, seconds_of_run, ratio) in enumerate(rounds, 1)
+        ],
+    )
+    print(f"median ratio: {statistics.median(ratio for *_, ratio in rounds):.0f}")
+    exact = in_float64(model, images, options.runs, options.batch)
+    print_table(
+        ("mean score", "captum's", "mean accuracy", "largest difference from float64"),
+        [
+            (
+                float(scores.mean()),
+                statistics.mean(theirs),
+                float(cavs.accuracy.mean()),
+                float((scores - exact).abs().max()),
+            )
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()
