@@ -48,7 +48,7 @@ def encoded_pixels(image: Float[Tensor, "3 height width"]) -> Pixels:
     return np.rint(image.numpy().transpose(1, 2, 0) * 255).astype(np.uint8)
 
 
-def fit(pixels: UInt8[ndarray, "height width 3"]) -> Pixels:
+def fit(pixels: Pixels) -> UInt8[ndarray, "rows columns 3"]:
     """Bring pixels to a size to look at: means of squares, or each pixel a square.
 
     Example:
@@ -88,7 +88,7 @@ def outline(pixels: Pixels, mask: Bool[ndarray, "height width"], colour: UInt8[n
     pixels[mask & ~inner] = colour
 
 
-def beside(left: Pixels, right: Pixels) -> Pixels:
+def beside(left: Pixels, right: Pixels) -> UInt8[ndarray, "height columns 3"]:
     """Put two tiles of one height next to each other, with a gap of middle gray.
 
     Example:
