@@ -2,9 +2,9 @@
 
     python -m benchmarks.metrics.gpu [--rounds 3] [--shrink 1]
 
-Random float32 inputs, on the device already. Seconds are wall-clock time of the fastest round, with all cores of
-the CPU. Peak memory is what the GPU's allocator holds during a call, beyond the inputs. Poisson and Retinex work
-on the CPU alone.
+Random float32 inputs, on the device already. Seconds are wall-clock time of the fastest round, with all cores
+of the CPU. Peak memory is what the GPU's allocator holds during a call, beyond the inputs. Poisson and
+Retinex work on the CPU alone.
 """
 
 import argparse

@@ -20,9 +20,10 @@ from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES
 from evaluation.decompose import decompose
 from evaluation.harness import Fingerprint, check_image, read_batches
 from evaluation.hidden import record
+from evaluation.memory import shrinking
 from evaluation.models.specs import NamedModel
 from evaluation.outputs import calling, checked_decomposition
-from evaluation.sources import decode, to_model_space
+from evaluation.sources import decode, to_device
 from evaluation.truth import Truth, stack
 from loaders.errors import InputError
 from loaders.views import Decompositions, View
@@ -144,13 +145,22 @@ def _activations(probe: Probe, ids: Sequence[str], images: Sequence[Tensor]) -> 
     if probe.layers is None:
         r, s = _outputs(probe, ids, batch)
     else:
-        image = to_model_space(probe.source, batch).to(probe.device)
-        with calling(probe.source.identity.name, image):
-            found = record(probe.network(), set(probe.layers), image)
-        r, s = (rows_of(name, found[name], image) for name in probe.layers)
+        r, s = _hidden(probe, probe.layers, batch)
     return Branches(
         r.flatten(1).float().to(probe.device), s.flatten(1).float().to(probe.device), _size(batch)
     )
+
+
+def _hidden(probe: Probe, layers: tuple[str, str], batch: Tensor) -> tuple[Tensor, ...]:
+    """Outputs of two layers, from smaller batches where memory ends."""
+
+    def run(rows: slice) -> tuple[Tensor, ...]:
+        image = to_device(probe.source, batch[rows], probe.device)
+        with calling(probe.source.identity.name, image):
+            found = record(probe.network(), set(layers), image)
+            return tuple(rows_of(name, found[name], image) for name in layers)
+
+    return shrinking(run, len(batch))
 
 
 def _outputs(probe: Probe, ids: Sequence[str], image: Tensor) -> tuple[Tensor, Tensor]:
@@ -175,15 +185,18 @@ def _gradients(probe: Probe, ids: Sequence[str], truth: Truth, aligned: bool) ->
         return Branches(r.to(probe.device), s.to(probe.device), _size(truth.image))
 
     def gradient(branch: int, layer: str) -> Tensor:
-        image = to_model_space(probe.source, truth.image).to(probe.device)
-        target, mask = targets[branch].to(probe.device), truth.mask.to(probe.device)
+        def run(rows: slice) -> tuple[Tensor]:
+            image = to_device(probe.source, truth.image[rows], probe.device)
+            target, mask = targets[branch][rows].to(probe.device), truth.mask[rows].to(probe.device)
 
-        def loss(output: object, _rows: slice) -> Tensor:
-            prediction = checked_decomposition(output, image, probe.source.identity.name)[branch]
-            return pixel_loss(prediction, target, mask, aligned)
+            def loss(output: object, _rows: slice) -> Tensor:
+                prediction = checked_decomposition(output, image, probe.source.identity.name)[branch]
+                return pixel_loss(prediction, target, mask, aligned)
 
-        with calling(probe.source.identity.name, image):
-            return layer_gradients(probe.network(), layer, image, loss, len(image)).float()
+            with calling(probe.source.identity.name, image):
+                return (layer_gradients(probe.network(), layer, image, loss, len(image)).float(),)
+
+        return shrinking(run, len(truth.image))[0]
 
     return Branches(gradient(0, probe.layers[0]), gradient(1, probe.layers[1]), _size(truth.image))
 

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -15,14 +15,23 @@ from evaluation.concepts.branches import Branches, Probe, activations, gradients
 from evaluation.concepts.cav import fit_concept, fit_random
 from evaluation.concepts.gram import SharedRows
 from evaluation.concepts.sensitivity import along, significant
-from evaluation.concepts.set_scores import BRANCHES, BranchScore, Concept, Ratios, SetScore
+from evaluation.concepts.set_scores import (
+    BRANCHES,
+    BranchScore,
+    Concept,
+    Ratios,
+    SetScore,
+    from_step,
+    to_step,
+)
 from evaluation.concepts.solvers import Classifier
-from evaluation.harness import Fingerprint, about
+from evaluation.harness import Fingerprint, about, check_image
 from evaluation.intervals import distinct_groups, resampled_interval
 from evaluation.intrinsic.protocol import Source
 from evaluation.models.specs import NamedModel
 from evaluation.predictions import Predictions
 from evaluation.result import StatisticResult
+from evaluation.resume import Steps, model_key
 from evaluation.sources import sources
 from loaders.errors import InputError
 from loaders.views import ConceptSet, ConceptSets, Decompositions, Images
@@ -47,6 +56,7 @@ def score_concepts(
     max_sets: int | None = None,
     batch_size: int = 16,
     device: str = "cpu",
+    steps: Steps | None = None,
 ) -> dict[str, StatisticResult]:
     """Score models with CSM_S and CSM_R (Gupta et al. 2022, sec. 3 and 4).
 
@@ -86,6 +96,8 @@ def score_concepts(
         max_sets: at most so many concept sets of either kind, drawn at random; all if None.
         batch_size: images per pass.
         device: torch device of the models.
+        steps: finished concept sets of an earlier run, which are not scored again, and the place of new ones;
+            negatives and test frames are run again.
 
     Returns:
         A result for each model: ratios with 95 % intervals over groups of test frames, higher is better.
@@ -113,16 +125,22 @@ def score_concepts(
     ]
     pair = (layer, layer) if isinstance(layer, str) else layer
     fitting: dict[str, Any] = {"runs": runs, "classifier": classifier, "regularisation": regularisation}
+    steps, run = steps or Steps(), {**settings, "max_sets": None, "batch_size": batch_size}
+    keys = {
+        name: model_key(source, device, metric=METRIC, version=VERSION, **run)
+        for name, source in asked.items()
+    }
     results = {}
     for name, source in asked.items():
         probe = Probe(source, pair, size, batch_size, device)
         found = Fingerprint()
         against = activations(probe, negatives, range(len(negatives.ids)), found)
         scorer = _Scorer(against, gradients(probe, test, found), fitting, seed, p)
-        sets = [
-            scorer.score(concept, chosen, activations(probe, view, chosen.rows, found))
-            for concept, view, chosen in tqdm(work, desc=f"{name}: sets", unit="set", disable=None)
-        ]
+        sets = []
+        for concept, view, chosen in tqdm(work, desc=f"{name}: sets", unit="set", disable=None):
+            key = _set_key(keys[name], concept, view, chosen, found)
+            score = partial(_score, scorer, probe, concept, view, chosen)
+            sets.append(from_step(steps.get_or_compute(key, score), concept, chosen))
         results[name] = _result(source, sets, settings, found, test, negatives)
     return results
 
@@ -138,6 +156,24 @@ def check_kind(wanted: Concept, view: ConceptSets | None) -> None:
             f"`{view.identity.set_name or view.identity.name}` was given for {wanted}, but in its sets the "
             f"{view.varies} varies; swap the two"
         )
+
+
+def _set_key(
+    key: Mapping[str, Any] | None, concept: Concept, view: ConceptSets, chosen: ConceptSet, found: Fingerprint
+) -> dict[str, Any] | None:
+    """Name what the scores of one set depend on; ``found`` takes in its rows."""
+    for row in chosen.rows:
+        found.add(view.ids[row], check_image(view[row]))
+    read = {"concept": concept, "fixed": chosen.fixed, "rows": chosen.rows, "read": found.hexdigest()}
+    return None if key is None else {**key, **read}
+
+
+def _score(
+    scorer: "_Scorer", probe: Probe, concept: Concept, view: ConceptSets, chosen: ConceptSet
+) -> dict[str, Tensor]:
+    """Run the model on one set, and score it."""
+    features = activations(probe, view, chosen.rows, Fingerprint())
+    return to_step(scorer.score(concept, chosen, features))
 
 
 @dataclass(frozen=True)

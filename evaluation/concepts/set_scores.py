@@ -1,15 +1,18 @@
 """Sensitivities of the two branches to each concept set, and the ratios that they combine to."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from jaxtyping import Float64, Int
 from numpy import ndarray
+from torch import Tensor
 
 from loaders.schema import FactorValue
+from loaders.views import ConceptSet
 
 Concept = Literal["albedo", "illumination"]
 BRANCHES = ("reflectance", "shading")
@@ -76,6 +79,34 @@ class SetScore:
                 for branch, scores in self.branches.items()
             },
         }
+
+
+def to_step(score: SetScore) -> dict[str, Tensor]:
+    """Put the numbers of a set into tensors, float64, as `evaluation.resume.Steps` keeps them."""
+    step = {}
+    for branch, alignments in score.branches.items():
+        for alignment, one in alignments.items():
+            numbers = [one.spread, one.accuracy, one.p_value, one.significant]
+            step[f"{branch} {alignment}"] = torch.tensor([*numbers, *one.frames], dtype=torch.float64)
+    return step
+
+
+def from_step(step: Mapping[str, Tensor], concept: Concept, chosen: ConceptSet) -> SetScore:
+    """Make the scores of a set again from what `to_step` made of them.
+
+    Example:
+        >>> branch = BranchScore((0.0, 0.5), 0.1, 0.9, 0.01, True)
+        >>> score = SetScore("albedo", {}, 2, {name: {"aligned": branch} for name in BRANCHES})
+        >>> from_step(to_step(score), "albedo", ConceptSet({}, (0, 1))) == score
+        True
+    """
+    branches: dict[str, dict[str, BranchScore]] = {branch: {} for branch in BRANCHES}
+    for name, values in step.items():
+        branch, alignment = name.split()
+        spread, accuracy, p_value, significant, *frames = values.tolist()
+        one = BranchScore(tuple(frames), spread, accuracy, p_value, bool(significant))
+        branches[branch][alignment] = one
+    return SetScore(concept, dict(chosen.fixed), len(chosen.rows), branches)
 
 
 class Ratios:
