@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evaluation.hidden import evaluating, run_recorded
+from evaluation.hidden import evaluating, record, run_recorded
 from loaders.errors import InputError
 
 
@@ -66,3 +66,36 @@ def test_recorded_leaf_leads_to_the_output():
 def test_layers_that_cannot_be_read(layer, message):
     with pytest.raises(InputError, match=message):
         run_recorded(Twice(), [layer], torch.ones(1, 3, 2, 2))
+
+
+class Counted(nn.Module):
+    """Three layers, of which the last must not run, and a catch for every exception."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Identity(), nn.ReLU(inplace=True), nn.Linear(7, 7)
+
+    def forward(self, image: Tensor) -> Tensor:
+        try:
+            return self.last(self.second(self.first(image)))
+        except Exception:
+            return image
+
+
+def test_recording_ends_behind_the_last_layer():
+    model, images = Counted(), -torch.ones(2, 3, 2, 2)
+    model.last.register_forward_pre_hook(lambda *_: pytest.fail("the last layer ran"))
+    found = record(model, ["second", "first"], images.clone())
+    assert torch.equal(found["first"], images)
+    assert torch.equal(found["second"], 0 * images)
+    assert model.training
+    assert not model.first._forward_hooks
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [("middle", "is not in the model"), ("idle", "did not run"), ("pair", "gives tuple")],
+)
+def test_layers_that_cannot_be_recorded(layer, message):
+    with pytest.raises(InputError, match=message):
+        record(Twice(), [layer], torch.ones(1, 3, 2, 2))

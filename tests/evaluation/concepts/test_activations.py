@@ -232,3 +232,24 @@ def test_no_images_and_no_batches():
         layer_activations(model, ["norm"], images, batch_size=0)
     with pytest.raises(InputError, match=r"`images` \[images, channels, height, width\], got \[3, 4, 4\]"):
         unwrap(layer_activations)(model, ["norm"], images[0])
+
+
+def test_layer_that_runs_again_behind_the_others_is_refused():
+    class Again(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.shared = nn.Conv2d(3, 3, 1)
+
+        def forward(self, image: Tensor) -> Tensor:
+            return self.shared(self.shared(image))
+
+    with pytest.raises(InputError, match="layer `shared` runs more than once"):
+        layer_activations(Again(), ["shared"], torch.rand(2, 3, 4, 4))
+
+
+def test_layer_without_a_row_for_each_image_is_refused():
+    model = nn.Sequential(nn.Flatten(0), nn.ReLU())
+    with pytest.raises(
+        InputError, match=r"layer `1` gives shape \[96\] for 2 images; choose one whose first"
+    ):
+        layer_activations(model, ["1"], torch.rand(2, 3, 4, 4))
