@@ -259,32 +259,28 @@ def info(path: Path | str, verify: bool, as_json: bool, sheet: Path | None, **wh
 def demo(out: Path, **how: Any) -> None:
     """Do everything once: plan, render, pack, load, train, evaluate, and write a report.
 
+    A second run leaves out all that is there and was made of the same frames, settings and versions.
+
     \b
     candlelight demo --out demo
     """
-    import torch
-    from datasets.utils.logging import disable_progress_bar
+    from tqdm import tqdm
 
-    from evaluation.study import run_study
+    from evaluation.demo import pack_and_study, require, with_first_sheet, with_seconds
     from generators import load_recipe, make_plan
     from generators import render as render_plan
-    from loaders import pack_hdf5, pack_hub
 
-    made = make_plan(load_recipe("demo"))
-    frames = out / "frames"
+    require()
+    tell = with_seconds(tqdm.write)  # which does not break the bars
+    made, frames = make_plan(load_recipe("demo")), out / "frames"
+    tell(f"planned {len(made)} small frames of {len(made.recipe.sets)} image sets")
     with progress(len(made), "render") as advance:
-        outcome = render_plan(made, frames, advance=advance, **how)
+        drawing = with_first_sheet(advance, frames, out / "first-sheet.png", tell)
+        outcome = render_plan(made, frames, advance=drawing, **how)
     check_outcome(outcome, frames)
-    files = pack_hdf5(frames, out / "hdf5")
-    hub = pack_hub(frames, out / "hub")
-    disable_progress_bar()
-    # On frames this small a second thread gains nothing, and on a busy machine it loses much.
-    torch.set_num_threads(1)
-    study = run_study(hub, out / "study")
-    click.echo(f"frames: {len(made)} in {frames}; packs: {len(files)} HDF5 files, Hugging Face folder {hub}")
-    for line in study.summary():
+    tell(f"rendered {outcome.written} frames, {outcome.found} were there: {frames}")
+    for line in pack_and_study(frames, out, tell):
         click.echo(line)
-    click.echo(f"report: {study.report}")
 
 
 @main.command()

@@ -1,9 +1,12 @@
 """The demonstration's study: train a small network on rendered frames and score it with every metric."""
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -11,11 +14,12 @@ from evaluation.causal import layer_codes, score_causal
 from evaluation.concepts import score_concepts
 from evaluation.coverage import layer_heatmaps, score_coverage
 from evaluation.intrinsic import score_intrinsic
-from evaluation.models import BASELINES, ColourRetinex, load_model, save_model, train_intrinsic
+from evaluation.models import BASELINES, ColourRetinex, IntrinsicNet, load_model, save_model, train_intrinsic
 from evaluation.models.protocols import IntrinsicModel
 from evaluation.report import write_report
-from evaluation.result import MeanResult, Result, StatisticResult, model_name
-from evaluation.result_files import write_results
+from evaluation.result import MeanResult, StatisticResult, model_name
+from evaluation.result_files import read_results, write_results
+from evaluation.steps import make_if_changed
 from loaders.open_frames import open_frames
 from loaders.views import (
     open_concepts,
@@ -25,7 +29,10 @@ from loaders.views import (
     open_parts,
 )
 
+EVALUATIONS = ("intrinsic", "concepts", "coverage", "causal")
+WEIGHTS, TRAINING, REPORT = "network.pt", "training.json", "report.html"
 NETWORK, RETINEX = "network", "retinex"
+WIDTH = 8  # channels; a larger network learns no more of so few frames in as long
 COVERAGE_LAYERS = ("encoder.1", "encoder.2", "reflectance.blocks.1")
 CODE_LAYER = "encoder.3"
 SHOWN = ("candle", "albedo", "illumination", "negatives", "tabletop")
@@ -48,29 +55,96 @@ class Study:
         return _summary(self.intrinsic, self.concepts, self.coverage, self.causal)
 
 
-def run_study(data: Path, out: Path, *, epochs: int = 14, seed: int = 0, device: str = "cpu") -> Study:
+def run_study(
+    data: Path,
+    out: Path,
+    *,
+    epochs: int = 14,
+    seed: int = 0,
+    device: str = "cpu",
+    records: Path | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Study:
     """Train on `tabletop`, score on `tabletop_test`, `albedo`, `illumination` and `candle`, write a report.
+
+    Training and scoring are left out where `make_if_changed` finds that they would change nothing.
 
     Args:
         data: frames of the `demo` recipe, or a pack of them.
-        out: folder for ``network.pt``, a file of results for each evaluation, and ``report.html``.
+        out: folder for ``network.pt``, ``training.json``, a file of results for each evaluation, and
+            ``report.html``.
         epochs: passes over the training frames.
         seed: of the weights, the batches and the draws of the metrics.
         device: torch device.
+        records: folder for what the files were made of; None for ``records`` in ``out``.
+        tell: is called with a line after each step.
 
     Returns:
-        The results.
+        The results, as they are in the files.
 
     Raises:
         InputError: a set is missing or lacks a layer, or a file cannot be written.
     """
     out.mkdir(parents=True, exist_ok=True)
+    records = records or out / "records"
+    weights, training, report = (out / name for name in (WEIGHTS, TRAINING, REPORT))
+    new = make_if_changed(
+        records / "training.json",
+        partial(_train, data, out, epochs, seed, device),
+        reads=[data],
+        writes=[weights, training],
+        settings={"epochs": epochs, "seed": seed, "device": device},
+    )
+    tell(f"{'trained a network' if new else 'network of the same frames and settings'}: {weights}")
+    files = {name: out / f"{name}.json" for name in EVALUATIONS}
+    new = make_if_changed(
+        records / "scores.json",
+        partial(_score, data, out, seed, device),
+        reads=[data, weights, training],
+        writes=[*files.values(), report],
+        settings={"seed": seed, "device": device},
+    )
+    tell(f"{'scored it' if new else 'scores of the same frames and network'}: {out}/*.json")
+    results: dict[str, Any] = {
+        name: {model_name(result): result for result in read_results(path)} for name, path in files.items()
+    }
+    return Study(**results, report=report, weights=weights)
+
+
+def _train(data: Path, out: Path, epochs: int, seed: int, device: str) -> None:
     started = time.monotonic()
     training = open_decompositions(data, set_name="tabletop")
-    trained, history = train_intrinsic(training, seed=seed, epochs=epochs, device=device)
-    weights = save_model(trained, out / "network.pt")
-    seconds = time.monotonic() - started
-    network = load_model(weights, device)
+    network, history = train_intrinsic(training, seed=seed, epochs=epochs, width=WIDTH, device=device)
+    save_model(network, out / WEIGHTS)
+    facts = {
+        "network": f"IntrinsicNet, {sum(p.numel() for p in network.parameters()):,} parameters",
+        "training": f"{epochs} epochs on {len(training)} frames, {time.monotonic() - started:.0f} s, "
+        f"last loss {history.training[-1]:.3f}",
+    }
+    (out / TRAINING).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+
+
+def _score(data: Path, out: Path, seed: int, device: str) -> None:
+    results = _evaluate(data, load_model(out / WEIGHTS, device), seed, device)
+    for name, some in results.items():
+        write_results(out / f"{name}.json", list(some.values()))
+    write_report(
+        out / REPORT,
+        [result for some in results.values() for result in some.values()],
+        title="candlelight demo",
+        summary=_summary(**results),
+        sets=[open_frames(data, name) for name in SHOWN],
+        settings={
+            **json.loads((out / TRAINING).read_text(encoding="utf-8")),
+            "seed": str(seed),
+            "device": device,
+            "torch": torch.__version__,
+        },
+    )
+
+
+def _evaluate(data: Path, network: IntrinsicNet, seed: int, device: str) -> dict[str, Any]:
+    """Results by evaluation and model."""
     test = open_decompositions(data, set_name="tabletop_test")
     models: dict[str, IntrinsicModel] = {NETWORK: network, RETINEX: ColourRetinex()}
     intrinsic = score_intrinsic({**models, **BASELINES}, test, device=device)
@@ -87,30 +161,7 @@ def run_study(data: Path, out: Path, *, epochs: int = 14, seed: int = 0, device:
     coverage = score_coverage(methods, open_parts(data, set_name="candle", by="type"), device=device)
     encoders = {CODE_LAYER: layer_codes(network, CODE_LAYER)}
     causal = score_causal(encoders, open_factors(data, set_name="candle"), device=device)
-    results: dict[str, Sequence[Result]] = {
-        "intrinsic": list(intrinsic.values()),
-        "concepts": list(concepts.values()),
-        "coverage": list(coverage.values()),
-        "causal": list(causal.values()),
-    }
-    for name, some in results.items():
-        write_results(out / f"{name}.json", some)
-    report = write_report(
-        out / "report.html",
-        [result for some in results.values() for result in some],
-        title="candlelight demo",
-        summary=_summary(intrinsic, concepts, coverage, causal),
-        sets=[open_frames(data, name) for name in SHOWN],
-        settings={
-            "network": f"IntrinsicNet, {sum(p.numel() for p in network.parameters()):,} parameters",
-            "training": f"{epochs} epochs on {len(training)} frames, {seconds:.0f} s, "
-            f"last loss {history.training[-1]:.3f}",
-            "seed": str(seed),
-            "device": device,
-            "torch": torch.__version__,
-        },
-    )
-    return Study(intrinsic, concepts, coverage, causal, report, weights)
+    return dict(zip(EVALUATIONS, (intrinsic, concepts, coverage, causal), strict=True))
 
 
 def _summary(
