@@ -7,11 +7,10 @@ from PIL import Image
 from torch import Tensor
 
 from loaders.colour import to_display
-from loaders.looking.sheet import SMALLEST, value_text
+from loaders.looking.sheet import LARGEST, SMALLEST, value_text
 from loaders.looking.show import Pixels
 from loaders.schema import FactorValue
 
-LARGEST = 256  # pixels of a tile's longer side
 GAP = 4
 
 
@@ -53,7 +52,7 @@ def fit(pixels: Pixels) -> UInt8[ndarray, "rows columns 3"]:
 
     Example:
         >>> fit(np.zeros((300, 600, 3), np.uint8)).shape, fit(np.zeros((60, 80, 3), np.uint8)).shape
-        ((100, 200, 3), (120, 160, 3))
+        ((150, 300, 3), (120, 160, 3))
     """
     step, factor = _scale(*pixels.shape[:2])
     reduced = np.asarray(Image.fromarray(pixels).reduce(step)) if step > 1 else pixels
@@ -66,7 +65,7 @@ def fit_mask(mask: Bool[Tensor, "height width"]) -> Bool[ndarray, "rows columns"
     Example:
         >>> import torch
         >>> fit_mask(torch.ones(300, 600, dtype=torch.bool)).shape
-        (100, 200)
+        (150, 300)
     """
     step, factor = _scale(*mask.shape)
     return mask.numpy()[::step, ::step].repeat(factor, axis=0).repeat(factor, axis=1)
