@@ -45,12 +45,21 @@ class Explanations:
         """
         if self.heatmap.shape[1:] == (height, width):
             return self
-        # About the minimum: points tied there stay tied, and a constant map stays constant.
-        least = self.heatmap.amin((1, 2), keepdim=True)
-        larger = functional.interpolate(
-            (self.heatmap - least)[:, None], (height, width), mode="bilinear", align_corners=False
-        )
-        return Explanations(larger[:, 0] + least, self.members)
+        return Explanations(resize_heatmap(self.heatmap, height, width), self.members)
+
+
+def resize_heatmap(
+    heatmap: Float[Tensor, "images h w"], height: int, width: int
+) -> Float[Tensor, "images height width"]:
+    """Resample finite heatmaps, bilinear; see `Explanations.resized`."""
+    if heatmap.shape[1:] == (height, width):
+        return heatmap
+    # About the minimum: points tied there stay tied, and a constant map stays constant.
+    least = heatmap.amin((1, 2), keepdim=True)
+    larger = functional.interpolate(
+        (heatmap - least)[:, None], (height, width), mode="bilinear", align_corners=False
+    )
+    return larger[:, 0] + least
 
 
 def explanation_heatmap(heatmaps: Real[Tensor, "images maps height width"], k: int) -> Explanations:
@@ -204,7 +213,9 @@ def is_dead(heatmap: Float[Tensor, "images height width"]) -> Bool[Tensor, " ima
     """
     check_shapes(heatmap=(heatmap, "images height width"))
     _check_heatmap(heatmap)
-    return (heatmap == heatmap[:, :1, :1]).flatten(1).all(1)
+    if not len(heatmap):
+        return torch.zeros(0, dtype=torch.bool, device=heatmap.device)
+    return heatmap.amin((1, 2)) == heatmap.amax((1, 2))
 
 
 def _check_heatmap(heatmap: Tensor) -> None:
@@ -212,5 +223,6 @@ def _check_heatmap(heatmap: Tensor) -> None:
         raise InputError(f"`heatmap` must be floating point, got {heatmap.dtype}; convert it with .float()")
     if len(heatmap) and not heatmap.numel():
         raise InputError(f"`heatmap` needs at least one point in each map, got {list(heatmap.shape)}")
-    if not bool(heatmap.isfinite().all()):
+    # A nan is both extremes, which are found several times as fast as all values are looked at.
+    if len(heatmap) and not bool(torch.stack(heatmap.aminmax()).isfinite().all()):
         raise InputError("`heatmap` must be finite, got nan or inf; check the method")

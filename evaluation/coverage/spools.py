@@ -33,7 +33,7 @@ class ArraySpool:
         """Write one more array."""
         place = self._file.seek(0, 2)
         self._places.append((place, array.shape, array.dtype))
-        self._file.write(array.tobytes())
+        self._file.write(np.ascontiguousarray(array).data)
 
     def __getitem__(self, number: int) -> ndarray:
         """Read an array, which cannot be written to."""

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float32, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.coverage.heatmaps import Compat, Explanations, Pooling, is_dead
+from evaluation.coverage.heatmaps import Compat, Explanations, Pooling, is_dead, resize_heatmap
 from evaluation.coverage.selection import quantiles
 from evaluation.coverage.spools import ArraySpool
 from evaluation.coverage.waiou import sweep_iou
@@ -58,9 +58,8 @@ class ExplanationStream:
         self, rows: Int[ndarray, " rows"], size: tuple[int, int] | None
     ) -> Float32[ndarray, "rows height width"]:
         """Read heatmaps of these images, resized unless ``size`` is None; see `Explanations.resized`."""
-        maps = torch.from_numpy(np.stack([self._heatmaps[row] for row in rows.tolist()]))
-        explanations = Explanations(maps, torch.zeros(len(rows), 1, dtype=torch.int64))
-        return (explanations if size is None else explanations.resized(*size)).heatmap.numpy()
+        maps = np.stack([self._heatmaps[row] for row in rows.tolist()])
+        return maps if size is None else resize_heatmap(torch.from_numpy(maps), *size).numpy()
 
     def thresholds(
         self, proportions: Sequence[float], pooling: Pooling, size: tuple[int, int] | None

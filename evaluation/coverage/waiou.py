@@ -109,10 +109,21 @@ def sweep_iou(
     if compat == "exact":
         reached &= heatmap > heatmap.min()
     places = np.flatnonzero(reached)
-    marks = (heatmap[places, None] >= thresholds).astype(np.float64)
-    shared = marks.T @ masks.take(places, 1).T
-    size = np.array([np.count_nonzero(mask) for mask in masks], np.float64)
-    union = marks.sum(0)[:, None] + size - shared
+    # Points by how many thresholds they reach, of all of them and of those in each part.
+    level = (heatmap[places] >= thresholds[:, None]).sum(0, dtype=np.uint16)
+    inside = masks.take(places, 1)
+    counts = np.stack(
+        [
+            np.bincount(some, minlength=len(thresholds) + 1)
+            for some in (level, *(level[part] for part in inside))
+        ]
+    )
+    # The highest threshold is reached by the points of the last level, the next by those of the last two.
+    reaching = np.empty((len(counts), len(thresholds)), np.int64)
+    reaching[:, thresholds.argsort()[::-1]] = counts[:, :0:-1].cumsum(1)
+    marked, shared = reaching[:1].T, reaching[1:].T
+    size = np.array([np.count_nonzero(mask) for mask in masks])
+    union = marked + size - shared
     return np.divide(shared, union, out=np.full(shared.shape, np.nan), where=size > 0)
 
 
