@@ -1,8 +1,11 @@
+from inspect import unwrap
+
 import numpy as np
 import pytest
 from numpy import ndarray
 
-from evaluation.models.poisson import solve_poisson
+from evaluation.models.poisson import PoissonSolver, solve_poisson
+from loaders.errors import InputError
 
 
 def least_squares(gradient_y: ndarray, gradient_x: ndarray, mask: ndarray) -> ndarray:
@@ -42,6 +45,49 @@ def test_equals_dense_least_squares(mask: ndarray) -> None:
     found = solve_poisson(gradient_y, gradient_x, mask)
     np.testing.assert_allclose(found, least_squares(gradient_y, gradient_x, mask), atol=1e-12)
     assert (found[~mask] == 0).all()
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
+def test_solver_of_a_mask_takes_any_batch(mask: ndarray) -> None:
+    gradient_y, gradient_x = np.random.default_rng(4).normal(size=(2, 2, 3, 6, 7))
+    found = PoissonSolver(mask)(gradient_y, gradient_x)
+    assert found.shape == (2, 3, 6, 7)
+    for place in np.ndindex(2, 3):
+        wanted = least_squares(gradient_y[place], gradient_x[place], mask)
+        np.testing.assert_allclose(found[place], wanted, atol=1e-12)
+
+
+ROWS, COLUMNS = np.mgrid[:90, :110]
+LARGE = {
+    "ellipse": ((ROWS - 40) / 38) ** 2 + ((COLUMNS - 50) / 45) ** 2 < 1,
+    "ring and island": np.abs(np.hypot(ROWS - 45, COLUMNS - 50) - 30) < 10,
+    "random pixels": np.random.default_rng(5).random((90, 110)) < 0.7,
+    "stripe": np.abs(ROWS - COLUMNS) < 2,
+}
+LARGE["ring and island"] |= np.hypot(ROWS - 45, COLUMNS - 50) < 9
+
+
+@pytest.mark.parametrize("mask", LARGE.values(), ids=LARGE.keys())
+def test_iterations_and_factors_agree(mask: ndarray) -> None:
+    gradients = np.random.default_rng(6).normal(size=(2, 90, 110))
+    found, wanted = solve_poisson(*gradients, mask), PoissonSolver(mask)(*gradients)
+    assert np.abs(found - wanted).max() < 1e-12 * np.abs(wanted).max()
+    assert (found[~mask] == 0).all()
+
+
+@pytest.mark.parametrize("place", ["mask", "gradient_x"])
+def test_shapes_that_differ(place: str) -> None:
+    arrays = {"gradient_y": np.zeros((4, 5)), "gradient_x": np.zeros((4, 5)), "mask": np.ones((4, 5), bool)}
+    arrays[place] = arrays[place][:3]
+    with pytest.raises(InputError, match="expected `gradient_y` and `gradient_x` "):
+        unwrap(solve_poisson)(**arrays)
+
+
+@pytest.mark.parametrize("mask", [np.ones((6, 7), bool), MASKS["hole"]], ids=["rectangle", "hole"])
+def test_gradient_that_is_not_finite_is_not_lost(mask: ndarray) -> None:
+    gradient_y, gradient_x = np.random.default_rng(7).normal(size=(2, 6, 7))
+    gradient_y[1, 0] = np.nan
+    assert np.isnan(solve_poisson(gradient_y, gradient_x, mask)[mask]).all()
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (13, 8)])
