@@ -4,8 +4,8 @@
 
 The mask is a round shape with a wavy border. The other program is that of Grosse et al. 2009: loops over
 pixels build the matrix, and `pyamg.ruge_stuben_solver` solves to 1e-5; install it with `pip install pyamg`.
-One thread, CPU seconds, both programs in turn in one process. Differences are relative to the largest value of
-a direct solution whose residual was refined in extended precision.
+One thread, CPU seconds, both programs in turn in one process. Differences are relative to the largest value
+of a direct solution whose residual was refined in extended precision.
 """
 
 import argparse
