@@ -100,6 +100,10 @@ def test_a_network_is_trained_and_scored_on_what_load_dataset_gives(rendered):
         assert [result.to_json() for result in read] == [
             result.to_json() for result in getattr(study, name).values()
         ]
+    lines = []
+    again = run_study(rendered / "hub", rendered / "study", epochs=1, tell=lines.append)
+    assert again.summary() == study.summary()
+    assert [line.partition(" of the same frames")[0] for line in lines] == ["network", "scores"]
 
 
 def test_evaluations_on_the_command_line(rendered):
