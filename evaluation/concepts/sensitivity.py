@@ -46,7 +46,7 @@ def directional_derivatives(
         >>> from evaluation.concepts.cav import fit_cavs
         >>> g = torch.Generator().manual_seed(0)
         >>> cavs = fit_cavs(torch.ones(4, 2), -torch.ones(4, 2), generator=g, runs=1)
-        >>> directional_derivatives(cavs, torch.tensor([[3.0, 3.0], [1.0, -1.0]]), "cosine")
+        >>> directional_derivatives(cavs, torch.tensor([[3.0, 3.0], [1.0, -1.0]]), "cosine").round(decimals=6)
         tensor([[1., 0.]], dtype=torch.float64)
     """
     check_choice("scale", scale, Scale)
