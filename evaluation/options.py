@@ -197,7 +197,7 @@ def open_layers(
 
     Args:
         models: see `evaluation.models.open_models`.
-        layers: names of layers; of a model that is no `torch.nn.Module`, none.
+        layers: names of layers; a model that is no `torch.nn.Module` has none, and is a source itself.
         device: torch device of the models.
         take: makes a source of a network and the name of a layer.
 
@@ -205,7 +205,7 @@ def open_layers(
         Sources by model and layer; the models themselves where no layer is named.
 
     Raises:
-        InputError: a layer of a model that has none.
+        InputError: a layer, and no model that has any.
     """
     from dataclasses import replace
 
@@ -217,14 +217,17 @@ def open_layers(
         raise InputError(f"--layer: expected different layers, got {', '.join(layers)}")
     if layers and not models:
         raise InputError("--layer: there is no --model whose layer it is")
+    opened = open_models(models, device, "srgb")
+    networks = {name for name, model in opened.items() if isinstance(model.model, nn.Module)}
+    if layers and not networks:
+        names = ", ".join(f"`{name}`" for name in opened)
+        raise InputError(f"--layer: {names} has no hidden layers; leave it out, or give a network")
     found = {}
-    for name, model in open_models(models, device, "srgb").items():
-        if layers and not isinstance(model.model, nn.Module):
-            raise InputError(f"--layer: `{name}` has no hidden layers; leave it out, or give a network")
-        for layer in layers:
+    for name, model in opened.items():
+        for layer in layers if name in networks else ():
             identity = replace(model.identity, name=f"{name} {layer}")
             found[identity.name] = replace(model, identity=identity, model=take(model.model, layer))
-        if not layers:
+        if not layers or name not in networks:
             found[name] = model
     return found
 
