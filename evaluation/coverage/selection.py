@@ -38,16 +38,16 @@ def _ranked(read: Read, count: int, ranks: Int[ndarray, "*shape"]) -> Float32[nd
     """Points of these ranks, the smallest of rank 0."""
     if count > IN_MEMORY:
         return _counted(read, ranks)
-    points = np.concatenate(list(read()))
+    pieces = list(read())
+    points = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
     # Few points are left above a bound from a sample, a little lower than the lowest rank.
     sample = points[::_STEP]
     rank = max(0, int(ranks.min()) // _STEP - len(sample) // 50)
-    largest = points[points >= np.partition(sample, rank)[rank]]
+    largest = points[np.flatnonzero(points >= np.partition(sample, rank)[rank])]
     if count - len(largest) > ranks.min():
         largest = points
     places = ranks - (count - len(largest))
-    largest.partition(np.unique(places))
-    return largest[places]
+    return np.partition(largest, np.unique(places))[places]
 
 
 def _counted(read: Read, ranks: Int[ndarray, "*shape"]) -> Float32[ndarray, "*shape"]:

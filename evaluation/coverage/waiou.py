@@ -74,7 +74,7 @@ def part_iou(
 
 def _count(maps: Bool[Tensor, "*maps height width"]) -> Int[Tensor, "*maps"]:
     """Pixels of each map; numpy counts them several times as fast as a sum in torch."""
-    if maps.is_cuda:
+    if maps.device.type != "cpu":
         return maps.flatten(-2).sum(-1)
     counts = [np.count_nonzero(one) for one in maps.flatten(0, -3).numpy()]
     return torch.tensor(counts, dtype=torch.int64).reshape(maps.shape[:-2])
