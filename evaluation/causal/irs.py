@@ -87,7 +87,8 @@ def irs(
         raise InputError(f"`quantile` must be above 0 and at most 1, got {quantile}")
     if len(codes) == 0:
         raise InputError("`codes` needs at least one sample, got none")
-    if not bool(codes.isfinite().all()):
+    # A nan is both extremes.
+    if codes.numel() and not bool(torch.stack(codes.aminmax()).isfinite().all()):
         raise InputError("`codes` must be finite, got nan or inf; check the encoder")
     _check_factors(factors, bins)
     groups = group_rows(_classes(factors, bins, compat))
@@ -148,9 +149,12 @@ def grouped_irs(codes: Float[Tensor, "samples codes"], groups: Sequence[Groups],
         groups: from `group_rows`, of one factor each.
         quantile: see `irs`.
     """
-    active = (codes != codes[0]).any(0).nonzero().flatten()
-    values = codes[:, active].double().T.contiguous()
-    weights = (values - values.mean(1, keepdim=True)).abs().amax(1)
+    values = codes.double().T.contiguous()
+    low, high = values.amin(1), values.amax(1)
+    active = (low < high).nonzero().flatten()
+    values = values[active]
+    mean = values.mean(1)
+    weights = torch.maximum(high[active] - mean, mean - low[active])
     columns = [_mean_deviation(values, group, quantile) for group in groups]
     matrix = 1 - torch.stack(columns, dim=1) / weights[:, None]
     best, parents = matrix.max(dim=1)
@@ -209,7 +213,7 @@ def _mean_deviation(
     for size, classes in groups.blocks:
         block = ordered[:, start : start + size * classes].view(len(values), classes, size)
         start += size * classes
-        deviation = (block - block.mean(2, keepdim=True)).abs_()
+        deviation = block.sub_(block.mean(2, keepdim=True)).abs_()
         position = (size - 1) * quantile
         lower = math.floor(position)
         # The largest ones from the quantile upwards; a partial sort of so few beats a partition of all.
