@@ -1,0 +1,118 @@
+"""Every command and example on the pages of evaluation runs, on noise in place of the demo's frames."""
+
+import importlib.util
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from candlelight import main
+from evaluation.models.network import IntrinsicNet
+from evaluation.models.weights import save_model
+from loaders.frames import write_dataset_info, write_frame
+from loaders.samples import Frame
+from loaders.schema import DatasetInfo, SetInfo
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("evaluation", "intrinsic", "concepts", "coverage", "causal")
+SETS = ("tabletop_test", "albedo", "illumination", "negatives", "candle")
+LAYERS = ("image", "radiance", "albedo", "shading", "object")
+EXAMPLE = re.compile(r"^    (candlelight (?:[^\n]*\\\n)*[^\n]*)$|^```python\n(.*?)^```$", re.M | re.S)
+FILE = re.compile(r"# (\w+\.py)\n")
+
+
+def examples(page: str) -> list[str]:
+    """Commands and blocks of Python of a page, in order."""
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    return [command or code for command, code in EXAMPLE.findall(text)]
+
+
+def write_noise(root: Path) -> None:
+    """Write frames of noise with the sets of the demo."""
+    spec = importlib.util.spec_from_file_location("builders", ROOT / "tests" / "loaders" / "conftest.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    common = {"count": 6, "width": made.WIDTH, "height": made.HEIGHT, "factors": made.GRID}
+    common["layers"] = [name for name in made.LAYERS if name in LAYERS]
+    sets = {name: SetInfo(**common, varies=("size",)) for name in SETS}
+    record = {"name": "tiny", "sha256": "a" * 64}
+    about = {"description": "Noise.", "licence": "CC-BY-4.0", "seed": 3, "candlelight": "0.1.0"}
+    write_dataset_info(root, DatasetInfo(name="tiny", recipe=record, sets=sets, **about))
+    for name in SETS:
+        for index in range(6):
+            values = {"color": made.GRID[0].values[index // 3], "size": made.GRID[1].values[index % 3]}
+            arrays = made._layers(np.random.default_rng([len(name), index]))
+            layers = {layer: arrays[layer] for layer in common["layers"]}
+            metadata = made._metadata(name, index, values, layers)
+            if name == "illumination":
+                lights = (metadata.lights[0].model_copy(update={"power": 60.0 + index}),)
+                metadata = metadata.model_copy(update={"lights": lights})
+            write_frame(root, Frame(metadata, layers))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Frames, weights, and the files that the pages tell to write."""
+    folder = tmp_path_factory.mktemp("pages")
+    write_noise(folder / "demo" / "frames")
+    (folder / "demo" / "study").mkdir()
+    save_model(IntrinsicNet(width=2, seed=0), folder / "demo" / "study" / "network.pt")
+    for text in (text for page in PAGES for text in examples(page)):
+        if named := FILE.match(text):
+            (folder / named[1]).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def inside(folder, monkeypatch):
+    """Work in the folder, and import from it."""
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    yield folder
+    for path in folder.glob("*.py"):
+        monkeypatch.delitem(sys.modules, path.stem, raising=False)
+
+
+def run(line: str) -> None:
+    """Run a command of candlelight."""
+    result = CliRunner().invoke(main, shlex.split(line)[1:])
+    assert result.exit_code == 0, (line, result.output, result.exc_info)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_run(page, inside):
+    del inside
+    for text in examples(page):
+        if text.startswith("candlelight"):
+            if "render demo" not in text:
+                fewer = " --runs 2" if "evaluate concepts" in text else ""
+                run(text.replace("\\\n", " ") + fewer)
+        elif not FILE.match(text):
+            exec(compile(text, page, "exec"), {})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "intrinsic demo/frames --set tabletop_test --model wrapped.py:Wrapped",
+        "coverage demo/frames --set candle --model explain.py:energy --model explain.py:saliency",
+    ],
+)
+def test_models_of_the_pages_run(words, inside):
+    del inside
+    run(f"candlelight evaluate {words}")
+
+
+def test_links_lead_somewhere():
+    for page in PAGES:
+        text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+        for place, heading in re.findall(r"\]\(([\w./-]*)#?([\w-]*)\)", text):
+            other = ROOT / "docs" / (place or f"{page}.md")
+            assert other.is_file(), (page, place)
+            titles = re.findall(r"^#+ (.*)$", other.read_text(encoding="utf-8"), re.MULTILINE)
+            known = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+            assert not heading or heading in known, (page, place, heading)
