@@ -1,7 +1,7 @@
 """What readers of packs have in common: samples made of columns, without metadata where none are due."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any, SupportsIndex
 

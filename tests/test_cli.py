@@ -220,9 +220,15 @@ def test_doctor_says_what_is_there():
 
 def test_ctrl_c_while_the_program_imports_ends_it_without_a_word(tmp_path):
     (tmp_path / "click.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n")
-    program = Path(sys.executable).with_name("candlelight")
+    program = str(Path(sys.executable).with_name("candlelight"))
+    # Background jobs are started with Ctrl-C ignored, which their children inherit.
+    heed = "import os, signal; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    heed += f"os.execv({program!r}, {[program, 'info']})"
     done = subprocess.run(
-        [program, "info"], env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, check=False
+        [sys.executable, "-c", heed],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 

@@ -223,6 +223,7 @@ def own_folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_docs_say_which_pairs_work(own_folder, datasets):
     del datasets  # keeps its cache out of the user's
     pytest.importorskip("OpenEXR")
