@@ -11,6 +11,7 @@ from evaluation.models.specs import NamedModel
 from evaluation.outputs import checked_decomposition, run_intrinsic
 from evaluation.predictions import Predictions
 from evaluation.sources import to_device
+from loaders.errors import InputError
 
 
 def decompose(
@@ -59,6 +60,12 @@ def _look_up(
         if name not in source.model.files:
             continue
         pair = [layer[None] for layer in source.model.read(name)]
+        for layer, values in zip(("reflectance", "shading"), pair, strict=True):
+            if values.shape[2:] != image.shape[2:]:
+                raise InputError(
+                    f"{source.model.folder}: `{name}`: expected {layer} as large as its image, "
+                    f"{list(image.shape[2:])}, got {list(values.shape[2:])}; resize it"
+                )
         some = None if mask is None else mask[row : row + 1]
         parts = checked_decomposition(pair, image[row : row + 1], f"{source.identity.name}: {name}", some)
         reflectance[row], shading[row], failed[row] = (part[0] for part in parts)

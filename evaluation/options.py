@@ -176,7 +176,7 @@ def open_secondary(open_view: Callable[..., Any], data: str, text: str, **option
     Args:
         open_view: one of the functions of `loaders.views`.
         data: DATA.
-        text: as the user typed it; a path that exists goes before a set of DATA of that name.
+        text: as the user typed it; a set of DATA goes before a path of that name, which ./ tells apart.
         options: further arguments of ``open_view``.
 
     Raises:
@@ -184,8 +184,12 @@ def open_secondary(open_view: Callable[..., Any], data: str, text: str, **option
     """
     from loaders.views import split_secondary
 
-    if ":" not in text and "/" not in text and not Path(text).exists():
-        return open_view(data, set_name=text, **options)
+    if ":" not in text and "/" not in text:
+        try:
+            return open_view(data, set_name=text, **options)
+        except InputError:
+            if not Path(text).exists():
+                raise
     path, choice = split_secondary(text)
     return open_view(path, **choice, **options)
 
@@ -233,7 +237,7 @@ def open_layers(
 
 
 def show_results(results: Sequence["Result"], out: Sequence[Path], steps: "Steps") -> None:
-    """Print results and paired comparisons of the first with the others; write the files; remove the steps."""
+    """Print results, and comparisons of the first with the others; write the files; remove the steps."""
     from evaluation.compare import compare
     from evaluation.result import table
     from evaluation.result_files import write_results

@@ -15,6 +15,7 @@ from evaluation.causal.irs import IRS, binned, group_rows, grouped_irs, irs, sin
 from evaluation.causal.unconfoundedness import Compat, unconfoundedness
 from evaluation.harness import Fingerprint, about, check_image, read_batches
 from evaluation.intervals import distinct_groups, resampled_interval
+from evaluation.matching import few
 from evaluation.models.specs import NamedModel
 from evaluation.outputs import checked_codes
 from evaluation.predictions import Codes
@@ -158,12 +159,16 @@ def _encode(
             parts[name].append(step["codes"])
     for row, name in enumerate(data.ids):
         found.add(name, torch.from_numpy(np.asarray(data.table)[row]))
-    return {
+    codes = {
         name: source.model.matched(data.ids, data.known_ids, None)
         if isinstance(source.model, Codes)
         else torch.cat(parts[name])
         for name, source in asked.items()
     }
+    for name, rows in codes.items():
+        if lost := [data.ids[row] for row in (~rows.isfinite().all(1)).nonzero().flatten().tolist()]:
+            raise InputError(f"`{name}`: codes must be finite, got nan or inf for {few(lost)}")
+    return codes
 
 
 def _codes(source: NamedModel, linear: Tensor, device: str) -> dict[str, Tensor]:

@@ -226,3 +226,36 @@ def _check_heatmap(heatmap: Tensor) -> None:
     # A nan is both extremes, which are found several times as fast as all values are looked at.
     if len(heatmap) and not bool(torch.stack(heatmap.aminmax()).isfinite().all()):
         raise InputError("`heatmap` must be finite, got nan or inf; check the method")
+
+
+def check_axes(name: str, maps: Float[Tensor, "images maps rows columns"], size: tuple[int, int]) -> None:
+    """Refuse heatmaps whose channels come last: read as maps they would give other numbers, and no error.
+
+    They have not the proportions of the image, by a factor of two, while their first two axes have.
+
+    Args:
+        name: of the method.
+        maps: its heatmaps.
+        size: height and width of the images.
+
+    Raises:
+        InputError: such heatmaps.
+
+    Example:
+        >>> check_axes("mine", torch.zeros(1, 60, 80, 4), (60, 80))
+        Traceback (most recent call last):
+        loaders.errors.InputError: mine: expected heatmaps [maps, rows, columns], got [60, 80, 4] for images \
+of 60 x 80, which looks like channels last; move them to the front
+    """
+    count, rows, columns = maps.shape[1:]
+    if _stretch(rows, columns, size) > 2 and _stretch(count, rows, size) < 1.1:
+        raise InputError(
+            f"{name}: expected heatmaps [maps, rows, columns], got {list(maps.shape[1:])} for images of "
+            f"{size[0]} x {size[1]}, which looks like channels last; move them to the front"
+        )
+
+
+def _stretch(rows: int, columns: int, size: tuple[int, int]) -> float:
+    """How far the proportions of a map are from those of the image, at least 1."""
+    ratio = rows * size[1] / (columns * size[0])
+    return max(ratio, 1 / ratio)

@@ -12,7 +12,14 @@ from numpy import ndarray
 from torch import Tensor, nn
 
 from evaluation.choices import check_choice
-from evaluation.coverage.heatmaps import Compat, Explanations, Pooling, check_pooling, explanation_heatmap
+from evaluation.coverage.heatmaps import (
+    Compat,
+    Explanations,
+    Pooling,
+    check_axes,
+    check_pooling,
+    explanation_heatmap,
+)
 from evaluation.coverage.masks import check_masks, part_names, resize_images, resize_mask
 from evaluation.coverage.streams import ExplanationStream, MaskStream, stream_iou
 from evaluation.coverage.waiou import weigh_iou
@@ -278,5 +285,6 @@ def _explain(
         maps, failed = source.model.read_batch(batch.ids)
     else:
         maps, failed = ask(source, linear, device, checked_heatmaps)
+    check_axes(source.identity.name, maps, (linear.shape[2], linear.shape[3]))
     explained = explanation_heatmap(maps.masked_fill(failed[:, None, None, None], 0), k)
     return {"heatmap": explained.heatmap, "members": explained.members}

@@ -107,6 +107,37 @@ def test_models_of_the_pages_run(words, inside):
     run(f"candlelight evaluate {words}")
 
 
+def test_files_of_the_wrong_shape_are_one_line(inside):
+    wrong = inside / "wrong"
+    for row in range(6):
+        for name, arrays in {
+            "small": {"reflectance": np.ones((3, 20, 20)), "shading": np.ones((20, 20))},
+            "last": {"heatmaps": np.random.default_rng(row).random((24, 32, 5))},
+        }.items():
+            path = wrong / name / f"candle-{row:06d}.npz"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.savez(path, **arrays)
+    codes = np.ones((6, 2))
+    codes[3] = np.nan
+    np.savez(wrong / "codes.npz", ids=[f"candle-{row:06d}" for row in range(6)], codes=codes)
+    intrinsic = (
+        "`candle-000000`: expected reflectance as large as its image, [24, 32], got [20, 20]; resize it"
+    )
+    causal = "`codes`: codes must be finite, got nan or inf for `candle-000003`"
+    for words, message in {
+        "intrinsic demo/frames --set candle --predictions wrong/small": intrinsic,
+        "coverage demo/frames --set candle --heatmaps wrong/last": "looks like channels last",
+        "causal demo/frames --set candle --codes wrong/codes.npz": causal,
+    }.items():
+        result = CliRunner().invoke(main, ["evaluate", *words.split()])
+        assert (result.exit_code, message in result.output) == (2, True), (words, result.output)
+
+
+def test_a_folder_does_not_hide_a_set_of_the_data(inside):
+    (inside / "negatives").mkdir()
+    run("candlelight evaluate concepts demo/frames --set tabletop_test --model same.py:same --runs 2")
+
+
 def test_links_lead_somewhere():
     for page in PAGES:
         text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
