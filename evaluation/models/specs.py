@@ -158,6 +158,7 @@ def _vision(name: str, folder: Path, commit: str | None, device: str) -> NamedMo
 
 def _callable(name: str | None, text: str, device: str, usual: ColourSpace) -> NamedModel:
     place, _, attribute = text.rpartition(":")
+    sha256: str | None
     if place.endswith(".py"):
         path = Path(place)
         with user_file(path) as module:
