@@ -1,20 +1,13 @@
 """Unpack deflate, the compression of PNG, zip and HDF5's gzip, without taking more memory than is due."""
 
 import zlib
-from contextlib import suppress
-from typing import Any
+
+from isal import isal_zlib  # half the time of zlib for the same bytes
 
 from loaders.errors import InputError
 
-_zlib: Any = zlib
-FAST = False
-with suppress(ImportError):  # the extra `fast`: half the time of zlib for the same bytes
-    from isal import isal_zlib as _zlib
-
-    FAST = True
-
 # The checksum of zip and PNG, as `zlib.crc32`.
-crc32 = _zlib.crc32
+crc32 = isal_zlib.crc32
 RAW = -15
 ZLIB = 15
 
@@ -39,10 +32,10 @@ def inflate(packed: bytes, most: int, wrapper: int = ZLIB) -> bytes:
         >>> inflate(zlib.compress(b"albedo"), 6), inflate(zlib.compress(b"albedo"), 2)
         (b'albedo', b'alb')
     """
-    unpacker: Any = _zlib.decompressobj(wrapper)
+    unpacker = isal_zlib.decompressobj(wrapper)
     try:
-        data: bytes = unpacker.decompress(packed, most + 1)
-    except _zlib.error as error:  # which of ISA-L is a class of its own
+        data = unpacker.decompress(packed, most + 1)
+    except isal_zlib.error as error:  # a class of its own
         raise zlib.error(str(error)) from None
     if len(data) <= most and not unpacker.eof:  # a checksum comes last
         raise InputError("its compressed bytes end early")

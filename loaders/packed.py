@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import deepcopy
 from math import prod
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
 
 import numpy as np
 from jaxtyping import Float64, Int
@@ -53,34 +54,52 @@ class PackedFrames(ABC):
 
     def __getitems__(self, rows: Sequence[SupportsIndex]) -> list[Sample]:
         """Read several rows as tensors, in the order asked for."""
-        places: dict[int, list[int]] = {}
-        for place, row in enumerate(rows):
-            places.setdefault(row_number(row, len(self)), []).append(place)
-        samples: list[Sample] = [{}] * len(rows)
+        numbers = [row_number(row, len(self)) for row in rows]
         # In file order, each row once: h5py is two hundred times slower when given a list of rows.
-        order, run = sorted(places), self._run()
+        order, run, samples = sorted(set(numbers)), self._run(), dict[int, Sample]()
         for start in range(0, len(order), run):
-            numbers = order[start : start + run]
-            read = self._views(numbers)
-            layers = [to_tensors([arrays[name] for arrays in read]) for name in self.layers]
-            ids, indices = map(self._id, numbers), self.indices[numbers].tolist()
-            rows_read = zip(numbers, ids, indices, self.factor_table[numbers].tolist(), *layers, strict=True)
-            for number, identifier, index, factors, *tensors in rows_read:
-                first, *others = places[number]
-                samples[first] = self._sample(number, identifier, index, factors, tensors)
-                for place in others:
-                    copies = [tensor.clone() for tensor in tensors]
-                    samples[place] = self._sample(number, identifier, index, factors, copies)
-        return samples
+            samples.update(self._read(order[start : start + run]))
+        if len(order) < len(numbers):  # a row that is asked for twice shares no memory with itself
+            return [_copied(samples[number]) for number in numbers]
+        return [samples[number] for number in numbers]
+
+    def _read(self, numbers: Sequence[int]) -> dict[int, Sample]:
+        """Read rows in file order, column by column: for small images a call costs more than its work."""
+        views, table = self._views(numbers), self.factor_table[numbers]
+        names = [factor.name for factor in self.set_info.factors]
+        columns = [
+            table[:, place].astype(np.int64 if factor.kind == "categorical" else np.float64).tolist()
+            for place, factor in enumerate(self.set_info.factors)
+        ]
+        layers = [to_tensors([arrays[name] for arrays in views]) for name in self.layers]
+        nothing = [()] * len(numbers)  # which `zip` does not make of no columns
+        rows = zip(
+            numbers,
+            map(self._id, numbers),
+            self.indices[numbers].tolist(),
+            list(zip(*layers, strict=True)) or nothing,
+            list(zip(*columns, strict=True)) or nothing,
+            strict=True,
+        )
+        return {
+            number: make_sample(
+                identifier,
+                index,
+                self.set_name,
+                dict(zip(self.layers, tensors, strict=True)),
+                dict(zip(names, values, strict=True)),
+                self.metadata(number).objects if self.objects else None,
+            )
+            for number, identifier, index, tensors, values in rows
+        }
 
     def _run(self) -> int:
         size, specs = (self.set_info.height, self.set_info.width), map(layer, self.layers)
         row_bytes = sum(np.dtype(spec.dtype).itemsize * prod(spec.shape(*size)) for spec in specs)
         return max(1, _RUN_BYTES // max(1, row_bytes))
 
-    def _sample(
-        self, number: int, identifier: str, index: int, factors: Sequence[float], tensors: Sequence[Any]
-    ) -> Sample:
-        objects = self.metadata(number).objects if self.objects else None
-        layers = dict(zip(self.layers, tensors, strict=True))
-        return make_sample(identifier, index, self.set_name, layers, self.set_info, factors, objects)
+
+def _copied(sample: Sample) -> Sample:
+    return {
+        name: value.clone() if hasattr(value, "clone") else deepcopy(value) for name, value in sample.items()
+    }

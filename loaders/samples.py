@@ -130,10 +130,10 @@ def to_sample(frame: Frame, set_info: SetInfo, objects: bool = False) -> Sample:
         InputError: the frame lacks a factor, or has a value that the set does not list.
     """
     metadata = frame.metadata
-    numbers = [factor_number(factor, metadata) for factor in set_info.factors]
+    factors = {factor.name: factor_number(factor, metadata) for factor in set_info.factors}
     names = metadata.id, metadata.index, metadata.set
     tensors = {name: to_tensors([array])[0] for name, array in frame.layers.items()}
-    return make_sample(*names, tensors, set_info, numbers, metadata.objects if objects else None)
+    return make_sample(*names, tensors, factors, metadata.objects if objects else None)
 
 
 def make_sample(
@@ -141,8 +141,7 @@ def make_sample(
     index: int,
     set_name: str,
     tensors: Mapping[str, Any],
-    set_info: SetInfo,
-    numbers: Iterable[float],
+    factors: Mapping[str, float],
     objects: Iterable[ObjectRecord] | None = None,
 ) -> Sample:
     """Make what `to_sample` does of a frame whose metadata need not be read.
@@ -152,14 +151,9 @@ def make_sample(
         index: its number in the set.
         set_name: name of the set.
         tensors: its layers.
-        set_info: the image set.
-        numbers: its row of `Frames.factor_table`.
+        factors: class indices and values by name.
         objects: its objects; None to leave them out.
     """
-    factors = {
-        factor.name: int(number) if factor.kind == "categorical" else float(number)
-        for factor, number in zip(set_info.factors, numbers, strict=True)
-    }
     sample: Sample = {"id": identifier, "index": index, "set": set_name, **tensors, "factors": factors}
     if objects is not None:
         sample["objects"] = [record.model_dump() for record in objects]

@@ -1,8 +1,7 @@
 """Single rows of an HDF5 dataset, read as fast as they can be.
 
 Numbers are read by ``dataset[row]``, for which h5py has a fast path. `_text_row` reads texts, for which it
-has none, in a tenth of the time. `_gzip_row` stays for ISA-L, which unpacks images in six tenths of HDF5's
-own time; without ISA-L it would gain nothing.
+has none, in a tenth of the time. `_gzip_row` unpacks images by ISA-L in six tenths of HDF5's own time.
 """
 
 from collections.abc import Callable
@@ -14,7 +13,7 @@ import numpy as np
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.inflate import FAST, inflate
+from loaders.inflate import inflate
 
 _GZIP, _SHUFFLE = int(h5py.h5z.FILTER_DEFLATE), int(h5py.h5z.FILTER_SHUFFLE)
 
@@ -36,7 +35,7 @@ def row_reader(dataset: h5py.Dataset) -> Callable[[int], ndarray]:
     """
     filters = _filters(dataset)
     one_a_chunk = dataset.chunks == (1, *dataset.shape[1:])
-    if FAST and one_a_chunk and filters in ((_GZIP,), (_SHUFFLE, _GZIP)):
+    if one_a_chunk and filters in ((_GZIP,), (_SHUFFLE, _GZIP)):
         return _gzip_row(dataset, dataset.dtype.itemsize if _SHUFFLE in filters else 1)
     return _text_row(dataset) if dataset.dtype.kind == "S" else dataset.__getitem__
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from loaders.errors import InputError
-from loaders.hdf5 import reader, rows
+from loaders.hdf5 import reader
 from loaders.hdf5.layout import texts
 from loaders.hdf5.reader import HDF5Frames
 from loaders.hdf5.rows import row_reader
@@ -207,9 +207,7 @@ def dataset_of(data, **filters):
     ids=["none", "gzip", "lzf", "gzip-fletcher32"],
 )
 @pytest.mark.parametrize("chunks", [(1, 5, 7, 3), (2, 5, 7, 3), (1, 5, 3, 3)], ids=str)
-@pytest.mark.parametrize("fast", [True, False], ids=["inflate", "hdf5"])
-def test_rows_are_what_hdf5_itself_reads(filters, chunks, fast, monkeypatch):
-    monkeypatch.setattr(rows, "FAST", fast)
+def test_rows_are_what_hdf5_itself_reads(filters, chunks):
     numbers = np.random.default_rng(0).integers(0, 255, (4, 5, 7, 3))
     for dtype, shuffle in product(("uint8", "float16", "float32", "float64"), (False, True)):
         dataset = dataset_of(numbers.astype(dtype), chunks=chunks, shuffle=shuffle, **filters)
@@ -222,16 +220,13 @@ def test_rows_are_what_hdf5_itself_reads(filters, chunks, fast, monkeypatch):
     np.testing.assert_array_equal(row_reader(dataset_of(numbers))(1), numbers[1])
 
 
-@pytest.mark.parametrize("fast", [True, False], ids=["inflate", "hdf5"])
 @pytest.mark.parametrize("filters", [{}, {"compression": "gzip", "chunks": (1,)}], ids=["none", "gzip"])
-def test_texts_are_read_without_their_padding(filters, fast, monkeypatch):
-    monkeypatch.setattr(rows, "FAST", fast)
+def test_texts_are_read_without_their_padding(filters):
     read = row_reader(dataset_of(texts(["one", "", "fünf"]), **filters))
     assert [read(row).item().decode() for row in (2, 0, 1)] == ["fünf", "one", ""]
 
 
-def test_a_chunk_that_left_its_filters_out_is_read(monkeypatch):
-    monkeypatch.setattr(rows, "FAST", True)
+def test_a_chunk_that_left_its_filters_out_is_read():
     data = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     dataset = dataset_of(data, chunks=(1, 3, 4), compression="gzip")
     dataset.id.write_direct_chunk((1, 0, 0), data[0].tobytes(), 1)
@@ -239,8 +234,7 @@ def test_a_chunk_that_left_its_filters_out_is_read(monkeypatch):
     np.testing.assert_array_equal(row_reader(dataset)(1), data[0])
 
 
-def test_a_bomb_takes_no_memory(monkeypatch):
-    monkeypatch.setattr(rows, "FAST", True)
+def test_a_bomb_takes_no_memory():
     dataset = dataset_of(np.zeros((2, 3, 4), np.uint8), chunks=(1, 3, 4), compression="gzip")
     dataset.id.write_direct_chunk((1, 0, 0), zlib.compress(bytes(10**8)))
     with pytest.raises(InputError, match="row 1: expected a chunk of 12 bytes, got 13; pack it again"):
