@@ -181,9 +181,7 @@ def test_one_image_that_does_not_fit_is_one_line(evaluations, name) -> None:
     def full(image):
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
 
-    with pytest.raises(
-        InputError, match=r"memory ended .* float32 \[1, 3, .*\] on cpu.* resize the images"
-    ):
+    with pytest.raises(InputError, match=r"memory ended .* float32 \[1, 3, .*\] on cpu.* resize the images"):
         evaluations[name][1](full, batch_size=5)
 
 

@@ -120,7 +120,9 @@ def test_any_other_callable_is_the_model(tmp_path: Path) -> None:
 def test_a_module_is_known_by_the_version_of_its_distribution() -> None:
     found = open_model("torch.nn:Identity")
     what = f"torch.nn:Identity of torch {version('torch')}"
-    assert found.identity == ModelIdentity("torch.nn:Identity", "callable", what, file_sha256(Path(nn.__file__)))
+    assert found.identity == ModelIdentity(
+        "torch.nn:Identity", "callable", what, file_sha256(Path(nn.__file__))
+    )
     assert isinstance(found.model, nn.Identity)
 
 
