@@ -35,7 +35,7 @@ def inflate(packed: bytes, most: int, wrapper: int = ZLIB) -> bytes:
     unpacker = isal_zlib.decompressobj(wrapper)
     try:
         data = unpacker.decompress(packed, most + 1)
-    except isal_zlib.error as error:  # a class of its own
+    except isal_zlib.error as error:  # type: ignore[misc]  # a class of its own, which its stub does not say
         raise zlib.error(str(error)) from None
     if len(data) <= most and not unpacker.eof:  # a checksum comes last
         raise InputError("its compressed bytes end early")
