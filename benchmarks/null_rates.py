@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from evaluation.causal.irs import irs
+from evaluation.causal.protocol import RESAMPLES
 from evaluation.compare import compare
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
 from evaluation.coverage.protocol import Weighed
@@ -37,7 +38,7 @@ def irs_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
         def statistic(rows: np.ndarray) -> dict[str, float]:
             return {"irs": float(irs(codes[rows], factors[rows]).score)}
 
-        return result(statistic, len(factors), "irs", resamples=200, repeats=False)
+        return result(statistic, len(factors), "irs", resamples=RESAMPLES, repeats=False)
 
     return [one(), one()]
 

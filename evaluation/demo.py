@@ -6,7 +6,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from evaluation.steps import make_if_changed
+from evaluation.rebuild import make_if_changed
 from loaders.frames import complete_indices
 
 FIRST, ENOUGH = "tabletop", 8  # set of the first sheet, and how many frames it is chosen from

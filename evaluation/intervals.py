@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
+from tqdm import tqdm
 
 from evaluation.plain import Number, one_nan
 from loaders.errors import InputError
@@ -216,7 +217,8 @@ def resampled_interval(
     if not repeats:
         order = np.random.default_rng(seed).random((resamples, len(members))).argsort(1)
         draws = order[:, : max(1, len(members) // 2)]
-    drawn = [statistic(np.concatenate([members[group] for group in draw])) for draw in draws]
+    bar = tqdm(draws, desc="intervals", unit="resample", delay=1, disable=None)
+    drawn = [statistic(np.concatenate([members[group] for group in draw])) for draw in bar]
     replicates = {name: tuple(float(one[name]) for one in drawn) for name in whole}
     if not repeats:
         replicates = {name: _about(float(whole[name]), some) for name, some in replicates.items()}

@@ -16,10 +16,10 @@ from evaluation.coverage import layer_heatmaps, score_coverage
 from evaluation.intrinsic import score_intrinsic
 from evaluation.models import BASELINES, ColourRetinex, IntrinsicNet, load_model, save_model, train_intrinsic
 from evaluation.models.protocols import IntrinsicModel
+from evaluation.rebuild import make_if_changed
 from evaluation.report import write_report
 from evaluation.result import MeanResult, StatisticResult, model_name
 from evaluation.result_files import read_results, write_results
-from evaluation.steps import make_if_changed
 from loaders.open_frames import open_frames
 from loaders.views import (
     open_concepts,

@@ -26,7 +26,7 @@ from loaders.errors import InputError
 from loaders.views import Factors
 
 METRIC, VERSION = "irs", 2
-RESAMPLES = 200  # each of which orders the rows again
+RESAMPLES = 500  # each of which orders the rows again
 Encoder = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch codes"]]
 
 

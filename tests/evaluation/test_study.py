@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluation import steps, study
+from evaluation import rebuild, study
 from evaluation.result import About, MeanResult, Score, StatisticResult
 from evaluation.result_files import write_results
 
@@ -72,7 +72,7 @@ def test_another_frame_trains_and_scores_again(run):
 
 def test_another_version_trains_and_scores_again(run, monkeypatch):
     run()
-    monkeypatch.setattr(steps, "package_versions", lambda: {"candlelight": "99"})
+    monkeypatch.setattr(rebuild, "package_versions", lambda: {"candlelight": "99"})
     assert run() == ["train", "score"]
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evaluation import steps
-from evaluation.steps import content_sha256, make_if_changed
+from evaluation import rebuild
+from evaluation.rebuild import content_sha256, make_if_changed
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ CHANGES = {
     "a file that was made is gone": lambda work, _: work.copy.unlink(),
     "the record": lambda work, _: work.record.write_bytes(b"\xff"),
     "no record": lambda work, _: work.record.unlink(),
-    "a version": lambda _, patch: patch.setattr(steps, "package_versions", lambda: {"candlelight": "99"}),
+    "a version": lambda _, patch: patch.setattr(rebuild, "package_versions", lambda: {"candlelight": "99"}),
 }
 
 
