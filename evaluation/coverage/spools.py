@@ -1,13 +1,13 @@
-"""Arrays of all images: in memory while they are few, in a temporary file if they are many."""
+"""Arrays of all images: the first in memory, the rest in a temporary file."""
 
 import weakref
-from tempfile import SpooledTemporaryFile
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-IN_MEMORY = 2**25  # bytes of each spool that stay in memory
+IN_MEMORY = 2**25  # bytes of each spool
 
 
 class ArraySpool:
@@ -21,23 +21,31 @@ class ArraySpool:
     """
 
     def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(IN_MEMORY)
+        self._kept: list[ndarray] = []
+        self._room = IN_MEMORY
         self._places: list[tuple[int, tuple[int, ...], np.dtype[Any]]] = []
+        self._file = TemporaryFile()
         weakref.finalize(self, self._file.close)
 
     def __len__(self) -> int:
         """How many arrays there are."""
-        return len(self._places)
+        return len(self._kept) + len(self._places)
 
     def append(self, array: ndarray) -> None:
-        """Write one more array."""
+        """Keep one more array, which must not be written to any more."""
+        if array.nbytes <= self._room and not self._places:
+            self._room -= array.nbytes
+            self._kept.append(array)
+            return
         place = self._file.seek(0, 2)
         self._places.append((place, array.shape, array.dtype))
         self._file.write(np.ascontiguousarray(array).data)
 
     def __getitem__(self, number: int) -> ndarray:
-        """Read an array, which cannot be written to."""
-        place, shape, dtype = self._places[number]
+        """Read an array, which must not be written to."""
+        if number < len(self._kept):
+            return self._kept[number]
+        place, shape, dtype = self._places[number - len(self._kept)]
         self._file.seek(place)
         size = int(np.prod(shape)) * dtype.itemsize
         return np.frombuffer(self._file.read(size), dtype).reshape(shape)
