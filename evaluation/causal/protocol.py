@@ -14,7 +14,7 @@ from torch import Tensor
 from evaluation.causal.irs import IRS, binned, group_rows, grouped_irs, irs, single
 from evaluation.causal.unconfoundedness import Compat, unconfoundedness
 from evaluation.harness import Fingerprint, about, check_image, read_batches
-from evaluation.intervals import distinct_groups, resampled_interval
+from evaluation.intervals import Score, distinct_groups, resampled_interval
 from evaluation.matching import few
 from evaluation.models.specs import NamedModel
 from evaluation.outputs import checked_codes
@@ -107,9 +107,11 @@ def _result(
     intervals, replicates = resampled_interval(
         scores, data.groups, seed=0, resamples=RESAMPLES, repeats=False
     )
+    # Halves are set about the score of all rows, which may carry some of them above the bound.
+    within = {name: Score(one.value, one.low, min(one.high, 1.0)) for name, one in intervals.items()}
     return StatisticResult(
         about(METRIC, VERSION, "higher", source, described, settings),
-        intervals,
+        within,
         replicates,
         distinct_groups(data.groups),
         (),

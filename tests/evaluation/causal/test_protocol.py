@@ -80,6 +80,8 @@ def test_replicates_equal_the_metric_of_halves(grid):
 
     _, expected = resampled_interval(slow, view.groups, seed=0, resamples=40, repeats=False)
     np.testing.assert_allclose(result.replicates["irs"], expected["irs"], atol=1e-5)
+    assert max(result.replicates["unconfoundedness(1)"]) > 1  # about a mean near the bound
+    assert max(one.high for one in result.scores.values()) == 1
 
 
 def test_bins_of_a_continuous_factor(grid):
