@@ -299,19 +299,28 @@ def report(results: tuple[Path, ...], out: Path, title: str) -> None:
 
 @evaluate.command()
 @click.argument("first", type=click.Path(path_type=Path), metavar="FIRST.json")
-@click.argument("second", type=click.Path(path_type=Path), metavar="SECOND.json")
+@click.argument("second", type=click.Path(path_type=Path), metavar="[SECOND.json]", required=False)
 @click.option("--column", help="Column or score to compare.  [default: the first]")
-def compare(first: Path, second: Path, column: str | None) -> None:
-    """Compare two saved results on the same data: the difference, its interval, and which is better.
+def compare(first: Path, second: Path | None, column: str | None) -> None:
+    """Compare saved results on the same data: the difference, its interval, and which is better.
+
+    Each result of one file is compared with each of the other, or those of one file with each other.
 
     \b
     candlelight evaluate compare lmse-retinex.json lmse-mine.json --column lmse_shading
+    candlelight evaluate compare lmse.json
     """
+    from itertools import combinations, product
+
     from evaluation.compare import compare as compare_results
     from evaluation.result_files import read_results
 
     refused: list[InputError] = []
-    pairs = [(one, other) for one in read_results(first) for other in read_results(second)]
+    results = read_results(first)
+    found = product(results, read_results(second)) if second else combinations(results, 2)
+    pairs = [(one, other) for one, other in found if one.to_json() != other.to_json()]
+    if not pairs:
+        raise InputError(f"expected two different results, got one in {second or first}; name another file")
     for one, other in pairs:
         try:
             click.echo(str(compare_results(one, other, column)))

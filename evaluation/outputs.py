@@ -20,7 +20,7 @@ Image = Float[Tensor, "batch 3 height width"]
 Decomposed = tuple[
     Float32[Tensor, "batch 3 height width"], Float32[Tensor, "batch 3 height width"], Bool[Tensor, " batch"]
 ]
-_WRAP = "wrap the model so that it does"
+_WRAP = "name a hidden layer (--layer), or wrap the model so that it does"
 
 
 def run_intrinsic(

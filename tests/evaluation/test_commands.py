@@ -35,6 +35,7 @@ RETINEX = ("--model", "retinex")
         (("causal", "nowhere", "--codes", "codes.npz"), "codes.npz: expected a file of codes, there is none"),
         (("report", "nowhere.json", "--out", "a.html"), "nowhere.json: cannot be read"),
         (("compare", "nowhere.json", "nowhere.json"), "nowhere.json: cannot be read"),
+        (("compare", "nowhere.json"), "nowhere.json: cannot be read"),
     ],
 )
 def test_one_line_says_what_is_wrong(words, message, tmp_path, monkeypatch) -> None:

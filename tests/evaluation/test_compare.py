@@ -2,11 +2,14 @@ import math
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from benchmarks.interval_coverage import coverage, found
+from candlelight import main
 from evaluation.compare import compare
 from evaluation.intervals import Score, mean_interval
 from evaluation.result import About, MeanResult, StatisticResult
+from evaluation.result_files import write_results
 from loaders.errors import InputError
 
 NAN = math.nan
@@ -40,6 +43,19 @@ def test_rows_are_paired_by_id():
         "net is better than flat\nlmse ↓: flat - net = +0.3 (95 % interval +0.17 to"
     )
     assert str(result).endswith("p = 0.0052, 4 rows in 4 groups)")
+
+
+def test_one_file_or_two_on_the_command_line(tmp_path):
+    path = tmp_path / "lmse.json"
+    results = [means([0.1 * rank, 0.2, 0.3, 0.4], model={"name": f"net {rank}"}) for rank in (1, 2, 3)]
+    write_results(path, results)
+    for words, count in (([path], 3), ([path, path], 6)):  # no result is compared with itself
+        printed = CliRunner().invoke(main, ["evaluate", "compare", *map(str, words)])
+        assert (printed.exit_code, printed.output.count("lmse ↓: ")) == (0, count)
+    write_results(path, results[:1])
+    printed = CliRunner().invoke(main, ["evaluate", "compare", str(path)])
+    assert printed.exit_code == 2
+    assert "expected two different results, got one in" in printed.output
 
 
 def test_higher_may_be_better():
