@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from evaluation.causal import layer_codes, score_causal
 from evaluation.concepts import score_concepts
@@ -18,7 +20,10 @@ from evaluation.models import BASELINES, ColourRetinex, IntrinsicNet, load_model
 from evaluation.models.protocols import IntrinsicModel
 from evaluation.rebuild import make_if_changed
 from evaluation.report import write_report
-from evaluation.result import MeanResult, StatisticResult, model_name
+from evaluation.report.blocks import Block
+from evaluation.report.coverage_pictures import coverage_pictures
+from evaluation.report.intrinsic_pictures import intrinsic_pictures
+from evaluation.result import MeanResult, StatisticResult, model_name, package_versions
 from evaluation.result_files import read_results, write_results
 from loaders.open_frames import open_frames
 from loaders.views import (
@@ -36,6 +41,7 @@ WIDTH = 8  # channels; a larger network learns no more of so few frames in as lo
 COVERAGE_LAYERS = ("encoder.1", "encoder.2", "reflectance.blocks.1")
 CODE_LAYER = "encoder.3"
 SHOWN = ("candle", "albedo", "illumination", "negatives", "tabletop")
+CONTROL = "control: middle of every image"
 HIDDEN_LAYERS = ("reflectance.blocks.2", "shading.blocks.2")
 
 
@@ -125,29 +131,35 @@ def _train(data: Path, out: Path, epochs: int, seed: int, device: str) -> None:
 
 
 def _score(data: Path, out: Path, seed: int, device: str) -> None:
-    results = _evaluate(data, load_model(out / WEIGHTS, device), seed, device)
+    results, pictures = _evaluate(data, load_model(out / WEIGHTS, device), seed, device)
     for name, some in results.items():
         write_results(out / f"{name}.json", list(some.values()))
+    sets = [open_frames(data, name) for name in SHOWN]
     write_report(
         out / REPORT,
         [result for some in results.values() for result in some.values()],
         title="candlelight demo",
         summary=_summary(**results),
-        sets=[open_frames(data, name) for name in SHOWN],
+        sets=sets,
         settings={
             **json.loads((out / TRAINING).read_text(encoding="utf-8")),
             "seed": str(seed),
             "device": device,
-            "torch": torch.__version__,
+            **{f"{name} version": number for name, number in package_versions().items()},
+            "recipe": f"{sets[0].info.recipe.name}, SHA-256 {sets[0].info.recipe.sha256}",
         },
+        pictures=pictures,
     )
 
 
-def _evaluate(data: Path, network: IntrinsicNet, seed: int, device: str) -> dict[str, Any]:
-    """Results by evaluation and model."""
+def _evaluate(
+    data: Path, network: IntrinsicNet, seed: int, device: str
+) -> tuple[dict[str, Any], dict[str, list[Block]]]:
+    """Results by evaluation and model, and pictures by metric."""
     test = open_decompositions(data, set_name="tabletop_test")
     models: dict[str, IntrinsicModel] = {NETWORK: network, RETINEX: ColourRetinex()}
-    intrinsic = score_intrinsic({**models, **BASELINES}, test, device=device)
+    compared = {**models, **BASELINES}
+    intrinsic = score_intrinsic(compared, test, device=device)
     sets = (
         open_concepts(data, set_name="albedo"),
         open_concepts(data, set_name="illumination"),
@@ -157,11 +169,30 @@ def _evaluate(data: Path, network: IntrinsicNet, seed: int, device: str) -> dict
     concepts = score_concepts(models, *sets, seed=seed, device=device)
     hidden = f"{NETWORK}, hidden layer"
     concepts |= score_concepts({hidden: network}, *sets, layer=HIDDEN_LAYERS, seed=seed, device=device)
-    methods = {layer: layer_heatmaps(network, layer) for layer in COVERAGE_LAYERS}
-    coverage = score_coverage(methods, open_parts(data, set_name="candle", by="type"), device=device)
+    methods = {layer: layer_heatmaps(network, layer) for layer in COVERAGE_LAYERS} | {CONTROL: middle_blob}
+    parts = open_parts(data, set_name="candle", by="type")
+    coverage = score_coverage(methods, parts, device=device)
     encoders = {CODE_LAYER: layer_codes(network, CODE_LAYER)}
     causal = score_causal(encoders, open_factors(data, set_name="candle"), device=device)
-    return dict(zip(EVALUATIONS, (intrinsic, concepts, coverage, causal), strict=True))
+    pictures = {
+        "lmse": intrinsic_pictures(intrinsic, compared, test, device=device),
+        "waiou": coverage_pictures(coverage, methods, parts, device=device),
+    }
+    return dict(zip(EVALUATIONS, (intrinsic, concepts, coverage, causal), strict=True)), pictures
+
+
+def middle_blob(
+    images: Float[Tensor, "batch 3 height width"],
+) -> Float[Tensor, "batch 1 height width"]:
+    """Mark the middle of every image, as an explanation that knows nothing of the model or the image.
+
+    Example:
+        >>> middle_blob(torch.zeros(1, 3, 5, 5))[0, 0].argmax()
+        tensor(12)
+    """
+    rows, columns = (torch.linspace(-1, 1, side, device=images.device) for side in images.shape[2:])
+    blob = torch.exp(-(rows[:, None].square() + columns.square()))
+    return blob.expand(len(images), 1, *blob.shape)
 
 
 def _summary(
@@ -175,12 +206,15 @@ def _summary(
     for name, result in concepts.items():
         csm = [result.scores[f"{metric} aligned, all sets"].value for metric in ("csm_s", "csm_r")]
         ratios.append(f"{name} {csm[0]:.2f} / {csm[1]:.2f}")
-    best = max(coverage.values(), key=lambda result: result.score)
+    means = {name: result.scores["mean_iou"].value for name, result in coverage.items()}
+    control = means.pop(CONTROL)
+    best = max(means, key=lambda name: means[name])
     codes = causal[CODE_LAYER].scores
     return [
         f"LMSE on held-out frames (lower is better): {errors}",
         f"CSM_S / CSM_R over all concept sets, aligned (higher is better): {', '.join(ratios)}",
-        f"WAIoU on candle (higher is better): {model_name(best)} leads with {best.score:.3f}",
+        f"Mean IoU of heatmaps with objects on candle (higher is better): {means[best]:.3f} by {best}, "
+        f"the best layer; {control:.3f} by {CONTROL}",
         f"{CODE_LAYER} on candle (higher is better): IRS {codes['irs'].value:.3f}, "
         f"unconfoundedness {codes['unconfoundedness(1)'].value:.3f}",
     ]

@@ -23,7 +23,7 @@ from evaluation.coverage.heatmaps import (
 from evaluation.coverage.masks import check_masks, part_names, resize_images, resize_mask
 from evaluation.coverage.streams import ExplanationStream, MaskStream, stream_iou
 from evaluation.coverage.waiou import weigh_iou
-from evaluation.harness import Batch, Fingerprint, about, check_image, read_batches
+from evaluation.harness import Fingerprint, about, check_image, read_batches
 from evaluation.hidden import run_recorded
 from evaluation.intervals import distinct_groups, resampled_interval
 from evaluation.models.specs import NamedModel
@@ -34,7 +34,7 @@ from evaluation.result import StatisticResult
 from evaluation.resume import Steps, batch_key, model_key
 from evaluation.sources import ask, decode, sources
 from loaders.errors import InputError
-from loaders.views import PartImage, Parts
+from loaders.views import Parts
 
 METRIC, VERSION = "waiou", 2
 SCORES = ("waiou", "mean_iou")  # the second does not depend on the other methods
@@ -272,19 +272,37 @@ def _read(
         for item in batch.items:
             masks.append({name: resize_mask(mask, size) for name, mask in item.masks.items()})
         for source, key, stream in zip(asked.values(), keys, explained, strict=True):
-            explain = partial(_explain, source, batch, linear, device, k)
+            explain = partial(_fields, source, batch.ids, linear, device, k)
             stream.append(Explanations(**steps.get_or_compute(batch_key(key, batch, found), explain)))
     return explained, masks
 
 
-def _explain(
-    source: NamedModel, batch: Batch[PartImage], linear: Tensor, device: str, k: int
-) -> dict[str, Tensor]:
-    """Fields of the explanations of one batch by one method, on the CPU; 0 where a heatmap has failed."""
+def _fields(source: NamedModel, ids: Sequence[str], linear: Tensor, device: str, k: int) -> dict[str, Tensor]:
+    explained, _ = explain_images(source, ids, linear, device, k)
+    return {"heatmap": explained.heatmap, "members": explained.members}
+
+
+def explain_images(
+    source: NamedModel, ids: Sequence[str], linear: Tensor, device: str, k: int
+) -> tuple[Explanations, Tensor]:
+    """Explain some images by one method, on the CPU.
+
+    Args:
+        source: method.
+        ids: of the images.
+        linear: images [batch, 3, height, width], scene-linear.
+        device: torch device of the method.
+        k: see `explanation_heatmap`.
+
+    Returns:
+        Explanations, 0 where a heatmap has failed, and bool [batch], whether it has.
+
+    Raises:
+        InputError: the method raised an exception, or gave no heatmaps of these images.
+    """
     if isinstance(source.model, Heatmaps):
-        maps, failed = source.model.read_batch(batch.ids)
+        maps, failed = source.model.read_batch(ids)
     else:
         maps, failed = ask(source, linear, device, checked_heatmaps)
     check_axes(source.identity.name, maps, (linear.shape[2], linear.shape[3]))
-    explained = explanation_heatmap(maps.masked_fill(failed[:, None, None, None], 0), k)
-    return {"heatmap": explained.heatmap, "members": explained.members}
+    return explanation_heatmap(maps.masked_fill(failed[:, None, None, None], 0), k), failed

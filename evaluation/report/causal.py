@@ -25,7 +25,7 @@ READING = (
 
 
 def causal_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
-    """Report the scores of encoders on the same data; the first is drawn."""
+    """Report the scores of encoders on the same data."""
     notes = []
     for result in results:
         codes, name = len(result.details["codes"]), model_name(result)
@@ -35,9 +35,8 @@ def causal_section(results: Sequence[StatisticResult], pictures: Sequence[Block]
         elif undefined:
             notes.append(f"{name}: {', '.join(undefined)} needs more codes than the {codes} that vary.")
     caption = "Scores of each encoder, and their 95 % intervals over groups of images"
-    drawn = next((result for result in results if result.details["codes"]), None)
-    plot = () if drawn is None else (_plot(drawn),)
-    before: tuple[Block, ...] = (*READING, scores_table(caption, results), *map(note, notes), *plot)
+    plots = [_plot(result) for result in results if result.details["codes"]]
+    before: tuple[Block, ...] = (scores_table(caption, results), *map(note, notes), *plots)
     after = (*map(_matrix, results), settings_table(results))
     return Section("causal", "Causal disentanglement", (*before, *pictures, *after))
 

@@ -43,7 +43,7 @@ def concepts_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
         "is significant for that branch; upright lines are means of all dots, the broad line is the ideal.",
     )
     notes = [note(line) for result in results for line in _notes(result)]
-    before: tuple[Block, ...] = (*READING, scores_table(caption, results), *notes, plot)
+    before: tuple[Block, ...] = (scores_table(caption, results), *notes, plot)
     after = (_every_set(results), settings_table(results))
     return Section("concepts", "Concept sensitivity", (*before, *pictures, *after))
 

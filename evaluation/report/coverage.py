@@ -42,7 +42,7 @@ def coverage_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
     total = ", ".join(f"{model_name(result)} {number(result.score)}" for result in results)
     plot = Plot(_draw(results), f"Bars of WAIoU by part. All parts: {total}.", "WAIoU by part and method.")
     caption = "WAIoU of each method at its best share of points, and its 95 % interval over groups of images"
-    before: tuple[Block, ...] = (*READING, scores_table(caption, results), *map(note, notes), plot)
+    before: tuple[Block, ...] = (scores_table(caption, results), *map(note, notes), plot)
     after = (_parts(results), _means(results), settings_table(results))
     return Section("coverage", "Coverage of parts", (*before, *pictures, *after))
 

@@ -37,9 +37,7 @@ def intrinsic_section(results: Sequence[MeanResult], pictures: Sequence[Block]) 
         "LMSE by model. Whiskers are 95 % intervals, upright lines means of both parts.",
     )
     scores, settings = scores_table(caption, results), settings_table(results)
-    return Section(
-        "intrinsic", "Intrinsic images", (*READING, scores, *map(note, notes), plot, *pictures, settings)
-    )
+    return Section("intrinsic", "Intrinsic images", (scores, *map(note, notes), plot, *pictures, settings))
 
 
 def _notes(result: MeanResult) -> list[str]:

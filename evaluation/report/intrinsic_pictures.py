@@ -9,7 +9,7 @@ from torch import Tensor
 from evaluation.decompose import decompose
 from evaluation.intrinsic.protocol import Source
 from evaluation.report.blocks import Block, Pictures, Text, png_picture
-from evaluation.report.tables import number
+from evaluation.report.tables import number, unbroken
 from evaluation.report.tiles import beside, fit, fit_mask, linear_pixels
 from evaluation.result import MeanResult, model_name
 from evaluation.sources import sources
@@ -18,7 +18,7 @@ from loaders.looking.sheet import BACKGROUND
 from loaders.looking.show import Pixels
 from loaders.views import Decompositions
 
-WORST = 2
+WORST = ("largest", "second largest")  # LMSE
 _HOW = (
     "Left reflectance, right shading, sRGB-encoded; pixels that do not count are dark gray. Each prediction "
     "is multiplied by the factor that brings it nearest to the truth (least squares, one for reflectance and "
@@ -73,14 +73,14 @@ def _rows(result: MeanResult) -> list[tuple[str, int]]:
     if not order:
         return []
     middle = order[(len(order) - 1) // 2]
-    worst = [row for row in order[::-1] if row != middle][:WORST]
-    labels = ("largest", "second largest")
-    return [("median", middle), *zip(labels, worst, strict=False)]
+    worst = [row for row in order[::-1] if row != middle][: len(WORST)]
+    return [("median", middle), *zip(WORST[: len(worst)], worst, strict=True)]
 
 
 def _errors(result: MeanResult, row: int) -> str:
-    parts = (number(result.columns[f"lmse_{name}"][row]) for name in ("reflectance", "shading"))
-    return f"LMSE {' and '.join(parts)}"
+    names = ("reflectance", "shading")
+    parts = (unbroken(f"{name} {number(result.columns[f'lmse_{name}'][row])}") for name in names)
+    return f"LMSE {', '.join(parts)}"
 
 
 def _scaled(reflectance: Tensor, shading: Tensor, truth: Truth) -> tuple[Tensor, Tensor]:

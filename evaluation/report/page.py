@@ -1,33 +1,44 @@
 """One HTML file that shows image sets and scores, and needs nothing but a browser to be read."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 from markupsafe import Markup
 
+from evaluation.report import causal, concepts, coverage, intrinsic
 from evaluation.report.blocks import Block, Section, Table
-from evaluation.report.causal import causal_section
-from evaluation.report.concepts import concepts_section
-from evaluation.report.coverage import coverage_section
-from evaluation.report.intrinsic import intrinsic_section
 from evaluation.report.sets import sets_section
+from evaluation.report.tables import setting_text
 from evaluation.result import MeanResult, Result, StatisticResult, model_name
 from evaluation.result_files import REMEDY
 from loaders.errors import InputError, blame
 from loaders.looking.sheet import write_file
 from loaders.samples import Frames
 
-SECTIONS: dict[str, Callable[[Any, Sequence[Block]], Section]] = {
-    "lmse": intrinsic_section,
-    "csm": concepts_section,
-    "waiou": coverage_section,
-    "irs": causal_section,
+
+class Kind(NamedTuple):
+    """Section on a metric.
+
+    Attributes:
+        result: kind of its results.
+        make: makes the section of results on the same data.
+        reading: paragraphs on how to read the scores.
+    """
+
+    result: type[Result]
+    make: Callable[[Any, Sequence[Block]], Section]
+    reading: tuple[Block, ...]
+
+
+KINDS = {
+    "lmse": Kind(MeanResult, intrinsic.intrinsic_section, intrinsic.READING),
+    "csm": Kind(StatisticResult, concepts.concepts_section, concepts.READING),
+    "waiou": Kind(StatisticResult, coverage.coverage_section, coverage.READING),
+    "irs": Kind(StatisticResult, causal.causal_section, causal.READING),
 }
-KINDS = {"lmse": MeanResult, "csm": StatisticResult, "waiou": StatisticResult, "irs": StatisticResult}
 
 
 def write_report(
@@ -50,7 +61,7 @@ def write_report(
         results: of any evaluations, in any order.
         title: heading of the page.
         summary: lines to begin with.
-        sets: image sets to show.
+        sets: image sets to show, below the scores.
         settings: anything else that a reader needs to repeat this, such as how a model was trained.
         pictures: blocks that show the data of a metric, by its name; they stand in its first section.
 
@@ -66,10 +77,10 @@ def write_report(
         ...     write_report(Path(folder) / "report.html", [], title="A & B").read_text()[:15]
         '<!doctype html>'
     """
-    before = [sets_section(sets)] if sets else []
+    shown = [sets_section(sets)] if sets else []
     repeat = Table("What is needed to repeat this", ("", ""), tuple((settings or {}).items()))
     after = [Section("settings", "Settings", (repeat,))] if settings else []
-    write_page(path, title, [*before, *_sections(results, pictures or {}), *after], summary)
+    write_page(path, title, [*_sections(results, pictures or {}), *shown, *after], summary)
     return path
 
 
@@ -99,29 +110,37 @@ def _sections(results: Sequence[Result], pictures: Mapping[str, Sequence[Block]]
     """A section for each metric, data and settings, in order of the metrics; anchors are unique."""
     found = []
     results = list({result.to_json(): result for result in results}.values())  # a file may be named twice
-    for metric, section in SECTIONS.items():
+    for metric, kind in KINDS.items():
         alike: dict[str, list[Result]] = {}
         for result in results:
             if result.about.metric == metric:
-                if not isinstance(result, KINDS[metric]):
+                if not isinstance(result, kind.result):
                     raise InputError(f"a result of `{metric}` is of the wrong kind, {type(result).__name__}")
                 alike.setdefault(repr((result.about.data, result.about.settings)), []).append(result)
         for place, some in enumerate(alike.values()):
             try:
-                made = section(some, () if place else pictures.get(metric, ()))
+                made = kind.make(some, () if place else pictures.get(metric, ()))
             except (KeyError, IndexError, TypeError, ValueError) as error:
                 names = ", ".join(map(model_name, some))
                 raise blame(
                     f"results of `{metric}` ({names}) lack what a page shows", error, REMEDY
                 ) from error
             key = made.key + (f"-{place + 1}" if place else "")
-            found.append(replace(made, key=key, title=_title(made, some)))
+            blocks = made.blocks if place else (*kind.reading, *made.blocks)
+            title = _title(made, some, list(alike.values()))
+            found.append(Section(key, title, blocks))
     return found
 
 
-def _title(section: Section, results: Sequence[Result]) -> str:
-    """Title of a section with the name of its data."""
-    data = results[0].about.data
+def _title(section: Section, results: Sequence[Result], every: Sequence[Sequence[Result]]) -> str:
+    """Title of a section with the name of its data, and the settings in which it differs from every other."""
+    data, settings = results[0].about.data, results[0].about.settings
     names = [str(data[name]) for name in ("name", "set_name", "split") if data.get(name)]
     names += [f"{data['rows']} rows"] if "rows" in data else []
-    return f"{section.title}: {', '.join(names)}"
+    others = [some[0].about.settings for some in every if some[0].about.data == data]
+    own = [
+        f"{name} {setting_text(value)}"
+        for name, value in settings.items()
+        if any(other.get(name) != value for other in others)
+    ]
+    return "; ".join((f"{section.title}: {', '.join(names)}", *own))

@@ -1,6 +1,7 @@
 """Tables that sections share, and how they write numbers."""
 
 import math
+import re
 from collections.abc import Sequence
 
 from evaluation.intervals import Score
@@ -32,11 +33,11 @@ def spread(mean: float, deviation: float) -> str:
         >>> spread(0.5, 0.25).split(), spread(0.5, math.nan)
         (['0.500', '±', '0.25'], '0.500')
     """
-    return number(mean) if math.isnan(deviation) else _unbroken(f"{number(mean)} ± {number(deviation, 2)}")
+    return number(mean) if math.isnan(deviation) else unbroken(f"{number(mean)} ± {number(deviation, 2)}")
 
 
 def scores_table(caption: str, results: Sequence[Result]) -> Table:
-    r"""Tabulate the scores of results on the same data: a row for each model, a column for each score.
+    r"""Tabulate the scores of results on the same data: rows of models or of scores, whichever are more.
 
     Example:
         >>> from evaluation.result import About, StatisticResult
@@ -45,32 +46,46 @@ def scores_table(caption: str, results: Sequence[Result]) -> Table:
         >>> scores_table("Scores", [one]).rows
         (('vae', '0.500 (0.40\xa0to\xa00.60)'),)
     """
-    names = list(dict.fromkeys(name for result in results for name in result.scores))
     arrow = "↓" if results[0].about.better == "lower" else "↑"
-    rows = []
-    for result in results:
-        cells = [_with_interval(result.scores[name]) if name in result.scores else "" for name in names]
-        if isinstance(result, MeanResult):
-            cells.insert(0, _unbroken(f"{len(result.ids) - result.undefined} of {len(result.ids)}"))
-            cells.insert(1, str(len(result.failed)))
-        rows.append((model_name(result), *cells))
-    counts = ("rows scored", "failed") if isinstance(results[0], MeanResult) else ()
-    return Table(caption, ("model", *counts, *(f"{name} {arrow}" for name in names)), tuple(rows))
+    columns = [_column(result, arrow) for result in results]
+    names = list(dict.fromkeys(name for column in columns for name in column))
+    models = [model_name(result) for result in results]
+    cells = [[column.get(name, "") for name in names] for column in columns]
+    if len(names) > len(models):
+        rows = zip(names, *cells, strict=True)
+        return Table(caption, ("score", *models), tuple(rows))
+    rows = ((model, *row) for model, row in zip(models, cells, strict=True))
+    return Table(caption, ("model", *names), tuple(rows))
+
+
+def _column(result: Result, arrow: str) -> dict[str, str]:
+    """Cells of one model by name."""
+    scores = {f"{name} {arrow}": _with_interval(score) for name, score in result.scores.items()}
+    if not isinstance(result, MeanResult):
+        return scores
+    scored = unbroken(f"{len(result.ids) - result.undefined} of {len(result.ids)}")
+    return {"rows scored": scored, "failed": str(len(result.failed)), **scores}
 
 
 def _with_interval(score: Score) -> str:
     if math.isnan(score.low):
         return number(score.value)
     # On a phone the interval goes below the value, whole.
-    return f"{number(score.value)} " + _unbroken(f"({number(score.low, 2)} to {number(score.high, 2)})")
+    return f"{number(score.value)} " + unbroken(f"({number(score.low, 2)} to {number(score.high, 2)})")
 
 
-def _unbroken(text: str) -> str:
+def unbroken(text: str) -> str:
+    r"""Keep a text on one line.
+
+    Example:
+        >>> unbroken("9 %")
+        '9\xa0%'
+    """
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def settings_table(results: Sequence[Result]) -> Table:
-    """Tabulate settings, data and versions, a row for each and a column for each of several results.
+    """Tabulate settings, data and versions; those of several results that are equal stand in one column.
 
     Example:
         >>> from evaluation.result import About, StatisticResult
@@ -84,7 +99,26 @@ def settings_table(results: Sequence[Result]) -> Table:
         model = {f"model {name}": value for name, value in about.model.items()}
         data = {f"data {name}": value for name, value in about.data.items()}
         columns.append({**model, **data, **about.settings, **about.packages})
-    names = dict.fromkeys(name for column in columns for name in column)
-    rows = tuple((name, *(str(column.get(name, "")) for column in columns)) for name in names)
-    head = ("setting", *(model_name(result) for result in results))
-    return Table("Settings, data and versions", head, rows, folded=True)
+    rows = []
+    for name in dict.fromkeys(name for column in columns for name in column):
+        cells = [setting_text(column.get(name, "")) for column in columns]
+        if len(cells) > 1:
+            cells = [cells[0], *("" for _ in cells)] if len(set(cells)) == 1 else ["", *cells]
+        rows.append((name, *cells))
+    models = [model_name(result) for result in results]
+    head = ("setting", *(["all"] if len(models) > 1 else []), *models)
+    return Table("Settings, data and versions", head, tuple(rows), folded=True)
+
+
+def setting_text(value: object) -> str:
+    """Write a setting; of a checksum its beginning.
+
+    Example:
+        >>> setting_text(["conv1", "conv2"]), setting_text("0123456789ab" + 52 * "f"), setting_text(None)
+        ('conv1, conv2', '0123456789ab…', 'none')
+    """
+    if isinstance(value, list | tuple):
+        return ", ".join(map(setting_text, value))
+    if value is None:
+        return "none"
+    return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1…", str(value))

@@ -71,20 +71,18 @@ def fit_mask(mask: Bool[Tensor, "height width"]) -> Bool[ndarray, "rows columns"
     return mask.numpy()[::step, ::step].repeat(factor, axis=0).repeat(factor, axis=1)
 
 
-def outline(pixels: Pixels, mask: Bool[ndarray, "height width"], colour: UInt8[ndarray, " 3"]) -> None:
-    """Draw the border of a mask, within it, 2 pixels wide.
+def outline(pixels: Pixels, mask: Bool[ndarray, "height width"]) -> None:
+    """Draw the border of a mask as a white line within it and a black one around it, seen on any colour.
 
     Example:
-        >>> pixels = np.zeros((7, 7, 3), np.uint8)
-        >>> outline(pixels, np.ones((7, 7), bool), np.array([255, 0, 0], np.uint8))
+        >>> pixels, mask = np.full((7, 7, 3), 128, np.uint8), np.zeros((7, 7), bool)
+        >>> mask[1:, 1:] = True
+        >>> outline(pixels, mask)
         >>> pixels[:, 3, 0].tolist()
-        [255, 255, 0, 0, 0, 255, 255]
+        [0, 255, 128, 128, 128, 128, 255]
     """
-    inner = mask
-    for _ in range(2):
-        wide = np.pad(inner, 1)
-        inner = inner & wide[:-2, 1:-1] & wide[2:, 1:-1] & wide[1:-1, :-2] & wide[1:-1, 2:]
-    pixels[mask & ~inner] = colour
+    pixels[~mask & _spread(mask)] = 0
+    pixels[mask & _spread(~np.pad(mask, 1))[1:-1, 1:-1]] = 255
 
 
 def beside(left: Pixels, right: Pixels) -> UInt8[ndarray, "height columns 3"]:
@@ -105,6 +103,12 @@ def values_text(values: dict[str, FactorValue]) -> str:
         'size 2, color red'
     """
     return ", ".join(f"{name} {value_text(value)}" for name, value in values.items())
+
+
+def _spread(mask: Bool[ndarray, "height width"]) -> Bool[ndarray, "height width"]:
+    """The mask and the pixels that touch its sides."""
+    wide = np.pad(mask, 1)
+    return mask | wide[:-2, 1:-1] | wide[2:, 1:-1] | wide[1:-1, :-2] | wide[1:-1, 2:]
 
 
 def _scale(height: int, width: int) -> tuple[int, int]:

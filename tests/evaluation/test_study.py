@@ -8,13 +8,13 @@ from evaluation.result_files import write_results
 
 SCORES = {
     "concepts": dict.fromkeys(("csm_s aligned, all sets", "csm_r aligned, all sets"), Score(1.0, 0.5, 2.0)),
-    "coverage": {"waiou": Score(0.5, 0.4, 0.6)},
+    "coverage": dict.fromkeys(("waiou", "mean_iou"), Score(0.5, 0.4, 0.6)),
     "causal": dict.fromkeys(("irs", "unconfoundedness(1)"), Score(0.5, 0.4, 0.6)),
 }
 
 
-def results_of(evaluation):
-    about = About(evaluation, 1, "higher", {"name": study.CODE_LAYER}, {}, {}, {})
+def results_of(evaluation, name=study.CODE_LAYER):
+    about = About(evaluation, 1, "higher", {"name": name}, {}, {}, {})
     if evaluation == "intrinsic":
         return MeanResult(about, ("a",), ("a",), {"lmse": (0.5,)}, ())
     return StatisticResult(about, SCORES[evaluation], {}, (), (), {})
@@ -33,7 +33,8 @@ def run(tmp_path, monkeypatch):
     def score(data, out, *settings):
         done.append("score")
         for name in study.EVALUATIONS:
-            write_results(out / f"{name}.json", [results_of(name)])
+            names = (study.CODE_LAYER, study.CONTROL) if name == "coverage" else (study.CODE_LAYER,)
+            write_results(out / f"{name}.json", [results_of(name, model) for model in names])
         (out / study.REPORT).touch()
 
     monkeypatch.setattr(study, "_train", train)
@@ -47,6 +48,9 @@ def run(tmp_path, monkeypatch):
         made = study.run_study(tmp_path / "frames", tmp_path / "study", tell=lines.append, **settings)
         assert len(lines) == 2
         assert len(made.summary()) == 4
+        assert made.summary()[2].endswith(
+            "0.500 by encoder.3, the best layer; 0.500 by control: middle of every image"
+        )
         return list(done)
 
     run.folder = tmp_path

@@ -185,25 +185,29 @@ def test_description_of_a_data_set_is_given_once(text):
 
 
 def test_intrinsic_numbers(page):
-    (first,) = page.row("first $x$ & <b>", "3 of 3", "0")
     # LMSE 0.1, 0.2, 0.3: the t interval of three groups is the mean and 4.303 times 0.1 / sqrt(3).
-    assert first[3:5] == ["0.200 (-0.048 to 0.45)", "0.400 (-0.097 to 0.90)"]
-    (second,) = page.row("second", "2 of 3", "1")
-    assert second[3].startswith("0.0200 (")
+    assert ["score", "first $x$ & <b>", "second"] in page.rows
+    assert page.row("rows scored") == [["rows scored", "3 of 3", "2 of 3"]]
+    assert page.row("failed") == [["failed", "0", "1"]]
+    (lmse,), (reflectance,) = page.row("lmse ↓"), page.row("lmse_reflectance ↓")
+    assert lmse[1] == "0.200 (-0.048 to 0.45)"
+    assert lmse[2].startswith("0.0200 (")
+    assert reflectance[1] == "0.400 (-0.097 to 0.90)"
     assert "second: LMSE is not defined for 1 of 3 rows" in page.text
     assert "second: 1 of 3 predictions failed (missing or not finite) and count as the worst." in page.text
     assert "LMSE of the rest is 0.0100" in page.text
 
 
 def test_concept_numbers_and_why_some_are_missing(page):
-    (scores,) = [row for row in page.row("model") if len(row) == 13 and not row[1].startswith("csm")]
-    assert scores[1:5] == ["5.50", "∞", "5.50", "∞"]  # mean of 0.8 / 0.4 and 0.9 / 0.1, aligned and not
-    assert scores[5] == "2.00"
+    for alignment in ("aligned", "unaligned"):  # mean of 0.8 / 0.4 and 0.9 / 0.1
+        assert page.row(f"csm_s {alignment}, all sets ↑")[0][1] == "5.50"
+        assert page.row(f"csm_r {alignment}, all sets ↑")[0][1] == "∞"
+    assert page.row("csm_s aligned, paper's rule ↑")[0][1] == "2.00"
     assert (
         "model: csm_r aligned is infinite: the reflectance does not respond to some illumination" in page.text
     )
     assert "blind: csm_s aligned is not defined" in page.text
-    assert page.row("runs") == [["runs", "20", "20"]]
+    assert page.row("runs") == [["runs", "20", "", ""]]
     detail = page.row("blind", "albedo")[0]
     assert detail[2:6] == [f"scene {HOSTILE}, temperature 4500", "20", "aligned", "0.00 ± 0.050"]
 
@@ -222,8 +226,9 @@ def test_one_method_is_not_compared(write, coverage):
 
 
 def test_causal_numbers(page):
-    (codes,) = page.row("codes")
-    assert codes == ["codes", "1.00 (0.90 to 1.0)", "1.00 (1.0 to 1.0)", "not defined"]
+    assert page.row("irs ↑") == [["irs ↑", "1.00 (0.90 to 1.0)"]]
+    assert page.row("unconfoundedness(1) ↑") == [["unconfoundedness(1) ↑", "1.00 (1.0 to 1.0)"]]
+    assert page.row("unconfoundedness(3) ↑") == [["unconfoundedness(3) ↑", "not defined"]]
     assert "codes: unconfoundedness(3) needs more codes than the 2 that vary." in page.text
     assert page.row("0", "1.00")[0][-1] == "color"
     assert page.row("1")[0][-1] == "size"
@@ -247,7 +252,9 @@ def test_many_codes_are_drawn_without_numbers(write, causal_result):
 def test_models_of_which_nothing_is_defined_are_drawn(write, intrinsic):
     columns = dict.fromkeys(intrinsic[1].columns, (float("nan"),))
     nothing = MeanResult(intrinsic[1].about, ("a",), ("a",), columns, ())
-    assert Page(write(nothing)).row("second", "0 of 1")[0][3:] == ["not defined"] * 7
+    page = Page(write(nothing))
+    assert page.row("rows scored") == [["rows scored", "0 of 1"]]
+    assert [row[1] for row in page.rows if row[0].endswith("↓")] == ["not defined"] * 7
 
 
 def test_results_of_other_data_have_a_section_of_their_own(write, intrinsic):
@@ -256,6 +263,48 @@ def test_results_of_other_data_have_a_section_of_their_own(write, intrinsic):
     page = Page(write(intrinsic[0], other))
     assert [section["id"] for section in page.all("section")] == ["intrinsic", "intrinsic-2"]
     assert "Intrinsic images: elsewhere" in page.text
+
+
+def test_results_of_other_settings_have_a_title_of_their_own_and_are_explained_once(write, concepts):
+    names = ["reflectance.blocks.2", "shading.blocks.2"]
+    one, other = (
+        replace(result, about=replace(result.about, settings={"runs": 20, "layer": layer}))
+        for result, layer in zip(concepts, (None, names), strict=True)
+    )
+    page = Page(write(one, other))
+    links = {attrs["href"] for attrs in page.all("a")}
+    assert links == {"#concepts", "#concepts-2"}
+    assert page.text.count("Concept sensitivity: tiny, 3 rows; layer none\n") == 2  # contents and heading
+    assert page.text.count("; layer reflectance.blocks.2, shading.blocks.2\n") == 2
+    assert page.text.count("Blind to") == 1
+
+
+def test_scores_come_before_image_sets(page):
+    sections = [section["id"] for section in page.all("section")]
+    assert sections == ["intrinsic", "concepts", "coverage", "causal", "sets", "settings"]
+
+
+def test_settings_name_shared_values_once_and_shorten_checksums(write, intrinsic):
+    one, other = (
+        replace(
+            result,
+            about=replace(
+                result.about,
+                model={"name": letter, "weights": letter * 64},
+                settings={"recipe": "e" * 64},
+            ),
+        )
+        for result, letter in zip(intrinsic, "ab", strict=True)
+    )
+    page = Page(write(one, other))
+    assert page.row("recipe") == [["recipe", "e" * 12 + "…", "", ""]]
+    assert page.row("model weights") == [["model weights", "", "a" * 12 + "…", "b" * 12 + "…"]]
+
+
+def test_every_encoder_is_drawn(write, causal_result):
+    factors = torch.cartesian_prod(torch.arange(3), torch.arange(2))
+    results = [causal_result(name, factors.double(), factors, (1,)) for name in ("one", "other")]
+    assert len(Page(write(*results)).all("svg")) == 2
 
 
 def test_what_was_not_scored_is_left_out(write):
