@@ -31,7 +31,7 @@ from generators.render_commands import (
 from generators.verify_commands import verify_path
 from loaders.command_line import Folder, progress
 from loaders.commands import export, pack, push
-from loaders.errors import InputError
+from loaders.errors import InputError, memory_ended
 from loaders.interrupts import Interrupted, interrupt
 from loaders.looking.options import check_options, sheet_options
 from loaders.urls import local_folder
@@ -43,7 +43,7 @@ class UseError(click.ClickException):
     exit_code = 2
 
 
-GO_ON = ("counterfactual", "export", "pack", "render")  # commands that resume
+GO_ON = ("counterfactual", "evaluate", "export", "pack", "render")  # commands that resume
 
 
 class OneLineGroup(click.Group):
@@ -64,9 +64,14 @@ class OneLineGroup(click.Group):
                 f"this needs {package}, not installed here; run `pip install {package}`, and see "
                 "`candlelight doctor`"
             ) from None
-        except MemoryError as error:
-            what = f" ({error})" if str(error) else ""
-            raise UseError(f"memory ran out{what}; end other programs, or use fewer workers") from None
+        except (MemoryError, RuntimeError) as error:
+            if not memory_ended(error):
+                raise
+            reason = str(error).partition("\n")[0][:200]
+            raise UseError(
+                f"memory ran out{f' ({reason})' if reason else ''}; end other programs, use fewer workers or "
+                "smaller images"
+            ) from None
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of a pipe has seen enough; click ends quietly
                 raise

@@ -10,6 +10,7 @@ from evaluation.options import (
     check_outputs,
     choose_device,
     data_options,
+    end_steps,
     files_option,
     missing_option,
     model_option,
@@ -81,11 +82,12 @@ def intrinsic(
     sources = open_files(files, open_models(models, chosen), lambda path: open_predictions(path, png))
     view = open_decompositions(data, **choice)
     results = score_intrinsic(sources, view, device=chosen, missing=missing, steps=steps)
-    show_results(list(results.values()), out, steps)
+    show_results(list(results.values()), out)
     if page:
         from evaluation.report.intrinsic_pictures import intrinsic_pictures
 
         show_page(page, list(results.values()), intrinsic_pictures(results, sources, view, device=chosen))
+    end_steps(steps)
 
 
 @evaluate.command()
@@ -175,11 +177,12 @@ def concepts(
     at = None if not layer else layer[0] if len(layer) == 1 else (layer[0], layer[1])
     options: dict[str, Any] = {"layer": at, "runs": runs, "seed": seed, "size": size, "device": chosen}
     results = score_concepts(sources, changing, lit, unrelated, test, **options, steps=steps)
-    show_results(list(results.values()), out, steps)
+    show_results(list(results.values()), out)
     if page:
         from evaluation.report.concepts_pictures import concepts_pictures
 
         show_page(page, list(results.values()), concepts_pictures(changing, lit))
+    end_steps(steps)
 
 
 @evaluate.command()
@@ -230,13 +233,14 @@ def coverage(
     usual = "part" if parse_data(data).layout in LAYOUTS else "type"
     view = open_parts(data, by=by or usual, **choice)
     results = score_coverage(methods, view, size=size, missing=missing, device=chosen, steps=steps)
-    show_results(list(results.values()), out, steps)
+    show_results(list(results.values()), out)
     if page:
         from evaluation.report.coverage_pictures import coverage_pictures
 
         show_page(
             page, list(results.values()), coverage_pictures(results, methods, view, size=size, device=chosen)
         )
+    end_steps(steps)
 
 
 @evaluate.command()
@@ -271,11 +275,12 @@ def causal(
     encoders = open_files(files, open_layers(models, layer, chosen, layer_codes), open_codes)
     view = open_factors(data, **choice)
     results = score_causal(encoders, view, device=chosen, steps=steps)
-    show_results(list(results.values()), out, steps)
+    show_results(list(results.values()), out)
     if page:
         from evaluation.report.causal_pictures import causal_pictures
 
         show_page(page, list(results.values()), causal_pictures(view))
+    end_steps(steps)
 
 
 @evaluate.command()

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from evaluation.memory import shrinking
+from evaluation.memory import run_in_halves
 from evaluation.models.specs import NamedModel
 from evaluation.outputs import checked_decomposition, run_intrinsic
 from evaluation.predictions import Predictions
@@ -47,7 +47,7 @@ def decompose(
         some = None if mask is None else mask[rows].clone().to(device)
         return tuple(values.cpu() for values in run_intrinsic(source.model, given, some))
 
-    reflectance, shading, failed = shrinking(run, len(image))
+    reflectance, shading, failed = run_in_halves(run, len(image))
     return reflectance, shading, failed
 
 

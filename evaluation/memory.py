@@ -8,26 +8,12 @@ from torch import Tensor
 
 from loaders.errors import InputError
 
-_SIGNS = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")  # of CUDA and MPS, of the CPU, of cuBLAS
-
 
 class OutOfMemory(InputError):
     """Memory ended while a model ran."""
 
 
-def memory_ended(error: BaseException) -> bool:
-    """Tell whether an exception says that memory ended, which torch has no one class for.
-
-    Example:
-        >>> memory_ended(torch.cuda.OutOfMemoryError()), memory_ended(RuntimeError("size mismatch"))
-        (True, False)
-    """
-    if isinstance(error, RuntimeError):
-        return isinstance(error, torch.cuda.OutOfMemoryError) or any(sign in str(error) for sign in _SIGNS)
-    return isinstance(error, MemoryError)
-
-
-def shrinking(run: Callable[[slice], tuple[Tensor, ...]], count: int) -> tuple[Tensor, ...]:
+def run_in_halves(run: Callable[[slice], tuple[Tensor, ...]], count: int) -> tuple[Tensor, ...]:
     """Run on all rows of a batch, or on each half where memory ends, down to one row.
 
     Args:
@@ -45,7 +31,7 @@ def shrinking(run: Callable[[slice], tuple[Tensor, ...]], count: int) -> tuple[T
         ...     if rows.stop - rows.start > 2:
         ...         raise OutOfMemory("too many")
         ...     return (torch.arange(rows.start, rows.stop),)
-        >>> shrinking(run, 5)
+        >>> run_in_halves(run, 5)
         (tensor([0, 1, 2, 3, 4]),)
     """
     return _run(run, 0, count)

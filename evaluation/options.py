@@ -98,7 +98,7 @@ def choose_device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        torch.empty(0, device=name)
+        torch.zeros(1, device=name).cpu()
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"--device {name}: not usable here: {str(error).splitlines()[0][:200]}") from None
     return name
@@ -128,7 +128,13 @@ def open_steps(out: Sequence[Path]) -> "Steps":
     """
     from evaluation.resume import Steps
 
-    return Steps(out[0].with_name(f"{out[0].name}.partial") if out else None)
+    steps = Steps(out[0].with_name(f"{out[0].name}.partial") if out else None)
+    if count := steps.count():
+        click.echo(
+            f"{steps.folder}: {count} steps of earlier runs, used where model, data and settings agree",
+            err=True,
+        )
+    return steps
 
 
 def check_needed(files: Sequence[str], **given: str | None) -> None:
@@ -236,21 +242,19 @@ def open_layers(
     return found
 
 
-def show_results(results: Sequence["Result"], out: Sequence[Path], steps: "Steps") -> None:
-    """Print results, and comparisons of the first with the others; write the files; remove the steps."""
+def show_results(results: Sequence["Result"], out: Sequence[Path]) -> None:
+    """Write the files of results; print results, and comparisons of the first with the others."""
     from evaluation.compare import compare
     from evaluation.result import table
     from evaluation.result_files import write_results
 
+    for path in out:  # before anything is printed, for a pipe may be closed
+        write_results(path, results)
     click.echo(table(results))
     for other in results[1:]:
         click.echo(str(compare(results[0], other)))
     for path in out:
-        write_results(path, results)
         click.echo(str(path))
-    if line := steps.describe():
-        click.echo(line, err=True)
-    steps.remove()
 
 
 def show_page(page: Path, results: Sequence["Result"], pictures: Sequence["Block"]) -> None:
@@ -259,3 +263,10 @@ def show_page(page: Path, results: Sequence["Result"], pictures: Sequence["Block
 
     metric = results[0].about.metric
     click.echo(str(write_report(page, results, title="Results", pictures={metric: pictures})))
+
+
+def end_steps(steps: "Steps") -> None:
+    """Say how many steps were there, and remove them: all that they were kept for is written."""
+    if line := steps.describe():
+        click.echo(line, err=True)
+    steps.remove()

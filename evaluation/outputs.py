@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float, Float32
 from torch import Tensor, nn
 
 from evaluation.hidden import evaluating
-from evaluation.memory import OutOfMemory, memory_ended
-from loaders.errors import InputError
+from evaluation.memory import OutOfMemory
+from loaders.errors import InputError, memory_ended
 
 Image = Float[Tensor, "batch 3 height width"]
 Decomposed = tuple[
@@ -161,7 +161,8 @@ def checked_codes(output: object, batch: int, name: str = "the encoder") -> Floa
             f"{name}: expected codes [{batch}, codes], real numbers, got {_described(output)}; "
             f"{cures.get(len(shape), _WRAP)}"
         )
-    return part.detach() if part.is_floating_point() else part.double()
+    # Copied, for an encoder may fill one buffer of its own for each batch.
+    return part.detach().clone() if part.is_floating_point() else part.double()
 
 
 @contextmanager
@@ -173,7 +174,7 @@ def calling(name: str, image: Tensor) -> Iterator[None]:
         image: the images that it is given.
 
     Raises:
-        OutOfMemory: memory ended; see `evaluation.memory.shrinking`.
+        OutOfMemory: memory ended; see `evaluation.memory.run_in_halves`.
         InputError: in place of any other exception; that is its cause.
 
     Example:

@@ -1,12 +1,13 @@
 """Finished steps of an evaluation in a folder, so that one that was killed goes on."""
 
 import hashlib
+import io
 import json
-import re
 import sys
 import sysconfig
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,12 @@ from evaluation.harness import Batch, Fingerprint, weights_sha256
 from evaluation.models.specs import NamedModel
 from evaluation.plain import to_plain
 from evaluation.result import package_versions
-from loaders.disk import is_partial, replacing
+from loaders.disk import replacing
 from loaders.errors import InputError, blame
 from loaders.verification.checksums import file_sha256
 
 RECORD = "candlelight-steps.txt"
 _TEXT = "Finished steps of an evaluation, with which the same command goes on after it was killed.\n"
-_STEP = re.compile(r"[0-9a-f]{64}\.npz")
 _PACKAGES = {"site-packages", "dist-packages"}
 _CURE = "delete it, or give another --out"
 
@@ -54,6 +54,7 @@ class Steps:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder, self.found, self.computed = folder, 0, 0
+        self._used: set[Path] = set()
         if folder is not None and not _is_free(folder) and not _is_ours(folder):
             raise InputError(f"{folder}: expected no such file, or steps of an earlier run; {_CURE}")
 
@@ -73,6 +74,7 @@ class Steps:
             return dict(compute())
         name = hashlib.sha256(json.dumps(to_plain(key), sort_keys=True).encode()).hexdigest()
         path = self.folder / f"{name}.npz"
+        self._used.add(path)
         if (kept := _read(path)) is not None:
             self.found += 1
             return kept
@@ -81,6 +83,10 @@ class Steps:
         self._write(path, made)
         return made
 
+    def count(self) -> int:
+        """Count the steps that are there."""
+        return len(list(self.folder.glob("*.npz"))) if self.folder is not None else 0
+
     def describe(self) -> str:
         """Say in one line how many steps were there; nothing where none was."""
         if not self.found:
@@ -88,15 +94,16 @@ class Steps:
         return f"{self.folder}: {self.found} of {self.found + self.computed} steps were there already"
 
     def remove(self) -> None:
-        """Delete the files of steps, and the folder if nothing else is in it."""
+        """Delete the steps that this run has used, and the folder if nothing else is in it."""
         if self.folder is None or not _is_ours(self.folder):
             return
-        for path in self.folder.iterdir():
-            if _STEP.fullmatch(path.name) or is_partial(path):
-                path.unlink()
+        for path in self._used:
+            if not path.is_dir():
+                path.unlink(missing_ok=True)
         if [path.name for path in self.folder.iterdir()] == [RECORD]:
-            (self.folder / RECORD).unlink()
-            self.folder.rmdir()
+            with suppress(OSError):  # another run has just written a step
+                (self.folder / RECORD).unlink()
+                self.folder.rmdir()
 
     def _write(self, path: Path, step: Mapping[str, Tensor]) -> None:
         arrays: dict[str, Any] = {name: values.numpy() for name, values in step.items()}
@@ -104,8 +111,10 @@ class Steps:
             path.parent.mkdir(exist_ok=True)
             if not (record := path.parent / RECORD).exists():
                 record.write_text(_TEXT, encoding="utf-8")
-            with replacing(path) as partial, partial.open("wb") as file:
-                np.savez(file, **arrays)
+            packed = io.BytesIO()  # a file that cannot be written whole would be complained of twice
+            np.savez(packed, **arrays)
+            with replacing(path) as partial:
+                partial.write_bytes(packed.getbuffer())
         except OSError as error:
             raise blame(f"{path.parent}: cannot be written", error, "give another --out") from None
 
@@ -123,15 +132,17 @@ def model_key(source: NamedModel, device: str, **settings: object) -> dict[str, 
         settings: further ones that the step depends on, such as the metric and its version.
 
     Returns:
-        The key; None of an object of the caller's own, whose content no hash can tell.
+        The key; None of an object of the caller's own or a function, whose content no hash can tell.
     """
-    identity = source.identity
+    identity, weights = source.identity, weights_sha256(source.model)
     if identity.sha256 is None and identity.source != "shipped":
+        return None
+    if identity.source == "callable" and weights is None:  # what a function has read cannot be told
         return None
     return {
         "settings": settings,
         "model": asdict(identity),
-        "weights": weights_sha256(source.model),
+        "weights": weights,
         "colour_space": source.colour_space,
         "png": getattr(source.model, "png", None),
         "device": device,

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.hidden import evaluating
-from evaluation.memory import shrinking
+from evaluation.memory import run_in_halves
 from evaluation.models.specs import ColourSpace, ModelIdentity, NamedModel
 from evaluation.outputs import calling
 from evaluation.predictions import Codes, Heatmaps, Missing, Predictions, match_ids
@@ -101,7 +101,7 @@ def ask(
         with evaluating(source.model), torch.no_grad(), calling(name, given):
             return tuple(part.cpu() for part in check(source.model(given), len(given), name))
 
-    return shrinking(run, len(image))
+    return run_in_halves(run, len(image))
 
 
 def to_device(

@@ -16,6 +16,7 @@ DAMAGED = (
     *(ArithmeticError, EOFError, LookupError, OSError, RuntimeError, SyntaxError, TypeError, ValueError),
     *(struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
 )
+_MEMORY_SIGNS = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")  # of CUDA and MPS, the CPU, cuBLAS
 
 
 class InputError(ValueError):
@@ -98,3 +99,15 @@ def blaming(what: str, cure: str) -> Iterator[None]:
         yield
     except DAMAGED as error:
         raise blame(what, error, cure) from None
+
+
+def memory_ended(error: BaseException) -> bool:
+    """Tell whether an exception says that memory ended, for which torch has no one class.
+
+    Example:
+        >>> memory_ended(MemoryError()), memory_ended(RuntimeError("size mismatch"))
+        (True, False)
+    """
+    if isinstance(error, RuntimeError):
+        return type(error).__name__ == "OutOfMemoryError" or any(sign in str(error) for sign in _MEMORY_SIGNS)
+    return isinstance(error, MemoryError)

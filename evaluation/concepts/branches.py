@@ -20,7 +20,7 @@ from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES
 from evaluation.decompose import decompose
 from evaluation.harness import Fingerprint, check_image, read_batches
 from evaluation.hidden import record
-from evaluation.memory import shrinking
+from evaluation.memory import run_in_halves
 from evaluation.models.specs import NamedModel
 from evaluation.outputs import calling, checked_decomposition
 from evaluation.sources import decode, to_device
@@ -160,7 +160,7 @@ def _hidden(probe: Probe, layers: tuple[str, str], batch: Tensor) -> tuple[Tenso
             found = record(probe.network(), set(layers), image)
             return tuple(rows_of(name, found[name], image) for name in layers)
 
-    return shrinking(run, len(batch))
+    return run_in_halves(run, len(batch))
 
 
 def _outputs(probe: Probe, ids: Sequence[str], image: Tensor) -> tuple[Tensor, Tensor]:
@@ -196,7 +196,7 @@ def _gradients(probe: Probe, ids: Sequence[str], truth: Truth, aligned: bool) ->
             with calling(probe.source.identity.name, image):
                 return (layer_gradients(probe.network(), layer, image, loss, len(image)).float(),)
 
-        return shrinking(run, len(truth.image))[0]
+        return run_in_halves(run, len(truth.image))[0]
 
     return Branches(gradient(0, probe.layers[0]), gradient(1, probe.layers[1]), _size(truth.image))
 

@@ -103,7 +103,7 @@ def score_concepts(
         A result for each model: ratios with 95 % intervals over groups of test frames, higher is better.
 
     Raises:
-        InputError: albedo and illumination sets that are swapped; sets without concept or test frames
+        InputError: no concept sets; albedo and illumination sets that are swapped; no test frames, or some
             without truth; images of several sizes; a layer that cannot be read; too few images.
     """
     check_kind("albedo", albedo)
@@ -123,6 +123,8 @@ def score_concepts(
         if view is not None
         for chosen in _choose(concept, view, max_sets, seed)
     ]
+    if not work:
+        raise InputError("expected concept sets of albedo or illumination, got none of either")
     pair = (layer, layer) if isinstance(layer, str) else layer
     fitting: dict[str, Any] = {"runs": runs, "classifier": classifier, "regularisation": regularisation}
     steps, run = steps or Steps(), {**settings, "max_sets": None, "batch_size": batch_size}

@@ -1,13 +1,14 @@
 """Arrays of all images: the first in memory, the rest in a temporary file."""
 
 import weakref
+from functools import cached_property
 from tempfile import TemporaryFile
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy import ndarray
 
-IN_MEMORY = 2**25  # bytes of each spool
+BYTES_IN_MEMORY = 2**25  # bytes of each spool
 
 
 class ArraySpool:
@@ -22,10 +23,8 @@ class ArraySpool:
 
     def __init__(self) -> None:
         self._kept: list[ndarray] = []
-        self._room = IN_MEMORY
+        self._room = BYTES_IN_MEMORY
         self._places: list[tuple[int, tuple[int, ...], np.dtype[Any]]] = []
-        self._file = TemporaryFile()
-        weakref.finalize(self, self._file.close)
 
     def __len__(self) -> int:
         """How many arrays there are."""
@@ -40,6 +39,12 @@ class ArraySpool:
         place = self._file.seek(0, 2)
         self._places.append((place, array.shape, array.dtype))
         self._file.write(np.ascontiguousarray(array).data)
+
+    @cached_property
+    def _file(self) -> BinaryIO:
+        file = TemporaryFile()
+        weakref.finalize(self, file.close)
+        return file
 
     def __getitem__(self, number: int) -> ndarray:
         """Read an array, which must not be written to."""

@@ -9,7 +9,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from evaluation.coverage.heatmaps import Compat, Explanations, Pooling, is_dead, resize_heatmap
-from evaluation.coverage.selection import quantiles
+from evaluation.coverage.quantiles import quantiles
 from evaluation.coverage.spools import ArraySpool
 from evaluation.coverage.waiou import sweep_iou
 from loaders.errors import InputError
@@ -156,6 +156,7 @@ def stream_iou(
             shown, shapes = masks.read(row, parts)
             for method, maps in enumerate(heatmaps if shown else []):
                 heatmap = maps[place].reshape(-1)
+                # Of a view: two arrays of numbers in one index would pair up.
                 iou[method, row][:, shown] = sweep_iou(heatmap, thresholds[method][row], shapes, compat)
     return np.ascontiguousarray(iou.swapaxes(1, 2))
 

@@ -110,7 +110,7 @@ def sweep_iou(
         reached &= heatmap > heatmap.min()
     places = np.flatnonzero(reached)
     # Points by how many thresholds they reach, of all of them and of those in each part.
-    level = (heatmap[places] >= thresholds[:, None]).sum(0, dtype=np.uint16)
+    level = (heatmap[places] >= thresholds[:, None]).sum(0, dtype=np.uint32)
     inside = masks.take(places, 1)
     counts = np.stack(
         [

@@ -34,7 +34,7 @@ class ModelIdentity:
 
     Attributes:
         name: its name in tables, unique within a run.
-        source: "shipped", "weights", "callable", "transformers" or "predictions".
+        source: "shipped", "weights", "callable", "transformers" or "files" of another program.
         version: what it is and in which version, as far as that can be told.
         sha256: of the file, or of the files of a folder, that it was read from; of a callable of a module, of
             the module's own file, and not of others that it imports.
@@ -143,10 +143,15 @@ def open_models(
 def split_spec(spec: str) -> tuple[str | None, str]:
     """Split ``[NAME=]SPEC``; a file that is there may have ``=`` in its name.
 
+    Raises:
+        InputError: bytes that are no text, or control characters.
+
     Example:
         >>> split_spec("mine=a.pt"), split_spec("runs/lr=0.1/a.pt")
         (('mine', 'a.pt'), (None, 'runs/lr=0.1/a.pt'))
     """
+    if not spec.isprintable():
+        raise InputError(f"expected a printable text, got {spec!r}; rename it, or name another")
     found = _NAMED.fullmatch(spec)
     return (None, spec) if found is None or Path(spec).exists() else (found[1], found[2])
 

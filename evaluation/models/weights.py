@@ -74,8 +74,8 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Intrinsi
         if "weights_only" in reason:  # torch advises to run whatever is in the file
             reason = "it is not made of tensors alone"
         raise InputError(
-            f"expected a file of `save_model`, {path} is none or is damaged: {reason}; weights of a network of "
-            "your own are loaded by a class of yours: file.py:Class"
+            f"expected a file of `save_model`, {path} is none or is damaged: {reason}; other weights are "
+            "loaded by a class of your own: file.py:Class"
         ) from error
     return network.to(device).eval()
 

@@ -63,5 +63,6 @@ def test_a_command_says_in_one_line_that_memory_ran_out(reads, raising, tmp_path
     done = CliRunner().invoke(main, ["info", str(tmp_path / "grid.h5")])
     assert done.exit_code == 2
     assert done.output == (
-        "Error: memory ran out (Unable to allocate 32 TiB); end other programs, or use fewer workers\n"
+        "Error: memory ran out (Unable to allocate 32 TiB); end other programs, use fewer workers or smaller "
+        "images\n"
     )

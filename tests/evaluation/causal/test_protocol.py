@@ -84,6 +84,17 @@ def test_replicates_equal_the_metric_of_halves(grid):
     assert max(one.high for one in result.scores.values()) == 1
 
 
+def test_an_encoder_may_fill_one_buffer_again_and_again(grid):
+    buffer = torch.empty(24, 3)
+
+    def refilling(image):
+        buffer[: len(image)] = _pure(image)
+        return buffer[: len(image)]
+
+    expected = score(_pure, grid(), batch_size=5)
+    assert score(refilling, grid(), batch_size=5).scores == expected.scores
+
+
 def test_bins_of_a_continuous_factor(grid):
     # In two bins, angles 0 and 1/3 are one class: the angle's code then moves within it.
     result = score(_pure, grid(), bins=2)

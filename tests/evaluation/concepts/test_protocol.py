@@ -319,6 +319,10 @@ def test_one_kind_of_concept_is_enough(sets):
 def test_what_is_refused(sets, memory_view, decompositions):
     with pytest.raises(InputError, match="layer encoder: `model` has no hidden layers"):
         score(_blurry, sets, runs=2, layer="encoder")
+    with pytest.raises(
+        InputError, match="expected concept sets of albedo or illumination, got none of either"
+    ):
+        score(_blurry, {**sets, "albedo": None, "illumination": None}, runs=2)
     with pytest.raises(InputError, match="no images to read"):
         score(_blurry, {**sets, "negatives": memory_view([])}, runs=2)
     black = torch.zeros(1, 3, HEIGHT, WIDTH)

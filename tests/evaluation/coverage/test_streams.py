@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.coverage import selection, spools, streams
+from evaluation.coverage import quantiles as exact
+from evaluation.coverage import spools, streams
 from evaluation.coverage.heatmaps import Explanations, binarise, explanation_heatmap, set_threshold
 from evaluation.coverage.protocol import Weighed, score_coverage
-from evaluation.coverage.selection import quantiles
+from evaluation.coverage.quantiles import quantiles
 from evaluation.coverage.spools import ArraySpool
 from evaluation.coverage.streams import ExplanationStream, MaskStream, stream_iou
 from evaluation.coverage.waiou import part_iou
@@ -24,9 +25,9 @@ SHARES = (0.1, 0.03, 0.37)
 def limits(request, monkeypatch) -> None:
     """All in memory, or all in pieces: files on disk, two images at a time, points counted in passes."""
     if request.param == "pieces":
-        monkeypatch.setattr(spools, "IN_MEMORY", 1)
+        monkeypatch.setattr(spools, "BYTES_IN_MEMORY", 1)
         monkeypatch.setattr(streams, "_POINTS", 2 * HEIGHT * WIDTH)
-        monkeypatch.setattr(selection, "IN_MEMORY", 0)
+        monkeypatch.setattr(exact, "POINTS_IN_MEMORY", 0)
 
 
 def _heatmaps(kind, seed, height=5, width=4):
@@ -150,14 +151,14 @@ def test_quantiles_equal_a_sort(kind, count):
 
 def test_sample_that_is_larger_than_most_points():
     points = np.zeros(1000, np.float32)
-    points[:: selection._STEP] = np.arange(1, 60)
+    points[:: exact._STEP] = np.arange(1, 60)
     assert quantiles(lambda: iter([points]), 1000, [0.9]).tolist() == [0]
 
 
 def test_spool_reads_from_memory_and_from_a_file(monkeypatch):
     arrays = [np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros((0, 0), np.uint8), np.ones(5, bool)]
     for limit in (1, 2**20):
-        monkeypatch.setattr(spools, "IN_MEMORY", limit)
+        monkeypatch.setattr(spools, "BYTES_IN_MEMORY", limit)
         spool = ArraySpool()
         for array in arrays:
             spool.append(array)

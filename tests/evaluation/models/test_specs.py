@@ -239,3 +239,5 @@ def test_two_models_of_one_name_are_refused() -> None:
     with pytest.raises(InputError, match="two models are named `retinex`; name them apart: NAME=retinex"):
         open_models(["retinex", "constant-shading", "retinex"])
     assert list(open_models(["b=retinex", "a=retinex"])) == ["b", "a"]
+    with pytest.raises(InputError, match=r"expected a printable text, got 'a.udcff=retinex'"):
+        open_models(["a\udcff=retinex"])

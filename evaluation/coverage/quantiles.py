@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float32, Int, UInt32
 from numpy import ndarray
 
-IN_MEMORY = 2**23  # points that are partitioned at once; more are counted in passes
+POINTS_IN_MEMORY = 2**23  # points that are partitioned at once; more are counted in passes
 _BINS = 2**16  # of a pass: half of the bits of a float32
 _STEP = 17  # of the sample; no divisor of a usual width, so that it has points of all columns
 Read = Callable[[], Iterator[Float32[ndarray, " points"]]]
@@ -17,7 +17,7 @@ def quantiles(read: Read, count: int, levels: Sequence[float]) -> Float32[ndarra
     """Find linearly interpolated quantiles, as `evaluation.coverage.heatmaps.set_threshold` does.
 
     Args:
-        read: gives all points, in pieces; called once, or twice for more than `IN_MEMORY` points.
+        read: gives all points, in pieces; called once, or twice for more than `POINTS_IN_MEMORY` points.
         count: how many points there are, at least one; all finite.
         levels: shares of the points that lie below, each in [0, 1].
 
@@ -36,11 +36,12 @@ def quantiles(read: Read, count: int, levels: Sequence[float]) -> Float32[ndarra
 
 def _ranked(read: Read, count: int, ranks: Int[ndarray, "*shape"]) -> Float32[ndarray, "*shape"]:
     """Points of these ranks, the smallest of rank 0."""
-    if count > IN_MEMORY:
+    if count > POINTS_IN_MEMORY:
         return _counted(read, ranks)
     pieces = list(read())
     points = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-    # Few points are left above a bound from a sample, a little lower than the lowest rank.
+    # A sample guesses a bound a little below the lowest rank, above which few points are left to be
+    # partitioned; if it lies too high, all points are.
     sample = points[::_STEP]
     rank = max(0, int(ranks.min()) // _STEP - len(sample) // 50)
     largest = points[np.flatnonzero(points >= np.partition(sample, rank)[rank])]
