@@ -320,7 +320,7 @@ def test_what_is_refused(sets, memory_view, decompositions):
     with pytest.raises(InputError, match="layer encoder: `model` has no hidden layers"):
         score(_blurry, sets, runs=2, layer="encoder")
     with pytest.raises(
-        InputError, match="expected concept sets of albedo or illumination, got none of either"
+        InputError, match="expected concept sets of albedo or illumination, got none"
     ):
         score(_blurry, {**sets, "albedo": None, "illumination": None}, runs=2)
     with pytest.raises(InputError, match="no images to read"):
