@@ -129,7 +129,7 @@ def score_coverage(
 
     Raises:
         InputError: no images, methods or parts; a missing layer; images of several sizes; heatmaps of several
-            sizes or numbers; an argument out of range.
+            sizes; an argument out of range.
     """
     _check_options(proportions, pooling, threshold_at, compat)
     if not methods:
@@ -285,21 +285,7 @@ def _fields(source: NamedModel, ids: Sequence[str], linear: Tensor, device: str,
 def explain_images(
     source: NamedModel, ids: Sequence[str], linear: Tensor, device: str, k: int
 ) -> tuple[Explanations, Tensor]:
-    """Explain some images by one method, on the CPU.
-
-    Args:
-        source: method.
-        ids: of the images.
-        linear: images [batch, 3, height, width], scene-linear.
-        device: torch device of the method.
-        k: see `explanation_heatmap`.
-
-    Returns:
-        Explanations, 0 where a heatmap has failed, and bool [batch], whether it has.
-
-    Raises:
-        InputError: the method raised an exception, or gave no heatmaps of these images.
-    """
+    """Explanations of scene-linear images, on the CPU, 0 where a heatmap has failed; and whether it has."""
     if isinstance(source.model, Heatmaps):
         maps, failed = source.model.read_batch(ids)
     else:
