@@ -10,6 +10,7 @@ from evaluation.report.tables import number, scores_table, settings_table
 from evaluation.result import StatisticResult, model_name
 
 LEGIBLE = 10  # codes; with more the heat map carries no numbers
+NEEDS = ("factors", "codes", "matrix", "parents")
 READING = (
     Text(
         "Whether a code stays put as long as its factor does, whatever else changes (IRS, Suter et al. "

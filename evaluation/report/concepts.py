@@ -12,6 +12,7 @@ from evaluation.report.tables import number, scores_table, settings_table, sprea
 from evaluation.result import StatisticResult, model_name
 from loaders.looking.sheet import value_text
 
+NEEDS = ("sets",)
 READING = (
     Text(
         "Whether the reflectance follows albedo and the shading follows illumination, and not the other way "

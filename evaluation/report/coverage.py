@@ -9,6 +9,7 @@ from evaluation.report.drawing import bars, drawing, name_rows, to_svg
 from evaluation.report.tables import number, scores_table, settings_table
 from evaluation.result import StatisticResult, model_name
 
+NEEDS = ("parts", "proportions", "best_proportion", "average_iou", "mean_iou", "counts")
 READING = (
     Text(
         "How well the points that an explanation marks agree with the objects in the images: IoU with each "

@@ -9,6 +9,7 @@ from evaluation.report.drawing import INK, bars, drawing, name_rows, to_svg
 from evaluation.report.tables import number, scores_table, settings_table
 from evaluation.result import MeanResult, model_name
 
+NEEDS = ("lmse", "lmse_reflectance", "lmse_shading")
 READING = (
     Text(
         "How far predicted reflectance and shading are from the truth: LMSE in windows of 20 pixels, each "

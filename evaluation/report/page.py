@@ -14,7 +14,7 @@ from evaluation.report.sets import sets_section
 from evaluation.report.tables import setting_text
 from evaluation.result import MeanResult, Result, StatisticResult, model_name
 from evaluation.result_files import REMEDY
-from loaders.errors import InputError, blame
+from loaders.errors import InputError
 from loaders.looking.sheet import write_file
 from loaders.samples import Frames
 
@@ -26,18 +26,20 @@ class Kind(NamedTuple):
         result: kind of its results.
         make: makes the section of results on the same data.
         reading: paragraphs on how to read the scores.
+        needs: columns, settings and details that the section shows.
     """
 
     result: type[Result]
     make: Callable[[Any, Sequence[Block]], Section]
     reading: tuple[Block, ...]
+    needs: tuple[str, ...]
 
 
 KINDS = {
-    "lmse": Kind(MeanResult, intrinsic.intrinsic_section, intrinsic.READING),
-    "csm": Kind(StatisticResult, concepts.concepts_section, concepts.READING),
-    "waiou": Kind(StatisticResult, coverage.coverage_section, coverage.READING),
-    "irs": Kind(StatisticResult, causal.causal_section, causal.READING),
+    "lmse": Kind(MeanResult, intrinsic.intrinsic_section, intrinsic.READING, intrinsic.NEEDS),
+    "csm": Kind(StatisticResult, concepts.concepts_section, concepts.READING, concepts.NEEDS),
+    "waiou": Kind(StatisticResult, coverage.coverage_section, coverage.READING, coverage.NEEDS),
+    "irs": Kind(StatisticResult, causal.causal_section, causal.READING, causal.NEEDS),
 }
 
 
@@ -114,22 +116,27 @@ def _sections(results: Sequence[Result], pictures: Mapping[str, Sequence[Block]]
         alike: dict[str, list[Result]] = {}
         for result in results:
             if result.about.metric == metric:
-                if not isinstance(result, kind.result):
-                    raise InputError(f"a result of `{metric}` is of the wrong kind, {type(result).__name__}")
+                _check(result, kind)
                 alike.setdefault(repr((result.about.data, result.about.settings)), []).append(result)
         for place, some in enumerate(alike.values()):
-            try:
-                made = kind.make(some, () if place else pictures.get(metric, ()))
-            except (KeyError, IndexError, TypeError, ValueError) as error:
-                names = ", ".join(map(model_name, some))
-                raise blame(
-                    f"results of `{metric}` ({names}) lack what a page shows", error, REMEDY
-                ) from error
+            made = kind.make(some, () if place else pictures.get(metric, ()))
             key = made.key + (f"-{place + 1}" if place else "")
             blocks = made.blocks if place else (*kind.reading, *made.blocks)
             title = _title(made, some, list(alike.values()))
             found.append(Section(key, title, blocks))
     return found
+
+
+def _check(result: Result, kind: Kind) -> None:
+    """Refuse a result that lacks a part of what its section shows, such as one that another program wrote."""
+    metric = result.about.metric
+    if not isinstance(result, kind.result):
+        raise InputError(f"a result of `{metric}` is of the wrong kind, {type(result).__name__}")
+    parts = result.columns if isinstance(result, MeanResult) else result.details
+    missing = [f"`{name}`" for name in kind.needs if name not in parts and name not in result.about.settings]
+    if missing:
+        lost = ", ".join(missing)
+        raise InputError(f"results of `{metric}` ({model_name(result)}) lack {lost} for a page; {REMEDY}")
 
 
 def _title(section: Section, results: Sequence[Result], every: Sequence[Sequence[Result]]) -> str:

@@ -12,7 +12,7 @@ from loaders.looking.sheet import contact_sheet, pick_rows, value_text
 from loaders.samples import Frames
 from loaders.schema import ChecksRecord, FactorInfo, Metadata, RendererRecord
 
-ROWS, COLUMNS = 4, 4  # of one contact sheet at most, so that it can be read on a phone
+ROWS, COLUMNS = 2, 4  # of one contact sheet at most, so that it can be read on a phone and the file is small
 _LAYERS = Text(
     "How the sheets show layers: radiance, shading, residual and single lights are multiplied by the "
     "exposure, albedo is not, all are sRGB-encoded, and what is too bright is white. Depth is brightest at "

@@ -52,10 +52,9 @@ def scores_table(caption: str, results: Sequence[Result]) -> Table:
     models = [model_name(result) for result in results]
     cells = [[column.get(name, "") for name in names] for column in columns]
     if len(names) > len(models):
-        rows = zip(names, *cells, strict=True)
-        return Table(caption, ("score", *models), tuple(rows))
-    rows = ((model, *row) for model, row in zip(models, cells, strict=True))
-    return Table(caption, ("model", *names), tuple(rows))
+        return Table(caption, ("score", *models), tuple(zip(names, *cells, strict=True)))
+    rows = tuple((model, *row) for model, row in zip(models, cells, strict=True))
+    return Table(caption, ("model", *names), rows)
 
 
 def _column(result: Result, arrow: str) -> dict[str, str]:

@@ -314,6 +314,19 @@ def test_what_was_not_scored_is_left_out(write):
     assert page.text.split()[:1] == ["Bare"]
 
 
+@pytest.mark.parametrize(
+    ("metric", "name"), [("lmse", "lmse_shading"), ("csm", "sets"), ("waiou", "parts"), ("irs", "matrix")]
+)
+def test_results_that_lack_a_part_of_a_page_are_one_line(write, everything, metric, name):
+    result = next(one for one in everything["results"] if one.about.metric == metric)
+    about = replace(result.about, settings={k: v for k, v in result.about.settings.items() if k != name})
+    field = "columns" if metric == "lmse" else "details"
+    kept = {k: v for k, v in getattr(result, field).items() if k != name}
+    lost = replace(result, about=about, **{field: kept})
+    with pytest.raises(InputError, match=rf"results of `{metric}` \(.*\) lack `{name}` for a page; make it"):
+        write(lost)
+
+
 def test_replaces_what_is_there_in_one_step(tmp_path):
     path = tmp_path / "new folder" / "r.html"
     for title in ("one", "two"):
