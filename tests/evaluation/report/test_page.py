@@ -13,7 +13,7 @@ from evaluation.result import MeanResult
 from loaders.errors import InputError
 
 HOSTILE = "<script>alert('1')</script>"  # as in conftest.py
-VOID = {"meta", "img", "input", "link", "br", "hr"}
+VOID = {"meta", "img", "input", "link", "br", "hr", "wbr"}
 NAMES = {"href", "src", "srcset", "action", "data", "poster", "xlink:href", "formaction", "ping"}
 
 
