@@ -20,7 +20,7 @@ from loaders.views import Parts
 IMAGES = 4
 HEAT = 0.7  # share of a heatmap's colour in a pixel, the rest is the image in gray
 _HOW = (
-    "Heatmaps from dark blue, the least of the image, to yellow, the most. Double lines enclose the points of "
+    "Heatmaps from dark blue, the least of the image, to yellow, the most. Double lines enclose points of "
     "highest intensity in each image, as many as the method marks at its best share. The score takes that "
     "share of the points of all images that have the same strongest maps, so it marks more points in some "
     "images and fewer in others."
