@@ -23,7 +23,7 @@ from evaluation.options import (
     show_results,
     size_option,
 )
-from loaders.errors import InputError
+from loaders.errors import InputError, blame
 
 SECONDARY = "a set of DATA, PATH[:SET[:SPLIT]], LAYOUT:PATH[:SPLIT]"
 
@@ -294,12 +294,17 @@ def report(results: tuple[Path, ...], out: Path, title: str) -> None:
     candlelight evaluate report lmse.json csm.json --out report.html
     """
     from evaluation.report import write_report
-    from evaluation.result_files import read_results
+    from evaluation.result_files import REMEDY, check_writable, read_results
 
-    if out.suffix not in (".html", ".htm") or (out.exists() and not out.is_file()) or out.is_dir():
-        raise InputError(f"--out {out}: expected the name of a page, which ends in .html")
+    check_writable(out, (".html", ".htm"))
     read = [result for path in results for result in read_results(path)]
-    click.echo(str(write_report(out, read, title=title)))
+    try:
+        page = write_report(out, read, title=title)
+    except InputError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # files may have been edited
+        raise blame(f"{', '.join(map(str, results))}: lack what a page shows", error, REMEDY) from error
+    click.echo(str(page))
 
 
 @evaluate.command()

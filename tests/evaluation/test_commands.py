@@ -4,6 +4,9 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight import main
+from evaluation.intervals import Score
+from evaluation.result import About, StatisticResult
+from evaluation.result_files import write_results
 
 RETINEX = ("--model", "retinex")
 
@@ -45,3 +48,15 @@ def test_one_line_says_what_is_wrong(words, message, tmp_path, monkeypatch) -> N
     assert message in result.output
     assert result.output.strip().count("\n") == 0
     assert not list(tmp_path.iterdir())
+
+
+def test_a_page_of_an_edited_file_is_refused_in_one_line(tmp_path) -> None:
+    about = About("irs", 2, "higher", {"name": "vae"}, {}, {"factors": ["x", "y"]}, {})
+    details = {"codes": [0], "matrix": 5, "parents": [0], "weights": [1.0]}
+    path = tmp_path / "irs.json"
+    write_results(path, [StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), details)])
+    result = CliRunner().invoke(main, ["evaluate", "report", str(path), "--out", str(tmp_path / "a.html")])
+    assert result.exit_code == 2, (result.output, result.exc_info)
+    assert f"{path}: lack what a page shows" in result.output
+    assert result.output.strip().count("\n") == 0
+    assert not (tmp_path / "a.html").exists()

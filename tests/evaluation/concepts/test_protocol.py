@@ -319,9 +319,7 @@ def test_one_kind_of_concept_is_enough(sets):
 def test_what_is_refused(sets, memory_view, decompositions):
     with pytest.raises(InputError, match="layer encoder: `model` has no hidden layers"):
         score(_blurry, sets, runs=2, layer="encoder")
-    with pytest.raises(
-        InputError, match="expected concept sets of albedo or illumination, got none"
-    ):
+    with pytest.raises(InputError, match="expected concept sets of albedo or illumination, got none"):
         score(_blurry, {**sets, "albedo": None, "illumination": None}, runs=2)
     with pytest.raises(InputError, match="no images to read"):
         score(_blurry, {**sets, "negatives": memory_view([])}, runs=2)
