@@ -17,7 +17,7 @@ from evaluation.sources import decode, encode, sources
 from loaders.looking.show import Pixels
 from loaders.views import Parts
 
-IMAGES = 4
+IMAGES = 3
 HEAT = 0.7  # share of a heatmap's colour in a pixel, the rest is the image in gray
 _HOW = (
     "Heatmaps from dark blue, the least of the image, to yellow, the most. Double lines enclose points of "
