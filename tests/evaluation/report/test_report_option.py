@@ -37,7 +37,7 @@ COMMANDS = {
         "3 of 3 images of a concept set: only albedo varies. Fixed: color",
         SETS,
     ),
-    "coverage": ("heatmaps", 4 * 2, "outlined: ", ()),
+    "coverage": ("heatmaps", 3 * 2, "outlined: ", ()),
     "causal": ("codes", 6, "size 1.5", ()),
 }
 
