@@ -115,7 +115,8 @@ def compare(first: Result, second: Result, column: str | None = None) -> Compari
 
 def _check_alike(first: Result, second: Result) -> None:
     if type(first) is not type(second):
-        raise InputError("expected two results of one kind, got a mean over rows and a statistic of all rows")
+        metrics = f"`{first.about.metric}` and `{second.about.metric}`"
+        raise InputError(f"expected two results of one metric, got {metrics}: evaluate both alike")
     for name in ("metric", "version", "better", "data", "settings"):
         one, other = (
             {key: value for key, value in part.items() if key not in TOGETHER} if name == "settings" else part

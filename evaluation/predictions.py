@@ -207,7 +207,7 @@ def open_predictions(folder: str | Path, png: Curve | None = None) -> Prediction
         files = {name: (path, path) for name, path in list_files(folder, (".npz",)).items()}
     pictures = [path for pair in files.values() for path in pair if path.suffix.lower() == ".png"]
     if pictures and png is None:
-        raise InputError(f'{pictures[0]}: name the colour space of PNG: `png` "srgb" or "linear" (--png)')
+        raise InputError(f"{pictures[0]}: name the colour space of PNG: --png srgb, or --png linear")
     return Predictions(folder, files, png)
 
 

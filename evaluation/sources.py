@@ -52,7 +52,9 @@ def _source(
     if isinstance(model, Predictions | Heatmaps):
         wanted = [one for view in views for one in view.ids]
         known = frozenset[str]().union(*(view.known_ids for view in views))
-        match_ids(model.ids, wanted, known, missing, str(model.folder))
+        of = dict.fromkeys(view.identity.set_name or view.identity.name for view in views)
+        label = f"{model.folder}, for {', '.join(of)}" if len(of) > 1 else str(model.folder)
+        match_ids(model.ids, wanted, known, missing, label)
         return NamedModel(_files(name, model), model, "linear")
     if isinstance(model, Codes):
         return NamedModel(ModelIdentity(name, "files", None, file_sha256(model.path)), model, "linear")

@@ -155,7 +155,7 @@ def test_replicates_of_the_same_groups(replicates, groups):
 
 
 def test_kinds_are_not_mixed():
-    with pytest.raises(InputError, match="expected two results of one kind"):
+    with pytest.raises(InputError, match="expected two results of one metric, got `lmse` and `csm`"):
         compare(means([0.1] * 4), statistics(0.1, []))
 
 

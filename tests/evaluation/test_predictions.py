@@ -152,7 +152,7 @@ def test_png_with_either_curve(tmp_path: Path, dtype: type, largest: int) -> Non
     half = round(0.5 * largest)
     write_png(tmp_path / "reflectance" / "a.png", np.full((4, 5, 3), half, dtype))
     write_png(tmp_path / "shading" / "a.PNG", np.full((4, 5), half, dtype))
-    with pytest.raises(InputError, match=r'a.png: name the colour space of PNG: `png` "srgb" or "linear"'):
+    with pytest.raises(InputError, match=r"a.png: name the colour space of PNG: --png srgb, or --png linear"):
         open_predictions(tmp_path)
     with pytest.raises(InputError, match="`png` must be one of: srgb, linear; got sRGB"):
         unwrap(open_predictions)(tmp_path, "sRGB")
