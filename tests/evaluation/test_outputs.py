@@ -192,8 +192,8 @@ def test_codes() -> None:
     [
         (torch.zeros(2, 8, 7, 7), r"float32 \[2, 8, 7, 7\]; pool the maps: output.mean"),
         (torch.zeros(2, 197, 8), r"float32 \[2, 197, 8\]; pool the tokens: output.mean"),
-        (torch.zeros(3, 8), r"float32 \[3, 8\]; wrap"),
-        (torch.zeros(2, 0), r"float32 \[2, 0\]; wrap"),
+        (torch.zeros(3, 8), r"float32 \[3, 8\]; name a hidden layer"),
+        (torch.zeros(2, 0), r"float32 \[2, 0\]; name a hidden layer"),
         (torch.zeros(2, 8, dtype=torch.complex64), "complex64"),
         ((torch.zeros(2, 8), torch.zeros(2, 8)), "tuple of float32"),
     ],
