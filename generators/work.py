@@ -74,9 +74,11 @@ def _seated(job: Job) -> Job:
     if job.device.device == "cpu":
         return job
     address = get_worker().address
-    if address not in _slots:
-        _slots[address] = Slot()
-    return replace(job, device=replace(job.device, slot=_slots[address].number))
+    with _lock:  # else two threads of one worker take a slot each, and close each other's child
+        if address not in _slots:
+            _slots[address] = Slot()
+        number = _slots[address].number
+    return replace(job, device=replace(job.device, slot=number))
 
 
 @contextmanager

@@ -106,6 +106,21 @@ def test_every_sample_is_rendered_once_by_one_child_of_each_worker(out, plan, cl
     assert list(out.glob(".*.probe*")) == []
 
 
+def test_a_worker_takes_one_slot_though_its_threads_ask_at_once(out, plan, cluster, monkeypatch):
+    taken = []
+
+    class SlowSlot(generators.work.Slot):
+        def __init__(self):
+            time.sleep(0.2)  # long enough for the other thread of the worker
+            super().__init__(out.parent / "slots")
+            taken.append(self)
+
+    monkeypatch.setattr(generators.work, "Slot", SlowSlot)
+    assert render(plan, out, scheduler=cluster.scheduler_address).written == 32
+    assert len(taken) == 2
+    assert len({child for child, _ in asked(out)}) == 2
+
+
 def test_runs_follow_each_other_on_the_same_workers(out, plan, cluster):
     parts = [plan.limit(count) for count in (3, 6)]
     written = [render(part, out, scheduler=cluster.scheduler_address).written for part in parts]
