@@ -92,9 +92,10 @@ def main() -> None:
     parser.add_argument("score", choices=pairs)
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--images", type=int, default=64)
+    parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(given.seed)
     found = [compare(*pairs[given.score](rng, given.images)).winner for _ in range(given.runs)]
     share = sum(winner is not None for winner in found) / given.runs
     print(f"{given.score}, {given.images} images: {share:.3f} of {given.runs} runs, 0.05 is meant")

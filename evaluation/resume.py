@@ -137,7 +137,7 @@ def model_key(source: NamedModel, device: str, **settings: object) -> dict[str, 
     identity, weights = source.identity, weights_sha256(source.model)
     if identity.sha256 is None and identity.source != "shipped":
         return None
-    if identity.source == "callable" and weights is None:  # what a function has read cannot be told
+    if identity.source == "callable" and weights is None:  # a function may hold weights out of sight
         return None
     return {
         "settings": settings,

@@ -77,10 +77,11 @@ def inside(folder, monkeypatch):
         monkeypatch.delitem(sys.modules, path.stem, raising=False)
 
 
-def run(line: str) -> None:
-    """Run a command of candlelight."""
+def run(line: str) -> str:
+    """Run a command of candlelight that succeeds, and return what it prints."""
     result = CliRunner().invoke(main, shlex.split(line)[1:])
     assert result.exit_code == 0, (line, result.output, result.exc_info)
+    return result.stdout
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -96,15 +97,20 @@ def test_examples_run(page, inside):
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "rows"),
     [
-        "intrinsic demo/frames --set tabletop_test --model wrapped.py:Wrapped",
-        "coverage demo/frames --set candle --model explain.py:energy --model explain.py:saliency",
+        ("intrinsic demo/frames --set tabletop_test --model wrapped.py:Wrapped", ["Wrapped"]),
+        (
+            "coverage demo/frames --set candle --model explain.py:energy --model explain.py:saliency",
+            ["energy", "saliency"],
+        ),
     ],
 )
-def test_models_of_the_pages_run(words, inside):
+def test_models_of_the_pages_are_scored(words, rows, inside):
     del inside
-    run(f"candlelight evaluate {words}")
+    printed = run(f"candlelight evaluate {words}")
+    for name in rows:
+        assert re.search(rf"^\w+\.py:{name} +\w+ [↓↑] +0\.\d+ ", printed, re.MULTILINE), printed
 
 
 def test_files_of_the_wrong_shape_are_one_line(inside):
@@ -134,8 +140,10 @@ def test_files_of_the_wrong_shape_are_one_line(inside):
 
 
 def test_a_folder_does_not_hide_a_set_of_the_data(inside):
+    line = "candlelight evaluate concepts demo/frames --set tabletop_test --model same.py:same --runs 2"
+    printed = run(line)
     (inside / "negatives").mkdir()
-    run("candlelight evaluate concepts demo/frames --set tabletop_test --model same.py:same --runs 2")
+    assert run(line) == printed
 
 
 def test_links_lead_somewhere():
