@@ -1,7 +1,7 @@
 """Score intrinsic image models with the Concept Sensitivity Metrics on concept sets."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -117,14 +117,7 @@ def score_concepts(
             raise InputError(f"layer {layer}: `{name}` has no hidden layers; leave it out, or give a network")
     settings: dict[str, Any] = {"layer": layer, "runs": runs, "seed": seed, "p": p, "classifier": classifier}
     settings |= {"regularisation": regularisation, "size": size, "max_sets": max_sets}
-    work = [
-        (concept, view, chosen)
-        for concept, view in (("albedo", albedo), ("illumination", illumination))
-        if view is not None
-        for chosen in _choose(concept, view, max_sets, seed)
-    ]
-    if not work:
-        raise InputError("expected concept sets of albedo or illumination, got none of either")
+    work = _choose_sets(albedo, illumination, max_sets, seed)
     pair = (layer, layer) if isinstance(layer, str) else layer
     fitting: dict[str, Any] = {"runs": runs, "classifier": classifier, "regularisation": regularisation}
     steps, run = steps or Steps(), {**settings, "max_sets": None, "batch_size": batch_size}
@@ -263,13 +256,22 @@ def _result(
     )
 
 
-def _choose(concept: str, view: ConceptSets, max_sets: int | None, seed: int) -> Iterator[ConceptSet]:
-    """Concept sets of a view, or a random choice of them, in their order."""
-    chosen = list(range(len(view.sets)))
-    if max_sets is not None and max_sets < len(view.sets):
-        order = torch.randperm(len(view.sets), generator=_generator(seed, concept))
-        chosen = sorted(order[:max_sets].tolist())
-    return (view.sets[number] for number in chosen)
+def _choose_sets(
+    albedo: ConceptSets | None, illumination: ConceptSets | None, max_sets: int | None, seed: int
+) -> list[tuple[Concept, ConceptSets, ConceptSet]]:
+    """Concept sets of the views, or a random choice of each view's, in their order."""
+    kinds: tuple[tuple[Concept, ConceptSets | None], ...] = (
+        ("albedo", albedo),
+        ("illumination", illumination),
+    )
+    work = []
+    for concept, view in kinds:
+        if view is not None:
+            order = torch.randperm(len(view.sets), generator=_generator(seed, concept))
+            work += [(concept, view, view.sets[number]) for number in sorted(order[:max_sets].tolist())]
+    if not work:
+        raise InputError("expected concept sets of albedo or illumination, got none of either")
+    return work
 
 
 def _generator(seed: int, *names: object) -> torch.Generator:
