@@ -33,11 +33,10 @@ def render_groups(job: Job, groups: Sequence[Group]) -> list[Receipt]:
         What became of each.
     """
     try:
-        job = staged(_seated(job))
-        with _child(job) as child, closing(Claims(job.root)) as claims:
+        with _child(job) as child, closing(Claims(child.job.root)) as claims:
             free = [group for group in groups if claims.take(group[0].group)]
             # Another run may have finished some since this one looked.
-            left = {group[0].group: _missing(job, group) for group in free}
+            left = {group[0].group: _missing(child.job, group) for group in free}
             asked = [group for group in left.values() if group]
             answers = dict(zip((group[0].group for group in asked), _answers(child, asked), strict=True))
     except OSError as error:
@@ -67,20 +66,6 @@ def close_children(run: str) -> None:
             clear_staging()
 
 
-def _seated(job: Job) -> Job:
-    """Say which of the GPUs of this host this worker's children take."""
-    from distributed import get_worker
-
-    if job.device.device == "cpu":
-        return job
-    address = get_worker().address
-    with _lock:  # else two threads of one worker take a slot each, and close each other's child
-        if address not in _slots:
-            _slots[address] = Slot()
-        number = _slots[address].number
-    return replace(job, device=replace(job.device, slot=number))
-
-
 @contextmanager
 def _child(job: Job) -> Iterator[RenderChild]:
     """Have this worker's child for a job to oneself; those for others are closed, but for what is in use."""
@@ -90,6 +75,8 @@ def _child(job: Job) -> Iterator[RenderChild]:
     key = address, job.run
     with _turns.setdefault(key, threading.Lock()):  # a worker may have more than one thread
         with _lock:
+            # Held until the child is known, else the end of another run takes folder and slot away.
+            job = _seated(staged(job), address)
             for other in [one for one in _children if one[0] == address]:
                 if _children[other].job != job and (other == key or not _turns[other].locked()):
                     _children.pop(other).close()
@@ -102,6 +89,15 @@ def _child(job: Job) -> Iterator[RenderChild]:
             with _lock:
                 if job.run in _over and _children.get(key) is child:
                     _children.pop(key).close()
+
+
+def _seated(job: Job, address: str) -> Job:
+    """Say which GPU of this host a worker's children take; the lock is held, for its threads share one."""
+    if job.device.device == "cpu":
+        return job
+    if address not in _slots:
+        _slots[address] = Slot()
+    return replace(job, device=replace(job.device, slot=_slots[address].number))
 
 
 def _missing(job: Job, group: Group) -> Group:
