@@ -84,7 +84,7 @@ def result(
 
 
 def main() -> None:
-    """Print the share of the runs in which a difference is found."""
+    """Print the share of the runs in which a difference is found, and of the intervals that hold."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -96,9 +96,13 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     rng = np.random.default_rng(given.seed)
-    found = [compare(*pairs[given.score](rng, given.images)).winner for _ in range(given.runs)]
-    share = sum(winner is not None for winner in found) / given.runs
+    results = [pairs[given.score](rng, given.images) for _ in range(given.runs)]
+    share = np.mean([compare(*pair).winner is not None for pair in results])
     print(f"{given.score}, {given.images} images: {share:.3f} of {given.runs} runs, 0.05 is meant")
+    scores = [next(iter(result.scores.values())) for pair in results for result in pair]
+    expected = np.mean([score.value for score in scores])
+    held = np.mean([score.low <= expected <= score.high for score in scores])
+    print(f"{held:.3f} of {len(scores)} intervals hold the mean of all scores, 0.95 is meant")
 
 
 if __name__ == "__main__":

@@ -103,12 +103,15 @@ def _result(
             return dict.fromkeys(_scores(whole, rho), math.nan)
         return _scores(grouped_irs(codes[rows], groups, settings["quantile"]), rho)
 
-    # Quantiles within classes shrink where rows repeat, so halves of the groups are drawn instead.
+    # Quantiles within classes shrink where rows repeat, so groups are drawn without replacement.
     intervals, replicates = resampled_interval(
         scores, data.groups, seed=0, resamples=RESAMPLES, repeats=False
     )
-    # Halves are set about the score of all rows, which may carry some of them above the bound.
-    within = {name: Score(one.value, one.low, min(one.high, 1.0)) for name, one in intervals.items()}
+    # Replicates about the score of all rows may lie beyond its bounds; IRS has no lower one.
+    within = {
+        name: Score(one.value, one.low if name == METRIC else max(one.low, 0.0), min(one.high, 1.0))
+        for name, one in intervals.items()
+    }
     return StatisticResult(
         about(METRIC, VERSION, "higher", source, described, settings),
         within,

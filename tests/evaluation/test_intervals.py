@@ -182,7 +182,7 @@ def test_resampling_needs_rows():
         resampled_interval(mean_of(np.zeros(0)), [], seed=0)
 
 
-def test_halves_spread_as_repeated_groups_do_and_lie_about_the_statistic() -> None:
+def test_subsamples_spread_as_repeated_groups_do_and_lie_about_the_statistic() -> None:
     values = np.random.default_rng(0).normal(size=100)
     groups = [str(row) for row in range(100)]
 
@@ -198,13 +198,13 @@ def test_halves_spread_as_repeated_groups_do_and_lie_about_the_statistic() -> No
     assert spreads[0] == pytest.approx(spreads[1], rel=0.05)
 
 
-def test_statistic_that_repeats_bias_lies_within_its_interval_of_halves() -> None:
+def test_statistic_that_repeats_bias_lies_within_its_interval_of_subsamples() -> None:
     groups = [str(row) for row in range(60)]
 
     def distinct(rows: np.ndarray) -> dict[str, float]:
         return {"distinct": len(np.unique(rows)) / len(rows)}
 
     biased, _ = resampled_interval(distinct, groups, seed=0, resamples=200)
-    halves, _ = resampled_interval(distinct, groups, seed=0, resamples=200, repeats=False)
-    assert biased["distinct"].high < biased["distinct"].value == halves["distinct"].value
-    assert halves["distinct"].low <= halves["distinct"].value <= halves["distinct"].high
+    subsamples, _ = resampled_interval(distinct, groups, seed=0, resamples=200, repeats=False)
+    assert biased["distinct"].high < biased["distinct"].value == subsamples["distinct"].value
+    assert subsamples["distinct"].low <= subsamples["distinct"].value <= subsamples["distinct"].high
