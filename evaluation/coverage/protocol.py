@@ -198,12 +198,16 @@ class Weighed:
         names: Sequence[str],
     ) -> None:
         self.iou, self.iou_threshold, self.reduce, self.names = iou, iou_threshold, reduce, names
+        shown = np.isfinite(iou)
+        # Resampled images count as often as they are drawn, so that sums over them are products.
+        self._sums = np.where(shown, iou, 0).sum(3), shown.sum(3).astype(np.float64)
 
     def __call__(self, rows: Int[ndarray, " rows"]) -> dict[str, float]:
         """WAIoU over all parts and mean IoU, by method; see `weigh_iou`."""
-        iou = self.iou[:, :, rows]
-        scores = self._score(self._best(iou).numpy())
-        pairs = zip(self.names, scores.tolist(), self._average(iou).max(1).tolist(), strict=True)
+        drawn = np.bincount(rows, minlength=self.iou.shape[2]).astype(np.float64)
+        average = self._average(drawn)
+        scores = self._score(self._best(average), drawn)
+        pairs = zip(self.names, scores.tolist(), average.max(1).tolist(), strict=True)
         return {
             f"{metric} {name}": value
             for name, *values in pairs
@@ -212,8 +216,8 @@ class Weighed:
 
     def describe(self, method: int) -> dict[str, Any]:
         """Tables of one method: average IoU and WAIoU by proportion, and both by part at the best one."""
-        average = self._average(self.iou)
-        weighed = weigh_iou(self._best(self.iou), self.iou_threshold, self.reduce)
+        average = self._average(np.ones(self.iou.shape[2]))
+        weighed = weigh_iou(torch.from_numpy(self._best(average)), self.iou_threshold, self.reduce)
         curve = [
             float(weigh_iou(torch.from_numpy(at), self.iou_threshold, self.reduce).score[method])
             for at in np.moveaxis(self.iou, 1, 0)
@@ -227,24 +231,24 @@ class Weighed:
             "counts": weighed.counts[method].tolist(),
         }
 
-    def _score(self, iou: Float[ndarray, "methods images parts"]) -> Float[ndarray, " methods"]:
-        """WAIoU over all parts as `weigh_iou` has it, fast enough for thousands of resamples."""
+    def _score(
+        self, iou: Float[ndarray, "methods images parts"], drawn: Float[ndarray, " images"]
+    ) -> Float[ndarray, " methods"]:
+        """WAIoU over all parts as `weigh_iou` has it, of images that count as often as they are drawn."""
         kept = iou > self.iou_threshold
-        parts = np.where(kept, iou, 0).sum(1) / np.maximum(kept.sum((0, 1)), 1)
-        shown = parts[:, np.isfinite(iou).any((0, 1))]
+        parts = (drawn @ np.where(kept, iou, 0)) / np.maximum((drawn @ kept).sum(0), 1)
+        shown = parts[:, np.isfinite(iou[:, drawn > 0]).any((0, 1))]
         if not shown.shape[1]:
             return np.full(len(iou), 0.0 if self.reduce == "sum" else np.nan)
         return shown.sum(1) if self.reduce == "sum" else shown.mean(1)
 
-    def _best(self, iou: ndarray) -> Float[Tensor, "methods images parts"]:
-        choice = self._average(iou).argmax(1)
-        return torch.from_numpy(iou[np.arange(len(iou)), choice])
+    def _best(self, average: Float[ndarray, "methods proportions"]) -> Float[ndarray, "methods images parts"]:
+        return self.iou[np.arange(len(self.iou)), average.argmax(1)]
 
-    @staticmethod
-    def _average(iou: ndarray) -> Float[ndarray, "methods proportions"]:
+    def _average(self, drawn: Float[ndarray, " images"]) -> Float[ndarray, "methods proportions"]:
         """Mean IoU over all images and the parts that they show; 0 where none is shown."""
-        shown = np.isfinite(iou)
-        return np.where(shown, iou, 0).sum((2, 3)) / np.maximum(shown.sum((2, 3)), 1)
+        total, shown = self._sums
+        return (total @ drawn) / np.maximum(shown @ drawn, 1)
 
 
 def _read(
