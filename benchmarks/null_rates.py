@@ -1,10 +1,11 @@
-"""How often a comparison of IRS, WAIoU or CSM finds a difference where there is none.
+"""How often a comparison of IRS, unconfoundedness, WAIoU or CSM finds a difference where there is none.
 
     python -m benchmarks.null_rates irs --runs 120 --images 120
 
 Both models are draws of one distribution, so that any difference found is false; 0.05 is meant. IRS: codes of
-six mixtures of three factors, with noise. WAIoU: skewed IoU of four parts, alike in five proportions.
-CSM: shares of test frames of six concept sets, correlated over the sets, vectors held fixed. Minutes each.
+six mixtures of three factors, with noise. Unconfoundedness (rho 2): the same, mostly noise. WAIoU: skewed IoU
+of four parts, alike in five proportions. CSM: shares of test frames of six concept sets, correlated over the
+sets, vectors held fixed. Minutes each.
 """
 
 import argparse
@@ -13,8 +14,9 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from evaluation.causal.irs import irs
+from evaluation.causal.irs import IRS, irs
 from evaluation.causal.protocol import RESAMPLES
+from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.compare import compare
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
 from evaluation.coverage.protocol import Weighed
@@ -27,18 +29,38 @@ CSM = "csm_s aligned, all sets"
 
 
 def irs_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
+    """Score two encoders of the same factors, whose noise alone differs, with IRS."""
+    return encoder_pair(rng, images, "irs", 1, lambda found: float(found.score), repeats=False)
+
+
+def unconfoundedness_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
+    """Score two such encoders, that answer weakly, with unconfoundedness."""
+    name = "unconfoundedness(2)"
+    return encoder_pair(
+        rng, images, name, 0.15, lambda found: float(unconfoundedness(found, 2)), repeats=True
+    )
+
+
+def encoder_pair(
+    rng: np.random.Generator,
+    images: int,
+    name: str,
+    gain: float,
+    score: Callable[[IRS], float],
+    repeats: bool,
+) -> list[StatisticResult]:
     """Score two encoders of the same factors, whose noise alone differs."""
     grid = np.stack(np.meshgrid(range(3), range(4), range(2), indexing="ij")).reshape(3, -1).T
     factors = torch.from_numpy(np.tile(grid, (max(1, images // len(grid)), 1)))
 
     def one() -> StatisticResult:
         noise = rng.normal(size=(len(factors), MIXTURES.shape[1])) * 0.5
-        codes = torch.from_numpy(factors.numpy() @ MIXTURES + noise)
+        codes = torch.from_numpy(factors.numpy() @ MIXTURES * gain + noise)
 
         def statistic(rows: np.ndarray) -> dict[str, float]:
-            return {"irs": float(irs(codes[rows], factors[rows]).score)}
+            return {name: score(irs(codes[rows], factors[rows]))}
 
-        return result(statistic, len(factors), "irs", resamples=RESAMPLES, repeats=False)
+        return result(statistic, len(factors), name, resamples=RESAMPLES, repeats=repeats)
 
     return [one(), one()]
 
@@ -88,7 +110,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    pairs = {"irs": irs_pair, "waiou": waiou_pair, "csm": csm_pair}
+    pairs = {
+        "irs": irs_pair,
+        "unconfoundedness": unconfoundedness_pair,
+        "waiou": waiou_pair,
+        "csm": csm_pair,
+    }
     parser.add_argument("score", choices=pairs)
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--images", type=int, default=64)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -96,26 +97,27 @@ def _result(
     """Scores of one encoder, with intervals over resampled groups."""
     whole = irs(codes, classes, settings["quantile"])
 
-    def scores(rows: Int[ndarray, " rows"]) -> dict[str, float]:
-        groups = group_rows(classes[rows])
-        # Of few rows, each may have a class of its own, and no spread within it.
-        if any(map(single, groups)):
-            return dict.fromkeys(_scores(whole, rho), math.nan)
-        return _scores(grouped_irs(codes[rows], groups, settings["quantile"]), rho)
+    def resampled(
+        scores: Callable[[IRS], dict[str, float]], repeats: bool
+    ) -> tuple[dict[str, Score], dict[str, tuple[float, ...]]]:
+        def statistic(rows: Int[ndarray, " rows"]) -> dict[str, float]:
+            groups = group_rows(classes[rows])
+            # Of few rows, each may have a class of its own, and no spread within it.
+            if any(map(single, groups)):
+                return dict.fromkeys(scores(whole), math.nan)
+            return scores(grouped_irs(codes[rows], groups, settings["quantile"]))
 
-    # Quantiles within classes shrink where rows repeat, so groups are drawn without replacement.
-    intervals, replicates = resampled_interval(
-        scores, data.groups, seed=0, resamples=RESAMPLES, repeats=False
-    )
-    # Replicates about the score of all rows may lie beyond its bounds; IRS has no lower one.
-    within = {
-        name: Score(one.value, one.low if name == METRIC else max(one.low, 0.0), min(one.high, 1.0))
-        for name, one in intervals.items()
-    }
+        return resampled_interval(statistic, data.groups, seed=0, resamples=RESAMPLES, repeats=repeats)
+
+    # Repeated rows shrink quantiles within classes, which IRS is made of. Unconfoundedness only asks which
+    # are largest; it takes few values, and subsamples that are set about one of them leave these values.
+    intervals, replicates = resampled(lambda result: {METRIC: float(result.score)}, repeats=False)
+    intervals[METRIC] = replace(intervals[METRIC], high=min(intervals[METRIC].high, 1.0))
+    disjoint, redrawn = resampled(partial(_unconfoundedness, rho=rho), repeats=True)
     return StatisticResult(
         about(METRIC, VERSION, "higher", source, described, settings),
-        within,
-        replicates,
+        intervals | disjoint,
+        replicates | redrawn,
         distinct_groups(data.groups),
         (),
         _describe(whole),
@@ -182,10 +184,10 @@ def _codes(source: NamedModel, linear: Tensor, device: str) -> dict[str, Tensor]
     return {"codes": codes.to(torch.promote_types(codes.dtype, torch.float32))}
 
 
-def _scores(result: IRS, rho: Sequence[int]) -> dict[str, float]:
-    """IRS, and unconfoundedness for each ``rho`` by either selection."""
+def _unconfoundedness(result: IRS, rho: Sequence[int]) -> dict[str, float]:
+    """Unconfoundedness for each ``rho`` by either selection."""
     selections: tuple[tuple[str, Compat], ...] = (("", "exact"), (", candle2021", "candle2021"))
-    found = {"irs": float(result.score)}
+    found = {}
     for label, compat in selections:
         for number in rho:
             enough = number <= len(result.codes)

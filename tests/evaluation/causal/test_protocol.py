@@ -10,6 +10,7 @@ from torch import nn
 from evaluation.causal.irs import irs
 from evaluation.causal.protocol import score_causal
 from evaluation.causal.unconfoundedness import unconfoundedness
+from evaluation.compare import compare
 from evaluation.intervals import resampled_interval
 from evaluation.predictions import open_codes
 from loaders.errors import InputError
@@ -69,27 +70,47 @@ def test_mixed_codes_equal_the_metrics_themselves(grid):
         assert result.scores[f"unconfoundedness({rho}), candle2021"].value == candle
 
 
-def test_replicates_equal_the_metric_of_subsamples(grid):
+def test_replicates_equal_the_metrics_of_drawn_rows(grid):
     mix = torch.rand(3, 6, generator=torch.Generator().manual_seed(1))
     view = grid()
-    result = score(lambda image: _pure(image) @ mix, view)
+    result = score(lambda image: _pure(image) @ mix, view, (2,))
     codes = torch.stack([item[:, 0, 0] for item in view.items]) @ mix
 
-    def slow(rows):
-        return {"irs": float(irs(codes[rows], CLASSES[rows]).score)}
+    def expected(metric, repeats):
+        def slow(rows):
+            return {"": float(metric(irs(codes[rows], CLASSES[rows])))}
 
-    _, expected = resampled_interval(slow, view.groups, seed=0, resamples=40, repeats=False)
-    np.testing.assert_allclose(result.replicates["irs"], expected["irs"], atol=1e-5)
+        return resampled_interval(slow, view.groups, seed=0, resamples=40, repeats=repeats)[1][""]
+
+    np.testing.assert_allclose(
+        result.replicates["irs"], expected(lambda found: found.score, False), atol=1e-5
+    )
+    disjoint = expected(lambda found: unconfoundedness(found, 2), True)
+    np.testing.assert_allclose(result.replicates["unconfoundedness(2)"], disjoint)
+    assert 0 <= min(disjoint) < max(disjoint) <= 1
 
 
-def test_intervals_keep_to_the_range_of_a_score_though_replicates_about_it_leave_it(grid):
-    draws = torch.Generator().manual_seed(0)
-    mix = torch.rand(3, 6, generator=draws)
-    result = score(lambda image: _pure(image) @ mix + torch.randn(len(image), 6, generator=draws), grid())
-    replicates = result.replicates["unconfoundedness(1)"]
-    assert (min(replicates) < 0, max(replicates) > 1) == (True, True)
-    interval = result.scores["unconfoundedness(1)"]
-    assert (interval.low, interval.high) == (0, 1)
+def test_interval_of_irs_ends_at_one_though_replicates_about_the_score_do_not(grid):
+    def one_row_off(image):
+        return _pure(image) + 0.1 * (torch.arange(len(image)) == 5)[:, None]
+
+    result = score(one_row_off, grid())
+    assert max(result.replicates["irs"]) > 1
+    assert result.scores["irs"].value < result.scores["irs"].high == 1
+
+
+def test_equal_unconfoundedness_is_no_difference(grid):
+    """A few replicates may differ from the score that all others and both encoders have."""
+    draws = torch.Generator().manual_seed(4)
+
+    def noisy(image):
+        return _pure(image) + 0.15 * torch.randn(len(image), 3, generator=draws)
+
+    found = score_causal({"first": noisy, "second": noisy}, grid(), (1,))
+    pair = [result.replicates["unconfoundedness(1)"] for result in found.values()]
+    assert [result.scores["unconfoundedness(1)"].value for result in found.values()] == [1, 1]
+    assert min(map(min, pair)) < 1
+    assert compare(*found.values(), "unconfoundedness(1)").p_value > 0.5
 
 
 def test_an_encoder_may_fill_one_buffer_again_and_again(grid):
