@@ -17,10 +17,10 @@ if Path(sys.argv[0]).stem == "candlelight" and signal.getsignal(signal.SIGINT) i
 
 import click
 
-from evaluation.commands import evaluate
-from generators.asset_commands import assets
-from generators.plan_commands import load_any_plan, plan, recipe_options, recipes
-from generators.render_commands import (
+from evaluation.commands.evaluate_commands import evaluate
+from generators.commands.asset_commands import assets
+from generators.commands.plan_commands import load_any_plan, plan, recipe_options, recipes
+from generators.commands.render_options import (
     check_outcome,
     plan_to_repair,
     read_changes,
@@ -28,13 +28,13 @@ from generators.render_commands import (
     repaired_line,
     worker_options,
 )
-from generators.verify_commands import verify_path
-from loaders.command_line import Folder, progress
-from loaders.commands import export, pack, push
+from generators.commands.verify_report import verify_path
+from loaders.commands.command_line import Folder, progress
+from loaders.commands.interrupts import Interrupted, interrupt
+from loaders.commands.pack_commands import export, pack, push
+from loaders.commands.sheet_options import check_options, sheet_options
 from loaders.errors import InputError, memory_ended
-from loaders.interrupts import Interrupted, interrupt
-from loaders.looking.options import check_options, sheet_options
-from loaders.urls import local_folder
+from loaders.files.urls import local_folder
 
 
 class UseError(click.ClickException):
@@ -129,7 +129,7 @@ def render(
     candlelight render candle --out s3://bucket/frames
     """
     from generators import render as render_plan
-    from generators.preview import preview_plan
+    from generators.reports.preview import preview_plan
 
     source = recipe or plan_to_repair(out, how["repair"])
     made = load_any_plan(source, overrides, limit, preset=preset, assets=assets)
@@ -188,9 +188,9 @@ def counterfactual(
     from evaluation.report.counterfactuals import write_counterfactual_page
     from generators import counterfactual as plan_twins
     from generators import render as render_plan
-    from generators.counterfactual import SUFFIX
-    from generators.packed_samples import pack
-    from generators.table import join
+    from generators.planning.counterfactual import SUFFIX
+    from generators.planning.packed_samples import pack
+    from generators.planning.plan_table import join
 
     if (not ids) == (limit is None):
         raise UseError("expected --sample ID, or --limit N to ask about N samples of each set, and not both")
@@ -271,7 +271,7 @@ def demo(out: Path, **how: Any) -> None:
     """
     from tqdm import tqdm
 
-    from evaluation.demo import pack_and_study, require, with_first_sheet, with_seconds
+    from evaluation.demo.pack_and_study import pack_and_study, require, with_first_sheet, with_seconds
     from generators import load_recipe, make_plan
     from generators import render as render_plan
 
@@ -295,7 +295,7 @@ def doctor() -> None:
     \b
     candlelight doctor
     """
-    from generators.doctor import examine
+    from generators.commands.doctor import examine
 
     findings = examine()
     for finding in findings:

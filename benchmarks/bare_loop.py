@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from generators import compose
-from generators.blender.child import Renderer
-from generators.scene import SamplePlan
-from generators.table import load_plan
+from generators.blender.renderer import Renderer
+from generators.layers import decomposition
+from generators.planning.plan_table import load_plan
+from generators.scenes.scene import SamplePlan
 
 Call = Callable[[], Any]
 
@@ -44,12 +44,12 @@ class Recorder:
 
 def denoising(renderer: Renderer, group: Sequence[SamplePlan]) -> list[Call]:
     """Render a group as the engine does, and return its calls of the denoiser."""
-    module = compose.pyoidn
-    recorder = compose.pyoidn = Recorder(module)
+    module = decomposition.pyoidn
+    recorder = decomposition.pyoidn = Recorder(module)
     try:
         renderer.trace(group)()
     finally:
-        compose.pyoidn = module
+        decomposition.pyoidn = module
     return recorder.calls
 
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from benchmarks.processes import print_table
 from generators import load_recipe, make_plan
-from generators.packed_samples import pack
-from generators.plan import Plan
-from generators.processors import THREADS
+from generators.engine.processor_count import THREADS
+from generators.planning.packed_samples import pack
+from generators.planning.plan import Plan
 
 BASE = ["render.samples=16", "image={width: 320, height: 240}"]
 MAP = ("candle", ["sets.candle.factors.scene.values=[garden]"])
@@ -65,7 +65,7 @@ def planned(case: tuple[tuple[str, list[str]], list[str]], traces: int) -> Plan:
 def measure(plan: Plan, root: Path) -> tuple[float, float, float, float]:
     """Render a plan; return CPU s of tracing, of finishing, of the first trace besides, and bytes a frame."""
     os.environ[THREADS] = "1"  # as in a render child
-    from generators.blender.child import Renderer
+    from generators.blender.renderer import Renderer
 
     root.mkdir()
     renderer = Renderer(root, plan.recipe, 1)

@@ -29,13 +29,13 @@ from numpy import ndarray
 
 from blender_assets import AssetLibrary
 from generators import Recipe, load_recipe
-from generators.compose import decompose, denoise, develop, limit_threads
-from generators.map_view import view_map
-from generators.plan import plan_samples
-from generators.processors import THREADS
-from generators.refine import fine_backdrop, refine
-from generators.scene import SamplePlan
-from generators.settings import settings, stored_layers
+from generators.engine.processor_count import THREADS
+from generators.language.set_settings import settings, stored_layers
+from generators.layers.decomposition import decompose, denoise, develop, limit_threads
+from generators.layers.environment_view import view_map
+from generators.layers.finer_geometry import fine_backdrop, refine
+from generators.planning.plan import plan_samples
+from generators.scenes.scene import SamplePlan
 
 # A map behind a shadow catcher, a modelled scene, and a plain table under one lamp.
 FRAMES = {"candle": ("candle-001358", "candle-010837"), "concepts": ("albedo-000100",)}
@@ -75,8 +75,8 @@ def shoot(shot: Shot, anew: bool, threads: int = 1) -> tuple[float, Layers]:
         CPU seconds, and the layers of the last image.
     """
     from generators.blender import passes
-    from generators.blender.geometry import Geometry
-    from generators.blender.stage import Stage
+    from generators.blender.blender_scene import Stage
+    from generators.blender.geometry_trace import Geometry
 
     limit_threads(threads)
     chosen = settings(shot.recipe, shot.sample.set)

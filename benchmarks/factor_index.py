@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.processes import print_table
-from loaders.factors import FactorSpace
+from loaders.factor_space import FactorSpace
 from loaders.selection.factor_index import FactorIndex
 from loaders.selection.supervision import k_pairs, match_pairs, rank_pairs
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy import ndarray
 from scipy import stats
 
-from evaluation.compare import compare
-from evaluation.intervals import RESAMPLES, mean_interval, replicate_interval, resampled_groups
-from evaluation.result import About, MeanResult, Score, StatisticResult
+from evaluation.results.compare import compare
+from evaluation.results.intervals import RESAMPLES, mean_interval, replicate_interval, resampled_groups
+from evaluation.results.result import About, MeanResult, Score, StatisticResult
 
 GROUPS = 8, 16, 64
 PLANTED = 0.35  # standard deviations of the difference of a row

@@ -24,12 +24,12 @@ from distributed import Client, as_completed
 
 from benchmarks.processes import hosts, print_table
 from generators import load_recipe, make_plan, render
-from generators.table import load_plan, save_plan
+from generators.planning.plan_table import load_plan, save_plan
 from loaders.frames import frame_path, is_complete, read_frame, write_frame
-from loaders.hdf5.writer import pack_hdf5
-from loaders.hub.writer import pack_hub
+from loaders.hdf5.write_hdf5 import pack_hdf5
+from loaders.hub.write_hub import pack_hub
 from loaders.samples import Frame
-from loaders.verification.verify import verify
+from loaders.verification.verify_frames import verify
 
 CANDLE_ROWS = 21_600
 GROUPS = 1024

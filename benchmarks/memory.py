@@ -22,9 +22,9 @@ import psutil
 
 from benchmarks.processes import candlelight, finished, print_table, start, tree
 from generators import load_recipe, make_plan
-from generators.packed_samples import pack
-from generators.plan import Plan
-from generators.table import save_plan
+from generators.planning.packed_samples import pack
+from generators.planning.plan import Plan
+from generators.planning.plan_table import save_plan
 
 PERIOD = 0.2  # s
 EARLY = 50  # frames

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from evaluation.causal.irs import IRS, irs
-from evaluation.causal.protocol import RESAMPLES
+from evaluation.causal.score_causal import RESAMPLES
 from evaluation.causal.unconfoundedness import unconfoundedness
-from evaluation.compare import compare
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
-from evaluation.coverage.protocol import Weighed
-from evaluation.intervals import resampled_interval
-from evaluation.result import About, StatisticResult
+from evaluation.coverage.score_coverage import Weighed
+from evaluation.results.compare import compare
+from evaluation.results.intervals import resampled_interval
+from evaluation.results.result import About, StatisticResult
 
 ABOUT = About("simulated", 1, "higher", {}, {}, {}, {})
 MIXTURES = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0.7, 0.7, 0], [0, 0.5, 1], [0.3, 0.3, 0.3]]).T

@@ -31,10 +31,10 @@ import psutil
 
 from benchmarks.processes import candlelight, cpu_seconds, finished, print_table, start, tree, wait_until
 from generators import load_recipe, make_plan
-from generators.packed_samples import pack
-from generators.plan import Plan
-from generators.processors import THREADS
-from generators.table import save_plan
+from generators.engine.processor_count import THREADS
+from generators.planning.packed_samples import pack
+from generators.planning.plan import Plan
+from generators.planning.plan_table import save_plan
 
 LIMITS = {"64x64": 1.5, "320x240": 1.15}
 HERE = Path(__file__).parent

@@ -26,12 +26,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from loaders.codecs import decode_npz, decode_png, encode_png
+from loaders.files.layer_codecs import decode_npz, decode_png, encode_png
 from loaders.frames import FrameFolder, read_dataset_info, write_dataset_info, write_frame
 from loaders.hdf5.filters import Compression, encode_chunk
-from loaders.hdf5.writer import pack_hdf5
-from loaders.hub.table import Row, arrow_schema, arrow_table, columns, writer_options
-from loaders.hub.writer import pack_hub
+from loaders.hdf5.write_hdf5 import pack_hdf5
+from loaders.hub.arrow_tables import Row, arrow_schema, arrow_table, columns, writer_options
+from loaders.hub.write_hub import pack_hub
 from loaders.samples import Frame
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import psutil
 
 from benchmarks.processes import print_table
-from generators.load import load_recipe
-from generators.plan import Plan, make_plan
-from generators.rendering import render
+from generators.engine.render_plan import render
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import Plan, make_plan
 
 
 def frames_per_hour(plan: Plan, workers: int) -> tuple[float, float]:

@@ -13,8 +13,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from blender_assets.images import find_images
-from blender_assets.manifests import MANIFEST, read_manifest
+from blender_assets.asset_manifest import MANIFEST, read_manifest
+from blender_assets.texture_folders import find_images
 from loaders.errors import InputError
 from loaders.verification.checksums import file_sha256
 

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Shaped
 from numpy import ndarray
 
-from loaders.checks import light_sum_error
 from loaders.colour import srgb_to_linear, to_display
 from loaders.errors import InputError
+from loaders.light_sum import light_sum_error
 from loaders.samples import Frame
 from loaders.schema import (
     LIGHT_PREFIX,

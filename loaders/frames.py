@@ -20,13 +20,13 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from loaders.codecs import decode_npz, decode_png, encode_npz, encode_png, png_size, schema_order
-from loaders.disk import replacing, sync, write_synced
 from loaders.errors import InputError
-from loaders.records import read_record
+from loaders.files.atomic_files import replacing, sync, write_synced
+from loaders.files.json_records import read_record
+from loaders.files.layer_codecs import decode_npz, decode_png, encode_npz, encode_png, png_size, schema_order
+from loaders.files.urls import local_folder
 from loaders.samples import Frame, Sample, factor_number, row_number, to_sample
 from loaders.schema import DatasetInfo, Metadata, array_sha256, check_layer
-from loaders.urls import local_folder
 from loaders.verification.checksums import SUMS, is_as_listed, sums_text
 
 IMAGE, NPZ, METADATA, DATASET = "image.png", "layers.npz", "metadata.json", "dataset.json"

@@ -4,13 +4,13 @@ from collections.abc import Collection
 from pathlib import Path
 
 from loaders.errors import InputError, nearest_file
+from loaders.files.urls import local_folder
 from loaders.frames import DATASET, FrameFolder, read_dataset_info
-from loaders.hdf5.beside import mixed_packs
-from loaders.hdf5.reader import HDF5Frames
-from loaders.hub.reader import HubFrames
-from loaders.packs.manifest import MANIFEST, read_manifest
+from loaders.hdf5.neighbour_files import mixed_packs
+from loaders.hdf5.read_hdf5 import HDF5Frames
+from loaders.hub.read_hub import HubFrames
+from loaders.packs.pack_manifest import MANIFEST, read_manifest
 from loaders.samples import Frames
-from loaders.urls import local_folder
 
 EXPECTED = "expected a folder of frames, an .h5 file or a folder of them, or a Hugging Face folder"
 

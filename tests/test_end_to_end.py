@@ -8,7 +8,7 @@ import torch
 from click.testing import CliRunner
 
 from candlelight import main
-from evaluation.result_files import read_results
+from evaluation.results.result_files import read_results
 from loaders import FrameFolder, HDF5Frames, HubFrames
 
 pytestmark = [
@@ -88,7 +88,7 @@ def test_the_three_readers_agree(rendered):
 
 
 def test_a_network_is_trained_and_scored_on_what_load_dataset_gives(rendered):
-    from evaluation.study import run_study
+    from evaluation.demo.study import run_study
 
     study = run_study(rendered / "hub", rendered / "study", epochs=1)
     assert len(study.summary()) == 4

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.load import shipped_recipes
+from generators.language.load_recipe import shipped_recipes
 
 README = Path(__file__).parent.parent / "README.md"
 

@@ -19,9 +19,9 @@ import torch
 from numpy import ndarray
 
 from benchmarks.processes import print_table
+from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
 from evaluation.coverage.heatmaps import Explanations, Pooling
-from evaluation.coverage.protocol import PROPORTIONS
-from evaluation.coverage.streams import ExplanationStream, MaskStream, stream_iou
+from evaluation.coverage.score_coverage import PROPORTIONS
 
 PARTS, SETS, DRAWN, BATCH = 11, 8, 64, 16
 Images = tuple[ndarray, ndarray]  # heatmaps [images, side, side], masks [images, parts, side, side]

@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.processes import contents
 from benchmarks.trials.kills import LOCKS
 from generators import load_recipe, make_plan, render
-from loaders.verification.verify import verify
+from loaders.verification.verify_frames import verify
 
 REPEATS = 5
 

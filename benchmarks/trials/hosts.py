@@ -17,9 +17,9 @@ from distributed import Client
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from benchmarks.processes import hosts, kill_session, print_table
-from generators.load import load_recipe
-from generators.plan import Plan, make_plan
-from generators.rendering import render
+from generators.engine.render_plan import render
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import Plan, make_plan
 from loaders.frames import is_complete
 
 TALLY = "tally"

@@ -172,7 +172,7 @@ def replace(path: Path, rng: np.random.Generator) -> None:
 @functools.cache
 def png_bomb(large: bool) -> bytes:
     """Make a small PNG of black that is 12 000 pixels high and wide, or that says less than it unpacks to."""
-    from loaders.codecs import png_file
+    from loaders.files.layer_codecs import png_file
 
     height, width = (12_000, 12_000) if large else (HEIGHT, WIDTH)
     return png_file(width, height, 8, 2, zlib.compress(bytes(12_000 * (1 + 3 * 12_000))))

@@ -25,14 +25,14 @@ import numpy as np
 from benchmarks.packing import fill
 from benchmarks.processes import contents
 from loaders import read_dataset_info
-from loaders.hub.table import layer_column
+from loaders.hub.arrow_tables import layer_column
 
 MAKING = "*.partial"  # packs in the making
 SMALL = """
 import sys
 from loaders.hub import shards
-from loaders.packs import parts
-parts.PART_BYTES = 2**18
+from loaders.packs import finished_rows
+finished_rows.PART_BYTES = 2**18
 shards.ROW_GROUP_BYTES, shards.SHARD_BYTES = 2**19, 2**20
 from candlelight import main
 main(sys.argv[1:])

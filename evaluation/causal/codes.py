@@ -3,8 +3,8 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from evaluation.causal.protocol import Encoder
-from evaluation.hidden import run_recorded
+from evaluation.causal.score_causal import Encoder
+from evaluation.running.hidden_layers import run_recorded
 from loaders.errors import InputError
 
 

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from evaluation.choices import check_choice
-from evaluation.shapes import check_shapes
+from evaluation.inputs.check_choice import check_choice
+from evaluation.inputs.check_shapes import check_shapes
 from loaders.errors import InputError
 
 Binning = Literal["exact", "disentanglement_lib"]

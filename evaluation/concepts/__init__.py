@@ -9,7 +9,7 @@ from evaluation.concepts.cav import fit_cavs as fit_cavs
 from evaluation.concepts.cav import random_cavs as random_cavs
 from evaluation.concepts.csm import CSM as CSM
 from evaluation.concepts.csm import csm as csm
-from evaluation.concepts.protocol import score_concepts as score_concepts
+from evaluation.concepts.score_concepts import score_concepts as score_concepts
 from evaluation.concepts.sensitivity import Significance as Significance
 from evaluation.concepts.sensitivity import directional_derivatives as directional_derivatives
 from evaluation.concepts.sensitivity import sensitivity as sensitivity

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from evaluation.hidden import record, run_recorded
-from evaluation.shapes import check_bool, check_shapes
+from evaluation.inputs.check_shapes import check_bool, check_shapes
+from evaluation.running.hidden_layers import record, run_recorded
 from loaders.errors import InputError
 
 # A residual a p - t below so many machine epsilons of |a p| + |t| is taken for rounding. Each operation that

@@ -17,14 +17,14 @@ from evaluation.concepts.activations import (
     rows_of,
 )
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES
-from evaluation.decompose import decompose
-from evaluation.harness import Fingerprint, check_image, read_batches
-from evaluation.hidden import record
-from evaluation.memory import run_in_halves
-from evaluation.models.specs import NamedModel
-from evaluation.outputs import calling, checked_decomposition
-from evaluation.sources import decode, to_device
-from evaluation.truth import Truth, stack
+from evaluation.inputs.truth import Truth, stack
+from evaluation.models.model_spec import NamedModel
+from evaluation.running.batches import Fingerprint, check_image, read_batches
+from evaluation.running.decompose import decompose
+from evaluation.running.hidden_layers import record
+from evaluation.running.model_outputs import calling, checked_decomposition
+from evaluation.running.out_of_memory import run_in_halves
+from evaluation.running.prediction_sources import decode, to_device
 from loaders.errors import InputError
 from loaders.views import Decompositions, View
 

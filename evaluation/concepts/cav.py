@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.choices import check_choice
 from evaluation.concepts.gram import SharedRows
 from evaluation.concepts.solvers import Classifier, train
-from evaluation.shapes import check_shapes
+from evaluation.inputs.check_choice import check_choice
+from evaluation.inputs.check_shapes import check_shapes
 from loaders.errors import InputError
 
 

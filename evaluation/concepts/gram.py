@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.shapes import check_shapes
+from evaluation.inputs.check_shapes import check_shapes
 
 # Numbers in one slice of both factors (2 MiB of float32), which stays in a processor's cache.
 _SLICE_ELEMENTS = 1 << 19

@@ -9,10 +9,10 @@ from jaxtyping import Float
 from scipy import stats
 from torch import Tensor
 
-from evaluation.choices import check_choice
 from evaluation.concepts.cav import CAVs
 from evaluation.concepts.gram import products_about_mean
-from evaluation.shapes import check_shapes
+from evaluation.inputs.check_choice import check_choice
+from evaluation.inputs.check_shapes import check_shapes
 from loaders.errors import InputError
 
 Scale = Literal["vector", "unit", "cosine"]

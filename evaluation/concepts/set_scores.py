@@ -82,7 +82,7 @@ class SetScore:
 
 
 def to_step(score: SetScore) -> dict[str, Tensor]:
-    """Put the numbers of a set into tensors, float64, as `evaluation.resume.Steps` keeps them."""
+    """Put the numbers of a set into float64 tensors, as `evaluation.running.finished_steps` keeps them."""
     step = {}
     for branch, alignments in score.branches.items():
         for alignment, one in alignments.items():

@@ -4,8 +4,8 @@ from evaluation.coverage.heatmaps import Explanations as Explanations
 from evaluation.coverage.heatmaps import binarise as binarise
 from evaluation.coverage.heatmaps import explanation_heatmap as explanation_heatmap
 from evaluation.coverage.heatmaps import set_threshold as set_threshold
-from evaluation.coverage.protocol import layer_heatmaps as layer_heatmaps
-from evaluation.coverage.protocol import score_coverage as score_coverage
+from evaluation.coverage.score_coverage import layer_heatmaps as layer_heatmaps
+from evaluation.coverage.score_coverage import score_coverage as score_coverage
 from evaluation.coverage.waiou import WAIoU as WAIoU
 from evaluation.coverage.waiou import part_iou as part_iou
 from evaluation.coverage.waiou import waiou as waiou

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.harness import Batch
+from evaluation.running.batches import Batch
 from loaders.errors import InputError
 from loaders.views import PartImage
 

@@ -9,9 +9,9 @@ from jaxtyping import Bool, Float, Float32, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.choices import check_choice
 from evaluation.coverage.heatmaps import Compat
-from evaluation.shapes import check_bool, check_shapes
+from evaluation.inputs.check_choice import check_choice
+from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.errors import InputError
 
 Aggregate = Literal["mean", "sum"]

@@ -3,6 +3,6 @@
 from evaluation.intrinsic.lmse import lmse as lmse
 from evaluation.intrinsic.lmse import lmse_score as lmse_score
 from evaluation.intrinsic.mse import mse as mse
-from evaluation.intrinsic.protocol import score_baselines as score_baselines
-from evaluation.intrinsic.protocol import score_intrinsic as score_intrinsic
+from evaluation.intrinsic.score_intrinsic import score_baselines as score_baselines
+from evaluation.intrinsic.score_intrinsic import score_intrinsic as score_intrinsic
 from evaluation.intrinsic.si_mse import si_mse as si_mse

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
+from evaluation.inputs.check_shapes import check_shapes
 from evaluation.intrinsic.masked import (
     Mask,
     check_masked,
@@ -23,7 +24,6 @@ from evaluation.intrinsic.masked import (
     score_samples,
     weighted,
 )
-from evaluation.shapes import check_shapes
 from loaders.errors import InputError
 
 # The benchmark leaves a window unscaled where the energy of the estimate is at most 1e-5, in images whose

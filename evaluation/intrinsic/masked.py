@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
-from evaluation.shapes import check_shapes
+from evaluation.inputs.check_shapes import check_shapes
 from loaders.errors import InputError
 
 # Squares of larger values, and their sums, would overflow float64.
@@ -23,7 +23,7 @@ def check_masked(prediction: object, target: object, mask: object, axes: str) ->
         prediction: of shape ``axes``.
         target: of shape ``axes``.
         mask: [batch, height, width], boolean or weights in [0, 1].
-        axes: as in `evaluation.shapes.check_shapes`.
+        axes: as in `evaluation.inputs.check_shapes.check_shapes`.
 
     Raises:
         InputError: no tensors, shapes that do not agree, or a mask that is neither boolean nor weights.

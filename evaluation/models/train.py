@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from tqdm import tqdm
 
+from evaluation.inputs.truth import Truth, stack
 from evaluation.models.network import IntrinsicNet
-from evaluation.truth import Truth, stack
 from loaders.errors import InputError
 from loaders.views import Decomposition, Decompositions
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from evaluation.models.network import IntrinsicNet
-from loaders.disk import replacing
 from loaders.errors import DAMAGED, InputError
+from loaders.files.atomic_files import replacing
 
 _FORMAT = "candlelight intrinsic network 1"
 

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from evaluation.coverage.heatmaps import Explanations, binarise, set_threshold
 from evaluation.coverage.masks import resize_images, resize_mask
-from evaluation.coverage.protocol import Method, explain_images
+from evaluation.coverage.score_coverage import Method, explain_images
 from evaluation.report.blocks import Block, Picture, Pictures, Text, png_picture
 from evaluation.report.tables import unbroken
 from evaluation.report.tiles import encoded_pixels, fit, fit_mask, outline, spread_rows
-from evaluation.result import StatisticResult
-from evaluation.sources import decode, encode, sources
+from evaluation.results.result import StatisticResult
+from evaluation.running.prediction_sources import decode, encode, sources
 from loaders.looking.show import Pixels
 from loaders.views import Parts
 

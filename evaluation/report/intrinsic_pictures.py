@@ -6,14 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evaluation.decompose import decompose
-from evaluation.intrinsic.protocol import Source
+from evaluation.inputs.truth import Truth, stack
+from evaluation.intrinsic.score_intrinsic import Source
 from evaluation.report.blocks import Block, Pictures, Text, png_picture
 from evaluation.report.tables import number, unbroken
 from evaluation.report.tiles import beside, fit, fit_mask, linear_pixels
-from evaluation.result import MeanResult, model_name
-from evaluation.sources import sources
-from evaluation.truth import Truth, stack
+from evaluation.results.result import MeanResult, model_name
+from evaluation.running.decompose import decompose
+from evaluation.running.prediction_sources import sources
 from loaders.looking.sheet import BACKGROUND
 from loaders.looking.show import Pixels
 from loaders.views import Decompositions

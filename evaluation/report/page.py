@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from evaluation.report import causal, concepts, coverage, intrinsic
+from evaluation.report import causal_section, concepts_section, coverage_section, intrinsic_section
 from evaluation.report.blocks import Block, Section, Table
-from evaluation.report.sets import sets_section
+from evaluation.report.sets_section import sets_section
 from evaluation.report.tables import setting_text
-from evaluation.result import MeanResult, Result, StatisticResult, model_name
-from evaluation.result_files import REMEDY
+from evaluation.results.result import MeanResult, Result, StatisticResult, model_name
+from evaluation.results.result_files import REMEDY
 from loaders.errors import InputError
 from loaders.looking.sheet import write_file
 from loaders.samples import Frames
@@ -36,10 +36,16 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "lmse": Kind(MeanResult, intrinsic.intrinsic_section, intrinsic.READING, intrinsic.NEEDS),
-    "csm": Kind(StatisticResult, concepts.concepts_section, concepts.READING, concepts.NEEDS),
-    "waiou": Kind(StatisticResult, coverage.coverage_section, coverage.READING, coverage.NEEDS),
-    "irs": Kind(StatisticResult, causal.causal_section, causal.READING, causal.NEEDS),
+    "lmse": Kind(
+        MeanResult, intrinsic_section.intrinsic_section, intrinsic_section.READING, intrinsic_section.NEEDS
+    ),
+    "csm": Kind(
+        StatisticResult, concepts_section.concepts_section, concepts_section.READING, concepts_section.NEEDS
+    ),
+    "waiou": Kind(
+        StatisticResult, coverage_section.coverage_section, coverage_section.READING, coverage_section.NEEDS
+    ),
+    "irs": Kind(StatisticResult, causal_section.causal_section, causal_section.READING, causal_section.NEEDS),
 }
 
 

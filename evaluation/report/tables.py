@@ -4,9 +4,9 @@ import math
 import re
 from collections.abc import Sequence
 
-from evaluation.intervals import Score
 from evaluation.report.blocks import Table
-from evaluation.result import MeanResult, Result, model_name
+from evaluation.results.intervals import Score
+from evaluation.results.result import MeanResult, Result, model_name
 
 UNDEFINED = "not defined"
 
@@ -40,7 +40,7 @@ def scores_table(caption: str, results: Sequence[Result]) -> Table:
     r"""Tabulate the scores of results on the same data: rows of models or of scores, whichever are more.
 
     Example:
-        >>> from evaluation.result import About, StatisticResult
+        >>> from evaluation.results.result import About, StatisticResult
         >>> about = About("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
         >>> one = StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, ("a", "b"), (), {})
         >>> scores_table("Scores", [one]).rows
@@ -87,7 +87,7 @@ def settings_table(results: Sequence[Result]) -> Table:
     """Tabulate settings, data and versions; those of several results that are equal stand in one column.
 
     Example:
-        >>> from evaluation.result import About, StatisticResult
+        >>> from evaluation.results.result import About, StatisticResult
         >>> about = About("irs", 1, "higher", {"name": "vae"}, {"rows": 9}, {"bins": 20}, {"numpy": "2.0"})
         >>> settings_table([StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {})]).rows
         (('model name', 'vae'), ('data rows', '9'), ('bins', '20'), ('numpy', '2.0'))

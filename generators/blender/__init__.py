@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from generators.processors import THREADS, held_to
+from generators.engine.processor_count import THREADS, held_to
 
 try:
     with held_to(int(os.environ.get(THREADS, sys.maxsize))):

@@ -6,7 +6,7 @@ import numpy as np
 
 from blender_assets import AssetLibrary
 from generators.blender import bpy
-from generators.images import read_texture
+from generators.scenes.texture_images import read_texture
 
 IMAGE_NODE = "image"
 BLEND = 0.2  # how far from the edges of the box its sides flow into one another

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from blender_assets import AssetLibrary
-from generators.appearance import PLAIN
 from generators.blender import bpy
-from generators.blender.files import append
+from generators.blender.append_files import append
 from generators.blender.image_textures import IMAGE_NODE, Images, add_image_nodes
-from generators.scene import Floor, Material, PartPaint
+from generators.scenes.appearance import PLAIN
+from generators.scenes.scene import Floor, Material, PartPaint
 
 AOVS = {"albedo": "COLOR", "normal": "COLOR", "coverage": "VALUE", "roughness": "VALUE", "metallic": "VALUE"}
 IMAGE = "image/"  # the source of all materials that show an image: no label ends in a slash

@@ -21,7 +21,7 @@ from typing import Any
 
 from blender_assets import files_beside
 from generators.blender import bpy
-from loaders.image_files import MAX_PIXELS
+from loaders.files.image_files import MAX_PIXELS
 
 # What decides how things look; of a kind that Blender adds, nothing is known yet, so it is dropped.
 SHOWN = frozenset(

@@ -1,6 +1,6 @@
 """Exports: folders of frames written as the published data sets lie on disk, for code that reads those."""
 
-from loaders.exports.candle import export_candle as export_candle
-from loaders.exports.concepts import export_concepts as export_concepts
-from loaders.exports.mit import export_mit as export_mit
-from loaders.exports.webdataset import export_webdataset as export_webdataset
+from loaders.exports.export_candle import export_candle as export_candle
+from loaders.exports.export_concepts import export_concepts as export_concepts
+from loaders.exports.export_mit import export_mit as export_mit
+from loaders.exports.export_webdataset import export_webdataset as export_webdataset

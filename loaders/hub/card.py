@@ -7,10 +7,10 @@ import yaml
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.hub.facts import SetFacts, count_values
-from loaders.hub.table import columns
+from loaders.hub.arrow_tables import columns
+from loaders.hub.set_facts import SetFacts, count_values
 from loaders.licences import hub_licence, is_known
-from loaders.packs.manifest import Manifest
+from loaders.packs.pack_manifest import Manifest
 from loaders.schema import DatasetInfo, FactorInfo, SetInfo
 
 # The Hub's own names.

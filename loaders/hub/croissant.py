@@ -9,10 +9,10 @@ from datetime import date
 from typing import Any
 
 from loaders.hub.croissant_fields import fields
-from loaders.hub.croissant_words import about
-from loaders.hub.facts import SetFacts
+from loaders.hub.croissant_rai import about
+from loaders.hub.set_facts import SetFacts
 from loaders.licences import is_known, licence_url
-from loaders.packs.manifest import Manifest, Shard
+from loaders.packs.pack_manifest import Manifest, Shard
 from loaders.schema import AssetRecord, DatasetInfo, SetInfo
 
 _PARQUET = "application/x-parquet"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from loaders.hub.table import Column, columns
+from loaders.hub.arrow_tables import Column, columns
 from loaders.schema import SetInfo
 
 _TYPES = {

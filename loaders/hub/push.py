@@ -8,10 +8,10 @@ from pathlib import Path
 
 from loaders.errors import InputError
 from loaders.frames import DATASET
-from loaders.hub.texts import MANIFEST
-from loaders.packs.manifest import read_manifest
+from loaders.hub.card_files import MANIFEST
+from loaders.packs.pack_manifest import read_manifest
 from loaders.verification.checksums import SUMS, parse_sums
-from loaders.verification.packs import verify_pack
+from loaders.verification.verify_pack import verify_pack
 
 _REPO = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*", re.ASCII)
 # What the Hub or its web page puts into a repository that is otherwise empty.

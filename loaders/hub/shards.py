@@ -9,15 +9,15 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from loaders.codecs import encode_png
-from loaders.disk import replacing, sync
 from loaders.errors import InputError
+from loaders.files.atomic_files import replacing, sync
+from loaders.files.json_records import read_record
+from loaders.files.layer_codecs import encode_png
 from loaders.frames import IMAGE
-from loaders.hub.table import Column, Row, arrow_schema, arrow_table, columns, writer_options
-from loaders.packs.manifest import Shard
+from loaders.hub.arrow_tables import Column, Row, arrow_schema, arrow_table, columns, writer_options
+from loaders.packs.pack_manifest import Shard
 from loaders.packs.packing import Source, prepared
 from loaders.packs.splits import Split
-from loaders.records import read_record
 from loaders.schema import Record, layer
 from loaders.verification.checksums import file_sha256
 

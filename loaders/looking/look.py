@@ -9,6 +9,9 @@ from jaxtyping import Float64, Int
 from numpy import ndarray
 
 from loaders.errors import DAMAGED, InputError, blame, nearest_file
+from loaders.files.json_records import parse_record
+from loaders.files.object_stores import Store, open_store
+from loaders.files.urls import is_elsewhere, local_folder
 from loaders.frames import (
     DATASET,
     METADATA,
@@ -18,16 +21,13 @@ from loaders.frames import (
     read_dataset_info,
     read_metadata,
 )
-from loaders.hdf5.reader import HDF5Frames
+from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.looking.clipping import clipped_share
 from loaders.looking.contents import Contents, Found, bytes_below, contents
 from loaders.open_frames import EXPECTED, open_hdf5
-from loaders.packs.manifest import MANIFEST, Shard, read_manifest
-from loaders.records import parse_record
+from loaders.packs.pack_manifest import MANIFEST, Shard, read_manifest
 from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo
-from loaders.stores import Store, open_store
-from loaders.urls import is_elsewhere, local_folder
-from loaders.verification.verify import PLAN
+from loaders.verification.verify_frames import PLAN
 
 _FOLDER_COMPRESSION = "image as PNG, other layers deflated"
 
@@ -198,7 +198,7 @@ def _look_at_hub(path: Path) -> Contents:
 def _look_at_shards(path: Path, set_info: SetInfo, shards: list[Shard], splits: dict[str, int]) -> Found:
     import pyarrow.parquet as pq
 
-    from loaders.hub.facts import read_facts
+    from loaders.hub.set_facts import read_facts
 
     try:
         facts = read_facts(path, set_info, shards)

@@ -9,9 +9,9 @@ from jaxtyping import Float, Int, UInt8
 from numpy import ndarray
 from PIL import Image, ImageDraw, ImageFont
 
-from loaders.codecs import encode_png
-from loaders.disk import replacing
 from loaders.errors import InputError
+from loaders.files.atomic_files import replacing
+from loaders.files.layer_codecs import encode_png
 from loaders.looking.show import Pixels, show_layer
 from loaders.samples import Frame
 from loaders.schema import FactorInfo, FactorValue, SetInfo

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from loaders.downscale import downscale, downscaled_set
 from loaders.errors import InputError
 from loaders.frames import FrameFolder, choose_layers, read_dataset_info
-from loaders.packs.manifest import MANIFEST
+from loaders.packs.pack_manifest import MANIFEST
 from loaders.packs.split_plan import SplitPlan
 from loaders.packs.splits import SetRows, Split, split_rows
 from loaders.samples import Frame, factor_number

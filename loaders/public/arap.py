@@ -7,9 +7,9 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 
 from loaders.errors import InputError
-from loaders.public.folders import names_in
-from loaders.public.images import read_linear, same_size, to_tensor
-from loaders.public.missing import require
+from loaders.public.folder_names import names_in
+from loaders.public.image_formats import read_linear, same_size, to_tensor
+from loaders.public.missing_files import require
 
 SOURCE = "https://perso.liris.cnrs.fr/nicolas.bonneel/intrinsicstar/ground_truth"
 # Scenes that the paper of the concept sensitivity metric leaves out.

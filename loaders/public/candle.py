@@ -13,10 +13,10 @@ from numpy import ndarray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from loaders.errors import InputError
-from loaders.factors import FactorSpace
-from loaders.public.images import read_rgb8
-from loaders.public.missing import require
-from loaders.public.pixels import image_tensor
+from loaders.factor_space import FactorSpace
+from loaders.public.image_formats import read_rgb8
+from loaders.public.missing_files import require
+from loaders.public.pixel_tensors import image_tensor
 from loaders.schema import FactorInfo, FactorValue
 
 SOURCE = "https://github.com/causal-disentanglement/CANDLE"

@@ -11,10 +11,10 @@ from jaxtyping import Bool
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.public.folders import names_in
-from loaders.public.images import read_rgb8
-from loaders.public.missing import require
-from loaders.public.pixels import Groups, check_groups, image_tensor, read_parts
+from loaders.public.folder_names import names_in
+from loaders.public.image_formats import read_rgb8
+from loaders.public.missing_files import require
+from loaders.public.pixel_tensors import Groups, check_groups, image_tensor, read_parts
 from loaders.public.text_lists import read_lines, wrong_line
 
 SOURCE = "https://github.com/switchablenorms/CelebAMask-HQ"

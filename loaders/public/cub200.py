@@ -9,9 +9,9 @@ from jaxtyping import Bool, Float32, Int8
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.public.images import read_rgb8, to_tensor
-from loaders.public.missing import require
-from loaders.public.pixels import image_tensor, read_mask
+from loaders.public.image_formats import read_rgb8, to_tensor
+from loaders.public.missing_files import require
+from loaders.public.pixel_tensors import image_tensor, read_mask
 from loaders.public.text_lists import each_line, inside, read_lines, wrong_line
 
 SOURCE = "https://www.vision.caltech.edu/datasets/cub_200_2011"

@@ -5,8 +5,8 @@ from typing import Any, SupportsIndex
 
 from loaders.errors import InputError
 from loaders.public.cub200 import CUB200
-from loaders.public.missing import require
-from loaders.public.pixels import Groups, check_groups, read_parts
+from loaders.public.missing_files import require
+from loaders.public.pixel_tensors import Groups, check_groups, read_parts
 
 SOURCE = "https://github.com/hamedbehzadi/CUB70-PartSegmentationDataset"
 FOLDER = "AnnotationMasksPerclass"

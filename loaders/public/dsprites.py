@@ -7,8 +7,8 @@ from jaxtyping import UInt8
 from numpy import ndarray
 
 from loaders.errors import InputError
+from loaders.public.file_rows import open_rows, read_table
 from loaders.public.grid_images import GridImages, find_file, number_values
-from loaders.public.rows import open_rows, read_table
 from loaders.schema import FactorInfo
 
 SOURCE = "https://github.com/google-deepmind/dsprites-dataset"

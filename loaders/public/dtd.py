@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, Literal, SupportsIndex
 
 from loaders.errors import InputError
-from loaders.public.folders import names_in
-from loaders.public.images import read_rgb8
-from loaders.public.pixels import image_tensor
+from loaders.public.folder_names import names_in
+from loaders.public.image_formats import read_rgb8
+from loaders.public.pixel_tensors import image_tensor
 from loaders.public.text_lists import inside, read_lines, wrong_line
 
 SOURCE = "https://www.robots.ox.ac.uk/~vgg/data/dtd"

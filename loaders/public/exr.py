@@ -8,8 +8,8 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from loaders.errors import InputError, blaming
-from loaders.image_files import MAX_PIXELS
-from loaders.public.missing import require
+from loaders.files.image_files import MAX_PIXELS
+from loaders.public.missing_files import require
 
 _MAX_VALUES = 4 * MAX_PIXELS
 
@@ -26,7 +26,7 @@ def read_exr(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
 
     Raises:
         InputError: OpenEXR is not installed; or the file is missing, damaged, has no such channels, or claims
-            more than `loaders.image_files.MAX_PIXELS`.
+            more than `loaders.files.image_files.MAX_PIXELS`.
     """
     require(path, source)
     try:

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Literal
 
 from loaders.errors import InputError
-from loaders.pictures import Files, Pictures
-from loaders.public.missing import require
+from loaders.picture_frames import Files, Pictures
+from loaders.public.missing_files import require
 
 SOURCE = "https://data.csail.mit.edu/graphics/fivek"
 Expert = Literal["a", "b", "c", "d", "e"]
@@ -17,7 +17,7 @@ def open_fivek(
     """Open the photographs as one of the five experts developed them.
 
     The files are 16-bit TIFF in ProPhoto RGB; they come out as sRGB of 8 bits by the profile that they carry
-    (`loaders.picture_codec`). Any other folder of pictures opens with `loaders.open_pictures`.
+    (`loaders.files.picture_codec`). Any other folder of pictures opens with `loaders.open_pictures`.
 
     Args:
         root: the data set's folder, with ``tiff16_<expert>`` in it, in ``img`` or in ``processed``.

@@ -12,10 +12,10 @@ from jaxtyping import Float64, Int, UInt8
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.factors import FactorSpace
-from loaders.public.missing import require
-from loaders.public.pixels import image_tensor
-from loaders.public.rows import Rows
+from loaders.factor_space import FactorSpace
+from loaders.public.file_rows import Rows
+from loaders.public.missing_files import require
+from loaders.public.pixel_tensors import image_tensor
 from loaders.schema import FactorInfo, FactorValue
 
 

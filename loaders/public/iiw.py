@@ -10,10 +10,10 @@ from numpy import ndarray
 from pydantic import BaseModel, Field, ValidationError
 
 from loaders.errors import InputError
-from loaders.public.folders import names_in
-from loaders.public.images import read_rgb8
-from loaders.public.missing import require
-from loaders.public.pixels import image_tensor
+from loaders.public.folder_names import names_in
+from loaders.public.image_formats import read_rgb8
+from loaders.public.missing_files import require
+from loaders.public.pixel_tensors import image_tensor
 
 SOURCE = "http://opensurfaces.cs.cornell.edu/publications/intrinsic (iiw-dataset-release-0.zip)"
 COUNT = 5230  # photographs of the release

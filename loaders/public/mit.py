@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, Literal, SupportsIndex
 
 from loaders.errors import InputError
-from loaders.public.folders import names_in
-from loaders.public.images import read_png16, same_size, to_tensor
-from loaders.public.missing import require
+from loaders.public.folder_names import names_in
+from loaders.public.image_formats import read_png16, same_size, to_tensor
+from loaders.public.missing_files import require
 
 SOURCE = "https://people.csail.mit.edu/rgrosse/intrinsic (intrinsic-data.tar.gz)"
 SETS = {
@@ -69,7 +69,7 @@ class MITIntrinsic:
 
         Args:
             root: folder with ``data/<object>/``, ``data/test/<object>/`` or ``<object>/``; also one that
-                `loaders.exports.mit.export_mit` wrote.
+                `loaders.exports.export_mit.export_mit` wrote.
             split: "all" takes what there is; "grosse" the 16 objects of the paper, which are "set1" and
                 "set2"; "extra" the four others; "barron-train" and "barron-test" the split of Barron and
                 Malik.

@@ -9,8 +9,8 @@ from jaxtyping import UInt8
 from numpy import ndarray
 
 from loaders.errors import InputError
+from loaders.public.file_rows import open_rows
 from loaders.public.grid_images import GridImages, find_file
-from loaders.public.rows import open_rows
 from loaders.schema import FactorInfo, FactorValue
 
 SOURCE = "https://github.com/rr-learning/disentanglement_dataset"

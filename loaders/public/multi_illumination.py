@@ -12,10 +12,10 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.public.exr import read_exr
-from loaders.public.folders import names_in
-from loaders.public.images import read_indices, read_rgb8, same_size, to_tensor
-from loaders.public.missing import require
-from loaders.public.pixels import image_tensor
+from loaders.public.folder_names import names_in
+from loaders.public.image_formats import read_indices, read_rgb8, same_size, to_tensor
+from loaders.public.missing_files import require
+from loaders.public.pixel_tensors import image_tensor
 
 SOURCE = "https://projects.csail.mit.edu/illumination (multi_illumination_{train,test}_mip2_{jpg,exr}.zip)"
 DIRECTIONS = 25

@@ -10,9 +10,9 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.public.exr import read_exr
-from loaders.public.folders import names_in
-from loaders.public.images import read_indices, same_size, to_tensor
-from loaders.public.missing import require
+from loaders.public.folder_names import names_in
+from loaders.public.image_formats import read_indices, same_size, to_tensor
+from loaders.public.missing_files import require
 from loaders.public.text_lists import read_lines, wrong_line
 
 SOURCE = "https://vision.ucsd.edu/~nalldrin/research/cvpr08/datasets"

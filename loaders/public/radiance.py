@@ -12,7 +12,7 @@ from jaxtyping import Float32, UInt8
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.image_files import MAX_PIXELS
+from loaders.files.image_files import MAX_PIXELS
 
 _SIZE = re.compile(rb"-Y (\d{1,6}) \+X (\d{1,6})")
 
@@ -31,7 +31,7 @@ def decode_radiance(data: bytes) -> Float32[ndarray, "height width 3"]:
 
     Raises:
         InputError: this is no RGBE picture, it ends early, or claims more than
-            `loaders.image_files.MAX_PIXELS`.
+            `loaders.files.image_files.MAX_PIXELS`.
 
     Example:
         >>> head = b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 1 +X 2\n"

@@ -8,10 +8,10 @@ from jaxtyping import Int64
 from numpy import ndarray
 
 from loaders.errors import InputError, blaming
-from loaders.image_files import MAX_PIXELS
-from loaders.public.images import read_rgb8, same_size, to_tensor
-from loaders.public.missing import require
-from loaders.public.pixels import image_tensor
+from loaders.files.image_files import MAX_PIXELS
+from loaders.public.image_formats import read_rgb8, same_size, to_tensor
+from loaders.public.missing_files import require
+from loaders.public.pixel_tensors import image_tensor
 from loaders.public.saw_annotations import SOURCE, SAWAnnotations, read_saw_annotations
 
 LABELS = {0: "discontinuity of normal or depth", 1: "shadow boundary", 2: "smooth", 100: "ignore"}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.public.missing import require
+from loaders.public.missing_files import require
 
 
 def each_line(path: Path, source: str) -> Iterator[str]:

@@ -27,7 +27,7 @@ class DisentanglementLibData:
 
     Example:
         >>> import torch
-        >>> from loaders.factors import FactorSpace
+        >>> from loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> data = [{"image": torch.full((3, 2, 4), 51 * row, dtype=torch.uint8)} for row in range(6)]
         >>> adapted = DisentanglementLibData(data, index)
@@ -105,7 +105,7 @@ class DisentData:
 
     Example:
         >>> import torch
-        >>> from loaders.factors import FactorSpace
+        >>> from loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> data = [{"image": torch.full((3, 2, 4), 51 * row, dtype=torch.uint8)} for row in range(6)]
         >>> adapted = DisentData(data, index)

@@ -17,8 +17,8 @@ from numpy import ndarray
 from loaders.errors import InputError
 from loaders.schema import FactorValue
 from loaders.selection.conditional import conditional, inverse_weights, row_weights, table_rows
-from loaders.selection.draws import Draws
 from loaders.selection.factor_index import FactorIndex
+from loaders.selection.numbered_draws import Draws
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def select_by_rules(index: FactorIndex, rules: Iterable[Mapping[str, Values]]) -
         InputError: a rule names a factor or value that does not exist, or nothing is left.
 
     Example:
-        >>> from loaders.factors import FactorSpace
+        >>> from loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> select_by_rules(index, [{"color": "red", "size": [2, 3]}])
         array([0, 3, 4, 5])
@@ -173,7 +173,7 @@ def select_by_tables(
             itself; a strength is outside 0..1; or a combination that should occur is not in the set.
 
     Example:
-        >>> from loaders.factors import FactorSpace
+        >>> from loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("shape", "color"), (("cube", "cone"), ("red", "blue"))))
         >>> table = Table("shape", {"cube": ["red"], "cone": ["blue", "red"]})
         >>> selection = select_by_tables(index, {"color": table}, seed=0, keep="most")

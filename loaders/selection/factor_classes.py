@@ -8,7 +8,7 @@ from jaxtyping import Float64, Int
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.factors import FactorSpace
+from loaders.factor_space import FactorSpace
 from loaders.schema import FactorInfo, FactorValue
 
 

@@ -10,11 +10,11 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.schema import FactorInfo, FactorValue, Metadata
-from loaders.selection.draws import Draws
+from loaders.selection.counterfactual_rows import ReadMetadata, closest_relative
 from loaders.selection.factor_classes import classes_of, factors_and_table
 from loaders.selection.factor_partners import Missing, draw_partners
 from loaders.selection.factor_rows import FactorRows
-from loaders.selection.twins import ReadMetadata, closest_relative
+from loaders.selection.numbered_draws import Draws
 
 
 class FactorIndex(FactorRows):
@@ -28,7 +28,7 @@ class FactorIndex(FactorRows):
     sorting: there, all is arithmetic.
 
     Example:
-        >>> from loaders.factors import FactorSpace
+        >>> from loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1.5, 2, 2.5))))
         >>> index.rows(color="blue"), index.values(4), index.counterfactual(4, color="red")
         (array([3, 4, 5]), {'color': 'blue', 'size': 2}, 1)
@@ -64,7 +64,7 @@ class FactorIndex(FactorRows):
 
         Args:
             data: anything that has a ``factor_table``, and ``set_info.factors`` or ``factors``; or a
-                `loaders.factors.FactorSpace`.
+                `loaders.factor_space.FactorSpace`.
             tolerance: width of the bins of continuous factors, in their units.
 
         Raises:
@@ -83,7 +83,7 @@ class FactorIndex(FactorRows):
             InputError: there are no rows, or no such row.
 
         Example:
-            >>> from loaders.factors import FactorSpace
+            >>> from loaders.factor_space import FactorSpace
             >>> FactorIndex.of(FactorSpace(("x",), ((5, 6, 7),))).select(np.array([2, 0])).values(0)
             {'x': 7}
         """
@@ -152,7 +152,7 @@ class FactorIndex(FactorRows):
             InputError: there is no such row or factor.
 
         Example:
-            >>> from loaders.factors import FactorSpace
+            >>> from loaders.factor_space import FactorSpace
             >>> FactorIndex.of(FactorSpace(("x", "y"), ((0, 1), (0, 1, 2)))).traverse(4, "y")
             array([3, 4, 5])
         """

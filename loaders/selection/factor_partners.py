@@ -8,9 +8,9 @@ from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.selection.draws import Draws
 from loaders.selection.factor_groups import Groups
 from loaders.selection.factor_rows import FactorRows
+from loaders.selection.numbered_draws import Draws
 
 Missing = Literal["error", "mask"]
 _ROUNDS = 16  # of drawing from a group before its members are listed
@@ -43,7 +43,7 @@ def draw_partners(
 
     Example:
         >>> from loaders.selection.factor_index import FactorIndex
-        >>> from loaders.factors import FactorSpace
+        >>> from loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> draw_partners(index, np.array([0, 5]), ["color"], Draws(0, np.arange(2)), distinct=True)
         array([3, 2])

@@ -21,7 +21,7 @@ class PairDataset:
     Example:
         >>> from functools import partial
         >>> from loaders.selection.factor_index import FactorIndex
-        >>> from loaders.factors import FactorSpace
+        >>> from loaders.factor_space import FactorSpace
         >>> from loaders.selection.supervision import k_pairs
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> data = [{"id": str(row)} for row in range(6)]

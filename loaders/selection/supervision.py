@@ -14,9 +14,9 @@ from jaxtyping import Bool, Float64, Int, Shaped
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.selection.draws import Draws
 from loaders.selection.factor_index import FactorIndex
 from loaders.selection.factor_partners import Missing, draw_partners
+from loaders.selection.numbered_draws import Draws
 
 Names = str | tuple[str, ...]
 
@@ -70,7 +70,7 @@ def match_pairs(
         InputError: there is no mask, or no such factor.
 
     Example:
-        >>> from loaders.factors import FactorSpace
+        >>> from loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> pairs = match_pairs(index, 0, np.arange(4), share=["color"], change=["color"])
         >>> pairs.first, pairs.second, pairs.label
@@ -105,7 +105,7 @@ def rank_pairs(
         InputError: there is no such factor.
 
     Example:
-        >>> from loaders.factors import FactorSpace
+        >>> from loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> pairs = rank_pairs(index, 0, np.array([3, 4, 7]), ["size"])
         >>> pairs.first, pairs.second, pairs.label.ravel()
@@ -150,7 +150,7 @@ def k_pairs(
         InputError: no such factor; k is more than there are factors; or a pair has no second row.
 
     Example:
-        >>> from loaders.factors import FactorSpace
+        >>> from loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> pairs = k_pairs(index, 0, np.array([3, 4, 7]), k=1, distinct=True)
         >>> pairs.first, pairs.second
@@ -190,7 +190,7 @@ def restricted_labels(
         InputError: there is no such factor or row.
 
     Example:
-        >>> from loaders.factors import FactorSpace
+        >>> from loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> restricted_labels(index, np.array([0, 4]), ["color"])
         array([[-1.,  0.],

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from loaders.disk import partial_name, replacing, sync
+from loaders.files.atomic_files import partial_name, replacing, sync
 
 SUMS = "SHA256SUMS"
 # What SUMS is about to be, while the files that it lists are replaced one after the other.

@@ -11,15 +11,15 @@ from numpy import ndarray
 from tqdm import tqdm
 
 from loaders.errors import InputError, nearest_file
+from loaders.files.urls import local_folder
 from loaders.frames import DATASET, read_dataset_info
 from loaders.open_frames import EXPECTED, choose_name, open_frames, open_hdf5
-from loaders.packed import PackedFrames
-from loaders.packs.manifest import MANIFEST, read_manifest
+from loaders.packed_frames import PackedFrames
+from loaders.packs.pack_manifest import MANIFEST, read_manifest
 from loaders.samples import Frames, factor_number
 from loaders.schema import SetInfo
-from loaders.urls import local_folder
-from loaders.views.items import DataIdentity
-from loaders.views.rows import NamedRows, Request, choose_rows
+from loaders.views.chosen_rows import NamedRows, Request, choose_rows
+from loaders.views.view_items import DataIdentity
 
 LayersOf = Callable[[Collection[str]], tuple[str, ...]]
 _MANY = 1000  # rows whose metadata take long enough for a progress bar

@@ -27,8 +27,8 @@ from loaders.public.arap import scene_of
 from loaders.public.celebamask import SPLITS as CELEBAMASK_SPLITS
 from loaders.public.mit import SPLITS as MIT_SPLITS
 from loaders.public.mpi3d import FILES as MPI3D_FILES
-from loaders.views.items import DataIdentity
-from loaders.views.rows import NamedRows, Request, choose_rows
+from loaders.views.chosen_rows import NamedRows, Request, choose_rows
+from loaders.views.view_items import DataIdentity
 
 _PHOTOGRAPH = re.compile(r"dir_[0-9]+_mip([0-9])\.(jpg|exr)")
 

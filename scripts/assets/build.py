@@ -16,7 +16,7 @@ from typing import Any
 import bpy
 
 from blender_assets import shipped
-from blender_assets.manifests import MANIFEST, read_manifest, write_manifest
+from blender_assets.asset_manifest import MANIFEST, read_manifest, write_manifest
 from build_files import copy, save, start
 from build_interiors import SETS as INTERIORS
 from build_objects import FROM_NPM, OBJECTS, build_object

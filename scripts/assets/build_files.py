@@ -6,7 +6,7 @@ from typing import Any
 
 import bpy
 
-from blender_assets.manifests import entry_of
+from blender_assets.asset_manifest import entry_of
 
 OURS = "built by scripts/assets/build.py"
 CC0 = "CC0-1.0"

@@ -13,7 +13,7 @@ import bpy
 import numpy as np
 
 from build_files import save, start
-from generators.blender.importer import stand
+from generators.blender.mesh_files import stand
 from part_animals import BIRDS, FISHES, bird, fish
 from part_things import HOUSES, ROBOTS, house, robot
 from part_vehicles import CARS, PLANES, car, plane

@@ -123,7 +123,7 @@ LOOK = """
 import json, sys
 from pathlib import Path
 import bpy, bmesh
-from blender_assets.manifests import read_manifest
+from blender_assets.asset_manifest import read_manifest
 
 KINDS = ("objects", "materials", "lights", "meshes", "texts", "images", "collections", "worlds")
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from evaluation.causal import protocol as causal
-from evaluation.concepts import protocol as concepts
-from evaluation.coverage import protocol as coverage
-from evaluation.intervals import resampled_interval
+from evaluation.causal import score_causal
+from evaluation.concepts import score_concepts
+from evaluation.coverage import score_coverage
+from evaluation.results.intervals import resampled_interval
 from loaders.views import DataIdentity, Decomposition
 
 
@@ -18,9 +18,9 @@ from loaders.views import DataIdentity, Decomposition
 def few_resamples(monkeypatch) -> None:
     """Make intervals of statistics of 40 resamples: test_intervals.py has thousands."""
     few = functools.partial(resampled_interval, resamples=40)
-    for protocol in (concepts, coverage):
+    for protocol in (score_concepts, score_coverage):
         monkeypatch.setattr(protocol, "resampled_interval", few)
-    monkeypatch.setattr(causal, "RESAMPLES", 40)
+    monkeypatch.setattr(score_causal, "RESAMPLES", 40)
 
 
 class MemoryView:

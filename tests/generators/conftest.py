@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from generators.load import load_recipe
-from generators.plan import Plan, make_plan
-from generators.rendering import Outcome, render
-from generators.scene import SamplePlan
+from generators.engine.render_plan import Outcome, render
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import Plan, make_plan
+from generators.scenes.scene import SamplePlan
 from loaders.frames import frame_path, read_frame
 from loaders.samples import Frame
 

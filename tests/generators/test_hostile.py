@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from blender_assets import AssetLibrary, shipped
-from generators.load import load_recipe
-from generators.meshes import add_mesh
-from generators.plan import make_plan
-from generators.plan_report import write_plan_report
-from generators.scanning import scan_assets
-from generators.table import load_plan, save_plan
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import make_plan
+from generators.planning.plan_table import load_plan, save_plan
+from generators.reports.plan_report import write_plan_report
+from generators.user_assets.import_meshes import add_mesh
+from generators.user_assets.scan_assets import scan_assets
 from loaders.errors import InputError
 
 SCRIPT = "<script>alert(1)</script>"

@@ -25,7 +25,7 @@ STREAMS = {"Generator", "PCG64", "SeedSequence"}  # of numpy.random, what makes 
 
 
 def offences(source: str) -> list[str]:
-    """List what a module draws on and must not; generators.streams.stream is what it should."""
+    """List what a module draws on and must not; generators.random_streams.stream is what it should."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

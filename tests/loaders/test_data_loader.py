@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from loaders.epochs import ResumableSampler
+from loaders.epoch_order import ResumableSampler
 from loaders.errors import InputError
-from loaders.hdf5.reader import HDF5Frames
-from loaders.hdf5.writer import pack_hdf5
+from loaders.hdf5.read_hdf5 import HDF5Frames
+from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.samples import collate
 
 # Python 3.12 and newer warn of forking once torch has started threads; it is what is tested here.

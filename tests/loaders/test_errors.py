@@ -11,10 +11,10 @@ from PIL import Image
 
 from candlelight import main
 from loaders import HDF5Frames, pack_hdf5
-from loaders.codecs import decode_npz, decode_png
 from loaders.errors import InputError
+from loaders.files.layer_codecs import decode_npz, decode_png
 from loaders.frames import frame_path
-from loaders.public.rows import read_table
+from loaders.public.file_rows import read_table
 
 
 @pytest.fixture

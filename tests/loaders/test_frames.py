@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from loaders import codecs
 from loaders.errors import InputError
+from loaders.files import layer_codecs
 from loaders.frames import (
     FrameFolder,
     clean_partial,
@@ -148,9 +148,9 @@ def test_headers_of_whole_layers_are_not_parsed(tmp_path, make_frame, monkeypatc
         raise SystemError("AST constructor recursion depth mismatch")
 
     with monkeypatch.context() as patch:
-        patch.setattr(codecs._npy, "read_array_header_1_0", refuse)
+        patch.setattr(layer_codecs._npy, "read_array_header_1_0", refuse)
         assert read_frame(path).layers.keys() == expected.layers.keys()
-    monkeypatch.setattr(codecs, "_npy_header", lambda *_: bytes(64))
+    monkeypatch.setattr(layer_codecs, "_npy_header", lambda *_: bytes(64))
     for name, array in read_frame(path).layers.items():
         np.testing.assert_array_equal(array, expected.layers[name])
 

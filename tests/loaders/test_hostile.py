@@ -13,14 +13,14 @@ import pytest
 
 from loaders.errors import InputError
 from loaders.exports import export_concepts
+from loaders.files.plain_yaml import LARGEST, VALUE, parse_yaml
 from loaders.frames import FrameFolder, frame_path, read_frame, write_dataset_info
-from loaders.hdf5.reader import HDF5Frames
-from loaders.hdf5.writer import pack_hdf5
-from loaders.hub.reader import HubFrames
-from loaders.hub.writer import pack_hub
+from loaders.hdf5.read_hdf5 import HDF5Frames
+from loaders.hdf5.write_hdf5 import pack_hdf5
+from loaders.hub.read_hub import HubFrames
+from loaders.hub.write_hub import pack_hub
 from loaders.looking.describe import describe
 from loaders.open_frames import open_frames
-from loaders.plain_yaml import LARGEST, VALUE, parse_yaml
 from loaders.schema import FactorInfo
 
 CLIMBING = ("../up", "/etc", "a/b", "..", ".", ".hidden", "a\nb", "a\0b", "", "~", "C:\\x")

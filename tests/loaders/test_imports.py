@@ -6,7 +6,7 @@ CODE = f"""
 import sys
 import loaders
 print(*({HEAVY!r} & sys.modules.keys()))
-import loaders.hub.table
+import loaders.hub.arrow_tables
 print(*({HEAVY!r} & sys.modules.keys()))
 """
 

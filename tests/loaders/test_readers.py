@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
-from loaders.hdf5.reader import HDF5Frames
-from loaders.hdf5.writer import pack_hdf5
-from loaders.hub.reader import HubFrames
-from loaders.hub.writer import pack_hub
-from loaders.in_memory import load_tensors
+from loaders.hdf5.read_hdf5 import HDF5Frames
+from loaders.hdf5.write_hdf5 import pack_hdf5
+from loaders.hub.read_hub import HubFrames
+from loaders.hub.write_hub import pack_hub
+from loaders.load_tensors import load_tensors
 from loaders.samples import Frame, collate
 from loaders.schema import LAYERS, PartRecord, array_sha256, layer
 

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from loaders.frames import write_dataset_info, write_frame
-from loaders.hdf5.reader import HDF5Frames
-from loaders.hdf5.writer import pack_hdf5
-from loaders.hub.writer import pack_hub
+from loaders.hdf5.read_hdf5 import HDF5Frames
+from loaders.hdf5.write_hdf5 import pack_hdf5
+from loaders.hub.write_hub import pack_hub
 
 pytest.importorskip("torch", exc_type=ImportError)
 

@@ -6,11 +6,11 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight import main
-from evaluation.result_files import read_results
-from generators.description import dataset_info
-from generators.load import load_recipe
-from generators.painter import Painter
-from generators.plan import make_plan
+from evaluation.results.result_files import read_results
+from generators.engine.dataset_description import dataset_info
+from generators.engine.dead_leaves_process import Painter
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import make_plan
 from loaders import pack_hdf5, write_dataset_info
 
 # Concept sets without Blender: of the same leaves, once with other albedo and once in other light.

@@ -7,10 +7,10 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight import main
-from evaluation.coverage.protocol import score_coverage
+from evaluation.coverage.score_coverage import score_coverage
 from evaluation.models.network import IntrinsicNet
 from evaluation.models.weights import save_model
-from evaluation.result_files import read_results
+from evaluation.results.result_files import read_results
 from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
 from loaders.public import CelebAMaskHQ

@@ -3,7 +3,7 @@ import torch
 
 from evaluation.intrinsic import lmse
 from evaluation.models.baselines import BASELINES, constant_reflectance, constant_shading
-from evaluation.models.protocols import IntrinsicModel
+from evaluation.models.model_protocols import IntrinsicModel
 
 
 @pytest.mark.parametrize("model", BASELINES.values(), ids=BASELINES.keys())

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from evaluation.hidden import run_recorded
+from evaluation.models.model_protocols import IntrinsicModel
 from evaluation.models.network import IntrinsicNet
-from evaluation.models.protocols import IntrinsicModel
+from evaluation.running.hidden_layers import run_recorded
 from loaders.errors import InputError
 
 

@@ -11,10 +11,10 @@ import torch
 from PIL import Image
 from torch import nn
 
-from evaluation.hidden import run_recorded
+from evaluation.models.model_spec import open_model
 from evaluation.models.preprocessing import read_preprocessing
-from evaluation.models.specs import open_model
 from evaluation.models.vision import token_maps
+from evaluation.running.hidden_layers import run_recorded
 from loaders.errors import InputError
 
 try:

@@ -14,9 +14,9 @@ from torch import Tensor
 from evaluation.causal.irs import irs
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
-from evaluation.intervals import Score, resampled_interval
-from evaluation.intrinsic.protocol import COLUMNS
-from evaluation.result import About, MeanResult, StatisticResult
+from evaluation.intrinsic.score_intrinsic import COLUMNS
+from evaluation.results.intervals import Score, resampled_interval
+from evaluation.results.result import About, MeanResult, StatisticResult
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
 from loaders.samples import Frame
 from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256, layer

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from evaluation.report.page import write_report
-from evaluation.result import MeanResult
+from evaluation.results.result import MeanResult
 from loaders.errors import InputError
 
 HOSTILE = "<script>alert('1')</script>"  # as in conftest.py

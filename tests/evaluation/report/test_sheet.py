@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.codecs import encode_png
 from loaders.colour import to_display
 from loaders.errors import InputError
+from loaders.files.layer_codecs import encode_png
 from loaders.looking.sheet import (
     BACKGROUND,
     GAP,
@@ -15,7 +15,7 @@ from loaders.looking.sheet import (
     write_png,
 )
 from loaders.looking.show import PALETTE, show_layer
-from loaders.pictures import open_pictures
+from loaders.picture_frames import open_pictures
 
 SCALE = 16  # of the frames of 8 pixels, to reach 128
 

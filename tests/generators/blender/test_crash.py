@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from generators.load import load_recipe
-from generators.plan import condition, make_plan
-from generators.rendering import render
+from generators.engine.render_plan import render
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import condition, make_plan
 from loaders.errors import InputError
 from loaders.frames import frame_path, read_metadata
-from loaders.verification.verify import verify
+from loaders.verification.verify_frames import verify
 
 pytestmark = pytest.mark.blender
 psutil = pytest.importorskip("psutil")
@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[3]
 RUN = """
 import sys
 from pathlib import Path
-from generators.rendering import render
-from generators.table import load_plan
+from generators.engine.render_plan import render
+from generators.planning.plan_table import load_plan
 render(load_plan(Path(sys.argv[1]), {"materials": Path(sys.argv[3])}), Path(sys.argv[2]), workers=2)
 """
 
@@ -87,7 +87,7 @@ def test_a_killed_child_costs_a_retry_and_nothing_else(probe, probe_plan, files_
 
     def kill_once(count):
         del count
-        children = [p for p in psutil.Process().children() if "generators.blender.child" in p.cmdline()]
+        children = [p for p in psutil.Process().children() if "generators.blender.renderer" in p.cmdline()]
         if children and not killed:
             killed.append(children[0].pid)
             children[0].kill()

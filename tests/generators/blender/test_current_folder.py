@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from blender_assets import AssetLibrary
-from generators.devices import find_devices
-from generators.load import load_recipe
-from generators.meshes import add_mesh
-from generators.plan import make_plan
-from generators.rendering import render
-from generators.scanning import scan_assets
+from generators.engine.devices import find_devices
+from generators.engine.render_plan import render
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import make_plan
+from generators.user_assets.import_meshes import add_mesh
+from generators.user_assets.scan_assets import scan_assets
 
 pytestmark = pytest.mark.blender
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from generators.packed_samples import pack
-from generators.rendering import render
+from generators.engine.render_plan import render
+from generators.planning.packed_samples import pack
 
 pytestmark = pytest.mark.blender
 

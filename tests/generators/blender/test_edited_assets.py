@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from blender_assets import AssetLibrary, shipped
-from generators.counterfactual import counterfactual
-from generators.description import dataset_info
-from generators.load import load_recipe, recipe_sha256
-from generators.packed_samples import pack
-from generators.plan import Plan, make_plan
-from generators.rendering import render
-from generators.table import join, load_plan, save_plan
+from generators.engine.dataset_description import dataset_info
+from generators.engine.render_plan import render
+from generators.language.load_recipe import load_recipe, recipe_sha256
+from generators.planning.counterfactual import counterfactual
+from generators.planning.packed_samples import pack
+from generators.planning.plan import Plan, make_plan
+from generators.planning.plan_table import join, load_plan, save_plan
 from loaders.errors import InputError
 from loaders.frames import METADATA, read_dataset_info
-from loaders.verification.verify import verify
+from loaders.verification.verify_frames import verify
 
 RECIPE = """
 name: paint

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight import main
-from generators.load import load_recipe
-from generators.plan import make_plan
-from generators.rendering import render
+from generators.engine.render_plan import render
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import make_plan
 from loaders import FrameFolder, HDF5Frames, HubFrames, collate, mixed_edges, pack_hdf5, pack_hub
 
 pytestmark = pytest.mark.blender

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from blender_assets import AssetLibrary, manifest
-from generators.blackbody import blackbody
-from generators.camera import intrinsics, project, world_to_camera
-from generators.settings import stored_layers
+from generators.language.set_settings import stored_layers
+from generators.scenes.blackbody import blackbody
+from generators.scenes.camera import intrinsics, project, world_to_camera
 from loaders.colour import srgb_to_linear, to_display
 
 pytestmark = pytest.mark.blender

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from blender_assets import AssetLibrary, manifest
-from generators.camera import intrinsics, world_to_camera
-from generators.load import load_recipe
-from generators.plan import condition, make_plan
-from generators.rendering import render
+from generators.engine.render_plan import render
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import condition, make_plan
+from generators.scenes.camera import intrinsics, world_to_camera
 from loaders.frames import frame_path, read_frame
 
 pytestmark = pytest.mark.blender

@@ -9,17 +9,17 @@ import pytest
 from PIL import Image
 
 from blender_assets import AssetLibrary, manifest, shipped
-from generators.load import load_recipe
-from generators.plan import make_plan
-from generators.rendering import render
-from generators.scanning import scan_assets
+from generators.engine.render_plan import render
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import make_plan
+from generators.user_assets.scan_assets import scan_assets
 from loaders.colour import srgb_to_linear
-from loaders.edges import mixed_edges
 from loaders.frames import FrameFolder
-from loaders.hdf5.reader import HDF5Frames
-from loaders.hdf5.writer import pack_hdf5
-from loaders.hub.reader import HubFrames
-from loaders.hub.writer import pack_hub
+from loaders.hdf5.read_hdf5 import HDF5Frames
+from loaders.hdf5.write_hdf5 import pack_hdf5
+from loaders.hub.read_hub import HubFrames
+from loaders.hub.write_hub import pack_hub
+from loaders.mixed_edges import mixed_edges
 
 pytestmark = pytest.mark.blender
 
@@ -205,7 +205,7 @@ def test_part_names_are_those_of_the_data_set_and_travel_with_packs(run, tmp_pat
 
 
 def test_coverage_takes_the_masks_as_they_come(run):
-    from evaluation.coverage.protocol import score_coverage  # needs torch, which nothing else here does
+    from evaluation.coverage.score_coverage import score_coverage  # needs torch, which nothing else here does
     from loaders.views import open_parts
 
     frames = FrameFolder(run, "parts", objects=True)

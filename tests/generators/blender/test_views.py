@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from generators.colorimetry import illuminant
-from generators.layout import turn
-from generators.load import load_recipe
-from generators.plan import make_plan
-from generators.rendering import render
+from generators.engine.render_plan import render
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import make_plan
+from generators.scenes.colorimetry import illuminant
+from generators.scenes.object_placement import turn
 from loaders.frames import frame_path, read_frame
 
 pytestmark = pytest.mark.blender

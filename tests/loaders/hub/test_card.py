@@ -9,15 +9,15 @@ import yaml
 from PIL import Image
 
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
-from loaders.hub import pictures
+from loaders.hub import card_pictures
+from loaders.hub.arrow_tables import layer_column
 from loaders.hub.card import card
-from loaders.hub.facts import decode_layer, read_facts, read_rows
-from loaders.hub.pictures import COLUMNS, LARGEST, ROWS, TILE, PackedRows, draw_picture, shown_factor
-from loaders.hub.reader import HubFrames
-from loaders.hub.table import layer_column
-from loaders.hub.writer import pack_hub
+from loaders.hub.card_pictures import COLUMNS, LARGEST, ROWS, TILE, PackedRows, draw_picture, shown_factor
+from loaders.hub.read_hub import HubFrames
+from loaders.hub.set_facts import decode_layer, read_facts, read_rows
+from loaders.hub.write_hub import pack_hub
 from loaders.looking.sheet import choose_rows, contact_sheet
-from loaders.packs.manifest import SplitRecord, read_manifest
+from loaders.packs.pack_manifest import SplitRecord, read_manifest
 from loaders.packs.split_plan import SplitPlan
 from loaders.samples import Frame
 from loaders.schema import AssetRecord, FactorInfo, SetInfo, array_sha256
@@ -155,7 +155,7 @@ def test_the_factor_shown_varies_within_a_set_before_others_and_has_several_valu
 def test_the_picture_is_a_sheet_of_one_factor(packed, info, frames_root, monkeypatch):
     shards, frames = read_manifest(packed).of_set("grid"), FrameFolder(frames_root, "grid")
     seen = []
-    monkeypatch.setattr(pictures, "_encode", lambda pixels: seen.append(pixels) or b"")
+    monkeypatch.setattr(card_pictures, "_encode", lambda pixels: seen.append(pixels) or b"")
     rows = PackedRows(packed, info.sets["grid"], shards, frames.factor_table)
     draw_picture(rows)
     chosen, headings = choose_rows(frames, "size", 1)  # which varies within a set
@@ -163,7 +163,7 @@ def test_the_picture_is_a_sheet_of_one_factor(packed, info, frames_root, monkeyp
     assert list(headings.values()) == ["size 1.5 m", "size 2 m", "size 2.5 m"]
     sheet = contact_sheet(frames, chosen, ["image", "albedo", "shading", "depth"], headings, TILE)
     np.testing.assert_array_equal(seen[0], sheet)
-    monkeypatch.setattr(pictures, "ROWS", 2)
+    monkeypatch.setattr(card_pictures, "ROWS", 2)
     draw_picture(rows)
     np.testing.assert_array_equal(seen[1], contact_sheet(frames, chosen[:2], rows.layers, headings, TILE))
 
@@ -174,7 +174,7 @@ def test_pictures_are_small_and_can_be_read(packed, info, frames_root):
         assert opened.format == "JPEG"
     assert picture.stat().st_size <= LARGEST
     noise = np.random.default_rng(0).integers(0, 256, (ROWS * (TILE + 20), COLUMNS * TILE, 3), np.uint8)
-    data = pictures._encode(noise)
+    data = card_pictures._encode(noise)
     assert len(data) <= LARGEST
     assert Image.open(io.BytesIO(data)).size == noise.shape[1::-1]
 

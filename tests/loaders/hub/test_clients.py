@@ -15,11 +15,11 @@ import pytest
 from PIL import Image
 
 from loaders.errors import InputError
-from loaders.hdf5.writer import pack_hdf5
-from loaders.hub.reader import HubFrames
+from loaders.hdf5.write_hdf5 import pack_hdf5
+from loaders.hub.read_hub import HubFrames
 from loaders.hub.shards import ROW_GROUP_BYTES
-from loaders.hub.writer import pack_hub
-from loaders.packs.manifest import read_manifest
+from loaders.hub.write_hub import pack_hub
+from loaders.packs.pack_manifest import read_manifest
 from loaders.packs.split_plan import SplitPlan
 
 

@@ -6,11 +6,11 @@ from datetime import date
 
 import pytest
 
+from loaders.hub.arrow_tables import columns
 from loaders.hub.croissant import croissant
-from loaders.hub.facts import read_facts
-from loaders.hub.table import columns
-from loaders.hub.writer import pack_hub
-from loaders.packs.manifest import read_manifest
+from loaders.hub.set_facts import read_facts
+from loaders.hub.write_hub import pack_hub
+from loaders.packs.pack_manifest import read_manifest
 from loaders.schema import AssetRecord, Statements
 
 RAI = {

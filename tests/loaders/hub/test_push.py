@@ -16,7 +16,7 @@ from huggingface_hub.utils import disable_progress_bars, enable_progress_bars
 from candlelight import main
 from loaders.errors import InputError
 from loaders.hub.push import push_hub
-from loaders.hub.writer import pack_hub
+from loaders.hub.write_hub import pack_hub
 
 TOKEN = "hf_" + "x" * 34
 # huggingface_hub 2.4 hands a file to httpx as that no longer likes it.

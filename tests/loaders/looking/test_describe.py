@@ -7,10 +7,10 @@ import pytest
 
 from loaders.errors import InputError
 from loaders.frames import FrameFolder, frame_path, write_dataset_info
-from loaders.hdf5.reader import HDF5Frames
-from loaders.hdf5.writer import pack_hdf5
-from loaders.hub.reader import HubFrames
-from loaders.hub.writer import pack_hub
+from loaders.hdf5.read_hdf5 import HDF5Frames
+from loaders.hdf5.write_hdf5 import pack_hdf5
+from loaders.hub.read_hub import HubFrames
+from loaders.hub.write_hub import pack_hub
 from loaders.looking.describe import describe
 from loaders.looking.look import look
 from loaders.open_frames import open_frames

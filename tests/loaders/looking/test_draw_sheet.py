@@ -8,8 +8,8 @@ from PIL import Image
 from candlelight import main
 from loaders.errors import InputError
 from loaders.frames import FrameFolder
-from loaders.hdf5.writer import pack_hdf5
-from loaders.hub.writer import pack_hub
+from loaders.hdf5.write_hdf5 import pack_hdf5
+from loaders.hub.write_hub import pack_hub
 from loaders.looking.draw_sheet import draw_sheet
 from loaders.looking.sheet import BACKGROUND, GAP, HEADING, MOST_PIXELS, contact_sheet, rows_by_factor
 from loaders.looking.show import show_layer

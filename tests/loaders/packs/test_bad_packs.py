@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from candlelight import main
 from loaders.errors import InputError
 from loaders.frames import FrameFolder, frame_path
-from loaders.hdf5.writer import pack_hdf5
-from loaders.hub.writer import pack_hub
+from loaders.hdf5.write_hdf5 import pack_hdf5
+from loaders.hub.write_hub import pack_hub
 from loaders.open_frames import open_frames
 from loaders.selection.factor_index import FactorIndex
 from loaders.verification.checksums import SUMS, file_sha256, parse_sums, sums_text

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from candlelight import main
 from loaders.errors import InputError
 from loaders.frames import frame_path, read_metadata
-from loaders.hdf5.writer import pack_hdf5
+from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.hub import shards
-from loaders.hub.writer import pack_hub
-from loaders.packs import parts
+from loaders.hub.write_hub import pack_hub
+from loaders.packs import finished_rows
 from loaders.packs.split_plan import SplitPlan
 
 HALVES = SplitPlan(factor="color", values={"test": ("blue",)})
@@ -27,13 +27,13 @@ import hashlib, os, shutil, signal, sys
 from pathlib import Path
 
 from loaders.hub import shards
-from loaders.packs import parts
-from loaders.hdf5.writer import pack_hdf5
-from loaders.hub.writer import pack_hub
+from loaders.packs import finished_rows
+from loaders.hdf5.write_hdf5 import pack_hdf5
+from loaders.hub.write_hub import pack_hub
 from loaders.packs.split_plan import SplitPlan
 
 root, out, kind, only, step = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5])
-parts.PART_BYTES, shards.ROW_GROUP_BYTES, shards.SHARD_BYTES = 1, 1, 2**17
+finished_rows.PART_BYTES, shards.ROW_GROUP_BYTES, shards.SHARD_BYTES = 1, 1, 2**17
 halves = SplitPlan(factor="color", values={"test": ("blue",)})
 pack = pack_hub if kind == "hub" else pack_hdf5
 
@@ -91,7 +91,7 @@ def hashes(folder: Path) -> dict[str, str]:
 @pytest.fixture
 def small(monkeypatch):
     """Finish a part or shard with every row or two."""
-    monkeypatch.setattr(parts, "PART_BYTES", 1)
+    monkeypatch.setattr(finished_rows, "PART_BYTES", 1)
     monkeypatch.setattr(shards, "ROW_GROUP_BYTES", 1)
     monkeypatch.setattr(shards, "SHARD_BYTES", 2**17)
 

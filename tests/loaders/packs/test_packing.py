@@ -14,18 +14,18 @@ from loaders.downscale import downscale, downscaled_set
 from loaders.errors import InputError
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
 from loaders.hdf5.filters import encoder_versions
-from loaders.hdf5.reader import HDF5Frames
-from loaders.hdf5.writer import pack_hdf5
-from loaders.hub.reader import HubFrames
-from loaders.hub.writer import _made_of as hub_made_of
-from loaders.hub.writer import pack_hub
+from loaders.hdf5.read_hdf5 import HDF5Frames
+from loaders.hdf5.write_hdf5 import pack_hdf5
+from loaders.hub.read_hub import HubFrames
+from loaders.hub.write_hub import _made_of as hub_made_of
+from loaders.hub.write_hub import pack_hub
 from loaders.open_frames import open_frames
-from loaders.packs.manifest import read_manifest
+from loaders.packs.pack_manifest import read_manifest
 from loaders.packs.packing import open_sources, packed_info, prepared
 from loaders.packs.split_plan import SplitPlan
 from loaders.samples import Frame
 from loaders.schema import array_sha256
-from loaders.verification.packs import verify_pack
+from loaders.verification.verify_pack import verify_pack
 
 pytest.importorskip("torch", exc_type=ImportError)
 
@@ -191,7 +191,7 @@ def test_a_file_belongs_to_one_split(frames_copy, tmp_path, info):
 
 def _two_of_one_name(root, out):
     """`grid` split test, and `grid-test` whose only split is train."""
-    from loaders.hdf5 import writer
+    from loaders.hdf5 import write_hdf5 as writer
 
     original = writer.open_sources
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.codecs import encode_png
 from loaders.errors import InputError
+from loaders.files.layer_codecs import encode_png
 from loaders.public import ARAP
 
 torch = pytest.importorskip("torch")

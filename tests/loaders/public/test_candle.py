@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, PngImagePlugin
 
 from loaders.errors import InputError
-from loaders.exports.candle import FACTORS, export_candle
+from loaders.exports.export_candle import FACTORS, export_candle
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
 from loaders.public.candle import VALUES, Candle
 from loaders.samples import Frame, collate, factor_value

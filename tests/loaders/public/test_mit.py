@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loaders.codecs import encode_png
 from loaders.errors import InputError
+from loaders.files.layer_codecs import encode_png
 from loaders.public import MITIntrinsic
 from loaders.public.mit import SETS, SPLITS
 

@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import chisquare
 
 from loaders.errors import InputError
-from loaders.factors import FactorSpace
+from loaders.factor_space import FactorSpace
 from loaders.frames import FrameFolder
 from loaders.selection.adapters import DisentanglementLibData, DisentData
 from loaders.selection.factor_index import FactorIndex

@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import chisquare
 
 from loaders.errors import InputError
-from loaders.factors import FactorSpace
+from loaders.factor_space import FactorSpace
 from loaders.schema import FactorInfo
 from loaders.selection.confounding import Between, Table, select_by_rules, select_by_tables
 from loaders.selection.factor_index import FactorIndex

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chisquare
 
 from loaders.errors import InputError
-from loaders.factors import FactorSpace
+from loaders.factor_space import FactorSpace
 from loaders.selection.confounding_presets import PRESETS, select_preset
 from loaders.selection.factor_index import FactorIndex
 

@@ -6,11 +6,11 @@ import pytest
 from scipy.stats import chisquare
 
 from loaders.errors import InputError
-from loaders.factors import FactorSpace
+from loaders.factor_space import FactorSpace
 from loaders.frames import FrameFolder
 from loaders.schema import FactorInfo
-from loaders.selection.draws import Draws
 from loaders.selection.factor_index import FactorIndex
+from loaders.selection.numbered_draws import Draws
 
 NAMES, VALUES = ("a", "b", "c"), ((0, 1), ("x", "y", "z"), (0.5, 1, 1.5, 2))
 FULL = FactorSpace(NAMES, VALUES)

@@ -6,7 +6,7 @@ from numpy import ndarray
 from scipy.stats import chisquare
 
 from loaders.errors import InputError
-from loaders.factors import FactorSpace
+from loaders.factor_space import FactorSpace
 from loaders.schema import FactorInfo
 from loaders.selection.confounding import Table, select_by_tables
 from loaders.selection.factor_index import FactorIndex

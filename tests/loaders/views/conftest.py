@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.codecs import encode_png
+from loaders.files.layer_codecs import encode_png
 from loaders.public import mpi3d
 from loaders.public.dsprites import NAME as DSPRITES
 from loaders.public.saw import LABEL_FOLDER

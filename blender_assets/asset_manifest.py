@@ -1,0 +1,157 @@
+"""Manifests: what is known of the assets of a folder without opening a file in Blender.
+
+A manifest is ``{"schema": 1, "assets": [entry, ...]}``. The shipped library has one; a folder of a user's own
+may have one beside its files, as `candlelight assets add` and `candlelight assets scan` write it.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from loaders.errors import InputError
+from loaders.files.atomic_files import replacing
+from loaders.verification.checksums import file_sha256
+
+MANIFEST = "manifest.json"
+_REMEDY = "write it anew with `candlelight assets scan FOLDER`, or remove it"
+
+_Triple = tuple[float, float, float]
+_Length = Annotated[float, Field(gt=0)]
+_Share = Annotated[float, Field(ge=0)]
+
+
+class View(BaseModel):
+    """The camera of a scene: its place, a point that it looks at, its horizontal field of view in degrees."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    location: _Triple
+    look_at: _Triple
+    field_of_view: Annotated[float, Field(gt=0, lt=180)]
+
+
+class PartFacts(BaseModel):
+    """One part of an object: the name of its material slot, and its colour where the recipe says none."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    name: Annotated[str, Field(min_length=1)]
+    color: tuple[_Share, _Share, _Share]
+
+
+class Facts(BaseModel):
+    """Numbers that are recorded of an asset; which ones depends on its kind, and others may stand beside.
+
+    Objects: ``dimensions`` in metres at size 1, ``footprint``, the radius of the circle about the origin that
+    holds the object seen from above. Lights: ``location``, ``power`` in W, ``radius`` in metres, ``color``.
+    Scenes: ``rotation`` in degrees, ``strength``, whether they are ``modelled``, which a map is not, and
+    their ``camera``. Materials: ``base_color``. Colours are linear Rec.709.
+    """
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    dimensions: tuple[_Share, _Share, _Share] | None = None
+    footprint: _Length | None = None
+    location: _Triple | None = None
+    power: _Length | None = None
+    radius: _Share | None = None
+    color: tuple[_Share, _Share, _Share] | None = None
+    rotation: float | None = None
+    strength: _Share | None = None
+    modelled: bool | None = None
+    camera: View | None = None
+    base_color: tuple[_Share, _Share, _Share] | None = None
+    parts: Annotated[list[PartFacts], Field(min_length=1, max_length=255)] | None = None
+
+
+class Entry(BaseModel):
+    """One asset of a manifest; ``sha256`` is that of its file."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    kind: str
+    name: Annotated[str, Field(min_length=1)]
+    file: str
+    licence: str
+    source: str
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    facts: Facts
+
+
+class _Manifest(BaseModel):
+    schema_version: Annotated[Literal[1], Field(alias="schema")]
+    assets: list[Entry]
+
+
+def read_manifest(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """Read a manifest and check its form.
+
+    Args:
+        path: the file.
+
+    Returns:
+        (kind, label) to the entry as it stands in the file.
+
+    Raises:
+        InputError: the file cannot be read, or is no manifest; the message names the field.
+    """
+    try:
+        data = json.loads(path.read_bytes())
+        _Manifest.model_validate(data)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}; {_REMEDY}") from None
+    except ValidationError as error:
+        worst = error.errors(include_url=False)[0]
+        place = ".".join(map(str, worst["loc"])) or "manifest"
+        raise InputError(f"{path}: {place}: {worst['msg']}, got {worst['input']!r:.60}; {_REMEDY}") from None
+    except ValueError as error:
+        raise InputError(f"{path}: expected JSON, got something else ({error}); {_REMEDY}") from None
+    return {(entry["kind"], entry["name"]): entry for entry in data["assets"]}
+
+
+def entry_of(
+    kind: str,
+    file: Path,
+    root: Path,
+    *,
+    licence: str,
+    source: str,
+    blender: str,
+    facts: dict[str, Any],
+) -> dict[str, Any]:
+    """Make the entry of a file.
+
+    Args:
+        kind: of the asset.
+        file: whose name is the label.
+        root: folder of the manifest.
+        licence: of the asset.
+        source: where it comes from.
+        blender: version that wrote or read it.
+        facts: as of `Facts`.
+    """
+    return {
+        "kind": kind,
+        "name": file.stem,
+        "file": file.relative_to(root).as_posix(),
+        "licence": licence,
+        "source": source,
+        "blender": blender,
+        "sha256": file_sha256(file),
+        "facts": facts,
+    }
+
+
+def write_manifest(path: Path, entries: Iterable[dict[str, Any]]) -> None:
+    """Write a manifest in one step.
+
+    Args:
+        path: the file; one that is there is replaced.
+        entries: the assets, in order.
+    """
+    text = json.dumps({"schema": 1, "assets": list(entries)}, indent=1) + "\n"
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")

@@ -1,0 +1,340 @@
+"""The commands of ``candlelight evaluate``; heavy modules are imported inside them."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evaluation.commands.evaluate_options import (
+    check_needed,
+    check_outputs,
+    choose_device,
+    data_options,
+    end_steps,
+    files_option,
+    missing_option,
+    model_option,
+    open_files,
+    open_layers,
+    open_secondary,
+    open_steps,
+    run_options,
+    show_page,
+    show_results,
+    size_option,
+)
+from loaders.errors import InputError, blame
+
+SECONDARY = "a set of DATA, PATH[:SET[:SPLIT]], LAYOUT:PATH[:SPLIT]"
+
+
+@click.group()
+def evaluate() -> None:
+    """Score models, or results of other programs, on image sets with ground truth.
+
+    DATA is frames or a pack (PATH), a public data set (LAYOUT:PATH, such as mit:MIT-intrinsic), or hf:NAME.
+
+    \b
+    candlelight evaluate intrinsic frames --set tabletop_test --model retinex --out lmse.json
+    candlelight evaluate intrinsic mit:MIT-intrinsic --predictions mine=results --out lmse.csv
+    candlelight evaluate concepts frames --set tabletop_test --model network.pt --out csm.json
+    candlelight evaluate report lmse.json csm.json --out report.html
+    """
+
+
+@evaluate.command()
+@data_options
+@model_option
+@files_option("--predictions", "Folder with reflectance and shading of another program, by id")
+@click.option("--png", type=click.Choice(["srgb", "linear"]), help="Colour space of PNG predictions.")
+@missing_option
+@run_options
+def intrinsic(
+    data: str,
+    models: tuple[str, ...],
+    files: tuple[str, ...],
+    png: Any,
+    missing: Any,
+    out: tuple[Path, ...],
+    page: Path | None,
+    device: str,
+    **choice: Any,
+) -> None:
+    """Compare reflectance and shading with the ground truth: LMSE, si-MSE, MSE.
+
+    Predictions are NAME/<id>.npz with arrays reflectance and shading, or NAME/reflectance/<id>.EXT and
+    NAME/shading/<id>.EXT as npy, EXR or PNG.
+
+    \b
+    candlelight evaluate intrinsic demo/frames --set tabletop_test --model retinex
+    candlelight evaluate intrinsic mit:MIT-intrinsic --split grosse --model retinex --model constant-shading
+    candlelight evaluate intrinsic demo/hub --set tabletop_test --split train --predictions mine=results
+    """
+    from evaluation.inputs.predictions import open_predictions
+    from evaluation.intrinsic import score_intrinsic
+    from evaluation.models import open_models
+    from loaders.views import open_decompositions
+
+    check_outputs(out, page)
+    steps = open_steps(out)
+    check_needed(files, png=png, missing=missing)
+    chosen = choose_device(device)
+    sources = open_files(files, open_models(models, chosen), lambda path: open_predictions(path, png))
+    view = open_decompositions(data, **choice)
+    results = score_intrinsic(sources, view, device=chosen, missing=missing, steps=steps)
+    show_results(list(results.values()), out)
+    if page:
+        from evaluation.report.intrinsic_pictures import intrinsic_pictures
+
+        show_page(page, list(results.values()), intrinsic_pictures(results, sources, view, device=chosen))
+    end_steps(steps)
+
+
+@evaluate.command()
+@data_options
+@model_option
+@files_option("--predictions", "Folder with reflectance and shading of all images, by id")
+@click.option("--png", type=click.Choice(["srgb", "linear"]), help="Colour space of PNG predictions.")
+@click.option(
+    "--albedo",
+    default="albedo",
+    show_default=True,
+    help=f"Concept sets in which only albedo varies: {SECONDARY}; none leaves out CSM_S.",
+)
+@click.option(
+    "--illumination",
+    default="illumination",
+    show_default=True,
+    help=f"Concept sets in which only light varies: {SECONDARY}; none leaves out CSM_R.",
+)
+@click.option(
+    "--negatives",
+    default="negatives",
+    show_default=True,
+    help=f"Unrelated images: {SECONDARY}, a folder of images, or hf:NAME.",
+)
+@click.option(
+    "--negatives-limit",
+    type=click.IntRange(4),
+    default=500,
+    show_default=True,
+    help="The first so many of these.",
+)
+@size_option
+@click.option(
+    "--layer", multiple=True, help="Hidden layer; twice for reflectance and shading.  [default: the output]"
+)
+@click.option(
+    "--runs", type=click.IntRange(2), default=100, show_default=True, help="Vectors per concept set."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of all draws.")
+@run_options
+def concepts(
+    data: str,
+    models: tuple[str, ...],
+    files: tuple[str, ...],
+    png: Any,
+    albedo: str,
+    illumination: str,
+    negatives: str,
+    negatives_limit: int,
+    size: tuple[int, int] | None,
+    layer: tuple[str, ...],
+    runs: int,
+    seed: int,
+    out: tuple[Path, ...],
+    page: Path | None,
+    device: str,
+    **choice: Any,
+) -> None:
+    """Measure how far reflectance follows albedo and shading follows light: CSM_S, CSM_R.
+
+    --set names the test frames, with ground truth, on which gradients are taken.
+
+    \b
+    candlelight evaluate concepts demo/frames --set tabletop_test --model retinex
+    candlelight evaluate concepts demo/frames --set tabletop_test --model retinex --negatives ~/photographs
+    """
+    from evaluation.concepts import score_concepts
+    from evaluation.inputs.predictions import open_predictions
+    from evaluation.models import open_models
+    from loaders.views import open_concepts, open_decompositions, open_images
+
+    if len(layer) > 2:
+        raise InputError("--layer: expected one name, or two (reflectance, then shading)")
+    check_outputs(out, page)
+    steps = open_steps(out)
+    chosen = choose_device(device)
+    sources = open_files(files, open_models(models, chosen), lambda path: open_predictions(path, png))
+    test = open_decompositions(data, **choice)
+    changing, lit = (
+        None if name == "none" else open_secondary(open_concepts, data, name)
+        for name in (albedo, illumination)
+    )
+    # Pictures have sizes of their own; other data keep theirs, and differences are told.
+    fitting = size or tuple(test[0].image.shape[1:])
+    unrelated = open_secondary(open_images, data, negatives, limit=negatives_limit, size=fitting)
+    at = None if not layer else layer[0] if len(layer) == 1 else (layer[0], layer[1])
+    options: dict[str, Any] = {"layer": at, "runs": runs, "seed": seed, "size": size, "device": chosen}
+    results = score_concepts(sources, changing, lit, unrelated, test, **options, steps=steps)
+    show_results(list(results.values()), out)
+    if page:
+        from evaluation.report.concepts_pictures import concepts_pictures
+
+        show_page(page, list(results.values()), concepts_pictures(changing, lit))
+    end_steps(steps)
+
+
+@evaluate.command()
+@data_options
+@model_option
+@files_option("--heatmaps", "Folder with heatmaps of another program, by id")
+@missing_option
+@click.option("--layer", multiple=True, help="Hidden layer of the models to take heatmaps from; repeatable.")
+@click.option(
+    "--by",
+    type=click.Choice(["type", "part"]),
+    help="Compare with objects by type, or with named parts.  [default: type; part of public data sets]",
+)
+@size_option
+@run_options
+def coverage(
+    data: str,
+    models: tuple[str, ...],
+    files: tuple[str, ...],
+    missing: Any,
+    layer: tuple[str, ...],
+    by: Any,
+    size: tuple[int, int] | None,
+    out: tuple[Path, ...],
+    page: Path | None,
+    device: str,
+    **choice: Any,
+) -> None:
+    """Compare how heatmaps cover the objects of images, or their parts: WAIoU.
+
+    Heatmaps are the channels of hidden layers, or files: NAME/<id>.npy, .npz or .png.
+
+    \b
+    candlelight evaluate coverage demo/frames --set candle --model demo/study/network.pt \\
+        --layer encoder.1 --layer encoder.2
+    candlelight evaluate coverage frames --set parts --by part --model network.pt --layer encoder.3
+    candlelight evaluate coverage celebamask:CelebAMask-HQ --split test --size 224 224 --heatmaps cam=maps
+    """
+    from evaluation.coverage import layer_heatmaps, score_coverage
+    from evaluation.inputs.predictions import open_heatmaps
+    from loaders.views import LAYOUTS, open_parts, parse_data
+
+    check_outputs(out, page)
+    steps = open_steps(out)
+    check_needed(files, missing=missing)
+    chosen = choose_device(device)
+    methods = open_files(files, open_layers(models, layer, chosen, layer_heatmaps), open_heatmaps)
+    usual = "part" if parse_data(data).layout in LAYOUTS else "type"
+    view = open_parts(data, by=by or usual, **choice)
+    results = score_coverage(methods, view, size=size, missing=missing, device=chosen, steps=steps)
+    show_results(list(results.values()), out)
+    if page:
+        from evaluation.report.coverage_pictures import coverage_pictures
+
+        show_page(
+            page, list(results.values()), coverage_pictures(results, methods, view, size=size, device=chosen)
+        )
+    end_steps(steps)
+
+
+@evaluate.command()
+@data_options
+@model_option
+@files_option("--codes", "File with the codes of another program: .npz, .parquet or .npy")
+@click.option("--layer", multiple=True, help="Hidden layer whose channel means are the codes; repeatable.")
+@run_options
+def causal(
+    data: str,
+    models: tuple[str, ...],
+    files: tuple[str, ...],
+    layer: tuple[str, ...],
+    out: tuple[Path, ...],
+    page: Path | None,
+    device: str,
+    **choice: Any,
+) -> None:
+    """Measure how codes answer for the factors of images: IRS, unconfoundedness.
+
+    \b
+    candlelight evaluate causal demo/frames --set candle --model demo/study/network.pt --layer encoder.3
+    candlelight evaluate causal dsprites:dsprites --rows 0:5000 --codes vae=codes.npz
+    """
+    from evaluation.causal import layer_codes, score_causal
+    from evaluation.inputs.predictions import open_codes
+    from loaders.views import open_factors
+
+    check_outputs(out, page)
+    steps = open_steps(out)
+    chosen = choose_device(device)
+    encoders = open_files(files, open_layers(models, layer, chosen, layer_codes), open_codes)
+    view = open_factors(data, **choice)
+    results = score_causal(encoders, view, device=chosen, steps=steps)
+    show_results(list(results.values()), out)
+    if page:
+        from evaluation.report.causal_pictures import causal_pictures
+
+        show_page(page, list(results.values()), causal_pictures(view))
+    end_steps(steps)
+
+
+@evaluate.command()
+@click.argument("results", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="RESULT.json...")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The page, one HTML file.")
+@click.option("--title", default="Results", show_default=True, help="Heading of the page.")
+def report(results: tuple[Path, ...], out: Path, title: str) -> None:
+    """Make a page of saved results, with tables and plots.
+
+    \b
+    candlelight evaluate report lmse.json csm.json --out report.html
+    """
+    from evaluation.report import write_report
+    from evaluation.results.result_files import REMEDY, check_writable, read_results
+
+    check_writable(out, (".html", ".htm"))
+    read = [result for path in results for result in read_results(path)]
+    try:
+        page = write_report(out, read, title=title)
+    except InputError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # files may have been edited
+        raise blame(f"{', '.join(map(str, results))}: lack what a page shows", error, REMEDY) from error
+    click.echo(str(page))
+
+
+@evaluate.command()
+@click.argument("first", type=click.Path(path_type=Path), metavar="FIRST.json")
+@click.argument("second", type=click.Path(path_type=Path), metavar="[SECOND.json]", required=False)
+@click.option("--column", help="Column or score to compare.  [default: the first]")
+def compare(first: Path, second: Path | None, column: str | None) -> None:
+    """Compare saved results on the same data: the difference, its interval, and which is better.
+
+    Each result of one file is compared with each of the other, or those of one file with each other.
+
+    \b
+    candlelight evaluate compare lmse-retinex.json lmse-mine.json --column lmse_shading
+    candlelight evaluate compare lmse.json
+    """
+    from itertools import combinations, product
+
+    from evaluation.results.compare import compare as compare_results
+    from evaluation.results.result_files import read_results
+
+    refused: list[InputError] = []
+    results = read_results(first)
+    found = product(results, read_results(second)) if second else combinations(results, 2)
+    pairs = [(one, other) for one, other in found if one.to_json() != other.to_json()]
+    if not pairs:
+        raise InputError(f"expected two different results, got one in {second or first}; name another file")
+    for one, other in pairs:
+        try:
+            click.echo(str(compare_results(one, other, column)))
+        except InputError as error:  # the files hold results of several settings or data
+            refused.append(error)
+    if len(refused) == len(pairs):
+        raise refused[0]

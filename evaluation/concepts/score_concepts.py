@@ -1,0 +1,280 @@
+"""Score intrinsic image models with the Concept Sensitivity Metrics on concept sets."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from evaluation.concepts.branches import Branches, Probe, activations, gradients
+from evaluation.concepts.cav import fit_concept, fit_random
+from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.sensitivity import along, significant
+from evaluation.concepts.set_scores import (
+    BRANCHES,
+    BranchScore,
+    Concept,
+    Ratios,
+    SetScore,
+    from_step,
+    to_step,
+)
+from evaluation.concepts.solvers import Classifier
+from evaluation.inputs.predictions import Predictions
+from evaluation.intrinsic.score_intrinsic import Source
+from evaluation.models.model_spec import NamedModel
+from evaluation.results.intervals import distinct_groups, resampled_interval
+from evaluation.results.result import StatisticResult
+from evaluation.running.batches import Fingerprint, about, check_image
+from evaluation.running.finished_steps import Steps, model_key
+from evaluation.running.prediction_sources import sources
+from loaders.errors import InputError
+from loaders.views import ConceptSet, ConceptSets, Decompositions, Images
+
+METRIC, VERSION = "csm", 2
+
+
+def score_concepts(
+    models: Mapping[str, Source],
+    albedo: ConceptSets | None,
+    illumination: ConceptSets | None,
+    negatives: Images,
+    test: Decompositions,
+    *,
+    layer: str | tuple[str, str] | None = None,
+    runs: int = 100,
+    seed: int = 0,
+    p: float = 0.01,
+    classifier: Classifier = "svm",
+    regularisation: float = 0.01,
+    size: tuple[int, int] | None = None,
+    max_sets: int | None = None,
+    batch_size: int = 16,
+    device: str = "cpu",
+    steps: Steps | None = None,
+) -> dict[str, StatisticResult]:
+    """Score models with CSM_S and CSM_R (Gupta et al. 2022, sec. 3 and 4).
+
+    For each concept set and branch: ``runs`` vectors of the set's images against negatives (`fit_cavs`), the
+    share of test frames on which each vector lowers the loss (eq. 3), and a t-test against random vectors
+    (`significant`). Both branches draw the same images. The scores of a set depend on ``seed`` and its
+    factors, not on the other sets.
+
+    The loss is the MSE, over pixels with an albedo above 0, in two alignments. The paper takes predictions as
+    they are ("unaligned"); as a decomposition is only defined up to one scale for each image, CSM then
+    measures the scale of the reflectance. "aligned" takes the error after the best scale, and stands first.
+    Likewise three rules on significance (`Ratios`): no set dropped, which stands first because an ideal
+    model is insensitive, and so not significant, where it should be; the paper's (sec. 4.2); and the paper's
+    on the wanted branch alone.
+
+    Blind to: whether a prediction is right (one that equals the ground truth has no gradient and counts as
+    insensitive to everything); the images' common scene, which vectors may follow as well as the concept; and
+    anything that the test frames do not show.
+
+    Args:
+        models: by name, image to (reflectance, shading); for hidden layers a `torch.nn.Module`, on
+            ``device``. Predictions of another program are scored at the output.
+        albedo: concept sets in which only the albedo varies; None leaves out CSM_S.
+        illumination: concept sets in which only the illumination varies; None leaves out CSM_R.
+        negatives: unrelated images, at least 4; at least twice as many as the largest concept set has are
+            advised, so that random vectors are trained on sets of that size.
+        test: images with their true decomposition.
+        layer: None for the output, or the name of one hidden layer, or of one for each branch (reflectance
+            first).
+        runs: vectors for each set and branch, at least 2; the paper found 80 to be enough.
+        seed: of the draws.
+        p: level of the t-test.
+        classifier: see `fit_cavs`.
+        regularisation: see `fit_cavs`.
+        size: height and width that all images are resized to (256 x 256 in the paper); needed if they
+            differ.
+        max_sets: at most so many concept sets of either kind, drawn at random; all if None.
+        batch_size: images per pass.
+        device: torch device of the models.
+        steps: finished concept sets of an earlier run, which are not scored again, and the place of new ones;
+            negatives and test frames are run again.
+
+    Returns:
+        A result for each model: ratios with 95 % intervals over groups of test frames, higher is better.
+
+    Raises:
+        InputError: no concept sets; albedo and illumination sets that are swapped; no test frames, or some
+            without truth; images of several sizes; a layer that cannot be read; too few images.
+    """
+    check_kind("albedo", albedo)
+    check_kind("illumination", illumination)
+    views = [view for view in (albedo, illumination, negatives, test) if view is not None]
+    asked = sources(models, views, "linear", None)
+    if size is not None and any(isinstance(source.model, Predictions) for source in asked.values()):
+        raise InputError("predictions are scored at their own size: leave out `size`, or use a model")
+    for name, source in asked.items():
+        if layer is not None and not isinstance(source.model, nn.Module):
+            raise InputError(f"layer {layer}: `{name}` has no hidden layers; leave it out, or give a network")
+    settings: dict[str, Any] = {"layer": layer, "runs": runs, "seed": seed, "p": p, "classifier": classifier}
+    settings |= {"regularisation": regularisation, "size": size, "max_sets": max_sets}
+    work = _choose_sets(albedo, illumination, max_sets, seed)
+    pair = (layer, layer) if isinstance(layer, str) else layer
+    fitting: dict[str, Any] = {"runs": runs, "classifier": classifier, "regularisation": regularisation}
+    steps, run = steps or Steps(), {**settings, "max_sets": None, "batch_size": batch_size}
+    keys = {
+        name: model_key(source, device, metric=METRIC, version=VERSION, **run)
+        for name, source in asked.items()
+    }
+    results = {}
+    for name, source in asked.items():
+        probe = Probe(source, pair, size, batch_size, device)
+        found = Fingerprint()
+        against = activations(probe, negatives, range(len(negatives.ids)), found)
+        scorer = _Scorer(against, gradients(probe, test, found), fitting, seed, p)
+        sets = []
+        for concept, view, chosen in tqdm(work, desc=f"{name}: sets", unit="set", disable=None):
+            key = _set_key(keys[name], concept, view, chosen, found)
+            score = partial(_score, scorer, probe, concept, view, chosen)
+            sets.append(from_step(steps.get_or_compute(key, score), concept, chosen))
+        results[name] = _result(source, sets, settings, found, test, negatives)
+    return results
+
+
+def check_kind(wanted: Concept, view: ConceptSets | None) -> None:
+    """Refuse concept sets of the other kind.
+
+    Raises:
+        InputError: in the sets the other of albedo and illumination varies.
+    """
+    if view is not None and view.varies not in (wanted, None):
+        raise InputError(
+            f"`{view.identity.set_name or view.identity.name}` was given for {wanted}, but in its sets the "
+            f"{view.varies} varies; swap the two"
+        )
+
+
+def _set_key(
+    key: Mapping[str, Any] | None, concept: Concept, view: ConceptSets, chosen: ConceptSet, found: Fingerprint
+) -> dict[str, Any] | None:
+    """Name what the scores of one set depend on; ``found`` takes in its rows."""
+    for row in chosen.rows:
+        found.add(view.ids[row], check_image(view[row]))
+    read = {"concept": concept, "fixed": chosen.fixed, "rows": chosen.rows, "read": found.hexdigest()}
+    return None if key is None else {**key, **read}
+
+
+def _score(
+    scorer: "_Scorer", probe: Probe, concept: Concept, view: ConceptSets, chosen: ConceptSet
+) -> dict[str, Tensor]:
+    """Run the model on one set, and score it."""
+    features = activations(probe, view, chosen.rows, Fingerprint())
+    return to_step(scorer.score(concept, chosen, features))
+
+
+@dataclass(frozen=True)
+class _Scorer:
+    """Inputs that all concept sets share; ``null`` remembers random scores by branch, loss and set size."""
+
+    against: Branches
+    gradients: dict[str, Branches]
+    fitting: dict[str, Any]
+    seed: int
+    p: float
+    null: dict[tuple[str, str, int], Tensor] = field(default_factory=dict)
+
+    @cached_property
+    def shared(self) -> dict[str, SharedRows]:
+        """Negatives of each branch, and their products with the gradients of each alignment."""
+        return {
+            name: SharedRows(
+                getattr(self.against, name), [getattr(one, name) for one in self.gradients.values()]
+            )
+            for name in BRANCHES
+        }
+
+    def score(self, concept: Concept, chosen: ConceptSet, features: Branches) -> SetScore:
+        """Score both branches on one concept set."""
+        sizes = {features.size, self.against.size, *(some.size for some in self.gradients.values())}
+        if len(sizes) > 1:
+            raise InputError(
+                f"concept, negative and test images differ in size, {sorted(sizes)}; give one `size`"
+            )
+        branches = {name: self._score_branch(name, concept, chosen, features) for name in BRANCHES}
+        return SetScore(concept, dict(chosen.fixed), len(chosen.rows), branches)
+
+    def _score_branch(
+        self, branch: str, concept: Concept, chosen: ConceptSet, features: Branches
+    ) -> dict[str, BranchScore]:
+        """Scores of one branch in each alignment; the vectors are the same."""
+        rows: Tensor = getattr(features, branch)
+        drawn = _generator(self.seed, concept, sorted(chosen.fixed.items()))
+        gram, products = self.shared[branch].stacked(rows)
+        fit = fit_concept(gram, len(rows), drawn, **self.fitting)
+        scores = {}
+        for alignment, product in zip(self.gradients, products, strict=True):
+            helps = along(fit.weights, product) < 0
+            shares = helps.double().mean(1)
+            test = significant(shares, self._random(branch, alignment, len(rows)), self.p)
+            scores[alignment] = BranchScore(
+                frames=tuple(helps.double().mean(0).tolist()),
+                spread=float(shares.std()),
+                accuracy=float(fit.accuracy.mean()),
+                p_value=test.p_value,
+                significant=test.passed,
+            )
+        return scores
+
+    def _random(self, branch: str, alignment: str, images: int) -> Float[Tensor, " runs"]:
+        """Scores of random vectors that are trained on as many rows as those of a set."""
+        gram, products = self.shared[branch].stacked()
+        size = max(2, min(images, len(gram) // 2))
+        if (branch, alignment, size) not in self.null:
+            drawn = _generator(self.seed, "random", size)
+            fit = fit_random(gram, size, drawn, **self.fitting)
+            for name, product in zip(self.gradients, products, strict=True):
+                self.null[branch, name, size] = (along(fit.weights, product) < 0).double().mean(1)
+        return self.null[branch, alignment, size]
+
+
+def _result(
+    source: NamedModel,
+    sets: list[SetScore],
+    settings: dict[str, Any],
+    found: Fingerprint,
+    test: Decompositions,
+    negatives: Images,
+) -> StatisticResult:
+    data = found.describe(test) | {"negatives": negatives.identity.name}
+    scores, replicates = resampled_interval(Ratios(sets), test.groups, seed=settings["seed"])
+    return StatisticResult(
+        about(METRIC, VERSION, "higher", source, data, settings),
+        scores,
+        replicates,
+        distinct_groups(test.groups),
+        (),
+        {"sets": [one.describe() for one in sets]},
+    )
+
+
+def _choose_sets(
+    albedo: ConceptSets | None, illumination: ConceptSets | None, max_sets: int | None, seed: int
+) -> list[tuple[Concept, ConceptSets, ConceptSet]]:
+    """Concept sets of the views, or a random choice of each view's, in their order."""
+    kinds: tuple[tuple[Concept, ConceptSets | None], ...] = (
+        ("albedo", albedo),
+        ("illumination", illumination),
+    )
+    work = []
+    for concept, view in kinds:
+        if view is not None:
+            order = torch.randperm(len(view.sets), generator=_generator(seed, concept))
+            work += [(concept, view, view.sets[number]) for number in sorted(order[:max_sets].tolist())]
+    if not work:
+        raise InputError("expected concept sets of albedo or illumination, got none of either")
+    return work
+
+
+def _generator(seed: int, *names: object) -> torch.Generator:
+    """A random stream of its own for each purpose."""
+    digest = hashlib.sha256(repr((seed, *names)).encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)

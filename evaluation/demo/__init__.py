@@ -1,0 +1,1 @@
+"""The demonstration: packs, a small network trained and scored, lines about them."""

@@ -1,0 +1,1 @@
+"""Checks of inputs, and arrays in the files of other programs."""

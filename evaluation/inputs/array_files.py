@@ -1,0 +1,148 @@
+"""Arrays in files of other programs: npy, npz, PNG and Parquet, read without trusting what a file claims.
+
+Nothing is unpickled, and a header is compared with the size of its file before memory is taken.
+"""
+
+import math
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from loaders.errors import InputError, blaming
+from loaders.files.image_files import open_image
+from loaders.files.png16 import decode_png16, is_png16
+
+MAX_BYTES = 2**32  # of one array
+_CURE = "write it again"
+_npy: Any = np.lib.format  # numpy 1.26 has no types for it
+_HEADERS = {(1, 0): _npy.read_array_header_1_0, (2, 0): _npy.read_array_header_2_0}
+
+
+def read_npy(path: Path) -> ndarray:
+    """Read an npy file, in C or Fortran order.
+
+    Args:
+        path: the file.
+
+    Raises:
+        InputError: the file is damaged or pickled, or holds more than `MAX_BYTES`.
+    """
+    with blaming(f"{path}: cannot be read", _CURE):
+        mapped = _npy.open_memmap(path, "r")  # which refuses what is pickled
+        _check_bytes(mapped.nbytes)
+        return np.array(mapped)
+
+
+def read_npz(path: Path, *names: str) -> list[ndarray]:
+    """Read arrays of an npz file by name.
+
+    Args:
+        path: the file.
+        names: of the arrays.
+
+    Raises:
+        InputError: an array is not there, or see `read_npy`.
+    """
+    with blaming(f"{path}: cannot be read", _CURE), zipfile.ZipFile(path) as archive:
+        known = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        for name in names:
+            if name not in known:
+                raise InputError(f"expected an array `{name}`, got {', '.join(known) or 'none'}")
+        return [_read_member(archive, known[name]) for name in names]
+
+
+def read_png(path: Path) -> ndarray:
+    """Read a gray or RGB PNG of 8 or 16 bits as float32 in [0, 1]: (H W) or (H W 3).
+
+    Args:
+        path: the file.
+
+    Raises:
+        InputError: the file is damaged, or of another kind.
+    """
+    with blaming(f"{path}: cannot be read as PNG", _CURE):
+        data = path.read_bytes()
+        if is_png16(data):
+            return decode_png16(data).astype(np.float32) / np.float32(65535)
+        with open_image(data, ("PNG",)) as image:
+            if image.mode not in ("L", "RGB"):
+                raise ValueError(f"expected gray or RGB, got {image.mode}")
+            return np.asarray(image).astype(np.float32) / np.float32(255)
+
+
+def read_parquet(path: Path) -> tuple[list[str], ndarray]:
+    """Read a column ``id`` and, beside it, numeric columns or one column ``codes`` of lists of one length.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The ids, and the numbers in float64, a row for each id; nan where there is none.
+
+    Raises:
+        InputError: the file is damaged, lacks ``id``, or has columns of other kinds.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with blaming(f"{path}: cannot be read as Parquet", _CURE), pq.ParquetFile(path) as file:
+        _check_bytes(sum(file.metadata.row_group(one).total_byte_size for one in range(file.num_row_groups)))
+        table = file.read()
+        names = [name for name in table.column_names if name != "id"]
+        if "id" not in table.column_names or not names:
+            raise InputError(f"expected a column `id` and columns of numbers, got {table.column_names}")
+        ids = [str(value) for value in table["id"].to_pylist()]
+        if names == ["codes"] and not _is_number(pa, table["codes"].type):
+            return ids, _lists(table["codes"].combine_chunks(), len(ids))
+        for name in names:
+            if not _is_number(pa, table[name].type) or name.startswith("__index_level_"):
+                raise InputError(f"expected columns of numbers beside `id`, got `{name}`; leave it out")
+        return ids, np.stack([table[name].to_numpy().astype(np.float64) for name in names], axis=1)
+
+
+def shown(array: ndarray) -> str:
+    """Say what an array is, for a message.
+
+    Example:
+        >>> shown(np.zeros((2, 3)))
+        'float64 [2, 3]'
+    """
+    return f"{array.dtype} {list(array.shape)}"
+
+
+def _lists(column: Any, count: int) -> ndarray:
+    import pyarrow.compute
+
+    lengths = set(pyarrow.compute.list_value_length(column).to_pylist())  # refuses what is no list
+    if not _is_number(pyarrow, column.type.value_type):
+        raise InputError(f"expected `codes` as lists of numbers, got {column.type}")
+    if len(lengths) != 1 or None in lengths:
+        raise InputError(f"expected `codes` of one length, got {', '.join(sorted(map(str, lengths))[:3])}")
+    return column.flatten().to_numpy(zero_copy_only=False).astype(np.float64).reshape(count, lengths.pop())
+
+
+def _is_number(pa: Any, kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> ndarray:
+    with archive.open(info) as member:
+        form = _npy.read_magic(member)
+        if form not in _HEADERS:
+            raise ValueError(f"expected npy format 1.0 or 2.0, got {form}")
+        shape, _, dtype = _HEADERS[form](member)
+        if dtype.hasobject:
+            raise ValueError(f"`{info.filename}` is pickled, which is not read; write texts as a text array")
+        _check_bytes(info.file_size)
+        if member.tell() + dtype.itemsize * math.prod(shape) != info.file_size:
+            raise ValueError(f"the header of `{info.filename}` does not fit its size")
+    with archive.open(info) as member:
+        return _npy.read_array(member, allow_pickle=False)
+
+
+def _check_bytes(count: int) -> None:
+    if count > MAX_BYTES:
+        raise ValueError(f"expected at most {MAX_BYTES} bytes, got {count}")

@@ -1,0 +1,106 @@
+"""One layer of one image in a file of another program: npy, npz, EXR or PNG."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float32
+from numpy import ndarray
+from torch import Tensor
+
+from evaluation.inputs.array_files import read_npy, read_npz, read_png, shown
+from evaluation.inputs.match_ids import few
+from loaders.colour import srgb_to_linear
+from loaders.errors import InputError
+from loaders.public.exr import read_exr
+
+Curve = Literal["srgb", "linear"]
+
+
+def list_files(folder: Path, suffixes: Collection[str]) -> dict[str, Path]:
+    """List the files below a folder by their names without suffix; hidden files are left out.
+
+    Args:
+        folder: the folder.
+        suffixes: those that count, in lower case.
+
+    Raises:
+        InputError: there is none, or two files have one name.
+    """
+    found: dict[str, Path] = {}
+    other = set()
+    for path in sorted(folder.rglob("*")):
+        if path.name.startswith(".") or not path.is_file():
+            continue
+        if path.suffix.lower() not in suffixes:
+            other.add(path.suffix.lower())
+            continue
+        name = path.relative_to(folder).with_suffix("").as_posix()
+        if name in found:
+            raise InputError(f"{path}: expected one file for `{name}`, there is {found[name].name} too")
+        found[name] = path
+    if not found:
+        got = f"got files of {few(sorted(other))}" if other else "got none"
+        raise InputError(f"{folder}: expected files named <id> with {', '.join(suffixes)}; {got}")
+    return found
+
+
+def read_layer(path: Path, name: str, png: Curve | None) -> Float32[ndarray, "*shape"]:
+    """Read one layer.
+
+    Args:
+        path: the file; its suffix says what it is.
+        name: of the array in an npz.
+        png: transfer curve of the pixels of a PNG.
+
+    Returns:
+        Values as they are stored; of PNG, scene-linear in [0, 1].
+
+    Raises:
+        InputError: the file is damaged, or does not hold floating-point numbers.
+    """
+    kind = path.suffix.lower()
+    if kind == ".exr":
+        return read_exr(path, "the program that wrote it")
+    if kind == ".png":
+        return srgb_to_linear(read_png(path)) if png == "srgb" else read_png(path)
+    array = read_npy(path) if kind == ".npy" else read_npz(path, name)[0]
+    if array.dtype.kind != "f":
+        raise InputError(f"{path}: expected `{name}` as floating-point numbers, got {shown(array)}")
+    with np.errstate(over="ignore"):  # of float64: a value that is too large is inf, and fails
+        return np.ascontiguousarray(array, np.float32)
+
+
+def channels_first(
+    layer: Float32[ndarray, "*shape"], channels: Collection[int], where: str
+) -> Float32[Tensor, "channels height width"]:
+    """Bring the axis of the channels to the front, wherever it was.
+
+    Args:
+        layer: [channels, height, width] or [height, width, channels]; [height, width] if there may be one
+            channel.
+        channels: numbers of channels that there may be.
+        where: the layer, for messages.
+
+    Raises:
+        InputError: there is no such axis, or both ends of the shape might be it.
+
+    Example:
+        >>> channels_first(np.zeros((4, 5, 3), np.float32), (3,), "a").shape
+        torch.Size([3, 4, 5])
+        >>> channels_first(np.zeros((3, 5, 3), np.float32), (3,), "a")
+        Traceback (most recent call last):
+        loaders.errors.InputError: a: expected 3 channels first or last, got both in \
+[3, 5, 3]; crop or pad the image
+    """
+    if layer.ndim == 2 and 1 in channels:
+        return torch.from_numpy(layer[None])
+    expected = f"{where}: expected {' or '.join(map(str, channels))} channels first or last, got"
+    ends = [axis for axis in (0, 2) if layer.ndim == 3 and layer.shape[axis] in channels]
+    if len(ends) == 2:
+        raise InputError(f"{expected} both in {list(layer.shape)}; crop or pad the image")
+    if not ends:
+        raise InputError(f"{expected} {list(layer.shape)}")
+    return torch.from_numpy(np.ascontiguousarray(np.moveaxis(layer, ends[0], 0)))

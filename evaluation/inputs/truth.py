@@ -1,0 +1,49 @@
+"""A batch of images with their true decomposition."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from evaluation.inputs.check_shapes import check_bool, check_shapes
+from loaders.errors import InputError
+from loaders.views import Decomposition
+
+AXES = {"image": "3 height width", "reflectance": "3 height width", "shading": "channels height width"}
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """A batch of images and their true decomposition, scene-linear; see `loaders.views.Decomposition`."""
+
+    image: Float[Tensor, "batch 3 height width"]
+    reflectance: Float[Tensor, "batch 3 height width"]
+    shading: Float[Tensor, "batch channels height width"]
+    mask: Bool[Tensor, "batch height width"]
+
+
+def stack(items: Sequence[Decomposition]) -> Truth:
+    """Stack images of one size.
+
+    Raises:
+        InputError: images of a view of one's own that are not what `loaders.views.Decomposition` says.
+
+    Example:
+        >>> one = Decomposition(*[torch.ones(3, 2, 2)] * 3, torch.ones(2, 2).bool())
+        >>> stack([one]).mask.shape
+        torch.Size([1, 2, 2])
+    """
+    for item in items:
+        layers = {name: (getattr(item, name), axes) for name, axes in AXES.items()}
+        check_shapes(**layers, mask=(item.mask, "height width"))
+        check_bool(mask=item.mask)
+        for name, (layer, _) in layers.items():
+            if layer.dtype != torch.float32:
+                raise InputError(f"`{name}` must be float32, scene-linear, got {layer.dtype}")
+        if len(item.shading) not in (1, 3) or len(item.shading) != len(items[0].shading):
+            counts = [len(one.shading) for one in items]
+            raise InputError(f"`shading` must have 1 channel, or 3, in all images, got {counts}")
+    names = (*AXES, "mask")
+    return Truth(*(torch.stack([getattr(item, name) for item in items]) for name in names))

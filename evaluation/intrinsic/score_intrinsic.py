@@ -1,0 +1,152 @@
+"""Score decompositions against the truth: one result for each model or folder of predictions."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from evaluation.inputs.predictions import Missing, Predictions
+from evaluation.inputs.truth import Truth, stack
+from evaluation.intrinsic.lmse import gray, lmse
+from evaluation.intrinsic.mse import mse
+from evaluation.intrinsic.si_mse import si_mse
+from evaluation.models.baselines import BASELINES
+from evaluation.models.model_protocols import IntrinsicModel
+from evaluation.models.model_spec import NamedModel
+from evaluation.results.result import MeanResult, fill_failures
+from evaluation.running.batches import Fingerprint, about, read_batches
+from evaluation.running.decompose import decompose
+from evaluation.running.finished_steps import Steps, batch_key, model_key
+from evaluation.running.prediction_sources import sources
+from loaders.views import Decompositions
+
+METRIC, VERSION = "lmse", 2
+COLUMNS = (
+    "lmse",
+    "lmse_reflectance",
+    "lmse_shading",
+    "si_mse_reflectance",
+    "si_mse_shading",
+    "mse_reflectance",
+    "mse_shading",
+)
+
+Source = IntrinsicModel | NamedModel | Predictions
+Errors = Float[Tensor, "columns rows"]
+
+
+def score_intrinsic(
+    models: Mapping[str, Source],
+    data: Decompositions,
+    *,
+    device: str = "cpu",
+    batch_size: int = 16,
+    missing: Missing = "error",
+    steps: Steps | None = None,
+) -> dict[str, MeanResult]:
+    """Compare reflectance and shading of models, or of predictions, with the truth.
+
+    Columns of a result: ``lmse``, the score of Grosse et al. 2009 (mean of the LMSE of reflectance and
+    shading, eq. 9), its two parts, and `si_mse` and `mse` of either image. Only pixels of the mask count.
+    Gray shading of a model is repeated over the channels; where the true shading is gray, the mean of the
+    predicted channels is compared with it.
+
+    A prediction that is missing, or not finite inside the mask, has failed: it counts as 1 in LMSE, and in
+    the other columns as the worse of an image of zeros and the worst finite row of any of the models. Rows
+    whose truth is undefined (nothing in the mask, no light) are left out and counted.
+
+    Args:
+        models: by name: models that are given scene-linear images (`IntrinsicModel`), what
+            `evaluation.models.open_model` returns, or `Predictions` of another program.
+        data: images with their true decomposition, from `loaders.views.open_decompositions`.
+        device: where images are put for the models, which have to be there.
+        batch_size: images per call of a model.
+        missing: "error" refuses predictions that lack an id; "fail" counts them as failed.
+        steps: finished batches of an earlier run, which are not computed again, and the place of new ones.
+
+    Returns:
+        A result for each model, lower is better.
+
+    Raises:
+        InputError: no rows or no models, images smaller than a window of `lmse`, outputs that are no
+            decomposition, ids of predictions that do not fit.
+
+    Example:
+        >>> import torch
+        >>> from evaluation.models.baselines import constant_shading
+        >>> from loaders.views import DataIdentity, Decomposition
+        >>> class Flat:
+        ...     identity = DataIdentity("flat", "memory")
+        ...     ids, groups, known_ids, explains = ("a",), ("a",), frozenset("a"), "image"
+        ...     def __len__(self): return 1
+        ...     def __getitem__(self, row):
+        ...         image = torch.rand(3, 20, 20)
+        ...         return Decomposition(image, image, torch.ones_like(image), torch.ones(20, 20).bool())
+        >>> score_intrinsic({"all reflectance": constant_shading}, Flat())["all reflectance"].score
+        0.0
+    """
+    asked = sources(models, [data], "linear", missing)
+    steps = steps or Steps()
+    keys = {name: model_key(source, device, metric=METRIC, version=VERSION) for name, source in asked.items()}
+    found = Fingerprint()
+    errors: dict[str, list[Errors]] = {name: [] for name in asked}
+    failed: dict[str, list[Tensor]] = {name: [] for name in asked}
+    zeros: list[Errors] = []
+    for batch in read_batches(data, batch_size, lambda item: item.image, found, "score"):
+        truth = stack(batch.items)
+        zeros.append(_zero_errors(truth))
+        for name, source in asked.items():
+            score = partial(_score, source, batch.ids, truth, device)
+            step = steps.get_or_compute(batch_key(keys[name], batch, found), score)
+            errors[name].append(step["errors"])
+            failed[name].append(step["failed"])
+    lost = {name: torch.cat(some).numpy() for name, some in failed.items()}
+    joined = {name: torch.cat(some, 1).numpy() for name, some in errors.items()}
+    filled = fill_failures(joined, lost, torch.cat(zeros, 1).numpy())
+    settings: dict[str, Any] = {"window": 20, "step": 10, "explains": data.explains, "missing": missing}
+    if any(failure.any() for failure in lost.values()):
+        settings["filled_among"] = sorted(asked)
+    described = found.describe(data)
+    return {
+        name: MeanResult(
+            about(METRIC, VERSION, "lower", source, described, settings),
+            tuple(data.ids),
+            tuple(data.groups),
+            {column: tuple(values.tolist()) for column, values in zip(COLUMNS, filled[name], strict=True)},
+            tuple(data.ids[row] for row in np.flatnonzero(lost[name]).tolist()),
+        )
+        for name, source in asked.items()
+    }
+
+
+def score_baselines(data: Decompositions) -> dict[str, MeanResult]:
+    """Score the two trivial decompositions, which every model should score below; see `score_intrinsic`."""
+    return score_intrinsic(BASELINES, data)
+
+
+def _score(source: NamedModel, ids: Sequence[str], truth: Truth, device: str) -> dict[str, Tensor]:
+    """Errors of one model on a batch, and which rows have failed."""
+    reflectance, shading, failed = decompose(source, ids, truth.image, truth.mask, device)
+    errors = _errors(reflectance, shading, truth)
+    return {"errors": errors, "failed": failed | errors.isinf().any(0)}  # finite values, infinite squares
+
+
+@torch.no_grad()
+def _errors(reflectance: Tensor, shading: Tensor, truth: Truth) -> Errors:
+    """Errors of a batch in order of ``COLUMNS``, float64."""
+    if truth.shading.shape[1] == 1:
+        shading = shading.mean(1, keepdim=True)
+    pairs = ((reflectance, truth.reflectance), (shading, truth.shading))
+    local = [lmse(gray(given), gray(true), truth.mask) for given, true in pairs]
+    scaled = [si_mse(given, true, truth.mask) for given, true in pairs]
+    plain = [mse(given, true, truth.mask) for given, true in pairs]
+    return torch.stack([0.5 * (local[0] + local[1]), *local, *scaled, *plain]).double()
+
+
+def _zero_errors(truth: Truth) -> Errors:
+    """Errors of images of zeros; nan where the truth is undefined."""
+    return _errors(torch.zeros_like(truth.image), torch.zeros_like(truth.image), truth)

@@ -1,0 +1,129 @@
+"""The report's section on the Concept Sensitivity Metrics of intrinsic image models."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, WANTED
+from evaluation.report.blocks import Block, Plot, Section, Table, Text, note
+from evaluation.report.drawing import COLOURS, INK, drawing, name_rows, to_svg
+from evaluation.report.tables import number, scores_table, settings_table, spread
+from evaluation.results.result import StatisticResult, model_name
+from loaders.looking.sheet import value_text
+
+NEEDS = ("sets",)
+READING = (
+    Text(
+        "Whether the reflectance follows albedo and the shading follows illumination, and not the other way "
+        "round (Gupta et al. 2022). CSM_S is the sensitivity of the reflectance to albedo over that of the "
+        "shading, CSM_R that of the shading to illumination over that of the reflectance. Aligned scores "
+        "ignore the scale of a prediction, unaligned ones (the paper's) measure it too."
+    ),
+    Text("↑ Higher is better. 1 is indifferent and ∞ ideal.", term="Read"),
+    Text(
+        "whether a prediction is right, and how strong an effect is: only shares of test images count.",
+        term="Blind to",
+    ),
+)
+_PANELS = tuple((branch, concept) for concept in WANTED for branch in BRANCHES)
+
+
+def concepts_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
+    """Report the metrics of models on the same concept sets and test frames."""
+    caption = (
+        "Ratios by alignment of the loss and rule on significance, and their 95 % intervals over groups "
+    )
+    caption += "of test frames"
+    means = "; ".join(f"{model_name(result)}: {', '.join(_means(result))}" for result in results)
+    heads = ", ".join(f"{branch} to {concept}" for branch, concept in _PANELS)
+    plot = Plot(
+        _draw(results),
+        f"Aligned sensitivities of each model in four panels. Means over all sets, {heads}: {means}.",
+        "Aligned sensitivity of each model's branches to the concepts. A dot is a concept set, filled if it "
+        "is significant for that branch; upright lines are means of all dots, the broad line is the ideal.",
+    )
+    notes = [note(line) for result in results for line in _notes(result)]
+    before: tuple[Block, ...] = (scores_table(caption, results), *notes, plot)
+    after = (_every_set(results), settings_table(results))
+    return Section("concepts", "Concept sensitivity", (*before, *pictures, *after))
+
+
+def _sensitivities(result: StatisticResult, branch: str, concept: str) -> list[dict[str, Any]]:
+    return [one[branch]["aligned"] for one in result.details["sets"] if one["concept"] == concept]
+
+
+def _means(result: StatisticResult) -> list[str]:
+    """Mean aligned sensitivities in order of the panels."""
+    columns = ([one["sensitivity"] for one in _sensitivities(result, *panel)] for panel in _PANELS)
+    return [number(float(np.mean(column))) if column else "none" for column in columns]
+
+
+def _notes(result: StatisticResult) -> list[str]:
+    """Say why a ratio of all sets is infinite or not defined."""
+    notes = []
+    for metric, concept in (("csm_s", "albedo"), ("csm_r", "illumination")):
+        unwanted = next(branch for branch in BRANCHES if branch != WANTED[concept])
+        for alignment in ALIGNMENTS:
+            score = result.scores.get(f"{metric} {alignment}, all sets")
+            if score is not None and not np.isfinite(score.value):
+                how = "is infinite" if np.isinf(score.value) else "is not defined"
+                notes.append(
+                    f"{model_name(result)}: {metric} {alignment} {how}: the {unwanted} does not respond to "
+                    f"some {concept} set."
+                )
+    return notes
+
+
+def _every_set(results: Sequence[StatisticResult]) -> Table:
+    rows = []
+    for result in results:
+        for one in result.details["sets"]:
+            fixed = ", ".join(f"{name} {value_text(value)}" for name, value in one["fixed"].items())
+            for alignment in ALIGNMENTS:
+                cells = [cell for branch in BRANCHES for cell in _cells(one[branch][alignment])]
+                rows.append(
+                    (model_name(result), one["concept"], fixed, str(one["images"]), alignment, *cells)
+                )
+    branches = [head for branch in BRANCHES for head in (branch, "accuracy", "p")]
+    head = ("model", "concept", "fixed factors", "images", "loss", *branches)
+    caption = "Every concept set: sensitivity ± deviation over runs, held-out accuracy, p of the t-test"
+    return Table(caption, head, tuple(rows), folded=True)
+
+
+def _cells(score: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        spread(score["sensitivity"], score["spread"]),
+        number(score["accuracy"]),
+        number(score["p_value"]),
+    )
+
+
+def _draw(results: Sequence[StatisticResult]) -> str:
+    with drawing(1.7 + 0.6 * len(results)) as figure:
+        grid = figure.subplots(2, 2, sharex=True, sharey=True)
+        for axes, (branch, concept) in zip(grid.flat, _PANELS, strict=True):
+            ideal = int(WANTED[concept] == branch)
+            axes.axvline(ideal, color=COLOURS[2], linewidth=5, alpha=0.6)
+            axes.axvline(0.5, color=INK, linewidth=0.6, linestyle=":")
+            axes.set_title(f"{branch} to\n{concept} (ideal {ideal})")
+            for row, result in enumerate(results):
+                _draw_row(axes, row, _sensitivities(result, branch, concept))
+            name_rows(axes, [model_name(result) for result in results])
+        for axes in grid[1]:
+            axes.set(xlabel="sensitivity", xlim=(-0.05, 1.05))
+        return to_svg(figure, "csm")
+
+
+def _draw_row(axes: Any, row: int, sets: Sequence[dict[str, Any]]) -> None:
+    """Draw one model's sensitivities in one panel."""
+    colour = COLOURS[0]
+    for significant in (False, True):
+        values = [one["sensitivity"] for one in sets if one["significant"] == significant]
+        face = colour if significant else "none"
+        axes.scatter(
+            values, [row] * len(values), s=24, color=face, edgecolors=colour, alpha=0.8, linewidths=1
+        )
+    if sets:
+        mean = np.mean([one["sensitivity"] for one in sets])
+        axes.plot([mean] * 2, [row - 0.3, row + 0.3], color=INK, linewidth=2)

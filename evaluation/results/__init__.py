@@ -1,0 +1,1 @@
+"""Results, their intervals and comparisons, and their files."""

@@ -1,0 +1,1 @@
+"""Running models over data: batches, hidden layers, checked outputs, finished steps."""

@@ -1,0 +1,257 @@
+"""The one place that checks what models put out."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float32
+from torch import Tensor, nn
+
+from evaluation.running.hidden_layers import evaluating
+from evaluation.running.out_of_memory import OutOfMemory
+from loaders.errors import InputError, memory_ended
+
+Image = Float[Tensor, "batch 3 height width"]
+Decomposed = tuple[
+    Float32[Tensor, "batch 3 height width"], Float32[Tensor, "batch 3 height width"], Bool[Tensor, " batch"]
+]
+_WRAP = "name a hidden layer (--layer), or wrap the model so that it does"
+
+
+def run_intrinsic(
+    model: Callable[..., Any], image: Image, mask: Bool[Tensor, "batch height width"] | None = None
+) -> Decomposed:
+    """Split images by a model, in evaluation mode and without gradients.
+
+    Args:
+        model: takes ``image``, and ``mask=`` too if its signature has a parameter of that name: without the
+            mask, colour Retinex takes the outline of an object for an edge.
+        image: in the colour space and on the device that the model expects.
+        mask: pixels that count; all if None, and then no model is given one.
+
+    Returns:
+        See `checked_decomposition`.
+
+    Raises:
+        InputError: the output is no decomposition of the images, or the model raised an exception.
+
+    Example:
+        >>> def gray(image):
+        ...     return image, image.mean(1, keepdim=True)
+        >>> reflectance, shading, failed = run_intrinsic(gray, torch.ones(1, 3, 2, 2))
+        >>> shading.shape, failed
+        (torch.Size([1, 3, 2, 2]), tensor([False]))
+    """
+    options = {"mask": mask} if mask is not None and _takes_mask(model) else {}
+    name = getattr(model, "__name__", type(model).__name__)
+    with evaluating(model), torch.no_grad(), calling(name, image):
+        return checked_decomposition(model(image, **options), image, name, mask)
+
+
+def checked_decomposition(
+    output: object, image: Image, name: str, mask: Bool[Tensor, "batch height width"] | None = None
+) -> Decomposed:
+    """Take reflectance and shading out of what a model put out.
+
+    Args:
+        output: reflectance and shading, in this order or under these names in a mapping: floating-point
+            tensors or numpy arrays of the shape of ``image``. Gray shading may have one channel.
+        image: the images that were split.
+        name: the model, for messages.
+        mask: pixels that count; all if None.
+
+    Returns:
+        Reflectance and shading (gray is repeated over the channels), both float32, on the device of ``image``
+        and with the gradients of the output; and which rows have failed: those with a value in the mask that
+        is not finite. Such a row is 0 everywhere, and values outside the mask that are not finite are 0.
+
+    Raises:
+        InputError: the output is something else.
+
+    Example:
+        >>> image = torch.ones(2, 3, 1, 1)
+        >>> pair = {"reflectance": image, "shading": torch.tensor([1.0, torch.nan]).reshape(2, 1, 1, 1)}
+        >>> reflectance, shading, failed = checked_decomposition(pair, image, "mine")
+        >>> shading[:, :, 0, 0].tolist(), failed.tolist()
+        ([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]], [False, True])
+    """
+    pair = _pair(output)
+    shape, gray = list(image.shape), [len(image), 1, *image.shape[2:]]
+    fits = pair is not None and _is_float(*pair) and list(pair[0].shape) == shape
+    if pair is None or not fits or list(pair[1].shape) not in (shape, gray):
+        raise InputError(
+            f"{name}: expected reflectance {shape} and shading {shape} or {gray}, floating-point, "
+            f"got {_described(output)}; return (reflectance, shading)"
+        )
+    reflectance, shading = (_float32(part, image.device) for part in pair)
+    both = torch.cat([reflectance, shading.expand_as(image)], 1)
+    both, failed = _finite(both, None if mask is None else mask.to(image.device))
+    return both[:, :3], both[:, 3:], failed
+
+
+def checked_heatmaps(
+    output: object, batch: int, name: str = "the method"
+) -> tuple[Float32[Tensor, "batch maps height width"], Bool[Tensor, " batch"]]:
+    """Take heatmaps out of what a method put out.
+
+    Args:
+        output: floating-point tensor or numpy array [batch, maps, height, width] or [batch, height, width].
+        batch: number of images.
+        name: the method, for messages.
+
+    Returns:
+        The heatmaps, float32, and which rows have failed: those with a value that is not finite, which are 0
+        everywhere.
+
+    Raises:
+        InputError: the output is something else.
+
+    Example:
+        >>> maps, failed = checked_heatmaps(torch.ones(2, 4, 5), 2)
+        >>> maps.shape, failed
+        (torch.Size([2, 1, 4, 5]), tensor([False, False]))
+    """
+    part = _tensor(output)
+    if (
+        part is None
+        or not _is_float(part)
+        or part.ndim not in (3, 4)
+        or len(part) != batch
+        or not part.numel()
+    ):
+        raise InputError(
+            f"{name}: expected heatmaps [{batch}, maps, height, width] or [{batch}, height, width], "
+            f"floating-point, got {_described(output)}; {_WRAP}"
+        )
+    maps = _float32(part.detach(), part.device)
+    return _finite(maps if maps.ndim == 4 else maps[:, None], None)
+
+
+def checked_codes(output: object, batch: int, name: str = "the encoder") -> Float[Tensor, "batch codes"]:
+    """Take codes out of what an encoder put out.
+
+    Args:
+        output: real tensor or numpy array [batch, codes].
+        batch: number of images.
+        name: the encoder, for messages.
+
+    Returns:
+        The codes in their floating-point dtype, integers in float64. Values that are not finite stay: whether
+        they are failures is for the metric to say.
+
+    Raises:
+        InputError: the output is something else, such as the maps of a convolutional encoder.
+
+    Example:
+        >>> checked_codes(torch.zeros(2, 8, 7, 7), 2)
+        Traceback (most recent call last):
+        loaders.errors.InputError: the encoder: expected codes [2, codes], real numbers, got float32 \
+[2, 8, 7, 7]; pool the maps: output.mean((2, 3))
+    """
+    part = _tensor(output)
+    if part is None or part.is_complex() or part.ndim != 2 or len(part) != batch or not part.numel():
+        shape = () if part is None else part.shape
+        cures = {3: "pool the tokens: output.mean(1)", 4: "pool the maps: output.mean((2, 3))"}
+        raise InputError(
+            f"{name}: expected codes [{batch}, codes], real numbers, got {_described(output)}; "
+            f"{cures.get(len(shape), _WRAP)}"
+        )
+    # Copied, for an encoder may fill one buffer of its own for each batch.
+    return part.detach().clone() if part.is_floating_point() else part.double()
+
+
+@contextmanager
+def calling(name: str, image: Tensor) -> Iterator[None]:
+    """Say in one line that a model raised an exception: on which images, and where in its code.
+
+    Args:
+        name: of the model.
+        image: the images that it is given.
+
+    Raises:
+        OutOfMemory: memory ended; see `evaluation.running.out_of_memory.run_in_halves`.
+        InputError: in place of any other exception; that is its cause.
+
+    Example:
+        >>> with calling("mine", torch.zeros(1, 3, 2, 2)):
+        ...     raise KeyError("gain")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        loaders.errors.InputError: model `mine` raised KeyError: 'gain' (..., line ...), given float32 \
+[1, 3, 2, 2] on cpu
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        if memory_ended(error):
+            raise OutOfMemory(
+                f"memory ended while model `{name}` ran on {_described(image)} on {image.device}, and fewer "
+                "images at once do not help; resize the images, or name another --device"
+            ) from error
+        place = extract_tb(error.__traceback__)[-1]
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        raise InputError(
+            f"model `{name}` raised {reason} ({Path(place.filename).name}, line {place.lineno}), given "
+            f"{_described(image)} on {image.device}"
+        ) from error
+
+
+def _takes_mask(model: Callable[..., Any]) -> bool:
+    try:
+        return (
+            "mask" in inspect.signature(model.forward if isinstance(model, nn.Module) else model).parameters
+        )
+    except (TypeError, ValueError):  # compiled code, which has no signature
+        return False
+
+
+def _pair(output: object) -> tuple[Tensor, Tensor] | None:
+    if isinstance(output, Mapping):
+        output = (output.get("reflectance"), output.get("shading"))
+    if not isinstance(output, tuple | list) or len(output) != 2:
+        return None
+    reflectance, shading = map(_tensor, output)
+    return None if reflectance is None or shading is None else (reflectance, shading)
+
+
+def _tensor(part: object) -> Tensor | None:
+    if isinstance(part, np.ndarray) and part.dtype.kind in "fciub":
+        return torch.from_numpy(np.array(part, order="C"))  # which torch takes, whatever its strides are
+    if isinstance(part, Tensor) and part.layout == torch.strided and not part.is_meta:
+        return part
+    return None
+
+
+def _is_float(*parts: Tensor) -> bool:
+    return all(part.is_floating_point() for part in parts)
+
+
+def _float32(part: Tensor, device: torch.device) -> Tensor:
+    return part.to(device, torch.float32)
+
+
+def _finite(
+    values: Float32[Tensor, "batch channels height width"], mask: Bool[Tensor, "batch height width"] | None
+) -> tuple[Float32[Tensor, "batch channels height width"], Bool[Tensor, " batch"]]:
+    """Find the rows that are not finite in the mask; no value that is left is not finite."""
+    wrong = ~values.isfinite()
+    counted = wrong if mask is None else wrong & mask[:, None]
+    failed = counted.flatten(1).any(1)
+    return values.masked_fill(wrong | failed[:, None, None, None], 0), failed
+
+
+def _described(output: object) -> str:
+    """Say what there is instead, with shapes and dtypes."""
+    if isinstance(output, Tensor | np.ndarray):
+        return f"{str(output.dtype).removeprefix('torch.')} {list(output.shape)}"
+    if isinstance(output, Mapping):
+        return "{" + ", ".join(f"{key}: {_described(value)}" for key, value in output.items()) + "}"
+    if isinstance(output, tuple | list) and len(output) < 10:
+        return f"{type(output).__name__} of {', '.join(map(_described, output)) or 'nothing'}"
+    return type(output).__name__

@@ -1,0 +1,143 @@
+"""Models, and results of other programs in their place: their identity, their colour space, running them."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from evaluation.inputs.predictions import Codes, Heatmaps, Missing, Predictions, match_ids
+from evaluation.models.model_spec import ColourSpace, ModelIdentity, NamedModel
+from evaluation.running.hidden_layers import evaluating
+from evaluation.running.model_outputs import calling
+from evaluation.running.out_of_memory import run_in_halves
+from loaders.colour import linear_to_srgb, srgb_to_linear
+from loaders.errors import InputError
+from loaders.verification.checksums import file_sha256
+from loaders.views import View
+
+
+def sources(
+    models: Mapping[str, Any], views: Sequence[View[Any]], usual: ColourSpace, missing: Missing | None
+) -> dict[str, NamedModel]:
+    """Identify each model by its name, and match the ids of results of other programs with the data.
+
+    Args:
+        models: by name: a `NamedModel`, anything else that is callable, or `Predictions`, `Heatmaps` or
+            `Codes`.
+        views: data that are going to be read.
+        usual: colour space of images that models of this kind take, unless one has a ``colour_space``.
+        missing: see `match_ids`.
+
+    Raises:
+        InputError: no models, one that is not callable, ids that do not fit.
+
+    Example:
+        >>> sources({"double": lambda image: 2 * image}, [], "srgb", None)["double"].colour_space
+        'srgb'
+    """
+    if not models:
+        raise InputError("expected at least one model, got none")
+    return {name: _source(name, model, views, usual, missing) for name, model in models.items()}
+
+
+def _source(
+    name: str, model: Any, views: Sequence[View[Any]], usual: ColourSpace, missing: Missing | None
+) -> NamedModel:
+    if isinstance(model, NamedModel):
+        return replace(model, identity=replace(model.identity, name=name))
+    if isinstance(model, Predictions | Heatmaps):
+        wanted = [one for view in views for one in view.ids]
+        known = frozenset[str]().union(*(view.known_ids for view in views))
+        of = dict.fromkeys(view.identity.set_name or view.identity.name for view in views)
+        label = f"{model.folder}, for {', '.join(of)}" if len(of) > 1 else str(model.folder)
+        match_ids(model.ids, wanted, known, missing, label)
+        return NamedModel(_files(name, model), model, "linear")
+    if isinstance(model, Codes):
+        return NamedModel(ModelIdentity(name, "files", None, file_sha256(model.path)), model, "linear")
+    if not callable(model):
+        raise InputError(f"model `{name}`: expected something callable, got {type(model).__name__}")
+    kind = model if hasattr(model, "__qualname__") else type(model)
+    version = f"{kind.__module__}:{kind.__qualname__}"
+    return NamedModel(ModelIdentity(name, "callable", version), model, getattr(model, "colour_space", usual))
+
+
+def _files(name: str, found: Predictions | Heatmaps) -> ModelIdentity:
+    """Identify files by the hash of their ids and contents."""
+    whole = hashlib.sha256()
+    for identifier, paths in sorted(found.files.items()):
+        whole.update(identifier.encode() + b"\0")
+        for path in dict.fromkeys(paths if isinstance(paths, tuple) else (paths,)):
+            whole.update(file_sha256(path).encode())
+    return ModelIdentity(name, "files", None, whole.hexdigest())
+
+
+def ask(
+    source: NamedModel,
+    image: Float[Tensor, "batch 3 height width"],
+    device: str,
+    check: Callable[[object, int, str], tuple[Tensor, ...]],
+) -> tuple[Tensor, ...]:
+    """Run a model on scene-linear images, in evaluation mode and without gradients.
+
+    Args:
+        source: the model, on ``device``.
+        image: scene-linear Rec.709, of which fewer are given at once where memory ends.
+        device: where the images are put.
+        check: takes tensors with a row for each image out of what the model puts out, given the number of
+            images and the name of the model.
+
+    Returns:
+        Tensors of ``check``, on the CPU.
+
+    Raises:
+        InputError: the model raised an exception, or memory does not suffice for one image.
+    """
+    name = source.identity.name
+
+    def run(rows: slice) -> tuple[Tensor, ...]:
+        given = to_device(source, image[rows], device)
+        with evaluating(source.model), torch.no_grad(), calling(name, given):
+            return tuple(part.cpu() for part in check(source.model(given), len(given), name))
+
+    return run_in_halves(run, len(image))
+
+
+def to_device(
+    source: NamedModel, image: Float[Tensor, "batch 3 height width"], device: str
+) -> Float[Tensor, "batch 3 height width"]:
+    """Copy scene-linear images into the colour space that a model takes, and to a device.
+
+    Raises:
+        OutOfMemory: the memory of the device does not suffice.
+    """
+    with calling(source.identity.name, image):
+        return to_model_space(source, image).to(device)
+
+
+def to_model_space(source: NamedModel, image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Copy scene-linear images into the colour space that a model takes; a model may work in place."""
+    return image.clone() if source.colour_space == "linear" else encode(image)
+
+
+def decode(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Take sRGB-encoded values in [0, 1] to scene-linear ones.
+
+    Example:
+        >>> decode(torch.tensor([0.0, 0.5, 1.0]))
+        tensor([0.0000, 0.2140, 1.0000])
+    """
+    return torch.from_numpy(srgb_to_linear(image.numpy()))
+
+
+def encode(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Take scene-linear values to sRGB-encoded ones in [0, 1]; brighter ones are cut off.
+
+    Example:
+        >>> encode(torch.tensor([0.0, 0.214, 4.0]))
+        tensor([0.0000, 0.5000, 1.0000])
+    """
+    return torch.from_numpy(linear_to_srgb(image.numpy()))

@@ -1,0 +1,1 @@
+"""The commands of planning and rendering, thin wrappers of the functions of this package."""

@@ -1,0 +1,119 @@
+"""What this machine has and lacks for rendering and evaluating."""
+
+import ctypes.util
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from generators.engine.devices import find_devices
+from loaders.errors import InputError
+
+# What bpy 5.0.1 links to beyond glibc and libstdc++: library and the Debian package that has it.
+SYSTEM_LIBRARIES = {
+    "GL": "libgl1",
+    "SM": "libsm6",
+    "ICE": "libice6",
+    "X11": "libx11-6",
+    "Xext": "libxext6",
+    "Xfixes": "libxfixes3",
+    "Xi": "libxi6",
+    "xkbcommon": "libxkbcommon0",
+    "Xrender": "libxrender1",
+}
+ENOUGH_DISK = 5e9  # bytes: the packages take about 3, the demo 0.1
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked for: what, whether it is there, how it is, and how to get it.
+
+    ``needed`` says that rendering does not work without it.
+    """
+
+    what: str
+    ok: bool
+    state: str
+    remedy: str = ""
+    needed: bool = True
+
+
+def examine() -> list[Finding]:
+    """Look at Python, packages, system libraries, what Blender can trace on, what torch can use, and disk.
+
+    Example:
+        >>> examine()[0].what
+        'Python'
+    """
+    return [_python(), *_packages(), _libraries(), *_devices(), _gpu(), _disk()]
+
+
+def _python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Finding(
+        "Python",
+        sys.version_info[:2] == (3, 11),
+        version,
+        "rendering needs Python 3.11, which bpy is built for; loaders and evaluation run on 3.11 to 3.13",
+    )
+
+
+def _packages() -> list[Finding]:
+    rendering = "pip install -c constraints.txt -e '.[render]'"
+    if sys.version_info[:2] != (3, 11):
+        rendering = f"python3.11 -m venv env && env/bin/{rendering}"
+    remedies = dict.fromkeys(("bpy", "OpenEXR", "pyoidn", "distributed"), rendering)
+    remedies |= {name: f"pip install -c constraints.txt {name}" for name in ("torch", "datasets", "h5py")}
+    return [
+        Finding(name, there, "installed" if there else "not installed", remedy, needed=name != "torch")
+        for name, remedy in remedies.items()
+        for there in [find_spec(name) is not None]
+    ]
+
+
+def _libraries() -> Finding:
+    absent = [package for name, package in SYSTEM_LIBRARIES.items() if not ctypes.util.find_library(name)]
+    if sys.platform != "linux" or not absent:
+        return Finding("system libraries", True, "complete")
+    return Finding(
+        "system libraries",
+        False,
+        f"without {', '.join(absent)}",
+        f"sudo apt-get install -y {' '.join(absent)}",
+    )
+
+
+def _devices() -> list[Finding]:
+    """Have Blender list what it can trace on, if it is there."""
+    if find_spec("bpy") is None:
+        return []
+    try:
+        found = find_devices()
+    except InputError as error:
+        return [Finding("Blender's devices", False, str(error), "look into the driver, or use the processor")]
+    named = dict.fromkeys(f"{device.kind} {device.name}" for device in found)
+    return [Finding("Blender's devices", True, ", ".join(named) or "none listed")]
+
+
+def _gpu() -> Finding:
+    if find_spec("torch") is None:
+        return Finding("GPU", False, "not looked for, torch is missing", "install torch first", needed=False)
+    import torch
+
+    if torch.cuda.is_available():
+        return Finding("GPU", True, torch.cuda.get_device_name(0), needed=False)
+    return Finding(
+        "GPU",
+        False,
+        "none that torch can use; everything runs on the processor",
+        "evaluation is faster with one: install a CUDA build of torch where there is an NVIDIA GPU",
+        needed=False,
+    )
+
+
+def _disk() -> Finding:
+    free = shutil.disk_usage(Path.cwd()).free
+    return Finding(
+        "disk", free >= ENOUGH_DISK, f"{free / 1e9:.0f} GB free here", "free some space, or work elsewhere"
+    )

@@ -1,0 +1,249 @@
+"""The commands ``candlelight recipes`` and ``candlelight plan``, and how a command is told which recipe."""
+
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from blender_assets import SUFFIXES, AssetLibrary
+from loaders.commands.command_line import progress
+from loaders.errors import InputError
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _folders(__: click.Context, ___: click.Parameter, values: tuple[str, ...]) -> dict[str, Path]:
+    """Read folders of assets such as ``materials=./colours``."""
+    folders: dict[str, Path] = {}
+    for value in values:
+        kind, _, folder = value.partition("=")
+        if kind not in SUFFIXES or not folder:
+            raise click.BadParameter(
+                f"expected KIND=FOLDER with KIND one of {', '.join(SUFFIXES)}, got {value}"
+            )
+        if kind in folders:
+            raise click.BadParameter(f"expected one folder of {kind}, got {folders[kind]} and {folder}")
+        if not Path(folder).is_dir():
+            raise click.BadParameter(f"{kind}: there is no folder {folder}")
+        folders[kind] = Path(folder).absolute()
+    return folders
+
+
+assets_option = click.option(
+    "--assets",
+    multiple=True,
+    callback=_folders,
+    metavar="KIND=FOLDER",
+    help=f"Your own folder of {', '.join(SUFFIXES)}; repeatable.",
+)
+
+
+def recipe_options(command: _Command, required: bool = True) -> _Command:
+    """Add what says which recipe is meant, and how it is changed."""
+    for option in (
+        click.option(
+            "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help="Override a field; repeatable."
+        ),
+        assets_option,
+        click.option(
+            "--preset",
+            type=click.Choice(["draft", "standard", "reference"]),
+            help="Quality of all sets, whatever the recipe says of `render`; --set wins over it.",
+        ),
+        click.option(
+            "--limit", type=click.IntRange(1), help="Only N samples of each set, always the same ones."
+        ),
+        click.argument("recipe", required=required),
+    ):
+        command = option(command)
+    return command
+
+
+def load_any_plan(
+    recipe: str,
+    overrides: tuple[str, ...],
+    limit: int | None,
+    ids: tuple[str, ...] = (),
+    preset: str | None = None,
+    assets: Mapping[str, Path] | None = None,
+) -> Any:
+    """Return the plan of a recipe, or of a plan file; of a recipe, the samples of some ids alone."""
+    from generators import load_recipe, make_plan
+    from generators.planning.plan import plan_samples
+    from generators.planning.plan_table import load_plan
+    from generators.planning.sample_values import count_rows
+
+    if recipe.endswith(".parquet"):
+        if overrides or preset:
+            flag = "--set" if overrides else "--preset"
+            raise InputError(f"{flag} changes a recipe; this is a plan, whose numbers are fixed: plan again")
+        plan = load_plan(Path(recipe), assets)
+    else:
+        loaded = load_recipe(recipe, overrides, preset, assets)
+        if ids:
+            return plan_samples(loaded, ids)
+        total = count_rows(loaded, AssetLibrary(loaded.assets)) if limit is None else None
+        with progress(total, "plan", "sample") as advance:
+            return make_plan(loaded, limit, advance)
+    return plan.limit(limit) if limit else plan
+
+
+def _counts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, ...]:
+    """Read numbers of workers such as ``1,8,64``."""
+    if value is None:
+        return ()
+    parts = value.split(",")
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise click.BadParameter(f"expected numbers from 1 on as in 1,8,64, got {value}")
+    return tuple(map(int, parts))
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def recipes(ctx: click.Context) -> None:
+    """List the shipped recipes; show or check one.
+
+    \b
+    candlelight recipes
+    candlelight recipes show candle > mine.yaml
+    candlelight recipes validate mine.yaml --set image.width=64
+    """
+    from generators import load_recipe
+    from generators.language.load_recipe import shipped_recipes
+
+    if ctx.invoked_subcommand is None:
+        formatter = click.HelpFormatter(width=100)
+        formatter.write_dl([(name, load_recipe(name).description) for name in shipped_recipes()])
+        click.echo(formatter.getvalue(), nl=False)
+
+
+@recipes.command()
+@click.argument("recipe")
+def show(recipe: str) -> None:
+    """Print a recipe's YAML, to copy and change.
+
+    \b
+    candlelight recipes show concepts > mine.yaml
+    """
+    from generators.language.load_recipe import find_recipe
+
+    click.echo(find_recipe(recipe).read_text(encoding="utf-8"), nl=False)
+
+
+@recipes.command()
+@click.argument("recipe")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help="Override a field; repeatable."
+)
+@assets_option
+def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -> None:
+    """Check a recipe down to the last asset and number, and say what it would make.
+
+    \b
+    candlelight recipes validate mine.yaml --set seed=3
+    """
+    plan = load_any_plan(recipe, overrides, None, assets=assets)
+    click.echo(f"{plan.recipe.name}: valid, {len(plan)} samples from {len(plan.groups)} traces")
+    _tell_draws(plan)
+
+
+@click.command()
+@recipe_options
+@click.option("--out", type=click.Path(path_type=Path), help="Parquet file to write.")
+@click.option(
+    "--report",
+    is_flag=True,
+    help="Print marginals, dependences and the graph; write a page of them beside --out.",
+)
+@click.option("--estimate", is_flag=True, help="Render some traces of each set, and say what all take.")
+@click.option("--workers", callback=_counts, metavar="N,...", help="With --estimate: for so many renderers.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="With --estimate: time for it.",
+)
+@click.option(
+    "--frames", type=click.Path(path_type=Path), help="With --estimate: only what is missing in this folder."
+)
+def plan(
+    recipe: str,
+    overrides: tuple[str, ...],
+    assets: dict[str, Path],
+    preset: str | None,
+    limit: int | None,
+    out: Path | None,
+    report: bool,
+    estimate: bool,
+    workers: tuple[int, ...],
+    seconds: float,
+    frames: Path | None,
+) -> None:
+    """Fix every number of every sample of RECIPE in a table, without Blender.
+
+    RECIPE is a shipped name, a YAML file, or the .parquet of a plan.
+
+    \b
+    candlelight plan candle --out candle.parquet
+    candlelight plan candle-confounded-color --report
+    candlelight plan mine.yaml --set seed=1 --limit 100 --out small.parquet --report
+    candlelight plan candle --estimate --workers 1,8,64
+    """
+    from generators.planning.plan_table import save_plan
+    from generators.reports.plan_report import report_text, write_plan_report
+
+    if out is None and not report and not estimate:
+        raise InputError("expected --out FILE.parquet, --report, --estimate, or several of them")
+    if (workers or frames) and not estimate:
+        raise InputError("--workers and --frames: expected --estimate beside them")
+    if out is not None and out.suffix != ".parquet":
+        raise InputError(f"--out: expected FILE.parquet, which is how other commands tell a plan, got {out}")
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    made = load_any_plan(recipe, overrides, limit, preset=preset, assets=assets)
+    if report:
+        click.echo(report_text(made))
+    if report and out is not None:
+        write_plan_report(made, out.with_suffix(".html"))
+        click.echo(f"page with a picture of the graph: {out.with_suffix('.html')}")
+    if out is not None:
+        save_plan(made, out)
+        click.echo(f"{out}: {len(made)} samples from {len(made.groups)} traces")
+        _tell_draws(made)
+    if estimate:
+        _estimate(made, workers, seconds, frames)
+
+
+def _tell_draws(made: Any) -> None:
+    """Say of what ``draws`` counts draws: listed factors multiply them."""
+    for name, image_set in made.recipe.sets.items():
+        if image_set.draws > 1 and (crossed := image_set.crossed()):
+            click.echo(f"set {name}: {image_set.draws} draws of each combination of {', '.join(crossed)}")
+
+
+def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path | None) -> None:
+    """Print what rendering a plan takes, or what is missing of it."""
+    from tqdm import tqdm
+
+    from generators.reports.estimate import estimate, estimate_text
+    from loaders.frames import is_complete
+
+    # All that this process has done until now was to plan.
+    planning = time.process_time()
+    if frames is not None:
+        missing = made.samples.where(lambda key: not is_complete(frames, key.set, key.index))
+        made = dataclasses.replace(made, samples=missing)
+    form = "{desc}: {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} s"
+    with tqdm(total=seconds, desc="estimate", file=sys.stderr, bar_format=form, leave=False) as bar:
+
+        def advance(passed: float) -> None:
+            bar.total, bar.n = max(seconds, passed), passed
+            bar.refresh()
+
+        found = estimate(made, seconds=seconds, planning=planning, advance=advance)
+    click.echo(estimate_text(made, found, workers))

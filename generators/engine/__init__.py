@@ -1,0 +1,1 @@
+"""Rendering a plan: tasks, workers, render processes, and the folder that they write to."""

@@ -1,0 +1,183 @@
+"""What a folder of frames says of itself: ``dataset.json``, ``plan.parquet`` and their ``SHA256SUMS``."""
+
+import errno
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+from blender_assets import AssetLibrary
+from blender_assets.asset_manifest import MANIFEST
+from generators.engine.group_locks import FILE as CLAIMS
+from generators.language.load_recipe import recipe_sha256
+from generators.language.set_settings import factor_infos, part_names, settings, stored_layers
+from generators.planning.plan import Plan
+from generators.planning.plan_table import join, load_plan, planned_assets, planned_traces, save_plan
+from generators.planning.provenance import check_assets, shown_assets
+from loaders.errors import InputError
+from loaders.files.atomic_files import is_partial
+from loaders.frames import DATASET, read_dataset_info, read_metadata
+from loaders.schema import DatasetInfo, RecipeRecord, SetInfo
+from loaders.verification.checksums import NEXT, find_unlike, replace_summed
+from loaders.verification.verify_frames import DESCRIPTION, PLAN
+
+LOCK = ".lock"
+
+_Value = TypeVar("_Value")
+
+
+def dataset_info(plan: Plan) -> DatasetInfo:
+    """Describe the data set that a plan makes, as its ``dataset.json`` does."""
+    recipe = plan.recipe
+    sets = {}
+    for name, image_set in recipe.sets.items():
+        chosen, samples = settings(recipe, name), plan.samples.of_set(name)
+        sets[name] = SetInfo(
+            count=len(samples),
+            width=chosen.image.width,
+            height=chosen.image.height,
+            layers=stored_layers(recipe, name),
+            factors=factor_infos(image_set),
+            varies=image_set.varies,
+            exposure=chosen.exposure,
+            parts=part_names(sample.trace for sample in samples),
+        )
+    return DatasetInfo(
+        name=recipe.name,
+        description=recipe.description,
+        licence=recipe.licence,
+        statements=recipe.statements,
+        recipe=RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe)),
+        seed=recipe.seed,
+        candlelight=version("candlelight"),
+        assets=shown_assets((sample.trace for sample in plan.samples), plan.assets),
+        sets={name: info for name, info in sets.items() if info.count},
+    )
+
+
+def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
+    """Write ``dataset.json``, ``plan.parquet`` and ``SHA256SUMS``, unless the folder is another recipe's.
+
+    They describe what this and earlier runs planned for the folder, however each was limited or filtered.
+
+    Args:
+        plan: what is to be rendered there.
+        out: the folder, which exists.
+        repair: whether to write anew what is damaged; what only a damaged plan knew of is then forgotten.
+
+    Raises:
+        InputError: the folder holds something else, is damaged, was made with assets that were edited since,
+            or cannot be written.
+    """
+    unlike = find_unlike(out, DESCRIPTION)
+    # A run that is killed while it describes a new folder leaves `NEXT` beside the first of the files.
+    lost = (out / DATASET).exists() and not (out / NEXT).exists()
+    damaged = [name for name in DESCRIPTION if name in unlike and (lost or (out / name).exists())]
+    if damaged and not repair:
+        raise InputError(
+            f"output folder {out}: {damaged[0]} {unlike[damaged[0]]}; "
+            f"`candlelight render RECIPE --repair --out {out}` writes it anew"
+        )
+    info = _refuse_foreign(plan, out, DATASET in damaged, repair)
+    planned: dict[str, Any] = {}
+    if (out / PLAN).exists() and PLAN not in damaged:
+        planned = _unless_repaired(lambda: planned_traces(out / PLAN), repair) or planned
+    _refuse_edited(plan, out, info, planned)
+    as_written = not unlike and not (out / NEXT).exists()
+    if as_written and planned.keys() >= {key.id for key in plan.samples.keys} and _same_prose(plan, info):
+        return
+    whole = join(load_plan(out / PLAN, plan.recipe.assets), plan) if planned else plan
+    text = dataset_info(whole).to_json()
+    try:
+        writers: dict[str, Callable[[Path], object]] = {
+            DATASET: lambda path: path.write_text(text, encoding="utf-8"),
+            PLAN: lambda path: save_plan(whole, path),
+        }
+        replace_summed(out, writers)
+    except OSError as error:
+        raise cannot_write(out, error) from None
+
+
+def cannot_write(out: Path, error: OSError) -> InputError:
+    """Say in one line that a folder cannot be written, and why.
+
+    Example:
+        >>> print(cannot_write(Path("frames"), OSError(28, "write failed")))
+        output folder frames: cannot be written: No space left on device; make room or name another
+    """
+    what = "it is no folder" if isinstance(error, FileExistsError) else None
+    reason = what or (os.strerror(error.errno) if error.errno else str(error))
+    if error.filename and Path(os.fsdecode(error.filename)).name in (LOCK, CLAIMS):
+        reason += f" ({Path(os.fsdecode(error.filename)).name})"
+    remedy = "make room or name another" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "name another"
+    return InputError(f"output folder {out}: cannot be written: {reason}; {remedy}")
+
+
+def _refuse_foreign(plan: Plan, out: Path, damaged: bool, repair: bool) -> DatasetInfo | None:
+    """Refuse a folder of something else, or of frames of another recipe; return what it says of itself."""
+    info = recipe = None
+    if (out / DATASET).exists() and not damaged:
+        info = _unless_repaired(lambda: read_dataset_info(out), repair)
+        recipe = info.recipe if info else _recipe_of_samples(out)
+    elif repair:
+        recipe = _recipe_of_samples(out)
+    elif foreign := sorted(path.name for path in out.iterdir() if not _is_ours(path)):
+        lost = f"; if it is one that lost its {DATASET}, add --repair" if "samples" in foreign else ""
+        raise InputError(
+            f"output folder {out}: expected an empty folder or one of frames; name another{lost}"
+        )
+    if recipe and recipe.sha256 != recipe_sha256(plan.recipe):
+        raise InputError(
+            f"output folder {out}: holds frames of another recipe ({recipe.name}, {recipe.sha256[:12]}); "
+            "name another folder, or render that recipe"
+        )
+    return info
+
+
+def _refuse_edited(plan: Plan, out: Path, info: DatasetInfo | None, planned: Mapping[str, Any]) -> None:
+    """Refuse a folder whose frames were made from other files under the same labels, or of other numbers."""
+    where = f"output folder {out}"
+    library = AssetLibrary(plan.recipe.assets)
+    if info is not None:
+        check_assets(info.assets, library, where, "name another output folder")
+    elif planned:
+        check_assets(planned_assets(out / PLAN), library, where, "name another output folder")
+    for sample in plan.samples:
+        if planned.get(sample.id, (sample.group, sample.gain)) != (sample.group, sample.gain):
+            raise InputError(
+                f"{where}: `{sample.id}` was planned there with other numbers or files by the same recipe: a "
+                f"light, a texture or a {MANIFEST} was changed since; undo that or name another output folder"
+            )
+
+
+def _same_prose(plan: Plan, info: DatasetInfo | None) -> bool:
+    recipe = plan.recipe
+    return info is not None and all(
+        getattr(info, field) == getattr(recipe, field) for field in ("description", "licence", "statements")
+    )
+
+
+def _is_ours(path: Path) -> bool:
+    return path.name in (LOCK, CLAIMS, NEXT) or is_partial(path)
+
+
+def _unless_repaired(read: Callable[[], _Value], repair: bool) -> _Value | None:
+    """Read a file; None if it is damaged and will be written anew."""
+    try:
+        return read()
+    except InputError:
+        if not repair:
+            raise
+        return None
+
+
+def _recipe_of_samples(out: Path) -> RecipeRecord | None:
+    """Tell which recipe the samples of a folder are of, from the first that can be read."""
+    for path in sorted(out.glob("samples/*")):
+        for sample in path.glob("*/*"):
+            found = _unless_repaired(partial(read_metadata, sample), repair=True)
+            if found:
+                return found.recipe
+    return None

@@ -1,0 +1,118 @@
+"""The child that paints dead leaves; it needs no Blender."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy import ndarray
+
+from blender_assets import AssetLibrary
+from generators.engine.devices import PROCESSOR, Wish
+from generators.engine.render_server import Finish, cpu_features, run
+from generators.language.load_recipe import recipe_sha256
+from generators.language.recipe import Recipe
+from generators.language.set_settings import settings
+from generators.planning.provenance import check_group
+from generators.scenes.dead_leaves import SUBSAMPLES, Painting, paint
+from generators.scenes.scene import SamplePlan
+from loaders.colour import to_display
+from loaders.frames import write_frame
+from loaders.samples import Frame
+from loaders.schema import ChecksRecord, Metadata, RecipeRecord, RendererRecord, array_sha256
+
+# What a plan and the metadata of a sample have in common.
+PLANNED = Metadata.model_fields.keys() & SamplePlan.model_fields.keys()
+
+
+class Painter:
+    """Paints the samples of one recipe that are dead leaves into one folder.
+
+    Args:
+        root: folder of the data set.
+        recipe: the recipe.
+        threads: not used; painting takes one.
+        wish: not used; the processor paints.
+    """
+
+    def __init__(self, root: Path, recipe: Recipe, threads: int = 1, wish: Wish = PROCESSOR) -> None:
+        del threads, wish
+        self._root, self._recipe = root, recipe
+        self._recipe_record = RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe))
+
+    def trace(self, group: Sequence[SamplePlan]) -> Finish:
+        """Paint once for all samples of ``group``, which show the same leaves.
+
+        Returns:
+            What writes the samples and returns their ids.
+        """
+        check_group(group, AssetLibrary())
+        chosen = settings(self._recipe, group[0].set)
+        leaves = group[0].trace.leaves
+        assert leaves is not None
+        painting = paint(leaves, group[0].trace.cycles_seed, chosen.image.width, chosen.image.height)
+        return partial(self._write, group, painting)
+
+    def _write(self, group: Sequence[SamplePlan], painting: Painting) -> list[str]:
+        chosen = settings(self._recipe, group[0].set)
+        made, checks = develop_painting(painting, chosen.exposure)
+        layers = {name: made[name] for name in made if name in chosen.layers}
+        for sample in group:
+            metadata = Metadata(
+                **sample.model_dump(include=PLANNED),
+                recipe=self._recipe_record,
+                objects=(),
+                environment=None,
+                camera=None,
+                exposure=chosen.exposure,
+                renderer=RendererRecord(
+                    blender=None,
+                    device="CPU",
+                    cpu_features=cpu_features(),
+                    samples=SUBSAMPLES**2,
+                    denoiser="none",
+                    cycles_seed=sample.trace.cycles_seed,
+                ),
+                checks=checks,
+                layers={name: array_sha256(array) for name, array in layers.items()},
+            )
+            write_frame(self._root, Frame(metadata, layers))
+        return [sample.id for sample in group]
+
+
+def develop_painting(painting: Painting, exposure: float) -> tuple[dict[str, ndarray], ChecksRecord]:
+    """Make the layers of a painting, so that ``radiance = float16(albedo * shading + residual)`` holds.
+
+    Args:
+        painting: linear albedo and shading; nothing glosses, so that the residual is 0.
+        exposure: what radiance is multiplied by before the sRGB curve.
+
+    Returns:
+        The layers by name, in the schema's order, and the checks of the metadata.
+
+    Example:
+        >>> flat = np.full((1, 1, 3), 0.5, np.float32)
+        >>> develop_painting(Painting(flat, flat), 1.0)[0]["radiance"]
+        array([[[0.25, 0.25, 0.25]]], dtype=float16)
+    """
+    albedo, shading = painting.albedo.astype(np.float16), painting.shading.astype(np.float16)
+    total = albedo.astype(np.float32) * shading.astype(np.float32)
+    radiance = total.astype(np.float16)
+    exposed = radiance.astype(np.float32) * np.float32(exposure)
+    layers = {
+        "image": to_display(exposed),
+        "radiance": radiance,
+        "albedo": albedo,
+        "shading": shading,
+        "residual": np.zeros_like(radiance),
+    }
+    checks = ChecksRecord(
+        identity_error=None,
+        stored_error=float(np.abs(total - radiance).max()),
+        clipped=float((exposed > 1.0).any(axis=-1).mean()),
+    )
+    return layers, checks
+
+
+if __name__ == "__main__":
+    run(Painter)

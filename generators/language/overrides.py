@@ -1,0 +1,92 @@
+"""``--set FIELD=VALUE``: one field of a recipe that was read is changed before it is checked."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from loaders.errors import InputError, did_you_mean
+from loaders.files.plain_yaml import parse_yaml
+
+
+def override(data: dict[str, Any], change: str) -> None:
+    """Change one field of a recipe that was read, in place.
+
+    Args:
+        data: the recipe.
+        change: ``field=value`` with dots into nested fields; the value is YAML.
+
+    Raises:
+        InputError: that is not of this form, or no field is found there.
+
+    Example:
+        >>> override(recipe := {"image": {"height": 48}}, "image.width=64")
+        >>> recipe
+        {'image': {'height': 48, 'width': 64}}
+    """
+    field, equals, text = change.partition("=")
+    if not equals or not field:
+        raise InputError(f"--set: expected FIELD=VALUE as in image.width=64, got `{change}`")
+    try:
+        value = copy_apart(parse_yaml(text))
+    except InputError:
+        raise InputError(f"--set {field}: expected a YAML value, got `{text[:60]}`") from None
+    if field.partition(".")[0] == "assets":
+        raise InputError(f"--set {field}: expected --assets KIND=FOLDER to name a folder of assets")
+    node: Any = data
+    above, rest = "", field.split(".")
+    sets = data.get("sets")
+    if rest[0] == "sets" and len(rest) > 2 and isinstance(sets, dict) and rest[1] not in sets:
+        near = did_you_mean(rest[1], sets)
+        raise InputError(
+            f"--set {field}: there is no set `{rest[1]}`; expected one of {', '.join(sets)}{near}"
+        )
+    while (taken := _first(node, rest)) < len(rest):
+        above, rest = ".".join(rest[:taken]), rest[taken:]
+        node = _step(node, above, field)
+    part = ".".join(rest)
+    if isinstance(node, list):
+        node[_position(node, part, field)] = value
+    else:
+        mapping = _mapping(node, part, field)
+        if (above, part) == ("render", "preset"):
+            mapping.clear()
+        mapping[_key(node, part)] = value
+
+
+def _first(node: Any, parts: list[str]) -> int:
+    """Count the parts of a field that make up its first key: the longest that there is may have dots."""
+    lengths = range(len(parts), 1, -1) if isinstance(node, dict) else ()
+    return next((n for n in lengths if _key(node, ".".join(parts[:n])) in node), 1)
+
+
+def _step(node: Any, part: str, field: str) -> Any:
+    """Go one field down; a mapping that is not there yet is made, and checked with the whole recipe."""
+    if isinstance(node, list):
+        return node[_position(node, part, field)]
+    key = _key(_mapping(node, part, field), part)
+    if not isinstance(node.get(key), dict | list):
+        node[key] = {}
+    return node[key]
+
+
+def _key(node: Mapping[Any, Any], part: str) -> Any:
+    """Return the key that a part of a field names: those of tables may be numbers."""
+    return next((key for key in node if not isinstance(key, str) and str(key) == part), part)
+
+
+def _mapping(node: Any, part: str, field: str) -> dict[Any, Any]:
+    if not isinstance(node, dict):
+        raise InputError(f"--set {field}: expected fields above `{part}`, got the value {node!r}")
+    return node
+
+
+def _position(node: list[Any], part: str, field: str) -> int:
+    if not part.isdecimal() or int(part) >= len(node):
+        raise InputError(f"--set {field}: expected a position from 0 to {len(node) - 1}, got `{part}`")
+    return int(part)
+
+
+def copy_apart(value: Any) -> Any:
+    """Copy what YAML aliases share, so that an override of one place changes no other."""
+    if isinstance(value, dict):
+        return {key: copy_apart(item) for key, item in value.items()}
+    return [copy_apart(item) for item in value] if isinstance(value, list) else value

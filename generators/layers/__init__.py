@@ -1,0 +1,1 @@
+"""From traced passes to the layers of a frame: decomposition, denoising, rounding."""

@@ -1,0 +1,81 @@
+"""Inverse propensities: weights that undo what a mechanism made a factor depend on."""
+
+import numpy as np
+
+from blender_assets import AssetLibrary
+from generators.language.factors import Categorical
+from generators.planning.mechanisms import Mechanisms, mechanisms_of
+from generators.planning.plan import Plan
+from loaders.errors import InputError
+from loaders.schema import FactorValue
+from loaders.selection.conditional import inverse_weights
+
+
+def inverse_propensity(plan: Plan, factor: str) -> dict[str, float]:
+    """Weight the samples of a plan so that a factor no longer depends on its parents.
+
+    `loaders.selection.conditional.inverse_weights` with the propensities of the mechanism, hidden confounders
+    included.
+
+    Args:
+        plan: samples of one set, drawn, not intervened on in ``factor``.
+        factor: a categorical factor.
+
+    Returns:
+        Weight by id of the sample; their mean is 1 on the average.
+
+    Raises:
+        InputError: no such factor; several sets; an intervention on it; a selection, or a grid that is not
+            full, of whose effect the mechanism does not know; or no positivity: a value that does not occur
+            for some parents, so that no weight can make up for it.
+
+    Example:
+        >>> from generators.language.load_recipe import load_recipe
+        >>> from generators.planning.plan import make_plan
+        >>> plan = make_plan(load_recipe("negatives"), 20)
+        >>> set(inverse_propensity(plan, "texturing").values())
+        {1.0}
+    """
+    mechanisms = _mechanisms(plan, factor)
+    values: list[dict[str, FactorValue]] = []
+    propensities: list[float] = []
+    for sample in plan.samples:
+        if factor in sample.intervention:
+            raise InputError(
+                f"inverse propensity: `{factor}` was set by intervention; nothing is left to undo"
+            )
+        values.append({**sample.factors, **sample.exogenous})
+        propensities.append(sample.propensity[factor])
+    weights = inverse_weights(
+        factor,
+        mechanisms.lists[factor],
+        np.stack([mechanisms.probabilities(factor, known) for known in values]),
+        np.array(propensities),
+        lambda row: {parent: values[row][parent] for parent in mechanisms.graph[factor]},
+    )
+    return {key.id: weight for key, weight in zip(plan.samples.keys, weights.tolist(), strict=True)}
+
+
+def _mechanisms(plan: Plan, factor: str) -> Mechanisms:
+    names = {key.set for key in plan.samples.keys}
+    if len(names) != 1:
+        raise InputError(f"inverse propensity: expected samples of one set, got {sorted(names)}")
+    set_name = names.pop()
+    image_set = plan.recipe.sets[set_name]
+    mechanism = image_set.mechanisms().get(factor)
+    if not isinstance(mechanism, Categorical):
+        known = ", ".join(n for n, m in image_set.mechanisms().items() if isinstance(m, Categorical))
+        raise InputError(f"inverse propensity: expected one of {known}, got `{factor}`")
+    if any(rule.selection for rule in image_set.rules):
+        raise InputError(
+            f"inverse propensity: `{set_name}` has selections, which mechanisms know nothing of; "
+            "declare the rules by their target, or leave them out"
+        )
+    mechanisms = mechanisms_of(image_set, AssetLibrary(plan.recipe.assets))
+    partial = [name for name in image_set.crossed() if mechanisms.constrained(name)]
+    if factor in image_set.crossed() and partial:
+        raise InputError(
+            f"inverse propensity: `{factor}` is not drawn but listed, in a grid without the rows that "
+            f"`{partial[0]}` rules out; leave it out of `grid` to draw it"
+        )
+    return mechanisms

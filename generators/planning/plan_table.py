@@ -1,0 +1,251 @@
+"""A plan as a Parquet table: one row per sample, every number in a column of its own."""
+
+import heapq
+import itertools
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import TypeAdapter, ValidationError
+
+from generators.language.factors import Categorical
+from generators.language.load_recipe import first_error
+from generators.language.recipe import Recipe
+from generators.language.set_settings import listed_values
+from generators.planning.packed_samples import Line, PackedSamples, Packer, SampleKey, pack
+from generators.planning.plan import Plan
+from generators.scenes.scene import SamplePlan
+from loaders.errors import InputError
+from loaders.files.atomic_files import replacing
+from loaders.schema import AssetRecord, FactorValue
+
+PLAN_VERSION = 2
+_FACTOR, _DRAWN, _DO, _PROPENSITY = "factor.", "drawn.", "do.", "propensity."
+_PREFIXES = {"factors": _FACTOR, "exogenous": _DRAWN, "intervention": _DO, "propensity": _PROPENSITY}
+_VERSION, _RECIPE, _ASSETS = b"candlelight.plan", b"candlelight.recipe", b"candlelight.assets"
+CHUNK = 1024  # rows that are read, or put in columns, at a time
+ROW_GROUP = 64 * CHUNK  # rows of the file that are written together
+_Item = TypeVar("_Item")
+_RECORDS = TypeAdapter(tuple[AssetRecord, ...])
+
+
+def save_plan(plan: Plan, path: Path) -> None:
+    """Write a plan as a Parquet file, in one step.
+
+    Columns are ``id set index unit group counterfactual_of gain lights trace`` and, by name, ``factor.*``,
+    ``drawn.*``, ``do.*`` and ``propensity.*``; the recipe, without its folders of assets, and the hashes of
+    the assets lie in the file's metadata.
+
+    Args:
+        plan: the plan.
+        path: the file; written beside it and renamed.
+    """
+    about = {
+        _VERSION: str(PLAN_VERSION).encode(),
+        _RECIPE: plan.recipe.model_dump_json(exclude={"assets"}).encode(),
+        _ASSETS: _RECORDS.dump_json(plan.assets),
+    }
+    schema = _schema(plan).with_metadata(about)
+    with replacing(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as file:
+        for tables in _batches(_tables(plan, schema), ROW_GROUP // CHUNK):
+            file.write_table(pa.concat_tables(tables), row_group_size=ROW_GROUP)
+
+
+def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
+    """Read a plan that `save_plan` wrote.
+
+    A plan of others decides nothing about which folders are read, nor about where anything is written.
+
+    Args:
+        path: the file.
+        assets: the user's own folders of assets, by kind: a plan holds their content's hashes, and no paths.
+
+    Returns:
+        The plan, equal to the one that was written.
+
+    Raises:
+        InputError: the file is missing, or is no plan of this version.
+    """
+    with _open(path) as file:
+        try:
+            about = file.schema_arrow.metadata
+            recipe = Recipe.model_validate_json(about[_RECIPE])
+            # Absolute, because workers may have another working directory.
+            folders = {kind: Path(folder).absolute() for kind, folder in (assets or {}).items()}
+            recipe = recipe.model_copy(update={"assets": folders})
+            records = _RECORDS.validate_json(about[_ASSETS])
+            values = _values(recipe)
+            samples = pack(
+                _sample(row, recipe, values)
+                for batch in file.iter_batches(CHUNK)
+                for row in batch.to_pylist()
+            )
+        except ValidationError as error:
+            raise InputError(f"plan {path}: is damaged; plan again ({first_error(error)})") from None
+        except (KeyError, TypeError) as error:
+            raise _not_a_plan(path) from error
+    _refuse_duplicates(samples.keys, path)
+    return Plan(recipe, samples, records)
+
+
+def _refuse_duplicates(keys: Sequence[SampleKey], path: Path) -> None:
+    """Refuse two rows for one frame: only one of them would be rendered, and the other missed for ever."""
+    names = {"id": [key.id for key in keys], "set and index": [f"{key.set}, {key.index}" for key in keys]}
+    for what, given in names.items():
+        for twice, count in Counter(given).most_common(1):
+            if count > 1:
+                raise InputError(
+                    f"plan {path}: expected one row for each {what}, got {count} with `{twice}`; "
+                    "leave the others out, or plan again"
+                )
+
+
+def planned_traces(path: Path) -> dict[str, tuple[str, tuple[float, ...]]]:
+    """Map the ids in a plan's file to group and gain, which decide all pixels, without reading the rest.
+
+    Raises:
+        InputError: the file is no plan of this version.
+    """
+    with _open(path, columns=["id", "group", "gain"]) as file:
+        batches = file.iter_batches(CHUNK, columns=["id", "group", "gain"])
+        return {
+            row["id"]: (row["group"], tuple(row["gain"])) for batch in batches for row in batch.to_pylist()
+        }
+
+
+def planned_assets(path: Path) -> tuple[AssetRecord, ...]:
+    """List the assets that the plan in a file was made with.
+
+    Raises:
+        InputError: the file is no plan of this version.
+    """
+    with _open(path) as file:
+        try:
+            return _RECORDS.validate_json(file.schema_arrow.metadata[_ASSETS])
+        except (ValidationError, KeyError) as error:
+            raise _not_a_plan(path) from error
+
+
+@contextmanager
+def _open(path: Path, columns: Collection[str] = ()) -> Iterator[pq.ParquetFile]:
+    """Open a plan's file, to be read in chunks; a file that is damaged is refused when that is found out."""
+    try:
+        with pq.ParquetFile(path) as file:
+            about = file.schema_arrow.metadata or {}
+            if _RECIPE in about and about.get(_VERSION) != str(PLAN_VERSION).encode():
+                raise InputError(
+                    f"plan {path}: expected version {PLAN_VERSION}; plan again with `candlelight plan`"
+                )
+            if _RECIPE not in about or not set(columns) <= set(file.schema_arrow.names):
+                raise _not_a_plan(path)
+            yield file
+    except FileNotFoundError:
+        raise InputError(f"plan {path}: there is no such file; make one with `candlelight plan`") from None
+    except (OSError, pa.ArrowInvalid) as error:
+        raise _not_a_plan(path) from error
+
+
+def join(first: Plan, second: Plan) -> Plan:
+    """Put the samples of two plans of one recipe together, sets in its order, samples by index.
+
+    Where they differ, in prose or in folders of assets, the second counts.
+    """
+    place = {name: i for i, name in enumerate(second.recipe.sets)}
+
+    def order(key: SampleKey) -> tuple[int, int]:
+        return place[key.set], key.index
+
+    def ordered(samples: PackedSamples) -> Iterator[Line]:
+        keys = samples.keys
+        return samples.take(sorted(range(len(keys)), key=lambda row: order(keys[row]))).lines()
+
+    again = {key.id for key in second.samples.keys}
+    others = first.samples.where(lambda key: key.id not in again)
+    packer = Packer()
+    for line in heapq.merge(ordered(others), ordered(second.samples), key=lambda line: order(line[0])):
+        packer.add_line(line)
+    assets = {(one.kind, one.label): one for plan in (first, second) for one in plan.assets}
+    return Plan(second.recipe, packer.finish(), tuple(assets[key] for key in sorted(assets)))
+
+
+def _not_a_plan(path: Path) -> InputError:
+    return InputError(
+        f"plan {path}: expected a file written by `candlelight plan`, got another; plan again, or, for "
+        "a folder of frames, run `candlelight render RECIPE --repair`"
+    )
+
+
+def _row(record: dict[str, Any]) -> dict[str, Any]:
+    named = {field: record.pop(field) for field in _PREFIXES}
+    for field, prefix in _PREFIXES.items():
+        record |= {prefix + name: value for name, value in named[field].items()}
+    return record
+
+
+def _chunks(plan: Plan) -> Iterator[list[dict[str, Any]]]:
+    return _batches(map(_row, plan.samples.records()), CHUNK)
+
+
+def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
+    return iter(lambda: list(itertools.islice(items, size)), [])
+
+
+def _tables(plan: Plan, schema: pa.Schema) -> Iterator[pa.Table]:
+    return (pa.Table.from_pylist(rows, schema=schema) for rows in _chunks(plan))
+
+
+def _schema(plan: Plan) -> pa.Schema:
+    """Infer a schema from all rows: sets differ in their factors, and a column exists if any row has it."""
+    found = pa.schema([])
+    for rows in _chunks(plan):
+        names = dict.fromkeys(name for row in rows for name in row)
+        columns = {name: pa.array([row.get(name) for row in rows]) for name in names}
+        new = pa.schema([pa.field(name, column.type) for name, column in columns.items()])
+        # Permissive, for columns of nothing but None in some chunk, and of whole numbers in some.
+        found = pa.unify_schemas([found, new], promote_options="permissive")
+    return found
+
+
+def _values(recipe: Recipe) -> dict[tuple[str, str], tuple[FactorValue, ...]]:
+    """List the values of every categorical factor, so that 15 is read as 15 and not as 15.0."""
+    return {
+        (set_name, name): listed_values(factor)
+        for set_name, image_set in recipe.sets.items()
+        for name, factor in image_set.mechanisms().items()
+        if isinstance(factor, Categorical)
+    }
+
+
+def _sample(
+    row: dict[str, Any], recipe: Recipe, values: dict[tuple[str, str], tuple[FactorValue, ...]]
+) -> SamplePlan:
+    def restore(name: str, value: FactorValue) -> FactorValue:
+        known = values.get((row["set"], name), ())
+        return known[known.index(value)] if value in known else value
+
+    def take(prefix: str, names: Iterable[str]) -> dict[str, Any]:
+        # In the recipe's order, which the columns of several sets do not keep and the metadata do.
+        found = {name: row.get(prefix + name) for name in names}
+        return {name: restore(name, value) for name, value in found.items() if value is not None}
+
+    image_set = recipe.sets[row["set"]]
+    for name in image_set.factors:
+        value, known = row.get(_FACTOR + name), values.get((row["set"], name), ())
+        if value is None or (known and value not in known):
+            raise KeyError(name)  # edited: packs would refuse it, once all is rendered
+    asked = image_set.counterfactual.do if image_set.counterfactual else ({},)
+    changed = {**recipe.do, **image_set.do, **asked[row["index"] % len(asked)]}
+    plain = {key: value for key, value in row.items() if "." not in key}
+    parts = {
+        "factors": take(_FACTOR, image_set.factors),
+        "exogenous": take(_DRAWN, image_set.variables),
+        "intervention": take(_DO, changed),
+        "propensity": take(_PROPENSITY, image_set.mechanisms()),
+    }
+    # Through JSON, so that lists are taken for the tuples that they were.
+    return SamplePlan.model_validate_json(json.dumps({**plain, **parts}))

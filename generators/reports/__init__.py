@@ -1,0 +1,1 @@
+"""Looking at a plan before it is rendered: marginals, the causal graph, costs, previews."""

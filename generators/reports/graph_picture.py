@@ -1,0 +1,118 @@
+"""A picture of a causal graph, as SVG: what is drawn, what is hidden, what selects."""
+
+from collections.abc import Collection, Mapping
+from html import escape
+
+from generators.language.causal_graph import Graph, causal_order
+from generators.language.factors import Rule
+
+BOX = (132, 34)  # pixels of a node
+LETTER = 7.5  # pixels
+GAP = (28, 64)  # between nodes of a row, and between rows
+MARGIN = 16
+IMAGE = "the image"  # which no factor or variable can be called
+STYLES = {
+    "factor": ("#eef4fb", "#1f5f99", ""),
+    "hidden": ("#ffffff", "#777777", ' stroke-dasharray="5 4"'),
+    "image": ("#1f3348", "#1f3348", ""),
+    "selection": ("#fff4e0", "#b06a00", ""),
+}
+
+
+def draw_graph(graph: Graph, factors: Collection[str], selections: Collection[Rule] = ()) -> str:
+    """Draw a causal graph.
+
+    Nodes lie below all their parents, the image below everything, for every factor and variable acts on it.
+    Variables, which are no labels, have a dashed frame; a selection is a box that its factors point to.
+
+    Args:
+        graph: name to its parents.
+        factors: names that are labels; all others are hidden.
+        selections: the rules that throw samples away.
+
+    Returns:
+        An SVG document.
+
+    Example:
+        >>> "<svg" in draw_graph({"kind": (), "color": ("kind",)}, ["kind", "color"])
+        True
+    """
+    graph = _with_ends(graph, selections)
+    rows = _rows(graph)
+    width = max(len(row) for row in rows) * (BOX[0] + GAP[0]) - GAP[0] + 2 * MARGIN
+    height = len(rows) * (BOX[1] + GAP[1]) - GAP[1] + 2 * MARGIN
+    centres = {}
+    for j, row in enumerate(rows):
+        left = (width - len(row) * (BOX[0] + GAP[0]) + GAP[0]) / 2
+        for i, name in enumerate(row):
+            centres[name] = (
+                left + i * (BOX[0] + GAP[0]) + BOX[0] / 2,
+                MARGIN + j * (BOX[1] + GAP[1]) + BOX[1] / 2,
+            )
+    # Every node acts on the image; those arrows are pale, and lie below the others.
+    arrows = [
+        _arrow(centres[parent], centres[name], pale=name == IMAGE)
+        for name in sorted(graph, key=lambda name: name != IMAGE)
+        for parent in graph[name]
+    ]
+    boxes = [_box(name, centres[name], _style(name, factors)) for name in graph]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
+        f'height="{height:g}" font-family="sans-serif" font-size="13">\n'
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" '
+        'orient="auto"><path d="M0 0 8 4 0 8z" fill="context-stroke"/></marker></defs>\n'
+        + "\n".join([*arrows, *boxes])
+        + "\n</svg>\n"
+    )
+
+
+def _with_ends(graph: Graph, selections: Collection[Rule]) -> Graph:
+    whole = dict(graph)
+    for i, rule in enumerate(selections):
+        whole[f"selection {i + 1}"] = tuple(rule.exclude)
+    return {**whole, IMAGE: tuple(graph)}
+
+
+def _rows(graph: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
+    """Put each node one row below the lowest of its parents; the image has the last row for itself."""
+    depth: dict[str, int] = {}
+    for name in causal_order(dict(graph)):
+        depth[name] = 1 + max((depth[parent] for parent in graph[name]), default=-1)
+    last = max(depth.values())
+    depth[IMAGE] = last + 1 if any(depth[name] == last for name in depth if name != IMAGE) else last
+    rows: list[list[str]] = [[] for _ in range(depth[IMAGE] + 1)]
+    for name in graph:
+        rows[depth[name]].append(name)
+    return rows
+
+
+def _style(name: str, factors: Collection[str]) -> str:
+    if name == IMAGE:
+        return "image"
+    if name.startswith("selection "):
+        return "selection"
+    return "factor" if name in factors else "hidden"
+
+
+def _arrow(start: tuple[float, float], end: tuple[float, float], pale: bool) -> str:
+    half = BOX[1] / 2
+    middle = (start[1] + half + end[1] - half) / 2
+    return (
+        f'<path d="M{start[0]:g} {start[1] + half:g} C{start[0]:g} {middle:g} {end[0]:g} {middle:g} '
+        f'{end[0]:g} {end[1] - half - 1:g}" fill="none" stroke="{"#ccd2d8" if pale else "#667"}" '
+        'stroke-width="1.2" marker-end="url(#tip)"/>'
+    )
+
+
+def _box(name: str, centre: tuple[float, float], style: str) -> str:
+    fill, stroke, dash = STYLES[style]
+    color = "#ffffff" if style == "image" else "#1d2733"
+    room = BOX[0] - 14
+    squeezed = f' textLength="{room}" lengthAdjust="spacingAndGlyphs"' if len(name) * LETTER > room else ""
+    return (
+        f'<rect x="{centre[0] - BOX[0] / 2:g}" y="{centre[1] - BOX[1] / 2:g}" width="{BOX[0]}" '
+        f'height="{BOX[1]}" rx="{4 if style in ("image", "selection") else 17}" fill="{fill}" '
+        f'stroke="{stroke}"{dash}/>'
+        f'<text x="{centre[0]:g}" y="{centre[1] + 4.5:g}" text-anchor="middle" fill="{color}"{squeezed}>'
+        f"{escape(name)}</text>"
+    )

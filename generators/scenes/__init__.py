@@ -1,0 +1,1 @@
+"""From the values of a sample to its scene in numbers: objects, materials, lights, camera."""

@@ -1,0 +1,190 @@
+"""What objects and the floor are made of: named, stated, drawn, or as the asset has it."""
+
+from collections.abc import Sequence
+
+from blender_assets import AssetLibrary
+from generators.language.layout import TEXTURES, Appearance, Layout, Paint
+from generators.scenes.layout_inputs import Draws, require
+from generators.scenes.scene import Floor, Material, PartPaint
+from generators.scenes.texture_images import check_image
+from loaders.colour import srgb_to_linear
+from loaders.errors import InputError
+from loaders.schema import Vector
+
+PLAIN = "rgb"  # the label of a material of one colour that the plan states
+OWN = "own"  # the material of an object whose parts have the colours that its manifest names
+
+
+def choose_material(
+    wanted: str | Paint | None, kind: str, i: int, appearance: Appearance, draws: Draws, library: AssetLibrary
+) -> Material:
+    """Choose the material of object ``i``.
+
+    Args:
+        wanted: a label, "own" for the colours that the asset's manifest names, a paint, or None for what the
+            appearance draws.
+        kind: the object's label.
+        i: number of the object in the scene.
+        appearance: what is drawn from.
+        draws: values and streams of the sample.
+        library: where assets are found.
+
+    Raises:
+        InputError: there is no such asset, or "own" is asked of one that names no parts.
+    """
+    if wanted is None:
+        return draw_material(appearance, draws, str(i), library)
+    if isinstance(wanted, Paint):
+        return _stated(wanted, draws, library, "layout.objects.material")
+    label = str(draws.fill(wanted))
+    if label != OWN:
+        require(library, "materials", label, "layout.objects.material")
+    elif not library.facts("objects", kind).get("parts"):
+        raise InputError(
+            f"layout.objects.material: `{OWN}` stands for the colours of the parts, of which the manifest "
+            f"names none for `{kind}`; name a material"
+        )
+    return Material(label=label)
+
+
+def paint_parts(
+    wanted: dict[str, str | Paint], kind: str, material: Material, draws: Draws, library: AssetLibrary
+) -> tuple[PartPaint, ...]:
+    """Say what each part of an object is made of.
+
+    Args:
+        wanted: part to its material, a label or a paint; parts that are not in it follow the object's.
+        kind: the object's label.
+        material: the object's material.
+        draws: values and streams of the sample.
+        library: where assets are found.
+
+    Returns:
+        The parts in the order of the manifest; nothing for an object that has none.
+
+    Raises:
+        InputError: the object has no such part, or there is no such material.
+    """
+    parts = library.facts("objects", kind).get("parts", [])
+    names = [part["name"] for part in parts]
+    if unknown := wanted.keys() - set(names):
+        raise InputError(
+            f"layout.objects.parts: `{min(unknown)}` is no part of `{kind}`; "
+            f"expected some of: {', '.join(names) or 'none, it has no parts'}"
+        )
+    painted = []
+    for part in parts:
+        made_of = material if material.label != OWN else Material(label=PLAIN, base_color=part["color"])
+        if part["name"] in wanted:
+            made_of = _named(wanted[part["name"]], f"layout.objects.parts.{part['name']}", draws, library)
+        painted.append(PartPaint(name=part["name"], material=made_of))
+    return tuple(painted)
+
+
+def _named(wanted: str | Paint, field: str, draws: Draws, library: AssetLibrary) -> Material:
+    if isinstance(wanted, Paint):
+        return _stated(wanted, draws, library, field)
+    label = str(draws.fill(wanted))
+    require(library, "materials", label, field)
+    return Material(label=label)
+
+
+def _stated(paint: Paint, draws: Draws, library: AssetLibrary, field: str) -> Material:
+    """Return the material that a paint states in numbers."""
+    texture = None if paint.texture is None else str(draws.fill(paint.texture))
+    image = texture is not None and _find_texture(texture, library, f"{field}.texture")
+    if texture is not None and image != (paint.color_a is None):
+        what = "an image, which has its own colours; expected no" if image else "no image; expected"
+        raise InputError(f"{field}: `{texture}` is {what} `color_a` and `color_b` beside it")
+
+    def color(name: str) -> Vector | None:
+        wanted = getattr(paint, name)
+        return None if wanted is None else draws.color(wanted, f"{field}.{name}", highest=1.0)
+
+    return Material(
+        label=texture or PLAIN,
+        image=image,
+        base_color=color("base_color"),
+        color_a=color("color_a"),
+        color_b=color("color_b"),
+        **paint.model_dump(include={"offset", "scale", "roughness", "specular"}),
+    )
+
+
+def draw_material(
+    appearance: Appearance, draws: Draws, name: str, library: AssetLibrary, field: str = "layout.appearance"
+) -> Material:
+    """Draw a material: that of the unit's numbered variation, the same whenever asked.
+
+    Args:
+        appearance: what is drawn from; textures are those that it names, or else all of the user's folder, or
+            else all that are shipped.
+        draws: values and streams of the sample.
+        name: what the material is for, the number of an object or "floor".
+        library: where textures are found.
+        field: of the layout, for messages.
+
+    Raises:
+        InputError: ``texturing`` is neither "rgb" nor "textured", or there is no such texture or none at all.
+    """
+    texturing = str(draws.fill(appearance.texturing))
+    variation = draws.whole(appearance.variation, f"{field}.variation")
+    if texturing not in (PLAIN, "textured"):
+        raise InputError(f"{field}.texturing: expected rgb or textured, got `{texturing}`")
+    rng = draws.stream(f"appearance/{texturing}/{variation}/{name}")
+
+    def color() -> Vector:
+        red, green, blue = srgb_to_linear(rng.uniform(appearance.low, appearance.high, 3)).round(6).tolist()
+        return red, green, blue
+
+    if texturing == PLAIN:
+        return Material(label=PLAIN, base_color=color())
+    textures = appearance.textures or _all_textures(library)
+    label = textures[int(rng.integers(len(textures)))]
+    image = _find_texture(label, library, f"{field}.textures")
+    x, y, z = rng.uniform(-10.0, 10.0, 3).round(6).tolist()
+    scale = round(float(rng.uniform(0.7, 1.8)), 6)
+    if image:
+        return Material(label=label, image=True, offset=(x, y, z), scale=scale)
+    return Material(label=label, color_a=color(), color_b=color(), offset=(x, y, z), scale=scale)
+
+
+def lay_floor(layout: Layout, draws: Draws, library: AssetLibrary) -> Floor | None:
+    """Resolve the floor of a layout.
+
+    Raises:
+        InputError: no length for its half width, or a material that cannot be drawn.
+    """
+    spec = layout.floor
+    if spec is None:
+        return None
+    half_width = draws.number(spec.half_width, "layout.floor.half_width")
+    if half_width <= 0:
+        raise InputError(f"layout.floor.half_width: expected more than 0 m, got {half_width}")
+    material = None
+    if spec.appearance is not None:
+        drawn = draw_material(spec.appearance, draws, "floor", library, "layout.floor.appearance")
+        material = drawn.model_copy(update={"specular": 0.0})
+    color = draws.color(spec.base_color, "layout.floor.base_color", highest=1.0)
+    return Floor(catcher=spec.catcher, base_color=color, half_width=half_width, material=material)
+
+
+def _find_texture(label: str, library: AssetLibrary, field: str) -> bool:
+    """Look a texture up; say whether it is an image, which is then made sure of, and no .blend file."""
+    require(library, "textures", label, field)
+    path = library.find("textures", label)
+    if image := path.suffix != ".blend":
+        check_image(path)
+    return image
+
+
+def _all_textures(library: AssetLibrary) -> Sequence[str]:
+    if not library.has_folder("textures"):
+        return TEXTURES
+    labels = library.labels("textures")
+    if not labels:
+        raise InputError(
+            "assets.textures: the folder holds no texture; expected .blend files, images, or images in "
+            "folders of their class (images/CLASS/NAME.jpg)"
+        )
+    return labels

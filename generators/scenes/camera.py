@@ -1,0 +1,195 @@
+"""The camera in OpenCV's convention: x right, y down, z forward; the only place where it is worked out."""
+
+import math
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from blender_assets import AssetLibrary
+from generators.language.layout import Layout
+from generators.scenes.layout_inputs import Draws, require
+from generators.scenes.scene import Camera
+from loaders.errors import InputError
+from loaders.schema import CameraRecord
+
+ABOVE = 1e-6  # m; what is less than this beside the camera is straight below or above it
+FURTHEST_SHIFT = 45.0  # degrees of visual angle
+ZOOMS = (0.1, 10.0)
+
+
+def place_camera(layout: Layout, draws: Draws) -> Camera:
+    """Resolve the camera of a layout.
+
+    Raises:
+        InputError: a number out of range, or a camera that looks straight down or up.
+    """
+    spec = layout.camera
+    assert spec is not None  # only leaves have none, and they are resolved apart
+    field_of_view, pitch, yaw, roll, zoom = (
+        draws.number(getattr(spec, name), f"layout.camera.{name}")
+        for name in ("field_of_view", "pitch", "yaw", "roll", "zoom")
+    )
+    x, y = (draws.number(part, "layout.camera.shift") for part in spec.shift)
+    camera = Camera(
+        location=draws.vector(spec.location, "layout.camera.location"),
+        look_at=draws.vector(spec.look_at, "layout.camera.look_at"),
+        field_of_view=field_of_view,
+        pitch=pitch,
+        yaw=yaw,
+        roll=roll,
+        shift=(x, y),
+        zoom=zoom,
+    )
+    _check(camera)
+    return camera
+
+
+def _check(camera: Camera) -> None:
+    """Refuse a camera that is out of range, and name the field of the layout."""
+    if not 0 < camera.field_of_view < 180:
+        raise InputError(
+            f"layout.camera.field_of_view: expected 0 to 180 degrees, got {camera.field_of_view}"
+        )
+    for name in ("pitch", "yaw", "roll"):
+        if not abs(getattr(camera, name)) <= 180:
+            raise InputError(
+                f"layout.camera.{name}: expected -180 to 180 degrees, got {getattr(camera, name)}"
+            )
+    if not max(map(abs, camera.shift)) <= FURTHEST_SHIFT:
+        raise InputError(
+            f"layout.camera.shift: expected at most {FURTHEST_SHIFT:g} degrees to each side, "
+            f"got {list(camera.shift)}"
+        )
+    if not ZOOMS[0] <= camera.zoom <= ZOOMS[1]:
+        raise InputError(f"layout.camera.zoom: expected {ZOOMS[0]:g} to {ZOOMS[1]:g}, got {camera.zoom}")
+    if math.dist(camera.location[:2], camera.look_at[:2]) < ABOVE:
+        raise InputError("layout.camera: expected look_at beside the camera, not straight above or below it")
+
+
+def take_view(camera: Camera, layout: Layout, draws: Draws, library: AssetLibrary) -> Camera:
+    """Move a camera to where that of the scene's own file stands, if the layout asks for it and there is one.
+
+    Raises:
+        InputError: a scene that does not exist.
+    """
+    if layout.camera is None or layout.camera.scene is None:
+        return camera
+    label = str(draws.fill(layout.camera.scene))
+    require(library, "scenes", label, "layout.camera.scene")
+    view = library.facts("scenes", label).get("camera")
+    return camera if view is None else Camera.model_validate({**camera.model_dump(), **view})
+
+
+def world_to_camera(camera: Camera) -> Float64[ndarray, "4 4"]:
+    """Rigid transform from world metres to camera metres.
+
+    The camera looks at its target with the vertical up, then turns by ``yaw`` about its Y axis (up), by
+    ``pitch`` about its X axis (right) and by ``roll`` about its Z axis (backwards), each its own, in degrees,
+    right-handed, as Blender's local axes do. So a positive roll turns the scene clockwise in the picture.
+
+    Args:
+        camera: where it stands and looks.
+
+    Returns:
+        4x4 matrix; rows 0 to 2 of its rotation are right, down and forward in world axes.
+
+    Example:
+        >>> level = Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60)
+        >>> (world_to_camera(level) @ (0, 0, 1, 1)).round(6) + 0.0
+        array([0., 0., 5., 1.])
+    """
+    location = np.array(camera.location, float)
+    forward = np.array(camera.look_at, float) - location
+    forward /= np.linalg.norm(forward)
+    right = np.cross(forward, (0.0, 0.0, 1.0))
+    right /= np.linalg.norm(right)
+    # Columns right, up, back: the axes that pitch and yaw are given in.
+    axes = np.stack([right, np.cross(right, forward), -forward], axis=1)
+    axes = axes @ _about_y(camera.yaw) @ _about_x(camera.pitch) @ _about_z(camera.roll)
+    matrix = np.eye(4)
+    matrix[:3, :3] = np.stack([axes[:, 0], -axes[:, 1], -axes[:, 2]])
+    matrix[:3, 3] = -matrix[:3, :3] @ location
+    return matrix
+
+
+def intrinsics(camera: Camera, width: int, height: int) -> Float64[ndarray, "3 3"]:
+    """Pinhole intrinsics in pixels, the origin at the upper left corner of the upper left pixel.
+
+    With ``f = width / (2 tan(field_of_view / 2))`` the focal length is ``zoom f`` and the principal point is
+    off the middle by ``f tan(shift)``, to the right and down: a shift of the whole picture, that is seen at
+    the scale that it has without zoom, where one degree at the middle is ``f pi / 180`` pixels.
+
+    Args:
+        camera: its ``field_of_view`` is the horizontal one, in degrees, at zoom 1.
+        width: pixels.
+        height: pixels.
+
+    Returns:
+        3x3 matrix with square pixels.
+
+    Example:
+        >>> intrinsics(Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=90), 320, 240)
+        array([[160.,   0., 160.],
+               [  0., 160., 120.],
+               [  0.,   0.,   1.]])
+    """
+    unzoomed = width / 2 / np.tan(np.radians(camera.field_of_view) / 2)
+    focal = camera.zoom * unzoomed
+    x, y = (width / 2, height / 2) + unzoomed * np.tan(np.radians(camera.shift))
+    return np.array([[focal, 0.0, x], [0.0, focal, y], [0.0, 0.0, 1.0]]).round(9)
+
+
+def project(
+    points: Float64[ndarray, "points 3"], camera: Camera, width: int, height: int
+) -> Float64[ndarray, "points 2"]:
+    """Project world points to pixels.
+
+    Args:
+        points: metres, in front of the camera.
+        camera: the camera.
+        width: pixels.
+        height: pixels.
+
+    Returns:
+        x to the right and y down from the upper left corner, in pixels.
+
+    Example:
+        >>> level = Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60)
+        >>> project(np.array([[0, 0, 1.0]]), level, 64, 48)
+        array([[32., 24.]])
+    """
+    matrix = world_to_camera(camera)
+    seen = (points @ matrix[:3, :3].T + matrix[:3, 3]) @ intrinsics(camera, width, height).T
+    return (seen[:, :2] / seen[:, 2:]).round(9)
+
+
+def record(camera: Camera, width: int, height: int) -> CameraRecord:
+    """Write intrinsics and pose down as the metadata have them."""
+    aimed = camera.model_copy(update={"pitch": 0.0, "yaw": 0.0})
+    return CameraRecord.model_validate(
+        {
+            "intrinsics": intrinsics(camera, width, height).tolist(),
+            "world_to_camera": _pose(camera),
+            "aimed": None if aimed == camera else _pose(aimed),
+        }
+    )
+
+
+def _pose(camera: Camera) -> list[list[float]]:
+    return (world_to_camera(camera).round(12) + 0.0).tolist()
+
+
+def _about_x(degrees: float) -> Float64[ndarray, "3 3"]:
+    c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+    return np.array([[1, 0, 0], [0, c, -s], [0, s, c]])
+
+
+def _about_y(degrees: float) -> Float64[ndarray, "3 3"]:
+    c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+    return np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]])
+
+
+def _about_z(degrees: float) -> Float64[ndarray, "3 3"]:
+    c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+    return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])

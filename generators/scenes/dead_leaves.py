@@ -1,0 +1,276 @@
+"""Dead leaves: images of opaque shapes that hide one another, of all sizes alike, painted without Blender.
+
+Their statistics are those of natural images in many respects (Lee, Mumford, Huang 2001), and there is nothing
+in them to recognise, which makes them negative examples that no concept can hide in.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32, Int, Int32
+from numpy import ndarray
+
+from generators.language.layout import LeavesSpec
+from generators.random_streams import cycles_seed, stream
+from generators.scenes.layout_inputs import Draws
+from generators.scenes.scene import Leaves, Trace
+from loaders.colour import srgb_to_linear
+from loaders.errors import InputError
+
+SUBSAMPLES = 3  # each way; a pixel is the mean of nine
+SMALLEST = 0.002  # of the longer side; smaller leaves are many, slow, and below a pixel
+BATCH = 16384  # leaves drawn at a time; part of what an image is
+SHAPES = ("disc", "ellipse", "polygon")
+COLORS = ("rgb", "gray")
+LONGEST = 3.0  # largest ratio of the axes of an ellipse
+CORNERS = (3, 8)  # of polygons
+BULGE = math.sqrt(LONGEST)  # no leaf reaches further than this times its radius
+
+
+@dataclass(frozen=True)
+class Painting:
+    """One image: linear albedo, and the light on it."""
+
+    albedo: Float32[ndarray, "height width 3"]
+    shading: Float32[ndarray, "height width 3"]
+
+
+@dataclass(frozen=True)
+class _Fall:
+    """A batch of leaves, front to back: centres and radii in pixels, and what bends a disc into its shape."""
+
+    x: Float[ndarray, " leaves"]
+    y: Float[ndarray, " leaves"]
+    radius: Float[ndarray, " leaves"]
+    turn: Float[ndarray, " leaves"]
+    form: Float[ndarray, " leaves"]
+
+
+def plan_leaves(spec: LeavesSpec, draws: Draws) -> Trace:
+    """Resolve dead leaves; the trace holds nothing else but the seed that all their draws come from.
+
+    Raises:
+        InputError: a number out of range, or a shape or palette that does not exist.
+    """
+    low, high = (draws.number(part, "layout.leaves.size") for part in spec.size)
+    if not SMALLEST <= low <= high <= 1:
+        raise InputError(
+            f"layout.leaves.size: expected {SMALLEST} <= smallest <= largest <= 1, got {low} and {high}"
+        )
+    numbers = {}
+    for name, least, most in (
+        ("exponent", 0, 10),
+        ("contrast", 0, 1),
+        ("falloff", 0, 1),
+        ("azimuth", -math.inf, math.inf),
+    ):
+        numbers[name] = draws.number(getattr(spec, name), f"layout.leaves.{name}")
+        if not least <= numbers[name] <= most:
+            raise InputError(f"layout.leaves.{name}: expected {least} to {most}, got {numbers[name]}")
+    names = {
+        name: draws.choose({label: label for label in labels}, getattr(spec, name), f"layout.leaves.{name}")
+        for name, labels in (("shape", SHAPES), ("colors", COLORS))
+    }
+    leaves = Leaves.model_validate(
+        {**names, **numbers, "size": (low, high), "low": spec.low, "high": spec.high}
+    )
+    seed = cycles_seed(draws.seed, draws.unit)
+    return Trace(
+        objects=(), lights=(), environment=None, floor=None, camera=None, cycles_seed=seed, leaves=leaves
+    )
+
+
+def draw_radii(
+    rng: np.random.Generator, count: int, exponent: float, low: float, high: float
+) -> Float[ndarray, " count"]:
+    """Draw radii of density proportional to r^-exponent between two bounds.
+
+    The inverse of ``F(r) = (low^(1-a) - r^(1-a)) / (low^(1-a) - high^(1-a))``, of its logarithmic limit where
+    the exponent a is 1. With a = 3 the picture looks alike at every scale (Lee, Mumford, Huang 2001).
+
+    Args:
+        rng: the stream; one uniform number is taken for each radius.
+        count: how many.
+        exponent: a.
+        low: smallest radius, above 0.
+        high: largest radius.
+
+    Returns:
+        Radii in the unit of the bounds.
+
+    Example:
+        >>> draw_radii(np.random.default_rng(0), 3, 3.0, 1.0, 10.0).round(2)
+        array([1.65, 1.17, 1.02])
+    """
+    share = rng.uniform(size=count)
+    power = 1.0 - exponent
+    if power == 0:
+        return low * (high / low) ** share
+    return (low**power + share * (high**power - low**power)) ** (1.0 / power)
+
+
+def paint(leaves: Leaves, seed: int, width: int, height: int) -> Painting:
+    """Paint dead leaves.
+
+    Leaves fall from the front to the back until every point is covered, which gives the distribution of an
+    endless fall exactly. Centres are uniform over all places from which a leaf can reach the image.
+
+    Args:
+        leaves: their numbers.
+        seed: of all draws; each of their properties has a stream of its own.
+        width: pixels.
+        height: pixels.
+
+    Returns:
+        The picture's albedo, anti-aliased by nine points a pixel, and its shading, which is at most 1.
+    """
+    streams = {name: stream(seed, "leaves", name) for name in ("place", "radius", "turn", "form")}
+    owner = np.full((height * SUBSAMPLES, width * SUBSAMPLES), -1, np.int32)
+    falls: list[_Fall] = []
+    while (owner < 0).any():
+        falls.append(_draw(leaves, streams, width, height))
+        _cover(owner, leaves.shape, falls[-1], BATCH * (len(falls) - 1))
+    albedo = _colour(leaves, seed, owner, BATCH * len(falls), max(width, height))
+    means = albedo.reshape(height, SUBSAMPLES, width, SUBSAMPLES, 3).mean(axis=(1, 3))
+    light = np.repeat(_light(leaves, width, height)[..., None], 3, axis=2)
+    return Painting(means.astype(np.float32), light)
+
+
+def _draw(leaves: Leaves, streams: dict[str, np.random.Generator], width: int, height: int) -> _Fall:
+    """Draw one batch of leaves over the image and as far around it as they reach."""
+    low, high = (size * max(width, height) for size in leaves.size)
+    margin = high * BULGE
+    place = streams["place"].uniform(size=(2, BATCH))
+    return _Fall(
+        x=place[0] * (width + 2 * margin) - margin,
+        y=place[1] * (height + 2 * margin) - margin,
+        radius=draw_radii(streams["radius"], BATCH, leaves.exponent, low, high),
+        turn=streams["turn"].uniform(0.0, 2 * math.pi, BATCH),
+        form=streams["form"].uniform(size=BATCH),
+    )
+
+
+def _cover(owner: Int32[ndarray, "rows columns"], shape: str, fall: _Fall, first: int) -> None:
+    """Give every point that no leaf covers yet to the first leaf of the fall that does."""
+    reach = fall.radius * _bulge(shape, fall.form)
+    bounds = np.stack([fall.x - reach, fall.x + reach, fall.y - reach, fall.y + reach]) * SUBSAMPLES
+    left, right = np.clip(np.ceil(bounds[:2] - 0.5), 0, owner.shape[1]).astype(int)
+    top, bottom = np.clip(np.ceil(bounds[2:] - 0.5), 0, owner.shape[0]).astype(int)
+    for i in (_free(owner, left, right, top, bottom) > 0).nonzero()[0].tolist():
+        window = owner[top[i] : bottom[i], left[i] : right[i]]
+        rows, columns = (window < 0).nonzero()
+        if len(rows):
+            x, y, radius, turn, form = (
+                float(part[i]) for part in (fall.x, fall.y, fall.radius, fall.turn, fall.form)
+            )
+            across = ((np.arange(left[i], right[i], dtype=np.float32) + 0.5) / SUBSAMPLES - x)[columns]
+            down = ((np.arange(top[i], bottom[i], dtype=np.float32) + 0.5) / SUBSAMPLES - y)[rows]
+            hit = inside(shape, across, down, radius, turn, form)
+            window[rows[hit], columns[hit]] = first + i
+
+
+def _free(
+    owner: Int32[ndarray, "rows columns"],
+    left: Int[ndarray, " leaves"],
+    right: Int[ndarray, " leaves"],
+    top: Int[ndarray, " leaves"],
+    bottom: Int[ndarray, " leaves"],
+) -> Int[ndarray, " leaves"]:
+    """Count the points without an owner in each of many windows, by a summed-area table."""
+    table = np.zeros((owner.shape[0] + 1, owner.shape[1] + 1), np.int32)
+    np.cumsum(np.cumsum(owner < 0, axis=0, dtype=np.int32), axis=1, out=table[1:, 1:])
+    return table[bottom, right] - table[top, right] - table[bottom, left] + table[top, left]
+
+
+def _bulge(shape: str, form: Float[ndarray, " leaves"]) -> Float[ndarray, " leaves"]:
+    """Work out how far leaves reach from their centres, in radii of the discs of their areas."""
+    if shape == "disc":
+        return np.ones_like(form)
+    if shape == "ellipse":
+        return np.sqrt(_ratio(form))
+    half = math.pi / _corners(form)
+    return np.sqrt(half / np.tan(half)) / np.cos(half)
+
+
+def _ratio(form: Any) -> Any:
+    """Ratio of an ellipse's axes."""
+    return 1.0 + (LONGEST - 1.0) * form
+
+
+def _corners(form: Any) -> Any:
+    """Count a polygon's corners."""
+    return CORNERS[0] + np.floor(form * (CORNERS[1] - CORNERS[0] + 1))
+
+
+def inside(
+    shape: str,
+    x: Float[ndarray, " points"],
+    y: Float[ndarray, " points"],
+    radius: float,
+    turn: float,
+    form: float,
+) -> Bool[ndarray, " points"]:
+    """Tell which points lie inside a leaf; each shape has the area of the disc.
+
+    Args:
+        shape: "disc", "ellipse" or "polygon" (regular).
+        x: to the right of the leaf's centre, pixels.
+        y: below it, pixels.
+        radius: of the disc, pixels.
+        turn: of the others, radians.
+        form: from 0 to less than 1: an ellipse's ratio of axes, from 1 to `LONGEST`, or a polygon's number
+            of corners, within `CORNERS`.
+
+    Returns:
+        True inside.
+
+    Example:
+        >>> inside("disc", np.arange(-2.0, 3), np.zeros(5), 1.5, 0.0, 0.0)
+        array([False,  True,  True,  True, False])
+    """
+    if shape == "disc":
+        return x**2 + y**2 <= radius**2
+    cos, sin = math.cos(turn), math.sin(turn)
+    if shape == "ellipse":
+        ratio = _ratio(form)
+        return (x * cos + y * sin) ** 2 / ratio + (y * cos - x * sin) ** 2 * ratio <= radius**2
+    corners = int(_corners(form))
+    half = math.pi / corners
+    within = np.ones(len(x), bool)
+    for angle in (turn + 2 * half * corner for corner in range(corners)):
+        within &= x * math.cos(angle) + y * math.sin(angle) <= radius * math.sqrt(half / math.tan(half))
+    return within
+
+
+def _colour(
+    leaves: Leaves, seed: int, owner: Int32[ndarray, "rows columns"], count: int, longest: int
+) -> Float[ndarray, "rows columns 3"]:
+    """Look up the albedo of every point, and let waves run through it where there is contrast."""
+    channels = 3 if leaves.colors == "rgb" else 1
+    encoded = stream(seed, "leaves", "color").uniform(leaves.low, leaves.high, (count, channels))
+    colors = np.repeat(srgb_to_linear(encoded), 3 // channels, axis=1).astype(np.float32)
+    albedo = colors[owner]
+    if leaves.contrast == 0:
+        return albedo
+    rng = stream(seed, "leaves", "waves")
+    angle, phase = rng.uniform(0.0, 2 * math.pi, (2, count)).astype(np.float32)
+    # Wave lengths from 1/64 of the longer side to 1/8, as many in every octave.
+    length = (longest / 8 * 0.125 ** rng.uniform(size=count)).astype(np.float32)
+    turns = 2 * np.pi / length / SUBSAMPLES
+    y, x = np.indices(owner.shape, dtype=np.float32, sparse=True)
+    across, down = (turns * np.cos(angle))[owner], (turns * np.sin(angle))[owner]
+    wave = np.cos(x * across + y * down + phase[owner])
+    # Never brighter than the leaf's own colour, so that albedo stays below 1.
+    return albedo * (1.0 - np.float32(leaves.contrast) * (0.5 - 0.5 * wave))[..., None]
+
+
+def _light(leaves: Leaves, width: int, height: int) -> Float32[ndarray, "height width"]:
+    """Light that falls off linearly: 1 in the brightest pixel, 1 - falloff in the darkest."""
+    angle = math.radians(leaves.azimuth)
+    x = (np.arange(width) + 0.5 - width / 2) * math.cos(angle)
+    y = (np.arange(height) + 0.5 - height / 2) * -math.sin(angle)
+    ramp = x[None, :] + y[:, None]
+    span = np.ptp(ramp)
+    return (1.0 - leaves.falloff * (ramp.max() - ramp) / span).astype(np.float32)

@@ -1,0 +1,109 @@
+"""What a layout draws from: the values of a sample, and the random streams of its unit."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from blender_assets import AssetLibrary
+from generators.language.field_types import Hue, substitute
+from generators.random_streams import stream
+from generators.scenes.colorimetry import hue_to_rgb
+from loaders.errors import InputError
+from loaders.schema import FactorValue, Vector
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What a layout may draw from: the recipe's seed, the unit, and the values of the sample."""
+
+    seed: int
+    unit: str
+    values: Mapping[str, FactorValue]
+
+    def stream(self, name: str) -> np.random.Generator:
+        """Return the unit's stream of one named variable."""
+        return stream(self.seed, self.unit, name)
+
+    def fill(self, value: Any) -> Any:
+        """Put the sample's values where ``$name`` stands."""
+        return substitute(value, self.values.__getitem__)
+
+    def number(self, value: Any, field: str) -> float:
+        """Return the number that a field stands for.
+
+        Raises:
+            InputError: the field names a factor whose value is no number.
+        """
+        filled = self.fill(value)
+        if isinstance(filled, str):
+            raise InputError(f"{field}: expected a number, got `{filled}` from `{value}`")
+        return float(filled)
+
+    def whole(self, value: Any, field: str) -> int:
+        """Return the whole number, at least 0, that a field stands for.
+
+        Raises:
+            InputError: it stands for something else.
+        """
+        number = self.number(value, field)
+        if number < 0 or not number.is_integer():
+            raise InputError(f"{field}: expected a whole number, at least 0, got {number}")
+        return int(number)
+
+    def choose(self, options: Mapping[str, T], label: str, field: str) -> T:
+        """Return the one of ``options`` that a field names.
+
+        Raises:
+            InputError: it names none of them.
+        """
+        name = str(self.fill(label))
+        if name not in options:
+            raise InputError(f"{field}: expected one of {', '.join(options)}, got `{name}`")
+        return options[name]
+
+    def vector(self, value: Any, field: str) -> Vector:
+        """Return the three numbers that a field stands for.
+
+        Raises:
+            InputError: one of them names a factor whose value is no number.
+        """
+        x, y, z = (self.number(part, field) for part in value)
+        return x, y, z
+
+    def color(self, value: Any, field: str, highest: float = math.inf) -> Vector:
+        """Return the linear Rec.709 colour that a field stands for, given so or by its hue.
+
+        Raises:
+            InputError: no number, or a channel that is negative or above ``highest``.
+        """
+        if isinstance(value, Hue):
+            hue, saturation, brightness = (
+                self.number(getattr(value, part), f"{field}.{part}")
+                for part in ("hue", "saturation", "value")
+            )
+            if not 0 <= saturation <= 1:
+                raise InputError(f"{field}.saturation: expected 0 to 1, got {saturation}")
+            rgb = hue_to_rgb(hue, saturation, brightness)
+        else:
+            rgb = self.vector(value, field)
+        if not (min(rgb) >= 0 and max(rgb) <= highest):
+            limits = "at least 0" if math.isinf(highest) else f"0 to {highest:g}"
+            raise InputError(f"{field}: expected channels of {limits}, got {list(rgb)}")
+        return rgb
+
+
+def require(library: AssetLibrary, kind: str, label: str, field: str) -> None:
+    """Look an asset up.
+
+    Raises:
+        InputError: there is none; the message names the field of the layout.
+    """
+    try:
+        library.find(kind, label)
+    except InputError as error:
+        raise InputError(f"{field}: {error}") from None

@@ -1,0 +1,128 @@
+"""The lamps of a layout, resolved: where they stand, where they shine, and what colour their light is."""
+
+import math
+
+import numpy as np
+
+from blender_assets import AssetLibrary
+from generators.language.layout import Layout
+from generators.language.lights_and_camera import LightSpec
+from generators.scenes.blackbody import blackbody
+from generators.scenes.colorimetry import illuminant
+from generators.scenes.layout_inputs import Draws, require
+from generators.scenes.object_placement import WORLD
+from generators.scenes.scene import Camera
+from loaders.errors import InputError
+from loaders.schema import LightRecord, Vector
+
+LAMP = "lamp"  # a light that the recipe does not name
+ABOVE = 1e-6  # m; what is less than this beside the camera is straight below or above it
+WHITE = (1.0, 1.0, 1.0)
+
+
+def hang_lights(
+    layout: Layout, draws: Draws, library: AssetLibrary, camera: Camera
+) -> tuple[LightRecord, ...]:
+    """Resolve the lights of a layout; azimuths count from the side of ``camera``.
+
+    Raises:
+        InputError: an asset that does not exist or has no facts, two lights of one name, or a number out of
+            range.
+    """
+    specs = layout.lights
+    if layout.rig is not None:
+        specs = draws.choose(layout.rigs, layout.rig, "layout.rig")
+    lights = tuple(_light(spec, camera, draws, library) for spec in specs)
+    names = [light.name for light in lights]
+    if len({*names, WORLD}) != len(names) + 1:
+        raise InputError(
+            f"layout.lights: expected a different `name` for each light, none `{WORLD}`, got {names}"
+        )
+    return lights
+
+
+def _light(spec: LightSpec, camera: Camera, draws: Draws, library: AssetLibrary) -> LightRecord:
+    if spec.asset is not None:
+        label = str(draws.fill(spec.asset))
+        require(library, "lights", label, "layout.lights.asset")
+        facts = library.facts("lights", label)
+        if not facts:
+            raise InputError(
+                f"light asset `{label}`: a plan states every number of a light, and the manifest has none of "
+                "this file; run `candlelight assets scan` on its folder, or write the light into the recipe "
+                "(location, power, radius)"
+            )
+        return LightRecord(name=spec.name or label, **facts)
+    power, radius = (draws.number(getattr(spec, f), f"layout.lights.{f}") for f in ("power", "radius"))
+    if power <= 0 or radius < 0:
+        raise InputError(f"layout.lights: expected power > 0 W and radius >= 0 m, got {power} and {radius}")
+    location = _stand(spec, camera, draws)
+    color, temperature = _colour(spec, draws)
+    lamp = LightRecord(
+        name=spec.name or LAMP,
+        location=location,
+        power=power,
+        radius=radius,
+        color=color,
+        temperature=temperature,
+    )
+    return lamp if spec.kind == "point" else lamp.model_copy(update=_beam(spec, location, draws))
+
+
+def _colour(spec: LightSpec, draws: Draws) -> tuple[Vector, float | None]:
+    """Return the linear Rec.709 colour of a lamp, and its temperature in kelvin if that decides it."""
+    if spec.temperature is not None:
+        temperature = draws.number(spec.temperature, "layout.lights.temperature")
+        return blackbody(temperature), temperature
+    if spec.chromaticity is not None:
+        field = "layout.lights.chromaticity"
+        hue, saturation = (draws.number(part, field) for part in spec.chromaticity)
+        try:
+            return illuminant(hue, saturation), None
+        except InputError as error:
+            raise InputError(f"{field}: {error}") from None
+    if spec.color is None:
+        return WHITE, None
+    color = draws.color(spec.color, "layout.lights.color")
+    if not max(color) > 0:
+        raise InputError(f"layout.lights.color: expected a channel above 0, got {list(color)}")
+    return color, None
+
+
+def _beam(spec: LightSpec, location: Vector, draws: Draws) -> dict[str, str | float | Vector]:
+    """Return what a spot has beside what every lamp has."""
+    cone, blend = (draws.number(getattr(spec, f), f"layout.lights.{f}") for f in ("cone", "blend"))
+    if not 1 <= cone <= 180:
+        raise InputError(f"layout.lights.cone: expected 1 to 180 degrees, got {cone}")
+    if not 0 <= blend <= 1:
+        raise InputError(f"layout.lights.blend: expected 0 to 1, got {blend}")
+    aim = draws.vector(spec.target if spec.aim is None else spec.aim, "layout.lights.aim")
+    if math.dist(aim, location) < ABOVE:
+        raise InputError(f"layout.lights.aim: expected a point away from the lamp, got {list(aim)}")
+    direction = np.array(aim) - location
+    x, y, z = (direction / np.linalg.norm(direction)).round(9).tolist()
+    return {"kind": "spot", "cone": cone, "blend": blend, "direction": (x, y, z)}
+
+
+def _stand(spec: LightSpec, camera: Camera, draws: Draws) -> Vector:
+    """Where a lamp stands: as given, or by azimuth from the camera's side, elevation and distance."""
+    if spec.location is not None:
+        return draws.vector(spec.location, "layout.lights.location")
+    azimuth = math.radians(draws.number(spec.azimuth, "layout.lights.azimuth"))
+    elevation = math.radians(draws.number(spec.elevation, "layout.lights.elevation"))
+    distance = draws.number(spec.distance, "layout.lights.distance")
+    if distance <= 0:
+        raise InputError(f"layout.lights.distance: expected more than 0 m, got {distance}")
+    target = draws.vector(spec.target, "layout.lights.target")
+    towards = np.array([camera.location[0] - target[0], camera.location[1] - target[1], 0.0])
+    if np.linalg.norm(towards) < ABOVE:
+        raise InputError(
+            "layout.lights.target: expected a point that is not straight below the camera, from "
+            "whose side azimuths count; give the light a `location` instead"
+        )
+    towards /= np.linalg.norm(towards)
+    rightwards = np.cross((0.0, 0.0, 1.0), towards)
+    level = math.cos(azimuth) * towards + math.sin(azimuth) * rightwards
+    direction = math.cos(elevation) * level + math.sin(elevation) * np.array([0.0, 0.0, 1.0])
+    x, y, z = (np.array(target) + distance * direction).round(9).tolist()
+    return x, y, z

@@ -1,0 +1,204 @@
+"""From the values of a sample's factors and variables to the numbers of its scene."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from blender_assets import AssetLibrary
+from generators.language.layout import Appearance, Layout, ObjectSpec, Scatter
+from generators.scenes.appearance import choose_material, paint_parts
+from generators.scenes.layout_inputs import Draws, require
+from generators.scenes.scene import Environment, Thing
+from loaders.errors import InputError
+
+PLACING_ATTEMPTS = 2000  # of one object
+PLACINGS = 20  # of all of them
+MOST_OBJECTS = 255  # a mask numbers them in one byte, in which 0 is none of them
+WORLD = "environment"  # the light layer of the map
+
+
+def place_objects(layout: Layout, draws: Draws, library: AssetLibrary) -> tuple[Thing, ...]:
+    """Resolve the objects of a layout.
+
+    Raises:
+        InputError: an arrangement, coat, type or material that does not exist, more objects than a mask
+            numbers, or no room for a scattered one.
+    """
+    if layout.scatter is not None:
+        specs = scatter(layout.scatter, draws, library)
+    elif layout.arrangement is not None:
+        specs = draws.choose(layout.arrangements, layout.arrangement, "layout.arrangement")
+        _require_objects(specs, layout, library)
+    else:
+        specs = layout.objects
+    _require_numbers(len(specs))
+    coat = None if layout.coat is None else draws.choose(layout.coats, layout.coat, "layout.coat")
+    if coat is not None:
+        specs = tuple(spec.model_copy(update={"material": coat, "parts": {}}) for spec in specs)
+    return tuple(_thing(spec, i, layout.appearance, draws, library) for i, spec in enumerate(specs))
+
+
+def _require_numbers(count: int) -> None:
+    if count > MOST_OBJECTS:
+        raise InputError(
+            f"layout: expected at most {MOST_OBJECTS} objects, which is what a mask can number, got {count}"
+        )
+
+
+def _require_objects(specs: Sequence[ObjectSpec], layout: Layout, library: AssetLibrary) -> None:
+    """Look up the objects of an arrangement; if one is missing, say which are in all of them."""
+    if all(spec.type.startswith("$") or library.has("objects", spec.type) for spec in specs):
+        return
+    types = dict.fromkeys(spec.type for some in layout.arrangements.values() for spec in some)
+    missing = [kind for kind in types if not kind.startswith("$") and not library.has("objects", kind)]
+    raise InputError(
+        f"layout.arrangements: there are no objects {', '.join(f'`{kind}`' for kind in missing)}; bring each "
+        "in with `candlelight assets add MESH --name LABEL --out FOLDER`, and name the folder with "
+        "`--assets objects=FOLDER`"
+    )
+
+
+def _thing(spec: ObjectSpec, i: int, appearance: Appearance, draws: Draws, library: AssetLibrary) -> Thing:
+    kind = str(draws.fill(spec.type))
+    require(library, "objects", kind, "layout.objects.type")
+    material = choose_material(spec.material, kind, i, appearance, draws, library)
+    size = draws.number(spec.size, "layout.objects.size")
+    if size <= 0:
+        raise InputError(f"layout.objects.size: expected more than 0 m, got {size}")
+    tilt_x, tilt_y = (draws.number(part, "layout.objects.tilt") for part in spec.tilt)
+    location = draws.vector((*spec.location, 0.0)[:3], "layout.objects.location")
+    thing = Thing(
+        type=kind,
+        material=material,
+        parts=paint_parts(spec.parts, kind, material, draws, library),
+        size=size,
+        rotation=draws.number(spec.rotation, "layout.objects.rotation"),
+        tilt=(tilt_x, tilt_y),
+        location=location,
+    )
+    return thing if spec.anchor == "base" else _held_by_its_middle(thing, library)
+
+
+def _held_by_its_middle(thing: Thing, library: AssetLibrary) -> Thing:
+    """Move an object so that the middle of its height is where its base was."""
+    height = library.facts("objects", thing.type).get("dimensions", (1.0, 1.0, 1.0))[2]
+    up = turn(thing.tilt, thing.rotation)[:, 2]
+    x, y, z = (thing.location - 0.5 * thing.size * height * up).round(9).tolist()
+    return thing.model_copy(update={"location": (x, y, z)})
+
+
+def turn(tilt: tuple[float, float], rotation: float) -> Float64[ndarray, "3 3"]:
+    """Rotation matrix of an object: about x, then y, by ``tilt``, then about z, all axes the world's.
+
+    Args:
+        tilt: degrees about x and y.
+        rotation: degrees about z.
+
+    Returns:
+        Matrix from the object's axes to the world's.
+
+    Example:
+        >>> (turn((90, 0), 90) @ (0, 0, 1)).round(6) + 0.0
+        array([1., 0., 0.])
+    """
+    angles = np.radians([*tilt, rotation])
+    (cx, cy, cz), (sx, sy, sz) = np.cos(angles), np.sin(angles)
+    about_x = np.array([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])
+    about_y = np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
+    about_z = np.array([[cz, -sz, 0], [sz, cz, 0], [0, 0, 1]])
+    return about_z @ about_y @ about_x
+
+
+def scatter(plan: Scatter, draws: Draws, library: AssetLibrary) -> tuple[ObjectSpec, ...]:
+    """Place objects at random so that their bounding circles keep their distance.
+
+    Each object has streams of its own, so that one more object moves none of the others; only where one finds
+    no room are all placed anew, each from its next stream, and what they are and how large stays as drawn.
+
+    Raises:
+        InputError: an object found no room, `PLACINGS` times, or there are more than a mask numbers.
+    """
+    count = draws.whole(plan.count, "layout.scatter.count")
+    _require_numbers(count)  # before the search for room, which would take long
+    streams = [draws.stream(f"scatter/{i}") for i in range(count)]
+    drawn = [_scattered(plan, rng) for rng in streams]
+    radii = [float(spec.size) * footprint(library, spec.type) for spec in drawn]
+    for placing in range(PLACINGS):
+        if placing:
+            streams = [draws.stream(f"scatter/{i}/{placing}") for i in range(len(drawn))]
+        places = _places(plan, radii, streams)
+        if len(places) == len(drawn):
+            located = zip(drawn, places, strict=True)
+            return tuple(spec.model_copy(update={"location": place}) for spec, place in located)
+    raise InputError(
+        f"layout.scatter: no room for object {len(places) + 1} in region {list(plan.region)}; "
+        "widen the region, or lower count, size or gap"
+    )
+
+
+def _scattered(plan: Scatter, rng: np.random.Generator) -> ObjectSpec:
+    """Draw what a scattered object is, its size and its turn; not yet where it stands."""
+    kind = plan.types[int(rng.integers(len(plan.types)))]
+    size = round(float(rng.uniform(*plan.size)), 6)
+    return ObjectSpec(type=kind, size=size, rotation=round(float(rng.uniform(0.0, 360.0)), 6))
+
+
+def _places(
+    plan: Scatter, radii: Sequence[float], streams: Sequence[np.random.Generator]
+) -> list[tuple[float, float]]:
+    """Draw a place for one circle after another, up to the first that finds no room."""
+    x_low, x_high, y_low, y_high = plan.region
+    places: list[tuple[float, float]] = []
+    for radius, rng in zip(radii, streams, strict=True):
+        for _ in range(PLACING_ATTEMPTS):
+            x, y = round(float(rng.uniform(x_low, x_high)), 6), round(float(rng.uniform(y_low, y_high)), 6)
+            others = zip(places, radii, strict=False)
+            if all(math.dist((x, y), place) >= radius + r + plan.gap for place, r in others):
+                places.append((x, y))
+                break
+        else:
+            break
+    return places
+
+
+def footprint(library: AssetLibrary, kind: str) -> float:
+    """Radius in metres of the circle about its origin that holds an object of size 1, seen from above.
+
+    That of a user's own of which no manifest says anything is that of a unit box.
+    """
+    facts = library.facts("objects", kind)
+    if "footprint" in facts:
+        return float(facts["footprint"])
+    width, depth, _ = facts.get("dimensions", (1.0, 1.0, 1.0))
+    return math.hypot(width, depth) / 2
+
+
+def surround(layout: Layout, draws: Draws, library: AssetLibrary) -> Environment | None:
+    """Resolve the environment of a layout: the map's own turn and strength, and the layout's on top.
+
+    A .blend file counts as modelled unless its manifest says that it holds a world alone.
+
+    Raises:
+        InputError: a map that does not exist, a negative strength, or a .blend file turned or scaled.
+    """
+    spec = layout.environment
+    if spec is None:
+        return None
+    label = str(draws.fill(spec.map))
+    require(library, "scenes", label, "layout.environment.map")
+    facts = library.facts("scenes", label)
+    strength = draws.number(spec.strength, "layout.environment.strength") * facts.get("strength", 1.0)
+    if strength < 0:
+        raise InputError(f"layout.environment.strength: expected at least 0, got {strength}")
+    rotation = draws.number(spec.rotation, "layout.environment.rotation") + facts.get("rotation", 0.0)
+    blend = library.find("scenes", label).suffix == ".blend"
+    if blend and (rotation % 360.0, strength) != (0.0, 1.0):
+        raise InputError(
+            f"layout.environment: `{label}` is a .blend file, whose place and light are its own; expected "
+            f"rotation 0 and strength 1, got {rotation} and {strength}"
+        )
+    modelled = blend and facts.get("modelled", True)
+    return Environment(map=label, rotation=rotation % 360.0, strength=strength, modelled=modelled)

@@ -1,0 +1,65 @@
+"""Images as textures: read as linear colour, and refused in one line where they are broken."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32
+from numpy import ndarray
+
+from loaders.colour import srgb_to_linear
+from loaders.errors import blaming
+from loaders.files.image_files import open_image
+
+LONGEST_SIDE = 2048  # pixels; a texture is seen from some metres away, and an image of a camera fills memory
+
+
+@cache
+def check_image(path: Path) -> None:
+    """Make sure that an image can be read, at a small part of what reading it costs.
+
+    Raises:
+        InputError: it is damaged, neither JPEG nor PNG, or claims more pixels than
+            `loaders.files.image_files.MAX_PIXELS`.
+    """
+    with _opened(path) as image:
+        image.draft("RGB", (16, 16))  # a JPEG is decoded at an eighth of its size
+        image.load()
+
+
+def read_texture(path: Path) -> Float32[ndarray, "side side 3"]:
+    """Read the central square of an image as linear colour.
+
+    The file is taken to be sRGB, whatever profile it carries. Sides above `LONGEST_SIDE` are divided by the
+    smallest whole number that brings them below it, each pixel the mean of a square of encoded values.
+    Transparency is left out, and so is the turn that a camera may have noted.
+
+    Args:
+        path: a JPEG or PNG file.
+
+    Returns:
+        Scene-linear Rec.709 values in [0, 1], first row on top.
+
+    Raises:
+        InputError: it is damaged, neither JPEG nor PNG, or claims more pixels than
+            `loaders.files.image_files.MAX_PIXELS`.
+    """
+    with _opened(path) as image:
+        side = min(image.size)
+        left, top = (image.width - side) // 2, (image.height - side) // 2
+        square = image.convert("RGB").crop((left, top, left + side, top + side))
+        encoded = np.asarray(square.reduce(-(-side // LONGEST_SIDE)), np.float32) / np.float32(255)
+    return srgb_to_linear(encoded)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open an image file, and say in one line what is wrong with it."""
+    with (
+        blaming(f"texture {path}: cannot be read", "replace or remove it"),
+        open_image(path.read_bytes(), ("JPEG", "PNG")) as image,
+    ):
+        yield image

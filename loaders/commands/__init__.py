@@ -1,0 +1,1 @@
+"""The commands that pack, export and publish, and options that commands share."""

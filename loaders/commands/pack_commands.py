@@ -1,0 +1,168 @@
+"""The commands that write packs and other layouts: ``candlelight pack | push | export``."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from loaders.commands.command_line import Folder, progress
+from loaders.commands.pack_options import pack_options, refuse_options_of_others
+
+
+@click.command()
+@click.argument("frames", type=Folder())
+@click.option("--to", "kind", type=click.Choice(["hub", "hdf5"]), required=True, help="What to write.")
+@click.option("--out", type=Folder(), required=True, help="Folder to write.")
+@pack_options
+@click.option(
+    "--compression",
+    type=click.Choice(["gzip", "none", "zstd", "blosc"]),
+    default="gzip",
+    show_default=True,
+    help="HDF5 only; zstd and blosc need hdf5plugin.",
+)
+def pack(
+    frames: Path,
+    kind: str,
+    out: Path,
+    compression: Literal["gzip", "none", "zstd", "blosc"],
+    split: tuple[str, ...],
+    split_seed: int,
+    split_by: str | None,
+    hold_out: tuple[str, ...],
+    **what: Any,
+) -> None:
+    """Pack a folder of frames into Hugging Face Parquet (hub) or HDF5, one file per image set and split.
+
+    Run again after it was stopped, it goes on where it was.
+
+    \b
+    candlelight pack frames --to hub --out pack     then: datasets.load_dataset("pack", "candle")
+    candlelight pack frames --to hdf5 --out h5      then: loaders.open_frames("h5", "candle", split="train")
+    candlelight pack frames --to hub --out small --layers image,albedo --size 64x48
+    candlelight pack frames --sets candle --to hub --out pack --split train=0.8,val=0.1,test=0.1
+    candlelight pack frames --sets candle --to hub --out pack --split-by color --split test=blue,red
+    candlelight pack frames --sets candle --to hub --out pack --hold-out object_type=torus,color=red
+    """
+    from loaders import pack_hdf5, pack_hub
+    from loaders.packs.split_plan import read_split_plan
+
+    refuse_options_of_others(kind, {"--compression": "hdf5"})
+    plan = read_split_plan(split, split_seed, split_by, hold_out)
+    if kind == "hub":
+        click.echo(str(pack_hub(frames, out, plan=plan, **what)))
+    else:
+        for path in pack_hdf5(frames, out, compression=compression, plan=plan, **what):
+            click.echo(str(path))
+
+
+@click.command()
+@click.argument("folder", type=Folder())
+@click.argument("repo", metavar="ORG/NAME")
+@click.option("--private", is_flag=True, help="Make the repository private if it is new.")
+@click.option("--revision", help="Branch to write to; made if it is not there.")
+@click.option("--message", help="Of the commit.")
+@click.option("--dry-run", is_flag=True, help="Check the pack and say what would be sent; needs no network.")
+@click.option("--yes", is_flag=True, help="Do not ask whether to send a pack that states no licence.")
+def push(folder: Path, repo: str, dry_run: bool, yes: bool, **how: Any) -> None:
+    """Upload FOLDER, a pack made with --to hub, to the Hugging Face Hub, once every byte of it is checked.
+
+    Takes the token of `hf auth login` or HF_TOKEN. If the upload is interrupted, the same command goes on.
+
+    \b
+    candlelight push pack me/candle --dry-run
+    candlelight push pack me/candle --private
+    """
+    from loaders.frames import read_dataset_info
+    from loaders.hub.push import push_hub
+
+    silent = (
+        f"{folder} states no licence, so nobody may use it; state one as `licence:` in the recipe, then "
+        "`render` and `pack` again, which renders nothing anew"
+    )
+    unlicensed = not yes and not read_dataset_info(folder).licence
+    if unlicensed and not dry_run:
+        click.confirm(f"{silent}. Push it as it is?", abort=True)
+    with progress(None, "verify") as advance:
+        sent = push_hub(folder, repo, dry_run=dry_run, advance=advance, **how)
+    if unlicensed and dry_run:
+        click.echo(silent)
+    what = "would be sent" if dry_run else "are there"
+    click.echo(f"{sent.url}: {len(sent.files)} files, {sent.bytes / 1e6:.1f} MB, {what}")
+
+
+@click.command()
+@click.argument("frames", type=Folder())
+@click.option(
+    "--to",
+    "kind",
+    type=click.Choice(["candle", "concepts", "mit", "webdataset"]),
+    required=True,
+    help="Layout.",
+)
+@click.option("--out", type=Folder(), required=True, help="Folder to write or resume.")
+@click.option("--set", "set_name", help="Image set; may be left out where only one fits.")
+@click.option(
+    "--layout",
+    type=click.Choice(["flat", "nested"]),
+    default="flat",
+    show_default=True,
+    help="CANDLE: metadata as in its second release, or under the id as in its first.",
+)
+@click.option(
+    "--bounds",
+    type=click.Choice(["exact", "faithful"]),
+    default="exact",
+    show_default=True,
+    help="CANDLE: of the picture, or before the camera's small turns as published.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["paper", "passes"]),
+    default="paper",
+    show_default=True,
+    help="MIT: by the paper's equations from captures and a twin, or from the layers of one frame.",
+)
+@click.option(
+    "--shard-size",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    help="WebDataset: samples in each tar file.",
+)
+def export(
+    frames: Path,
+    kind: Literal["candle", "concepts", "mit", "webdataset"],
+    out: Path,
+    set_name: str | None,
+    layout: Literal["flat", "nested"],
+    bounds: Literal["exact", "faithful"],
+    by: Literal["paper", "passes"],
+    shard_size: int,
+) -> None:
+    """Write frames as a published data set lies on disk, for code that reads that, or as WebDataset.
+
+    \b
+    candlelight export frames --to candle --out candle
+    candlelight export frames --to candle --bounds faithful --layout nested --out candle
+    candlelight export frames --to concepts --out csm
+    candlelight export frames --to mit --by passes --out mit
+    candlelight export frames --to webdataset --shard-size 500 --out tar
+    """
+    from loaders.exports import export_candle, export_concepts, export_mit, export_webdataset
+
+    owners = {"--layout": "candle", "--bounds": "candle", "--by": "mit", "--shard-size": "webdataset"}
+    refuse_options_of_others(kind, owners)
+    if kind == "concepts":
+        counts = export_concepts(frames, out, set_name)
+        click.echo(f"{out}: {sum(counts.values())} images in {len(counts)} concept sets")
+        return
+    if kind == "mit":
+        names = export_mit(frames, out, by, set_name)
+        click.echo(f"{out}: {len(names)} objects written")
+        return
+    if kind == "webdataset":
+        done = export_webdataset(frames, out, set_name, shard_size)
+    else:
+        done = export_candle(frames, out, layout, bounds, set_name)
+    click.echo(f"{out}: {done.written} samples written, {done.found} were there")

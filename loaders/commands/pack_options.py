@@ -1,0 +1,66 @@
+"""Options of `candlelight pack` that choose and split what is packed, and options that fit one ``--to``."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from loaders.commands.command_line import given_options, split_names
+from loaders.errors import InputError
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def pack_options(command: _Command) -> _Command:
+    """Add what says which sets, layers, size and splits; the names are those of what takes them."""
+    options = [
+        click.option("--sets", callback=split_names, metavar="NAME,...", help="Image sets.  [default: all]"),
+        click.option("--layers", callback=split_names, metavar="NAME,...", help="Layers.  [default: all]"),
+        click.option(
+            "--size",
+            callback=_size,
+            metavar="WxH",
+            help="Average down to this size, of which the frames' is a multiple.",
+        ),
+        click.option(
+            "--split",
+            multiple=True,
+            metavar="NAME=SHARE,...",
+            help="Random splits; with --split-by NAME=VALUE,..., repeatable.  [default: all rows are train]",
+        ),
+        click.option("--split-seed", type=int, default=0, show_default=True, help="Of random splits."),
+        click.option("--split-by", metavar="FACTOR", help="Split by the values of a factor instead."),
+        click.option(
+            "--hold-out",
+            multiple=True,
+            metavar="FACTOR=VALUE,...",
+            help="Rows that show this combination are split test_ood; repeatable.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def refuse_options_of_others(kind: str, owners: Mapping[str, str]) -> None:
+    """Refuse options of the running command that say nothing of what it was asked to write.
+
+    Args:
+        kind: value of ``--to``.
+        owners: the value of ``--to`` that an option is for, by the option.
+
+    Raises:
+        InputError: one was given that is for another.
+    """
+    for option in given_options(click.get_current_context()):
+        if (owner := owners.get(option, kind)) != kind:
+            raise InputError(f"{option} is for --to {owner}, not {kind}; leave it out")
+
+
+def _size(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    if not (found := re.fullmatch(r"(\d{1,6})x(\d{1,6})", value, re.ASCII)):
+        raise click.BadParameter(f"expected width x height in pixels as in 64x48, got {value}")
+    return int(found[1]), int(found[2])

@@ -1,0 +1,237 @@
+"""Which rows an epoch reads in which order, split over ranks, and how far a training run has come in it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.selection.numbered_draws import Draws
+
+Uneven = Literal["pad", "drop", "keep"]
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class EpochOrder:
+    """Order of the rows in each epoch, as one rank of several reads them.
+
+    The order depends on `rows`, `seed` and the number of the epoch alone, under any version of numpy. Rank
+    ``r`` takes every ``world_size``-th row of it from the ``r``-th on, so that all ranks together read each
+    row once.
+
+    Attributes:
+        rows: number of rows.
+        batch_size: rows in a batch.
+        shuffle: whether each epoch has an order of its own; otherwise all go from row 0 up.
+        seed: 0 or more.
+        rank: number of this process among those that share the rows.
+        world_size: how many share them.
+        uneven: what happens if ranks cannot share the rows evenly. "pad": rows from the beginning of the
+            order are read once more; "drop": the last rows of the order are left out; "keep": the first
+            ranks read one row more, which stalls training that waits for all ranks in each step.
+        drop_last: whether to leave out a last batch that is not full.
+
+    Example:
+        >>> order = EpochOrder(5, batch_size=2, shuffle=True)
+        >>> list(order.batches(epoch=0)), list(order.batches(epoch=1))
+        ([[2, 4], [3, 1], [0]], [[0, 1], [2, 4], [3]])
+        >>> [EpochOrder(5, rank=rank, world_size=2).epoch_rows(0).tolist() for rank in range(2)]
+        [[0, 2, 4], [1, 3, 0]]
+    """
+
+    rows: int
+    batch_size: int = 1
+    shuffle: bool = False
+    seed: int = 0
+    rank: int = 0
+    world_size: int = 1
+    uneven: Uneven = "pad"
+    drop_last: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no order, or one without a batch."""
+        if self.batch_size < 1:
+            raise InputError(f"batch_size: expected 1 or more, got {self.batch_size}")
+        if self.seed < 0:
+            raise InputError(f"seed: expected 0 or more, got {self.seed}")
+        if not 0 <= self.rank < self.world_size:
+            raise InputError(f"rank: expected 0..world_size - 1 = {self.world_size - 1}, got {self.rank}")
+        if self.uneven not in ("pad", "drop", "keep"):
+            raise InputError(f"uneven: expected pad, drop or keep, got {self.uneven!r}")
+        if self.rows < self.world_size:
+            raise InputError(
+                f"world_size: expected at most one rank for each of {self.rows} rows, got {self.world_size}"
+            )
+        if not len(self):
+            raise InputError(
+                f"batch_size: expected at most the {self._share()} rows of a rank with drop_last, got "
+                f"{self.batch_size}; lower it"
+            )
+
+    def __len__(self) -> int:
+        """Count the batches of this rank in an epoch."""
+        share = self._share()
+        return share // self.batch_size if self.drop_last else -(-share // self.batch_size)
+
+    def _share(self) -> int:
+        if self.uneven == "keep":
+            return len(range(self.rank, self.rows, self.world_size))
+        return self.rows // self.world_size + (self.uneven == "pad" and self.rows % self.world_size > 0)
+
+    def epoch_rows(self, epoch: int) -> Int[ndarray, " n"]:
+        """List the rows of this rank in an epoch, in order."""
+        order = np.arange(self.rows)
+        if self.shuffle:
+            # Sorted keys rather than `Generator.permutation`, whose result numpy may change.
+            keys = Draws(self.seed, order).uniform(f"order of epoch {epoch}")
+            order = np.argsort(keys, kind="stable")
+        if self.uneven != "keep":
+            order = np.resize(order, self._share() * self.world_size)  # repeats or cuts at the end
+        return order[self.rank :: self.world_size]
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[list[int]]:
+        """List the batches of this rank in an epoch, from number ``start`` on."""
+        rows = self.epoch_rows(epoch)
+        for number in range(start, len(self)):
+            first = number * self.batch_size
+            yield rows[first : first + self.batch_size].tolist()
+
+
+class ResumableSampler:
+    """Batches of row numbers, for ``DataLoader(frames, batch_sampler=...)`` with any number of workers.
+
+    It counts what a training run has read of an epoch, to go on from there in another process.
+
+    Example:
+        >>> sampler = ResumableSampler(6, batch_size=2)
+        >>> batches = sampler.track(sampler)
+        >>> next(batches), sampler.state_dict()["done"]
+        ([0, 1], 1)
+        >>> other = ResumableSampler(6, batch_size=2)
+        >>> other.load_state_dict(sampler.state_dict())
+        >>> list(other.track(other)), other.epoch
+        ([[2, 3], [4, 5]], 1)
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        batch_size: int = 1,
+        *,
+        shuffle: bool = False,
+        seed: int = 0,
+        epoch: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        uneven: Uneven = "pad",
+        drop_last: bool = False,
+    ) -> None:
+        """Start at the beginning of an epoch.
+
+        Args:
+            rows: number of rows.
+            batch_size: rows in a batch.
+            shuffle: whether each epoch has an order of its own, which depends on `seed` and its number.
+            seed: 0 or more.
+            epoch: number of the epoch, 0 or more.
+            rank: number of this process among those that share the rows.
+            world_size: how many share them.
+            uneven: "pad", "drop" or "keep", see `EpochOrder`.
+            drop_last: whether to leave out a last batch that is not full.
+
+        Raises:
+            InputError: a number is out of its range, or an epoch would have no batch.
+        """
+        self.order = EpochOrder(rows, batch_size, shuffle, seed, rank, world_size, uneven, drop_last)
+        self._tracked = False
+        self.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        """Count the batches of this rank in a whole epoch."""
+        return len(self.order)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """List the batches of the epoch from where the run is."""
+        self._uncounted |= not self._tracked
+        yield from self.order.batches(self.epoch, self._done)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to the beginning of an epoch, 0 or more."""
+        if epoch < 0:
+            raise InputError(f"epoch: expected 0 or more, got {epoch}")
+        self._move(epoch, 0)
+
+    def _move(self, epoch: int, done: int) -> None:
+        self.epoch, self._done, self._uncounted = epoch, done, False
+
+    def track(self, loader: Iterable[_Item]) -> Iterator[_Item]:
+        """Iterate over the rest of the epoch, counting what arrives; then go to the next epoch.
+
+        Workers read ahead of what they hand over, so only what arrives here counts as read.
+
+        Args:
+            loader: a `torch.utils.data.DataLoader` made with this sampler, or this sampler itself.
+
+        Yields:
+            What the loader does.
+
+        Raises:
+            InputError: the loader was made with another sampler, or hands batches over as they come.
+        """
+        if not getattr(loader, "in_order", True):
+            raise InputError("in_order: expected True, or what has been read is no part of an epoch; drop it")
+        if getattr(loader, "batch_sampler", self) is not self:
+            raise InputError("batch_sampler: expected a DataLoader that was given this one, got another")
+        return self._counted(loader)
+
+    def _counted(self, loader: Iterable[_Item]) -> Iterator[_Item]:
+        self._tracked, self._uncounted = True, False
+        try:
+            for item in loader:
+                self._done += 1
+                yield item
+        finally:
+            self._tracked = False
+        self.set_epoch(self.epoch + 1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Say how far `track` has come: numbers and texts alone, that JSON and `torch.save` take.
+
+        Raises:
+            InputError: batches were read without `track`, so that nobody counted them.
+        """
+        if self._uncounted:
+            raise InputError("state_dict: batches were read uncounted; iterate over `track(loader)` instead")
+        return {"epoch": self.epoch, "done": self._done, "order": self._order_of_all()}
+
+    def _order_of_all(self) -> dict[str, Any]:
+        """Say what all ranks have in common: as they go on together, the state of one is that of all."""
+        return {name: value for name, value in asdict(self.order).items() if name != "rank"}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to where another run was: what comes next is what would have come next there.
+
+        Args:
+            state: what `state_dict` gave, of this rank or of any other.
+
+        Raises:
+            InputError: that run read the rows in another order, or this is no state.
+        """
+        try:
+            found, epoch, done = dict(state["order"]), int(state["epoch"]), int(state["done"])
+        except (KeyError, TypeError, ValueError):
+            raise InputError("state: expected what `state_dict` gave, got something else") from None
+        order = self._order_of_all()
+        if odd := [name for name in order if found.get(name) != order[name]]:
+            raise InputError(
+                f"state: expected {odd[0]} {order[odd[0]]!r} as here, got {found.get(odd[0])!r}; take what "
+                "that run took, or start an epoch anew"
+            )
+        most = len(replace(self.order, rank=0))  # no rank has more
+        if epoch < 0 or not 0 <= done <= most:
+            raise InputError(f"state: expected up to {most} batches of an epoch, got {done} of {epoch}")
+        self._move(epoch, done)

@@ -1,0 +1,184 @@
+"""Frames as CANDLE publishes its images: ``<id>.png`` and ``<id>.json``, flat in one folder."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.exports.export_folder import claim
+from loaders.files.atomic_files import replacing
+from loaders.files.layer_codecs import encode_png
+from loaders.frames import FrameFolder, read_dataset_info
+from loaders.schema import CameraRecord, Metadata, ObjectRecord
+
+Layout = Literal["flat", "nested"]
+Bounds = Literal["exact", "faithful"]
+Box = list[list[int]]  # [[x low, y low], [x high, y high]], pixels, y from the bottom
+
+FACTORS = ("scene", "lights", "object_type", "color", "size", "rotation")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export did: samples written now, and samples that were there."""
+
+    written: int
+    found: int
+
+
+def export_candle(
+    frames: Path | str,
+    out: Path | str,
+    layout: Layout = "flat",
+    bounds: Bounds = "exact",
+    set_name: str | None = None,
+) -> Exported:
+    """Write the complete samples of an image set in the layout of CANDLE.
+
+    CANDLE, Reddy, Godfrey L and Balasubramanian, AAAI 2022, supplement section 4. The id is the sample's
+    number in its set, for the recipe `candle` the position in the full grid. Pictures are RGBA, as published.
+    Every picture is compared with its hash. A sample is there once its ``.json`` is, so an export that was
+    stopped goes on where it was.
+
+    Args:
+        frames: folder of frames.
+        out: folder to write, new or one that the same export was started in.
+        layout: "flat" puts ``scene``, ``lights`` and ``objects`` at the top of the JSON, as the second
+            release does; "nested" puts them under the id, as the first does, which had no ``lights``.
+        bounds: "exact" are those of the picture, cut off at its border; "faithful" those before the small
+            turns of the camera and not cut off, as published. Both count y from the bottom.
+        set_name: the image set; may be left out where only one has CANDLE's factors.
+
+    Returns:
+        How many samples were written, and how many were there.
+
+    Raises:
+        InputError: no set with CANDLE's factors, several and none named, a frame without what bounds are
+            worked out from, a damaged frame, or a folder that holds something else.
+
+    Example:
+        >>> export_candle(Path("nowhere"), Path("candle"))
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered frames
+    """
+    frames, out = Path(frames), Path(out)
+    opened = FrameFolder(frames, _choose(frames, set_name), layers=("image",))
+    recipe = opened.info.recipe.sha256
+    claim(out, to="candle", layout=layout, bounds=bounds, set=opened.set_name, recipe=recipe)
+    written = 0
+    for row, index in enumerate(opened.indices.tolist()):
+        text, picture = out / f"{index}.json", out / f"{index}.png"
+        if text.is_file():
+            continue
+        frame = opened.frame(row, verify=True)
+        entry = candle_metadata(frame.metadata, opened.set_info.width, opened.set_info.height, bounds)
+        image = np.pad(frame.layers["image"], ((0, 0), (0, 0), (0, 1)), constant_values=255)
+        with replacing(picture) as partial:
+            partial.write_bytes(encode_png(image))
+        with replacing(text) as partial:
+            partial.write_text(json.dumps(entry if layout == "flat" else {str(index): entry}, indent=4))
+        written += 1
+    return Exported(written, len(opened) - written)
+
+
+def candle_metadata(metadata: Metadata, width: int, height: int, bounds: Bounds = "exact") -> dict[str, Any]:
+    """Return what CANDLE's JSON says of a sample.
+
+    Labels are the factors' values, also where the true yaw of the object is another.
+
+    Args:
+        metadata: the sample's.
+        width: pixels.
+        height: pixels.
+        bounds: as in `export_candle`.
+
+    Raises:
+        InputError: the sample has not exactly one object, no camera, or bounds cannot be worked out.
+    """
+    if len(metadata.objects) != 1:
+        raise InputError(f"`{metadata.id}`: expected one object, as CANDLE has, got {len(metadata.objects)}")
+    if metadata.camera is None:
+        raise InputError(f"`{metadata.id}`: its metadata has no camera, without which there are no bounds")
+    labels = {name: metadata.factors[name] for name in FACTORS}
+    scene, lights = labels.pop("scene"), labels.pop("lights")
+    try:
+        box = projected_bounds(metadata.objects[0], metadata.camera, width, height, bounds)
+    except InputError as error:
+        raise InputError(f"`{metadata.id}`: {error}") from None
+    name = f"{str(labels['object_type']).capitalize()}_0"
+    return {"scene": scene, "lights": lights, "objects": {name: {**labels, "bounds": box}}}
+
+
+def projected_bounds(
+    thing: ObjectRecord, camera: CameraRecord, width: int, height: int, bounds: Bounds = "exact"
+) -> Box:
+    """Bound the projections of the eight corners of an object's bounding box.
+
+    Args:
+        thing: the object.
+        camera: the camera.
+        width: pixels.
+        height: pixels.
+        bounds: as in `export_candle`.
+
+    Returns:
+        [[x low, y low], [x high, y high]] in pixels, y from the bottom, rounded outwards.
+
+    Raises:
+        InputError: the frame was rendered before corners were recorded, or a corner lies behind the camera.
+
+    Example:
+        A cube of 2 m, 10 m ahead and with its base level with a camera of 50 pixels focal length:
+
+        >>> camera = CameraRecord.model_validate(
+        ...     {"intrinsics": [[50, 0, 16], [0, 50, 12], [0, 0, 1]], "world_to_camera": np.eye(4).tolist()}
+        ... )
+        >>> corners = [c for x in (-1, 1) for y in (-2, 0) for z in (10, 12) for c in (x, y, z)]
+        >>> cube = ObjectRecord(
+        ...     type="cube", material="red", base_color=None, size=2, rotation=0, location=(0, 0, 11),
+        ...     corners=corners,
+        ... )
+        >>> projected_bounds(cube, camera, 32, 24)
+        [[11, 12], [21, 22]]
+    """
+    if thing.corners is None:
+        raise InputError("its metadata has no corners of the object's bounding box; render it anew")
+    aimed = bounds == "faithful" and camera.aimed is not None
+    pose = np.array(camera.aimed if aimed else camera.world_to_camera)
+    points = _project(np.array(thing.corners).reshape(8, 3), pose, np.array(camera.intrinsics))
+    points[:, 1] = height - points[:, 1]
+    low, high = np.floor(points.min(axis=0)), np.ceil(points.max(axis=0))
+    if bounds == "exact":
+        low, high = (np.clip(corner, 0, (width, height)) for corner in (low, high))
+    return [low.astype(int).tolist(), high.astype(int).tolist()]
+
+
+def _project(
+    points: Float64[ndarray, "n 3"], pose: Float64[ndarray, "4 4"], intrinsics: Float64[ndarray, "3 3"]
+) -> Float64[ndarray, "n 2"]:
+    """Project world points to pixels, y down."""
+    seen = points @ pose[:3, :3].T + pose[:3, 3]
+    if not (seen[:, 2] > 0).all():
+        raise InputError("the object's bounding box reaches behind the camera, so it has no bounds")
+    image = seen @ intrinsics.T
+    # Half a millionth of a pixel is rounding, and must not push a bound outwards by a whole one.
+    return (image[:, :2] / image[:, 2:]).round(6)
+
+
+def _choose(frames: Path, set_name: str | None) -> str:
+    """Name the set to export: the one asked for, or the only one that has CANDLE's factors."""
+    sets = read_dataset_info(frames).sets
+    fitting = [name for name, info in sets.items() if set(FACTORS) <= {f.name for f in info.factors}]
+    if set_name in fitting or (set_name is None and len(fitting) == 1):
+        return set_name or fitting[0]
+    if set_name is not None or not fitting:
+        raise InputError(
+            f"{frames}: expected a set with the factors {', '.join(FACTORS)}, "
+            f"got {set_name or ', '.join(sets)}"
+        )
+    raise InputError(f"{frames}: several sets have CANDLE's factors; name one of {', '.join(fitting)}")

@@ -1,0 +1,226 @@
+"""Read image sets from HDF5 files that `pack_hdf5` wrote."""
+
+import glob
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, SupportsIndex
+
+import h5py
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from loaders.errors import DAMAGED, InputError, blame
+from loaders.files.image_files import MAX_PIXELS
+from loaders.files.json_records import parse_record
+from loaders.frames import choose_layers
+from loaders.hdf5.columns import FORMAT, LONGEST_TEXT, attribute, columns
+from loaders.hdf5.row_reader import row_reader
+from loaders.packed_frames import PackedFrames
+from loaders.samples import Frame, row_number
+from loaders.schema import DatasetInfo, Metadata, SetInfo
+
+Locking = bool | Literal["best-effort"] | None
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """The file as one process has it open."""
+
+    process: int
+    file: h5py.File
+    metadata: Callable[[int], ndarray]
+    layers: dict[str, Callable[[int], ndarray]]
+
+
+class HDF5Frames(PackedFrames):
+    """One image set, or one split of it, in an HDF5 file that `pack_hdf5` wrote: `loaders.samples.Frames`.
+
+    The file is opened by each process when it first reads, so the reader works in the worker processes of a
+    `torch.utils.data.DataLoader` however they are started. HDF5 has one lock per process: use processes,
+    not threads, and none (``num_workers=0``) where ``compression="none"`` makes reading cheap. A file that is
+    replaced while a process has it open is read on as it was; a process that opens it later refuses it.
+
+    Example:
+        >>> HDF5Frames(Path("nowhere.h5"))
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere.h5 is missing; make it with `candlelight pack`
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        layers: Collection[str] | None = None,
+        *,
+        objects: bool = False,
+        locking: Locking = None,
+    ) -> None:
+        """Open an image set: the header is checked, what rows hold by ``candlelight info --verify``.
+
+        Args:
+            path: the file.
+            layers: names of the layers to read; None for all.
+            objects: whether samples have their objects, for which the metadata of every row are read.
+            locking: whether HDF5 locks the file while it is open; False where a network file system cannot,
+                "best-effort" to lock where it can, None for what ``HDF5_USE_FILE_LOCKING`` says.
+
+        Raises:
+            InputError: the file is missing, truncated, or not one that `pack_hdf5` wrote; no such layer; a
+                filter that it is compressed with is not installed.
+        """
+        self.path = path = Path(path)
+        self._locking = locking
+        self._opened: _Opened | None = None
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise InputError(f"{path}: expected an HDF5 file made by `candlelight pack`, got no regular file")
+        # Closed again at once: a handle must not be inherited by worker processes.
+        with _reading(path), h5py.File(path, "r", locking=locking) as file:
+            self._version = _version(path)
+            self.info, self.set_name, self.split = _read_attributes(file)
+            self.set_info = self.info.set(self.set_name)
+            _check_columns(file, self.set_info, path.stat().st_size)
+            self.indices = file["index"][:]
+            self.layers = choose_layers(self.set_info.layers, layers)
+            self.objects = objects
+            for name in ("metadata", *self.layers):
+                row_reader(file[name])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the open file behind: it cannot be sent to another process."""
+        return self.__dict__ | {"_opened": None}
+
+    def _open(self) -> _Opened:
+        if self._opened is None or self._opened.process != os.getpid():
+            # Without a cache of chunks: each holds one row, which is not asked for twice.
+            file = h5py.File(self.path, "r", locking=self._locking, rdcc_nbytes=0)
+            layers = {name: row_reader(file[name]) for name in self.layers}
+            metadata = row_reader(file["metadata"])
+            if _version(self.path) != self._version:
+                raise InputError("was replaced after it was opened here; open it anew")
+            self._opened = _Opened(os.getpid(), file, metadata, layers)
+        return self._opened
+
+    def metadata(self, row: SupportsIndex) -> Metadata:
+        """Read what is known of one row."""
+        number = row_number(row, len(self))
+        with _reading(self.path):
+            text: bytes = self._open().metadata(number).item()
+        return parse_record(Metadata, text, f"{self.path}, row {number}", "pack it again")
+
+    def arrays(self, row: SupportsIndex) -> dict[str, ndarray]:
+        """Read the layers of one row without metadata: an uncompressed image in a third of the time."""
+        return self._views([row_number(row, len(self))])[0]
+
+    def frame(self, row: SupportsIndex) -> Frame:
+        """Read one row as numpy arrays."""
+        return Frame(self.metadata(row), self.arrays(row))
+
+    def _views(self, numbers: Sequence[int]) -> list[dict[str, ndarray]]:
+        with _reading(self.path):
+            layers = self._open().layers.items()
+            return [{name: read(number) for name, read in layers} for number in numbers]
+
+    def _id(self, number: int) -> str:
+        return str(self._ids[number].decode())
+
+    @cached_property
+    def _ids(self) -> ndarray:
+        with _reading(self.path):
+            return self._open().file["id"][:]
+
+    @cached_property
+    def factor_table(self) -> Float64[ndarray, "n k"]:
+        """Factors of every row."""
+        table = np.empty((len(self), len(self.set_info.factors)))
+        with _reading(self.path):
+            for column, factor in enumerate(self.set_info.factors):
+                table[:, column] = self._open().file[f"factors/{factor.name}"][:]
+        return table
+
+
+def _version(path: Path) -> tuple[int, int]:
+    """Tell one file from another of the same name: bytes and time of the last change."""
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def _read_attributes(file: h5py.File) -> tuple[DatasetInfo, str, str]:
+    found = [attribute(file, name, "S") for name in ("dataset", "set", "split")]
+    if attribute(file, "format", "i") != FORMAT or None in found:
+        raise InputError(
+            f"expected an HDF5 file of format {FORMAT} made by `candlelight pack`, got an earlier format or "
+            "another file; pack its frames again with `candlelight pack`"
+        )
+    text, set_name, split = (bytes(value).decode() for value in found)
+    return parse_record(DatasetInfo, text, "attribute `dataset`", "pack it again"), set_name, split
+
+
+def _check_columns(file: h5py.File, set_info: SetInfo, size: int) -> None:
+    """Refuse datasets that are not what ``dataset.json`` promises, before memory is taken for them."""
+    if set_info.width * set_info.height > MAX_PIXELS:
+        raise InputError(f"expected at most {MAX_PIXELS} pixels, got {set_info.height} x {set_info.width}")
+    index = _column(file, "index")
+    if index is None or not index.shape:
+        raise InputError("expected dataset `index` of int64; pack it again")
+    rows = index.shape[0]
+    if 8 * rows > size:
+        raise InputError(
+            f"expected an index of {rows} rows in the file, got one that was left out; pack it again"
+        )
+    for name, (shape, dtype) in columns(set_info, rows).items():
+        found = _column(file, name)
+        if found is None or found.shape != shape or not _alike(found.dtype, dtype):
+            expected = "texts" if dtype.kind == "S" else dtype
+            raise InputError(f"expected dataset `{name}` of {expected} {list(shape)}; pack it again")
+        if name == "id" and found.dtype.itemsize * rows > size:  # it is read whole
+            raise InputError(
+                f"expected an id of {rows} rows in the file, got one that was left out; pack it again"
+            )
+
+
+def _alike(found: np.dtype[Any], expected: np.dtype[Any]) -> bool:
+    if expected.kind == "S":
+        return found.kind == "S" and found.itemsize <= LONGEST_TEXT
+    return found == expected
+
+
+def _column(file: h5py.File, name: str) -> h5py.Dataset | None:
+    """Find a dataset that lies in the file itself; None where there is none.
+
+    Raises:
+        InputError: the name leads elsewhere, to this file or another.
+    """
+    steps = name.split("/")
+    for step in range(1, len(steps) + 1):
+        place = "/".join(steps[:step])
+        if not isinstance(file.get(place, getlink=True), h5py.HardLink | None):
+            raise InputError(f"expected `{place}` in the file itself, got a link; pack it again")
+        found = file.get(place)
+        if isinstance(found, h5py.Dataset) and (found.is_virtual or found.external):
+            raise InputError(
+                f"expected `{place}` in the file itself, got bytes of another file; pack it again"
+            )
+    return found if isinstance(found, h5py.Dataset) else None
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        splits = [other.name for other in sorted(path.parent.glob(f"{glob.escape(path.stem)}-*.h5"))]
+        remedy = f"there are {', '.join(splits)}" if splits else "make it with `candlelight pack`"
+        raise InputError(f"{path} is missing; {remedy}") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except BlockingIOError:
+        raise InputError(
+            f"{path} is locked: wait for what writes it, or where the file system cannot lock pass "
+            "`locking=False`"
+        ) from None
+    except DAMAGED as error:
+        raise blame(f"{path} cannot be read as HDF5", error, "pack it again") from None

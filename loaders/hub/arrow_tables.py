@@ -1,0 +1,293 @@
+"""Frames as Arrow tables whose schema `datasets` 3.6 and newer read with the right features.
+
+Features are spelled as `datasets` spelled them before version 4 (``Sequence``, a list of a dict), which every
+later version still reads; array columns carry the name of the extension type in their field's metadata,
+without which they would come back as nested lists.
+"""
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.files.layer_codecs import schema_order
+from loaders.samples import Frame, factor_number, factor_value
+from loaders.schema import FactorInfo, Layer, Metadata, SetInfo, layer
+
+_MASKS = ("object", "part")
+_NOT_FACTORS = ("id", "index", "objects", "metadata")
+_IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+# ObjectRecord and PartRecord, field by field: Arrow type of the elements, and whether there are several.
+_OBJECT = {
+    "type": ("string", False),
+    "material": ("string", False),
+    "base_color": ("float64", True),
+    "size": ("float64", False),
+    "rotation": ("float64", False),
+    "tilt": ("float64", True),
+    "location": ("float64", True),
+    "bbox": ("int64", True),
+    "area": ("int64", False),
+    "corners": ("float64", True),
+}
+_PART = {
+    "name": ("string", False),
+    "index": ("int64", False),
+    "material": ("string", False),
+    "base_color": ("float64", True),
+    "bbox": ("int64", True),
+    "area": ("int64", False),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One sample to be written: the frame, and its 8-bit layers as PNG."""
+
+    frame: Frame
+    pngs: Mapping[str, bytes]
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the row in memory."""
+        arrays = sum(array.nbytes for name, array in self.frame.layers.items() if name not in self.pngs)
+        return arrays + sum(map(len, self.pngs.values())) + len(self.frame.metadata.to_json())
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: what it holds and means, its `datasets` feature, and how rows become its Arrow array.
+
+    ``split_bytes`` is the name of the leaf that is stored byte by byte (exponents compress apart from
+    mantissas), ``plain`` of the leaf that is compressed already; "" where there is none.
+    """
+
+    holds: str
+    meaning: str
+    feature: Any
+    field: pa.Field
+    encode: Callable[[Sequence[Row]], pa.Array]
+    unit: str = ""
+    colour_space: str = ""
+    split_bytes: str = ""
+    plain: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the column."""
+        return str(self.field.name)
+
+
+def columns(set_info: SetInfo) -> list[Column]:
+    """List the columns of an image set: `image`, `id`, `index`, factors, the other layers, objects, metadata.
+
+    Categorical factors are class labels, with a column ``value_<name>`` besides if their values are numbers.
+    `layer_column` and `factor_columns` name the others.
+
+    Raises:
+        InputError: two columns would have one name, or two values of a factor the same text.
+    """
+    layers = [_layer_column(name, set_info) for name in schema_order(set_info.layers)]
+    starts = [_text_column("id", "text", "name of the sample", lambda metadata: metadata.id), _index_column()]
+    everything = "all that is known of the sample: camera, lights, renderer, checks, hashes"
+    ends = [_objects_column(), _text_column("metadata", "JSON text", everything, Metadata.to_json)]
+    named = factor_columns(set_info)
+    factors = [
+        column for factor in set_info.factors for column in _factor_columns(factor, named[factor.name])
+    ]
+    every = [layers[0], *starts, *factors, *layers[1:], *ends]
+    names = [column.name for column in every]
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise InputError(
+            f"columns must have names of their own; rename the factors or lights: {', '.join(twice)}"
+        )
+    return every
+
+
+def layer_column(name: str) -> str:
+    """Name the column of a layer.
+
+    Example:
+        >>> layer_column("albedo"), layer_column("light/left")
+        ('albedo', 'light_left')
+    """
+    return name.replace("/", "_")
+
+
+def factor_columns(set_info: SetInfo) -> dict[str, str]:
+    """Name the column of each factor: as the factor, with ``factor_`` before it where that name is taken."""
+    taken = {*_NOT_FACTORS, *map(layer_column, set_info.layers)}
+    names = (factor.name for factor in set_info.factors)
+    return {name: f"factor_{name}" if name in taken else name for name in names}
+
+
+def arrow_schema(every: Sequence[Column]) -> pa.Schema:
+    """Make the schema that `datasets` takes its features from."""
+    features = {column.name: column.feature for column in every}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    return pa.schema([column.field for column in every], metadata=metadata)
+
+
+def arrow_table(every: Sequence[Column], rows: Sequence[Row]) -> pa.Table:
+    """Turn rows into a table."""
+    return pa.table([column.encode(rows) for column in every], schema=arrow_schema(every))
+
+
+def writer_options(every: Sequence[Column]) -> dict[str, Any]:
+    """Choose compression and encoding of each leaf, as arguments of `pyarrow.parquet.ParquetWriter`."""
+    # The names of the leaves are pyarrow's to choose: ask an empty file for them.
+    file = io.BytesIO()
+    pq.write_table(arrow_schema(every).empty_table(), file)
+    parquet = pq.read_metadata(file).schema
+    leaves = [parquet.column(place).path for place in range(len(parquet))]
+    split = {column.split_bytes for column in every}
+    plain = {column.plain for column in every}
+    return {
+        "compression": {leaf: "none" if leaf in plain else "zstd" for leaf in leaves},
+        "use_dictionary": [leaf for leaf in leaves if leaf not in split | plain],
+        "column_encoding": {leaf: "BYTE_STREAM_SPLIT" for leaf in leaves if leaf in split},
+    }
+
+
+def _layer_column(name: str, set_info: SetInfo) -> Column:
+    spec = layer(name)
+    column = layer_column(name)
+    if name == "image" or name in _MASKS:
+        return _image_column(column, spec)
+    return _array_column(column, spec, [set_info.height, set_info.width])
+
+
+def _image_column(column: str, spec: Layer) -> Column:
+    return Column(
+        holds="PNG, 8-bit RGB" if spec.channels else "PNG, 8-bit gray",
+        meaning=spec.meaning,
+        feature={"_type": "Image"},
+        field=pa.field(column, _IMAGE),
+        encode=lambda rows: pa.array([{"bytes": row.pngs[spec.name], "path": None} for row in rows], _IMAGE),
+        unit=spec.unit,
+        colour_space=spec.colour_space,
+        plain=f"{column}.bytes",
+    )
+
+
+def _array_column(column: str, spec: Layer, size: list[int]) -> Column:
+    shape = [spec.channels, *size] if spec.channels else size
+    kind, kept = f"Array{len(shape)}D", pa.from_numpy_dtype(np.dtype(spec.dtype))
+    for _ in shape:
+        kept = pa.list_(kept)
+    extension = {
+        "ARROW:extension:name": f"datasets.features.features.{kind}ExtensionType",
+        "ARROW:extension:metadata": json.dumps([shape, spec.dtype]),
+    }
+    return Column(
+        holds=f"{spec.dtype} {shape}",
+        meaning=spec.meaning,
+        feature={"shape": shape, "dtype": spec.dtype, "_type": kind},
+        field=pa.field(column, kept, metadata=extension),
+        encode=lambda rows: _nested([row.frame.layers[spec.name] for row in rows]),
+        unit=spec.unit,
+        colour_space=spec.colour_space,
+        split_bytes=column + ".list.element" * len(shape),
+    )
+
+
+def _nested(layers: Sequence[ndarray]) -> pa.Array:
+    """Wrap arrays as lists of lists, channels first, without touching single numbers."""
+    arrays = np.stack(layers)
+    if arrays.ndim == 4:
+        arrays = np.moveaxis(arrays, 3, 1)
+    nested = pa.array(np.ascontiguousarray(arrays).reshape(-1))
+    for length in reversed(arrays.shape[1:]):
+        offsets = np.arange(0, len(nested) + 1, length, dtype=np.int32)
+        nested = pa.ListArray.from_arrays(pa.array(offsets), nested)
+    return nested
+
+
+def _factor_columns(factor: FactorInfo, name: str) -> list[Column]:
+    if factor.kind == "continuous":
+        return [_number_column(name, factor)]
+    names = [str(value) for value in factor.values or ()]
+    if len(set(names)) != len(names):
+        raise InputError(f"factor `{factor.name}`: its values must differ as text, got {', '.join(names)}")
+    label = Column(
+        holds="class label",
+        meaning=f"factor `{factor.name}`, number of its value",
+        feature={"names": names, "_type": "ClassLabel"},
+        field=pa.field(name, pa.int64()),
+        encode=lambda rows: pa.array([factor_number(factor, row.frame.metadata) for row in rows], pa.int64()),
+    )
+    if any(isinstance(value, str) for value in factor.values or ()):
+        return [label]
+    return [label, _number_column(f"value_{factor.name}", factor)]
+
+
+def _number_column(name: str, factor: FactorInfo) -> Column:
+    return Column(
+        holds="float64",
+        meaning=f"factor `{factor.name}`, its value",
+        feature=_value("float64"),
+        field=pa.field(name, pa.float64()),
+        encode=lambda rows: pa.array([_number(factor, row.frame.metadata) for row in rows]),
+        unit=factor.unit,
+    )
+
+
+def _number(factor: FactorInfo, metadata: Metadata) -> float:
+    return float(factor_value(factor, factor_number(factor, metadata)))
+
+
+def _text_column(name: str, holds: str, meaning: str, text: Callable[[Metadata], str]) -> Column:
+    return Column(
+        holds=holds,
+        meaning=meaning,
+        feature=_value("string"),
+        field=pa.field(name, pa.string()),
+        encode=lambda rows: pa.array([text(row.frame.metadata) for row in rows]),
+    )
+
+
+def _index_column() -> Column:
+    return Column(
+        holds="int64",
+        meaning="number of the sample in its set",
+        feature=_value("int64"),
+        field=pa.field("index", pa.int64()),
+        encode=lambda rows: pa.array([row.frame.metadata.index for row in rows]),
+    )
+
+
+def _objects_column() -> Column:
+    part, part_feature = _struct(_PART)
+    one, feature = _struct(_OBJECT)
+    kind = pa.list_(pa.struct([*one, pa.field("parts", pa.list_(pa.struct(part)))]))
+    return Column(
+        holds="list of records",
+        meaning=f"{', '.join(_OBJECT)} of each object, and `parts`: {', '.join(_PART)} of each part of it",
+        feature=[{**feature, "parts": [part_feature]}],
+        field=pa.field("objects", kind),
+        encode=lambda rows: pa.array(
+            [[record.model_dump() for record in row.frame.metadata.objects] for row in rows], kind
+        ),
+    )
+
+
+def _struct(fields: Mapping[str, tuple[str, bool]]) -> tuple[list[pa.Field], dict[str, Any]]:
+    """Spell out a record's fields for Arrow and for `datasets`."""
+    kept, feature = [], {}
+    for name, (dtype, several) in fields.items():
+        one, value = pa.type_for_alias(dtype), _value(dtype)
+        kept.append(pa.field(name, pa.list_(one) if several else one))
+        feature[name] = {"feature": value, "_type": "Sequence"} if several else value
+    return kept, feature
+
+
+def _value(dtype: str) -> dict[str, str]:
+    return {"dtype": dtype, "_type": "Value"}

@@ -1,0 +1,92 @@
+"""The picture of an image set on its card: one factor changes and, if possible, no other."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import SupportsIndex
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+from PIL import Image
+
+from loaders.hub.arrow_tables import layer_column
+from loaders.hub.set_facts import decode_layer, read_rows
+from loaders.looking.sheet import choose_rows, contact_sheet
+from loaders.looking.show import Pixels
+from loaders.packs.pack_manifest import Shard
+from loaders.samples import Frame
+from loaders.schema import Metadata, SetInfo
+
+LARGEST = 300_000  # bytes of a picture
+ROWS, COLUMNS, TILE = 6, 4, 192  # samples, layers, and pixels of a tile's longer side, at most
+_SHOWN = ("image", "albedo", "shading", "depth", "normal", "object")
+
+
+@dataclass(frozen=True, eq=False)
+class PackedRows:
+    """As much of the Parquet files of an image set as its picture takes.
+
+    Attributes:
+        folder: folder of the pack.
+        set_info: the image set.
+        shards: its files, in order.
+        factor_table: factors of every row.
+    """
+
+    folder: Path
+    set_info: SetInfo
+    shards: Sequence[Shard]
+    factor_table: Float64[ndarray, "n k"]
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The layers that are shown."""
+        known = self.set_info.layers
+        return tuple(name for name in dict.fromkeys((*_SHOWN, *known)) if name in known)[:COLUMNS]
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return len(self.factor_table)
+
+    def frame(self, row: SupportsIndex) -> Frame:
+        """Read one row."""
+        columns = ["metadata", *map(layer_column, self.layers)]
+        (table,) = read_rows(self.folder, self.shards, [int(row)], columns)
+        layers = {name: decode_layer(table, name, self.set_info) for name in self.layers}
+        return Frame(Metadata.model_validate_json(table["metadata"][0].as_py()), layers)
+
+
+def draw_picture(rows: PackedRows) -> bytes:
+    """Draw a contact sheet of rows that show the values of one factor.
+
+    Returns:
+        A JPEG of at most `LARGEST` bytes.
+    """
+    factor = shown_factor(rows)
+    chosen, headings = choose_rows(rows, factor, ROWS if factor is None else 1)
+    return _encode(contact_sheet(rows, chosen[:ROWS], rows.layers, headings, TILE))
+
+
+def shown_factor(rows: PackedRows) -> str | None:
+    """Choose the factor to show: one that changes within a concept set before others, else a categorical one.
+
+    Returns:
+        Its name; None where all rows have the same factors.
+    """
+    factors = [
+        (factor.name not in rows.set_info.varies, factor.kind == "continuous", place)
+        for place, factor in enumerate(rows.set_info.factors)
+        if np.ptp(rows.factor_table[:, place]) > 0
+    ]
+    return rows.set_info.factors[min(factors)[2]].name if factors else None
+
+
+def _encode(pixels: Pixels) -> bytes:
+    for quality in (90, 75, 55, 30):
+        buffer = io.BytesIO()
+        Image.fromarray(pixels).save(buffer, "JPEG", quality=quality, optimize=True)
+        if buffer.tell() <= LARGEST:
+            break
+    return buffer.getvalue()

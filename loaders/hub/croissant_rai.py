@@ -1,0 +1,66 @@
+"""Responsible use in a Croissant description (vocabulary RAI 1.0).
+
+Facts of the making are always there; judgements only where the author of the recipe states them.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from loaders.hub.set_facts import SetFacts, count_values
+from loaders.schema import DatasetInfo, SetInfo
+
+
+def about(info: DatasetInfo, facts: Mapping[str, SetFacts]) -> dict[str, Any]:
+    """Fill the fields of the vocabulary.
+
+    Args:
+        info: the image sets.
+        facts: what the files of each image set hold.
+
+    Returns:
+        Croissant properties whose names begin with ``rai:``.
+    """
+    said = info.statements
+    stated = {
+        "rai:personalSensitiveInformation": said.personal_information,
+        "rai:dataUseCases": said.use_cases,
+        "rai:dataSocialImpact": said.social_impact,
+        "rai:dataReleaseMaintenancePlan": said.maintenance,
+    }
+    return {
+        "rai:hasSyntheticData": True,
+        "rai:dataCollection": "Nothing was photographed or collected: every sample was rendered, and its "
+        f"factors, geometry and light are those of recipe {info.recipe.name}.",
+        "rai:dataCollectionType": "Software Collection",
+        "rai:dataAnnotationProtocol": "Labels and layers are what the renderer was told or computed; nobody "
+        "labelled anything.",
+        "rai:machineAnnotationTools": f"candlelight {info.candlelight}",
+        "rai:dataLimitations": [*filter(None, [info.statements.limitations]), *_noise(facts)],
+        "rai:dataBiases": [
+            "Values of factors are as frequent as the recipe draws them, which is not how frequent they are "
+            "anywhere else.",
+            *(text for name, one in info.sets.items() for text in _frequencies(name, one, facts[name])),
+        ],
+        **{name: text for name, text in stated.items() if text},
+    }
+
+
+def _noise(facts: Mapping[str, SetFacts]) -> Iterator[str]:
+    for name, one in facts.items():
+        made = one.first.renderer
+        if made is not None and made.blender is not None:
+            yield (
+                f"Set {name}: light is traced with {made.samples} samples per pixel (first sample; denoiser: "
+                f"{made.denoiser}), so that layers of light hold what noise and denoising leave."
+            )
+
+
+def _frequencies(name: str, set_info: SetInfo, facts: SetFacts) -> Iterator[str]:
+    for factor, column in zip(set_info.factors, facts.table.T, strict=True):
+        if factor.kind == "categorical":
+            counts = count_values(factor, column)
+            pairs = zip(factor.values or (), counts, strict=True)
+            found = ", ".join(f"{value} {count}" for value, count in pairs)
+        else:
+            found = f"{column.min():.4g} to {column.max():.4g} {factor.unit}".rstrip()
+        yield f"Set {name}, factor {factor.name}: {found}."

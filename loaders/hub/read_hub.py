@@ -1,0 +1,276 @@
+"""An image set in a Hugging Face folder, read through `datasets`."""
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from loaders.errors import DAMAGED, InputError, blame
+from loaders.files.json_records import parse_record
+from loaders.files.layer_codecs import decode_png_bytes
+from loaders.frames import choose_layers, read_dataset_info
+from loaders.packed_frames import PackedFrames
+from loaders.packs.pack_manifest import Manifest, read_manifest
+from loaders.samples import Frame, row_number
+from loaders.schema import Metadata, SetInfo, layer
+from loaders.verification.checksums import file_sha256
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# What `datasets.load_dataset` heeds before the card.
+_SETTINGS = ".huggingface.yaml"
+_REMEDY = "check it with `sha256sum -c SHA256SUMS`, copy it anew, or pack it again"
+
+
+@dataclass(frozen=True)
+class _Batches:
+    """The rows as they lie in the cache of `datasets`, mapped into memory, in runs of successive rows."""
+
+    starts: list[int]
+    columns: list[dict[str, "pa.Array"]]
+
+    def find(self, row: int) -> tuple[dict[str, "pa.Array"], int]:
+        """Find the run of a row, and the row's place in it."""
+        run = bisect_right(self.starts, row) - 1
+        return self.columns[run], row - self.starts[run]
+
+
+class HubFrames(PackedFrames):
+    """One split of an image set in a folder that `pack_hub` wrote, as `loaders.samples.Frames`.
+
+    On first opening, `datasets` copies the set without compression (images stay PNG) into its cache, which
+    the environment variable ``HF_DATASETS_CACHE`` moves; afterwards rows are read from there. Nothing is
+    asked of the network. The reader works in the worker processes of a `torch.utils.data.DataLoader`
+    however they are started.
+
+    Example:
+        >>> HubFrames(Path("nowhere"), "candle")
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere/manifest.json is missing; make the folder with `candlelight pack`
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        set_name: str,
+        layers: Collection[str] | None = None,
+        split: str = "train",
+        *,
+        objects: bool = False,
+    ) -> None:
+        """Open a split of an image set.
+
+        Args:
+            path: folder that `pack_hub` wrote.
+            set_name: name of the image set.
+            layers: names of the layers to read; None for all. The others are not decoded.
+            split: name of the split.
+            objects: whether samples have their objects, for which the metadata of every row are read.
+
+        Raises:
+            InputError: the folder is missing, damaged or no such folder, or there is no such set, split or
+                layer.
+        """
+        from loaders.hub.arrow_tables import layer_column
+
+        self.path = path = Path(path)
+        manifest = read_manifest(path)
+        self.info = read_dataset_info(path)
+        self.set_info = self.info.set(set_name)
+        self.set_name, self.split = set_name, split
+        self.layers = choose_layers(self.set_info.layers, layers)
+        self.objects = objects
+        _check_split(path, manifest, set_name, split)
+        _check_files(path, manifest)
+        with _reading(self._where()):
+            self._table = _load(path, manifest, set_name, split)
+            _check_table(self._table, self.set_info)
+        self._columns = {name: layer_column(name) for name in self.layers}
+        self._opened: _Batches | None = None
+        self.indices = self._column("index")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the rows behind: another process maps them into memory itself."""
+        return self.__dict__ | {"_opened": None}
+
+    def _column(self, name: str) -> ndarray:
+        # A copy, because what Arrow gives is read-only.
+        return np.array(self._table[:][name])
+
+    def _batches(self) -> _Batches:
+        if self._opened is None:
+            # Past `datasets`, which takes longer to find rows than Arrow to read them.
+            table = self._table.data.table.select([*self._columns.values(), "id", "metadata"])
+            batches = table.to_batches()
+            starts = list(accumulate((len(batch) for batch in batches[:-1]), initial=0))
+            self._opened = _Batches(starts, [_stored(batch) for batch in batches])
+        return self._opened
+
+    def metadata(self, row: SupportsIndex) -> Metadata:
+        """Read what is known of one row."""
+        return self._metadata(row_number(row, len(self)))
+
+    def _metadata(self, number: int) -> Metadata:
+        columns, place = self._batches().find(number)
+        return parse_record(
+            Metadata, columns["metadata"][place].as_py(), self._where(number), "pack it again"
+        )
+
+    def _where(self, row: int | None = None) -> str:
+        split = "" if self.split == "train" else f", split `{self.split}`"
+        return f"{self.path}, set `{self.set_name}`{split}" + ("" if row is None else f", row {row}")
+
+    def _views(self, numbers: Sequence[int]) -> list[dict[str, ndarray]]:
+        return [self._view(number) for number in numbers]
+
+    def _view(self, number: int) -> dict[str, ndarray]:
+        columns, place = self._batches().find(number)
+        size = self.set_info.height, self.set_info.width
+        with _reading(self._where(number)):
+            return {name: _array(name, columns[key], place, *size) for name, key in self._columns.items()}
+
+    def frame(self, row: SupportsIndex) -> Frame:
+        """Read one row as numpy arrays."""
+        number = row_number(row, len(self))
+        # A copy, because what Arrow gives is read-only.
+        arrays = {name: np.array(array, order="C") for name, array in self._view(number).items()}
+        return Frame(self._metadata(number), arrays)
+
+    def _id(self, number: int) -> str:
+        columns, place = self._batches().find(number)
+        return str(columns["id"][place].as_py())
+
+    @cached_property
+    def factor_table(self) -> Float64[ndarray, "n k"]:
+        """Factors of every row."""
+        from loaders.hub.arrow_tables import factor_columns
+
+        names = factor_columns(self.set_info).values()
+        table = np.empty((len(self), len(names)))
+        for place, name in enumerate(names):
+            table[:, place] = self._column(name)
+        return table
+
+
+def _check_split(path: Path, manifest: Manifest, set_name: str, split: str) -> None:
+    if split not in (splits := manifest.splits_of(set_name)):
+        raise InputError(f"{path}: set `{set_name}` has no split `{split}`; it has {', '.join(splits)}")
+
+
+def _check_files(path: Path, manifest: Manifest) -> None:
+    """Refuse files that are missing or cut short; those of other sets too, as `datasets` looks for them."""
+    # With these, `datasets` would look in every folder that the pattern fits, or inside an archive.
+    if any(sign in str(path.resolve()) for sign in ("*", "?", "[", "::")):
+        raise InputError(
+            f"{path}: `datasets` takes `*`, `?`, `[` and `::` in a path for a pattern; rename the folder"
+        )
+    if (path / _SETTINGS).exists():
+        raise InputError(f"{path / _SETTINGS} has `datasets` read other files than the pack's; delete it")
+    for shard in manifest.files:
+        file = path / shard.path
+        if not file.is_file():
+            raise InputError(f"{file} is missing; copy it anew or pack it again")
+        if (size := file.stat().st_size) != shard.bytes:
+            raise InputError(
+                f"{file}: expected {shard.bytes} bytes, got {size}; copy it anew or pack it again"
+            )
+
+
+def _load(path: Path, manifest: Manifest, set_name: str, split: str) -> Any:
+    """Load an image set; its rows come as Arrow tables, which keep every bit and decode nothing."""
+    import datasets
+    from datasets.packaged_modules.parquet.parquet import Parquet
+
+    folder = path.resolve()
+    splits = {name: manifest.of_split(set_name, name) for name in manifest.splits_of(set_name)}
+    shown = not datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        # Only files of the manifest are read, whatever a card says. Paths and content make the key of the
+        # cache, so that no pack is ever taken for another.
+        builder = Parquet(
+            dataset_name="candlelight",
+            config_name=set_name,
+            hash=manifest.content_sha256(set_name),
+            data_files={
+                name: [str(folder / shard.path) for shard in shards] for name, shards in splits.items()
+            },
+        )
+        if not Path(builder.cache_dir).exists():
+            _check_hashes(path, manifest, set_name)  # or what is damaged would stay in the cache
+        builder.download_and_prepare()
+        loaded = builder.as_dataset(split=split)
+    finally:
+        if shown:
+            datasets.enable_progress_bars()
+    if len(loaded) != (rows := sum(shard.rows for shard in splits[split])):
+        raise InputError(f"expected {rows} rows, as manifest.json says, got {len(loaded)}; {_REMEDY}")
+    return loaded.with_format("arrow")
+
+
+def _check_hashes(path: Path, manifest: Manifest, set_name: str) -> None:
+    for shard in manifest.of_set(set_name):
+        if file_sha256(path / shard.path) != shard.sha256:
+            raise InputError(f"{shard.path} differs from its hash in manifest.json; {_REMEDY}")
+
+
+def _check_table(table: Any, set_info: SetInfo) -> None:
+    """Refuse rows that are not what ``dataset.json`` promises."""
+    import datasets
+
+    from loaders.hub.arrow_tables import columns
+
+    expected = datasets.Features.from_dict({column.name: column.feature for column in columns(set_info)})
+    names = {*expected, *table.features}
+    if odd := sorted(name for name in names if expected.get(name) != table.features.get(name)):
+        raise InputError(f"columns are not as dataset.json says: {', '.join(odd)}; pack it again")
+
+
+def _stored(batch: "pa.RecordBatch") -> dict[str, "pa.Array"]:
+    """Take the columns of a batch without the extension types of `datasets`, which are slow to make."""
+    import pyarrow as pa
+
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    return {
+        name: column.storage if isinstance(column, pa.ExtensionArray) else column for name, column in columns
+    }
+
+
+def _array(name: str, column: "pa.Array", place: int, height: int, width: int) -> ndarray:
+    """Decode one layer of one row."""
+    spec = layer(name)
+    shape = spec.shape(height, width)
+    if spec.dtype == "uint8":
+        return decode_png_bytes(column[place]["bytes"].as_py(), shape)
+    numbers = column[place].values  # a list of lists
+    for _ in shape[1:]:
+        numbers = numbers.flatten()
+    stored = numbers.to_numpy().reshape((spec.channels, height, width) if spec.channels else shape)
+    return np.moveaxis(stored, 0, 2) if spec.channels else stored
+
+
+@contextmanager
+def _reading(where: str) -> Iterator[None]:
+    from datasets.exceptions import DatasetsError
+
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__:
+            cause = cause.__cause__
+        # `datasets` raises errors of its own, whose cause is that of Arrow, lack of memory included.
+        if not isinstance(cause, (*DAMAGED, DatasetsError)):
+            raise cause from None
+        raise blame(f"{where} cannot be read", cause, _REMEDY) from None

@@ -1,0 +1,120 @@
+"""What the Parquet files of an image set hold, read back: factors, the first sample, some rows."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Float64
+from numpy import ndarray
+
+from loaders.files.layer_codecs import decode_png_bytes
+from loaders.hub.arrow_tables import factor_columns, layer_column
+from loaders.packs.pack_manifest import Shard
+from loaders.schema import FactorInfo, Metadata, SetInfo, layer
+
+
+@dataclass(frozen=True, eq=False)
+class SetFacts:
+    """One image set as its files hold it.
+
+    Attributes:
+        table: factors of every row, in order of the files, as `loaders.samples.Frames.factor_table`.
+        first: what is known of the first row.
+        picture: path of its picture within the folder, "" for none.
+    """
+
+    table: Float64[ndarray, "n k"]
+    first: Metadata
+    picture: str = ""
+
+
+def read_facts(folder: Path, set_info: SetInfo, shards: Sequence[Shard], picture: str = "") -> SetFacts:
+    """Read the factors of all rows, and the metadata of the first.
+
+    Args:
+        folder: folder of the pack.
+        set_info: the image set.
+        shards: its files, at least one with a row in it.
+        picture: path of its picture within the folder, "" for none.
+    """
+    names = list(factor_columns(set_info).values())
+    tables = [pq.read_table(folder / shard.path, columns=names, partitioning=None) for shard in shards]
+    factors = np.concatenate([_stack([table[name] for name in names], len(table)) for table in tables])
+    (first,) = read_rows(folder, shards, [0], ["metadata"])
+    return SetFacts(factors, Metadata.model_validate_json(first["metadata"][0].as_py()), picture)
+
+
+def _stack(columns: list[pa.ChunkedArray], rows: int) -> Float64[ndarray, "n k"]:
+    table = np.empty((rows, len(columns)))
+    for place, column in enumerate(columns):
+        table[:, place] = column.to_numpy()
+    return table
+
+
+def read_rows(
+    folder: Path, shards: Sequence[Shard], rows: Sequence[int], columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    """Read some columns of some rows, one row group at a time and no other.
+
+    Args:
+        folder: folder of the pack.
+        shards: files of the image set, in order.
+        rows: row numbers over all these files, rising.
+        columns: names of columns.
+
+    Yields:
+        Tables of one row each, in the order of ``rows``.
+    """
+    # Footers first, and files one at a time: a large pack has more files than a process may hold open.
+    groups = [
+        (folder / shard.path, group, footer.row_group(group).num_rows)
+        for shard in shards
+        for footer in [pq.read_metadata(folder / shard.path)]
+        for group in range(footer.num_row_groups)
+    ]
+    starts = np.cumsum([0, *(rows_of for _, _, rows_of in groups)]).tolist()
+    wanted: dict[int, list[int]] = {}
+    for row in rows:
+        wanted.setdefault(bisect_right(starts, row) - 1, []).append(row)
+    for place, members in wanted.items():
+        path, group, _ = groups[place]
+        with pq.ParquetFile(path) as file:
+            table = file.read_row_group(group, columns=list(columns))
+        for row in members:
+            yield table.slice(row - starts[place], 1)
+
+
+def decode_layer(table: pa.Table, name: str, set_info: SetInfo) -> ndarray:
+    """Decode a layer of a table of one row.
+
+    Returns:
+        The array as the schema says.
+    """
+    spec, column = layer(name), table[layer_column(name)].chunk(0)
+    shape = spec.shape(set_info.height, set_info.width)
+    if spec.dtype == "uint8":
+        return decode_png_bytes(column[0].as_py()["bytes"], shape)
+    # Where `datasets` was imported, pyarrow wraps the lists in its extension type.
+    numbers: Any = column.storage if isinstance(column, pa.ExtensionArray) else column
+    for _ in shape:
+        numbers = numbers.flatten()
+    stored = numbers.to_numpy()
+    if not spec.channels:
+        return stored.reshape(shape)
+    return np.moveaxis(stored.reshape((spec.channels, *shape[:2])), 0, 2)
+
+
+def count_values(factor: FactorInfo, column: Float64[ndarray, " n"]) -> list[int]:
+    """Count the rows that show each value of a categorical factor.
+
+    Example:
+        >>> color = FactorInfo(name="color", kind="categorical", values=("red", "blue"))
+        >>> count_values(color, np.array([1.0, 0.0, 1.0]))
+        [1, 2]
+    """
+    return np.bincount(column.astype(np.int64), minlength=len(factor.values or ())).tolist()

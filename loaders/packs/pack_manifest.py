@@ -1,0 +1,69 @@
+"""What a folder made by `loaders.hub.write_hub.pack_hub` holds."""
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from loaders.files.json_records import read_record
+from loaders.schema import Record
+
+MANIFEST = "manifest.json"
+
+
+class Shard(Record):
+    """One Parquet file: path in the folder, image set, split, rows, size, size in memory, SHA-256."""
+
+    path: Annotated[str, Field(pattern=r"^\w[\w.-]*/\w+(\.\w+)*-\d{5}-of-\d{5}\.parquet$")]
+    set: str
+    split: Annotated[str, Field(pattern=r"^\w+(\.\w+)*$")] = "train"
+    rows: int
+    bytes: int
+    arrow_bytes: int
+    sha256: str
+
+
+class SplitRecord(Record):
+    """How many rows of an image set one of its splits holds, and how they were chosen."""
+
+    rows: int
+    made: str
+
+
+class Manifest(Record):
+    """``manifest.json``: the Parquet files of the folder in order, and by image set and name its splits."""
+
+    schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
+    files: tuple[Shard, ...]
+    splits: dict[str, dict[str, SplitRecord]] = Field(default_factory=dict)
+
+    def of_set(self, set_name: str) -> list[Shard]:
+        """List the files of one image set."""
+        return [shard for shard in self.files if shard.set == set_name]
+
+    def of_split(self, set_name: str, split: str) -> list[Shard]:
+        """List the files of one split of an image set."""
+        return [shard for shard in self.of_set(set_name) if shard.split == split]
+
+    def splits_of(self, set_name: str) -> list[str]:
+        """Name the splits of one image set, in order."""
+        return list(dict.fromkeys(shard.split for shard in self.of_set(set_name)))
+
+    def content_sha256(self, set_name: str) -> str:
+        """Hash what the files of one image set hold."""
+        lines = "".join(f"{shard.sha256}  {shard.path}\n" for shard in self.of_set(set_name))
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """Text of ``manifest.json``."""
+        return self.model_dump_json(by_alias=True, indent=2) + "\n"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read ``manifest.json``.
+
+    Raises:
+        InputError: it is missing or damaged.
+    """
+    return read_record(Manifest, folder / MANIFEST, "make the folder with `candlelight pack`")

@@ -1,0 +1,257 @@
+"""Pictures of one's own as frames: any folder of images, or a Hugging Face data set with a column of them."""
+
+import hashlib
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+import numpy as np
+from jaxtyping import Float64, UInt8
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.files.picture_codec import SUFFIXES, decode_picture
+from loaders.samples import Frame, Sample, to_sample
+from loaders.schema import ChecksRecord, DatasetInfo, Metadata, RecipeRecord, SetInfo, array_sha256
+
+SET_NAME = "pictures"
+HUGGING_FACE = "hf:"
+
+
+class Files:
+    """The images of a folder and of all folders in it, in order of their paths.
+
+    Args:
+        folder: the folder; links that lead out of it are left alone, as is what is hidden.
+
+    Raises:
+        InputError: there is no such folder, or no image in it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise InputError(f"{folder}: expected a folder of images, there is none")
+        self.origin = str(folder)
+        self._folder, inside = folder, folder.resolve()
+        found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+        names = (path.relative_to(folder) for path in found if path.resolve().is_relative_to(inside))
+        self._names = sorted(
+            name.as_posix() for name in names if not any(part.startswith(".") for part in name.parts)
+        )
+        if not self._names:
+            raise InputError(f"{folder}: expected images ({', '.join(sorted(SUFFIXES))}), found none")
+
+    def __len__(self) -> int:
+        """Count the pictures."""
+        return len(self._names)
+
+    def name(self, number: int) -> str:
+        """Name a picture by its path in the folder."""
+        return self._names[number]
+
+    def data(self, number: int) -> bytes:
+        """Read the file of a picture."""
+        return (self._folder / self._names[number]).read_bytes()
+
+
+class Table:
+    """The images of one column of a `datasets.Dataset`.
+
+    Args:
+        dataset: the data set, one split of it.
+        origin: what to call it.
+
+    Raises:
+        InputError: it has no row, or not exactly one column of images.
+    """
+
+    def __init__(self, dataset: Any, origin: str) -> None:
+        import datasets
+
+        columns = [name for name, kind in dataset.features.items() if isinstance(kind, datasets.Image)]
+        if len(columns) != 1 or not len(dataset):
+            raise InputError(
+                f"{origin}: expected rows with one column of images, got {len(dataset)} rows with "
+                f"{', '.join(columns) or 'none'}; the columns are {', '.join(dataset.features)}"
+            )
+        self.origin, self._column = origin, columns[0]
+        # The bytes as they are: `datasets` would open every kind that Pillow knows, without a limit.
+        self._rows = dataset.select_columns(columns).cast_column(columns[0], datasets.Image(decode=False))
+
+    def __len__(self) -> int:
+        """Count the pictures."""
+        return len(self._rows)
+
+    def name(self, number: int) -> str:
+        """Name a picture by the number of its row."""
+        return f"row {number}"
+
+    def data(self, number: int) -> bytes:
+        """Read the bytes of a picture, from the table or from the local file that it names."""
+        cell = self._rows[number][self._column]
+        return cell["bytes"] if cell["bytes"] is not None else Path(cell["path"]).read_bytes()
+
+
+class Pictures:
+    """Pictures as `loaders.samples.Frames`: one layer, `image`, no factors, and neither camera nor renderer.
+
+    Example:
+        >>> Pictures(Files(Path("nowhere")), (256, 256))
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere: expected a folder of images, there is none
+    """
+
+    def __init__(
+        self, source: Files | Table, size: tuple[int, int], limit: int | None = None, seed: int = 0
+    ) -> None:
+        """Choose pictures; none is read yet.
+
+        Args:
+            source: where they come from.
+            size: height and width of the frames, pixels.
+            limit: at most so many, chosen by a hash of ``seed`` and name, so that one more picture in the
+                source moves at most one other; all if None.
+            seed: of the choice.
+
+        Raises:
+            InputError: a size or limit below 1.
+        """
+        if min(size) < 1 or (limit is not None and limit < 1):
+            raise InputError(f"pictures: expected a size and a limit of at least 1, got {size} and {limit}")
+        self._source = source
+        self.set_name, self.layers = SET_NAME, ("image",)
+        ranked = sorted(range(len(source)), key=lambda number: _digest(f"{seed}\0{source.name(number)}"))
+        self.indices = np.array(sorted(ranked[:limit]), np.int64)
+        self.set_info = SetInfo(
+            count=len(self.indices), width=size[1], height=size[0], layers=self.layers, factors=()
+        )
+        listing = "\n".join([str(size), *(source.name(number) for number in self.indices.tolist())])
+        self.info = DatasetInfo(
+            name=SET_NAME,
+            description=f"{len(self.indices)} of {len(source)} pictures of {source.origin}.",
+            licence="that of the pictures",
+            recipe=RecipeRecord(name=SET_NAME, sha256=_digest(listing)),
+            seed=seed,
+            candlelight=version("candlelight"),
+            sets={SET_NAME: self.set_info},
+        )
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return len(self.indices)
+
+    def frame(self, row: SupportsIndex) -> Frame:
+        """Read one row as a numpy array.
+
+        Raises:
+            InputError: the picture cannot be read; the message names it.
+        """
+        number = int(self.indices[row])
+        name = self._source.name(number)
+        where = f"{self._source.origin}: {name}"
+        try:
+            data = self._source.data(number)
+        except OSError as error:
+            raise InputError(f"{where}: cannot be read: {error.strerror or error}") from None
+        image = decode_picture(data, where, (self.set_info.height, self.set_info.width))
+        return Frame(self._metadata(name, number, image), {"image": image})
+
+    def _metadata(self, name: str, number: int, image: UInt8[ndarray, "height width 3"]) -> Metadata:
+        clipped = float((image == 255).any(axis=-1).mean())
+        return Metadata(
+            id=name,
+            set=SET_NAME,
+            index=number,
+            recipe=self.info.recipe,
+            unit=name,
+            group=name,
+            factors={},
+            exogenous={},
+            intervention={},
+            objects=(),
+            lights=(),
+            environment=None,
+            camera=None,
+            exposure=1.0,
+            renderer=None,
+            checks=ChecksRecord(identity_error=None, stored_error=0.0, clipped=clipped),
+            layers={"image": array_sha256(image)},
+        )
+
+    def metadata(self, row: SupportsIndex) -> Metadata:
+        """Read what is known of one row, which takes the picture itself."""
+        return self.frame(row).metadata
+
+    def __getitem__(self, row: SupportsIndex) -> Sample:
+        """Read one row as tensors."""
+        return to_sample(self.frame(row), self.set_info)
+
+    def __getitems__(self, rows: Sequence[SupportsIndex]) -> list[Sample]:
+        """Read several rows as tensors, in the order asked for."""
+        return [self[row] for row in rows]
+
+    @property
+    def factor_table(self) -> Float64[ndarray, "n k"]:
+        """Factors of every row: none."""
+        return np.empty((len(self), 0))
+
+
+def open_pictures(source: str, size: tuple[int, int], limit: int | None = None, seed: int = 0) -> Pictures:
+    """Open a folder of images, or a Hugging Face data set.
+
+    Args:
+        source: the folder; or ``hf:NAME``, ``hf:NAME:SPLIT`` or ``hf:NAME:SPLIT:CONFIGURATION``. NAME is one
+            of the Hub, a folder in its layout, or one that ``Dataset.save_to_disk`` wrote; the split is
+            "train" unless given.
+        size: height and width of the frames, pixels.
+        limit: see `Pictures`.
+        seed: see `Pictures`.
+
+    Raises:
+        InputError: there is nothing of the kind, or the data set cannot be loaded.
+    """
+    if not source.startswith(HUGGING_FACE):
+        return Pictures(Files(Path(source)), size, limit, seed)
+    name, split, configuration, *rest = [*source.removeprefix(HUGGING_FACE).split(":"), "", ""]
+    if not name or rest[:-2]:
+        raise InputError(f"{source}: expected hf:NAME, hf:NAME:SPLIT or hf:NAME:SPLIT:CONFIGURATION")
+    dataset = load_hugging_face(name, split or "train", configuration or None)
+    return Pictures(Table(dataset, source), size, limit, seed)
+
+
+def load_hugging_face(name: str, split: str | None, configuration: str | None) -> Any:
+    """Load a Hugging Face data set.
+
+    Args:
+        name: of the Hub, or a folder in its layout, or one that ``save_to_disk`` wrote.
+        split: name of the split; None for all.
+        configuration: name of the configuration; None for the only one.
+
+    Returns:
+        A `datasets.Dataset`, or a dict of them by split.
+
+    Raises:
+        InputError: the data set cannot be loaded.
+    """
+    import datasets
+
+    path = Path(name)
+    try:
+        if (path / "state.json").is_file():
+            return datasets.load_from_disk(path)
+        if (path / "dataset_dict.json").is_file():
+            found = datasets.load_from_disk(path)
+            return found if split is None else found[split]
+        # Made anew where it is a folder: by its name alone `datasets` would take yesterday's for today's.
+        mode = "force_redownload" if path.is_dir() else "reuse_dataset_if_exists"
+        where = str(path.resolve()) if path.is_dir() else name
+        return datasets.load_dataset(where, configuration, split=split, download_mode=mode)
+    except Exception as error:  # whatever `datasets`, Arrow and the network raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        which = f"{HUGGING_FACE}{name}" if split is None else f"{HUGGING_FACE}{name}, split {split}"
+        raise InputError(f"{which}: cannot be loaded: {reason[:300]}") from None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,245 @@
+"""One array of a large file, read row by row: nothing but the rows asked for is in memory."""
+
+import math
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy import ndarray
+
+from loaders.errors import DAMAGED, InputError, blame
+from loaders.files.atomic_files import replacing
+from loaders.files.layer_codecs import entry_start
+from loaders.verification.checksums import file_sha256
+
+MAX_TABLE_BYTES = 2**30  # of what `read_table` takes into memory: labels, not images
+_BLOCK_BYTES = 2**26
+_HDF5 = (".h5", ".hdf5")
+_npy: Any = np.lib.format  # numpy 1.26 has no types for it
+
+
+class FileRows:
+    """An array that lies in a file as plain bytes.
+
+    Rows are read and not mapped: what a map has touched counts as memory of the process, and it dies of a
+    file that was cut short.
+
+    Args:
+        path: the file.
+        shape: of the array, of uint8.
+        offset: where its bytes begin in the file.
+    """
+
+    def __init__(self, path: Path, shape: tuple[int, ...], offset: int) -> None:
+        self.path, self.shape, self.offset = path, shape, offset
+
+    def __getitem__(self, row: int) -> ndarray:
+        """Read one row."""
+        size = math.prod(self.shape[1:])
+        with _reading(self.path):
+            data = np.fromfile(self.path, np.uint8, size, offset=self.offset + row * size)
+        if len(data) != size:
+            raise InputError(f"{self.path}: is cut off; get the file again")
+        return data.reshape(self.shape[1:])
+
+
+class HDF5Rows:
+    """A dataset of an HDF5 file, opened by each process for itself.
+
+    Args:
+        path: the file.
+        name: of the dataset.
+        shape: of the dataset.
+    """
+
+    def __init__(self, path: Path, name: str, shape: tuple[int, ...]) -> None:
+        self.path, self.name, self.shape = path, name, shape
+        self._handle: tuple[int, Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the open file behind: it cannot be sent to another process."""
+        return self.__dict__ | {"_handle": None}
+
+    def __getitem__(self, row: int) -> ndarray:
+        """Read one row."""
+        with _reading(self.path):
+            if self._handle is None or self._handle[0] != os.getpid():
+                self._handle = (os.getpid(), h5py.File(self.path, "r"))
+            return self._handle[1][self.name][row]
+
+
+Rows = FileRows | HDF5Rows
+
+
+def open_rows(path: Path, name: str, cache: Path | None) -> Rows:
+    """Open an array of bytes in an npz or HDF5 file.
+
+    An npz member that is stored is read where it lies. One that is compressed can only be read from its
+    start, so it is unpacked once to an npy file in ``cache``. Of an HDF5 file each row is decompressed
+    together with its whole chunk, so ``cache`` makes that fast too. Names in ``cache`` hold a checksum of
+    what was unpacked: a new file of the same name is unpacked anew.
+
+    Args:
+        path: the file; HDF5 where it ends in .h5 or .hdf5.
+        name: of the array in it, of uint8.
+        cache: folder to unpack to; None for none.
+
+    Raises:
+        InputError: the file is damaged, holds no such array or not of uint8, is compressed and there is no
+            cache, or the disk of the cache is too small.
+    """
+    return _open_hdf5(path, name, cache) if path.suffix in _HDF5 else _open_npz(path, name, cache)
+
+
+def read_table(path: Path, *names: str) -> ndarray:
+    """Read a small array of numbers from an npz or HDF5 file; nothing in the file is executed.
+
+    Args:
+        path: the file; HDF5 where it ends in .h5 or .hdf5.
+        names: names that it goes by; the first that is there is read.
+
+    Raises:
+        InputError: the file is damaged, or holds no such array or one of more than `MAX_TABLE_BYTES`.
+    """
+    if path.suffix in _HDF5:
+        with _reading(path), h5py.File(path, "r") as file:
+            dataset = _dataset(file, path, names)
+            _check_table(path, names[0], dataset.dtype, dataset.size)
+            return dataset[()]
+    with _reading(path), zipfile.ZipFile(path) as archive:
+        info = _member(archive, path, names[0])
+        with archive.open(info) as member:
+            shape, dtype = _read_header(member, path, names[0], info.file_size)
+            _check_table(path, names[0], dtype, math.prod(shape))
+            return np.frombuffer(member.read(), dtype).reshape(shape)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except DAMAGED as error:
+        raise blame(f"{path} cannot be read", error, "get the file again") from None
+
+
+def _open_hdf5(path: Path, name: str, cache: Path | None) -> Rows:
+    with _reading(path), h5py.File(path, "r") as file:
+        dataset = _dataset(file, path, (name,))
+        _check_bytes(path, name, dataset.dtype)
+        if cache is None or dataset.chunks is None or dataset.chunks == (1, *dataset.shape[1:]):
+            return HDF5Rows(path, name, dataset.shape)
+        target = cache / f"{path.stem}-{name}-{file_sha256(path)[:16]}.npy"
+        _unpack(target, dataset.size, lambda out: _copy_dataset(dataset, out))
+    return _open_npy(target)
+
+
+def _open_npz(path: Path, name: str, cache: Path | None) -> Rows:
+    with _reading(path), zipfile.ZipFile(path) as archive:
+        info = _member(archive, path, name)
+        with archive.open(info) as member:
+            shape, dtype = _read_header(member, path, name, info.file_size)
+            _check_bytes(path, name, dtype)
+            header = member.tell()
+        if info.compress_type == zipfile.ZIP_STORED:
+            return FileRows(path, shape, _data_start(path, info) + header)
+        if cache is None:
+            raise InputError(
+                f"{path}: `{name}` is compressed and cannot be read row by row; pass `cache`, a folder on a "
+                f"disk with {info.file_size / 1e9:.1f} GB to spare, to unpack it there once"
+            )
+        target = cache / f"{path.stem}-{name}-{info.CRC:08x}.npy"
+        _unpack(target, info.file_size, lambda out: _copy_member(archive, info, out))
+    return _open_npy(target)
+
+
+def _dataset(file: Any, path: Path, names: tuple[str, ...]) -> Any:
+    found = next((file[name] for name in names if isinstance(file.get(name), h5py.Dataset)), None)
+    if found is None:
+        raise InputError(f"{path}: expected a dataset `{names[0]}`, got {', '.join(file) or 'none'}")
+    if found.external or found.is_virtual or found.file.filename != file.filename:
+        raise InputError(f"{path}: dataset `{names[0]}` points into other files, which are not read")
+    return found
+
+
+def _member(archive: zipfile.ZipFile, path: Path, name: str) -> zipfile.ZipInfo:
+    known = {info.filename: info for info in archive.infolist()}
+    if f"{name}.npy" not in known:
+        raise InputError(f"{path}: expected an array `{name}`, got {', '.join(known) or 'none'}")
+    return known[f"{name}.npy"]
+
+
+def _read_header(file: Any, path: Path, name: str, size: int) -> tuple[tuple[int, ...], np.dtype]:
+    """Read shape and dtype, and check them against the size in bytes before memory is taken."""
+    readers = {(1, 0): _npy.read_array_header_1_0, (2, 0): _npy.read_array_header_2_0}
+    version = _npy.read_magic(file)
+    if version not in readers:
+        raise InputError(f"{path}: `{name}`: expected npy format 1.0 or 2.0, got {version}")
+    shape, fortran, dtype = readers[version](file)
+    if dtype.hasobject:
+        raise InputError(f"{path}: `{name}` is pickled, which is not read")
+    if fortran or file.tell() + dtype.itemsize * math.prod(shape) != size:
+        raise InputError(f"{path}: `{name}`: expected {dtype} {list(shape)} in C order and no other bytes")
+    return shape, dtype
+
+
+def _check_bytes(path: Path, name: str, dtype: np.dtype) -> None:
+    if dtype != np.uint8:
+        raise InputError(f"{path}: `{name}`: expected uint8, got {dtype}")
+
+
+def _check_table(path: Path, name: str, dtype: np.dtype, count: int) -> None:
+    if dtype.kind not in "iuf" or dtype.itemsize * count > MAX_TABLE_BYTES:
+        raise InputError(
+            f"{path}: `{name}`: expected numbers of at most {MAX_TABLE_BYTES} bytes, got {dtype}"
+        )
+
+
+def _data_start(path: Path, info: zipfile.ZipInfo) -> int:
+    """Find where a stored member's bytes begin, all of which must be there."""
+    with path.open("rb") as file:
+        start = entry_start(file, info)
+    if start + info.file_size > path.stat().st_size:
+        raise InputError(f"{path}: is cut off; get the file again")
+    return start
+
+
+def _open_npy(path: Path) -> FileRows:
+    with _reading(path), path.open("rb") as file:
+        shape, _ = _read_header(file, path, path.stem, path.stat().st_size)
+        return FileRows(path, shape, file.tell())
+
+
+def _unpack(target: Path, size: int, write: Callable[[Any], None]) -> None:
+    """Write a file of the cache, unless it is there: it gets its name only when it is whole."""
+    if target.is_file():
+        return
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(target.parent).free < size:
+            raise InputError(f"{target.parent}: {size / 1e9:.1f} GB are needed there, and are not free")
+        with replacing(target) as partial, partial.open("wb") as out:
+            write(out)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written: {error.strerror or error}") from None
+
+
+def _copy_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, out: Any) -> None:
+    with archive.open(info) as member:  # which compares the checksum at the end
+        shutil.copyfileobj(member, out, 2**20)
+
+
+def _copy_dataset(dataset: Any, out: Any) -> None:
+    head = {"descr": "|u1", "fortran_order": False, "shape": dataset.shape}
+    _npy.write_array_header_1_0(out, head)
+    rows = max(1, _BLOCK_BYTES // max(1, math.prod(dataset.shape[1:])))
+    step = max(1, rows // dataset.chunks[0]) * dataset.chunks[0]
+    for start in range(0, len(dataset), step):
+        out.write(np.ascontiguousarray(dataset[start : start + step]).tobytes())

@@ -1,0 +1,43 @@
+"""What lies in a folder of a public data set, without what archives and desktops leave there."""
+
+import re
+from pathlib import Path
+
+from loaders.errors import InputError
+from loaders.public.missing_files import require
+
+
+def names_in(folder: Path, source: str) -> tuple[str, ...]:
+    """List a folder in natural order, numbers by their value: ``dir_2`` comes before ``dir_10``.
+
+    Args:
+        folder: the folder.
+        source: where the data set is to be had.
+
+    Returns:
+        Names of files and folders; left out is what begins with a dot (``.DS_Store``, ``._a.png``), and
+        ``__MACOSX``.
+
+    Raises:
+        InputError: there is no such folder.
+
+    Example:
+        >>> names_in(Path("nowhere"), "https://example.org")
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere is missing; get it from https://example.org
+    """
+    if not require(folder, source).is_dir():
+        raise InputError(f"{folder}: expected a folder, got a file; get it from {source}")
+    found = (path.name for path in folder.iterdir())
+    return tuple(sorted((name for name in found if not name.startswith((".", "__MACOSX"))), key=natural))
+
+
+def natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key that compares runs of digits by their value.
+
+    Example:
+        >>> sorted(["b", "a10", "a2", "1"], key=natural)
+        ['1', 'a2', 'a10', 'b']
+    """
+    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    return tuple((0, int(part), "") if part[0] in "0123456789" else (1, 0, part) for part in parts)

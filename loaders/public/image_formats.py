@@ -1,0 +1,157 @@
+"""Images of public data sets in any of their formats, read without trusting the file."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32, UInt8
+from numpy import ndarray
+from PIL import Image
+
+from loaders.errors import InputError, blaming
+from loaders.files.image_files import open_image
+from loaders.files.png16 import decode_png16, is_png16
+from loaders.public.exr import read_exr
+from loaders.public.missing_files import require
+from loaders.public.radiance import decode_radiance
+
+_FORMATS = ("PNG", "JPEG", "BMP")  # of TIFF with 16 bits, Pillow would keep the upper 8 and not tell
+
+
+def read_rgb8(path: Path, source: str) -> UInt8[ndarray, "height width 3"]:
+    """Read an 8-bit PNG, JPEG or BMP as it is stored; gray fills all three channels, alpha is left out.
+
+    Neither is it turned as EXIF says, nor is a colour profile applied.
+
+    Args:
+        path: the file.
+        source: where the data set is to be had.
+
+    Raises:
+        InputError: the file is missing, damaged, of another kind or of more bits, or claims more than
+            `loaders.files.image_files.MAX_PIXELS`.
+    """
+    return _decoded(path, source, _rgb)
+
+
+def read_linear(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
+    """Read an image whose values are proportional to light: EXR, Radiance, or PNG and JPEG without a curve.
+
+    Args:
+        path: the file; its suffix says what it is.
+        source: where the data set is to be had.
+
+    Returns:
+        EXR and Radiance values as they are, others divided by 255 or, with 16 bits, by 65535. Gray fills all
+        three channels.
+
+    Raises:
+        InputError: the file is missing, damaged, of another kind, or claims more than
+            `loaders.files.image_files.MAX_PIXELS`.
+    """
+    require(path, source)
+    kind = path.suffix.lower()
+    if kind == ".exr":
+        return read_exr(path, source)
+    if kind == ".hdr":
+        return _decoded(path, source, decode_radiance)
+    return _decoded(path, source, _without_curve)
+
+
+def read_png16(path: Path, source: str) -> Float32[ndarray, "height width *channels"]:
+    """Read a 16-bit PNG as values over 65535, in [0, 1]: (H W 3) of RGB, (H W) of gray.
+
+    Args:
+        path: the file.
+        source: where the data set is to be had.
+
+    Raises:
+        InputError: the file is missing, damaged, of another kind, or claims more than
+            `loaders.files.image_files.MAX_PIXELS`.
+    """
+    return _decoded(path, source, decode_png16).astype(np.float32) / np.float32(65535)
+
+
+def read_indices(path: Path, source: str) -> UInt8[ndarray, "height width"]:
+    """Read an 8-bit PNG of one channel: gray values, or the numbers of a palette's colours as they are.
+
+    Args:
+        path: the file.
+        source: where the data set is to be had.
+
+    Raises:
+        InputError: the file is missing, damaged, has several channels or more bits, or claims more than
+            `loaders.files.image_files.MAX_PIXELS`.
+    """
+    return _decoded(path, source, _one_channel)
+
+
+def to_tensor(image: ndarray) -> Any:
+    """Turn an array into a tensor of its own memory; of three axes the last, the channels, comes first.
+
+    Example:
+        >>> to_tensor(np.zeros((2, 4, 3), np.float32)).shape
+        torch.Size([3, 2, 4])
+    """
+    import torch  # here, because importing the readers must stay light
+
+    return torch.from_numpy(np.array(np.moveaxis(image, 2, 0) if image.ndim == 3 else image, order="C"))
+
+
+def same_size(images: dict[str, ndarray], where: str) -> None:
+    """Check that all images of a sample have the same height and width.
+
+    Args:
+        images: arrays by name, height and width first.
+        where: the sample, for the message.
+
+    Raises:
+        InputError: one differs from the first; the message names both.
+
+    Example:
+        >>> same_size({"image": np.zeros((2, 4, 3)), "mask": np.zeros((2, 5))}, "cup")
+        Traceback (most recent call last):
+        loaders.errors.InputError: cup: expected images of one size, got `image` 2 x 4 and `mask` 2 x 5
+    """
+    first, *others = images
+    for name in others:
+        one, other = images[first].shape, images[name].shape
+        if one[:2] != other[:2]:
+            raise InputError(
+                f"{where}: expected images of one size, got `{first}` {one[0]} x {one[1]} and `{name}` "
+                f"{other[0]} x {other[1]}"
+            )
+
+
+def _decoded(path: Path, source: str, decode: Callable[[bytes], ndarray]) -> ndarray:
+    require(path, source)
+    with blaming(f"{path}: cannot be read as an image", f"get it again from {source}"):
+        return decode(path.read_bytes())
+
+
+def _without_curve(data: bytes) -> Float32[ndarray, "height width 3"]:
+    if not is_png16(data):
+        return _rgb(data).astype(np.float32) / np.float32(255)
+    image = decode_png16(data).astype(np.float32) / np.float32(65535)
+    return image if image.ndim == 3 else np.repeat(image[..., None], 3, axis=2)
+
+
+def _rgb(data: bytes) -> UInt8[ndarray, "height width 3"]:
+    if is_png16(data):
+        raise ValueError("expected 8 bits a channel, got 16")  # of which Pillow would keep the upper 8
+    with open_image(data, _FORMATS) as image:
+        _check_mode(image, ("1", "L", "LA", "P", "PA", "RGB", "RGBA"))
+        # Pillow warns of a transparent palette that goes to RGB at once.
+        return np.array((image.convert("RGBA") if image.mode in ("P", "PA") else image).convert("RGB"))
+
+
+def _one_channel(data: bytes) -> UInt8[ndarray, "height width"]:
+    with open_image(data, _FORMATS) as image:
+        _check_mode(image, ("1", "L", "P"))
+        return np.array(image, np.uint8)
+
+
+def _check_mode(image: Image.Image, modes: tuple[str, ...]) -> None:
+    if image.mode not in modes:
+        raise ValueError(f"expected 8 bits a pixel as {', '.join(modes)}, got {image.mode}")

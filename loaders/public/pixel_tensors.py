@@ -1,0 +1,100 @@
+"""sRGB pixels as tensors, masks at the size of their picture, and parts put together into groups."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, UInt8
+from numpy import ndarray
+from PIL import Image
+
+from loaders.colour import srgb_to_linear
+from loaders.errors import InputError
+from loaders.public.image_formats import read_rgb8, to_tensor
+
+Groups = Mapping[str, Sequence[str]]  # parts by the name of their group
+
+_LINEAR = srgb_to_linear(np.arange(256) / 255).astype(np.float32)
+
+
+def image_tensor(pixels: UInt8[ndarray, "height width channels"], linear: bool) -> Any:
+    """Turn sRGB pixels into a tensor, channels first.
+
+    Args:
+        pixels: sRGB, 0..255.
+        linear: decode them.
+
+    Returns:
+        uint8 as they are, or float32 scene-linear Rec.709 in [0, 1].
+
+    Example:
+        >>> image_tensor(np.full((1, 1, 3), 188, np.uint8), linear=True)[:, 0, 0]
+        tensor([0.5029, 0.5029, 0.5029])
+    """
+    return to_tensor(_LINEAR[pixels] if linear else pixels)
+
+
+def read_parts(
+    files: Mapping[str, Path], source: str, size: tuple[int, int], groups: Groups | None
+) -> dict[str, Any]:
+    """Read the masks of a picture's parts, or of groups of them.
+
+    Args:
+        files: masks by part; parts that the picture does not show have none.
+        source: where the data set is to be had.
+        size: height and width of the picture, pixels.
+        groups: parts that are one under another name; those in no group are left out. None keeps each.
+
+    Returns:
+        bool tensors (height, width) by name; none for a part or group that the picture does not show.
+
+    Raises:
+        InputError: a mask cannot be read.
+    """
+    merged: dict[str, Sequence[str]] = {part: (part,) for part in files} if groups is None else dict(groups)
+    shown = {name: [files[part] for part in parts if part in files] for name, parts in merged.items()}
+    return {
+        name: to_tensor(np.logical_or.reduce([read_mask(path, source, size) for path in paths]))
+        for name, paths in shown.items()
+        if paths
+    }
+
+
+def read_mask(path: Path, source: str, size: tuple[int, int]) -> Bool[ndarray, "height width"]:
+    """Read a mask and bring it to the size of its picture by the nearest pixel.
+
+    Args:
+        path: a picture, gray or RGB; of RGB the first channel counts.
+        source: where the data set is to be had.
+        size: height and width, pixels.
+
+    Returns:
+        True where the value is above 127, half of the range.
+
+    Raises:
+        InputError: the file is missing or damaged.
+    """
+    mask = read_rgb8(path, source)[..., 0]
+    if mask.shape != size:
+        mask = np.asarray(Image.fromarray(mask).resize(size[::-1], Image.Resampling.NEAREST))
+    return mask > 127
+
+
+def check_groups(groups: Groups | None, parts: Sequence[str]) -> None:
+    """Refuse groups of parts that there are not.
+
+    Raises:
+        InputError: a group names an unknown part.
+
+    Example:
+        >>> check_groups({"eyes": ["l_eye", "eye"]}, ["l_eye", "r_eye"])
+        Traceback (most recent call last):
+        loaders.errors.InputError: groups: `eyes` has a part `eye`; expected parts among l_eye, r_eye
+    """
+    for name, members in (groups or {}).items():
+        for part in members:
+            if part not in parts:
+                raise InputError(
+                    f"groups: `{name}` has a part `{part}`; expected parts among {', '.join(parts)}"
+                )

@@ -1,0 +1,91 @@
+"""Whether a folder of frames elsewhere still holds what was written."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from loaders.errors import InputError
+from loaders.files.object_stores import Store
+from loaders.frames import DATASET
+from loaders.verification.checksums import NEXT, SUMS
+from loaders.verification.verify_frames import (
+    DESCRIPTION,
+    Damage,
+    Findings,
+    Place,
+    belongs,
+    check_description,
+    check_sample,
+    thousands,
+)
+
+READERS = 8  # samples that are copied at a time: what lies on this machine at most
+
+
+def verify_store(store: Store, advance: Callable[[int], object] | None = None) -> Findings:
+    """Copy every file of a folder of frames to this machine, a few at a time, and do what `verify` does.
+
+    Args:
+        store: the folder elsewhere.
+        advance: called with the number of samples checked, for a progress bar.
+
+    Returns:
+        What was found, with paths below the folder.
+
+    Raises:
+        InputError: this is no folder of frames, or the store does not answer, or refuses.
+
+    Example:
+        >>> from loaders.files.object_stores import open_store
+        >>> verify_store(open_store("memory://nowhere"))
+        Traceback (most recent call last):
+        loaders.errors.InputError: memory://nowhere: expected a folder of frames, with dataset.json
+    """
+    names = store.names()
+    if not {"samples", DATASET} & set(names):
+        raise InputError(f"{store.name}: expected a folder of frames, with {DATASET}")
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(READERS) as pool:
+        root = Path(folder)
+        for name in (*DESCRIPTION, SUMS, NEXT):
+            if (data := store.read(name)) is not None:
+                (root / name).write_bytes(data)
+        damaged, recipe, planned = check_description(root)
+        strangers = [root / name for name in names if not belongs(root / name)]
+        checked = 0
+
+        def check(place: Place) -> tuple[list[Damage], list[Path]]:
+            store.fetch(place.folder.relative_to(root).as_posix(), place.folder)
+            found = check_sample(place, recipe)
+            shutil.rmtree(place.folder)
+            return found
+
+        for part in _parts(store):
+            _sketch(store, root / part, part)
+            for places in thousands(root, planned, strangers):
+                for wrong, extra in pool.map(check, places):
+                    damaged += wrong
+                    strangers += extra
+                    checked += 1
+                    if advance:
+                        advance(1)
+            shutil.rmtree(root / "samples")
+    missing = [id for one in (planned or {}).values() for id in one.missing()]
+    below = [Damage(d.folder.relative_to(root), d.path.relative_to(root), d.reason) for d in damaged]
+    extras = dict.fromkeys(path.relative_to(root) for path in strangers)
+    return Findings(checked, tuple(below), tuple(missing), tuple(extras))
+
+
+def _parts(store: Store) -> Iterator[str]:
+    """Yield the folders of a thousand samples each."""
+    for set_name in store.names("samples"):
+        for name in store.names(f"samples/{set_name}"):
+            yield f"samples/{set_name}/{name}"
+
+
+def _sketch(store: Store, folder: Path, name: str) -> None:
+    """Make an empty folder here for everything in a folder there."""
+    folder.mkdir(parents=True)
+    for child in store.names(name):
+        (folder / child).mkdir()

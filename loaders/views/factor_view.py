@@ -1,0 +1,72 @@
+"""Images whose factors are known."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jaxtyping import Float64
+from numpy import ndarray
+
+from loaders.errors import InputError
+from loaders.schema import FactorInfo
+from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
+from loaders.views.data_source import Content, open_rows
+from loaders.views.frame_rows import FrameRows, all_layers
+from loaders.views.image_view import image_reader
+
+if TYPE_CHECKING:
+    from torch import Tensor
+else:
+    Tensor = Any
+
+_CONTENT = Content("factors", ("dsprites", "mpi3d", "shapes3d", "candle", "tid2013"), all_layers("image"))
+
+
+@dataclass(frozen=True, eq=False)
+class FactoredRows(ChosenRows[Tensor]):
+    """Chosen rows as `loaders.views.Factors`."""
+
+    factors: tuple[FactorInfo, ...]
+    table: Float64[ndarray, "n k"]
+
+
+def open_factors(
+    data: Any,
+    *,
+    set_name: str | None = None,
+    split: str | None = None,
+    rows: RowChoice | None = None,
+    limit: int | None = None,
+) -> FactoredRows:
+    """Open images whose factors are known.
+
+    Args:
+        data: PATH, LAYOUT:PATH (dsprites, mpi3d, shapes3d, candle, tid2013) or hf:NAME, see `parse_data`; any
+            reader of frames, or one of `loaders.public`. Compressed npz files are unpacked once, to
+            ``candlelight`` in the user's cache folder.
+        set_name: image set of frames, or variant of MPI3D; may be left out where there is only one.
+        split: may be left out where there is only one.
+        rows: row numbers, or their text as `parse_rows` takes it; None for all.
+        limit: the first so many of these; None for all.
+
+    Returns:
+        The view: `loaders.views.Factors`.
+
+    Raises:
+        InputError: there is nothing of the kind; several sets or splits, and none is named; no such set,
+            split or row; the data have no factors.
+
+    Example:
+        >>> open_factors("saw:photographs")
+        Traceback (most recent call last):
+        loaders.errors.InputError: saw:photographs: `saw` has no factors; expected frames or one of the \
+layouts dsprites, mpi3d, shapes3d, candle, tid2013
+    """
+    named = open_rows(Request(data, set_name, split, rows, limit), _CONTENT)
+    reader = named.reader
+    if isinstance(named, FrameRows):
+        factors, table = reader.set_info.factors, named.table
+    else:
+        factors, table = reader.factors, reader.factor_table[list(named.numbers)]
+    if not factors:
+        raise InputError(f"image set `{named.identity.set_name}` has no factors")
+    return FactoredRows(named, image_reader(reader), factors, table)

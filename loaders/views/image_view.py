@@ -1,0 +1,157 @@
+"""Images alone: of any data, of a folder of pictures, or of a Hugging Face data set."""
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PIL import ExifTags
+
+from loaders.errors import InputError, blaming
+from loaders.files.image_files import open_image
+from loaders.files.picture_codec import decode_picture
+from loaders.files.urls import local_folder
+from loaders.open_frames import EXPECTED
+from loaders.packs.pack_manifest import MANIFEST
+from loaders.picture_frames import Files, Table, load_hugging_face
+from loaders.samples import to_tensors
+from loaders.views.chosen_rows import ChosenRows, NamedRows, Request, RowChoice, choose_rows
+from loaders.views.data_source import FRAMES, HUGGING_FACE, Content, hub_folder, open_rows, parse_data
+from loaders.views.frame_rows import all_layers, is_frames
+from loaders.views.public_rows import LAYOUTS
+from loaders.views.view_colours import to_srgb
+from loaders.views.view_items import DataIdentity
+
+if TYPE_CHECKING:
+    from torch import Tensor
+else:
+    Tensor = Any
+
+_CONTENT = Content("images", tuple(LAYOUTS), all_layers("image"))
+PICTURES = "pictures"  # layout of folders and tables of pictures
+_SIDEWAYS = range(5, 9)  # orientations of EXIF that swap height and width
+
+
+def open_images(
+    data: Any,
+    *,
+    set_name: str | None = None,
+    split: str | None = None,
+    rows: RowChoice | None = None,
+    limit: int | None = None,
+    size: tuple[int, int] | None = None,
+) -> ChosenRows[Tensor]:
+    """Open images without anything else, such as negatives.
+
+    Args:
+        data: PATH, LAYOUT:PATH (any) or hf:NAME, see `parse_data`; any reader of frames, or one of
+            `loaders.public`. PATH may also be a folder of pictures, and NAME a data set with one column of
+            them, as ``hf:NAME``, ``hf:NAME:SPLIT`` or ``hf:NAME:SPLIT:CONFIGURATION``.
+        set_name: image set of frames, or configuration of a Hugging Face data set; may be left out where
+            there is only one.
+        split: may be left out where there is only one.
+        rows: row numbers, or their text as `parse_rows` takes it; None for all.
+        limit: the first so many of these; None for all.
+        size: height and width that pictures are scaled and cropped to, in pixels; None leaves them. Images of
+            other data stay as they are.
+
+    Returns:
+        The view: `loaders.views.Images`.
+
+    Raises:
+        InputError: there is nothing of the kind; several sets or splits, and none is named; no such set,
+            split or row.
+
+    Example:
+        >>> open_images("nowhere")
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder of them, or \
+a Hugging Face folder; or a folder of pictures
+    """
+    if size is not None and min(size) < 1:
+        raise InputError(f"size: expected height and width of at least 1, got {size}")
+    request = Request(data, set_name, split, rows, limit)
+    named = _open_pictures(request) if isinstance(data, str | Path) else None
+    if named is not None:
+        return ChosenRows(named, _picture_reader(named.reader, size))
+    named = open_rows(request, _CONTENT)
+    return ChosenRows(named, image_reader(named.reader))
+
+
+def image_reader(data: Any) -> Callable[[int], Tensor]:
+    """Read the image of a row, sRGB-encoded, whatever the reader holds."""
+
+    def read(row: int) -> Tensor:
+        return to_srgb(data[row]["image"])
+
+    return read
+
+
+def _open_pictures(request: Request) -> NamedRows | None:
+    """Open a folder of pictures or a table of the Hub; None for anything else."""
+    source = parse_data(request.data)
+    if source.layout == HUGGING_FACE:
+        return _open_table(source.place, request)
+    if source.layout != FRAMES or is_frames(path := local_folder(source.place)):
+        return None
+    if not path.is_dir():
+        raise InputError(f"{path}: {EXPECTED}; or a folder of pictures")
+    if request.set_name is not None or request.split is not None:
+        raise InputError(f"{path}: a folder of pictures has no sets or splits; leave them out")
+    return _name_pictures(Files(path), request, DataIdentity(path.resolve().name, PICTURES))
+
+
+def _open_table(place: str, request: Request) -> NamedRows | None:
+    """Open a Hugging Face data set that is no pack of frames."""
+    name, split, configuration, *rest = [*place.split(":"), "", ""]
+    if not name or rest[:-2]:
+        raise InputError(f"{request.name}: expected hf:NAME, hf:NAME:SPLIT or hf:NAME:SPLIT:CONFIGURATION")
+    if not split and _is_pack(name):
+        return None
+    wanted, set_name = request.split or split or None, request.set_name or configuration or None
+    found = load_hugging_face(name, wanted, set_name)
+    # A data set that was saved alone may know its split.
+    splits = found if isinstance(found, dict) else {found.split and str(found.split): found}
+    if len(splits) > 1:
+        raise InputError(f"{request.name}: choose a split; expected one of: {', '.join(splits)}")
+    [(own, table)] = splits.items()
+    if None not in (wanted, own) and wanted != own:
+        raise InputError(f"{request.name}: split `{wanted}` is not there; expected one of: {own}")
+    identity = DataIdentity(Path(name).name, PICTURES, set_name, own or wanted)
+    return _name_pictures(Table(table, request.name), request, identity)
+
+
+def _is_pack(name: str) -> bool:
+    """Tell a pack of frames by its list of files, which of a data set elsewhere is got alone."""
+    if Path(name).is_dir():
+        return is_frames(Path(name))
+    try:
+        return (hub_folder(name, [MANIFEST]) / MANIFEST).is_file()
+    except InputError:  # the data set may be in the cache of `datasets` all the same
+        return False
+
+
+def _name_pictures(source: Files | Table, request: Request, identity: DataIdentity) -> NamedRows:
+    numbers = choose_rows(len(source), request)
+    ids = tuple(source.name(number) for number in numbers)
+
+    def every_id() -> Collection[str]:
+        return [source.name(number) for number in range(len(source))]
+
+    return NamedRows(identity, source, numbers, ids, ids, every_id)
+
+
+def _picture_reader(source: Files | Table, size: tuple[int, int] | None) -> Callable[[int], Tensor]:
+    def read(number: int) -> Tensor:
+        where = f"{source.origin}: {source.name(number)}"
+        with blaming(f"{where}: cannot be read", "replace or remove it"):
+            data = source.data(number)
+        return to_srgb(to_tensors([decode_picture(data, where, size or _size(data, where))])[0])
+
+    return read
+
+
+def _size(data: bytes, where: str) -> tuple[int, int]:
+    """Height and width of a picture, turned as its EXIF says."""
+    with blaming(f"{where}: cannot be read as an image", "replace or remove it"), open_image(data) as image:
+        upright = image.getexif().get(ExifTags.Base.Orientation, 1) not in _SIDEWAYS
+        return image.size[::-1] if upright else image.size

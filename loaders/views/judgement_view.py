@@ -1,0 +1,56 @@
+"""Photographs with judgements of people: comparisons of reflectance, labels of shading."""
+
+from collections.abc import Callable
+from typing import Any
+
+from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
+from loaders.views.data_source import Content, open_rows
+from loaders.views.view_colours import to_linear
+from loaders.views.view_items import Comparisons, JudgedImage
+
+_CONTENT = Content("judgements", ("iiw", "saw"))
+
+
+def open_judgements(
+    data: Any,
+    *,
+    set_name: str | None = None,
+    split: str | None = None,
+    rows: RowChoice | None = None,
+    limit: int | None = None,
+) -> ChosenRows[JudgedImage]:
+    """Open photographs with judgements of people.
+
+    Args:
+        data: LAYOUT:PATH (iiw, saw), see `parse_data`; or a reader of `loaders.public`.
+        set_name: none, for these data have no sets.
+        split: of the data set.
+        rows: row numbers, or their text as `parse_rows` takes it; None for all.
+        limit: the first so many of these; None for all.
+
+    Returns:
+        The view, `loaders.views.Judgements`: comparisons of IIW, labels of SAW.
+
+    Raises:
+        InputError: there is nothing of the kind; no split is named; no such split or row; the data have no
+            judgements.
+
+    Example:
+        >>> open_judgements("mit:MIT-intrinsic")
+        Traceback (most recent call last):
+        loaders.errors.InputError: mit:MIT-intrinsic: `mit` has no judgements; expected one of the layouts \
+iiw, saw
+    """
+    named = open_rows(Request(data, set_name, split, rows, limit), _CONTENT)
+    return ChosenRows(named, _reader(named.reader))
+
+
+def _reader(data: Any) -> Callable[[int], JudgedImage]:
+    def read(row: int) -> JudgedImage:
+        item = data[row]
+        image = to_linear(item["image"])
+        if "labels" in item:
+            return JudgedImage(image, None, item["labels"])
+        return JudgedImage(image, Comparisons(item["points"], item["darker"], item["score"]), None)
+
+    return read

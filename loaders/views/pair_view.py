@@ -1,0 +1,54 @@
+"""Images beside distorted copies, with opinion scores."""
+
+from collections.abc import Callable
+from typing import Any
+
+from loaders.public import TID2013
+from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
+from loaders.views.data_source import Content, open_rows
+from loaders.views.view_colours import to_srgb
+from loaders.views.view_items import RatedPair
+
+_CONTENT = Content("rated pairs", ("tid2013",))
+
+
+def open_pairs(
+    data: Any,
+    *,
+    set_name: str | None = None,
+    split: str | None = None,
+    rows: RowChoice | None = None,
+    limit: int | None = None,
+) -> ChosenRows[RatedPair]:
+    """Open images beside distorted copies, with opinion scores.
+
+    Args:
+        data: ``tid2013:PATH``, see `parse_data`; or a `loaders.public.TID2013`.
+        set_name: none, for these data have no sets.
+        split: none, for these data have no splits.
+        rows: row numbers, or their text as `parse_rows` takes it; None for all.
+        limit: the first so many of these; None for all.
+
+    Returns:
+        The view, `loaders.views.RatedPairs`; the group of a pair is its reference.
+
+    Raises:
+        InputError: there is nothing of the kind; no such row; the data have no rated pairs.
+
+    Example:
+        >>> open_pairs("iiw:photographs")
+        Traceback (most recent call last):
+        loaders.errors.InputError: iiw:photographs: `iiw` has no rated pairs; expected one of the layouts \
+tid2013
+    """
+    named = open_rows(Request(data, set_name, split, rows, limit), _CONTENT)
+    return ChosenRows(named, _reader(named.reader))
+
+
+def _reader(data: TID2013) -> Callable[[int], RatedPair]:
+    def read(row: int) -> RatedPair:
+        item = data[row]
+        images = to_srgb(item["reference"]), to_srgb(item["image"])
+        return RatedPair(*images, float(data.mos[row]), float(data.mos_std[row]))
+
+    return read

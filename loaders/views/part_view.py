@@ -1,0 +1,88 @@
+"""Images with masks of objects by their type, or of named parts."""
+
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+from loaders.errors import InputError
+from loaders.samples import Frames
+from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
+from loaders.views.data_source import FRAMES, Content, open_rows
+from loaders.views.frame_rows import all_layers
+from loaders.views.view_colours import to_srgb
+from loaders.views.view_items import PartImage
+
+By = Literal["type", "part"]
+
+
+def open_parts(
+    data: Any,
+    *,
+    set_name: str | None = None,
+    split: str | None = None,
+    rows: RowChoice | None = None,
+    limit: int | None = None,
+    by: By | str = "type",
+) -> ChosenRows[PartImage]:
+    """Open images with masks of what they show.
+
+    Args:
+        data: PATH, LAYOUT:PATH (cub70, whose folder holds both ``AnnotationMasksPerclass`` and
+            ``CUB_200_2011``; celebamask, in the groups of the coverage paper) or hf:NAME, see `parse_data`;
+            any reader of frames, or one of `loaders.public`.
+        set_name: image set of frames; may be left out where there is only one.
+        split: may be left out where there is only one.
+        rows: row numbers, or their text as `parse_rows` takes it; None for all.
+        limit: the first so many of these; None for all.
+        by: masks of frames by the type of an object or by the name of a part; public data have parts alone.
+
+    Returns:
+        The view, `loaders.views.Parts`; masks of one name in one image are put together. The label is the
+        type of the objects where they share one, and the species of CUB-70.
+
+    Raises:
+        InputError: there is nothing of the kind; several sets or splits, and none is named; no such set,
+            split or row; the data have no masks of that kind.
+
+    Example:
+        >>> open_parts("mit:MIT-intrinsic")
+        Traceback (most recent call last):
+        loaders.errors.InputError: mit:MIT-intrinsic: `mit` has no parts; expected frames or one of the \
+layouts cub70, celebamask
+    """
+    if by not in get_args(By):
+        raise InputError(f"by: expected type or part, got {by!r}")
+    layers = ("image", "object", "part") if by == "part" else ("image", "object")
+    request = Request(data, set_name, split, rows, limit)
+    named = open_rows(request, Content("parts", ("cub70", "celebamask"), all_layers(*layers)))
+    layout = named.identity.layout
+    if layout == FRAMES:
+        return ChosenRows(named, _frame_reader(named.reader, by))
+    if by != "part":
+        raise InputError(f"{request.name}: `{layout}` has masks of parts alone; compare by part (--by part)")
+    return ChosenRows(named, _reader(named.reader, layout))
+
+
+def _frame_reader(frames: Frames, by: str) -> Callable[[int], PartImage]:
+    def read(row: int) -> PartImage:
+        sample, objects = frames[row], frames.metadata(row).objects
+        masks: dict[str, Any] = {}
+        for instance, record in enumerate(objects, start=1):
+            shown = sample["object"] == instance
+            named = {record.type: shown}
+            if by == "part":
+                named = {part.name: shown & (sample["part"] == part.index) for part in record.parts}
+            for name, mask in named.items():
+                masks[name] = masks[name] | mask if name in masks else mask
+        types = {record.type for record in objects}
+        return PartImage(to_srgb(sample["image"]), masks, types.pop() if len(types) == 1 else None)
+
+    return read
+
+
+def _reader(data: Any, layout: str) -> Callable[[int], PartImage]:
+    def read(row: int) -> PartImage:
+        item = data[row]
+        species = item["id"].rpartition("/")[0] if layout == "cub70" else None
+        return PartImage(to_srgb(item["image"]), dict(item["parts"]), species)
+
+    return read

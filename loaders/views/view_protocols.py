@@ -1,0 +1,107 @@
+"""Kinds of views: the members that an evaluation needs of its data, and no more."""
+
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
+
+from jaxtyping import Float64
+from numpy import ndarray
+
+from loaders.schema import FactorInfo
+from loaders.views.view_items import (
+    ConceptSet,
+    DataIdentity,
+    Decomposition,
+    JudgedImage,
+    PartImage,
+    RatedPair,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+else:
+    Tensor = Any
+
+Explains = Literal["image", "objects"]
+Varies = Literal["albedo", "illumination"]
+ItemOf = TypeVar("ItemOf", covariant=True)
+
+
+@runtime_checkable
+class View(Protocol[ItemOf]):
+    """Rows of data as an evaluation reads them."""
+
+    @property
+    def identity(self) -> DataIdentity:
+        """Which data are read."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Id of each row, unique."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Scene, object or unit of each row; rows of one group are not independent."""
+
+    @property
+    def known_ids(self) -> frozenset[str]:
+        """Ids of all rows of the data, also of those that ``rows`` and ``limit`` leave out."""
+
+    def __len__(self) -> int:
+        """Count the rows."""
+
+    def __getitem__(self, row: int, /) -> ItemOf:
+        """Read one row."""
+
+
+@runtime_checkable
+class Decompositions(View[Decomposition], Protocol):
+    """Images with their true reflectance and shading."""
+
+    @property
+    def explains(self) -> Explains:
+        """Part of the image that reflectance times shading explains; over a shadow catcher objects alone."""
+
+
+@runtime_checkable
+class ConceptSets(View[Tensor], Protocol):
+    """Images, float32 [3, height, width], sRGB-encoded in [0, 1], in sets that differ in one concept."""
+
+    @property
+    def sets(self) -> tuple[ConceptSet, ...]:
+        """Sets, with their rows in this view."""
+
+    @property
+    def varies(self) -> Varies | None:
+        """Concept in which the images of a set differ, found from the data; None if they do not tell."""
+
+
+@runtime_checkable
+class Parts(View[PartImage], Protocol):
+    """Images with masks of what they show."""
+
+
+@runtime_checkable
+class Factors(View[Tensor], Protocol):
+    """Images, float32 [3, height, width], sRGB-encoded in [0, 1], whose factors are known."""
+
+    @property
+    def factors(self) -> tuple[FactorInfo, ...]:
+        """Descriptions of the factors, one per column of ``table``."""
+
+    @property
+    def table(self) -> Float64[ndarray, "n k"]:
+        """Class index of each categorical factor and value of each continuous one, one row per image."""
+
+
+@runtime_checkable
+class Judgements(View[JudgedImage], Protocol):
+    """Photographs with judgements of people."""
+
+
+@runtime_checkable
+class RatedPairs(View[RatedPair], Protocol):
+    """Images beside distorted copies, with opinion scores."""
+
+
+@runtime_checkable
+class Images(View[Tensor], Protocol):
+    """Images alone, float32 [3, height, width], sRGB-encoded in [0, 1]."""

@@ -1,0 +1,184 @@
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from evaluation.causal.irs import irs
+from evaluation.causal.score_causal import score_causal
+from evaluation.causal.unconfoundedness import unconfoundedness
+from evaluation.inputs.predictions import open_codes
+from evaluation.results.compare import compare
+from evaluation.results.intervals import resampled_interval
+from loaders.errors import InputError
+from loaders.schema import FactorInfo
+
+SIZES = (3, 4, 2)
+CLASSES = torch.tensor(list(itertools.product(*(range(size) for size in SIZES))))
+
+
+@pytest.fixture
+def grid(memory_view):
+    """All of shape, angle (continuous) and light, encoded in pixels; the scene never varies."""
+    image = (CLASSES * torch.tensor([0.4, 0.2, 0.8]))[:, :, None, None].expand(-1, -1, 2, 2)
+    infos = (
+        FactorInfo(name="shape", kind="categorical", values=("cube", "cone", "torus")),
+        FactorInfo(name="angle", kind="continuous", low=0, high=1),
+        FactorInfo(name="light", kind="categorical", values=("left", "right")),
+        FactorInfo(name="scene", kind="categorical", values=("hall", "street")),
+    )
+    columns = (CLASSES[:, 0], CLASSES[:, 1] / 3, CLASSES[:, 2], torch.ones(len(CLASSES)))
+    table = np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
+
+    def rows(count=24):
+        return memory_view(list(image.float().contiguous())[:count], factors=infos, table=table[:count])
+
+    return rows
+
+
+def _pure(image):
+    assert image.max() <= 1
+    return image.mean((2, 3))
+
+
+def score(encoder, view, *arguments, **options):
+    return score_causal({"encoder": encoder}, view, *arguments, **options)["encoder"]
+
+
+def test_pure_codes_score_one(grid):
+    result = score(_pure, grid(), batch_size=5)
+    assert result.score == pytest.approx(1)
+    assert result.details["parents"] == [0, 1, 2]
+    assert result.scores["unconfoundedness(1)"].value == 1
+    assert result.about.settings["factors"] == ["shape", "angle", "light"]
+    assert result.about.data["rows"] == 24
+
+
+def test_mixed_codes_equal_the_metrics_themselves(grid):
+    mix = torch.rand(3, 6, generator=torch.Generator().manual_seed(0))
+    view = grid()
+    result = score(lambda image: _pure(image) @ mix, view, (1, 2, 3), quantile=0.9)
+    codes = torch.stack([item[:, 0, 0] for item in view.items]) @ mix
+    expected = irs(codes, CLASSES, 0.9)
+    np.testing.assert_allclose(result.details["matrix"], expected.matrix, rtol=1e-4, atol=1e-4)
+    for rho in (1, 2, 3):
+        assert result.scores[f"unconfoundedness({rho})"].value == float(unconfoundedness(expected, rho))
+        candle = float(unconfoundedness(expected, rho, "candle2021"))
+        assert result.scores[f"unconfoundedness({rho}), candle2021"].value == candle
+
+
+def test_replicates_equal_the_metrics_of_drawn_rows(grid):
+    mix = torch.rand(3, 6, generator=torch.Generator().manual_seed(1))
+    view = grid()
+    result = score(lambda image: _pure(image) @ mix, view, (2,))
+    codes = torch.stack([item[:, 0, 0] for item in view.items]) @ mix
+
+    def expected(metric, repeats):
+        def slow(rows):
+            return {"": float(metric(irs(codes[rows], CLASSES[rows])))}
+
+        return resampled_interval(slow, view.groups, seed=0, resamples=40, repeats=repeats)[1][""]
+
+    np.testing.assert_allclose(
+        result.replicates["irs"], expected(lambda found: found.score, False), atol=1e-5
+    )
+    disjoint = expected(lambda found: unconfoundedness(found, 2), True)
+    np.testing.assert_allclose(result.replicates["unconfoundedness(2)"], disjoint)
+    assert 0 <= min(disjoint) < max(disjoint) <= 1
+
+
+def test_interval_of_irs_ends_at_one_though_replicates_about_the_score_do_not(grid):
+    def one_row_off(image):
+        return _pure(image) + 0.1 * (torch.arange(len(image)) == 5)[:, None]
+
+    result = score(one_row_off, grid())
+    assert max(result.replicates["irs"]) > 1
+    assert result.scores["irs"].value < result.scores["irs"].high == 1
+
+
+def test_equal_unconfoundedness_is_no_difference(grid):
+    """A few replicates may differ from the score that all others and both encoders have."""
+    draws = torch.Generator().manual_seed(4)
+
+    def noisy(image):
+        return _pure(image) + 0.15 * torch.randn(len(image), 3, generator=draws)
+
+    found = score_causal({"first": noisy, "second": noisy}, grid(), (1,))
+    pair = [result.replicates["unconfoundedness(1)"] for result in found.values()]
+    assert [result.scores["unconfoundedness(1)"].value for result in found.values()] == [1, 1]
+    assert min(map(min, pair)) < 1
+    assert compare(*found.values(), "unconfoundedness(1)").p_value > 0.5
+
+
+def test_an_encoder_may_fill_one_buffer_again_and_again(grid):
+    buffer = torch.empty(24, 3)
+
+    def refilling(image):
+        buffer[: len(image)] = _pure(image)
+        return buffer[: len(image)]
+
+    expected = score(_pure, grid(), batch_size=5)
+    assert score(refilling, grid(), batch_size=5).scores == expected.scores
+
+
+def test_bins_of_a_continuous_factor(grid):
+    # In two bins, angles 0 and 1/3 are one class: the angle's code then moves within it.
+    result = score(_pure, grid(), bins=2)
+    assert result.details["matrix"][1][1] == pytest.approx(1 - (1 / 6) / 0.5, abs=0.01)
+
+
+def test_network_is_evaluated_without_gradients(grid):
+    model = nn.Sequential(nn.Flatten(), nn.Dropout(0.9), nn.Linear(12, 4))
+    one, other = (score(model, grid()).to_json() for _ in range(2))
+    assert one == other
+    assert model.training
+
+
+def test_encoder_that_takes_linear_images_is_given_them(grid):
+    class Linear:
+        colour_space = "linear"
+
+        def __call__(self, image):
+            self.brightest = float(image.max())
+            return image.mean((2, 3))
+
+    encoder = Linear()
+    score(encoder, grid())
+    assert encoder.brightest == pytest.approx(((0.8 + 0.055) / 1.055) ** 2.4, abs=1e-5)
+
+
+def test_codes_from_a_file_score_as_the_encoder_does(grid, tmp_path):
+    view = grid()
+    codes = torch.stack([_pure(item[None])[0] for item in view.items]).numpy()
+    np.savez(tmp_path / "codes.npz", ids=np.array(view.ids)[::-1], codes=codes[::-1])
+    one, other = (score(source, view) for source in (_pure, open_codes(tmp_path / "codes.npz")))
+    assert one.about.data == other.about.data
+    np.testing.assert_allclose(one.details["matrix"], other.details["matrix"], atol=1e-6)
+    assert one.score == pytest.approx(other.score, abs=1e-6)
+
+
+def test_collapsed_encoder_and_strict_json(grid):
+    result = score(lambda image: torch.ones(len(image), 3), grid())
+    assert result.score == 0
+    assert math.isnan(result.scores["unconfoundedness(1)"].value)
+    assert json.loads(result.to_json())["scores"]["unconfoundedness(2)"]["value"] is None
+
+
+@pytest.mark.parametrize(
+    ("count", "encoder", "arguments", "message"),
+    [
+        (0, _pure, ((1,),), "at least two factors must vary"),
+        (24, _pure, ((),), "expected at least one encoder and one `rho`"),
+        (24, _pure, ((0,),), "`rho` must be 1 to 3"),
+        (2, _pure, ((1,),), r"at least two factors must vary among the images, got \['light'\]"),
+        (24, lambda image: image, ((1,),), "pool the maps"),
+        (24, lambda image: _pure(image) * math.nan, ((1,),), "finite"),
+    ],
+    ids=["no rows", "no rho", "rho", "one factor", "maps", "nan"],
+)
+def test_what_is_refused(grid, count, encoder, arguments, message):
+    with pytest.raises(InputError, match=message):
+        score(encoder, grid(count), *arguments)

@@ -1,0 +1,62 @@
+"""Bad use of the commands: one line each, before anything is computed."""
+
+import pytest
+from click.testing import CliRunner
+
+from candlelight import main
+from evaluation.results.intervals import Score
+from evaluation.results.result import About, StatisticResult
+from evaluation.results.result_files import write_results
+
+RETINEX = ("--model", "retinex")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("intrinsic", "nowhere"), "nothing to score: name a --model, or files of another program"),
+        (("intrinsic", "nowhere", *RETINEX), "nowhere: expected a folder of frames"),
+        (("intrinsic", "nowhere", *RETINEX, *RETINEX), "two models are named `retinex`"),
+        (("intrinsic", "nowhere", "--model", "retinx"), "did you mean `retinex`?"),
+        (
+            ("intrinsic", "nowhere", *RETINEX, "--out", "no/folder.json"),
+            "its folder does not exist",
+        ),
+        (
+            ("intrinsic", "nowhere", *RETINEX, "--out", "a.txt"),
+            "expected a file name that ends in .json",
+        ),
+        (
+            ("intrinsic", "nowhere", *RETINEX, "--out", "a.csv", "--out", "a.csv"),
+            "--out: expected different files, got one of a.csv, a.csv twice",
+        ),
+        (("intrinsic", "nowhere", *RETINEX, "--device", "abacus"), "--device abacus: not usable here"),
+        (("intrinsic", "mitt:x", *RETINEX), "did you mean `mit`?"),
+        (("intrinsic", "nowhere", "--predictions", "none"), "none"),
+        (("concepts", "nowhere", *RETINEX, *("--layer", "a") * 3), "--layer: expected one name, or two"),
+        (("coverage", "nowhere", *RETINEX, "--layer", "a"), "--layer: `retinex` has no hidden layers"),
+        (("causal", "nowhere", "--codes", "codes.npz"), "codes.npz: expected a file of codes, there is none"),
+        (("report", "nowhere.json", "--out", "a.html"), "nowhere.json: cannot be read"),
+        (("compare", "nowhere.json", "nowhere.json"), "nowhere.json: cannot be read"),
+        (("compare", "nowhere.json"), "nowhere.json: cannot be read"),
+    ],
+)
+def test_one_line_says_what_is_wrong(words, message, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["evaluate", *words])
+    assert result.exit_code == 2, (result.output, result.exc_info)
+    assert message in result.output
+    assert result.output.strip().count("\n") == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_page_of_an_edited_file_is_refused_in_one_line(tmp_path) -> None:
+    about = About("irs", 2, "higher", {"name": "vae"}, {}, {"factors": ["x", "y"]}, {})
+    details = {"codes": [0], "matrix": 5, "parents": [0], "weights": [1.0]}
+    path = tmp_path / "irs.json"
+    write_results(path, [StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), details)])
+    result = CliRunner().invoke(main, ["evaluate", "report", str(path), "--out", str(tmp_path / "a.html")])
+    assert result.exit_code == 2, (result.output, result.exc_info)
+    assert f"{path}: lack what a page shows" in result.output
+    assert result.output.strip().count("\n") == 0
+    assert not (tmp_path / "a.html").exists()

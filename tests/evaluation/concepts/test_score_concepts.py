@@ -1,0 +1,330 @@
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from evaluation.concepts.branches import Probe, activations, gradients
+from evaluation.concepts.csm import csm
+from evaluation.concepts.score_concepts import score_concepts
+from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, RULES, BranchScore, Ratios, SetScore
+from evaluation.inputs.predictions import open_predictions
+from evaluation.running.batches import Fingerprint
+from evaluation.running.prediction_sources import sources
+from loaders.errors import InputError
+from loaders.views import ConceptSet, Decomposition
+
+HEIGHT, WIDTH = 6, 8
+
+
+def _encoded(image):
+    """The sRGB-encoded image that an item of a view holds."""
+    from evaluation.running.prediction_sources import encode
+
+    return encode(image.clamp(0, 1))
+
+
+def _scene(generator, albedos, lights):
+    """Albedo and shading of a shape on a background: one albedo level and one light level per sample."""
+    pattern = torch.rand(3, HEIGHT, WIDTH, generator=generator)
+    ramp = torch.linspace(0.2, 1, WIDTH).expand(3, HEIGHT, WIDTH)
+    albedo = torch.stack([0.2 + 0.7 * a * pattern for a in albedos])
+    shading = torch.stack([0.3 + light * ramp for light in lights])
+    return albedo, shading
+
+
+@pytest.fixture
+def sets(memory_view, decompositions):
+    """Two albedo sets and three illumination sets of 12 images, 30 negatives, 10 test frames."""
+    generator = torch.Generator().manual_seed(0)
+
+    def concept(varies, fixed, values):
+        level, images, found = torch.linspace(0, 1, 12), [], []
+        for number, value in enumerate(values):
+            base = torch.full((12,), (number + 1) / len(values))
+            order = (level, base) if varies == "albedo" else (base, level)
+            albedo, shading = _scene(generator, *order)
+            rows = tuple(range(len(images), len(images) + 12))
+            images += list(_encoded(albedo * shading))
+            found.append(ConceptSet({fixed: value}, rows))
+        return memory_view(images, name=varies, sets=tuple(found), varies=varies)
+
+    negatives = torch.rand(30, 3, HEIGHT, WIDTH, generator=generator)
+    levels = torch.rand(2, 10, generator=generator)
+    albedo, shading = _scene(generator, *levels)
+    albedo[:, :, 0, 0] = 0
+    return {
+        "albedo": concept("albedo", "light", ("left", "right")),
+        "illumination": concept("illumination", "material", ("a", "b", "c")),
+        "negatives": memory_view(list(negatives), name="negative"),
+        "test": decompositions(albedo, shading, groups=list("aabbccddee"), name="test"),
+    }
+
+
+def _blurry(image):
+    """A black box: shading is the mean over each column of the gray image."""
+    shading = image.mean((1, 2), keepdim=True).expand_as(image) + 0.05
+    return image / shading, shading
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(1)
+            self.encoder = nn.Conv2d(3, 5, 3, padding=1)
+            self.reflectance = nn.Conv2d(5, 3, 1)
+            self.shading = nn.Conv2d(5, 1, 1)
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        hidden = torch.relu(self.encoder(image))
+        return self.reflectance(hidden).sigmoid(), self.shading(hidden).exp()
+
+
+def score(model, sets, **options):
+    return score_concepts({"model": model}, **sets, **options)["model"]
+
+
+def test_black_box_is_scored(sets):
+    result = score(_blurry, sets, runs=20)
+    found = result.details["sets"]
+    assert [(one["concept"], one["images"]) for one in found] == [("albedo", 12)] * 2 + [
+        ("illumination", 12)
+    ] * 3
+    assert [one["fixed"] for one in found[1:3]] == [{"light": "right"}, {"material": "a"}]
+    for branch in [one[name][alignment] for one in found for name in BRANCHES for alignment in ALIGNMENTS]:
+        assert 0 <= branch["sensitivity"] <= 1
+        assert 0.4 < branch["accuracy"] <= 1
+        assert branch["significant"] == (branch["p_value"] < 0.01)
+    assert list(result.scores) == [
+        f"{metric} {alignment}, {rule}"
+        for rule in RULES
+        for alignment in ALIGNMENTS
+        for metric in ("csm_s", "csm_r")
+    ]
+    assert result.groups == tuple("abcde")
+
+
+def test_same_seed_same_scores_and_max_sets_is_a_subset(sets):
+    whole = score(_blurry, sets, runs=5)
+    assert score(_blurry, sets, runs=5).to_json() == whole.to_json()
+    assert score(_blurry, sets, runs=5, seed=1).to_json() != whole.to_json()
+    part = score(_blurry, sets, runs=5, max_sets=1)
+    assert [one["concept"] for one in part.details["sets"]] == ["albedo", "illumination"]
+    assert all(one in whole.details["sets"] for one in part.details["sets"])
+
+
+@pytest.mark.parametrize("layer", ["encoder", ("reflectance", "shading")])
+def test_hidden_layers(sets, layer):
+    model = Net()
+    result = score(model, sets, runs=6, layer=layer)
+    assert len(result.details["sets"]) == 5
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_gradient_at_the_last_layer_is_that_at_the_output(sets):
+    class Last(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.r, self.s = nn.Identity(), nn.Identity()
+
+        def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+            reflectance, shading = _blurry(image)
+            return self.r(reflectance), self.s(shading)
+
+    source = sources({"last": Last()}, [], "linear", None)["last"]
+    hidden = gradients(Probe(source, layers=("r", "s")), sets["test"], Fingerprint())
+    output = gradients(Probe(source), sets["test"], Fingerprint())
+    for alignment in ALIGNMENTS:
+        torch.testing.assert_close(hidden[alignment].reflectance, output[alignment].reflectance)
+        torch.testing.assert_close(hidden[alignment].shading, output[alignment].shading)
+    found = activations(Probe(source, layers=("r", "s")), sets["negatives"], range(5), Fingerprint())
+    expected = activations(Probe(source), sets["negatives"], range(5), Fingerprint())
+    torch.testing.assert_close(found.reflectance, expected.reflectance)
+    torch.testing.assert_close(found.shading, expected.shading)
+    assert found.size == expected.size == (HEIGHT, WIDTH)
+
+
+def test_resizing_leaves_mixed_pixels_out(decompositions):
+    albedo = torch.full((1, 3, 4, 4), 0.5)
+    albedo[:, :, :, :3] = 0
+    view = decompositions(albedo, torch.ones(1, 3, 4, 4))
+    probe = Probe(sources({"blurry": _blurry}, [], "linear", None)["blurry"], size=(8, 8))
+    found = gradients(probe, view, Fingerprint())["unaligned"].reflectance.reshape(3, 8, 8)
+    assert (found[:, :, :6] == 0).all()
+    assert (found[:, :, 7] != 0).all()
+
+
+def test_sizes_may_differ_if_one_is_given(sets, memory_view):
+    sets["negatives"] = memory_view([torch.zeros(3, 2 + row, 5) for row in range(8)])
+    for batch_size in (1, 16):
+        with pytest.raises(InputError, match=r"images have several sizes, .* give one `size` to resize them"):
+            score(_blurry, sets, runs=2, batch_size=batch_size)
+    assert score(_blurry, sets, runs=2, size=(5, 5)).about.settings["size"] == [5, 5]
+    # As many pixels as the others, but turned.
+    sets["negatives"] = memory_view([torch.zeros(3, WIDTH, HEIGHT)] * 8)
+    with pytest.raises(InputError, match=r"differ in size, \[\(6, 8\), \(8, 6\)\]; give one `size`"):
+        score(_blurry, sets, runs=2)
+
+
+def _gray(memory_view, predicted_albedo, predicted_shading):
+    """Bright concept images, black negatives, and a model that is off the truth by known factors."""
+    bright = [torch.full((3, HEIGHT, WIDTH), 0.9)] * 4
+    concept = {
+        name: memory_view(bright, name=name, sets=(ConceptSet({}, tuple(range(4))),), varies=name)
+        for name in ("albedo", "illumination")
+    }
+    half = torch.full((3, HEIGHT, WIDTH), 0.5)
+    item = Decomposition(torch.full_like(half, 0.8), half, half, torch.ones(HEIGHT, WIDTH, dtype=torch.bool))
+    rest = {
+        "negatives": memory_view([torch.zeros(3, HEIGHT, WIDTH)] * 4, name="black"),
+        "test": memory_view([item] * 4, name="test", explains="image"),
+    }
+
+    def model(image):
+        unit = image / image.amax().clamp(min=0.1)
+        return predicted_albedo * unit, predicted_shading * unit
+
+    return score(model, {**concept, **rest}, runs=3)
+
+
+@pytest.mark.parametrize(
+    ("albedo", "shading", "r", "s"),
+    [(0.4, 0.6, 1, 0), (0.6, 0.4, 0, 1), (0.4, 0.4, 1, 1), (0.5, 0.4, 0, 1)],
+    ids=[
+        "too dark and too bright",
+        "too bright and too dark",
+        "both too dark",
+        "right counts as insensitive",
+    ],
+)
+def test_sensitivities_that_are_known(memory_view, albedo, shading, r, s):
+    # Along the concept a branch grows brighter: that helps where it is too dark and nowhere else.
+    result = _gray(memory_view, albedo, shading)
+    for one in result.details["sets"]:
+        found = [one[branch]["unaligned"]["sensitivity"] for branch in BRANCHES]
+        assert found == [r, s]
+        # Exact up to scale: once aligned there is nothing left to help.
+        assert [one[branch]["aligned"]["sensitivity"] for branch in BRANCHES] == [0, 0]
+        assert one["reflectance"]["aligned"]["accuracy"] == 1
+    assert result.scores["csm_s unaligned, all sets"].value == (r / s if s else math.inf)
+    assert result.scores["csm_r unaligned, all sets"].value == (s / r if r else math.inf)
+    assert math.isnan(result.scores["csm_s aligned, all sets"].value)
+
+
+def _set(concept, reflectance, shading, significant=(True, True)):
+    scores = zip(BRANCHES, (reflectance, shading), significant, strict=True)
+    made = {name: BranchScore((value, value), 0.1, 0.9, 0.5, passed) for name, value, passed in scores}
+    branches = {name: dict.fromkeys(ALIGNMENTS, one) for name, one in made.items()}
+    return SetScore(concept, {}, 9, branches)
+
+
+def test_ideal_model_has_ratios_unless_the_papers_rule_drops_its_sets():
+    # The branch that should not follow the concept is insensitive, so its scores are not significant.
+    sets = [_set("albedo", 0.9, 0.1, (True, False)), _set("illumination", 0.2, 0.8, (False, True))]
+    found = Ratios(sets)(np.arange(2))
+    assert found["csm_s aligned, all sets"] == pytest.approx(9)
+    assert found["csm_r aligned, all sets"] == pytest.approx(4)
+    assert found["csm_s aligned, wanted branch"] == pytest.approx(9)
+    assert math.isnan(found["csm_s aligned, paper's rule"])
+
+
+def test_ratios_are_those_of_the_metric():
+    values = np.random.default_rng(0).random((5, 2))
+    sets = [_set("albedo", *pair) for pair in values[:3]] + [
+        _set("illumination", *pair) for pair in values[3:]
+    ]
+    expected = csm(*(torch.from_numpy(part[:, k]) for part in (values[:3], values[3:]) for k in (0, 1)))
+    found = Ratios(sets)(np.arange(2))
+    assert found["csm_s aligned, all sets"] == pytest.approx(float(expected.csm_s))
+    assert found["csm_r aligned, all sets"] == pytest.approx(float(expected.csm_r))
+
+
+def test_rules_keep_the_sets_that_they_name():
+    sets = [
+        _set("albedo", 0.8, 0.4),
+        _set("albedo", 0.9, 0.1, (True, False)),
+        _set("albedo", 0.6, 0.6, (False, True)),
+    ]
+    found = Ratios(sets)(np.arange(2))
+    assert found["csm_s aligned, all sets"] == pytest.approx((2 + 9 + 1) / 3)
+    assert found["csm_s aligned, paper's rule"] == pytest.approx(2)
+    assert found["csm_s aligned, wanted branch"] == pytest.approx((2 + 9) / 2)
+    assert not any(name.startswith("csm_r") for name in found)
+
+
+def test_scores_over_some_frames_are_those_of_these_frames():
+    one = {name: BranchScore((0.0, 1.0), 0.1, 0.9, 0.5, True) for name in ("reflectance",)}
+    one["shading"] = BranchScore((0.5, 0.25), 0.1, 0.9, 0.5, True)
+    sets = [SetScore("albedo", {}, 9, {name: dict.fromkeys(ALIGNMENTS, b) for name, b in one.items()})]
+    assert Ratios(sets)(np.array([1, 1]))["csm_s aligned, all sets"] == 4
+
+
+def test_constant_model_has_no_metrics(sets):
+    result = score(lambda image: (torch.full_like(image, 0.5), torch.ones_like(image)), sets, runs=5)
+    for one in result.details["sets"]:
+        for branch in BRANCHES:
+            assert one[branch]["unaligned"]["sensitivity"] == 0
+            assert one[branch]["unaligned"]["accuracy"] == 0.5
+            assert one[branch]["unaligned"]["p_value"] == 1
+    assert all(math.isnan(one.value) for one in result.scores.values())
+    assert json.loads(result.to_json())["scores"]["csm_s aligned, all sets"]["value"] is None
+
+
+def test_scale_of_the_reflectance_moves_unaligned_scores_alone(sets):
+    def scaled(factor):
+        return lambda image: (factor * _blurry(image)[0], _blurry(image)[1])
+
+    one, other = (
+        [
+            branch
+            for found in score(scaled(factor), sets, runs=10).details["sets"]
+            for branch in [found["reflectance"]]
+        ]
+        for factor in (1, 4)
+    )
+    for a, b in zip(one, other, strict=True):
+        assert a["aligned"]["sensitivity"] == pytest.approx(b["aligned"]["sensitivity"], abs=0.02)
+    assert any(a["unaligned"] != b["unaligned"] for a, b in zip(one, other, strict=True))
+
+
+def test_predictions_score_as_the_model_does(sets, tmp_path):
+    from evaluation.running.prediction_sources import decode
+
+    for view in sets.values():
+        for name, item in zip(view.ids, view.items, strict=True):
+            image = item.image.clamp(max=1) if hasattr(item, "image") else decode(item)
+            reflectance, shading = _blurry(image[None])
+            np.savez(tmp_path / f"{name}.npz", reflectance=reflectance[0], shading=shading[0])
+    one, other = (score(model, sets, runs=5) for model in (_blurry, open_predictions(tmp_path)))
+    assert one.details == other.details
+    assert one.scores == other.scores
+    with pytest.raises(InputError, match="predictions are scored at their own size"):
+        score(open_predictions(tmp_path), sets, runs=2, size=(3, 3))
+
+
+def test_swapped_concept_sets_are_refused(sets):
+    swapped = {**sets, "albedo": sets["illumination"], "illumination": sets["albedo"]}
+    with pytest.raises(InputError, match="given for albedo, but in its sets the illumination varies; swap"):
+        score(_blurry, swapped, runs=2)
+
+
+def test_one_kind_of_concept_is_enough(sets):
+    result = score(_blurry, {**sets, "albedo": None}, runs=3)
+    assert {name.split()[0] for name in result.scores} == {"csm_r"}
+
+
+def test_what_is_refused(sets, memory_view, decompositions):
+    with pytest.raises(InputError, match="layer encoder: `model` has no hidden layers"):
+        score(_blurry, sets, runs=2, layer="encoder")
+    with pytest.raises(InputError, match="expected concept sets of albedo or illumination, got none"):
+        score(_blurry, {**sets, "albedo": None, "illumination": None}, runs=2)
+    with pytest.raises(InputError, match="no images to read"):
+        score(_blurry, {**sets, "negatives": memory_view([])}, runs=2)
+    black = torch.zeros(1, 3, HEIGHT, WIDTH)
+    with pytest.raises(InputError, match="a test frame has no pixel with an albedo above 0"):
+        score(_blurry, {**sets, "test": decompositions(black, black, name="test")}, runs=2)
+    with pytest.raises(InputError, match="gives nan, inf or nothing for `negative-0`"):
+        score(lambda image: (image / 0, image), sets, runs=2)

@@ -1,0 +1,188 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from evaluation.coverage.heatmaps import binarise, explanation_heatmap, set_threshold
+from evaluation.coverage.score_coverage import Weighed, layer_heatmaps, score_coverage
+from evaluation.coverage.waiou import waiou, weigh_iou
+from evaluation.inputs.predictions import open_heatmaps
+from evaluation.running.prediction_sources import decode
+from loaders.errors import InputError
+from loaders.views import PartImage
+
+HEIGHT, WIDTH = 8, 10
+
+
+@pytest.fixture
+def view(memory_view):
+    """Six images: a red cube of 8 pixels, a green cone of 8, and in every second one another red cube."""
+    items = []
+    for row in range(6):
+        cube = torch.zeros(HEIGHT, WIDTH, dtype=torch.bool)
+        cone = cube.clone()
+        cube[0:2, row % 3 : row % 3 + 4] = True
+        cone[6:8, 4:8] = True
+        if row % 2:
+            cube[3:5, 5:9] = True
+        image = torch.stack([cube, cone, torch.zeros_like(cube)]).float()
+        items.append(PartImage(image, {"cube": cube, "cone": cone}))
+    return memory_view(items, groups=list("aabbcc"))
+
+
+def _red(image):
+    return image[:, :1]
+
+
+def _green(image):
+    return image[:, 1:2]
+
+
+def _flat(image):
+    return torch.zeros_like(image[:, :1])
+
+
+def test_each_method_covers_its_own_part(view):
+    results = score_coverage({"red": _red, "green": _green}, view)
+    red, green = (results[name].details["parts"] for name in ("red", "green"))
+    assert results["red"].about.settings["parts"] == ["cone", "cube"]
+    assert red[0] < red[1]
+    assert green[0] > green[1]
+
+
+def test_tables_equal_the_steps_by_hand(view):
+    methods = {"red": _red, "both": lambda image: image[:, :2]}
+    shares = (0.05, 0.15)
+    results = score_coverage(methods, view, k=1, proportions=shares, pooling="set", iou_threshold=0.1)
+    masks = torch.stack([torch.stack([item.masks["cone"], item.masks["cube"]]) for item in view.items])
+    images = decode(torch.stack([item.image for item in view.items]))
+    for share, proportion in enumerate(shares):
+        binary = []
+        for method in methods.values():
+            explained = explanation_heatmap(method(images), 1)
+            binary.append(binarise(explained.heatmap, set_threshold(explained, proportion)))
+        expected = waiou(torch.stack(binary), masks, 0.1)
+        for number, result in enumerate(results.values()):
+            assert result.details["curve"][share] == pytest.approx(float(expected.score[number]))
+    for result in results.values():
+        average = result.details["average_iou"]
+        assert result.details["best_proportion"] == int(np.argmax(average))
+
+
+def test_dead_maps_lose_to_a_correct_explainer(view):
+    results = score_coverage({"flat": _flat, "right": lambda image: image[:, :2].amax(1, keepdim=True)}, view)
+    assert results["flat"].score == 0
+    assert results["flat"].failed == view.ids
+    assert results["right"].score >= 0.5
+    assert not results["right"].failed
+
+
+def test_heatmap_that_is_not_finite_is_dead(view):
+    def broken(image):
+        maps = image[:, :1].clone()
+        maps[0, 0, 0, 0] = torch.nan
+        return maps
+
+    result = score_coverage({"broken": broken}, view, batch_size=6)["broken"]
+    assert result.failed == (view.ids[0],)
+
+
+def test_threshold_before_or_after_resizing(view):
+    def coarse(image):
+        return nn.functional.avg_pool2d(image[:, :1], 2)
+
+    found = {
+        place: score_coverage({"coarse": coarse}, view, proportions=(0.05,), threshold_at=place)["coarse"]
+        for place in ("mask", "map")
+    }
+    assert found["mask"].details["average_iou"] != found["map"].details["average_iou"]
+
+
+def test_layers_of_a_network(view):
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3, stride=2), nn.ReLU(inplace=True), nn.Dropout2d(0.5), nn.Conv2d(4, 6, 1)
+    )
+    methods = {layer: layer_heatmaps(model, layer) for layer in ("0", "1", "3")}
+    one, other = (score_coverage(methods, view, k=2, batch_size=size) for size in (4, 6))
+    assert {name: result.to_json() for name, result in one.items()} == {
+        name: result.to_json() for name, result in other.items()
+    }
+    assert model.training
+
+
+def test_parts_that_are_named(view):
+    result = score_coverage({"red": _red}, view, part_of=["cube"], proportions=(0.2,))["red"]
+    assert result.about.settings["parts"] == ["cube"]
+    # Two cubes are 16 of 80 pixels, the share that is asked for; one is 8, half of what is marked at least.
+    assert result.details["mean_iou"][0] > 0.5
+
+
+def test_heatmaps_from_files_score_as_the_method_does(view, tmp_path):
+    for name, item in zip(view.ids, view.items, strict=True):
+        np.save(tmp_path / f"{name}.npy", decode(item.image)[:1].numpy())
+    method = score_coverage({"red": _red}, view)["red"]
+    files = score_coverage({"red": open_heatmaps(tmp_path)}, view)["red"]
+    assert files.details == method.details
+    assert files.scores == method.scores
+    (tmp_path / f"{view.ids[2]}.npy").unlink()
+    with pytest.raises(InputError, match="1 is missing: `row-2`"):
+        score_coverage({"red": open_heatmaps(tmp_path)}, view)
+    lacking = score_coverage({"red": open_heatmaps(tmp_path)}, view, missing="fail")["red"]
+    assert lacking.failed == ("row-2",)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"methods": {}}, "expected at least one method and one proportion"),
+        ({"proportions": ()}, "expected at least one method and one proportion"),
+        (
+            {"part_of": ["torus"]},
+            r"`part_of` must name parts .* got \['torus'\]; expected some of: cone, cube",
+        ),
+        ({"part_of": []}, "`part_of` must name parts"),
+        ({"k": 2}, "`k` must be 1 to 1"),
+        ({"methods": {"one": lambda image: image.mean()}}, "expected heatmaps"),
+    ],
+)
+def test_what_is_refused(view, change, message):
+    arguments = {"methods": {"red": _red}, **change}
+    with pytest.raises(InputError, match=message):
+        score_coverage(arguments.pop("methods"), view, **arguments)
+
+
+def test_images_of_several_sizes_need_one(memory_view):
+    items = [
+        PartImage(torch.rand(3, *size), {"all": torch.ones(size, dtype=torch.bool)})
+        for size in ((4, 6), (6, 4))
+    ]
+    with pytest.raises(InputError, match="images have several sizes"):
+        score_coverage({"red": _red}, memory_view(items))
+    assert score_coverage({"red": _red}, memory_view(items), size=(5, 5))["red"].score > 0
+
+
+def test_images_without_parts(memory_view):
+    items = [PartImage(torch.zeros(3, 4, 4), {})]
+    with pytest.raises(InputError, match="none, the images show no parts"):
+        score_coverage({"red": _red}, memory_view(items))
+
+
+def test_layer_without_maps(view):
+    method = layer_heatmaps(nn.Sequential(nn.Flatten()), "0")
+    with pytest.raises(InputError, match=r"layer `0` gives no maps: expected .* got \[6, 240\]"):
+        score_coverage({"flat": method}, view)
+
+
+@pytest.mark.parametrize("reduce", ["mean", "sum"])
+def test_score_of_a_resample_is_that_of_the_metric(reduce) -> None:
+    rng = np.random.default_rng(0)
+    iou = rng.random((3, 2, 7, 4)) * (rng.random((3, 2, 7, 4)) > 0.4)
+    iou[:, :, rng.random((7, 4)) < 0.3] = np.nan
+    iou[..., 3] = np.nan  # a part that no image shows
+    weighed = Weighed(iou, 0.1, reduce, ("a", "b", "c"))
+    rows = rng.integers(7, size=7)
+    found = weighed(rows)
+    choice = np.nanmean(iou[:, :, rows], (2, 3)).argmax(1)
+    best = torch.from_numpy(iou[np.arange(3), choice][:, rows])
+    expected = weigh_iou(best, 0.1, reduce).score.tolist()
+    assert [found[f"waiou {name}"] for name in "abc"] == pytest.approx(expected)

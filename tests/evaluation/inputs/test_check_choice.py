@@ -1,0 +1,29 @@
+from typing import Literal
+
+import pytest
+
+from evaluation.inputs.check_choice import check_choice
+from loaders.errors import InputError
+
+Fruit = Literal["apple", "pear"]
+
+
+def test_choices_pass():
+    check_choice("fruit", "apple", Fruit)
+    check_choice("fruit", "pear", Fruit)
+    check_choice("fruit", "pear", ("apple", "pear"))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("aple", r"^`fruit` must be one of: apple, pear; got aple; did you mean `apple`\?$"),
+        ("Zzz", "^`fruit` must be one of: apple, pear; got Zzz$"),
+        (None, "^`fruit` must be one of: apple, pear; got None$"),
+    ],
+)
+def test_others_are_refused_by_name(value, message):
+    with pytest.raises(InputError, match=message):
+        check_choice("fruit", value, Fruit)
+    with pytest.raises(InputError, match=message):
+        check_choice("fruit", value, ("apple", "pear"))

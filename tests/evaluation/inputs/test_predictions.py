@@ -1,0 +1,411 @@
+import zipfile
+from collections.abc import Callable
+from importlib.util import find_spec
+from inspect import unwrap
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from numpy import ndarray
+from PIL import Image
+
+from evaluation.inputs import array_files
+from evaluation.inputs.predictions import match_ids, open_codes, open_heatmaps, open_predictions
+from loaders.errors import InputError
+from loaders.files.layer_codecs import encode_png
+
+RNG = np.random.default_rng(0)
+REFLECTANCE = RNG.random((3, 4, 5), np.float32)
+SHADING = RNG.random((1, 4, 5), np.float32)
+
+
+def save(path: Path, array: ndarray) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.save(path, array)
+    return path
+
+
+def save_both(
+    folder: Path, name: str, reflectance: ndarray = REFLECTANCE, shading: ndarray = SHADING
+) -> None:
+    save(folder / "reflectance" / f"{name}.npy", reflectance)
+    save(folder / "shading" / f"{name}.npy", shading)
+
+
+def equal(found: torch.Tensor, expected: ndarray) -> bool:
+    return found.dtype == torch.float32 and torch.equal(found, torch.from_numpy(expected))
+
+
+def test_npz_by_id_with_folders_in_ids(tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    np.savez(tmp_path / "set" / "000.npz", reflectance=REFLECTANCE, shading=SHADING)
+    np.savez_compressed(tmp_path / "b.c.npz", reflectance=2 * REFLECTANCE, shading=SHADING, other=SHADING)
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / ".hidden.npz").touch()
+    found = open_predictions(tmp_path)
+    assert set(found.ids) == {"set/000", "b.c"}
+    assert equal(found.read("set/000")[0], REFLECTANCE)
+    assert equal(found.read("set/000")[1], SHADING)
+    assert equal(found.read("b.c")[0], 2 * REFLECTANCE)
+    with pytest.raises(
+        InputError, match="expected an id of its files, got `set/001`; did you mean `set/000`"
+    ):
+        found.read("set/001")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ">f4"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_floats_of_any_kind_and_order(tmp_path: Path, dtype: str, order: str) -> None:
+    save_both(
+        tmp_path, "a", np.asarray(REFLECTANCE, dtype, order=order), np.asarray(SHADING, dtype, order=order)
+    )
+    expected = REFLECTANCE.astype(dtype).astype(np.float32)
+    assert equal(open_predictions(tmp_path).read("a")[0], expected)
+    np.savez(tmp_path / "a.npz", reflectance=np.asarray(REFLECTANCE, dtype, order=order), shading=SHADING)
+    path = tmp_path / "a.npz"
+    assert np.array_equal(array_files.read_npz(path, "reflectance")[0], REFLECTANCE.astype(dtype))
+
+
+@pytest.mark.parametrize(
+    ("reflectance", "shading", "channels"),
+    [
+        pytest.param(REFLECTANCE, SHADING, 1, id="channels first"),
+        pytest.param(REFLECTANCE.transpose(1, 2, 0), SHADING.transpose(1, 2, 0), 1, id="channels last"),
+        pytest.param(REFLECTANCE, SHADING[0], 1, id="gray without an axis"),
+        pytest.param(REFLECTANCE, np.repeat(SHADING, 3, 0).transpose(1, 2, 0), 3, id="three channels"),
+    ],
+)
+def test_the_axis_of_the_channels_is_found(
+    tmp_path: Path, reflectance: ndarray, shading: ndarray, channels: int
+) -> None:
+    save_both(tmp_path, "a", reflectance, shading)
+    found = open_predictions(tmp_path).read("a")
+    assert equal(found[0], REFLECTANCE)
+    assert equal(found[1], np.repeat(SHADING, channels, 0))
+
+
+@pytest.mark.parametrize(
+    ("reflectance", "shading", "message"),
+    [
+        (np.ones((3, 4, 3)), SHADING, r"`a`: reflectance: expected 3 channels first or last, got both in"),
+        (
+            REFLECTANCE,
+            np.ones((1, 4, 3)),
+            r"`a`: shading: expected 1 or 3 channels .*, got both in \[1, 4, 3\]",
+        ),
+        (SHADING, SHADING, r"expected 3 channels first or last, got \[1, 4, 5\]"),
+        (SHADING[0], SHADING, r"expected 3 channels first or last, got \[4, 5\]"),
+        (REFLECTANCE[None], SHADING, r"got \[1, 3, 4, 5\]"),
+        ((255 * REFLECTANCE).astype(np.uint8), SHADING, r"floating-point numbers, got uint8 \[3, 4, 5\]"),
+        (REFLECTANCE.astype(complex), SHADING, "got complex128"),
+        (np.array([{}]), SHADING, "cannot be read"),
+    ],
+)
+def test_other_arrays_are_one_line(
+    tmp_path: Path, reflectance: ndarray, shading: ndarray, message: str
+) -> None:
+    save_both(tmp_path, "a", np.asarray(reflectance), shading)
+    with pytest.raises(InputError, match=message):
+        open_predictions(tmp_path).read("a")
+
+
+def test_reflectance_without_shading_and_two_files_of_one_id(tmp_path: Path) -> None:
+    for name in "abcd":
+        save_both(tmp_path, name)
+        (tmp_path / "shading" / f"{name}.npy").unlink()
+    save_both(tmp_path, "e")
+    message = "expected shading wherever there is reflectance, got none of `a`, `b`, `c` and 1 more"
+    with pytest.raises(InputError, match=message):
+        open_predictions(tmp_path)
+    for name in "abcd":
+        (tmp_path / "reflectance" / f"{name}.npy").unlink()
+    (tmp_path / "shading" / "e.exr").touch()
+    with pytest.raises(InputError, match=r"expected one file for `e`, there is e.exr too"):
+        open_predictions(tmp_path)
+
+
+def test_folders_without_results(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected a folder of results, there is none"):
+        open_predictions(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"expected files named <id> with .npz; got none"):
+        open_predictions(tmp_path)
+    (tmp_path / "a.mat").touch()
+    with pytest.raises(InputError, match=r"expected files named <id> with .npz; got files of `.mat`"):
+        open_predictions(tmp_path)
+    (tmp_path / "reflectance").mkdir()
+    with pytest.raises(
+        InputError, match=r"reflectance: expected files named <id> with .npy, .exr, .png; got"
+    ):
+        open_predictions(tmp_path)
+
+
+def write_png(path: Path, pixels: ndarray) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(encode_png(pixels))
+
+
+@pytest.mark.parametrize(("dtype", "largest"), [(np.uint8, 255), (np.uint16, 65535)])
+def test_png_with_either_curve(tmp_path: Path, dtype: type, largest: int) -> None:
+    half = round(0.5 * largest)
+    write_png(tmp_path / "reflectance" / "a.png", np.full((4, 5, 3), half, dtype))
+    write_png(tmp_path / "shading" / "a.PNG", np.full((4, 5), half, dtype))
+    with pytest.raises(InputError, match=r"a.png: name the colour space of PNG: --png srgb, or --png linear"):
+        open_predictions(tmp_path)
+    with pytest.raises(InputError, match="`png` must be one of: srgb, linear; got sRGB"):
+        unwrap(open_predictions)(tmp_path, "sRGB")
+    for curve, expected in (("linear", half / largest), ("srgb", ((half / largest + 0.055) / 1.055) ** 2.4)):
+        reflectance, shading = open_predictions(tmp_path, curve).read("a")
+        assert reflectance.shape == (3, 4, 5)
+        assert shading.shape == (1, 4, 5)
+        assert reflectance.unique().item() == shading.unique().item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_png_of_other_kinds_is_refused(tmp_path: Path) -> None:
+    write_png(tmp_path / "shading" / "a.png", np.zeros((4, 5), np.uint8))
+    (tmp_path / "reflectance").mkdir()
+    for mode in ("RGBA", "P"):
+        Image.new(mode, (5, 4)).save(tmp_path / "reflectance" / "a.png")
+        with pytest.raises(InputError, match=f"expected gray or RGB, got {mode}"):
+            open_predictions(tmp_path, "linear").read("a")
+    write_png(tmp_path / "reflectance" / "a.png", np.zeros((4, 5), np.uint8))
+    with pytest.raises(InputError, match=r"expected 3 channels first or last, got \[4, 5\]"):
+        open_predictions(tmp_path, "linear").read("a")
+
+
+@pytest.mark.skipif(find_spec("OpenEXR") is None, reason="the extra `exr` is not installed")
+def test_exr_is_linear(tmp_path: Path) -> None:
+    import OpenEXR
+
+    pixels = (4 * REFLECTANCE).transpose(1, 2, 0).copy()
+    for name in ("reflectance", "shading"):
+        (tmp_path / name).mkdir()
+        header = {"compression": OpenEXR.ZIP_COMPRESSION, "type": OpenEXR.scanlineimage}
+        OpenEXR.File(header, {"RGB": pixels}).write(str(tmp_path / name / "a.exr"))
+    reflectance, shading = open_predictions(tmp_path).read("a")
+    assert equal(reflectance, 4 * REFLECTANCE)
+    assert equal(shading, 4 * REFLECTANCE)
+
+
+def lie(path: Path, shape: tuple[int, ...]) -> None:
+    """Write an npz whose array has a header that claims another shape than there are bytes for."""
+    with zipfile.ZipFile(path, "w") as archive, archive.open("reflectance.npy", "w") as file:
+        head = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, head)
+        file.write(bytes(64))
+
+
+@pytest.mark.parametrize("shape", [(3, 10**6, 10**6), (2**40,), (3, 1, 1)])
+def test_a_header_that_lies_takes_no_memory(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    lie(tmp_path / "a.npz", shape)
+    with pytest.raises(InputError, match=r"the header of `reflectance.npy` does not fit its size"):
+        array_files.read_npz(tmp_path / "a.npz", "reflectance")
+
+
+def test_too_many_bytes_and_damaged_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path / "a.npy", np.zeros((8, 8)))
+    np.savez(tmp_path / "a.npz", a=np.zeros((8, 8)))
+    pq.write_table(pa.table({"id": ["a"], "x": [1.0]}), tmp_path / "a.parquet")
+    with monkeypatch.context() as patch:
+        patch.setattr(array_files, "MAX_BYTES", 64)
+        for read in (
+            lambda: array_files.read_npy(path),
+            lambda: array_files.read_npz(tmp_path / "a.npz", "a"),
+            lambda: array_files.read_parquet(tmp_path / "a.parquet"),
+        ):
+            with pytest.raises(InputError, match="expected at most 64 bytes, got"):
+                read()
+    for name in ("a.npy", "a.npz", "a.parquet"):
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:100])
+    with pytest.raises(InputError, match=r"a.npy: cannot be read"):
+        array_files.read_npy(path)
+    with pytest.raises(InputError, match=r"a.npz: cannot be read"):
+        array_files.read_npz(tmp_path / "a.npz", "a")
+    with pytest.raises(InputError, match=r"a.parquet: cannot be read as Parquet"):
+        array_files.read_parquet(tmp_path / "a.parquet")
+
+
+def test_heatmaps(tmp_path: Path) -> None:
+    maps = RNG.random((2, 4, 5), np.float32)
+    save(tmp_path / "a.npy", maps)
+    save(tmp_path / "set" / "b.npy", maps[0].astype(np.float64))
+    np.savez(tmp_path / "c.npz", heatmaps=maps)
+    write_png(tmp_path / "d.png", np.array([[0, 51], [102, 255]], np.uint8))
+    found = open_heatmaps(tmp_path)
+    assert set(found.ids) == {"a", "set/b", "c", "d"}
+    assert equal(found.read("a"), maps)
+    assert equal(found.read("set/b"), maps[:1])
+    assert equal(found.read("c"), maps)
+    assert equal(found.read("d"), np.array([[[0, 0.2], [0.4, 1]]], np.float32))
+
+
+def test_batches_of_heatmaps_mark_failures(tmp_path: Path) -> None:
+    maps = RNG.random((3, 2, 4, 5), np.float32)
+    maps[1, 1, 3, 4] = np.nan
+    for name, one in zip("abc", maps, strict=True):
+        save(tmp_path / f"{name}.npy", one)
+    found = open_heatmaps(tmp_path)
+    read, failed = found.read_batch(["c", "b", "missing", "a"])
+    assert failed.tolist() == [False, True, True, False]
+    assert equal(read[[0, 3]], maps[[2, 0]])
+    assert read[1:3].abs().max() == 0
+    assert found.read_batch(["missing"])[0].shape == (1, 2, 4, 5)
+    save(tmp_path / "b.npy", np.zeros((1, 4, 5)))
+    with pytest.raises(
+        InputError, match=r"one shape, got \[2, 4, 5\] for `a` and \[1, 4, 5\] for `b`; resize"
+    ):
+        found.read_batch(["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("maps", "got"),
+    [
+        (np.zeros((2, 4, 5), np.int64), r"floating-point numbers, got int64 \[2, 4, 5\]"),
+        (np.zeros(4), r"\[maps, h, w\] or \[h, w\], got float32 \[4\]"),
+        (np.zeros((0, 4, 5)), r"got float32 \[0, 4, 5\]"),
+    ],
+)
+def test_other_heatmaps_are_one_line(tmp_path: Path, maps: ndarray, got: str) -> None:
+    save(tmp_path / "a.npy", maps)
+    with pytest.raises(InputError, match=got):
+        open_heatmaps(tmp_path).read("a")
+
+
+def test_a_coloured_heatmap_is_refused(tmp_path: Path) -> None:
+    write_png(tmp_path / "a.png", np.zeros((4, 5, 3), np.uint8))
+    with pytest.raises(InputError, match=r"expected heatmaps .*, got float32 \[4, 5, 3\]"):
+        open_heatmaps(tmp_path).read("a")
+
+
+CODES = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+IDS = ["a", "b", "c"]
+
+
+def write_npz(path: Path) -> Path:
+    np.savez(path / "codes.npz", ids=np.array(IDS), codes=CODES.astype(np.float32))
+    return path / "codes.npz"
+
+
+def write_bytes_npz(path: Path) -> Path:
+    np.savez(path / "codes.npz", ids=np.array([name.encode() for name in IDS]), codes=CODES.astype(np.int32))
+    return path / "codes.npz"
+
+
+def write_columns(path: Path) -> Path:
+    table = pa.table({"x": CODES[:, 0], "id": IDS, "y": pa.array(CODES[:, 1].astype(int))})
+    pq.write_table(table, path / "codes.parquet")
+    return path / "codes.parquet"
+
+
+def write_lists(path: Path) -> Path:
+    pq.write_table(pa.table({"id": IDS, "codes": CODES.tolist()}), path / "codes.parquet")
+    return path / "codes.parquet"
+
+
+def write_fixed_lists(path: Path) -> Path:
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(CODES.ravel().astype(np.float32)), 2)
+    pq.write_table(pa.table({"id": IDS, "codes": lists}), path / "codes.parquet")
+    return path / "codes.parquet"
+
+
+@pytest.mark.parametrize("write", [write_npz, write_bytes_npz, write_columns, write_lists, write_fixed_lists])
+def test_codes_are_matched_by_id(tmp_path: Path, write: Callable[[Path], Path]) -> None:
+    codes = open_codes(write(tmp_path))
+    assert codes.ids == ("a", "b", "c")
+    assert codes.matched(["c", "a"], set(IDS)).tolist() == [[5, 6], [1, 2]]
+    with pytest.raises(InputError, match="1 is missing: `d`"):
+        codes.matched(["d", "a"], {*IDS, "d"})
+    found = codes.matched(["d", "a"], {*IDS, "d"}, "fail")
+    assert found[0].isnan().all()
+    assert found[1].tolist() == [1, 2]
+
+
+def test_codes_without_ids_are_rows_of_the_data(tmp_path: Path) -> None:
+    codes = open_codes(save(tmp_path / "codes.npy", np.asfortranarray(CODES)))
+    assert codes.ids is None
+    assert codes.matched(["x", "y", "z"], ["x", "y", "z"]).tolist() == CODES.tolist()
+    with pytest.raises(InputError, match=r"expected 2 rows in the order of the data, .*, got 3; write npz"):
+        codes.matched(["x", "y"], ["x", "y", "z"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"name": IDS, "x": [1.0, 2.0, 3.0]}, "expected a column `id` and columns of numbers, got"),
+        ({"id": IDS}, "expected a column `id` and columns of numbers, got"),
+        ({"id": IDS, "x": IDS}, "expected columns of numbers beside `id`, got `x`; leave it out"),
+        (
+            {"id": IDS, "x": [1, 2, 3], "__index_level_0__": [0, 1, 2]},
+            "got `__index_level_0__`; leave it out",
+        ),
+        ({"id": IDS, "codes": [[1.0], [2.0], [3.0, 4.0]]}, "expected `codes` of one length, got 1, 2"),
+        ({"id": IDS, "codes": [[1.0], None, [3.0]]}, "expected `codes` of one length, got 1, None"),
+        ({"id": IDS, "codes": IDS}, "cannot be read as Parquet"),
+        ({"id": ["a", "b", "a"], "x": [1, 2, 3]}, "expected 3 different ids, got 2 in 3"),
+    ],
+)
+def test_other_tables_are_one_line(tmp_path: Path, columns: dict[str, object], message: str) -> None:
+    pq.write_table(pa.table(columns), tmp_path / "codes.parquet")
+    with pytest.raises(InputError, match=message):
+        open_codes(tmp_path / "codes.parquet")
+
+
+def test_a_number_that_is_missing_in_a_table_is_nan(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": IDS, "x": [1, None, 3]}), tmp_path / "codes.parquet")
+    assert open_codes(tmp_path / "codes.parquet").codes.isnan().flatten().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"codes": CODES}, "expected an array `ids`, got codes"),
+        ({"ids": np.array(IDS, object), "codes": CODES}, "`ids.npy` is pickled, which is not read"),
+        ({"ids": np.array(IDS)[:2], "codes": CODES}, "expected 3 different ids, got 2 in 2"),
+        ({"ids": CODES[:, 0], "codes": CODES}, r"expected `ids` \[n\], texts or integers, got float64 \[3\]"),
+        ({"ids": np.array(IDS), "codes": CODES[:, 0]}, r"expected codes \[n, d\], real numbers, got"),
+        ({"ids": np.array(IDS), "codes": CODES[..., None, None]}, r"got float64 \[3, 2, 1, 1\]"),
+        ({"ids": np.array(IDS), "codes": CODES.astype(complex)}, "got complex128"),
+    ],
+)
+def test_other_npz_are_one_line(tmp_path: Path, members: dict[str, ndarray], message: str) -> None:
+    np.savez(tmp_path / "codes.npz", **members)
+    with pytest.raises(InputError, match=message):
+        open_codes(tmp_path / "codes.npz")
+
+
+def test_files_that_are_no_codes(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected a file of codes, there is none"):
+        open_codes(tmp_path / "codes.npz")
+    (tmp_path / "codes.csv").touch()
+    with pytest.raises(InputError, match=r"expected codes as .npz, .parquet or .npy, got .csv"):
+        open_codes(tmp_path / "codes.csv")
+
+
+def test_ids_are_matched() -> None:
+    known = [f"set/{row}" for row in range(6)]
+    assert match_ids(known, known[:2], known) == set()
+    assert match_ids(known[:1], known[:2], known, "fail") == {"set/1"}
+    with pytest.raises(InputError) as caught:
+        match_ids(["0", "1", "2", "3", "set/4"], known[:2], known, "fail", "results/net")
+    assert str(caught.value) == (
+        "results/net: expected results of images of the data, 4 of 5 are not: `0`, `1`, `2` and 1 more; "
+        "ids of the data look like `set/0`"
+    )
+    with pytest.raises(InputError) as caught:
+        match_ids([], known[:4], known, source="results/net")
+    assert str(caught.value) == (
+        "results/net: expected a result for each of 4 images, 4 are missing: `set/0`, `set/1`, `set/2` and 1 "
+        "more; add them, or count them as failed (--missing fail)"
+    )
+    with pytest.raises(
+        InputError, match="`missing` must be one of: error, fail; got fial; did you mean `fail`"
+    ):
+        unwrap(match_ids)(known, known, known, "fial")
+
+
+def test_nested_lists_are_no_codes(tmp_path) -> None:
+    pq.write_table(pa.table({"id": ["a", "b"], "codes": [[[1.0]], [[2.0]]]}), tmp_path / "codes.parquet")
+    with pytest.raises(InputError, match=r"expected `codes` as lists of numbers, got list<"):
+        open_codes(tmp_path / "codes.parquet")

@@ -1,0 +1,243 @@
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from evaluation.models import ColourRetinex, IntrinsicNet, save_model
+from evaluation.models.baselines import BASELINES
+from evaluation.models.model_spec import SHIPPED, ModelIdentity, open_model, open_models, split_spec
+from loaders.errors import InputError
+from loaders.verification.checksums import file_sha256
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", ["retinex", "constant-reflectance", "constant-shading"])
+def test_shipped_models_by_name(name: str) -> None:
+    found = open_model(name)
+    assert found.identity == ModelIdentity(name, "shipped", f"candlelight {version('candlelight')}", None)
+    assert found.model is SHIPPED[name]
+    assert found.colour_space == "linear"
+
+
+def test_shipped_names_are_those_of_the_baselines_and_retinex() -> None:
+    assert set(SHIPPED) == {"retinex", *BASELINES}
+    assert SHIPPED["retinex"] == ColourRetinex()
+
+
+def test_weights_are_known_by_their_hash(tmp_path: Path) -> None:
+    path = save_model(IntrinsicNet(width=2, seed=0), tmp_path / "small.pt")
+    found = open_model(f"mine={path}")
+    assert found.identity == ModelIdentity("mine", "weights", None, file_sha256(path))
+    assert found.model.width == 2
+    assert not found.model.training
+    assert open_model(str(path)).identity.name == "small"
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("a=b", ("a", "b")),
+        ("colour Retinex=retinex", ("colour Retinex", "retinex")),
+        ("a=b=c", ("a", "b=c")),
+        ("runs/lr=0.1/net.pt", (None, "runs/lr=0.1/net.pt")),
+        ("package.models:make", (None, "package.models:make")),
+        ("hf:owner/name", (None, "hf:owner/name")),
+        ("vit=hf:owner/name", ("vit", "hf:owner/name")),
+        ("=retinex", (None, "=retinex")),
+    ],
+)
+def test_name_and_spec_are_split(spec: str, expected: tuple[str | None, str]) -> None:
+    assert split_spec(spec) == expected
+
+
+def test_a_file_with_an_equals_sign_in_its_name_is_a_file(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    save_model(IntrinsicNet(width=2, seed=0), Path("lr=0.1.pt"))
+    assert open_model("lr=0.1.pt").identity.name == "lr=0.1"
+
+
+MODELS = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    colour_space = "srgb"
+    def __init__(self, width=4):
+        super().__init__()
+        self.layer = nn.Conv2d(3, width, 1)
+    def forward(self, image):
+        return self.layer(image)
+
+class Wide(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+
+class Halves:
+    def __call__(self, image):
+        return image / 2, image / 2
+
+def make(width=8):
+    return Net(width)
+
+def model(image):
+    return image, image
+
+def broken():
+    return 3
+
+ready = Halves()
+number = 4
+"""
+
+
+def test_a_class_and_a_function_without_arguments_make_the_model(tmp_path: Path) -> None:
+    path = write(tmp_path / "models.py", MODELS)
+    net, made = open_model(f"{path}:Net"), open_model(f"{path}:make")
+    assert net.identity == ModelIdentity("models.py:Net", "callable", "models.py:Net", file_sha256(path))
+    assert net.colour_space == made.colour_space == "srgb"
+    assert not net.model.training
+    assert (net.model.layer.out_channels, made.model.layer.out_channels) == (4, 8)
+
+
+def test_any_other_callable_is_the_model(tmp_path: Path) -> None:
+    path = write(tmp_path / "models.py", MODELS)
+    function, ready = open_model(f"{path}:model"), open_model(f"halves={path}:ready", usual="srgb")
+    assert function.model.__name__ == "model"
+    assert function.colour_space == "linear"
+    assert (ready.identity.name, ready.identity.version) == ("halves", "models.py:ready")
+    assert ready.colour_space == "srgb"
+    assert torch.equal(ready.model(torch.ones(1))[0], torch.tensor([0.5]))
+
+
+def test_a_module_is_known_by_the_version_of_its_distribution() -> None:
+    found = open_model("torch.nn:Identity")
+    what = f"torch.nn:Identity of torch {version('torch')}"
+    assert found.identity == ModelIdentity(
+        "torch.nn:Identity", "callable", what, file_sha256(Path(nn.__file__))
+    )
+    assert isinstance(found.model, nn.Identity)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Nett", "expected a callable `Nett` in the module, found none; did you mean `Net`"),
+        ("number", "expected a callable `number` in the module, found int"),
+        ("Wide", r"the class needs arguments \(width\); write a function without parameters"),
+        ("broken", "expected it to make a callable, it made int"),
+    ],
+)
+def test_what_is_no_model_is_named(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        open_model(f"{write(tmp_path / 'models.py', MODELS)}:{name}")
+
+
+def test_colour_space_is_one_of_two(tmp_path: Path) -> None:
+    path = write(tmp_path / "models.py", "def model(image): ...\nmodel.colour_space = 'sRGB'\n")
+    with pytest.raises(
+        InputError, match=r"models.py:model.colour_space` must be one of: linear, srgb; got sRGB"
+    ):
+        open_model(f"{path}:model")
+
+
+NETWORK_OF_PARTS = """
+import parts
+
+def make():
+    import parts as late
+    return lambda: (parts.VALUE, late.VALUE)
+"""
+
+
+def test_files_of_one_name_in_two_folders_keep_apart(tmp_path: Path) -> None:
+    for folder, value in (("a", 1), ("b", 2)):
+        write(tmp_path / folder / "parts.py", f"VALUE = {value}\n")
+        write(tmp_path / folder / "net.py", NETWORK_OF_PARTS)
+    before = list(sys.path)
+    try:
+        models = open_models([f"{name}={tmp_path / name / 'net.py'}:make" for name in "ab"])
+        again = open_model(f"{tmp_path / 'a' / 'net.py'}:make")
+    finally:
+        sys.modules.pop("parts", None)
+    assert [models[name].model() for name in "ab"] == [(1, 1), (2, 2)]
+    assert again.model() == (1, 1)
+    assert sys.path == before
+
+
+def test_a_module_of_the_standard_library_stays(tmp_path: Path) -> None:
+    import json
+
+    write(tmp_path / "json.py", "raise RuntimeError\n")
+    path = write(tmp_path / "net.py", "import json\ndef make():\n    return json.dumps\n")
+    assert open_model(f"{path}:make").model is json.dumps
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "message"),
+    [
+        ("import no_such_module", ModuleNotFoundError, "net.py: cannot be imported: No module named"),
+        ("def make(:\n", SyntaxError, r"net.py: cannot be imported: .*net.py, line 1"),
+    ],
+)
+def test_an_import_error_is_one_line_with_its_cause(
+    tmp_path: Path, text: str, cause: type[Exception], message: str
+) -> None:
+    before = list(sys.path)
+    with pytest.raises(InputError, match=message) as caught:
+        open_model(f"{write(tmp_path / 'net.py', text)}:make")
+    assert isinstance(caught.value.__cause__, cause)
+    assert sys.path == before
+
+
+def test_any_error_of_the_users_code_is_one_line_with_its_cause(tmp_path: Path) -> None:
+    path = write(tmp_path / "net.py", "1 / 0\n")
+    with pytest.raises(InputError, match="cannot be imported: ZeroDivisionError: division by zero") as caught:
+        open_model(f"{path}:make")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    path = write(tmp_path / "ends.py", "import sys\nsys.exit(0)\n")
+    with pytest.raises(InputError, match="cannot be imported: SystemExit"):
+        open_model(f"{path}:make")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            "retinx",
+            "expected one of retinex, constant-reflectance, constant-shading; .*did you mean `retinex`",
+        ),
+        ("constant shading", "did you mean `constant-shading`"),
+        ("no_such_package.models:make", "cannot import `no_such_package.models`: No module named"),
+        (".models:make", r"cannot import `.models`"),
+        (":make", "cannot import ``"),
+        ("nowhere.py:make", "expected a file of Python, there is no nowhere.py"),
+    ],
+)
+def test_an_unknown_model_is_one_line(spec: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        open_model(spec)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_of_python_without_a_callable_and_a_folder_without_a_model(tmp_path: Path) -> None:
+    path = write(tmp_path / "net.py", "")
+    with pytest.raises(InputError, match=r"name the callable in it: .*net.py:CALLABLE"):
+        open_model(str(path))
+    with pytest.raises(InputError, match=r"there is no config.json in it"):
+        open_model(str(tmp_path))
+
+
+def test_two_models_of_one_name_are_refused() -> None:
+    with pytest.raises(InputError, match="two models are named `retinex`; name them apart: NAME=retinex"):
+        open_models(["retinex", "constant-shading", "retinex"])
+    assert list(open_models(["b=retinex", "a=retinex"])) == ["b", "a"]
+    with pytest.raises(InputError, match=r"expected a printable text, got 'a.udcff=retinex'"):
+        open_models(["a\udcff=retinex"])

@@ -1,0 +1,42 @@
+import json
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+from evaluation.results.plain_values import to_plain
+
+
+@dataclass(frozen=True)
+class Inner:
+    score: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner
+    table: dict[int, float]
+
+
+def test_nested_dataclasses_become_strict_json():
+    value = Outer(Inner(torch.tensor([[1.0, math.nan]])), {1: math.inf, 2: -math.inf})
+    plain = to_plain(value)
+    assert plain == {"inner": {"score": [[1.0, None]]}, "table": {"1": "inf", "2": "-inf"}}
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (torch.tensor(2.5), 2.5),
+        (torch.tensor(True), True),
+        (np.float32(math.nan), None),
+        (np.arange(2), [0, 1]),
+        ((1, "a", None), [1, "a", None]),
+    ],
+    ids=["scalar", "bool", "numpy", "array", "tuple"],
+)
+def test_values(value, expected):
+    assert to_plain(value) == expected

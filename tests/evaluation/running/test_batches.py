@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+import torch
+
+from evaluation.running.batches import Fingerprint, read_batches
+from evaluation.running.prediction_sources import sources
+from loaders.errors import InputError
+from loaders.views import Decomposition
+
+
+def sha(*rows: object) -> str:
+    found = Fingerprint()
+    for name, item in rows:
+        found.add(name, item)
+    return found.hexdigest()
+
+
+def test_equal_rows_have_one_fingerprint_and_others_another() -> None:
+    one = torch.arange(6.0).reshape(2, 3)
+    assert sha(("a", one)) == sha(("a", one.T.contiguous().T))
+    others = [("b", one), ("a", one.double()), ("a", one.reshape(3, 2)), ("a", one + 1), ("a", {"x": one})]
+    assert len({sha(row) for row in [("a", one), *others]}) == 6
+    assert sha(("a", one), ("b", one)) != sha(("b", one), ("a", one))
+
+
+def test_all_members_of_an_item_count() -> None:
+    image, mask = torch.rand(3, 2, 2), torch.ones(2, 2, dtype=torch.bool)
+    item = Decomposition(image, image, image[:1], mask)
+    changed = mask.clone()
+    changed[0, 0] = False
+    assert sha(("a", item)) != sha(("a", Decomposition(image, image, image[:1], changed)))
+
+
+def test_batches_hold_neighbours_of_one_size(memory_view) -> None:
+    view = memory_view([torch.zeros(3, size, 2) for size in (4, 4, 4, 5, 4)])
+    batches = list(read_batches(view, 2, lambda item: item, Fingerprint(), "read"))
+    assert [batch.rows for batch in batches] == [(0, 1), (2,), (3,), (4,)]
+    assert [batch.ids[0] for batch in batches] == ["row-0", "row-2", "row-3", "row-4"]
+
+
+def test_arrays_count_by_their_bytes_and_other_objects_are_refused() -> None:
+    one = np.zeros(5000)
+    other = one.copy()
+    other[2500] = 1
+    assert sha(("a", one)) != sha(("a", other))
+    with pytest.raises(InputError, match="in rows of a view, got object"):
+        sha(("a", object()))
+
+
+def test_view_with_other_numbers_of_ids_is_refused(memory_view) -> None:
+    view = memory_view([torch.zeros(3, 2, 2)] * 2)
+    view.ids = ("a",)
+    with pytest.raises(InputError, match="expected an id and a group for each row, got 2 rows, 1 ids and 2"):
+        list(read_batches(view, 2, lambda item: item, Fingerprint(), "read"))
+
+
+def test_what_is_no_model_is_refused() -> None:
+    with pytest.raises(InputError, match="model `a`: expected something callable, got int"):
+        sources({"a": 3}, [], "srgb", None)

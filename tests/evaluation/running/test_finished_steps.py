@@ -1,0 +1,307 @@
+"""Evaluations that are killed go on: the same bytes, and models are called for what is missing only."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from evaluation.causal import score_causal
+from evaluation.concepts import score_concepts
+from evaluation.coverage import score_coverage
+from evaluation.intrinsic import score_intrinsic
+from evaluation.models.model_spec import ModelIdentity, NamedModel
+from evaluation.running.finished_steps import RECORD, Steps, model_key
+from loaders.errors import InputError
+from loaders.schema import FactorInfo
+from loaders.views import ConceptSet, PartImage
+
+SHAPE = (3, 20, 24)
+
+
+class Counted(torch.nn.Module):
+    """A model that is killed at some call."""
+
+    def __init__(self, run, dies_at: int | None = None) -> None:
+        super().__init__()
+        self.run, self.dies_at, self.calls = run, dies_at, 0
+
+    def forward(self, image):
+        self.calls += 1
+        if self.calls == self.dies_at:
+            raise KeyboardInterrupt
+        return self.run(image)
+
+
+def named(model, sha256: str | None = "ab") -> NamedModel:
+    return NamedModel(ModelIdentity("mine", "callable", "mine.py:mine", sha256), model, "linear")
+
+
+def _split(image):
+    shading = image.mean((1, 2), keepdim=True).expand_as(image) + 0.05
+    return image / shading, shading
+
+
+def images(count: int) -> list[torch.Tensor]:
+    return list(torch.rand(count, *SHAPE, generator=torch.Generator().manual_seed(0)))
+
+
+@pytest.fixture
+def evaluations(memory_view, decompositions):
+    """Each evaluation of one model, by its name: what it runs, and a function of the model and the steps."""
+    pictures = images(10)
+    stacked = torch.stack(pictures)
+    decomposed = decompositions(stacked, 0.2 + stacked.flip(0))
+    masks = [{"left": image[0] > 0.7, "right": image[1] > 0.7} for image in pictures]
+    parts = memory_view([PartImage(image, found) for image, found in zip(pictures, masks, strict=True)])
+    table = np.array([[row // 5, row % 5] for row in range(10)], np.float64)
+    infos = tuple(FactorInfo(name=name, kind="categorical", values=tuple("abcde")) for name in ("x", "y"))
+    factors = memory_view(pictures, factors=infos, table=table)
+    chosen = tuple(
+        ConceptSet({"light": str(start)}, (start, start + 1, start + 2, start + 3)) for start in (0, 4)
+    )
+    small = [image[:, :6, :8].contiguous() for image in pictures]
+    albedo = memory_view(small, name="albedo", sets=chosen, varies="albedo")
+    lit = memory_view(small[::-1], name="lit", sets=chosen, varies="illumination")
+    negatives = memory_view([image[:, 9:15, 9:17].contiguous() for image in pictures[:8]], name="negative")
+    test = decompositions(torch.stack(small), 0.2 + torch.stack(small[::-1]))
+
+    def concepts(model, **options):
+        return score_concepts({"m": model}, albedo, lit, negatives, test, runs=3, **options)["m"]
+
+    return {
+        "intrinsic": (
+            _split,
+            lambda model, **options: score_intrinsic({"m": model}, decomposed, **options)["m"],
+        ),
+        "coverage": (
+            lambda image: image[:, :2],
+            lambda model, **options: score_coverage({"m": model}, parts, **options)["m"],
+        ),
+        "causal": (
+            lambda image: image.mean(3).flatten(1),
+            lambda model, **options: score_causal({"m": model}, factors, **options)["m"],
+        ),
+        "concepts": (_split, concepts),
+    }
+
+
+# Calls of an uninterrupted run with 2 images at once, the call that is killed, and calls of the run that goes
+# on. Concepts: 4 of negatives, 10 of test frames, 2 of each of 4 sets, of which two are there.
+CALLS = {"intrinsic": (5, 3, 3), "coverage": (5, 3, 3), "causal": (5, 3, 3), "concepts": (22, 19, 18)}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_killed_half_way_it_goes_on_and_ends_with_the_same_bytes(evaluations, name, tmp_path) -> None:
+    run, score = evaluations[name]
+    every, dies_at, rest = CALLS[name]
+    whole = Counted(run)
+    expected = score(named(whole), batch_size=2).to_json()
+    folder = tmp_path / "x.json.partial"
+    with pytest.raises(KeyboardInterrupt):
+        score(named(Counted(run, dies_at)), batch_size=2, steps=Steps(folder))
+    second, steps = Counted(run), Steps(folder)
+    assert score(named(second), batch_size=2, steps=steps).to_json() == expected
+    assert (whole.calls, second.calls) == (every, rest)
+    assert steps.found == 2
+    third = Counted(run)
+    assert score(named(third), batch_size=2, steps=Steps(folder)).to_json() == expected
+    assert third.calls == (14 if name == "concepts" else 0)
+    steps.remove()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_another_model_or_other_data_find_no_steps(evaluations, name, tmp_path, monkeypatch) -> None:
+    run, score = evaluations[name]
+    model = Counted(run)
+    score(named(model), batch_size=2, steps=Steps(tmp_path / "a"))
+    for other, options in (
+        (named(model, "cd"), {}),
+        (named(model), {"batch_size": 3}),
+        (named(model, None), {}),
+        (named(run), {}),  # of a function no hash tells what it has read
+    ):
+        steps = Steps(tmp_path / "a")
+        score(other, **{"batch_size": 2, **options}, steps=steps)
+        assert steps.found == 0
+
+
+ENDS = {
+    "intrinsic": torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB"),
+    "coverage": RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
+    "causal": MemoryError(),
+    "concepts": RuntimeError("cuBLAS error: CUBLAS_STATUS_ALLOC_FAILED"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_small_batches_and_batches_that_shrink_give_the_same(evaluations, name) -> None:
+    run, score = evaluations[name]
+
+    def small(image):
+        if len(image) > 1:
+            raise ENDS[name]
+        return run(image)
+
+    expected = score(named(run), batch_size=5).to_json()
+    assert score(named(run), batch_size=1).to_json() == expected
+    assert score(named(run), batch_size=2).to_json() == expected
+    assert score(named(small), batch_size=5).to_json() == expected
+
+
+class Small(torch.nn.Module):
+    """A network with layers of all kinds that could mix the images of a batch; runs on few at once."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+        with torch.random.fork_rng(devices=()):
+            torch.manual_seed(0)
+            self.hidden = torch.nn.Sequential(
+                torch.nn.Conv2d(3, 6, 3, padding=1),
+                torch.nn.BatchNorm2d(6),
+                torch.nn.Dropout(0.5),
+                torch.nn.Sigmoid(),
+            )
+            self.last = torch.nn.Conv2d(6, 6, 1)
+
+    def forward(self, image):
+        if len(image) > self.most:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        both = self.last(self.hidden(image)).sigmoid()
+        return both[:, :3], both[:, 3:] + 0.1
+
+
+@pytest.mark.parametrize(("name", "options"), [("intrinsic", {}), ("concepts", {"layer": "hidden"})])
+def test_networks_agree_to_the_rounding_of_convolutions(evaluations, name, options) -> None:
+    score = evaluations[name][1]
+    expected = score(Small(5), batch_size=5, **options).scores
+    for most, batch_size in ((5, 1), (5, 2), (2, 5)):
+        scores = score(Small(most), batch_size=batch_size, **options).scores
+        for column, value in expected.items():
+            assert scores[column].value == pytest.approx(value.value, rel=1e-5, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_one_image_that_does_not_fit_is_one_line(evaluations, name) -> None:
+    def full(image):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+
+    with pytest.raises(InputError, match=r"memory ended .* float32 \[1, 3, .*\] on cpu.* resize the images"):
+        evaluations[name][1](full, batch_size=5)
+
+
+def step(steps: Steps, value: float = 1.0, **key: object) -> float:
+    return float(steps.get_or_compute({"a": 1, **key}, lambda: {"x": torch.tensor([value])})["x"])
+
+
+def test_steps_are_known_by_all_of_their_key(tmp_path) -> None:
+    steps = Steps(tmp_path / "a")
+    assert [step(steps, 1), step(steps, 2), step(steps, 3, b=None), step(steps, 4, b="c")] == [1, 1, 3, 4]
+    assert (steps.found, steps.computed) == (1, 3)
+    assert "1 of 4 steps were there" in steps.describe()
+    assert Steps(tmp_path / "a").describe() == ""
+    assert step(Steps(), 7) == 7
+
+
+@pytest.mark.parametrize("kind", [torch.bool, torch.int64, torch.float32, torch.float64, torch.float16])
+def test_values_come_back_as_they_were(tmp_path, kind) -> None:
+    values = (
+        (
+            torch.tensor([[0.0, 1.0, 2.0], [torch.nan, -0.0, 5.0]]).nan_to_num()
+            if kind is torch.bool or kind is torch.int64
+            else torch.tensor([[0.0, torch.nan, -0.0], [torch.inf, 1e-7, 5.0]])
+        )
+        .to(kind)
+        .T
+    )
+    first, second = (Steps(tmp_path / "a").get_or_compute({}, lambda: {"x": values})["x"] for _ in range(2))
+    assert second.dtype == kind
+    assert torch.equal(first.contiguous().view(torch.uint8), second.contiguous().view(torch.uint8))
+    assert first.stride() == second.stride()
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "pickled", "link"])
+def test_damaged_step_is_computed_again(tmp_path, damage) -> None:
+    step(Steps(tmp_path / "a"))
+    (path,) = (tmp_path / "a").glob("*.npz")
+    data = bytearray(path.read_bytes())
+    if damage == "flipped":
+        data[data.index(b"\x80?")] ^= 1  # in the number 1.0
+        path.write_bytes(data)
+    elif damage == "pickled":
+        np.savez(path, x=np.array([{}], object))
+    elif damage == "link":
+        path.rename(tmp_path / "elsewhere.npz")
+        path.symlink_to(tmp_path / "elsewhere.npz")
+    else:
+        path.write_bytes(data[: len(data) // 2] if damage == "cut" else b"")
+    steps = Steps(tmp_path / "a")
+    assert step(steps, 2) == 2
+    assert steps.found == 0
+    assert step(Steps(tmp_path / "a"), 3) == 2
+    if damage == "link":
+        assert (tmp_path / "elsewhere.npz").read_bytes() == data
+
+
+def test_a_folder_of_others_is_refused_and_never_emptied(tmp_path) -> None:
+    others, kept = tmp_path / "others", tmp_path / "kept"
+    others.mkdir()
+    (others / "a.txt").write_text("a")
+    link, file = tmp_path / "link", tmp_path / "file"
+    step(Steps(kept))
+    link.symlink_to(kept)
+    file.touch()
+    (tmp_path / "nowhere").symlink_to(tmp_path / "b")
+    for path in (others, link, file, tmp_path / "nowhere"):
+        with pytest.raises(InputError, match="expected no such file, or steps of an earlier run; delete it"):
+            Steps(path)
+    steps = Steps(kept)
+    step(steps, 1, b=1)
+    (kept / "mine.txt").touch()
+    (kept / "folder").mkdir()
+    steps.remove()
+    names = {path.name for path in kept.iterdir()}
+    assert {"mine.txt", "folder", RECORD} < names
+    assert len(names) == 4  # with the step of another run
+
+
+def test_folder_that_was_killed_while_it_was_made_is_taken(tmp_path) -> None:
+    (tmp_path / "a").mkdir()
+    steps = Steps(tmp_path / "a")
+    steps.remove()
+    assert (tmp_path / "a").is_dir()
+    step(steps)
+    steps.remove()
+    assert not list(tmp_path.iterdir())
+
+
+def test_folder_that_cannot_be_made(tmp_path) -> None:
+    with pytest.raises(InputError, match=r"cannot be written: .*; give another --out"):
+        step(Steps(tmp_path / "no" / "folder"))
+
+
+def test_what_a_model_consists_of_is_in_its_key() -> None:
+    def key(model, **settings):
+        return model_key(named(model), "cpu", **settings)
+
+    network, other = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+    assert key(network) == key(network)
+    assert key(network) != key(other)
+    assert key(network) != key(network, metric="lmse")
+    assert key(network) != model_key(named(network), "cuda")
+    assert key(network)["code"] != "0"
+    assert model_key(named(network, None), "cpu") is None
+
+
+def test_files_that_a_model_imports_are_in_its_key(tmp_path: Path) -> None:
+    from evaluation.models import open_model
+
+    (tmp_path / "helper_of_resume.py").write_text("GAIN = 2\n")
+    path = tmp_path / "net.py"
+    path.write_text("import torch, helper_of_resume\nclass Scale(torch.nn.Module):\n    pass\n")
+    source = open_model(f"{path}:Scale")
+    first = model_key(source, "cpu")
+    (tmp_path / "helper_of_resume.py").write_text("GAIN = 3\n")
+    assert model_key(source, "cpu") != first

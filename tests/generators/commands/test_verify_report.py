@@ -1,0 +1,50 @@
+"""What ``candlelight info --verify`` prints: every damaged file, a few of the rest, and what to do."""
+
+from pathlib import Path
+
+import pytest
+
+from generators.commands.verify_report import SHOWN, verdict
+from loaders.verification.verify_frames import Damage, Findings
+
+ROOT = Path("frames")
+IMAGE = Damage(ROOT / "a", ROOT / "a" / "image.png", "is missing")
+
+
+def test_damaged_files_are_all_named_and_of_the_rest_a_few():
+    damaged = tuple(Damage(ROOT, ROOT / f"{i}", "is missing") for i in range(SHOWN + 5))
+    ids, strangers = tuple(f"candle-{i:06d}" for i in range(SHOWN + 2)), (ROOT / "x",)
+    lines = list(verdict(ROOT, Findings(9, damaged, ids, strangers)))
+    assert lines[: SHOWN + 5] == [f"damaged: frames/{i}: is missing" for i in range(SHOWN + 5)]
+    assert lines[SHOWN + 5 : 2 * SHOWN + 5] == [f"missing: {id}" for id in ids[:SHOWN]]
+    assert lines[2 * SHOWN + 5 :] == [
+        "missing: 2 more",
+        "belongs to nothing: frames/x",
+        f"frames: 9 samples checked, {SHOWN + 5} files damaged, {SHOWN + 2} samples missing",
+        "render what is damaged anew: candlelight render --repair --out frames",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "damaged", "missing", "packed", "remedy"),
+    [
+        (ROOT, (IMAGE,), (), False, "candlelight render --repair --out frames"),
+        (ROOT, (IMAGE,), (), True, "candlelight pack --help"),
+        (
+            *(ROOT, (Damage(ROOT, ROOT / "plan.parquet", "is missing"),), (), False),
+            "candlelight render RECIPE --repair --out frames",
+        ),
+        (ROOT, (), ("a",), False, "candlelight render frames/plan.parquet --out frames"),
+        ("s3://b/f", (IMAGE,), (), False, "candlelight render RECIPE --repair --out s3://b/f"),
+        ("s3://b/f", (), ("a",), False, "candlelight render RECIPE --out s3://b/f"),
+    ],
+)
+def test_the_remedy_is_named(path, damaged, missing, packed, remedy):
+    *_, last = verdict(path, Findings(1, damaged, missing, ()), packed)
+    assert last.endswith(f": {remedy}")
+
+
+def test_a_whole_folder_needs_no_remedy():
+    assert list(verdict(ROOT, Findings(2, (), (), ()))) == [
+        "frames: 2 samples checked, 0 files damaged, 0 samples missing"
+    ]

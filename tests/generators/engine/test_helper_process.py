@@ -1,0 +1,57 @@
+"""Processes that answer one request, played by modules beside the test."""
+
+import time
+
+import pytest
+
+from generators.engine.helper_process import ask
+
+COUNT = """
+import os, sys, time
+from generators.engine.helper_process import answer
+
+def reply(request):
+    print("chatter")
+    for number in range(request["count"]):
+        yield {"number": number}
+    if request["then"] == "die":
+        print("warning\\nno such driver", file=sys.stderr, flush=True)
+        os.kill(os.getpid(), 11)
+    if request["then"] == "hang":
+        time.sleep(60)
+
+if __name__ == "__main__":
+    answer(reply)
+"""
+
+
+@pytest.fixture(autouse=True)
+def path(tmp_path, monkeypatch):
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "counting.py").write_text(COUNT)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"), prepend=":")
+    return tmp_path
+
+
+def test_replies_are_given_in_order_and_chatter_is_none():
+    answer = ask("counting", {"count": 3, "then": "end"}, 60.0)
+    assert (answer.replies, answer.status) == (tuple({"number": i} for i in range(3)), 0)
+
+
+def test_what_was_replied_before_the_end_counts_and_the_last_line_is_told():
+    answer = ask("counting", {"count": 2, "then": "die"}, 60.0)
+    assert (len(answer.replies), answer.status, answer.last) == (2, -11, "no such driver")
+
+
+def test_a_process_that_hangs_is_killed():
+    start = time.monotonic()
+    with pytest.raises(TimeoutError):
+        ask("counting", {"count": 0, "then": "hang"}, 8.0)
+    assert time.monotonic() - start < 30
+
+
+def test_modules_of_the_current_folder_are_data(path, monkeypatch):
+    for name in ("json.py", "bpy.py", "counting.py"):
+        (path / name).write_text("raise SystemExit('of the current folder')")
+    monkeypatch.chdir(path)
+    assert ask("counting", {"count": 1, "then": "end"}, 60.0).status == 0

@@ -1,0 +1,70 @@
+"""Libraries of a render child see as many processors as it has threads."""
+
+import os
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+
+import pytest
+
+from generators.engine.processor_count import THREADS, held_to
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="needs two processors, and a system that can hold a process to one",
+)
+
+
+def test_processors_are_held_and_given_back():
+    every = os.sched_getaffinity(0)
+    with held_to(1):
+        assert len(os.sched_getaffinity(0)) == 1
+    assert os.sched_getaffinity(0) == every
+
+
+def test_they_are_given_back_after_an_error_and_to_threads_that_were_started_within():
+    every, end, found = os.sched_getaffinity(0), threading.Event(), []
+    thread = threading.Thread(target=lambda: (end.wait(), found.append(os.sched_getaffinity(0))))
+    with suppress(ZeroDivisionError), held_to(1):
+        thread.start()
+        raise ZeroDivisionError
+    end.set()
+    thread.join()
+    assert os.sched_getaffinity(0) == every
+    assert found == [every]
+
+
+def test_more_than_there_are_changes_nothing():
+    every = os.sched_getaffinity(0)
+    with held_to(sys.maxsize):
+        assert os.sched_getaffinity(0) == every
+
+
+BUSY = """
+import os
+from generators.blender import bpy
+scene = bpy.context.scene
+scene.render.engine, scene.cycles.samples = "CYCLES", 256
+scene.render.resolution_x = scene.render.resolution_y = 192
+scene.render.threads_mode, scene.render.threads = "FIXED", 1
+scene.render.filepath = "/dev/null"
+before = os.times()
+bpy.ops.render.render(scene=scene.name)
+after = os.times()
+used = after.user + after.system - before.user - before.system
+print("ratio", used / (after.elapsed - before.elapsed))
+"""
+
+
+@pytest.mark.blender
+def test_a_render_of_one_thread_takes_one_processor():
+    done = subprocess.run(
+        [sys.executable, "-c", BUSY],
+        env={**os.environ, THREADS: "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ratio = float(done.stdout.split("ratio")[1])
+    assert ratio < 1.2  # with a thread beside it that spins it is near 2 on an idle machine

@@ -1,0 +1,26 @@
+import asyncio
+import gc
+import logging
+
+from generators.engine.scheduler_logging import without_late_timeouts
+
+
+def drop(error: Exception) -> None:
+    """Drop a future that failed before anybody asked for its result."""
+
+    async def fail():
+        asyncio.get_running_loop().create_future().set_exception(error)
+        gc.collect()
+
+    asyncio.run(fail())
+
+
+def test_only_waits_that_ran_out_are_kept_quiet_and_only_within(caplog):
+    with caplog.at_level(logging.ERROR, "asyncio"):
+        with without_late_timeouts():
+            drop(TimeoutError("Timeout"))
+            assert not caplog.records
+            drop(ValueError("another"))
+            assert len(caplog.records) == 1
+        drop(TimeoutError("Timeout"))
+        assert len(caplog.records) == 2

@@ -1,0 +1,142 @@
+"""A run on the jobs of a batch system: real jobs of dask-jobqueue, submitted to stand-ins."""
+
+import gc
+import os
+import signal
+import sys
+import time
+from collections import Counter
+
+import pytest
+
+from generators.engine import limits
+from generators.engine.clusters import _start
+from generators.engine.render_plan import render
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import make_plan
+from loaders.errors import InputError
+from loaders.frames import complete_indices
+
+pytest.importorskip("dask_jobqueue")
+psutil = pytest.importorskip("psutil")
+
+SBATCH = """#!/bin/sh
+cp "$1" "{folder}/$$.sh"
+setsid sh "{folder}/$$.sh" > "{folder}/$$.out" 2>&1 < /dev/null &
+echo $! > "{folder}/$$.pid"
+echo "Submitted batch job $$"
+"""
+SCANCEL = """#!/bin/sh
+for job in "$@"; do kill -TERM -- "-$(cat {folder}/$job.pid)"; done
+"""
+OPTIONS = {"cores": 1, "memory": "1GB", "walltime": "00:10:00", "queue": "normal", "interface": "lo"}
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """Put `sbatch` and `scancel` before the path, and set them up; yield the folder of their jobs."""
+    import dask
+
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    for name, text in {"sbatch": SBATCH, "scancel": SCANCEL}.items():
+        path = tmp_path / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text.format(folder=folder))
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    with dask.config.set({f"jobqueue.slurm.{name}": value for name, value in OPTIONS.items()}):
+        yield folder
+    for file in folder.glob("*.pid"):
+        for process in session(int(file.read_text())):
+            process.kill()
+
+
+def session(leader):
+    """List the processes of a job that live."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if os.getsid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (ProcessLookupError, psutil.NoSuchProcess):
+            pass
+    return found
+
+
+def test_jobs_import_nothing_from_the_folder_that_they_are_submitted_from(slurm):
+    with _start("slurm", 0, None) as cluster:
+        assert f"{sys.executable} -P -m distributed" in cluster.job_script()
+
+
+@pytest.mark.blender
+@pytest.mark.slow
+def test_a_job_that_ends_is_submitted_again_and_nothing_is_lost_or_left(slurm, tmp_path, monkeypatch):
+    import dask
+
+    monkeypatch.setattr(limits, "RESTORE", 0.5)
+    plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 30)
+    ended = Counter()
+
+    def advance(count):
+        if count and not ended:
+            (job,) = slurm.glob("*.pid")
+            for process in session(int(job.read_text())):
+                ended[process.pid] += 1
+                os.kill(process.pid, signal.SIGKILL)
+
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}):
+        outcome = render(plan, tmp_path / "out", cluster="slurm", workers=1, advance=advance)
+    assert (outcome.written + outcome.found, outcome.failed) == (30, {})
+    assert len(complete_indices(tmp_path / "out", "negatives")) == 30
+    assert len(list(slurm.glob("*.sh"))) == 2
+    script = next(slurm.glob("*.sh")).read_text()
+    assert "#SBATCH -p normal" in script
+    assert "--nthreads 1 " in script
+    deadline = time.monotonic() + 20
+    while any(session(int(file.read_text())) for file in slurm.glob("*.pid")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_refused_job_ends_the_run_with_its_reason(slurm, tmp_path):
+    script = "#!/bin/sh\necho 'sbatch: error: invalid partition specified: normal' >&2\nexit 1\n"
+    (tmp_path / "bin" / "sbatch").write_text(script)
+    plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 1)
+    with pytest.raises(InputError, match=r"a job was refused .*: sbatch: error: invalid partition") as error:
+        render(plan, tmp_path / "out", cluster="slurm", workers=1)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.filterwarnings("ignore:unclosed cluster:ResourceWarning")
+def test_what_is_not_set_up_is_said_in_one_line(slurm, tmp_path):
+    import dask
+
+    plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 1)
+    with (
+        dask.config.set({"jobqueue.slurm.cores": None}),
+        pytest.raises(InputError, match=r"--cluster slurm: SLURMCluster: .*cores.*docs/clusters.md") as error,
+    ):
+        render(plan, tmp_path / "out", cluster="slurm", workers=1)
+    assert "\n" not in str(error.value)
+    del error
+    gc.collect()  # while the cluster that was made in part may warn
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "extra"),
+    [("lsf", "dask_jobqueue", "cluster"), ("kubernetes", "dask_kubernetes.operator", "kubernetes")],
+)
+def test_a_package_that_is_not_there_names_its_extra(tmp_path, monkeypatch, kind, module, extra):
+    monkeypatch.setitem(sys.modules, module, None)
+    plan = make_plan(load_recipe("negatives", []), 1)
+    with pytest.raises(InputError, match=rf"--cluster {kind} needs dask-.*`pip install dask-"):
+        render(plan, tmp_path / "out", cluster=kind, workers=1)
+    assert not (tmp_path / "out").exists()
+
+
+def test_batch_systems_start_where_their_commands_are(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    plan = make_plan(load_recipe("negatives", []), 1)
+    with pytest.raises(InputError, match="--cluster pbs: qsub is not on this machine"):
+        render(plan, tmp_path / "out", cluster="pbs", workers=1)

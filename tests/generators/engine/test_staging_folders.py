@@ -1,0 +1,70 @@
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from generators.engine.staging_folders import staging
+
+HOLD = """
+import sys
+from generators.engine.staging_folders import staging
+with staging() as folder:
+    (folder / "sample").mkdir()
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return tmp_path
+
+
+def test_folders_are_made_apart_and_removed(place):
+    with staging() as first, staging() as second:
+        assert first != second
+        assert first.parent == second.parent == place
+        assert first.stat().st_mode & 0o777 == 0o700
+        (first / "sample").mkdir()
+    assert list(place.iterdir()) == []
+
+
+def test_what_fails_leaves_nothing(place):
+    with pytest.raises(KeyError), staging():
+        raise KeyError
+    assert list(place.iterdir()) == []
+
+
+def test_only_what_killed_processes_left_is_removed(place):
+    """Another process's folder stays while that lives, and goes with the next one once it was killed."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        held = other.stdout.readline().strip()
+        with staging():
+            assert os.path.isdir(held + "/sample")  # noqa: PTH112
+        os.kill(other.pid, signal.SIGKILL)
+    assert [str(path) for path in place.iterdir()] == [held]
+    with staging() as mine:
+        assert list(place.iterdir()) == [mine]
+
+
+def test_what_is_not_ours_stays(place):
+    """A link that another user made, to have something removed, or a folder without a lock."""
+    with staging() as mine:
+        prefix = mine.name.removesuffix(mine.name.rpartition("-")[2])
+    (place / "precious").mkdir()
+    (place / "precious" / ".held").touch()
+    (place / f"{prefix}link").symlink_to(place / "precious")
+    (place / f"{prefix}bare").mkdir()
+    with staging():
+        pass
+    assert sorted(path.name for path in place.iterdir()) == sorted(
+        ["precious", f"{prefix}link", f"{prefix}bare"]
+    )
+    assert (place / "precious" / ".held").exists()

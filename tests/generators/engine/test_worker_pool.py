@@ -1,0 +1,345 @@
+"""Workers of a scheduler that come, go, fall short and are lost; a child that writes frames of one grey."""
+
+import logging
+import sys
+import threading
+import time
+from importlib.util import find_spec
+from types import SimpleNamespace
+
+import pytest
+
+import generators.engine.devices
+import generators.engine.render_plan
+import generators.engine.render_process
+import generators.engine.tasks
+import generators.engine.worker
+import generators.engine.worker_checks
+import generators.engine.worker_pool
+from generators.engine import limits
+from generators.engine.devices import Device
+from generators.engine.render_plan import render
+from generators.engine.render_process import Job
+from generators.engine.tasks import _scheduled
+from generators.engine.worker_pool import Crew
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import make_plan
+from loaders.errors import InputError
+from loaders.frames import complete_indices
+
+pytest.importorskip("distributed")
+psutil = pytest.importorskip("psutil")
+pytestmark = pytest.mark.skipif(find_spec("bpy") is None, reason="workers are held to have bpy")
+
+# The child tells which worker owns it by its thread's name, which it cannot know: the process id stands in.
+SCRIPT = """#!{python}
+import json, os, pathlib, sys, time
+replies = os.fdopen(int(sys.argv[-1]), "w")
+job = json.loads(sys.stdin.readline())
+root = pathlib.Path(job["root"])
+def say(**reply):
+    print(json.dumps(reply), file=replies, flush=True)
+say(ready=True)
+for line in sys.stdin:
+    for group in json.loads(line):
+        time.sleep(0.02)
+        for sample in group:
+            with open(root.parent / "asked", "a") as asked:
+                print(os.getpid(), sample["id"], file=asked)
+            folder = root / "samples" / sample["set"] / "0000" / ("%06d" % sample["index"])
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "metadata.json").write_text("{{}}")
+        say(written=[sample["id"] for sample in group], cpu_seconds=0.25)
+"""
+
+
+@pytest.fixture
+def out(tmp_path, monkeypatch):
+    script = tmp_path / "child"
+    script.write_text(SCRIPT.format(python=sys.executable))
+    script.chmod(0o755)
+    monkeypatch.setattr(generators.engine.render_process, "sys", SimpleNamespace(executable=str(script)))
+    monkeypatch.setattr(limits, "LOOK", 0.05)
+    monkeypatch.setattr(
+        generators.engine.worker_checks, "find_devices", lambda: [Device("CPU")]
+    )  # without Blender
+    yield tmp_path / "out"
+    assert [one for one in psutil.Process().children(recursive=True) if str(script) in one.cmdline()] == []
+
+
+@pytest.fixture
+def plan(tiny):
+    return make_plan(load_recipe(tiny, ["sets.cubes.draws=8"]))
+
+
+@pytest.fixture
+def cluster():
+    """Start a scheduler of its own; its workers belong to this process and have more than one thread each."""
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=2,
+        processes=False,
+        memory_limit=0,
+        dashboard_address=None,
+        worker_dashboard_address="localhost:0",
+        scheduler_kwargs={"dashboard_address": "localhost:0"},
+    ) as cluster:
+        yield cluster
+
+
+def told(caplog):
+    return [record.getMessage() for record in caplog.records if record.name == "candlelight"]
+
+
+def asked(out):
+    return [line.split() for line in (out.parent / "asked").read_text().splitlines()]
+
+
+def test_every_sample_is_rendered_once_by_one_child_of_each_worker(out, plan, cluster):
+    outcome = render(plan, out, scheduler=cluster.scheduler_address)
+    assert (outcome.written, outcome.failed) == (32, {})
+    assert complete_indices(out, "cubes").tolist() == list(range(32))
+    children, names = zip(*asked(out), strict=True)
+    assert sorted(names) == sorted(sample.id for sample in plan.samples)
+    assert len(set(children)) == 2
+    # Nothing is left of the check of the folder, nor of the children.
+    assert list(out.glob(".*.probe*")) == []
+
+
+def test_a_worker_takes_one_slot_though_its_threads_ask_at_once(out, plan, cluster, monkeypatch):
+    taken = []
+
+    class SlowSlot(generators.engine.worker.Slot):
+        def __init__(self):
+            time.sleep(0.2)  # long enough for the other thread of the worker
+            super().__init__(out.parent / "slots")
+            taken.append(self)
+
+    monkeypatch.setattr(generators.engine.worker, "Slot", SlowSlot)
+    assert render(plan, out, scheduler=cluster.scheduler_address).written == 32
+    assert len(taken) == 2
+    assert len({child for child, _ in asked(out)}) == 2
+
+
+def test_runs_follow_each_other_on_the_same_workers(out, plan, cluster):
+    parts = [plan.limit(count) for count in (3, 6)]
+    written = [render(part, out, scheduler=cluster.scheduler_address).written for part in parts]
+    assert written == [3, 3]
+
+
+def test_runs_at_once_have_a_child_each_on_a_worker(out, plan, cluster):
+    """The workers have more than one thread, so that tasks of both are done at the same time."""
+    address, outcomes = cluster.scheduler_address, {}
+
+    def run(name):
+        outcomes[name] = render(plan, out / name, scheduler=address)
+
+    out.mkdir()
+    threads = [threading.Thread(target=run, args=(name,), daemon=True) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert {name: (made.written, made.failed) for name, made in outcomes.items()} == {
+        "one": (32, {}),
+        "two": (32, {}),
+    }
+    assert generators.engine.worker._children == {}
+
+
+def test_what_a_task_ends_with_is_why_its_groups_are_set_aside(out, plan, cluster, monkeypatch):
+    def fail(job, groups):
+        raise TimeoutError("the disk is slow")  # which waiting for a task raises, too
+
+    monkeypatch.setattr(generators.engine.tasks, "render_groups", fail)
+    outcome = render(plan, out, scheduler=cluster.scheduler_address)
+    assert set(outcome.failed.values()) == {"TimeoutError: the disk is slow"}
+    assert len(outcome.failed) == len(plan)
+    assert "in fail" in (out / "failed" / "cubes-000000.log").read_text()
+
+
+def test_no_more_workers_than_asked_for(out, plan, cluster):
+    render(plan, out, scheduler=cluster.scheduler_address, workers=1)
+    assert len({child for child, _ in asked(out)}) == 1
+
+
+def test_a_scheduler_file_stands_for_its_address(out, plan, cluster, tmp_path):
+    file = tmp_path / "scheduler.json"
+    file.write_text(f'{{"address": "{cluster.scheduler_address}"}}')
+    assert render(plan.limit(1), out, scheduler=str(file)).written == 1
+    file.write_text("[]")
+    with pytest.raises(InputError, match=r"expected a file that `dask scheduler --scheduler-file` wrote"):
+        render(plan, out, scheduler=str(file))
+
+
+def test_nobody_answers(out, plan, monkeypatch):
+    monkeypatch.setattr(limits, "CONNECT_LIMIT", 0.3)
+    with pytest.raises(InputError, match=r"--scheduler tcp://127\.0\.0\.1:9: expected a dask scheduler") as e:
+        render(plan, out, scheduler="tcp://127.0.0.1:9")
+    assert "\n" not in str(e.value)
+
+
+def test_a_worker_that_falls_short_is_named_and_left_out(out, plan, cluster, monkeypatch, caplog):
+    from distributed import get_worker
+
+    short = next(iter(cluster.workers.values())).address
+    monkeypatch.setattr(
+        generators.engine.worker_pool,
+        "find_shortcoming",
+        lambda standard: "it has bpy 4.2.0" if get_worker().address == short else "",
+    )
+    assert render(plan, out, scheduler=cluster.scheduler_address).written == 32
+    assert told(caplog) == [f"worker {short} is left out: it has bpy 4.2.0"]
+    assert len({child for child, _ in asked(out)}) == 1
+
+
+def test_a_run_ends_where_nobody_can_render(out, plan, cluster, monkeypatch):
+    monkeypatch.setattr(limits, "GRACE", 0.1)
+    monkeypatch.setattr(generators.engine.worker_pool, "find_shortcoming", lambda standard: "it has no\nbpy")
+    with pytest.raises(
+        InputError, match=r"no worker can render this; the first of 2, inproc:\S+: it has no bpy$"
+    ):
+        render(plan, out, scheduler=cluster.scheduler_address)
+
+
+def test_a_check_that_breaks_is_a_shortcoming(out, plan, cluster, monkeypatch):
+    def fail(standard):
+        raise ModuleNotFoundError("No module named 'generators'")
+
+    monkeypatch.setattr(limits, "GRACE", 0.1)
+    monkeypatch.setattr(generators.engine.worker_pool, "find_shortcoming", fail)
+    with pytest.raises(InputError, match=r"ModuleNotFoundError: No module named 'generators'$"):
+        render(plan, out, scheduler=cluster.scheduler_address)
+
+
+def test_workers_that_come_late_are_waited_for_and_take_part(out, plan, cluster, caplog):
+    cluster.scale(0)
+    while cluster.scheduler_info["workers"]:
+        time.sleep(0.01)
+    more = iter([2])
+
+    def advance(count):
+        if count and (number := next(more, None)):
+            cluster.scale(number)
+
+    class Joining(logging.Handler):
+        def emit(self, record):
+            cluster.scale(1)
+
+    logger, joining = logging.getLogger("candlelight"), Joining()
+    logger.addHandler(joining)
+    many = make_plan(replace_draws(plan, 40))
+    assert render(many, out, scheduler=cluster.scheduler_address, advance=advance).written == 160
+    logger.removeHandler(joining)
+    assert told(caplog) == ["no workers yet; waiting for the first"]
+    assert len({child for child, _ in asked(out)}) == 2
+
+
+def replace_draws(plan, draws):
+    cubes = plan.recipe.sets["cubes"].model_copy(update={"draws": draws})
+    return plan.recipe.model_copy(update={"sets": {"cubes": cubes}})
+
+
+def test_what_lost_workers_were_at_is_done_again(out, plan, cluster, caplog):
+    """All workers go at once: a scheduler does not come back by itself to tasks that fit none it has."""
+    steps = iter([list(cluster.workers.values())])
+
+    def advance(count):
+        for worker in next(steps, []) if count else []:
+            cluster.sync(worker.close, executor_wait=False)
+            cluster.scale(len(cluster.worker_spec) + 1)
+
+    outcome = render(plan, out, scheduler=cluster.scheduler_address, advance=advance)
+    # What they had finished by then is there, though nobody could say so.
+    assert (outcome.written + outcome.found, outcome.failed) == (32, {})
+    assert complete_indices(out, "cubes").tolist() == list(range(32))
+    assert sum("is gone; what it was at is done again" in message for message in told(caplog)) == 2
+
+
+def test_a_scheduler_that_is_lost_ends_the_run_in_one_line(out, plan, cluster):
+    def advance(count):
+        if count:
+            cluster.close()
+
+    with pytest.raises(
+        InputError, match=r"scheduler .*: it is gone; finished samples are whole, run again"
+    ) as e:
+        render(plan, out, scheduler=cluster.scheduler_address, advance=advance)
+    assert "\n" not in str(e.value)
+    outcome = render(plan, out, workers=2)
+    assert outcome.found >= 1
+    assert outcome.found + outcome.written == 32
+
+
+def test_an_interrupted_run_stops_its_children_on_the_workers(out, plan, cluster):
+    def advance(count):
+        if count:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        render(plan, out, scheduler=cluster.scheduler_address, advance=advance)
+    # They live on in processes of their own, so that nobody but the message could have stopped them.
+    assert generators.engine.worker._children == {}
+
+
+class Losing:
+    """A client whose scheduler has another worker at every look; none of them ever answers."""
+
+    status = "running"
+
+    def __init__(self):
+        self.looks, self.asked = 0, []
+
+    def nthreads(self):
+        self.looks += 1
+        return {f"tcp://w{self.looks}": 1}
+
+    def submit(self, function, argument, *, pure, workers):
+        self.asked += workers
+        return SimpleNamespace(
+            key=str(len(self.asked)),
+            status="pending",
+            add_done_callback=lambda call: None,
+            release=lambda: None,
+        )
+
+
+def test_a_group_over_which_too_many_workers_are_lost_is_set_aside(plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "LOOK", 0.001)
+    client, group = Losing(), tuple(plan.samples[:1])
+    crew = Crew(client, None, "run")
+    ((done, receipt),) = _scheduled(crew, Job(tmp_path, plan.recipe), [group])
+    assert (done, receipt.error) == (group, "more than 10 workers were lost over it")
+    assert len(set(client.asked)) == len(client.asked) == limits.LOST_WORKERS + 1
+    assert not crew.busy
+
+
+def test_what_contradicts_itself_is_refused_before_anything_is_made(out, plan, monkeypatch):
+    for other in ({}, {"workers": 2, "scheduler": "tcp://127.0.0.1:9"}):
+        with pytest.raises(InputError, match=r"--cluster slurm: expected --workers, and no --scheduler"):
+            render(plan, out, cluster="slurm", **other)
+    monkeypatch.setattr(generators.engine.devices, "find_devices", lambda: [Device("CPU", "EPYC")])
+    with pytest.raises(InputError, match=r"--device cuda: expected a GPU .* Blender found: CPU"):
+        render(plan, out, device="cuda")
+    with pytest.raises(InputError, match=r"device: expected one of auto, cpu"):
+        render(plan, out, device="gpu")
+    assert not out.exists()
+
+
+def test_children_on_gpus_take_one_each(out, plan, monkeypatch):
+    """With two GPUs there are two workers, and their children are told different numbers of the same kind."""
+    gpus = [Device("OPTIX", "L4", str(number)) for number in range(2)]
+    monkeypatch.setattr(generators.engine.render_plan, "usable_devices", lambda device: tuple(gpus))
+    monkeypatch.setattr(generators.engine.devices, "_slots_folder", lambda: out.parent / "slots")
+    seen = set()
+    start = generators.engine.render_process.RenderChild.__init__
+
+    def note(self, job, *rest):
+        seen.add((job.device.device, job.device.slot))
+        start(self, job, *rest)
+
+    monkeypatch.setattr(generators.engine.render_process.RenderChild, "__init__", note)
+    assert render(plan, out).written == 32
+    assert seen == {("optix", 0), ("optix", 1)}

@@ -1,0 +1,119 @@
+import math
+
+import numpy as np
+import pytest
+
+from generators.language.expressions import comparisons, evaluate, names_in
+from loaders.errors import InputError
+
+VALUES = {"x": 1.5, "n": 3, "kind": "cube"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1 + 2 * 3", 7.0),
+        ("-x ** 2", -2.25),
+        ("n % 2", 1.0),
+        ("7 / 2", 3.5),
+        ("2 if kind == 'cube' else 5", 2.0),
+        ("2 if kind != 'cube' and x > 0 else 5", 5.0),
+        ("0 < x < 2", 1.0),
+        ("not (x > 1 or n < 1)", 0.0),
+        ("sin(pi / 2) + cos(0)", 2.0),
+        ("min(x, n, 1) + max(x, n)", 4.0),
+        ("sqrt(abs(0 - 16)) * exp(0) + log(1) + floor(1.9) + tan(0)", 5.0),
+    ],
+)
+def test_values_by_hand(text, expected):
+    assert evaluate(text, VALUES) == pytest.approx(expected, abs=1e-12)
+
+
+def test_arithmetic_is_pythons():
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        text = "x"
+        for _ in range(rng.integers(1, 8)):
+            text = f"({text} {rng.choice(list('+-*'))} {rng.choice(['n', 'x', str(rng.uniform(-3, 3))])})"
+        assert evaluate(text, VALUES) == pytest.approx(eval(text, {}, {"x": 1.5, "n": 3.0}))
+
+
+def test_names_are_those_of_variables_only():
+    assert set(names_in("sin(angle) * pi + min(a, b) if kind == 'a' else 2")) == {"angle", "a", "b", "kind"}
+
+
+def test_a_name_is_a_function_where_it_is_called_and_a_variable_elsewhere():
+    assert names_in("max(max, min) + floor(x)") == ("max", "min", "x")
+    assert evaluate("max(max, 2) + floor(1.5)", {"max": 3}) == 4.0
+
+
+def test_names_come_in_the_order_in_which_they_are_written():
+    assert names_in("a * b + c if d else a - e") == ("a", "b", "c", "d", "e")
+
+
+def test_comparisons_are_those_of_a_name_with_a_text():
+    text = (
+        "(kind == 'cube' != tone) + ('a' == x) + (kind == 2) + (kind < 'b') + ('a' == 'b') + (kind == tone)"
+    )
+    assert sorted(comparisons(text)) == [("kind", "cube"), ("tone", "cube"), ("x", "a")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('true')",
+        "x.real",
+        "(1).__class__",
+        "[1, 2]",
+        "{'a': 1}",
+        "lambda: 1",
+        "[i for i in x]",
+        "open('/etc/passwd')",
+        "min(*x)",
+        "max(x, key=abs)",
+        "f'{x}'",
+        "x := 3",
+        "True",
+        "1j",
+        "x @ n",
+        "x[0]",
+    ],
+)
+def test_what_is_not_in_the_set_is_refused(text):
+    with pytest.raises(InputError, match=r"not allowed|expected an expression"):
+        names_in(text)
+
+
+@pytest.mark.parametrize("text", ["1 +", "", "(" * 200, "x" * 401, "a b"])
+def test_what_is_no_expression_is_refused(text):
+    with pytest.raises(InputError, match="expected an expression"):
+        names_in(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 / (x - 1.5)", r"cannot be evaluated: .*division by zero \(at x=1.5\)"),
+        ("9 ** 9 ** 9", "a power beyond 64"),
+        ("log(0 - x)", "cannot be evaluated"),
+        ("kind + 1", "`kind` is the name 'cube', not a number"),
+        ("1 if kind else 2", "`kind` is the name 'cube', not a number"),
+        ("not kind", "`kind` is the name 'cube', not a number"),
+        ("x > 0 and kind", "`kind` is the name 'cube', not a number"),
+        ("'2'", "`'2'` is the name '2', not a number"),
+        ("(0 - x) ** 0.5", "a power of -1.5 that is not whole"),
+        ("'a' * 1000000", "`'a'` is the name 'a', not a number"),
+        (
+            "10 ** 60 * 10 ** 60 * 10 ** 60 * 10 ** 60 * 10 ** 60 * 10 ** 60",
+            "expected a finite number, got inf",
+        ),
+    ],
+)
+def test_what_has_no_value_says_why(text, message):
+    with pytest.raises(InputError, match=message):
+        evaluate(text, VALUES)
+
+
+def test_the_result_is_a_float():
+    assert isinstance(evaluate("n > 2", VALUES), float)
+    assert math.isclose(evaluate("n", VALUES), 3.0)

@@ -1,0 +1,68 @@
+import pytest
+
+from blender_assets import AssetLibrary
+from generators.language.load_recipe import load_recipe
+from generators.language.recipe import Categorical
+from generators.language.set_settings import factor_infos, light_names, settings, stored_layers, values_of
+from loaders.errors import InputError
+
+LIGHTS = "sets.cubes.layout.lights=[{name: key}, {asset: left}, {azimuth: 3}]"
+ALL = "layers=[depth, image, light/*, albedo]"
+
+
+def test_a_sets_own_fields_come_before_the_recipes(tiny):
+    own = ["sets.cubes.image={width: 32, height: 24}", "sets.cubes.exposure=2", "sets.cubes.layers=[image]"]
+    shared = ["image={width: 64, height: 48}", "exposure=3", "render.samples=5"]
+    mixed = settings(load_recipe(tiny, [*own, *shared]), "cubes")
+    assert (mixed.image.width, mixed.exposure, mixed.layers, mixed.render.samples) == (32, 2, ("image",), 5)
+    plain = settings(load_recipe(tiny, shared), "cubes")
+    assert (plain.image.width, plain.exposure) == (64, 3)
+
+
+def test_light_layers_are_spelled_out_in_order(tiny):
+    recipe = load_recipe(tiny, [ALL, LIGHTS, "sets.cubes.layout.environment={map: garden}"])
+    assert light_names(recipe, "cubes") == ("key", "left", "lamp", "environment")
+    lights = ("light/key", "light/left", "light/lamp", "light/environment")
+    assert stored_layers(recipe, "cubes") == ("image", "albedo", "depth", *lights)
+
+
+def test_no_light_groups_where_none_are_asked_for(tiny):
+    recipe = load_recipe(tiny, [LIGHTS])
+    assert light_names(recipe, "cubes") == ()
+    assert not any(name.startswith("light/") for name in stored_layers(recipe, "cubes"))
+
+
+def test_a_light_that_a_factor_chooses_needs_a_name(tiny):
+    chosen = "sets.cubes.factors.color={values: [left, right], assets: lights}"
+    object_ = "sets.cubes.layout.objects.0.material=red"
+    with pytest.raises(
+        InputError, match=r"layout\.lights: light layers need a name that is the same in every"
+    ):
+        light_names(
+            load_recipe(tiny, [ALL, chosen, object_, "sets.cubes.layout.lights=[{asset: $color}]"]), "cubes"
+        )
+    named = load_recipe(tiny, [ALL, chosen, object_, "sets.cubes.layout.lights=[{asset: $color, name: sun}]"])
+    assert light_names(named, "cubes") == ("sun",)
+
+
+def test_values_of_each_kind_of_factor(tmp_path):
+    library = AssetLibrary()
+    assert values_of(Categorical(count=3), library) == (0, 1, 2)
+    assert values_of(Categorical(values=(2, 1.5)), library) == (2, 1.5)
+    assert values_of(Categorical(assets="lights"), library) == ("left", "middle", "right")
+    assert values_of(Categorical(assets="lights", values=("right", "left")), library) == ("right", "left")
+    with pytest.raises(
+        InputError, match="asset `back` is not among the lights; expected one of: left, middle"
+    ):
+        values_of(Categorical(assets="lights", values=("back",)), library)
+    (tmp_path / "pink.blend").touch()
+    own = AssetLibrary({"materials": tmp_path})
+    assert values_of(Categorical(assets="materials"), own) == ("pink",)
+    assert values_of(Categorical(assets="materials", values=("red", "pink")), own) == ("red", "pink")
+
+
+def test_factor_infos_describe_in_the_recipes_order(tiny):
+    size, color, azimuth = factor_infos(load_recipe(tiny).sets["cubes"])
+    assert (size.kind, size.values, size.unit) == ("categorical", (1, 1.5), "m")
+    assert (color.name, color.values, color.low) == ("color", ("red", "blue"), None)
+    assert (azimuth.kind, azimuth.low, azimuth.high, azimuth.values) == ("continuous", -60, 60, None)

@@ -1,0 +1,162 @@
+"""Grids whose factors depend on each other: which rows there are, and what interventions make of them."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from blender_assets import AssetLibrary
+from generators.language.load_recipe import load_recipe
+from generators.planning.counterfactual import counterfactual
+from generators.planning.inverse_propensity import inverse_propensity
+from generators.planning.plan import do, make_plan, plan_samples
+from generators.planning.sample_values import rows_of, unit_indices
+from loaders.errors import InputError
+
+# A scene has kinds, and a kind has sizes: kind and size are listed, each as the table or the rule allows.
+LISTED = """
+name: trial
+description: A grid with mechanisms.
+sets:
+  s:
+    factors:
+      scene: {values: [hall, yard]}
+      kind: {values: [cube, cone, sphere]}
+      size: {values: [1, 2, 3, 4], given: kind, table: {cube: [1, 2], cone: [2, 3, 4], sphere: [4]}}
+      tone: {low: 0, high: 1}
+    rules: [{target: kind, exclude: {scene: hall, kind: sphere}}]
+    grid: [scene, kind, size]
+    draws: 100
+    layout:
+      objects: [{type: cube, size: 1}]
+      lights: [{}]
+      camera: {location: [0, 5, 2], look_at: [0, 0, 0.5]}
+"""
+SIZES = {"cube": [1, 2], "cone": [2, 3, 4], "sphere": [4]}
+
+
+@pytest.fixture
+def load(write_recipe):
+    def read(*overrides):
+        return load_recipe(write_recipe(LISTED), overrides)
+
+    return read
+
+
+def rows(recipe, only=None):
+    return list(rows_of(recipe, "s", AssetLibrary(), only))
+
+
+def test_the_rows_are_those_that_the_mechanisms_allow(load):
+    cells = itertools.product(["hall", "yard"], ["cube", "cone", "sphere"], [1, 2, 3, 4])
+    allowed = {
+        number: cell
+        for number, cell in enumerate(cells)
+        if cell[2] in SIZES[cell[1]] and cell[:2] != ("hall", "sphere")
+    }
+    found = {
+        row.index // 100: tuple(row.values[n] for n in ("scene", "kind", "size")) for row in rows(load())
+    }
+    assert found == allowed
+    assert unit_indices(load(), "s", AssetLibrary()) == [row.index for row in rows(load())]
+
+
+@pytest.mark.parametrize(("name", "value"), [("scene", "hall"), ("kind", "cone"), ("size", 1), ("tone", 2.0)])
+def test_do_keeps_the_rows_and_recomputes_what_follows(load, name, value):
+    before, after = rows(load()), rows(do(load(), **{name: value}))
+    assert [(row.index, row.unit) for row in before] == [(row.index, row.unit) for row in after]
+    below = {"scene": {"kind", "size"}, "kind": {"size"}}.get(name, set())
+    for one, other in zip(before, after, strict=True):
+        moved = {key for key in one.values if one.values[key] != other.values[key]}
+        assert moved <= below | {name}
+        assert other.values[name] == value
+        assert name == "size" or other.values["size"] in SIZES[other.values["kind"]]
+        assert name == "kind" or (other.values["scene"], other.values["kind"]) != ("hall", "sphere")
+        assert other.propensities[name] == 1
+        assert min(other.propensities.values()) > 0
+
+
+def test_what_follows_in_a_grid_has_the_distribution_of_its_mechanism(load):
+    # By hand: a cube's size is uniform on its half of [0, 1), a cone's on its third, a sphere's on all of it.
+    after = rows(do(load("sets.s.factors.scene.values=[yard]", "sets.s.rules=[]"), kind="cone"))
+    sizes = {"cube 1": [0, 1 / 2], "cone 3": [1 / 3, 2 / 3], "sphere 4": [0, 1]}
+    plain = rows(load("sets.s.factors.scene.values=[yard]", "sets.s.rules=[]"))
+    for made_as, (low, high) in sizes.items():
+        made = [
+            other.values["size"]
+            for one, other in zip(plain, after, strict=True)
+            if f"{one.values['kind']} {one.values['size']}" == made_as
+        ]
+        overlap = [max(0, min(high, (k + 1) / 3) - max(low, k / 3)) / (high - low) for k in range(3)]
+        assert np.array([made.count(size) / len(made) for size in (2, 3, 4)]) == pytest.approx(
+            overlap, abs=0.2
+        )
+        assert all(
+            made.count(size) == 0 for size, share in zip((2, 3, 4), overlap, strict=True) if share < 1e-9
+        )
+
+
+def test_a_counterfactual_in_a_grid_is_do_on_its_unit(load):
+    plan = make_plan(load(), 12)
+    twins = counterfactual(plan, scene="hall").samples
+    made = {row.index: row.values for row in rows(do(load(), scene="hall"))}
+    assert [twin.factors for twin in twins] == [
+        {name: made[sample.index][name] for name in sample.factors} for sample in plan.samples
+    ]
+    assert not any(twin.factors["kind"] == "sphere" for twin in twins)
+    assert any(sample.factors["kind"] == "sphere" for sample in plan.samples)
+
+
+def test_a_table_with_unequal_weights_is_no_grid(load):
+    table = "sets.s.factors.size.table={cube: {1: 1, 2: 2}, cone: [2], sphere: [4]}"
+    with pytest.raises(InputError, match="grid: lists every combination once, but `size` has weights"):
+        load(table)
+    even = load("sets.s.factors.size.table={cube: {1: 3, 2: 3, 3: 0}, cone: [2], sphere: [4]}")
+    assert {row.values["size"] for row in rows(even) if row.values["kind"] == "cube"} == {1, 2}
+
+
+def test_listed_factors_have_no_inverse_propensities_where_rows_are_missing(load):
+    with pytest.raises(
+        InputError, match="`scene` is not drawn but listed, in a grid without the rows that `kind`"
+    ):
+        inverse_propensity(make_plan(load(), 5), "scene")
+    full = load("sets.s.rules=[]", "sets.s.grid=[scene, kind]")
+    assert set(inverse_propensity(make_plan(full, 5), "scene").values()) == {1.0}
+
+
+def test_only_some_rows_of_a_huge_grid_are_looked_at(load):
+    factors = ", ".join(f"f{i}: {{count: 10}}" for i in range(8))
+    huge = [f"sets.s.factors={{{factors}}}", "sets.s.grid=null", "sets.s.draws=1"]
+    rule = "sets.s.rules=[{target: f7, exclude: {f7: 3, f0: 1}}]"
+    found = rows(load(*huge, rule), [12_345_678, 12_345_673, 98_765_432])
+    assert [row.index for row in found] == [12_345_678, 98_765_432]
+    assert "".join(str(value) for value in found[0].values.values()) == "12345678"
+    twice = load(*huge[:2], "sets.s.draws=2", rule)
+    with pytest.raises(InputError, match=r"draws: expected at most 1e\+08 rows, got 100000000 cells x 2"):
+        rows(twice, [5])
+
+
+def test_some_samples_are_planned_without_the_others(load):
+    recipe = load()
+    plan = make_plan(recipe, 10)
+    ids = [sample.id for sample in plan.samples]
+    assert plan_samples(recipe, ids) == plan
+    # A row that a mechanism leaves out, one beyond the grid, another set's, and no id at all.
+    assert len(plan_samples(recipe, ["s-000200", "s-999999", "t-000000", "s", "s-x"])) == 0
+    twins = counterfactual(plan, {"scene": "hall"}, {"size": 3})
+    again = plan_samples(twins.recipe, [sample.id for sample in twins.samples[3:]])
+    assert again.samples == twins.samples[3:]
+
+
+def test_twins_without_their_samples_can_be_limited(load):
+    twins = counterfactual(make_plan(load(), 10), {"scene": "hall"}, {"size": 3})
+    some = twins.limit(4)
+    assert Counter(Counter(twin.counterfactual_of for twin in some.samples).values()) == {2: 4}
+    assert twins.limit(99) == twins
+
+
+def test_a_set_of_the_name_of_the_twins_is_not_replaced(write_recipe):
+    text = LISTED + "  s_counterfactual: {extends: candle/candle}\n"
+    with pytest.raises(InputError, match="there is a set `s_counterfactual` already"):
+        counterfactual(make_plan(load_recipe(write_recipe(text)), 1), scene="hall")

@@ -1,0 +1,69 @@
+"""Sets of an intervention, beside the observed one, and `do` in some sets alone."""
+
+import pytest
+
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import do, make_plan
+from generators.planning.plan_table import load_plan, save_plan
+from loaders.errors import InputError
+
+INTERVENED = """
+name: intervened
+description: One set as observed, and one for each intervention.
+sets:
+  observed: &observed {extends: toy-confounded/toys, draws: 5, grid: []}
+  red: {<<: *observed, do: {color: red}}
+  twins: {counterfactual: {of: red, do: [{object_type: cone}]}}
+"""
+
+
+@pytest.fixture
+def intervened(write_recipe):
+    return load_recipe(write_recipe(INTERVENED))
+
+
+def test_a_set_of_an_intervention_has_units_of_its_own(intervened, tmp_path):
+    plan = make_plan(intervened)
+    observed, red, twins = (list(plan.samples.of_set(name)) for name in intervened.sets)
+    assert [sample.intervention for sample in observed] == [{}] * 5
+    assert [sample.intervention for sample in red] == [{"color": "red"}] * 5
+    assert [sample.intervention for sample in twins] == [{"color": "red", "object_type": "cone"}] * 5
+    assert {sample.factors["color"] for sample in (*red, *twins)} == {"red"}
+    assert not {sample.unit for sample in observed} & {sample.unit for sample in red}
+    assert [sample.unit for sample in red] == [sample.unit for sample in twins]
+    save_plan(plan, tmp_path / "plan.parquet")
+    assert load_plan(tmp_path / "plan.parquet") == plan
+
+
+def test_do_names_the_sets_that_it_is_for(intervened):
+    changed = do(intervened, "observed", color="blue")
+    assert [one.do for one in changed.sets.values()] == [
+        {"color": "blue"},
+        {"color": "red"},
+        {"color": "red"},
+    ]
+    assert do(intervened, "red", object_type="cube").sets["twins"].do == {
+        "color": "red",
+        "object_type": "cube",
+    }
+    assert do(intervened, color="blue").sets == intervened.sets
+    with pytest.raises(
+        InputError, match=r"do: expected names of sets of samples \(observed, red\), got `twins`"
+    ):
+        do(intervened, "twins", color="red")
+
+
+def test_a_value_that_one_of_two_sets_lacks(write_recipe):
+    text = INTERVENED.replace("do: {color: red}}", "factors: {color: {assets: materials, values: [purple]}}}")
+    recipe = load_recipe(write_recipe(text.replace("  twins", "  # twins")))
+    with pytest.raises(InputError, match=r"^sets\.red: do\.color: .*; `sets\.NAME\.do` is of one set alone$"):
+        do(recipe, color="blue")
+    plan = make_plan(do(recipe, "observed", color="blue"))
+    assert {sample.factors["color"] for sample in plan.samples} == {"blue", "purple"}
+
+
+def test_a_set_of_an_intervention_names_factors(write_recipe):
+    with pytest.raises(
+        InputError, match=r"do: `colour` is no factor or variable of this set; did you mean `color`"
+    ):
+        load_recipe(write_recipe(INTERVENED.replace("do: {color: red}", "do: {colour: red}")))

@@ -1,0 +1,53 @@
+import tracemalloc
+import zlib
+
+import pytest
+
+from generators.language.load_recipe import load_recipe
+from generators.planning.packed_samples import pack
+from generators.planning.plan import make_plan
+
+ROWS = 40
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return make_plan(load_recipe("negatives", [f"sets.negatives.draws={ROWS}"]))
+
+
+def test_a_sample_is_the_same_after_packing(plan):
+    samples = list(plan.samples)
+    assert [sample.model_dump_json() for sample in pack(samples)] == [s.model_dump_json() for s in samples]
+    assert pack(samples) == plan.samples
+    assert list(plan.samples.records()) == [sample.model_dump(mode="json") for sample in samples]
+    assert [(key.id, key.set, key.index, key.group) for key in plan.samples.keys] == [
+        (s.id, s.set, s.index, s.group) for s in samples
+    ]
+
+
+def test_samples_are_read_as_those_of_a_list(plan):
+    samples = list(plan.samples)
+    assert (len(plan.samples), plan.samples[-1]) == (ROWS, samples[-1])
+    assert list(plan.samples[::-3]) == samples[::-3]
+    assert list(plan.samples[5:30].take([3, 20, 3])) == [samples[8], samples[25], samples[8]]
+    assert list(plan.samples[5:].where(lambda key: key.index % 7 == 0)) == samples[7::7]
+    assert plan.samples != pack(samples[1:])
+    with pytest.raises(IndexError):
+        plan.samples[ROWS]
+
+
+def test_one_sample_is_found_without_reading_the_others(plan, monkeypatch):
+    unpacked, decompress = [], zlib.decompress
+    monkeypatch.setattr(zlib, "decompress", lambda block: unpacked.append(block) or decompress(block))
+    assert plan[f"negatives-{ROWS - 1:06d}"].samples[0].index == ROWS - 1
+    assert len(set(unpacked)) == 1
+
+
+def test_a_row_takes_less_than_a_thousand_bytes(plan):
+    samples = list(plan.samples)
+    pack(samples)
+    tracemalloc.start()
+    kept = pack(samples)
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert taken / len(kept) < 1000

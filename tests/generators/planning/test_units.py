@@ -1,0 +1,109 @@
+"""Units: whose draws they share, within a set, between sets, and with the split that a pack makes of them."""
+
+import numpy as np
+import pytest
+
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import make_plan
+from loaders.errors import InputError
+from loaders.packs.split_plan import SplitPlan
+from loaders.packs.splits import SetRows, split_rows
+from loaders.schema import SetInfo
+
+RECIPE = """
+name: pairs
+description: Two sets with the same unit.
+sets:
+  train: &set
+    factors:
+      scene: {count: 40}
+      look: {count: 2}
+    variables:
+      x: {low: -1, high: 1}
+    unit: [scene]
+    layout:
+      objects: [{type: cube, location: [$x, 0]}]
+      appearance: {texturing: rgb, variation: $look}
+      lights: [{}]
+      camera: {location: [0, 5, 2], look_at: [0, 0, 0.5]}
+  test:
+    <<: *set
+"""
+SHARED = ["sets.train.shares_units=true", "sets.test.shares_units=true"]
+
+
+@pytest.fixture
+def draws(write_recipe):
+    """Plan the two sets, and return by set the units and what is drawn for them."""
+
+    def read(*overrides):
+        by_set = {}
+        for sample in make_plan(load_recipe(write_recipe(RECIPE), overrides)).samples:
+            drawn = (sample.exogenous["x"], sample.trace.cycles_seed)
+            by_set.setdefault(sample.set, {}).setdefault(sample.unit, set()).add(drawn)
+        return by_set
+
+    return read
+
+
+def test_sets_of_the_same_unit_have_draws_of_their_own(draws):
+    one, other = draws().values()
+    assert (len(one), len(other)) == (40, 40)
+    assert all(len(drawn) == 1 for drawn in [*one.values(), *other.values()])
+    assert not one.keys() & other.keys()
+    assert not set.union(*one.values()) & set.union(*other.values())
+
+
+def test_sets_that_say_so_share_all_draws(draws):
+    one, other = draws(*SHARED).values()
+    assert one == other
+    assert "scene=7" in one
+    assert not one.keys() & draws(SHARED[0])["test"].keys()  # what one set says alone is shared with none
+
+
+def test_counterfactuals_keep_the_units_of_their_set(draws):
+    for said in ([], SHARED[:1]):
+        of, _, twins = draws(*said, "sets.twins={counterfactual: {of: train, do: [{look: 0}]}}").values()
+        assert of == twins
+
+
+def test_what_a_set_extends_shares_nothing_with_it(write_recipe):
+    text = "name: own\ndescription: d\nsets:\n  {}: {{extends: invariance/scale}}\n  {}: {{extends: {}}}\n"
+    sets = load_recipe(write_recipe(text.format("train", "test", "invariance/rotation"))).sets
+    assert [(one.unit, one.shares_units) for one in sets.values()] == [(("scene",), False)] * 2
+    own = make_plan(load_recipe(write_recipe(text.format("scale", "test", "invariance/scale"))), limit=4)
+    assert {sample.unit.partition("scene=")[0] for sample in own.samples} == {"scale/", "test/"}
+
+
+@pytest.mark.parametrize("name", ["captures", "concepts", "demo", "invariance"])
+def test_shipped_sets_with_a_unit_share_it(name):
+    # What they draw depends on these names: with others every frame would be another.
+    recipe = load_recipe(name)
+    shared = [name for name, image_set in recipe.sets.items() if image_set.unit is not None]
+    assert all(recipe.sets[name].shares_units for name in shared)
+    samples = [sample for sample in make_plan(recipe, limit=2).samples if sample.set in shared]
+    assert all(sample.unit.startswith(("scene=", "item=")) for sample in samples)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["sets.test.unit=[scene, look]"], r"shares_units: expected one `unit`, .* of train, test$"),
+        (["sets.test.draws=2"], r"shares_units: expected one `unit`, and `draws` in all or none, of train"),
+        (["sets.test.unit=null"], r"sets\.test: shares_units: expected `unit` beside it"),
+    ],
+)
+def test_sharing_that_would_not_happen_is_refused(write_recipe, overrides, message):
+    with pytest.raises(InputError, match=message):
+        load_recipe(write_recipe(RECIPE), [*SHARED, *overrides])
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_random_split_takes_shared_units_for_one(write_recipe, shared):
+    plan = make_plan(load_recipe(write_recipe(RECIPE), SHARED if shared else ()))
+    units = {name: [s.unit for s in plan.samples if s.set == name] for name in plan.recipe.sets}
+    info = SetInfo(count=80, width=8, height=8, layers=("image",), factors=())
+    rows = [SetRows(k, info, np.zeros((80, 0)), [(f"unit {u}",) for u in own]) for k, own in units.items()]
+    made = split_rows(rows, SplitPlan(shares={"train": 0.5, "test": 0.5}))
+    train, test = ([split.rows.tolist() for split in made[name]] for name in units)
+    assert (train == test) == shared

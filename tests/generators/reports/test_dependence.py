@@ -1,0 +1,314 @@
+"""Marginals, mutual information, inverse propensities, and the report of a plan."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.metrics import mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix, expected_mutual_information
+
+from blender_assets import AssetLibrary
+from candlelight import main
+from generators.language.load_recipe import load_recipe
+from generators.planning.inverse_propensity import inverse_propensity
+from generators.planning.plan import do, make_plan
+from generators.planning.sample_values import unit_indices
+from generators.reports.dependence import dependences, marginals
+from generators.reports.plan_report import report_plan, report_text, write_plan_report
+from generators.scenes.scene import SamplePlan
+from loaders.errors import InputError
+from loaders.factor_space import FactorSpace
+from loaders.selection.confounding import select_by_rules
+from loaders.selection.factor_index import FactorIndex
+
+CONFOUNDED = """
+name: trial
+description: A hidden toy decides kind and color.
+sets:
+  s:
+    factors:
+      kind: {values: [cube, sphere], given: toy, table: {a: [cube], b: [sphere]}, strength: 0.8}
+      color: {values: [red, blue], assets: materials, given: toy, table: {a: [red], b: [blue]}, strength: 0.6}
+      size: {low: 1, high: 2}
+    variables:
+      toy: {values: [a, b], weights: [1, 2]}
+    draws: 900
+    layout:
+      objects: [{type: $kind, material: $color, size: $size}]
+      lights: [{}]
+      camera: {location: [0, 5, 2], look_at: [0, 0, 0.5]}
+"""
+
+
+GRID = """
+name: grid
+description: All images of one scene, a rule makes kind and color depend on each other.
+sets:
+  s:
+    factors:
+      scene: {assets: scenes, values: [garden]}
+      kind: {values: [cube, sphere, cone, torus, gear]}
+      color: {values: [red, blue, green, yellow, purple], assets: materials}
+      size: {values: [1, 2, 3, 4]}
+    unit: [scene]
+    rules:
+      - {exclude: {kind: [cube, sphere], color: [red, blue, green]}, selection: true}
+      - {exclude: {kind: [cone, torus], color: [yellow, purple]}, selection: true}
+    layout:
+      objects: [{type: $kind, material: $color, size: $size}]
+      environment: {map: $scene}
+      floor: {catcher: true}
+      lights: [{}]
+      camera: {location: [0, 5, 2], look_at: [0, 0, 0.5]}
+"""
+
+
+def samples(**columns):
+    keys = list(columns)
+    return [
+        SamplePlan.model_construct(unit=str(i), factors=dict(zip(keys, values, strict=True)), exogenous={})
+        for i, values in enumerate(zip(*columns.values(), strict=True))
+    ]
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    path = tmp_path_factory.mktemp("trial") / "trial.yaml"
+    path.write_text(CONFOUNDED)
+    return make_plan(load_recipe(path))
+
+
+# ------------------------------------------------------------------------------------------- information
+
+
+def test_a_copy_tells_everything_and_a_full_grid_nothing():
+    found = {
+        (d.first, d.second): d
+        for d in dependences(samples(a=[1, 1, 2, 2] * 5, b=["x", "x", "y", "y"] * 5, c=[1, 2, 1, 2] * 5))
+    }
+    assert found["a", "b"].information == pytest.approx(math.log(2))
+    assert found["a", "b"].share == pytest.approx(1)
+    assert found["a", "c"].information == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("n", "values"), [(20, 2), (60, 25), (400, 5)])
+def test_information_and_chance_are_those_of_scikit_learn(n, values):
+    rng = np.random.default_rng(n)
+    a, b = rng.integers(values, size=n), rng.integers(values, size=n)
+    (pair,) = dependences(samples(a=a.tolist(), b=[f"v{value}" for value in b]))
+    assert pair.information == pytest.approx(mutual_info_score(a, b))
+    expected = expected_mutual_information(contingency_matrix(a, b), n)
+    assert pair.chance == pytest.approx(expected, abs=(pair.limit - pair.chance) / 20)
+    assert (
+        expected
+        < pair.limit
+        < expected + 4.5 * np.std([mutual_info_score(a, rng.permutation(b)) for _ in range(400)])
+    )
+
+
+def test_information_by_hand():
+    # p(1, x) = 1/2, p(2, x) = p(2, y) = 1/4
+    (pair,) = dependences(samples(a=[1, 1, 2, 2], b=["x", "x", "x", "y"]))
+    by_hand = 0.5 * math.log(0.5 / (0.5 * 0.75)) + 0.25 * math.log(0.25 / (0.5 * 0.75)) + 0.25 * math.log(2)
+    assert pair.information == pytest.approx(by_hand)
+    assert pair.share == pytest.approx(by_hand / (-0.75 * math.log(0.75) - 0.25 * math.log(0.25)))
+
+
+def test_the_published_candle_is_as_confounded_as_its_analysis_says():
+    recipe = load_recipe("candle-published")
+    image_set = recipe.sets["candle"]
+    cells = list(itertools.product(*(image_set.factors[name].values for name in image_set.crossed())))
+    indices = unit_indices(recipe, "candle", AssetLibrary())
+    assert len(indices) == 12_546
+    factors = [
+        SamplePlan.model_construct(
+            unit=str(i), factors=dict(zip(image_set.crossed(), cells[i], strict=True)), exogenous={}
+        )
+        for i in indices
+    ]
+    found = {frozenset((d.first, d.second)): d for d in dependences(factors)}
+    assert found[frozenset(("object_type", "size"))].information == pytest.approx(0.133, abs=6e-4)
+    assert found[frozenset(("object_type", "size"))].share == pytest.approx(0.14, abs=5e-3)
+    assert found[frozenset(("scene", "color"))].information == pytest.approx(0.087, abs=6e-4)
+    assert found[frozenset(("scene", "size"))].information == pytest.approx(0.056, abs=6e-4)
+    assert found[frozenset(("scene", "object_type"))].information == pytest.approx(0.045, abs=6e-4)
+
+
+def test_many_numbers_are_counted_in_ranges():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=500)
+    columns = samples(a=a.tolist(), b=(a**2).tolist(), c=rng.normal(size=500).tolist())
+    counted = {m.name: m.counts for m in marginals(columns)}
+    assert all(sum(counts.values()) == 500 for counts in counted.values())
+    assert len(counted["a"]) == 10
+    first = dependences(columns)[0]
+    assert {first.first, first.second} == {"a", "b"}
+    assert first.information > 0.8
+
+
+def test_ranges_that_differ_late_are_told_apart():
+    columns = samples(a=[6500 + i / 100 for i in range(100)], b=[1e9 + i * 1e-6 for i in range(100)])
+    for marginal in marginals(columns):
+        assert len(marginal.counts) == 10
+        assert sum(marginal.counts.values()) == 100
+    assert next(iter(marginals(columns)[0].counts)) == "6500 to 6500.1"
+
+
+def test_chance_in_sparse_cells_is_told_from_dependence():
+    rng = np.random.default_rng(1)
+    independent = samples(**{name: rng.uniform(size=50).tolist() for name in "abcdefgh"})
+    assert not [pair for pair in dependences(independent) if pair.information > pair.limit]
+    x = rng.uniform(size=50)
+    (pair,) = dependences(samples(a=x.tolist(), b=(x + 0.02 * rng.uniform(size=50)).tolist()))
+    assert pair.information > pair.limit
+
+
+def test_counterfactuals_are_no_evidence_of_their_own(tmp_path):
+    path = tmp_path / "twins.yaml"
+    many = ", ".join(f"{{color: {color}}}" for color in ("red", "blue") * 4)
+    path.write_text(
+        CONFOUNDED.replace("draws: 900", "draws: 60").replace(
+            "    variables:", "      turn: {low: 0, high: 1}\n    variables:"
+        )
+        + f"  twins: {{counterfactual: {{of: s, do: [{many}]}}}}\n"
+    )
+    own, twins = report_plan(make_plan(load_recipe(path)))
+    assert (own.count, own.units, twins.count, twins.units) == (60, 60, 480, 60)
+    pairs = [{(pair.first, pair.second) for pair in one.pairs} for one in (own, twins)]
+    assert ("size", "turn") not in pairs[0]
+    assert ("size", "turn") not in pairs[1]
+    assert ("kind", "toy") in pairs[0] & pairs[1]
+    assert "twins: 480 samples of 60 units" in report_text(make_plan(load_recipe(path)))
+
+
+def test_factors_of_a_grid_count_row_by_row(tmp_path):
+    path = tmp_path / "grid.yaml"
+    path.write_text(GRID)
+    (report,) = report_plan(make_plan(load_recipe(path)))
+    assert (report.count, report.units) == (60, 1)
+    assert {(pair.first, pair.second) for pair in report.pairs} == {("kind", "color")}
+
+
+def test_what_does_not_vary_is_in_no_pair():
+    assert dependences(samples(a=[1, 1, 1], b=["x", "y", "x"])) == []
+    assert marginals(samples(a=[1, 1, 1]))[0].counts == {"1": 3}
+
+
+# --------------------------------------------------------------------------------------- propensity weights
+
+
+def test_weights_undo_the_confounding(plan):
+    weights = inverse_propensity(plan, "color")
+    w = np.array([weights[s.id] for s in plan.samples])
+    red = np.array([s.factors["color"] == "red" for s in plan.samples])
+    cube = np.array([s.factors["kind"] == "cube" for s in plan.samples])
+    assert abs(cube[red].mean() - cube[~red].mean()) > 0.25
+    assert np.average(cube[red], weights=w[red]) == pytest.approx(
+        np.average(cube[~red], weights=w[~red]), abs=0.12
+    )
+    assert np.average(red, weights=w) == pytest.approx(0.5, abs=0.06)
+    assert w.mean() == pytest.approx(1, abs=0.1)
+    # P(red | a) = 0.6 + 0.4 / 2, and so on.
+    for sample in plan.samples[:50]:
+        p = 0.8 if (sample.exogenous["toy"] == "a") == (sample.factors["color"] == "red") else 0.2
+        assert weights[sample.id] == pytest.approx(1 / (2 * p))
+
+
+def test_without_positivity_there_are_no_weights(plan, tmp_path):
+    (tmp_path / "t.yaml").write_text(CONFOUNDED)
+    certain = make_plan(load_recipe(tmp_path / "t.yaml", ["sets.s.factors.color.strength=1"]), 20)
+    with pytest.raises(InputError, match=r"`color` is never (red|blue) where toy=[ab]; without positivity"):
+        inverse_propensity(certain, "color")
+
+
+def test_what_else_weights_are_refused_for(plan, tmp_path):
+    (tmp_path / "t.yaml").write_text(CONFOUNDED)
+    for factor in ("size", "shape"):
+        with pytest.raises(InputError, match=f"expected one of kind, color, toy, got `{factor}`"):
+            inverse_propensity(plan, factor)
+    with pytest.raises(InputError, match="was set by intervention"):
+        inverse_propensity(make_plan(do(plan.recipe, color="red"), 5), "color")
+    rule = "sets.s.rules=[{selection: true, exclude: {kind: cube, color: red}}]"
+    with pytest.raises(InputError, match="`s` has selections, which mechanisms know nothing of"):
+        inverse_propensity(make_plan(load_recipe(tmp_path / "t.yaml", [rule]), 5), "color")
+    with pytest.raises(InputError, match="expected samples of one set"):
+        inverse_propensity(make_plan(load_recipe("demo"), 1), "scene")
+
+
+# ------------------------------------------------------------------------------------------------- report
+
+
+def test_the_report_counts_compares_and_draws(plan, tmp_path):
+    text = report_text(plan)
+    reds = sum(s.factors["color"] == "red" for s in plan.samples)
+    assert "s: 900 samples" in text
+    assert f"red: {reds}" in text
+    assert "toy -> kind (strength 0.8)" in text
+    assert "toy -> color (strength 0.6)" in text
+    (report,) = report_plan(plan)
+    assert {frozenset((d.first, d.second)) for d in report.pairs} >= {
+        frozenset(("kind", "toy")),
+        frozenset(("color", "toy")),
+        frozenset(("kind", "color")),
+    }
+    assert not any("size" in (d.first, d.second) and d.information > d.limit + 0.02 for d in report.pairs)
+    write_plan_report(plan, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("<svg") == 1
+    assert "stroke-dasharray" in page
+    assert "<script" not in page
+
+
+def test_the_command_prints_it_and_writes_the_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trial.yaml").write_text(CONFOUNDED)
+    done = CliRunner().invoke(main, ["plan", "trial.yaml", "--report", "--limit", "60"])
+    assert done.exit_code == 0, done.output
+    assert "toy -> kind" in done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["trial.yaml"]
+    told = ["--report", "--out", "new/p.parquet"]
+    done = CliRunner().invoke(main, ["plan", "trial.yaml", "--limit", "9", *told])
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"p.html", "p.parquet"}
+    done = CliRunner().invoke(main, ["plan", "trial.yaml"])
+    assert done.exit_code == 2
+    assert "expected --out FILE.parquet, --report, --estimate, or several of them" in done.output
+
+
+def test_a_selection_takes_the_rules_of_a_recipe():
+    image_set = load_recipe("candle-published").sets["candle"]
+    names = image_set.crossed()
+    index = FactorIndex.of(FactorSpace(names, tuple(image_set.factors[name].values for name in names)))
+    selected = select_by_rules(index, [rule.exclude for rule in image_set.rules])
+    assert selected.tolist() == list(unit_indices(load_recipe("candle-published"), "candle", AssetLibrary()))
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        (
+            "candle-confounded-color",
+            {
+                "cube": {"red", "blue"},
+                "sphere": {"blue", "yellow"},
+                "cylinder": {"yellow", "purple"},
+                "cone": {"purple", "orange"},
+                "torus": {"orange", "red"},
+            },
+        ),
+        (
+            "candle-confounded-size",
+            {"cube": {1.5}, "sphere": {1.5}, "cylinder": {1.5}, "cone": {2.5}, "torus": {2.5}},
+        ),
+        ("toy-confounded", {"cylinder": {"red"}, "cone": {"green"}, "cube": {"blue"}}),
+    ],
+)
+def test_the_supplements_tables_are_followed(name, table):
+    made = make_plan(load_recipe(name), 300)
+    factor = "size" if name.endswith("size") else "color"
+    seen = {}
+    for sample in made.samples:
+        seen.setdefault(sample.factors["object_type"], set()).add(sample.factors[factor])
+    assert seen == table

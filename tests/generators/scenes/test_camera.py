@@ -1,0 +1,186 @@
+import math
+
+import numpy as np
+import pytest
+
+from generators.language.layout import Layout
+from generators.language.lights_and_camera import CameraSpec
+from generators.scenes.camera import intrinsics, place_camera, project, record, world_to_camera
+from generators.scenes.layout_inputs import Draws
+from generators.scenes.scene import Camera
+from loaders.errors import InputError
+
+CAMERAS = {
+    "level": Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60),
+    "from above": Camera(location=(2, -3, 4), look_at=(0.5, 0.2, 0.1), field_of_view=35),
+    "turned": Camera(location=(-1, 6.5, 2.6), look_at=(0, -2, 0.9), field_of_view=50, pitch=3.0, yaw=-7.0),
+    "upward": Camera(location=(1, 2, 0.5), look_at=(-3, 0, 4), field_of_view=120, pitch=-20.0, yaw=15.0),
+}
+
+
+def slow_axes(camera):
+    """Right, up and forward by trigonometry: heading and elevation first, then the two turns."""
+    dx, dy, dz = (b - a for a, b in zip(camera.location, camera.look_at, strict=True))
+    heading, elevation = math.atan2(dx, dy), math.atan2(dz, math.hypot(dx, dy))
+    forward = np.array(
+        [
+            math.sin(heading) * math.cos(elevation),
+            math.cos(heading) * math.cos(elevation),
+            math.sin(elevation),
+        ]
+    )
+    right = np.array([math.cos(heading), -math.sin(heading), 0.0])
+    up = np.cross(right, forward)
+    # Yaw about the camera's Y axis (up), right-handed: to the left for a positive angle.
+    yaw = math.radians(camera.yaw)
+    forward, right = (
+        forward * math.cos(yaw) - right * math.sin(yaw),
+        right * math.cos(yaw) + forward * math.sin(yaw),
+    )
+    # Pitch about its own X axis (right): upward for a positive angle.
+    pitch = math.radians(camera.pitch)
+    forward, up = (
+        forward * math.cos(pitch) + up * math.sin(pitch),
+        up * math.cos(pitch) - forward * math.sin(pitch),
+    )
+    return right, up, forward
+
+
+def slow_pixel(point, camera, width, height):
+    right, up, forward = slow_axes(camera)
+    offset = np.array(point) - camera.location
+    depth = offset @ forward
+    half = math.tan(math.radians(camera.field_of_view) / 2)
+    x = offset @ right / depth / half  # -1 at the left edge, 1 at the right one
+    y = offset @ up / depth / half * width / height
+    return (x + 1) / 2 * width, (1 - y) / 2 * height
+
+
+@pytest.mark.parametrize("name", CAMERAS)
+def test_projection_is_the_pinhole_done_by_hand(name):
+    camera = CAMERAS[name]
+    _, _, forward = slow_axes(camera)
+    rng = np.random.default_rng(0)
+    points = np.array(camera.location) + 4 * forward + rng.uniform(-1, 1, (20, 3))
+    by_hand = [slow_pixel(point, camera, 160, 90) for point in points]
+    np.testing.assert_allclose(project(points, camera, 160, 90), by_hand, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CAMERAS)
+def test_pose_is_rigid_and_keeps_the_axes_of_opencv(name):
+    camera = CAMERAS[name]
+    matrix = world_to_camera(camera)
+    rotation = matrix[:3, :3]
+    np.testing.assert_allclose(rotation @ rotation.T, np.eye(3), atol=1e-12)
+    assert np.linalg.det(rotation) == pytest.approx(1)
+    np.testing.assert_allclose(matrix @ (*camera.location, 1), (0, 0, 0, 1), atol=1e-12)
+    right, up, forward = slow_axes(camera)
+    np.testing.assert_allclose(rotation, [right, -up, forward], atol=1e-12)
+    np.testing.assert_array_equal(matrix[3], (0, 0, 0, 1))
+
+
+def test_looks_at_its_target():
+    camera = CAMERAS["from above"]
+    np.testing.assert_allclose(project(np.array([camera.look_at]), camera, 64, 48), [[32, 24]])
+    x, y, z, _ = world_to_camera(camera) @ (*camera.look_at, 1)
+    assert (x, y) == pytest.approx((0, 0))
+    assert z == pytest.approx(math.dist(camera.location, camera.look_at))
+
+
+def test_up_is_up_and_pitch_and_yaw_turn_as_said():
+    level = CAMERAS["level"]
+    ahead = np.array([[0, 0, 1.0]])
+    assert project(np.array([[0, 0, 1.5]]), level, 64, 48)[0, 1] < 24
+    # A camera that pitches up sees things lower; one that yaws to the left sees them further right.
+    assert project(ahead, level.model_copy(update={"pitch": 2.0}), 64, 48)[0, 1] > 24
+    assert project(ahead, level.model_copy(update={"yaw": 2.0}), 64, 48)[0, 0] > 32
+
+
+def test_field_of_view_is_the_horizontal_one():
+    edge = CAMERAS["level"].model_copy(update={"field_of_view": 90})
+    # At 45 degrees to the side of a camera that looks along -y, right is -x.
+    np.testing.assert_allclose(project(np.array([[-5.0, 0, 1]]), edge, 320, 100), [[320, 50]])
+    k = intrinsics(edge, 320, 100)
+    assert (k[0, 0], k[1, 1], k[0, 2], k[1, 2], k[0, 1]) == (160, 160, 160, 50, 0)
+
+
+def test_metadata_hold_the_same_numbers():
+    camera = CAMERAS["turned"]
+    written = record(camera, 64, 48)
+    np.testing.assert_allclose(written.intrinsics, intrinsics(camera, 64, 48), atol=1e-9)
+    np.testing.assert_allclose(written.world_to_camera, world_to_camera(camera), atol=1e-12)
+    # No minus zeros, which would make equal poses differ as text.
+    assert "-0.0]" not in record(CAMERAS["level"], 64, 48).model_dump_json()
+    assert "-0.0," not in record(CAMERAS["level"], 64, 48).model_dump_json()
+
+
+def test_roll_turns_the_picture_clockwise_about_its_middle():
+    rng = np.random.default_rng(0)
+    camera = CAMERAS["turned"]
+    points = np.array(camera.location) + 4 * slow_axes(camera)[2] + rng.uniform(-1, 1, (20, 3))
+    still = project(points, camera, 160, 90) - (80, 45)
+    turned = project(points, camera.model_copy(update={"roll": 30.0}), 160, 90) - (80, 45)
+    # With y downwards, clockwise takes the x axis to the y axis.
+    c, s = math.cos(math.radians(30)), math.sin(math.radians(30))
+    np.testing.assert_allclose(turned, still @ np.array([[c, s], [-s, c]]), atol=1e-6)
+
+
+def test_zoom_scales_and_shift_moves_the_whole_picture():
+    rng = np.random.default_rng(1)
+    camera = CAMERAS["from above"]
+    points = np.array(camera.location) + 4 * slow_axes(camera)[2] + rng.uniform(-1, 1, (20, 3))
+    still = project(points, camera, 160, 90)
+    zoomed = camera.model_copy(update={"zoom": 1.5})
+    np.testing.assert_allclose(
+        project(points, zoomed, 160, 90), (80, 45) + 1.5 * (still - (80, 45)), atol=1e-6
+    )
+    # What stood in the middle is seen that many degrees beside it, by the scale without zoom.
+    focal = 80 / math.tan(math.radians(35 / 2))
+    move = np.array([focal * math.tan(math.radians(2)), -focal * math.tan(math.radians(3))])
+    for before in (camera, zoomed):
+        shifted = before.model_copy(update={"shift": (2.0, -3.0)})
+        np.testing.assert_allclose(
+            project(points, shifted, 160, 90), project(points, before, 160, 90) + move, atol=1e-6
+        )
+        np.testing.assert_array_equal(world_to_camera(shifted), world_to_camera(before))
+
+
+SPEC = CameraSpec(location=(0, 5, 2), look_at=(0, 0, 0.5))
+
+
+def layout(camera):
+    return Layout(camera=camera, lights=({},))
+
+
+def test_camera_takes_its_values():
+    spec = CameraSpec(
+        location=("$x", 5, 2), look_at=(0, 0, 0), field_of_view="$fov", pitch=1, roll="$x", shift=(1, "$x")
+    )
+    camera = place_camera(layout(spec), Draws(0, "set/0", {"x": 0.5, "fov": 40}))
+    assert camera == Camera(
+        location=(0.5, 5, 2), look_at=(0, 0, 0), field_of_view=40, pitch=1, roll=0.5, shift=(1, 0.5)
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"field_of_view": 180}, r"field_of_view: expected 0 to 180 degrees, got 180"),
+        ({"field_of_view": 0}, r"field_of_view: expected 0 to 180 degrees, got 0"),
+        ({"field_of_view": "$word"}, r"layout\.camera\.field_of_view: expected a number, got `red`"),
+        ({"location": (0, "$word", 0)}, r"layout\.camera\.location: expected a number, got `red`"),
+        ({"roll": 181}, r"layout\.camera\.roll: expected -180 to 180 degrees, got 181"),
+        ({"yaw": -200}, r"layout\.camera\.yaw: expected -180 to 180 degrees, got -200"),
+        (
+            {"shift": (0, -46)},
+            r"layout\.camera\.shift: expected at most 45 degrees to each side, got \[0\.0, -46",
+        ),
+        ({"shift": ("$word", 0)}, r"layout\.camera\.shift: expected a number, got `red`"),
+        ({"zoom": 0}, r"layout\.camera\.zoom: expected 0\.1 to 10, got 0"),
+        ({"zoom": 11}, r"layout\.camera\.zoom: expected 0\.1 to 10, got 11"),
+        ({"look_at": (0, 5, 0)}, r"layout\.camera: expected look_at beside the camera"),
+    ],
+)
+def test_camera_errors(changes, message):
+    with pytest.raises(InputError, match=message):
+        place_camera(layout(SPEC.model_copy(update=changes)), Draws(0, "set/0", {"word": "red"}))

@@ -1,0 +1,274 @@
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from generators.engine.dead_leaves_process import PLANNED, develop_painting
+from generators.engine.render_plan import render
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import make_plan
+from generators.scenes.dead_leaves import CORNERS, SHAPES, SUBSAMPLES, draw_radii, inside, paint
+from generators.scenes.scene import Leaves
+from loaders import FrameFolder, HDF5Frames, HubFrames, pack_hdf5, pack_hub
+from loaders.colour import srgb_to_linear
+from loaders.errors import InputError
+from loaders.frames import read_metadata
+
+PLAIN = {
+    **{"shape": "disc", "exponent": 3.0, "size": (0.004, 0.5), "colors": "rgb", "low": 0.1, "high": 0.9},
+    **{"contrast": 0.0, "falloff": 0.0, "azimuth": 0.0},
+}
+SMALL = ["image={width: 40, height: 30}", "sets.dead_leaves.draws=6"]
+
+
+def leaves(**changes):
+    return Leaves(**{**PLAIN, **changes})
+
+
+# ------------------------------------------------------------------------------------------ what is drawn
+
+
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 2.0, 3.0, 4.5])
+def test_radii_follow_the_power_law(exponent):
+    low, high = 0.5, 20.0
+    radii = draw_radii(np.random.default_rng(1), 4000, exponent, low, high)
+
+    def share_below(r):
+        """Integrate r^-a numerically instead of by the formula."""
+        grid = np.geomspace(low, high, 20001)
+        area = np.cumsum(np.diff(grid) * (grid[1:] ** -exponent + grid[:-1] ** -exponent) / 2)
+        return np.interp(r, grid[1:], area / area[-1])
+
+    assert low <= radii.min() < radii.max() <= high
+    assert stats.kstest(radii, share_below).pvalue > 0.01
+    # The test tells a neighbouring exponent.
+    other = draw_radii(np.random.default_rng(1), 4000, exponent + 0.3, low, high)
+    assert stats.kstest(other, share_below).pvalue < 1e-4
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("form", [0.0, 0.4, 0.999])
+def test_every_shape_has_the_area_of_the_disc(shape, form):
+    line = np.arange(-40, 40, 0.1) + 0.05
+    x, y = (part.ravel() for part in np.meshgrid(line, line))
+    hit = inside(shape, x, y, 20.0, 0.7, form)
+    assert hit.sum() * 0.01 == pytest.approx(math.pi * 400, rel=0.002)
+    # It lies about its centre.
+    assert abs(x[hit].mean()) < 0.02
+    assert abs(y[hit].mean()) < 0.02
+
+
+def test_a_polygon_has_three_to_eight_corners():
+    for k in range(CORNERS[0], CORNERS[1] + 1):
+        form = (k - CORNERS[0] + 0.5) / (CORNERS[1] - CORNERS[0] + 1)
+        angles = np.linspace(0, 2 * math.pi, 3600, endpoint=False)
+        # Along the circle that has half its length inside, the outline is crossed twice at each corner.
+        apothem = 10 * math.sqrt(math.pi / k / math.tan(math.pi / k))
+        radius = apothem / math.cos(math.pi / k / 2)
+        hit = inside("polygon", radius * np.cos(angles), radius * np.sin(angles), 10.0, 0.1, form)
+        assert (hit != np.roll(hit, 1)).sum() == 2 * k
+        assert hit.mean() == pytest.approx(0.5, abs=0.01)
+
+
+# ------------------------------------------------------------------------------------------ what is painted
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_spectrum_falls_as_the_square_of_the_frequency(shape):
+    # Power ~ f^-2, amplitude ~ f^-1 (Lee, Mumford, Huang 2001).
+    side = 96
+    window = np.hanning(side)[:, None] * np.hanning(side)
+    power = np.zeros((side, side))
+    for seed in range(10):
+        gray = paint(leaves(shape=shape, colors="gray", size=(0.01, 0.5)), seed, side, side).albedo[..., 0]
+        power += abs(np.fft.fft2((gray - gray.mean()) * window)) ** 2
+    frequency = np.hypot(*np.meshgrid(*(np.fft.fftfreq(side) * side,) * 2)).astype(int).ravel()
+    rings = np.bincount(frequency, power.ravel()) / np.bincount(frequency)
+    band = np.arange(3, 25)
+    slope = np.polyfit(np.log(band), np.log(rings[band]), 1)[0]
+    assert slope == pytest.approx(-2.0, abs=0.3)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_first_leaf_over_a_point_owns_it(shape):
+    """Against the obvious way: ask for each point every leaf in turn."""
+    plan, seed, (width, height) = leaves(shape=shape, size=(0.1, 0.4), falloff=0.4, azimuth=90.0), 5, (20, 8)
+    made = paint(plan, seed, width, height)
+    reach = 20 * 0.4 * math.sqrt(3)
+    draw = {name: stream_of(seed, name) for name in ("place", "radius", "turn", "form", "color")}
+    count = 16384
+    x, y = draw["place"].uniform(size=(2, count)) * [[width + 2 * reach], [height + 2 * reach]] - reach
+    radii = draw_radii(draw["radius"], count, 3.0, 2.0, 8.0)
+    turns, forms = draw["turn"].uniform(0, 2 * math.pi, count), draw["form"].uniform(size=count)
+    colors = srgb_to_linear(draw["color"].uniform(0.1, 0.9, (count, 3)))
+    expected = np.zeros((height, width, 3))
+    steps = (np.arange(SUBSAMPLES) + 0.5) / SUBSAMPLES
+    for row, column in np.ndindex(height, width):
+        for down in row + steps:
+            for across in column + steps:
+                near = np.flatnonzero(np.hypot(across - x, down - y) <= radii * math.sqrt(3))
+                first = next(
+                    i
+                    for i in near
+                    if inside(
+                        shape, *np.array([[across - x[i]], [down - y[i]]]), radii[i], turns[i], forms[i]
+                    )
+                )
+                expected[row, column] += colors[first] / SUBSAMPLES**2
+    assert (abs(made.albedo - expected) > 1e-5).mean() < 0.002  # a point on an outline may round either way
+    assert made.shading[:, 3, 0].tolist() == pytest.approx(np.linspace(1.0, 0.6, height).tolist())
+
+
+def stream_of(seed, name):
+    from generators.random_streams import stream
+
+    return stream(seed, "leaves", name)
+
+
+def test_colours_waves_and_light():
+    gray = paint(leaves(colors="gray"), 0, 32, 32).albedo
+    assert (gray == gray[..., :1]).all()
+    rgb = paint(leaves(), 0, 32, 32)
+    low, high = srgb_to_linear(np.array([0.1, 0.9]))
+    assert low - 1e-6 <= rgb.albedo.min() < rgb.albedo.max() <= high + 1e-6
+    assert (rgb.shading == 1).all()
+    wavy = paint(leaves(contrast=0.5), 0, 32, 32).albedo
+    assert (wavy <= rgb.albedo + 1e-6).all()
+    assert (wavy >= 0.5 * rgb.albedo - 1e-6).all()
+    assert 0.6 < (wavy / rgb.albedo).mean() < 0.9
+    right = paint(leaves(falloff=0.7), 0, 32, 24).shading
+    assert (right[:, 0] == pytest.approx(0.3), right[:, -1] == pytest.approx(1.0)) == (True, True)
+    assert paint(leaves(falloff=0.7, azimuth=45.0), 0, 32, 24).shading[..., 0].argmax() == 31
+
+
+def test_a_painting_is_a_function_of_its_numbers_and_seed():
+    first, again, other = (paint(leaves(contrast=0.5), seed, 24, 24).albedo for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert abs(first - other).mean() > 0.05
+    # Light and contrast move no leaf.
+    assert np.array_equal(paint(leaves(falloff=0.5), 1, 24, 24).albedo, paint(leaves(), 1, 24, 24).albedo)
+
+
+def test_the_layers_keep_the_identity():
+    painting = paint(leaves(falloff=0.6, azimuth=200.0), 3, 32, 24)
+    layers, checks = develop_painting(painting, 2.5)
+    assert tuple(layers) == ("image", "radiance", "albedo", "shading", "residual")
+    total = layers["albedo"].astype(np.float32) * layers["shading"] + layers["residual"]
+    assert np.array_equal(total.astype(np.float16), layers["radiance"])
+    over = (layers["radiance"].astype(np.float32) * 2.5 > 1).any(axis=-1)
+    assert checks.clipped == over.mean() > 0
+    assert checks.identity_error is None
+    assert (layers["image"][over].max(axis=-1) == 255).all()
+
+
+# ------------------------------------------------------------------------------------------ as a recipe
+
+
+def test_the_shipped_recipe():
+    plan = make_plan(load_recipe("dead-leaves"))
+    assert len(plan) == 500 == len(plan.groups)
+    traces = [sample.trace for sample in plan.samples]
+    assert {trace.leaves.shape for trace in traces} == {*SHAPES}
+    assert len({trace.cycles_seed for trace in traces}) == 500
+    assert traces[0].leaves.falloff == plan.samples[0].factors["falloff"]
+
+
+@pytest.fixture(scope="module")
+def painted(tmp_path_factory):
+    pytest.importorskip("distributed")
+    root = tmp_path_factory.mktemp("leaves") / "frames"
+    plan = make_plan(load_recipe("dead-leaves", SMALL))
+    outcome = render(plan.limit(4), root, workers=1)
+    assert (outcome.written, outcome.failed) == (4, {})
+    return root
+
+
+def test_frames_resume_repeat_and_pack(painted, tmp_path, datasets):
+    pytest.importorskip("torch")  # which reading as tensors takes
+    plan = make_plan(load_recipe("dead-leaves", SMALL))
+    again = render(plan, tmp_path / "other", workers=2)
+    assert again.written == 6
+    resumed = render(plan, painted, workers=1)
+    assert (resumed.found, resumed.written) == (4, 2)
+    folder, other = FrameFolder(painted, "dead_leaves"), FrameFolder(tmp_path / "other", "dead_leaves")
+    for row in range(6):
+        assert folder.metadata(row) == other.metadata(row)
+        frame = folder.frame(row, verify=True)
+        assert frame.metadata.camera is None
+        assert frame.metadata.renderer.blender is None
+        assert frame.metadata.renderer.samples == SUBSAMPLES**2
+        assert (frame.metadata.objects, frame.metadata.lights) == ((), ())
+        assert frame.metadata.factors == plan.samples[row].factors
+    (file,), hub = pack_hdf5(painted, tmp_path / "h5"), pack_hub(painted, tmp_path / "hub")
+    for packed in (HDF5Frames(file), HubFrames(hub, "dead_leaves")):
+        assert packed.metadata(5) == folder.metadata(5)
+        assert packed[5]["radiance"].equal(folder[5]["radiance"])
+
+
+def test_painting_needs_no_blender(tmp_path):
+    # A child process of this test in which Blender and its companions cannot be imported.
+    pytest.importorskip("distributed")
+    for name in ("bpy", "OpenEXR", "pyoidn"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('not here')")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import importlib.util\n"
+        "real = importlib.util.find_spec\n"
+        "gone = ('bpy', 'OpenEXR', 'pyoidn')\n"
+        "importlib.util.find_spec = lambda name, *rest: None if name in gone else real(name, *rest)\n"
+        "from pathlib import Path\n"
+        "from generators import load_recipe, make_plan, render\n"
+        f"plan = make_plan(load_recipe('dead-leaves', {SMALL!r})).limit(1)\n"
+        f"print(render(plan, Path({str(tmp_path / 'out')!r}), workers=1).written)\n"
+        "try:\n"
+        "    render(make_plan(load_recipe('negatives', ['sets.negatives.draws=1'])), Path('none'))\n"
+        "except ValueError as error:\n"
+        "    print(error)\n"
+    )
+    env = {"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
+    written, refusal = done.stdout.splitlines()
+    assert written == "1"
+    assert refusal.startswith("rendering needs bpy, OpenEXR, pyoidn, not installed here")
+    (metadata,) = (tmp_path / "out").glob("samples/*/*/*/metadata.json")
+    assert read_metadata(metadata.parent).renderer.blender is None
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "layout.leaves.size=[0.001, 0.5]",
+            r"layout.leaves.size: expected 0.002 <= smallest <= largest <= 1",
+        ),
+        ("layout.leaves.size=[0.5, 0.1]", "smallest <= largest"),
+        ("layout.leaves.size=[0.1, 2]", "largest <= 1, got 0.1 and 2"),
+        ("layout.leaves.exponent=11", r"layout.leaves.exponent: expected 0 to 10, got 11"),
+        ("layout.leaves.contrast=-0.1", r"layout.leaves.contrast: expected 0 to 1, got -0.1"),
+        ("layout.leaves.falloff=1.5", r"layout.leaves.falloff: expected 0 to 1, got 1.5"),
+        (
+            "factors.shape.values=[disc, star]",
+            r"layout.leaves.shape: expected one of disc, ellipse, polygon, got",
+        ),
+        (
+            "factors.colors.values=[rgb, sepia]",
+            r"layout.leaves.colors: expected one of rgb, gray, got `sepia`",
+        ),
+        ("layout.leaves.low=0.99", r"expected low <= high, got 0.99 and 0.95"),
+        ("layout.lights=[{azimuth: 0}]", r"layout: expected `leaves` alone, got .*lights"),
+        ("layers=[image, depth]", r"layers: leaves have image, radiance, .*, got depth besides"),
+        ("layout={leaves: {}, floor: {}}", r"expected `leaves` alone"),
+        ("layout={lights: [{azimuth: 0}]}", r"layout: expected a `camera`, or `leaves`"),
+    ],
+)
+def test_what_does_not_do_is_refused_before_anything_is_painted(override, message):
+    with pytest.raises(InputError, match=message) as caught:
+        make_plan(load_recipe("dead-leaves", [*SMALL, f"sets.dead_leaves.{override}"]))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_metadata_take_over_what_the_plan_has_of_them():
+    assert {"id", "set", "index", "unit", "group", "factors", "exogenous", "intervention"} <= PLANNED

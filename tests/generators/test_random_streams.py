@@ -1,0 +1,51 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from generators.random_streams import cycles_seed, stream
+
+# Written once by `stream` itself: what these numbers are does not matter, that they never change does.
+GOLDEN = json.loads((Path(__file__).parent / "golden_streams.json").read_text())
+
+
+@pytest.mark.parametrize("row", GOLDEN, ids=lambda row: f"{row['seed']} {row['unit']} {row['name']}")
+def test_golden_values(row):
+    rng = stream(row["seed"], row["unit"], row["name"])
+    assert [rng.random() for _ in range(3)] == row["random"]
+    assert rng.integers(1000) == row["integer"]
+    assert cycles_seed(row["seed"], row["unit"]) == row["cycles_seed"]
+
+
+def test_depends_on_each_of_seed_unit_and_name():
+    firsts = {
+        stream(s, u, n).random() for s in (0, 1) for u in ("a/0", "a/1") for n in ("x", "y", "ab", "ba")
+    }
+    assert len(firsts) == 16
+    # The border between unit and name counts.
+    assert stream(0, "ab", "c").random() != stream(0, "a", "bc").random()
+
+
+def test_neither_order_nor_other_streams_matter():
+    alone = stream(0, "u", "x").random(5)
+    other = stream(0, "u", "y")
+    other.random(100)
+    np.random.default_rng(0).random(10)
+    np.testing.assert_array_equal(stream(0, "u", "x").random(5), alone)
+
+
+def test_streams_of_neighbouring_units_are_unrelated():
+    x = np.array([stream(0, f"set/{i:06d}", "x").random() for i in range(2000)])
+    y = np.array([stream(0, f"set/{i:06d}", "y").random() for i in range(2000)])
+    # 4.5 standard errors of a correlation, and of a mean.
+    bound = 4.5 / np.sqrt(2000)
+    assert abs(np.corrcoef(x, y)[0, 1]) < bound
+    assert abs(np.corrcoef(x[1:], x[:-1])[0, 1]) < bound
+    assert abs(x.mean() - 0.5) < bound * np.sqrt(1 / 12)
+
+
+def test_renderer_seeds_fit_and_differ():
+    seeds = [cycles_seed(0, f"set/{i:06d}") for i in range(1000)]
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert len(set(seeds)) == 1000

@@ -1,0 +1,193 @@
+import hashlib
+import json
+import struct
+from importlib.util import find_spec
+
+import pytest
+from click.testing import CliRunner
+
+from blender_assets import AssetLibrary
+from candlelight import main
+from generators.user_assets.import_meshes import add_mesh, list_objects
+from loaders.errors import InputError
+
+# A box of 2 x 6 x 4, its middle far from the origin.
+CORNERS = [(x, y, z) for x in (99, 101) for y in (-3, 3) for z in (5, 9)]
+QUADS = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+TRIANGLES = [face for a, b, c, d in QUADS for face in ((a, b, c), (a, c, d))]
+
+needs_blender = pytest.mark.skipif(
+    find_spec("bpy") is None, reason="Blender's module bpy is not installed here"
+)
+
+
+def obj(corners=CORNERS, faces=QUADS):
+    lines = ["# a comment", "mtllib /etc/passwd", *("v {} {} {}".format(*corner) for corner in corners)]
+    return "\n".join([*lines, *("f " + " ".join(str(i + 1) for i in face) for face in faces)]).encode()
+
+
+def ply(corners=CORNERS):
+    head = f"ply\nformat ascii 1.0\nelement vertex {len(corners)}\nproperty float x\nproperty float y\n"
+    head += f"property float z\nelement face {len(TRIANGLES)}\n"
+    head += "property list uchar int vertex_indices\nend_header\n"
+    rows = ["{} {} {}".format(*corner) for corner in corners]
+    return (head + "\n".join([*rows, *("3 {} {} {}".format(*face) for face in TRIANGLES)]) + "\n").encode()
+
+
+def stl(corners=CORNERS):
+    body = b"".join(
+        struct.pack("<12fH", 0, 0, 0, *(x for i in face for x in corners[i]), 0) for face in TRIANGLES
+    )
+    return bytes(80) + struct.pack("<I", len(TRIANGLES)) + body
+
+
+def glb():
+    """Two halves of the box, one of them moved into place by its node."""
+    points = b"".join(struct.pack("<3f", *corner) for corner in CORNERS)
+    halves = [TRIANGLES[:6], TRIANGLES[6:]]
+    indices = b"".join(struct.pack("<3H", *face) for face in TRIANGLES)
+    views = [{"buffer": 0, "byteOffset": 0, "byteLength": len(points)}]
+    views += [{"buffer": 0, "byteOffset": len(points) + 36 * i, "byteLength": 36} for i in range(2)]
+    low, high = (
+        [min(axis) for axis in zip(*CORNERS, strict=True)],
+        [max(axis) for axis in zip(*CORNERS, strict=True)],
+    )
+    accessors = [
+        {"bufferView": 0, "componentType": 5126, "count": 8, "type": "VEC3", "min": low, "max": high}
+    ]
+    accessors += [
+        {"bufferView": 1 + i, "componentType": 5123, "count": 18, "type": "SCALAR"}
+        for i in range(len(halves))
+    ]
+    document = {
+        "asset": {"version": "2.0"},
+        "scene": 0,
+        "scenes": [{"nodes": [0, 1]}],
+        "nodes": [{"mesh": 0}, {"mesh": 1}],
+        "meshes": [{"primitives": [{"attributes": {"POSITION": 0}, "indices": 1 + i}]} for i in range(2)],
+        "accessors": accessors,
+        "bufferViews": views,
+        "buffers": [{"byteLength": len(points + indices)}],
+    }
+    text = json.dumps(document).encode()
+    text += b" " * (-len(text) % 4)
+    body = points + indices
+    body += bytes(-len(body) % 4)
+    chunks = struct.pack("<I4s", len(text), b"JSON") + text + struct.pack("<I4s", len(body), b"BIN\0") + body
+    return b"glTF" + struct.pack("<II", 2, 12 + len(chunks)) + chunks
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(name, data):
+        (tmp_path / name).write_bytes(data)
+        return tmp_path / name
+
+    return write_file
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "up", "dimensions"),
+    [
+        ("box.obj", obj(), "-z", [2, 6, 4]),
+        ("box.PLY", ply(), None, [2, 6, 4]),
+        ("box.stl", stl(), "x", [4, 6, 2]),
+        ("box.glb", glb(), None, [2, 4, 6]),
+    ],
+)
+@pytest.mark.blender
+@needs_blender
+def test_a_mesh_becomes_an_object_that_stands_upright(write, tmp_path, name, data, up, dimensions):
+    mesh, folder = write(name, data), tmp_path / "objects"
+    path = add_mesh(mesh, folder, up=up)
+    assert path == folder / f"{mesh.stem}.blend"
+    entry = AssetLibrary({"objects": folder}).entry("objects", mesh.stem)
+    assert entry["facts"]["dimensions"] == pytest.approx([side / 6 for side in dimensions], abs=1e-5)
+    half = [side / 12 for side in dimensions[:2]]
+    assert entry["facts"]["footprint"] == pytest.approx((half[0] ** 2 + half[1] ** 2) ** 0.5, abs=1e-5)
+    assert entry["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert entry["licence"] == "user's own; see source"
+    assert entry["source"] == f"{name}, sha256 {hashlib.sha256(data).hexdigest()}"
+    assert {file.name for file in folder.iterdir()} == {path.name, "manifest.json"}
+
+
+NAN = [(99, -3, float("nan")), *CORNERS[1:]]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.obj", obj(faces=[]), "expected a mesh with faces, got none"),
+        ("a.obj", obj(NAN), "expected finite numbers, got `v 99 -3 nan`"),
+        ("a.obj", obj(faces=[*QUADS, (0, 1, 8)]), "a face names vertex 9, but there are 8"),
+        ("a.obj", obj(faces=QUADS[:1]), "expected a body, got one that is flat: "),
+        ("a.ply", ply(NAN), "expected finite numbers, got `99 -3 nan`"),
+        ("a.stl", stl(NAN), "expected finite vertices, got some that are not numbers or infinite"),
+        ("a.glb", b"glTF, or not", "repair the mesh"),
+        ("a.glb", b"glTF", "unpack_from requires a buffer"),
+    ],
+)
+@pytest.mark.blender
+@needs_blender
+def test_broken_meshes_are_refused_in_one_line(write, tmp_path, name, data, message):
+    with pytest.raises(InputError, match=message) as caught:
+        add_mesh(write(name, data), tmp_path / "objects")
+    assert str(caught.value).startswith(str(tmp_path / name) + ": ")
+    assert "\n" not in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+    assert not (tmp_path / "objects").exists()
+
+
+def test_what_need_not_be_opened_is_refused_at_once(write, tmp_path):
+    out = tmp_path / "objects"
+    with pytest.raises(
+        InputError, match=r"a\.fbx: expected a mesh of type \.obj, \.ply, \.stl, \.glb; convert"
+    ):
+        add_mesh(write("a.fbx", b""), out)
+    with pytest.raises(InputError, match=r"b\.obj: no such file; name a mesh"):
+        add_mesh(tmp_path / "b.obj", out)
+    write("a.obj", obj())
+    for label in ("../a", "", ".a", "a/b", "a.b", "x" * 65):
+        with pytest.raises(InputError, match=r"does not do as a file name; .* give another with --name"):
+            add_mesh(tmp_path / "a.obj", out, label=label)
+    with pytest.raises(InputError, match=r"--up: expected one of x, y, z, -x, -y, -z, got `up`"):
+        add_mesh(tmp_path / "a.obj", out, up="up")
+    out.mkdir()
+    (out / "a.blend").touch()
+    with pytest.raises(InputError, match=r"a\.blend is there already; give another --name, or --replace it"):
+        add_mesh(tmp_path / "a.obj", out)
+    (out / "manifest.json").write_text("{}")
+    with pytest.raises(InputError, match="schema: Field required"):
+        add_mesh(tmp_path / "a.obj", out, replace=True)
+
+
+@pytest.mark.blender
+@needs_blender
+def test_an_import_that_takes_too_long_is_given_up(write, tmp_path):
+    with pytest.raises(InputError, match=r"a\.obj: not imported within 0\.01 s; reduce the mesh"):
+        add_mesh(write("a.obj", obj()), tmp_path / "objects", time_limit=0.01)
+
+
+@pytest.mark.blender
+@needs_blender
+def test_the_commands(write, tmp_path):
+    mesh, out = write("box.obj", obj()), tmp_path / "objects"
+    command = ["assets", "add", str(mesh), "--out", str(out)]
+    done = CliRunner().invoke(main, [*command, "--name", "my box"])
+    assert (done.exit_code, done.output) == (0, f"{out / 'my box.blend'}\n"), done.output
+    listed = CliRunner().invoke(main, ["assets", "list", "--folder", str(out)])
+    assert listed.output.startswith("my box  0.33 x 0.67 x 1.00 m  user's own; see source  box.obj, sha256 ")
+    twice = CliRunner().invoke(main, [*command, str(mesh), "--name", "two"])
+    assert twice.exit_code == 2
+    assert "--name: expected one mesh to name, got 2; add them one by one" in twice.output
+
+
+def test_the_shipped_objects_are_listed():
+    shipped = list_objects()
+    assert len(shipped) >= 10
+    assert any(line.startswith("bunny ") and "public domain" in line for line in shipped)
+
+
+def test_objects_without_a_manifest_are_listed(tmp_path):
+    (tmp_path / "spot.blend").touch()
+    assert list_objects(tmp_path) == ["spot  not in the manifest: counts as a unit box"]

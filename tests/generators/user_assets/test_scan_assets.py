@@ -1,0 +1,312 @@
+"""Assets in the convention of CANDLE's own: scanned, planned with, and rendered."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from blender_assets import AssetLibrary, shipped
+from blender_assets.asset_manifest import write_manifest
+from candlelight import main
+from generators.engine.helper_process import ask
+from generators.engine.render_plan import render
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import make_plan
+from generators.user_assets.scan_assets import KINDS, scan_assets
+from loaders.errors import InputError
+from loaders.exports.export_candle import projected_bounds
+from loaders.frames import FrameFolder
+from loaders.verification.checksums import file_sha256
+
+SMALL = (
+    "image.width=96",
+    "image.height=72",
+    "render.samples=4",
+    "sets.candle.factors.scene.values=[harbour]",
+    "sets.candle.factors.lights.values=[left, right]",
+    "sets.candle.factors.object_type.values=[cube, torus]",
+    "sets.candle.factors.color.values=[red]",
+    "sets.candle.factors.size.values=[2.5]",
+    "sets.candle.factors.rotation.values=[15]",
+)
+ONE = {
+    "scene": "garden",
+    "lights": "left",
+    "object_type": "cube",
+    "color": "red",
+    "size": 2,
+    "rotation": 15,
+}
+# What each bad file is taken for, and what is said of it.
+BAD = {
+    "hollow": ("objects", "hollow.blend: expected a mesh object with faces, got one without faces"),
+    "torn": ("objects", "torn.blend: cannot be read as a .blend file; replace it"),
+    "bare": ("materials", "has no Principled BSDF"),
+    "both": ("materials", "both.blend: expected one block named `both` in materials, found "),
+    "sun": ("lights", "sun.blend: expected an object that is a point light, got sun"),
+    "warm": (
+        "lights",
+        "warm.blend: expected a light of energy and colour alone, got temperature or exposure",
+    ),
+    "nowhere": ("scenes", "nowhere.blend: expected a world, or a collection named `nowhere`"),
+    "elsewhere": ("scenes", "elsewhere.blend: `garden.exr` needs `"),
+    "rolled": ("scenes", "rolled.blend: expected a camera that is level from side to side"),
+    "upright": ("scenes", "upright.blend: expected a camera that is level from side to side"),
+    "flat": ("scenes", "flat.blend: expected `Camera` to be a perspective camera"),
+    "shifted": ("scenes", "shifted.blend: expected a camera without shift"),
+}
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory):
+    """Make files of the convention, good and bad."""
+    root = tmp_path_factory.mktemp("originals")
+    script, outside = Path(__file__).with_name("originals.py"), shipped() / "scenes" / "garden.exr"
+    command = [sys.executable, str(script), str(root / "good"), str(root / "bad"), str(outside)]
+    subprocess.run(command, check=True, capture_output=True, timeout=200)
+    return root
+
+
+@pytest.fixture(scope="module")
+def scanned(originals):
+    """Scan the good files by the command line."""
+    before = {path: path.read_bytes() for path in (originals / "good").rglob("*.blend")}
+    result = CliRunner().invoke(main, ["assets", "scan", str(originals / "good")])
+    assert result.exit_code == 0, result.output
+    assert before == {path: path.read_bytes() for path in (originals / "good").rglob("*.blend")}
+    return originals / "good", result.output
+
+
+@pytest.fixture(scope="module")
+def rendered(scanned, tmp_path_factory):
+    """Render the faithful CANDLE with these assets alone."""
+    folder, _ = scanned
+    assets = {kind: folder / kind for kind in KINDS}
+    plan = make_plan(load_recipe("candle-faithful", SMALL, assets=assets))
+    root = tmp_path_factory.mktemp("frames") / "originals"
+    assert not render(plan, root, workers=1).failed
+    return plan, FrameFolder(root, "candle")
+
+
+# ------------------------------------------------------------------------------------------------ facts
+
+
+@pytest.mark.blender
+def test_objects_are_measured_as_they_stand(scanned):
+    library = AssetLibrary({"objects": scanned[0] / "objects"})
+    assert library.facts("objects", "cube") == {"dimensions": [1, 1, 1], "footprint": 0.707107}
+    assert library.facts("objects", "torus") == {"dimensions": [1.25, 1.25, 0.25], "footprint": 0.625}
+
+
+@pytest.mark.blender
+def test_lights_materials_and_scenes_are_read(scanned):
+    library = AssetLibrary({kind: scanned[0] / kind for kind in KINDS})
+    white = {"power": 5000, "radius": 0.25, "color": [1, 1, 1]}
+    assert library.facts("lights", "left") == {**white, "location": [5, -5, 7]}
+    assert library.facts("lights", "right") == {**white, "location": [-5, 5, 7]}
+    assert library.facts("materials", "red") == {"base_color": [0.8, 0.0866, 0.0804]}
+    harbour = library.facts("scenes", "harbour")
+    view = harbour.pop("camera")
+    assert harbour == {"modelled": False}
+    assert (view["location"], view["look_at"]) == ([1, 15, 3], [1, 14, 3])
+    # 36 mm of sensor behind 40 mm of lens.
+    assert view["field_of_view"] == pytest.approx(np.degrees(2 * np.arctan(18 / 40)), abs=1e-5)
+
+
+@pytest.mark.blender
+def test_the_command_names_what_it_found(scanned):
+    folder, output = scanned
+    lines = [f"{folder / kind / 'manifest.json'}" for kind in KINDS]
+    labels = ("cube, torus", "red", "left, right", "harbour")
+    assert output == "".join(f"{line}: {names}\n" for line, names in zip(lines, labels, strict=True))
+
+
+@pytest.mark.blender
+def test_scanning_again_keeps_licences_and_maps(scanned, tmp_path):
+    folder = shutil.copytree(scanned[0] / "materials", tmp_path / "colours")
+    manifest = folder / "manifest.json"
+    data = json.loads(manifest.read_text())
+    data["assets"][0]["licence"] = "CC-BY-4.0"
+    other = {**data["assets"][0], "name": "tile", "file": "tile.exr"}
+    manifest.write_text(json.dumps({**data, "assets": [*data["assets"], other]}))
+    scan_assets(folder, "materials")
+    entries = json.loads(manifest.read_text())["assets"]
+    assert {entry["name"]: entry["licence"] for entry in entries} == {"red": "CC-BY-4.0", "tile": "CC-BY-4.0"}
+
+
+@pytest.mark.blender
+def test_a_malformed_manifest_is_written_anew(scanned, tmp_path):
+    folder = shutil.copytree(scanned[0] / "materials", tmp_path / "materials")
+    (folder / "manifest.json").write_text("{")
+    (done,) = scan_assets(folder)
+    assert [entry["name"] for entry in done.entries] == ["red"]
+    assert AssetLibrary({"materials": folder}).facts("materials", "red")["base_color"][0] == 0.8
+
+
+# ---------------------------------------------------------------------------------------------- refused
+
+
+@pytest.mark.blender
+def test_files_that_are_not_of_the_convention_are_told_apart(originals):
+    files = [(kind, label, str(originals / "bad" / f"{label}.blend")) for label, (kind, _) in BAD.items()]
+    files.append(("objects", "sunk", str(originals / "bad" / "sunk.blend")))
+    answers = ask("generators.blender.scan_file", files, 200.0).replies
+    for answer, (_, message) in zip(answers, BAD.values(), strict=False):
+        assert message in answer["error"]
+        assert "\n" not in answer["error"]
+    assert answers[-1]["notes"] == ["its base is at height -0.5 m, not 0: it will float or sink by that"]
+
+
+@pytest.mark.blender
+def test_one_bad_file_leaves_no_manifest(originals, tmp_path):
+    folder = tmp_path / "lights"
+    folder.mkdir()
+    for label in ("sun", "warm"):
+        shutil.copy(originals / "bad" / f"{label}.blend", folder)
+    result = CliRunner().invoke(main, ["assets", "scan", str(folder)])
+    assert result.exit_code == 2
+    assert result.output == (
+        "Error: lights/sun.blend: expected an object that is a point light, got sun (and 1 more files); "
+        "no manifest was written\n"
+    )
+    assert {path.name for path in folder.iterdir()} == {"sun.blend", "warm.blend"}
+
+
+def test_nothing_to_scan_is_refused(tmp_path):
+    with pytest.raises(InputError, match="nowhere: there is no such folder"):
+        scan_assets(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"expected folders objects, .*; say with --kind what it holds"):
+        scan_assets(tmp_path)
+    (tmp_path / "lights").mkdir()
+    with pytest.raises(InputError, match=r"there is no \.blend file in .*lights"):
+        scan_assets(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("camera", "message"),
+    [
+        ({"location": [0, 1, 2], "look_at": [0, 0, 2]}, r"camera.field_of_view: Field required"),
+        ({"location": [0, 1, 2], "look_at": [0, 0, 2], "field_of_view": 180}, r"camera.field_of_view"),
+        ({"location": [0, 1], "look_at": [0, 0, 2], "field_of_view": 50}, r"camera.location"),
+    ],
+)
+def test_a_camera_that_is_none_is_refused(tmp_path, camera, message):
+    (tmp_path / "dock.blend").write_bytes(b"dock")
+    entry = {"kind": "scenes", "name": "dock", "file": "dock.blend", "licence": "", "source": ""}
+    entry |= {"sha256": file_sha256(tmp_path / "dock.blend"), "facts": {"camera": camera}}
+    write_manifest(tmp_path / "manifest.json", [entry])
+    with pytest.raises(InputError, match=rf"assets\.scenes: .*{message}"):
+        AssetLibrary({"scenes": tmp_path}).facts("scenes", "dock")
+
+
+# ----------------------------------------------------------------------------------------------- camera
+
+
+def one_plan(*overrides, assets=None):
+    few = [f"sets.candle.factors.{name}.values=[{value}]" for name, value in ONE.items()]
+    return make_plan(load_recipe("candle", [*few, *overrides], assets=assets))
+
+
+def test_a_scene_without_a_camera_leaves_the_recipes(tmp_path):
+    (own,) = one_plan().samples
+    (same,) = one_plan("sets.candle.layout.camera.scene=$scene").samples
+    assert same.trace == own.trace
+
+
+def test_the_camera_of_a_scene_goes_first_and_turns_are_kept(tmp_path):
+    view = {"location": [1, 15, 3], "look_at": [1, 14, 3], "field_of_view": 40}
+    shutil.copy(shipped() / "scenes" / "garden.exr", tmp_path)
+    entry = {"kind": "scenes", "name": "garden", "file": "garden.exr", "licence": "", "source": ""}
+    entry |= {"sha256": file_sha256(tmp_path / "garden.exr"), "facts": {"camera": view}}
+    write_manifest(tmp_path / "manifest.json", [entry])
+    (own,) = one_plan().samples
+    (moved,) = one_plan("sets.candle.layout.camera.scene=$scene", assets={"scenes": tmp_path}).samples
+    expected = {
+        **own.trace.camera.model_dump(),
+        **{k: v if k == "field_of_view" else tuple(v) for k, v in view.items()},
+    }
+    assert moved.trace.camera.model_dump() == expected
+    assert moved.trace.camera.yaw != 0
+
+
+def test_the_camera_of_a_scene_that_is_not_there_is_refused():
+    with pytest.raises(InputError, match=r"layout\.camera\.scene: asset `attic` is not among the scenes"):
+        one_plan("sets.candle.layout.camera.scene=attic")
+
+
+# --------------------------------------------------------------------------------------------- rendered
+
+
+@pytest.mark.blender
+def test_originals_stand_as_in_their_files(rendered):
+    plan, frames = rendered
+    for sample, row in zip(plan.samples, range(len(frames)), strict=True):
+        (thing,) = frames.metadata(row).objects
+        corners = np.array(thing.corners).reshape(8, 3)
+        x, y, _ = thing.location
+        # Half of 2.5 m to each side at size 2.5 m, for the torus a quarter more; the base on the floor.
+        height, across = (2.5, 2.5) if thing.type == "cube" else (0.625, 3.125)
+        assert corners.min(axis=0)[2] == pytest.approx(0, abs=1e-5)
+        assert corners.max(axis=0)[2] == pytest.approx(height, abs=1e-5)
+        assert corners.mean(axis=0)[:2] == pytest.approx((x, y), abs=1e-5)
+        edge = min(np.linalg.norm(corners[0] - corner) for corner in corners[1:])
+        assert edge == pytest.approx(min(height, across), abs=1e-4)
+        assert sample.factors["rotation"] == 15
+        assert thing.rotation == pytest.approx(139.4367, abs=1e-3)
+
+
+@pytest.mark.blender
+def test_the_scenes_own_camera_and_world_are_used(rendered):
+    plan, frames = rendered
+    assert {sample.trace.camera.location for sample in plan.samples} == {(1, 15, 3)}
+    assert {sample.trace.camera.look_at for sample in plan.samples} == {(1, 14, 3)}
+    for row in range(len(frames)):
+        frame = frames.frame(row)
+        sky = frame.layers["radiance"][:10].astype(float).mean(axis=(0, 1))
+        # The map is (0.2, 0.3, 0.8) above the horizon.
+        np.testing.assert_allclose(sky, (0.2, 0.3, 0.8), rtol=0.01)
+        assert frame.metadata.environment.map == "harbour"
+
+
+@pytest.mark.blender
+def test_a_world_that_was_not_scanned_is_not_taken_for_a_set(scanned, tmp_path):
+    scenes = tmp_path / "scenes"
+    scenes.mkdir()
+    shutil.copy(scanned[0] / "scenes" / "harbour.blend", scenes)
+    few = [f"sets.candle.factors.{name}.values=[{value}]" for name, value in ONE.items() if name != "scene"]
+    few += ["sets.candle.factors.scene.values=[harbour]", "image.width=48", "image.height=36"]
+    plan = make_plan(load_recipe("candle", few, assets={"scenes": scenes}))
+    (error,) = render(plan, tmp_path / "frames", workers=1).failed.values()
+    assert (
+        "scene `harbour`: expected a collection of that name, found `Collection`; if the file holds" in error
+    )
+    assert "candlelight assets scan" in error
+
+
+@pytest.mark.blender
+def test_bounds_hold_the_mask_and_faithful_ones_are_before_the_turn(rendered):
+    plan, frames = rendered
+    for sample, row in zip(plan.samples, range(len(frames)), strict=True):
+        metadata = frames.metadata(row)
+        thing, camera = metadata.objects[0], metadata.camera
+        left, top, right, bottom = thing.bbox
+        (x_low, y_low), (x_high, y_high) = projected_bounds(thing, camera, 96, 72)
+        box, mask = (x_low, y_low, -x_high, -y_high), (left, 72 - bottom, -right, top - 72)
+        # A pixel's one sample of the index may lie up to three quarters of a pixel beside it.
+        slack = np.subtract(mask, box)
+        assert slack.min() >= -1
+        # A cube fills its bounds, whichever way it is turned.
+        assert slack.max() <= 2 or thing.type == "torus"
+        still = camera.model_copy(update={"world_to_camera": camera.aimed})
+        assert projected_bounds(thing, camera, 96, 72, "faithful") == projected_bounds(
+            thing, still, 96, 72, "faithful"
+        )
+        jitter = np.radians([sample.trace.camera.pitch, sample.trace.camera.yaw])
+        turn = np.array(camera.world_to_camera)[:3, :3] @ np.array(camera.aimed)[:3, :3].T
+        angle = np.arccos((np.trace(turn) - 1) / 2)
+        assert angle == pytest.approx(np.hypot(*jitter), rel=0.01)

@@ -1,0 +1,21 @@
+"""What commands say on their way."""
+
+import sys
+import time
+
+import pytest
+
+from loaders.commands.command_line import progress
+
+
+@pytest.mark.parametrize(("terminal", "least", "most"), [(True, 4, 100), (False, 1, 2)])
+def test_progress_fills_no_log(capsys, monkeypatch, terminal, least, most):
+    """On a terminal the bar moves; elsewhere there is the first and the last of it."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with progress(100, "render") as advance:
+        for _ in range(100):
+            advance(1)
+            time.sleep(0.006)
+    said = capsys.readouterr().err
+    assert "100/100" in said
+    assert least <= said.count("render:") <= most

@@ -1,0 +1,472 @@
+"""Captures of a world in closed form, and of a few tiny renders, in the layout of the MIT dataset."""
+
+import json
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+from candlelight import main
+from evaluation.intrinsic import lmse
+from loaders.errors import InputError
+from loaders.exports.export_mit import HEADROOM, WHITE, CapturesRecord, export_mit
+from loaders.frames import FrameFolder, write_dataset_info, write_frame
+from loaders.hdf5.write_hdf5 import pack_hdf5
+from loaders.public import MITIntrinsic
+from loaders.samples import Frame
+from loaders.schema import FactorInfo, SetInfo, array_sha256
+
+HEIGHT, WIDTH = 24, 32
+LAYERS = ("image", "radiance", "albedo", "shading", "shading_direct", "residual", "object")
+ITEMS, LIGHTS, PAINTS = ("cup", "deer"), ("main", "second", "light01", "light02"), ("own", "uniform")
+COLOUR = ("original", "diffuse", "specular", "reflectance", "light01", "light02")
+MASK = np.zeros((HEIGHT, WIDTH), bool)
+MASK[3:-3, 4:-4] = True
+HIGHLIGHT = (10, 10)
+
+
+def albedo(item, paint):
+    """Two halves of powers of two, so that halving, doubling and float16 lose nothing."""
+    image = np.full((HEIGHT, WIDTH, 3), 0.5)
+    if paint == "own":
+        image[:] = (0.25, 0.5, 0.125)
+        image[:, WIDTH // 2 :] = (0.5, 0.125, 0.0625) if item == "cup" else (0.125, 0.125, 1.0)
+    return image
+
+
+def shading(light):
+    """Smooth light, from the left or from the right, in powers of two; `second` is dark on the right."""
+    ramp = 2.0 ** -(np.arange(WIDTH) // 8)
+    ramp = {"main": ramp, "second": np.where(np.arange(WIDTH) < 20, 0.5, 0), "light01": ramp[::-1]}.get(
+        light, ramp / 2
+    )
+    return np.broadcast_to(ramp[None, :, None], (HEIGHT, WIDTH, 3))
+
+
+def gloss(paint):
+    image = np.zeros((HEIGHT, WIDTH, 3))
+    if paint == "own":
+        image[8:12, 8:12] = 0.0625
+        image[HIGHLIGHT] = 4.0
+    return image
+
+
+def layers_of(item, light, paint):
+    made = {
+        "albedo": albedo(item, paint),
+        "shading": shading(light),
+        "shading_direct": shading(light),
+        "residual": gloss(paint),
+    }
+    made["radiance"] = made["albedo"] * made["shading"] + made["residual"]
+    made = {name: array.astype(np.float16) for name, array in made.items()}
+    made |= {"image": np.zeros((HEIGHT, WIDTH, 3), np.uint8), "object": MASK.astype(np.uint8)}
+    return {name: made[name] for name in LAYERS}
+
+
+@pytest.fixture
+def write(tmp_path, make_frame, info):
+    """Write the captures; what is passed changes them."""
+
+    def build(*, lights=LIGHTS, items=ITEMS, drop=(), without=None, change=lambda key, layers: layers):
+        root = tmp_path / "frames"
+        values = {"item": items, "paint": PAINTS, "light": lights}
+        factors = [
+            FactorInfo(name=name, kind="categorical", values=of)
+            for name, of in values.items()
+            if name != drop
+        ]
+        keys = [(item, light, paint) for item in items for paint in PAINTS for light in lights]
+        names = tuple(name for name in LAYERS if name != drop)
+        captures = SetInfo(count=len(keys), width=WIDTH, height=HEIGHT, layers=names, factors=factors)
+        write_dataset_info(root, info.model_copy(update={"sets": {"captures": captures}}))
+        for index, key in enumerate(keys):
+            if key == without or (key[2] == "uniform" and key[1] not in ("main", "second")):
+                continue
+            layers = {name: array for name, array in change(key, layers_of(*key)).items() if name != drop}
+            made = make_frame("grid", 0).metadata
+            lamp = made.lights[0].model_copy(update={"location": (float(lights.index(key[1])), 0.0, 3.0)})
+            changes = {
+                "set": "captures",
+                "index": index,
+                "factors": dict(zip(("item", "light", "paint"), key, strict=True)),
+                "lights": (lamp,),
+                "layers": {name: array_sha256(array) for name, array in layers.items()},
+            }
+            write_frame(root, Frame(made.model_copy(update=changes), layers))
+        return root
+
+    return build
+
+
+@pytest.fixture
+def read(read_png16):
+    def files(out, item="cup"):
+        return {path.stem: read_png16(path) for path in (out / "data" / item).iterdir()}
+
+    return files
+
+
+def record(out):
+    return CapturesRecord.model_validate_json((out / "captures.json").read_text())
+
+
+# ------------------------------------------------------------------------------------------------ the files
+
+
+def test_files_are_those_of_the_dataset(write, read, tmp_path):
+    assert export_mit(write(), tmp_path / "out") == ITEMS
+    assert {path.name for path in (tmp_path / "out" / "data").iterdir()} == set(ITEMS)
+    images = read(tmp_path / "out")
+    assert images.keys() == {*COLOUR, "shading", "mask"}
+    for name, image in images.items():
+        assert image.dtype == np.uint16
+        assert image.shape == ((HEIGHT, WIDTH, 3) if name in COLOUR else (HEIGHT, WIDTH))
+        assert not image[~MASK].any()  # the background is exactly black
+    assert set(np.unique(images["mask"])) == {0, 65025}
+    np.testing.assert_array_equal(images["mask"] > 0, MASK)
+
+
+def test_an_export_is_read_as_the_dataset_is(write, read, tmp_path):
+    export_mit(write(), tmp_path / "out")
+    data = MITIntrinsic(tmp_path / "out")
+    assert data.ids == ITEMS
+    names = {"image": "original", "shading": "shading"} | {name: name for name in COLOUR[1:4]}
+    for item in data:
+        images = read(tmp_path / "out", item["id"])
+        np.testing.assert_array_equal(item["mask"].numpy(), images["mask"] == WHITE)
+        for key, name in names.items():
+            image = images[name].reshape(HEIGHT, WIDTH, -1)
+            np.testing.assert_array_equal(
+                np.rint(item[key].double().numpy() * 65535), np.moveaxis(image, 2, 0)
+            )
+
+
+@pytest.mark.parametrize("by", ["paper", "passes"])
+def test_values_in_closed_form(write, read, tmp_path, by):
+    export_mit(write(), tmp_path / "out", by)
+    made, images = record(tmp_path / "out").objects["cup"], read(tmp_path / "out")
+    # The brightest diffuse value of any light is 0.5 (green, left), and highlights get twice that.
+    assert made.units["radiance"] == pytest.approx(WHITE / (HEADROOM * 0.5))
+    assert made.units["shading"] == pytest.approx(WHITE / (0.5 if by == "paper" else 1.0))
+    assert made.units["reflectance"] == pytest.approx(WHITE / (1.0 if by == "paper" else 0.5))
+    assert made.k == pytest.approx(made.units["reflectance"] * made.units["shading"] / made.units["radiance"])
+    assert made.reconstruction < 1e-12
+    true = albedo("cup", "own")[MASK]
+    np.testing.assert_array_equal(
+        images["reflectance"][MASK], np.rint(true * (2 if by == "paper" else 1) * made.units["reflectance"])
+    )
+    for name, light in (("diffuse", "main"), ("light01", "light01"), ("light02", "light02")):
+        expected = np.rint(true * shading(light)[MASK] * made.units["radiance"])
+        np.testing.assert_array_equal(images[name][MASK], expected)
+    specular = np.rint(gloss("own")[MASK] * made.units["radiance"]).clip(max=65535)
+    np.testing.assert_array_equal(images["specular"][MASK], specular)
+    product = images["reflectance"] * images["shading"][..., None].astype(float) / made.k
+    assert np.abs(product - images["diffuse"])[MASK].max() <= 2  # rounding of three 16-bit values
+
+
+@pytest.mark.parametrize(("by", "times"), [("paper", 2), ("passes", 1)])
+def test_the_original_has_the_gloss_twice_by_the_paper_and_once_as_published(
+    write, read, tmp_path, by, times
+):
+    export_mit(write(), tmp_path / "out", by)
+    images = {name: image.astype(int) for name, image in read(tmp_path / "out").items()}
+    expected = images["diffuse"] + times * images["specular"]
+    whole = images["original"] < 65535
+    assert np.abs(images["original"] - expected)[whole].max() <= times
+    # Equation 4 gives back the gloss wherever nothing is cut off.
+    if by == "paper":
+        derived = (images["original"] - images["diffuse"]) / 2
+        assert np.abs(derived - images["specular"])[whole].max() <= 1
+
+
+def test_what_is_cut_off_is_counted(write, tmp_path):
+    export_mit(write(), tmp_path / "out")
+    share = 1 / MASK.sum()  # the one pixel whose gloss is 4, where white is 1
+    assert record(tmp_path / "out").objects["cup"].saturated == pytest.approx(
+        {"original": share, "specular": share}
+    )
+
+
+def test_nothing_is_cut_off_where_there_is_room(write, read, tmp_path):
+    def dimmed(key, layers):
+        return layers | {"residual": np.minimum(layers["residual"], np.float16(0.0625))}
+
+    export_mit(write(change=dimmed), tmp_path / "out")
+    assert record(tmp_path / "out").objects["cup"].saturated == {}
+    assert read(tmp_path / "out")["original"].max() == WHITE
+
+
+def test_ways_agree_where_no_light_is_bounced_or_lost_to_gloss(write, tmp_path):
+    export_mit(write(), tmp_path / "out")
+    compared = record(tmp_path / "out").objects["deer"].comparison
+    assert compared.model_dump() == pytest.approx(dict.fromkeys(type(compared).model_fields, 0.0), abs=1e-12)
+
+
+def test_light_that_the_twin_bounces_otherwise_shows_in_the_comparison(write, tmp_path):
+    def bounced(key, layers):
+        extra = np.where(np.arange(WIDTH)[:, None] < 12, 0.25 if key[2] == "own" else 0.5, 0.0)
+        return layers | {"shading": (layers["shading"] + extra).astype(np.float16)}
+
+    export_mit(write(change=bounced), tmp_path / "out")
+    compared = record(tmp_path / "out").objects["deer"].comparison
+    assert compared.reflectance > 0.02
+    assert compared.shading > 0.02
+    assert compared.reflectance_direct == pytest.approx(0, abs=1e-12)
+    assert compared.shading_direct == pytest.approx(0, abs=1e-12)
+    # Inside the outline, columns 6 to 25: 6 of them with 0.25 more than the ramp of 1, 1/2, 1/4, 1/8.
+    ramp = shading("main")[0, 6:-6, 0].sum()
+    assert compared.bounced == pytest.approx(1.5 / (ramp + 1.5), abs=1e-3)
+
+
+def test_frames_without_direct_light_are_compared_as_a_whole(write, tmp_path):
+    export_mit(write(drop="shading_direct"), tmp_path / "out")
+    compared = record(tmp_path / "out").objects["cup"].comparison
+    assert (compared.reflectance_direct, compared.shading_direct, compared.bounced) == (None, None, None)
+
+
+def test_the_side_file_says_how_and_where_the_lamps_were(write, tmp_path):
+    export_mit(write(), tmp_path / "out", "passes")
+    made = record(tmp_path / "out")
+    assert (made.by, made.recipe.name, made.licence) == ("passes", "tiny", "CC-BY-4.0")
+    assert {name: lamps[0].location[0] for name, lamps in made.lights.items()} == {
+        light: float(i) for i, light in enumerate(LIGHTS)
+    }
+    assert made.objects["cup"].size == (HEIGHT, WIDTH)
+
+
+def test_exporting_again_writes_the_same_bytes(write, tmp_path):
+    root, out = write(), tmp_path / "out"
+    export_mit(root, out)
+    first = {path: path.read_bytes() for path in out.rglob("*.*")}
+    export_mit(root, out)
+    assert {path: path.read_bytes() for path in out.rglob("*.*")} == first
+    with pytest.raises(InputError, match=r"out: holds another export .*; name another folder"):
+        export_mit(root, out, "passes")
+
+
+def test_a_pack_is_exported_as_its_frames_are(write, read, tmp_path):
+    root = write()
+    pack_hdf5(root, tmp_path / "h5")
+    for source, out in ((root, "frames out"), (tmp_path / "h5", "pack out")):
+        export_mit(source, tmp_path / out)
+    ours, packed = (read(tmp_path / out, "deer") for out in ("frames out", "pack out"))
+    for name, image in ours.items():
+        np.testing.assert_array_equal(packed[name], image)
+
+
+# ----------------------------------------------------------------------------------------------- refusals
+
+
+def black(key, layers):
+    return layers | {"albedo": layers["albedo"] * np.float16(0)}
+
+
+def gone(key, layers):
+    return layers | {"object": layers["object"] * np.uint8(0)}
+
+
+def moved(key, layers):
+    return layers | {"object": np.roll(layers["object"], 1, 1)} if key[2] == "uniform" else layers
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"without": ("deer", "second", "uniform")}, "`deer` has no complete frame with light `second` and"),
+        ({"drop": "paint"}, "expected the categorical factors item, light, paint, got no paint; export"),
+        ({"drop": "residual"}, "has no layer residual; render with"),
+        ({"lights": ("main", "second", "lamp")}, "light `lamp`: expected main, second or light01, light02"),
+        ({"items": ("../cup",)}, r"item `../cup`: expected letters, digits, `_`, `-` and `.`"),
+        ({"change": black}, "`cup` has no radiance anywhere; light it, or move it into the picture"),
+        ({"change": gone}, "`cup` has no radiance anywhere"),
+        ({"change": moved}, "`cup` has another outline with light `main` and paint `uniform`; name `item`"),
+    ],
+    ids=["frame", "factor", "layer", "light", "item", "black", "gone", "moved"],
+)
+def test_refusals_name_what_is_wrong(write, tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        export_mit(write(**changes), tmp_path / "out")
+    assert not (tmp_path / "cup").exists()
+
+
+@pytest.mark.parametrize("form", ["frames", "pack"])
+def test_a_damaged_layer_is_not_exported(write, tmp_path, form):
+    root = write()
+    if form == "pack":
+        (root,) = pack_hdf5(root, tmp_path / "h5", compression="none")
+        with h5py.File(root, "r+") as file:
+            file["albedo"][3, 5, 5, 0] = 0.75
+    else:
+        path = next((root / "samples").glob("*/*/000003/metadata.json"))
+        edited = json.loads(path.read_text())
+        edited["layers"]["albedo"] = "0" * 64
+        path.write_text(json.dumps(edited))
+    with pytest.raises(InputError, match=r"layer `albedo` differs from its hash; render or pack it again"):
+        export_mit(root, tmp_path / "mit")
+
+
+def test_a_folder_of_something_else_is_left_alone(write, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match="expected an empty folder or one of an export"):
+        export_mit(write(), tmp_path / "out")
+
+
+def test_command(write, tmp_path):
+    root, out = write(), tmp_path / "out"
+    done = CliRunner().invoke(main, ["export", str(root), "--to", "mit", "--by", "passes", "--out", str(out)])
+    assert (done.exit_code, done.output) == (0, f"{out}: 2 objects written\n")
+    assert json.loads((out / "captures.json").read_text())["by"] == "passes"
+    refused = CliRunner().invoke(main, ["export", str(root), "--to", "mit", "--out", str(out)])
+    assert refused.exit_code == 2
+    assert refused.output.count("\n") == 1
+
+
+# ------------------------------------------------------------------------------- code written for the dataset
+
+
+def benchmark_image(read_png16, folder, item, name):
+    """Read as the benchmark of 2009 does: 16-bit values over 255, colour made gray by its mean."""
+    image = read_png16(folder / "data" / item / f"{name}.png").astype(float) / 255
+    return image.mean(axis=2) if image.ndim == 3 else image
+
+
+def benchmark_lmse(correct, estimate, mask, window=20):
+    """Sum the errors of all whole windows, half a window apart, and divide by what zeros would get."""
+    errors = total = 0.0
+    for top in range(0, correct.shape[0] - window + 1, window // 2):
+        for left in range(0, correct.shape[1] - window + 1, window // 2):
+            here = np.s_[top : top + window, left : left + window]
+            c, e, m = correct[here], estimate[here], mask[here]
+            energy = (m * e * e).sum()
+            scale = (m * c * e).sum() / energy if energy > 1e-5 else 0.0
+            errors += (m * (c - scale * e) ** 2).sum()
+            total += (m * c * c).sum()
+    return errors / total
+
+
+def check_benchmark(read_png16, folder, item):
+    """Score the two simplest estimates by the benchmark, and by this package, which must agree."""
+    mask = benchmark_image(read_png16, folder, item, "mask") > 0
+    truth = {name: benchmark_image(read_png16, folder, item, name) for name in ("shading", "reflectance")}
+    image = np.clip(benchmark_image(read_png16, folder, item, "diffuse"), 3, np.inf)
+    for name, true in truth.items():
+        assert benchmark_lmse(true, true, mask) == pytest.approx(0, abs=1e-12)
+        assert benchmark_lmse(true, 0 * true, mask) == 1
+        score = benchmark_lmse(true, mask * image, mask)
+        assert 0 < score < 1
+        mine, its = (torch.from_numpy(array / 257)[None] for array in (mask * image, true))
+        assert lmse(mine, its, torch.from_numpy(mask)[None]).item() == pytest.approx(score, rel=1e-6), name
+
+
+def test_the_benchmark_runs_on_an_export(write, tmp_path, read_png16):
+    export_mit(write(), tmp_path / "out")
+    check_benchmark(read_png16, tmp_path / "out", "cup")
+
+
+@pytest.mark.skipif("MIT_INTRINSIC" not in os.environ, reason="MIT_INTRINSIC names no folder of the dataset")
+def test_the_benchmark_runs_on_the_dataset_itself(read_png16):
+    check_benchmark(read_png16, Path(os.environ["MIT_INTRINSIC"]), "cup1")
+
+
+# ------------------------------------------------------------------------------------------------- renders
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory):
+    """Render three objects of the recipe: convex without gloss, concave without, and glossy."""
+    if not all(find_spec(name) for name in ("bpy", "OpenEXR", "pyoidn", "distributed")):
+        pytest.skip("rendering is not installed here")
+    from generators import load_recipe, make_plan, render
+
+    fields = {
+        "image": "{width: 48, height: 36}",
+        "render.samples": "8",
+        "sets.captures.factors.item.values": "[hat, gear, ball]",
+        "sets.captures.factors.light.values": "[main, second, light01]",
+        "sets.captures.rules": "[{exclude: {paint: uniform, light: light01}, selection: true}]",
+    }
+    plan = make_plan(load_recipe("captures", [f"{field}={value}" for field, value in fields.items()]))
+    root = tmp_path_factory.mktemp("captures") / "frames"
+    assert render(plan, root, workers=1).written == 15
+    return root
+
+
+@pytest.fixture(scope="module")
+def exported(rendered, tmp_path_factory):
+    out = tmp_path_factory.mktemp("mit") / "out"
+    export_mit(rendered, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def frames(rendered):
+    opened = FrameFolder(rendered, "captures")
+    rows = {tuple(opened.metadata(row).factors.values()): row for row in range(len(opened))}
+    return lambda item, paint, light: opened.frame(rows[item, paint, light]).layers
+
+
+@pytest.mark.blender
+def test_a_twin_differs_in_paint_alone(frames):
+    for item in ("hat", "gear", "ball"):
+        own, twin = frames(item, "own", "main"), frames(item, "uniform", "main")
+        for layer in ("depth", "normal", "object"):
+            np.testing.assert_array_equal(own[layer], twin[layer], err_msg=f"{item} {layer}")
+        inside = own["object"] == 1
+        assert (
+            len(np.unique(twin["albedo"][inside].reshape(-1, 3), axis=0)) < inside.sum() / 2
+        )  # but for edges
+        assert (twin["albedo"] == np.float16(0.5)).all(axis=-1).sum() > inside.sum() / 2
+        # The layer of gloss takes diffuse light away, and there is none on the twin.
+        assert np.abs(twin["residual"]).max() < 1e-3
+
+
+@pytest.mark.blender
+def test_rendered_files_are_the_layers_at_their_scale(frames, exported, read_png16):
+    made = record(exported)
+    for item, capture in made.objects.items():
+        own = {name: layer.astype(float) for name, layer in frames(item, "own", "main").items()}
+        mask = own["object"] > 0
+        images = {p.stem: read_png16(p).astype(float) for p in (exported / "data" / item).iterdir()}
+        np.testing.assert_array_equal(images["mask"], 65025 * mask)
+        expected = {"specular": own["residual"].clip(min=0), "diffuse": own["albedo"] * own["shading"]}
+        for name, array in expected.items():
+            stored = np.rint(array * capture.units["radiance"]).clip(max=65535) * mask[..., None]
+            np.testing.assert_array_equal(images[name], stored, err_msg=f"{item} {name}")
+        product = images["reflectance"] * images["shading"][..., None] / capture.k
+        error = np.linalg.norm(product - images["diffuse"]) / np.linalg.norm(images["diffuse"])
+        assert error == pytest.approx(capture.reconstruction, abs=1e-3)
+        assert error < 0.083  # the largest of the published objects
+        assert sum(capture.saturated.values()) < 0.03
+
+
+@pytest.mark.blender
+def test_ways_differ_by_bounced_light_and_by_gloss(exported):
+    compared = {item: capture.comparison for item, capture in record(exported).objects.items()}
+    assert compared["hat"].reflectance < 0.01  # convex and without gloss: nothing but noise
+    assert compared["hat"].shading < 0.01
+    gear, ball = compared["gear"], compared["ball"]
+    assert gear.bounced > 3 * compared["hat"].bounced
+    assert gear.reflectance > gear.reflectance_direct + 0.01  # its teeth colour each other
+    assert abs(ball.reflectance - ball.reflectance_direct) < 0.005
+    assert ball.shading > 0.01  # the coat of gloss lets less light in where it is seen at a slant
+    assert ball.shading == pytest.approx(ball.shading_direct, rel=0.1)
+
+
+@pytest.mark.blender
+def test_lamps_light_what_faces_them(frames):
+    left, right = (frames("ball", "uniform", light)["shading"].mean(axis=-1) for light in ("main", "second"))
+    half = left.shape[1] // 2
+    assert left[:, :half].sum() > left[:, half:].sum()
+    assert right[:, :half].sum() < right[:, half:].sum()
+
+
+@pytest.mark.blender
+def test_the_benchmark_runs_on_renders(exported, read_png16):
+    check_benchmark(read_png16, exported, "gear")

@@ -1,0 +1,43 @@
+import zlib
+
+import pytest
+
+from loaders.errors import InputError
+from loaders.files import inflate as module
+from loaders.files.inflate import inflate
+
+
+def raw(data):
+    packer = zlib.compressobj(4, wbits=module.RAW)
+    return packer.compress(data) + packer.flush()
+
+
+DATA = bytes(range(256)) * 40
+
+
+def test_bytes_come_back():
+    assert inflate(zlib.compress(DATA, 4), len(DATA)) == DATA
+    assert inflate(raw(DATA), len(DATA), module.RAW) == DATA
+    assert inflate(zlib.compress(b""), 0) == b""
+
+
+def test_what_unpacks_to_more_gives_one_byte_more():
+    bomb = zlib.compress(bytes(2**26))
+    assert [len(inflate(bomb, most)) for most in (0, 1, 1000, 2**20)] == [1, 2, 1001, 2**20 + 1]
+
+
+@pytest.mark.parametrize("cut", [1, 4, 30])
+def test_an_early_end_is_refused(cut):
+    with pytest.raises(InputError, match="its compressed bytes end early"):
+        inflate(zlib.compress(DATA)[:-cut], len(DATA))
+
+
+def test_a_changed_byte_or_checksum_is_refused():
+    packed = bytearray(zlib.compress(DATA))
+    packed[-1] ^= 1
+    with pytest.raises(Exception, match=r"(?i)check"):
+        inflate(bytes(packed), len(DATA))
+
+
+def test_checksums_agree():
+    assert module.crc32(DATA) == zlib.crc32(DATA)

@@ -1,0 +1,70 @@
+from pathlib import Path
+
+import pytest
+
+from loaders import FrameFolder, open_frames
+from loaders.errors import InputError
+from loaders.files.urls import is_elsewhere, is_url, local_folder
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        *[("s3://bucket/frames", True), ("gs://b", True), ("memory://x", True), ("file:///data", True)],
+        *[("dir::memory://a/b", True), ("simplecache::s3://b/c", True), ("git+ssh://host/x", True)],
+        *[("frames", False), ("/data/frames", False), ("C:/frames", False), ("C:\\frames", False)],
+        *[("run::1", False), ("a:b", False), ("./s3:x/y", False), ("", False), ("12:30/x", False)],
+    ],
+)
+def test_urls_are_told_from_paths(text, url):
+    assert is_url(text) is url
+    # A Path drops a slash of a URL.
+    assert not url or is_url(Path(text))
+    assert is_elsewhere(text) is (url and not text.startswith("file"))
+
+
+@pytest.mark.parametrize("url", ["file:///a/b%20c", "file:/a/b%20c", "file://localhost/a/b%20c"])
+def test_file_urls_are_paths(url):
+    assert local_folder(url) == Path("/a/b c")
+
+
+def test_paths_stay_as_they_are():
+    assert local_folder("a/b%20c") == Path("a/b%20c")
+    assert local_folder(Path("a")) == Path("a")
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/x", Path("s3://bucket/x")])
+def test_what_lies_elsewhere_is_to_be_copied_first(url):
+    expected = (
+        r"s3://bucket/x: expected a local folder; .* copy what lies there: python -c "
+        r"\"import fsspec; fs, path = fsspec.url_to_fs\('s3://bucket/x'\); "
+        r"fs.get\(path, 'frames', recursive=True\)\""
+    )
+    for read in (local_folder, open_frames, lambda url: FrameFolder(url, "candle")):
+        with pytest.raises(InputError, match=expected) as caught:
+            read(url)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_file_url_of_another_machine_is_not_taken_for_a_path():
+    with pytest.raises(InputError, match="file://server/x: expected a local folder"):
+        local_folder("file://server/x")
+
+
+def contents(root):
+    return {p.relative_to(root): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+def test_the_command_that_is_told_copies(frames_root, tmp_path, monkeypatch):
+    """What the message says to do does it."""
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    memory.put(str(frames_root), "/told", recursive=True)
+    with pytest.raises(InputError) as caught:
+        local_folder("memory://told")
+    command = str(caught.value).split('python -c "')[1].removesuffix('"')
+    monkeypatch.chdir(tmp_path)
+    exec(command, {})
+    assert contents(tmp_path / "frames") == contents(frames_root)
+    memory.rm("/told", recursive=True)

@@ -1,0 +1,156 @@
+import re
+import warnings
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from loaders.errors import InputError
+from loaders.files.layer_codecs import encode_png
+from loaders.public.image_formats import (
+    read_indices,
+    read_linear,
+    read_png16,
+    read_rgb8,
+    same_size,
+    to_tensor,
+)
+
+RGB = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
+
+
+@pytest.mark.parametrize("suffix", ["png", "bmp"])
+def test_rgb_is_read_as_it_is(tmp_path, suffix):
+    path = tmp_path / f"a.{suffix}"
+    Image.fromarray(RGB).save(path)
+    np.testing.assert_array_equal(read_rgb8(path, "there"), RGB)
+    np.testing.assert_array_equal(read_linear(path, "there"), RGB.astype(np.float32) / np.float32(255))
+
+
+def test_jpeg_is_read(tmp_path):
+    Image.new("RGB", (16, 8), (200, 200, 200)).save(tmp_path / "a.jpg", quality=95)
+    assert read_rgb8(tmp_path / "a.jpg", "there").shape == (8, 16, 3)
+
+
+def test_gray_fills_three_channels_and_alpha_is_left_out(tmp_path):
+    gray, alpha = RGB[..., 0], np.concatenate([RGB, RGB[..., :1] // 2], axis=-1)
+    for name, array in {"L": gray, "RGBA": alpha, "1": gray > 99}.items():
+        Image.fromarray(array).save(tmp_path / f"{name}.png")
+    three = np.repeat(gray[..., None], 3, axis=2)
+    np.testing.assert_array_equal(read_rgb8(tmp_path / "L.png", "there"), three)
+    np.testing.assert_array_equal(read_rgb8(tmp_path / "RGBA.png", "there"), RGB)
+    np.testing.assert_array_equal(read_rgb8(tmp_path / "1.png", "there"), 255 * (three > 99))
+
+
+def test_a_palette_is_colours_or_numbers(tmp_path):
+    numbers = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    palette = Image.new("P", (3, 2))
+    palette.putdata(numbers.ravel().tolist())
+    palette.putpalette([value for entry in range(6) for value in (entry, 10 * entry, 255 - entry)])
+    palette.save(tmp_path / "a.png", transparency=bytes([0, 128]))
+    np.testing.assert_array_equal(read_indices(tmp_path / "a.png", "there"), numbers)
+    expected = np.stack([numbers, 10 * numbers, 255 - numbers], axis=-1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(read_rgb8(tmp_path / "a.png", "there"), expected)
+
+
+def test_sixteen_bits_are_kept_or_refused_but_never_cut(tmp_path):
+    wide = np.random.default_rng(1).integers(0, 65536, (4, 3, 3), np.uint16)
+    (tmp_path / "a.png").write_bytes(encode_png(wide))
+    (tmp_path / "gray.png").write_bytes(encode_png(wide[..., 0]))
+    expected = wide.astype(np.float32) / np.float32(65535)
+    np.testing.assert_array_equal(read_png16(tmp_path / "a.png", "there"), expected)
+    np.testing.assert_array_equal(read_linear(tmp_path / "a.png", "there"), expected)
+    gray = np.repeat(expected[..., :1], 3, axis=2)
+    np.testing.assert_array_equal(read_linear(tmp_path / "gray.png", "there"), gray)
+    for name in ("a", "gray"):
+        with pytest.raises(InputError, match="expected 8 bits a channel, got 16"):
+            read_rgb8(tmp_path / f"{name}.png", "there")
+    with pytest.raises(InputError, match="expected 8 bits a pixel as 1, L, P, got"):
+        read_indices(tmp_path / "gray.png", "there")
+
+
+def test_a_float_of_sixteen_bits_tells_its_integer():
+    values = np.arange(65536, dtype=np.uint16)
+    assert (np.rint(values.astype(np.float32) / np.float32(65535) * 65535) == values).all()
+
+
+@pytest.mark.parametrize("read", [read_rgb8, read_linear, read_png16, read_indices])
+def test_a_missing_file_names_itself_and_where_to_get_it(tmp_path, read):
+    with pytest.raises(InputError, match=rf"{re.escape(str(tmp_path))}/a.png is missing; get it from there"):
+        read(tmp_path / "a.png", "there")
+
+
+@pytest.mark.parametrize("read", [read_rgb8, read_linear, read_indices])
+def test_a_damaged_file_is_refused_in_one_line(tmp_path, read):
+    path = tmp_path / "a.png"
+    Image.fromarray(RGB[..., 0]).save(path)
+    data = path.read_bytes()
+    middle = data.index(b"IDAT") + 10
+    for damaged in (
+        data[:-20],
+        data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :],
+        b"",
+        b"GIF89a",
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(
+            InputError, match=r"a.png: cannot be read as an image: .*; get it again"
+        ) as caught:
+            read(path, "there")
+        assert "\n" not in str(caught.value)
+
+
+def test_a_bomb_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "a.png"
+    Image.fromarray(RGB).save(path)
+    data = bytearray(path.read_bytes())
+    data[16:24] = (30000).to_bytes(4, "big") * 2
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="cannot be read as an image"):
+        read_rgb8(path, "there")
+    Image.fromarray(RGB).save(path)
+    monkeypatch.setattr("loaders.files.image_files.MAX_PIXELS", 34)
+    with pytest.raises(InputError, match="7 x 5 pixels are more than 34"):
+        read_rgb8(path, "there")
+
+
+def test_several_channels_are_no_labels(tmp_path):
+    Image.fromarray(RGB).save(tmp_path / "a.png")
+    with pytest.raises(InputError, match="expected 8 bits a pixel as 1, L, P, got RGB"):
+        read_indices(tmp_path / "a.png", "there")
+
+
+def test_kinds_that_were_not_meant_are_not_opened(tmp_path):
+    Image.fromarray(RGB).save(tmp_path / "a.gif")
+    (tmp_path / "a.gif").rename(tmp_path / "a.png")
+    with pytest.raises(InputError, match=r"a.png: .* as an image: it is none of PNG, JPEG, BMP; get"):
+        read_rgb8(tmp_path / "a.png", "there")
+    Image.new("CMYK", (4, 4)).save(tmp_path / "a.jpg")
+    with pytest.raises(InputError, match="got CMYK"):
+        read_rgb8(tmp_path / "a.jpg", "there")
+
+
+def test_a_tensor_has_memory_of_its_own():
+    pytest.importorskip("torch")
+    array = np.zeros((2, 3), np.float32)
+    tensor = to_tensor(array)
+    array[:] = 1
+    assert not tensor.any()
+    assert to_tensor(RGB)[:, 1, 2].tolist() == RGB[1, 2].tolist()
+
+
+def test_one_size_for_all():
+    same_size({"image": np.zeros((2, 3, 3)), "mask": np.zeros((2, 3))}, "cup")
+    with pytest.raises(InputError, match="cup: expected images of one size, got `a` 2 x 3 and `b` 3 x 2"):
+        same_size({"a": np.zeros((2, 3)), "b": np.zeros((3, 2))}, "cup")
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.hdr", "a.exr"])
+def test_a_folder_of_an_images_name_is_one_line(tmp_path, name):
+    if name == "a.exr":
+        pytest.importorskip("OpenEXR")
+    (tmp_path / name).mkdir()
+    with pytest.raises(InputError, match=rf"{name}.* cannot be read as .*; get it again from there"):
+        read_linear(tmp_path / name, "there")

@@ -1,0 +1,215 @@
+import hashlib
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from loaders.epoch_order import EpochOrder, ResumableSampler
+from loaders.errors import InputError
+
+
+def all_rows(epoch, **options):
+    return [EpochOrder(rank=rank, **options).epoch_rows(epoch) for rank in range(options["world_size"])]
+
+
+@pytest.mark.parametrize(("rows", "ranks"), [(1, 1), (5, 1), (12, 3), (13, 3), (14, 3), (7, 7), (100, 8)])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_ranks_share_the_rows(rows, ranks, shuffle):
+    options = {"rows": rows, "world_size": ranks, "shuffle": shuffle, "seed": 4}
+    kept = all_rows(2, **options, uneven="keep")
+    assert sorted(np.concatenate(kept)) == list(range(rows))
+    padded = all_rows(2, **options, uneven="pad")
+    assert {len(share) for share in padded} == {-(-rows // ranks)}
+    assert set(np.concatenate(padded)) == set(range(rows))
+    assert np.bincount(np.concatenate(padded)).max() <= 2
+    dropped = all_rows(2, **options, uneven="drop")
+    assert {len(share) for share in dropped} == {rows // ranks}
+    assert np.bincount(np.concatenate(dropped)).max() == 1
+    for whole, more, less in zip(kept, padded, dropped, strict=True):
+        assert more[: len(whole)].tolist() == whole.tolist()
+        assert whole[: len(less)].tolist() == less.tolist()
+
+
+def test_every_epoch_and_seed_has_an_order_of_its_own():
+    orders = [
+        tuple(EpochOrder(50, shuffle=True, seed=seed).epoch_rows(epoch))
+        for seed in range(5)
+        for epoch in range(5)
+    ]
+    assert len(set(orders)) == 25
+    assert all(sorted(order) == list(range(50)) for order in orders)
+    assert EpochOrder(50).epoch_rows(3).tolist() == list(range(50))
+
+
+def test_each_row_comes_first_equally_often():
+    firsts = [EpochOrder(8, shuffle=True).epoch_rows(epoch)[0] for epoch in range(4000)]
+    counts = np.bincount(firsts, minlength=8)
+    assert ((counts - 500) ** 2 / 500).sum() < 24.3  # chi-square of 7 degrees of freedom, p = 0.001
+
+
+def test_orders_stay_what_they_were():
+    """Old runs can be gone on with: these values must never change."""
+    assert EpochOrder(8, shuffle=True, seed=1).epoch_rows(0).tolist() == GOLDEN[0]
+    assert EpochOrder(8, shuffle=True, seed=2**40).epoch_rows(7).tolist() == GOLDEN[1]
+    order = EpochOrder(100_000, shuffle=True).epoch_rows(3).astype("<i8")
+    assert hashlib.sha256(order.tobytes()).hexdigest()[:16] == GOLDEN[2]
+
+
+GOLDEN = ([4, 0, 7, 6, 5, 3, 1, 2], [4, 7, 6, 2, 1, 3, 0, 5], "35549cced66cc0d5")
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_batches_cut_the_rows_of_a_rank(drop_last):
+    for batch_size in (1, 3, 4, 10):
+        order = EpochOrder(10, batch_size, shuffle=True, drop_last=drop_last)
+        batches = list(order.batches(1))
+        rows = order.epoch_rows(1).tolist()
+        expected = [rows[first : first + batch_size] for first in range(0, 10, batch_size)]
+        if drop_last:
+            expected = [batch for batch in expected if len(batch) == batch_size]
+        assert batches == expected
+        assert len(order) == len(expected)
+        assert list(order.batches(1, 1)) == expected[1:]
+        assert list(order.batches(1, len(order))) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size: expected 1 or more, got 0"),
+        ({"seed": -1}, "seed: expected 0 or more, got -1"),
+        ({"rank": 2, "world_size": 2}, "rank: expected 0..world_size - 1 = 1, got 2"),
+        ({"rank": -1}, "rank: expected .* got -1"),
+        ({"world_size": 6}, "world_size: expected at most one rank for each of 5 rows, got 6"),
+        ({"rows": 0}, "world_size: expected at most one rank for each of 0 rows"),
+        (
+            {"batch_size": 4, "world_size": 2, "drop_last": True},
+            "batch_size: expected at most the 3 rows of a rank with drop_last, got 4; lower it",
+        ),
+        ({"epoch": -1}, "epoch: expected 0 or more, got -1"),
+    ],
+)
+def test_numbers_out_of_range_are_named(options, message):
+    with pytest.raises(InputError, match=message):
+        ResumableSampler(**{"rows": 5} | options)
+
+
+def test_a_word_that_says_nothing_of_uneven_ranks_is_named():
+    order = EpochOrder(5)
+    object.__setattr__(order, "uneven", "fill")  # type checks, which only tests switch on, would be first
+    with pytest.raises(InputError, match="uneven: expected pad, drop or keep, got 'fill'"):
+        order.__post_init__()
+
+
+@pytest.mark.parametrize("stop", range(8))
+def test_a_run_goes_on_where_another_stopped(stop):
+    options = {"batch_size": 3, "shuffle": True, "seed": 9, "epoch": 2}
+    whole = ResumableSampler(10, **options)
+    expected = list(whole.track(whole)) + list(whole.track(whole))
+    first = ResumableSampler(10, **options)
+    read = []
+    while len(read) < stop:
+        for batch in first.track(first):
+            read.append(batch)
+            if len(read) == stop:
+                break
+    state = json.loads(json.dumps(first.state_dict()))
+    second = ResumableSampler(10, **options | {"epoch": 0})
+    second.load_state_dict(state)
+    while second.epoch < 4:
+        read += second.track(second)
+    assert read == expected
+    assert len(second) == 4
+
+
+def test_a_run_that_was_broken_off_goes_on_in_the_same_process():
+    sampler = ResumableSampler(10)
+    for number, _ in enumerate(sampler.track(sampler)):
+        if number == 3:
+            break
+    assert list(sampler.track(sampler)) == [[4], [5], [6], [7], [8], [9]]
+    assert sampler.epoch == 1
+
+
+def test_what_nobody_counted_is_not_said_to_be_done():
+    sampler = ResumableSampler(4)
+    assert len(list(sampler)) == 4
+    with pytest.raises(InputError, match=r"batches were read uncounted; iterate over `track\(loader\)`"):
+        sampler.state_dict()
+    sampler.set_epoch(5)
+    assert sampler.state_dict()["epoch"] == 5
+
+
+@pytest.mark.parametrize("stop", [2, 4])
+def test_what_nobody_counted_is_noticed_after_what_was_counted_too(stop):
+    sampler = ResumableSampler(4)
+    for number, _ in enumerate(sampler.track(sampler), 1):
+        if number == stop:
+            break
+    sampler.state_dict()
+    list(sampler)
+    with pytest.raises(InputError, match="batches were read uncounted"):
+        sampler.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("uneven", "batches"), [("pad", [3, 3, 3]), ("keep", [3, 2, 2]), ("drop", [2, 2, 2])]
+)
+def test_the_state_of_one_rank_is_that_of_all(uneven, batches):
+    """Training saves one checkpoint, by one rank; seven rows, three ranks."""
+
+    def ranks():
+        options = {"shuffle": True, "seed": 2, "world_size": 3, "uneven": uneven}
+        return [ResumableSampler(7, rank=rank, **options) for rank in range(3)]
+
+    assert [len(rank) for rank in ranks()] == batches
+    for saver, most in enumerate(batches):
+        for done in range(most + 1):
+            first, second = ranks(), ranks()
+            counting = first[saver].track(first[saver])
+            for _ in range(done):
+                next(counting)
+            for rank in second:
+                rank.load_state_dict(first[saver].state_dict())
+                assert list(rank.track(rank)) == list(rank.order.batches(0))[done:]
+                assert rank.epoch == 1
+
+
+def test_loaders_of_another_order_are_refused():
+    torch_data = pytest.importorskip("torch.utils.data")
+    sampler, rows = ResumableSampler(4, 2), list(range(4))
+    with pytest.raises(InputError, match="batch_sampler: expected a DataLoader that was given this one"):
+        sampler.track(torch_data.DataLoader(rows, batch_size=2, shuffle=True))
+    as_they_come = torch_data.DataLoader(rows, batch_sampler=sampler, num_workers=1, in_order=False)
+    with pytest.raises(InputError, match="in_order: expected True"):
+        sampler.track(as_they_come)
+
+
+def test_a_state_of_another_order_is_refused():
+    sampler = ResumableSampler(10, shuffle=True)
+    state = sampler.state_dict()
+    with pytest.raises(InputError, match="state: expected seed 1 as here, got 0; take what that run took"):
+        ResumableSampler(10, shuffle=True, seed=1).load_state_dict(state)
+    with pytest.raises(InputError, match="state: expected world_size 2 as here, got 1"):
+        ResumableSampler(10, shuffle=True, world_size=2).load_state_dict(state)
+    with pytest.raises(InputError, match="state: expected rows 11 as here, got 10"):
+        ResumableSampler(11, shuffle=True).load_state_dict(state)
+    for odd in ({}, {"epoch": 0, "done": 0, "order": 3}, {"epoch": "x", "done": 0, "order": {}}):
+        with pytest.raises(InputError, match="state: expected what `state_dict` gave, got something else"):
+            sampler.load_state_dict(odd)
+    for done in (-1, 11):
+        with pytest.raises(InputError, match=rf"expected up to 10 batches of an epoch, got {done} of 0"):
+            sampler.load_state_dict(state | {"done": done})
+    sampler.load_state_dict(state | {"done": 10})
+    assert list(sampler.track(sampler)) == []
+    assert sampler.epoch == 1
+
+
+def test_importing_orders_brings_no_torch():
+    code = (
+        "import sys, loaders.epoch_order; print([name for name in ('numpy', 'torch') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "['numpy']\n"

@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+
+from loaders.mixed_edges import mixed_edges
+
+
+def marked(text: str) -> str:
+    layer = np.array([[int(sign) for sign in row] for row in text.split()], np.uint8)
+    return "\n".join("".join(row) for row in np.where(mixed_edges(layer), "#", "."))
+
+
+def test_one_object_marks_itself_and_a_ring_of_two_pixels():
+    assert marked("000000000 000000000 000000000 000020000 000000000 000000000 000000000") == (
+        ".........\n"
+        "..#####..\n"
+        "..#####..\n"
+        "..#####..\n"
+        "..#####..\n"
+        "..#####..\n"
+        "........."
+    )  # fmt: skip
+
+
+def test_inside_and_outside_of_an_outline_are_marked_and_nothing_past_them():
+    assert marked("000000000 011111000 011111000 011111000 011111000 011111000") == (
+        "########.\n"
+        "########.\n"
+        "########.\n"
+        "###.####.\n"
+        "###.####.\n"
+        "###.####."
+    )  # fmt: skip
+
+
+def test_two_objects_that_touch_and_no_background():
+    assert marked("111222 111222") == ".####.\n.####."
+    assert marked("10 01") == "##\n##"
+
+
+@pytest.mark.parametrize("text", ["0", "3", "77777", "00 00 00"])
+def test_one_surface_has_no_edges(text):
+    assert "#" not in marked(text)
+
+
+def neighbours_differ(layer, row, column):
+    rows, columns = slice(max(row - 2, 0), row + 3), slice(max(column - 2, 0), column + 3)
+    return any(index != layer[row, column] for index in layer[rows, columns].flat)
+
+
+@pytest.mark.parametrize("shape", [(1, 9), (9, 1), (13, 17)], ids=str)
+def test_against_a_loop_over_pixels(shape):
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        layer = rng.choice(np.array([0, 1, 255], np.uint8), shape, p=[0.9, 0.05, 0.05])
+        expected = [
+            [neighbours_differ(layer, row, column) for column in range(shape[1])] for row in range(shape[0])
+        ]
+        found = mixed_edges(layer)
+        assert found.dtype == bool
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_names_of_the_objects_and_the_orientation_do_not_matter():
+    rng = np.random.default_rng(6)
+    layer = rng.integers(0, 2, (12, 15), np.uint8).repeat(4, 0).repeat(3, 1)
+    mixed = mixed_edges(layer)
+    np.testing.assert_array_equal(mixed_edges(7 - 3 * layer), mixed)
+    np.testing.assert_array_equal(mixed_edges(layer.T), mixed.T)
+    np.testing.assert_array_equal(mixed_edges(layer[::-1]), mixed[::-1])

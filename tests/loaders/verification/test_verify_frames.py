@@ -1,0 +1,216 @@
+"""Whether a folder of frames is as it was written: every kind of damage, each found and named."""
+
+import os
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from loaders.errors import InputError
+from loaders.frames import frame_path, read_dataset_info, write_frame
+from loaders.verification.checksums import NEXT, SUMS, replace_summed
+from loaders.verification.verify_frames import DESCRIPTION, Findings, verify
+
+FILES = ("image.png", "layers.npz", "metadata.json", SUMS)
+
+
+def write_plan(root, samples):
+    """Describe the folder as `render` does: by a plan, of which only four columns matter here."""
+    text = read_dataset_info(root).to_json()
+    names, indices = [name for name, _ in samples], [index for _, index in samples]
+    ids = [f"{name}-{index:06d}" for name, index in samples]
+    groups = [f"group-{index // 2}" for index in indices]
+    table = pa.table({"id": ids, "set": names, "index": indices, "group": groups, "gain": [1.0] * len(ids)})
+    replace_summed(
+        root,
+        {
+            "dataset.json": lambda path: path.write_text(text),
+            "plan.parquet": lambda p: pq.write_table(table, p),
+        },
+    )
+
+
+@pytest.fixture
+def root(frames_copy):
+    """The small data set, whole: sample 3 of `free` was never planned."""
+    write_plan(frames_copy, [("grid", i) for i in range(6)] + [("free", i) for i in (5, 4, 2, 1, 0)])
+    return frames_copy
+
+
+def told(findings, root):
+    return {damage.path.relative_to(root).as_posix(): damage.reason for damage in findings.damaged}
+
+
+def test_a_whole_folder_has_nothing_to_tell(root):
+    done = []
+    assert verify(root, done.append) == Findings(11, (), (), ())
+    assert verify(root).whole
+    assert done == [1] * 11
+
+
+def test_every_byte_counts(root):
+    """Flip one random bit in every file there is, many times: each is found, and in no other sample."""
+    rng = np.random.default_rng(4)
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    assert len(files) == 11 * 4 + 3
+    for file in files:
+        whole = file.read_bytes()
+        for _ in range(3):
+            data = bytearray(whole)
+            data[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
+            file.write_bytes(data)
+            findings = verify(root)
+            assert {damage.folder for damage in findings.damaged} == {file.parent}, file
+            assert not findings.whole
+        file.write_bytes(whole)
+    assert verify(root).whole
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_that_are_truncated_missing_or_no_files(root, name):
+    file = frame_path(root, "grid", 2) / name
+    where = file.relative_to(root).as_posix()
+    data = file.read_bytes()
+    file.write_bytes(data[:-1])
+    assert told(verify(root), root)
+    file.unlink()
+    assert told(verify(root), root)[where] == "is missing"
+    file.mkdir()
+    assert told(verify(root), root) == {where: "is no file"}
+    file.rmdir()
+    os.mkfifo(file)  # reading it would wait for ever
+    assert told(verify(root), root) == {where: "is no file"}
+
+
+def test_extra_and_renamed_files_belong_to_nothing(root):
+    folder = frame_path(root, "grid", 2)
+    (folder / "notes.txt").touch()
+    findings = verify(root)
+    assert (findings.whole, findings.strangers) == (True, (folder / "notes.txt",))
+    (folder / "image.png").rename(folder / "image.pnf")
+    findings = verify(root)
+    assert told(findings, root) == {"samples/grid/0000/000002/image.png": "is missing"}
+    assert findings.strangers == (folder / "image.pnf", folder / "notes.txt")
+
+
+def test_samples_in_the_place_of_others(root):
+    first, second = frame_path(root, "grid", 1), frame_path(root, "free", 1)
+    first.rename(root / "aside")
+    second.rename(first)
+    (root / "aside").rename(second)
+    assert told(verify(root), root) == {
+        "samples/free/0000/000001/metadata.json": "is that of sample grid-000001, which does not belong here",
+        "samples/grid/0000/000001/metadata.json": "is that of sample free-000001, which does not belong here",
+    }
+
+
+def test_a_sample_of_another_recipe(root, make_frame):
+    frame = make_frame("grid", 0)
+    recipe = frame.metadata.recipe.model_copy(update={"name": "other", "sha256": "b" * 64})
+    shutil.rmtree(frame_path(root, "grid", 0))
+    write_frame(root, type(frame)(frame.metadata.model_copy(update={"recipe": recipe}), frame.layers))
+    assert list(told(verify(root), root).values()) == ["is that of another recipe (other)"]
+
+
+def test_sums_that_were_made_to_fit_do_not_hide_what_is_no_frame(root):
+    folder = frame_path(root, "grid", 0)
+    others = {name: (folder / name).read_bytes() for name in FILES[:2]}
+    replace_summed(
+        folder,
+        {name: lambda path, data=data: path.write_bytes(data) for name, data in others.items()}
+        | {"metadata.json": lambda path: path.write_text("{}")},
+    )
+    assert list(told(verify(root), root).values()) == ["is not that of a frame"]
+
+
+def test_missing_samples_are_named_by_the_plan(root):
+    shutil.rmtree(frame_path(root, "free", 4))
+    shutil.rmtree(root / "samples" / "grid")
+    findings = verify(root)
+    assert (findings.checked, findings.damaged) == (4, ())
+    assert sorted(findings.missing) == ["free-000004", *(f"grid-00000{i}" for i in range(6))]
+    assert not findings.whole
+    shutil.rmtree(root / "samples")
+    assert len(verify(root).missing) == 11
+
+
+def test_a_sample_of_which_only_the_folder_is_left(root):
+    folder = frame_path(root, "grid", 0)
+    for file in folder.iterdir():
+        file.unlink()
+    findings = verify(root)
+    assert {damage.folder for damage in findings.damaged} == {folder}
+    assert findings.missing == ()
+    folder.rmdir()
+    folder.touch()
+    assert told(verify(root), root) == {"samples/grid/0000/000000": "cannot be read: Not a directory"}
+
+
+def test_what_belongs_to_nothing(root, make_frame):
+    write_frame(root, make_frame("free", 3))  # not planned
+    strangers = [
+        *("old", "samples/grid/0000/2", "samples/grid/0000/notes", "samples/grid/0001/000003"),
+        *("samples/none/0000/000000", "samples/grid/0000/-00001"),
+    ]
+    for name in strangers:
+        (root / name).mkdir(parents=True)
+    for name in ("samples/list.txt", "samples/grid/list.txt"):
+        (root / name).touch()
+    # What the package writes beside the samples is none of these.
+    for name in (".lock", ".claims", "preview-grid.png", "counterfactuals.html"):
+        (root / name).touch()
+    (root / "failed").mkdir()
+    findings = verify(root)
+    assert (findings.whole, findings.checked) == (True, 11)
+    names = {path.relative_to(root).as_posix() for path in findings.strangers}
+    assert names == {
+        *("old", "samples/grid/0000/2", "samples/grid/0000/notes", "samples/grid/0001/000003"),
+        *("samples/none", "samples/grid/0000/-00001", "samples/free/0000/000003"),
+        *("samples/list.txt", "samples/grid/list.txt"),
+    }
+
+
+@pytest.mark.parametrize("name", DESCRIPTION)
+def test_without_a_part_of_the_description_samples_are_checked_all_the_same(root, name):
+    shutil.rmtree(frame_path(root, "grid", 5))
+    (frame_path(root, "grid", 2) / "image.png").write_bytes(b"")
+    data = (root / name).read_bytes()
+    for damage in (lambda: (root / name).write_bytes(data[:9]), (root / name).unlink):
+        damage()
+        findings = verify(root)
+        assert findings.checked == 10
+        assert told(findings, root).keys() == {name, "samples/grid/0000/000002/image.png"}
+        # What is missing cannot be known without the plan.
+        assert findings.missing == (() if name == "plan.parquet" else ("grid-000005",))
+
+
+def test_a_description_that_cannot_be_read_and_has_no_sums(root):
+    (root / SUMS).unlink()
+    (root / "plan.parquet").write_text("no plan")
+    (root / "dataset.json").write_text("{")
+    assert told(verify(root), root) == {
+        SUMS: "is missing",
+        "plan.parquet": "is no plan",
+        "dataset.json": "does not describe a folder of frames",
+    }
+
+
+def test_a_run_that_was_killed_while_it_described_the_folder_is_told_in_one_line(root):
+    shutil.copy(root / SUMS, root / NEXT)
+    assert told(verify(root), root) == {
+        NEXT: "is what a run left that was killed while it described the folder"
+    }
+
+
+def test_names_of_sets_that_are_none(root):
+    (root / "plan.parquet").unlink()
+    (root / "samples" / "a b" / "0000" / "000000").mkdir(parents=True)
+    assert verify(root).strangers == (root / "samples" / "a b" / "0000" / "000000",)
+
+
+def test_what_is_no_folder_of_frames_is_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "none"):
+        with pytest.raises(InputError, match=r"expected a folder of frames, with dataset\.json"):
+            verify(path)

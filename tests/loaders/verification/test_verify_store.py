@@ -1,0 +1,122 @@
+import os
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from loaders.errors import InputError
+from loaders.files.object_stores import Store, open_store
+from loaders.verification.checksums import replace_summed
+from loaders.verification.verify_frames import Findings, verify
+from loaders.verification.verify_store import verify_store
+
+
+@pytest.fixture
+def both(frames_copy):
+    """The small data set with a plan, on this machine and in memory; `grid` is whole, `free` lacks one."""
+    (frames_copy / ".partial").rmdir()
+    info = (frames_copy / "dataset.json").read_bytes()
+    rows = [
+        {"id": f"{name}-{i:06d}", "set": name, "index": i, "group": f"group-{i // 2}"}
+        for name in ("grid", "free")
+        for i in range(6)
+    ]
+    table = pa.Table.from_pylist(rows)
+    writers = {
+        "dataset.json": lambda path: path.write_bytes(info),
+        "plan.parquet": lambda path: pq.write_table(table, path),
+    }
+    replace_summed(frames_copy, writers)
+    memory = fsspec.filesystem("memory")
+    memory.put(str(frames_copy), "/checked", recursive=True)
+    yield frames_copy, open_store("memory://checked")
+    memory.rm("/checked", recursive=True)
+
+
+def said(findings: Findings, root=None):
+    """Say what was found, as paths below the root."""
+    return (
+        findings.checked,
+        sorted((str(d.path.relative_to(root) if root else d.path), d.reason) for d in findings.damaged),
+        findings.missing,
+        sorted(str(path.relative_to(root) if root else path) for path in findings.strangers),
+    )
+
+
+def flip(root, store: Store, name: str, rng: np.random.Generator) -> None:
+    data = bytearray((root / name).read_bytes())
+    data[rng.integers(len(data))] ^= 1 << rng.integers(8)
+    (root / name).write_bytes(data)
+    store.write(name, bytes(data))
+
+
+def test_a_whole_folder_is_whole(both):
+    root, store = both
+    done = []
+    found = verify_store(store, done.append)
+    assert said(found) == (11, [], ("free-000003",), [])
+    assert sum(done) == 11
+    assert said(found) == said(verify(root), root)
+
+
+def test_every_file_that_a_bit_flips_in_is_found(both):
+    root, store = both
+    rng = np.random.default_rng(4)
+    names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+    for name in rng.choice(names, 12, replace=False):
+        before = (root / name).read_bytes()
+        flip(root, store, str(name), rng)
+        found = verify_store(store)
+        assert found.damaged, name
+        assert said(found) == said(verify(root), root)
+        (root / name).write_bytes(before)
+        store.write(str(name), before)
+    assert not verify_store(store).damaged
+
+
+def test_lost_moved_and_foreign_files_are_found_as_on_this_machine(both):
+    root, store = both
+    moved = "samples/grid/0000/000002/"
+    for name in ("image.png", "layers.npz", "metadata.json", "SHA256SUMS"):
+        data = (root / moved / name).read_bytes()
+        store.write(f"samples/grid/0000/000005/{name}", data)
+        (root / "samples/grid/0000/000005" / name).write_bytes(data)
+    for name in ("samples/grid/0000/000001/layers.npz", "samples/free/0000/000004/metadata.json"):
+        store.remove(name)
+        (root / name).unlink()
+    for name in (
+        "notes.txt",
+        "samples/grid/0000/000003/extra.bin",
+        "samples/other/0000/000000/metadata.json",
+    ):
+        store.write(name, b"{}")
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"{}")
+    found = verify_store(store)
+    assert said(found) == said(verify(root), root)
+    assert len(found.damaged) == 3
+    assert "samples/other" in said(found)[3]
+
+
+def test_nothing_stays_on_this_machine(both, tmp_path, monkeypatch):
+    _, store = both
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    most = []
+
+    def watch(count):
+        del count
+        # Folders may go while they are listed, which `walk` passes over.
+        most.append(sum("metadata.json" in files for _, _, files in os.walk(tmp_path / "tmp")))
+
+    verify_store(store, watch)
+    assert max(most) <= 8
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_what_is_no_folder_of_frames(tmp_path):
+    open_store("memory://other").write("thesis.txt", b"mine")
+    with pytest.raises(InputError, match=r"^memory://other: expected a folder of frames, with dataset.json$"):
+        verify_store(open_store("memory://other"))

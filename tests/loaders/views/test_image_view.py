@@ -1,0 +1,141 @@
+"""Images of folders of pictures and of Hugging Face data sets."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from loaders.errors import InputError
+from loaders.picture_frames import Files, Pictures
+from loaders.views import DataIdentity, Images, open_images
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Write three pictures of several sizes, one of them turned by its EXIF."""
+    root = tmp_path / "photographs"
+    (root / "deep").mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    Image.fromarray(rng.integers(0, 256, (5, 8, 3), np.uint8)).save(root / "b.png")
+    Image.fromarray(rng.integers(0, 256, (7, 4), np.uint8)).save(root / "deep" / "a.png")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(rng.integers(0, 256, (3, 9, 3), np.uint8)).save(root / "turned.png", exif=exif)
+    return root
+
+
+def test_pictures_keep_their_size(folder):
+    view = open_images(folder)
+    assert isinstance(view, Images)
+    assert view.ids == view.groups == ("b.png", "deep/a.png", "turned.png")
+    assert view.identity == DataIdentity("photographs", "pictures")
+    with Image.open(folder / "b.png") as image:
+        expected = torch.from_numpy(np.moveaxis(np.asarray(image), 2, 0) / np.float32(255))
+    assert torch.equal(view[0], expected)
+    assert [tuple(image.shape) for image in view] == [(3, 5, 8), (3, 7, 4), (3, 9, 3)]
+
+
+def test_pictures_of_one_size(folder):
+    view = open_images(str(folder), size=(4, 6), limit=2)
+    assert [tuple(image.shape) for image in view] == [(3, 4, 6)] * 2
+    same = Pictures(Files(folder), (4, 6))
+    assert torch.equal(view[1], same[1]["image"].float() / 255)
+    assert view.known_ids == {"b.png", "deep/a.png", "turned.png"}
+    assert open_images(same).ids == ("b.png", "deep/a.png", "turned.png")
+
+
+def test_pictures_have_no_sets(folder, tmp_path):
+    for asked in ({"set_name": "one"}, {"split": "train"}):
+        with pytest.raises(InputError, match="a folder of pictures has no sets or splits; leave them out"):
+            open_images(folder, **asked)
+    with pytest.raises(InputError, match=r"size: expected height and width of at least 1, got \(0, 4\)"):
+        open_images(folder, size=(0, 4))
+    with pytest.raises(InputError, match=r"nowhere: expected a folder of frames, .*; or a folder of pic"):
+        open_images(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="expected images"):
+        open_images(tmp_path / "empty")
+
+
+def test_a_damaged_picture_is_named(folder):
+    (folder / "b.png").write_bytes(b"none")
+    for size in (None, (4, 6)):
+        with pytest.raises(InputError, match=r"photographs: b.png: cannot be read as an image: "):
+            open_images(folder, size=size)[0]
+    view = open_images(folder)
+    (folder / "b.png").unlink()
+    with pytest.raises(InputError, match=r"photographs: b.png: cannot be read: No such file"):
+        view[0]
+
+
+# ---------------------------------------------------------------------------------------------- Hugging Face
+
+
+@pytest.fixture
+def table(datasets):
+    def picture(red):
+        buffer = io.BytesIO()
+        Image.new("RGB", (6, 4), (red, 10, 0)).save(buffer, "PNG")
+        return {"bytes": buffer.getvalue(), "path": None}
+
+    features = datasets.Features({"photo": datasets.Image(), "label": datasets.Value("string")})
+    rows = {"photo": [picture(50 * i) for i in range(4)], "label": list("abcd")}
+    return datasets.Dataset.from_dict(rows, features=features)
+
+
+def reds(view):
+    return [round(255 * float(image[0, 0, 0])) for image in view]
+
+
+def test_a_table_of_pictures(table, tmp_path):
+    table.save_to_disk(tmp_path / "one")
+    view = open_images(f"hf:{tmp_path / 'one'}")
+    assert reds(view) == [0, 50, 100, 150]
+    assert view.ids == ("row 0", "row 1", "row 2", "row 3")
+    assert (view.identity.name, view.identity.layout) == ("one", "pictures")
+    assert reds(open_images(f"hf:{tmp_path / 'one'}", rows=[3, 1])) == [150, 50]
+
+
+def test_a_split_of_several_must_be_named(datasets, table, tmp_path):
+    both = datasets.DatasetDict({"train": table, "test": table.select([2])})
+    both.save_to_disk(tmp_path / "two")
+    name = f"hf:{tmp_path / 'two'}"
+    with pytest.raises(InputError, match=r"hf:.*two: choose a split; expected one of: train, test$"):
+        open_images(name)
+    for view in (open_images(name, split="test"), open_images(f"{name}:test")):
+        assert reds(view) == [100]
+        assert view.identity.split == "test"
+    with pytest.raises(InputError, match=r"hf:.*two, split none: cannot be loaded: "):
+        open_images(name, split="none")
+    with pytest.raises(InputError, match="expected hf:NAME, hf:NAME:SPLIT or hf:NAME:SPLIT:CONFIGURATION"):
+        open_images("hf:a:b:c:d")
+    datasets.DatasetDict({"val": table}).save_to_disk(tmp_path / "single")
+    assert open_images(f"hf:{tmp_path / 'single'}").identity.split == "val"
+    alone = datasets.Dataset.from_dict(table[:], features=table.features, split="train")
+    alone.save_to_disk(tmp_path / "alone")
+    assert open_images(f"hf:{tmp_path / 'alone'}", split="train").identity.split == "train"
+    with pytest.raises(InputError, match=r"alone: split `test` is not there; expected one of: train$"):
+        open_images(f"hf:{tmp_path / 'alone'}", split="test")
+
+
+def test_a_folder_in_the_layout_of_the_hub(table, tmp_path):
+    shard = tmp_path / "hub" / "train-00000-of-00001.parquet"
+    shard.parent.mkdir()
+    table.to_parquet(shard)
+    view = open_images(f"hf:{shard.parent}")
+    assert reds(view) == [0, 50, 100, 150]
+    assert view.identity.split == "train"
+
+
+@pytest.mark.usefixtures("datasets")
+def test_a_data_set_that_is_not_there(monkeypatch):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+
+    def refuse(*_, **__):
+        raise OSError("offline")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
+    with pytest.raises(InputError, match=r"^hf:nobody/nothing: cannot be loaded: "):
+        open_images("hf:nobody/nothing")
