@@ -26,7 +26,6 @@ from loaders.hdf5.write_hdf5 import pack_hdf5 as pack_hdf5
 from loaders.hub.push import push_hub as push_hub
 from loaders.hub.read_hub import HubFrames as HubFrames
 from loaders.hub.write_hub import pack_hub as pack_hub
-from loaders.load_tensors import load_tensors as load_tensors
 from loaders.looking.describe import describe as describe
 from loaders.looking.draw_sheet import draw_sheet as draw_sheet
 from loaders.looking.look import look as look
@@ -58,5 +57,6 @@ from loaders.selection.supervision import k_pairs as k_pairs
 from loaders.selection.supervision import match_pairs as match_pairs
 from loaders.selection.supervision import rank_pairs as rank_pairs
 from loaders.selection.supervision import restricted_labels as restricted_labels
+from loaders.tensors_in_memory import load_tensors as load_tensors
 from loaders.verification.verify_frames import Findings as Findings
 from loaders.verification.verify_frames import verify as verify

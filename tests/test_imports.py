@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,18 @@ MAY_IMPORT = {
     "generators": {"loaders", "blender_assets"},
 }
 PACKAGES = {*MAY_IMPORT, "candlelight"}
+# The way of the data: each folder imports from folders on its left alone.
+GENERATORS = [
+    "language",
+    "scenes",
+    "planning",
+    "layers",
+    "engine",
+    "blender",
+    "reports",
+    "user_assets",
+    "commands",
+]
 
 
 def imported_weight(module: str) -> set[str]:
@@ -57,6 +70,25 @@ def imports_of(path):
 def test_packages_import_in_one_direction_only(package):
     found = {name for path in (ROOT / package).rglob("*.py") for name in imports_of(path)}
     assert (found & PACKAGES) - {package} <= MAY_IMPORT[package]
+
+
+@pytest.mark.parametrize("folder", GENERATORS)
+def test_folders_of_generators_import_in_one_direction_only(folder):
+    root = ROOT / "generators"
+    assert {path.parent.name for path in root.glob("*/__init__.py")} == set(GENERATORS)
+    found = {
+        node.module.split(".")[1]
+        for path in (root / folder).glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("generators.")
+    }
+    assert found & set(GENERATORS) <= set(GENERATORS[: GENERATORS.index(folder) + 1])
+
+
+def test_no_two_modules_have_one_name():
+    paths = [path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py")]
+    names = Counter(path.stem for path in paths if path.stem != "__init__")
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_blender_is_imported_in_one_folder_only():

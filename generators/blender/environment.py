@@ -11,7 +11,7 @@ from blender_assets import AssetLibrary
 from generators.blender import bpy
 from generators.blender.append_files import append, append_if_there, load_map
 from generators.blender.materials import add_aovs, plain_material
-from generators.scenes.object_placement import WORLD
+from generators.language.lights_and_camera import ENVIRONMENT_LIGHT
 from generators.scenes.scene import Environment
 
 DARK = ""  # the label of a world without light
@@ -92,7 +92,7 @@ class Surroundings:
             world = _map_world(label or "dark", image)
             self._pictures[label] = None if image is None else _pixels(image)
         world.use_fake_user = True
-        world.lightgroup = WORLD
+        world.lightgroup = ENVIRONMENT_LIGHT
         # Measured at 16 samples on changing worlds: 0.3 CPU s a frame against 1.85 s with the resolution that
         # Cycles chooses, for 4 % more noise before denoising.
         world.cycles.sampling_method, world.cycles.sample_map_resolution = "MANUAL", 1024
@@ -105,7 +105,7 @@ def prepare(collection: Any) -> None:
     for thing in collection.all_objects:
         thing.pass_index = 0
         # What shines of itself belongs to the surroundings' share of the light.
-        thing.lightgroup = WORLD
+        thing.lightgroup = ENVIRONMENT_LIGHT
         if thing.type == "MESH" and not thing.data.materials:
             thing.data.materials.append(None)
         for slot in thing.material_slots:

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -12,10 +12,11 @@ from blender_assets import AssetLibrary
 from blender_assets.asset_manifest import MANIFEST
 from generators.engine.group_locks import FILE as CLAIMS
 from generators.language.load_recipe import recipe_sha256
-from generators.language.set_settings import factor_infos, part_names, settings, stored_layers
+from generators.language.set_settings import factor_infos, settings, stored_layers
 from generators.planning.plan import Plan
 from generators.planning.plan_table import join, load_plan, planned_assets, planned_traces, save_plan
 from generators.planning.provenance import check_assets, shown_assets
+from generators.scenes.scene import Trace
 from loaders.errors import InputError
 from loaders.files.atomic_files import is_partial
 from loaders.frames import DATASET, read_dataset_info, read_metadata
@@ -42,7 +43,7 @@ def dataset_info(plan: Plan) -> DatasetInfo:
             factors=factor_infos(image_set),
             varies=image_set.varies,
             exposure=chosen.exposure,
-            parts=part_names(sample.trace for sample in samples),
+            parts=_part_names(sample.trace for sample in samples),
         )
     return DatasetInfo(
         name=recipe.name,
@@ -55,6 +56,17 @@ def dataset_info(plan: Plan) -> DatasetInfo:
         assets=shown_assets((sample.trace for sample in plan.samples), plan.assets),
         sets={name: info for name, info in sets.items() if info.count},
     )
+
+
+def _part_names(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:
+    """Name the parts of each type of object that has some, the types in alphabetical order."""
+    found = {
+        thing.type: tuple(part.name for part in thing.parts)
+        for trace in traces
+        for thing in trace.objects
+        if thing.parts
+    }
+    return dict(sorted(found.items()))
 
 
 def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:

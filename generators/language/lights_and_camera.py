@@ -6,6 +6,9 @@ from pydantic import model_validator
 
 from generators.language.field_types import Color, Model, Number
 
+UNNAMED_LIGHT = "lamp"  # the light layer of a light that the recipe does not name
+ENVIRONMENT_LIGHT = "environment"  # the light layer of the environment
+
 
 class LightSpec(Model):
     """One lamp: an asset, or a light given here; ``name`` is that of its light layer.

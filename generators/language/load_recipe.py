@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from generators.language.factor_values import check_interventions
 from generators.language.overrides import copy_apart, override
 from generators.language.recipe import Recipe
-from generators.language.set_settings import check_interventions
 from loaders.errors import InputError, did_you_mean, nearest_file
 from loaders.files.plain_yaml import parse_yaml
 

@@ -11,9 +11,9 @@ from numpy import ndarray
 from blender_assets import AssetLibrary
 from generators.language.causal_graph import Graph, causal_order
 from generators.language.expressions import comparisons
+from generators.language.factor_values import values_of
 from generators.language.factors import Categorical, Continuous, Factor, Rule, key_of
 from generators.language.recipe import ImageSet
-from generators.language.set_settings import values_of
 from generators.planning.distributions import draw_number
 from generators.random_streams import stream
 from loaders.errors import InputError

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
+from generators.language.factor_values import listed_values
 from generators.language.factors import Categorical
 from generators.language.load_recipe import first_error
 from generators.language.recipe import Recipe
-from generators.language.set_settings import listed_values
 from generators.planning.packed_samples import Line, PackedSamples, Packer, SampleKey, pack
 from generators.planning.plan import Plan
 from generators.scenes.scene import SamplePlan

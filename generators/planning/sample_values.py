@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from blender_assets import AssetLibrary
+from generators.language.factor_values import interventions
 from generators.language.recipe import ImageSet, Recipe
-from generators.language.set_settings import interventions
 from generators.planning.mechanisms import Mechanisms, Values, mechanisms_of
 from loaders.errors import InputError
 from loaders.schema import FactorValue

@@ -6,16 +6,14 @@ import numpy as np
 
 from blender_assets import AssetLibrary
 from generators.language.layout import Layout
-from generators.language.lights_and_camera import LightSpec
+from generators.language.lights_and_camera import ENVIRONMENT_LIGHT, UNNAMED_LIGHT, LightSpec
 from generators.scenes.blackbody import blackbody
 from generators.scenes.colorimetry import illuminant
 from generators.scenes.layout_inputs import Draws, require
-from generators.scenes.object_placement import WORLD
 from generators.scenes.scene import Camera
 from loaders.errors import InputError
 from loaders.schema import LightRecord, Vector
 
-LAMP = "lamp"  # a light that the recipe does not name
 ABOVE = 1e-6  # m; what is less than this beside the camera is straight below or above it
 WHITE = (1.0, 1.0, 1.0)
 
@@ -34,9 +32,10 @@ def hang_lights(
         specs = draws.choose(layout.rigs, layout.rig, "layout.rig")
     lights = tuple(_light(spec, camera, draws, library) for spec in specs)
     names = [light.name for light in lights]
-    if len({*names, WORLD}) != len(names) + 1:
+    if len({*names, ENVIRONMENT_LIGHT}) != len(names) + 1:
         raise InputError(
-            f"layout.lights: expected a different `name` for each light, none `{WORLD}`, got {names}"
+            "layout.lights: expected a different `name` for each light, "
+            f"none `{ENVIRONMENT_LIGHT}`, got {names}"
         )
     return lights
 
@@ -59,7 +58,7 @@ def _light(spec: LightSpec, camera: Camera, draws: Draws, library: AssetLibrary)
     location = _stand(spec, camera, draws)
     color, temperature = _colour(spec, draws)
     lamp = LightRecord(
-        name=spec.name or LAMP,
+        name=spec.name or UNNAMED_LIGHT,
         location=location,
         power=power,
         radius=radius,

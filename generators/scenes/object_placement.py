@@ -17,7 +17,6 @@ from loaders.errors import InputError
 PLACING_ATTEMPTS = 2000  # of one object
 PLACINGS = 20  # of all of them
 MOST_OBJECTS = 255  # a mask numbers them in one byte, in which 0 is none of them
-WORLD = "environment"  # the light layer of the map
 
 
 def place_objects(layout: Layout, draws: Draws, library: AssetLibrary) -> tuple[Thing, ...]:

@@ -1,15 +1,13 @@
 """Views held in memory, with the members that those of `loaders.views` have."""
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from torch import Tensor
 
-from evaluation.causal import score_causal
-from evaluation.concepts import score_concepts
-from evaluation.coverage import score_coverage
 from evaluation.results.intervals import resampled_interval
 from loaders.views import DataIdentity, Decomposition
 
@@ -18,9 +16,10 @@ from loaders.views import DataIdentity, Decomposition
 def few_resamples(monkeypatch) -> None:
     """Make intervals of statistics of 40 resamples: test_intervals.py has thousands."""
     few = functools.partial(resampled_interval, resamples=40)
-    for protocol in (score_concepts, score_coverage):
-        monkeypatch.setattr(protocol, "resampled_interval", few)
-    monkeypatch.setattr(score_causal, "RESAMPLES", 40)
+    # The packages name functions as the modules that hold them, so that attributes lead to the functions.
+    for module in ("evaluation.concepts.score_concepts", "evaluation.coverage.score_coverage"):
+        monkeypatch.setattr(sys.modules[module], "resampled_interval", few)
+    monkeypatch.setattr(sys.modules["evaluation.causal.score_causal"], "RESAMPLES", 40)
 
 
 class MemoryView:

@@ -9,9 +9,9 @@ from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.hub.read_hub import HubFrames
 from loaders.hub.write_hub import pack_hub
-from loaders.load_tensors import load_tensors
 from loaders.samples import Frame, collate
 from loaders.schema import LAYERS, PartRecord, array_sha256, layer
+from loaders.tensors_in_memory import load_tensors
 
 # Reading needs `datasets` set up as the fixture does, whether or not a test calls it.
 pytestmark = pytest.mark.usefixtures("datasets")

@@ -2,12 +2,12 @@ import numpy as np
 import torch
 
 from loaders.frames import FrameFolder
-from loaders.load_tensors import load_tensors
 from loaders.samples import collate
+from loaders.tensors_in_memory import load_tensors
 
 
 def test_a_set_is_loaded_whole(frames_root, monkeypatch):
-    monkeypatch.setattr("loaders.load_tensors._BLOCK", 4)  # six rows, so that the last block is not full
+    monkeypatch.setattr("loaders.tensors_in_memory._BLOCK", 4)  # six rows, so that the last block is not full
     frames = FrameFolder(frames_root, "grid", ["image", "albedo", "depth"])
     data = load_tensors(frames)
     batch = collate(frames.__getitems__(range(6)))
