@@ -1,8 +1,8 @@
 """Views held in memory, with the members that those of `loaders.views` have."""
 
 import functools
-import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -18,8 +18,8 @@ def few_resamples(monkeypatch) -> None:
     few = functools.partial(resampled_interval, resamples=40)
     # The packages name functions as the modules that hold them, so that attributes lead to the functions.
     for module in ("evaluation.concepts.score_concepts", "evaluation.coverage.score_coverage"):
-        monkeypatch.setattr(sys.modules[module], "resampled_interval", few)
-    monkeypatch.setattr(sys.modules["evaluation.causal.score_causal"], "RESAMPLES", 40)
+        monkeypatch.setattr(import_module(module), "resampled_interval", few)
+    monkeypatch.setattr(import_module("evaluation.causal.score_causal"), "RESAMPLES", 40)
 
 
 class MemoryView:
