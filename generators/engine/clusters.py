@@ -28,7 +28,7 @@ _CLASSES = {
     "lsf": ("dask_jobqueue", "LSFCluster", "cluster"),
     "kubernetes": ("dask_kubernetes.operator", "KubeCluster", "kubernetes"),
 }
-CLUSTERS = tuple(_CLASSES)
+CLUSTER_KINDS = tuple(_CLASSES)
 # By default dask keeps its last 1000 messages, whole tasks among them (measured: 12 kB of memory for each
 # sample of a run), an hour of its own load, and a profile of every worker's thread; nobody looks at it here,
 # and an idle process took 0.04 CPU s a second with it, 0.008 without.
@@ -40,7 +40,7 @@ _LITTLE_KEPT = {
     "distributed.worker.profile.enabled": False,
 }
 # Scheduler and workers always serve HTTP: on this machine only, and on a port that is free.
-LOCAL = "localhost:0"
+_LOCAL_ADDRESS = "localhost:0"
 
 _starting = threading.Lock()
 
@@ -57,7 +57,7 @@ def connected(
     Args:
         workers: how many to start, of a cluster or as threads of this process; no matter with a scheduler.
         scheduler: address as in tcp://host:8786, or the path of a scheduler file.
-        cluster: one of `CLUSTERS` to start for this run.
+        cluster: one of `CLUSTER_KINDS` to start for this run.
         refusals: where it is told why a batch system refused a job.
 
     Yields:
@@ -117,7 +117,7 @@ def _start(kind: str, workers: int, refusals: list[str] | None) -> Iterator[Any]
     made, options = cluster_class(kind), dict[str, Any]()
     if kind != "kubernetes":
         own = dask.config.get(f"jobqueue.{kind}.scheduler-options", None) or {}
-        options["scheduler_options"] = {"dashboard_address": LOCAL, **own}
+        options["scheduler_options"] = {"dashboard_address": _LOCAL_ADDRESS, **own}
         # -P: what lies in the folder that jobs are submitted from is data, whatever modules it looks like.
         own_python = dask.config.get(f"jobqueue.{kind}.python", None)
         options["python"] = own_python or f"{sys.executable} -P"
@@ -136,7 +136,7 @@ def _start(kind: str, workers: int, refusals: list[str] | None) -> Iterator[Any]
         cluster.scale(workers)
         if kind != "kubernetes":  # whose operator starts pods that ended again by itself
             # A job that ended is submitted again when `scale` is called once more, never by `adapt`.
-            again = PeriodicCallback(lambda: cluster.scale(workers), limits.RESTORE * 1e3)
+            again = PeriodicCallback(lambda: cluster.scale(workers), limits.RESUBMIT_INTERVAL * 1e3)
             cluster.loop.add_callback(again.start)
             with ExitStack() as stack:
                 stack.callback(cluster.loop.add_callback, again.stop)
@@ -149,7 +149,7 @@ def _telling(job_class: Any, refusals: list[str]) -> Any:
     """Return a class of jobs that tells why one was refused; a cluster prints a traceback and waits."""
     from distributed.deploy.spec import ProcessInterface
 
-    class Job(job_class):  # type: ignore[misc]
+    class RunSettings(job_class):  # type: ignore[misc]
         async def start(self) -> None:
             try:
                 await super().start()
@@ -158,7 +158,7 @@ def _telling(job_class: Any, refusals: list[str]) -> Any:
                 # It counts as started, with nothing to cancel.
                 await ProcessInterface.start(self)  # type: ignore[no-untyped-call]
 
-    return Job
+    return RunSettings
 
 
 def _local(workers: int) -> Any:
@@ -172,8 +172,8 @@ def _local(workers: int) -> Any:
             processes=False,
             memory_limit=0,
             dashboard_address=None,
-            worker_dashboard_address=LOCAL,
-            scheduler_kwargs={"dashboard_address": LOCAL},
+            worker_dashboard_address=_LOCAL_ADDRESS,
+            scheduler_kwargs={"dashboard_address": _LOCAL_ADDRESS},
         )
 
 

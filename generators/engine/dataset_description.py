@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from blender_assets import AssetLibrary
 from blender_assets.asset_manifest import MANIFEST
-from generators.engine.group_locks import FILE as CLAIMS
+from generators.engine.group_locks import GROUP_LOCKS_FILE
 from generators.language.load_recipe import recipe_sha256
 from generators.language.set_settings import factor_infos, settings, stored_layers
 from generators.planning.plan import Plan
@@ -24,7 +24,7 @@ from loaders.schema import DatasetInfo, RecipeRecord, SetInfo
 from loaders.verification.checksums import NEXT, find_unlike, replace_summed
 from loaders.verification.verify_frames import DESCRIPTION, PLAN
 
-LOCK = ".lock"
+RUN_LOCK_FILE = ".lock"
 
 _Value = TypeVar("_Value")
 
@@ -121,7 +121,7 @@ def cannot_write(out: Path, error: OSError) -> InputError:
     """
     what = "it is no folder" if isinstance(error, FileExistsError) else None
     reason = what or (os.strerror(error.errno) if error.errno else str(error))
-    if error.filename and Path(os.fsdecode(error.filename)).name in (LOCK, CLAIMS):
+    if error.filename and Path(os.fsdecode(error.filename)).name in (RUN_LOCK_FILE, GROUP_LOCKS_FILE):
         reason += f" ({Path(os.fsdecode(error.filename)).name})"
     remedy = "make room or name another" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "name another"
     return InputError(f"output folder {out}: cannot be written: {reason}; {remedy}")
@@ -172,7 +172,7 @@ def _same_prose(plan: Plan, info: DatasetInfo | None) -> bool:
 
 
 def _is_ours(path: Path) -> bool:
-    return path.name in (LOCK, CLAIMS, NEXT) or is_partial(path)
+    return path.name in (RUN_LOCK_FILE, GROUP_LOCKS_FILE, NEXT) or is_partial(path)
 
 
 def _unless_repaired(read: Callable[[], _Value], repair: bool) -> _Value | None:

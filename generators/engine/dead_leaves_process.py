@@ -8,8 +8,8 @@ import numpy as np
 from numpy import ndarray
 
 from blender_assets import AssetLibrary
-from generators.engine.devices import PROCESSOR, Wish
-from generators.engine.render_server import Finish, cpu_features, run
+from generators.engine.devices import CPU_REQUEST, DeviceRequest
+from generators.engine.render_server import WriteSamples, cpu_features, run
 from generators.language.load_recipe import recipe_sha256
 from generators.language.recipe import Recipe
 from generators.language.set_settings import settings
@@ -22,10 +22,10 @@ from loaders.samples import Frame
 from loaders.schema import ChecksRecord, Metadata, RecipeRecord, RendererRecord, array_sha256
 
 # What a plan and the metadata of a sample have in common.
-PLANNED = Metadata.model_fields.keys() & SamplePlan.model_fields.keys()
+PLAN_FIELDS = Metadata.model_fields.keys() & SamplePlan.model_fields.keys()
 
 
-class Painter:
+class DeadLeavesRenderer:
     """Paints the samples of one recipe that are dead leaves into one folder.
 
     Args:
@@ -35,12 +35,14 @@ class Painter:
         wish: not used; the processor paints.
     """
 
-    def __init__(self, root: Path, recipe: Recipe, threads: int = 1, wish: Wish = PROCESSOR) -> None:
+    def __init__(
+        self, root: Path, recipe: Recipe, threads: int = 1, wish: DeviceRequest = CPU_REQUEST
+    ) -> None:
         del threads, wish
         self._root, self._recipe = root, recipe
         self._recipe_record = RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe))
 
-    def trace(self, group: Sequence[SamplePlan]) -> Finish:
+    def trace(self, group: Sequence[SamplePlan]) -> WriteSamples:
         """Paint once for all samples of ``group``, which show the same leaves.
 
         Returns:
@@ -59,7 +61,7 @@ class Painter:
         layers = {name: made[name] for name in made if name in chosen.layers}
         for sample in group:
             metadata = Metadata(
-                **sample.model_dump(include=PLANNED),
+                **sample.model_dump(include=PLAN_FIELDS),
                 recipe=self._recipe_record,
                 objects=(),
                 environment=None,
@@ -115,4 +117,4 @@ def develop_painting(painting: Painting, exposure: float) -> tuple[dict[str, nda
 
 
 if __name__ == "__main__":
-    run(Painter)
+    run(DeadLeavesRenderer)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from generators.engine import limits
-from generators.engine.helper_process import ask
+from generators.engine.helper_process import run_helper
 from loaders.errors import InputError
 from loaders.files.file_locks import hold
 
 GPU_KINDS = ("optix", "cuda", "hip", "oneapi", "metal")  # the best of several goes first
-WISHES = ("auto", "cpu", *GPU_KINDS)
+DEVICE_CHOICES = ("auto", "cpu", *GPU_KINDS)
 # One of these is there wherever a GPU can be used, so that others need not be asked of Blender.
 _DRIVERS = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/kfd", "/dev/dri", "/dev/dxg")
 # What batch systems narrow the GPUs that a process sees by.
@@ -43,22 +43,22 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What a child is to trace on: one of `WISHES`, and which of several such devices."""
+class DeviceRequest:
+    """What a child is to trace on: one of `DEVICE_CHOICES`, and which of several such devices."""
 
     device: str = "cpu"
     slot: int = 0
 
 
-PROCESSOR = Wish()
+CPU_REQUEST = DeviceRequest()
 
 
-def choose(found: Sequence[Device], device: str) -> tuple[Device, ...]:
+def choose_devices(found: Sequence[Device], device: str) -> tuple[Device, ...]:
     """Choose the devices that a wish means: those of one kind, in Blender's order.
 
     Args:
         found: what Blender lists.
-        device: one of `WISHES`; "auto" means the best kind of GPU that there is, else the processor.
+        device: one of `DEVICE_CHOICES`; "auto" means the best kind of GPU that there is, else the processor.
 
     Returns:
         At least one device.
@@ -68,10 +68,10 @@ def choose(found: Sequence[Device], device: str) -> tuple[Device, ...]:
 
     Example:
         >>> gpus = [Device("CUDA", "L4", "a"), Device("OPTIX", "L4", "b"), Device("CPU", "EPYC")]
-        >>> [one.label for wish in ("auto", "cuda", "cpu") for one in choose(gpus, wish)]
+        >>> [one.label for wish in ("auto", "cuda", "cpu") for one in choose_devices(gpus, wish)]
         ['OPTIX L4', 'CUDA L4', 'CPU']
     """
-    check_wish(device)
+    check_device_choice(device)
     if device == "cpu":
         return (Device("CPU"),)
     for kind in GPU_KINDS if device == "auto" else (device,):
@@ -85,10 +85,10 @@ def choose(found: Sequence[Device], device: str) -> tuple[Device, ...]:
     )
 
 
-def check_wish(device: str) -> None:
-    """Refuse what is not one of `WISHES`."""
-    if device not in WISHES:
-        raise InputError(f"device: expected one of {', '.join(WISHES)}; got {device}")
+def check_device_choice(device: str) -> None:
+    """Refuse what is not one of `DEVICE_CHOICES`."""
+    if device not in DEVICE_CHOICES:
+        raise InputError(f"device: expected one of {', '.join(DEVICE_CHOICES)}; got {device}")
 
 
 def find_devices() -> list[Device]:
@@ -98,7 +98,7 @@ def find_devices() -> list[Device]:
         InputError: Blender ended over it, which some drivers cause.
     """
     try:
-        answer = ask("generators.blender.cycles_devices", None, limits.PROBE_LIMIT)
+        answer = run_helper("generators.blender.cycles_devices", None, limits.PROBE_LIMIT)
     except TimeoutError:
         raise InputError(
             f"devices: Blender did not list them within {limits.PROBE_LIMIT:g} s; use --device cpu"
@@ -121,10 +121,10 @@ def usable_devices(device: str) -> tuple[Device, ...]:
         >>> usable_devices("cpu")
         (Device(kind='CPU', name='', id=''),)
     """
-    check_wish(device)
+    check_device_choice(device)
     if device == "cpu" or (device == "auto" and not may_have_gpu()):
         return (Device("CPU"),)
-    return choose(find_devices(), device)
+    return choose_devices(find_devices(), device)
 
 
 def may_have_gpu() -> bool:
@@ -132,7 +132,7 @@ def may_have_gpu() -> bool:
     return sys.platform == "darwin" or any(Path(driver).exists() for driver in _DRIVERS)
 
 
-class Slot:
+class GpuSlot:
     """A number that no other living holder of this user on this host has, the lowest that is free.
 
     It tells render children apart that share a host and its GPUs, whichever processes and runs they are of;
@@ -143,9 +143,9 @@ class Slot:
 
     Example:
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     first, second = Slot(Path(folder)), Slot(Path(folder))
+        ...     first, second = GpuSlot(Path(folder)), GpuSlot(Path(folder))
         ...     first.close()
-        ...     third = Slot(Path(folder))
+        ...     third = GpuSlot(Path(folder))
         ...     first.number, second.number, third.number
         ...     second.close()
         ...     third.close()

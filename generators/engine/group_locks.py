@@ -1,4 +1,4 @@
-"""Claims: which runs that share a folder of frames are at work on what.
+"""GroupLocks: which runs that share a folder of frames are at work on what.
 
 A claim is a lock on one byte of a file, the byte that a trace group's name says. It is gone when its holder
 is (`loaders.files.file_locks`), and holds between hosts if the file system has locks. Where it has none, work
@@ -14,11 +14,11 @@ from pathlib import Path
 
 from loaders.files.file_locks import hold
 
-FILE = ".claims"
+GROUP_LOCKS_FILE = ".claims"
 _DESCRIPTION = 2**62  # beyond every group's byte
 
 
-class Claims:
+class GroupLocks:
     """The claims of one holder on the groups of one folder; closing gives all of them up.
 
     Args:
@@ -27,7 +27,7 @@ class Claims:
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     first, second = Claims(Path(folder)), Claims(Path(folder))
+        ...     first, second = GroupLocks(Path(folder)), GroupLocks(Path(folder))
         ...     taken = first.take("00ff"), second.take("00ff"), second.take("0100")
         ...     first.close()
         ...     print(*taken, second.take("00ff"))
@@ -36,7 +36,7 @@ class Claims:
     """
 
     def __init__(self, root: Path) -> None:
-        self._handle = os.open(root / FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        self._handle = os.open(root / GROUP_LOCKS_FILE, os.O_RDWR | os.O_CREAT, 0o644)
 
     def take(self, group: str) -> bool:
         """Claim a trace group, and tell whether it was free."""
@@ -54,8 +54,8 @@ class Claims:
 
 
 @contextmanager
-def describing(root: Path) -> Iterator[None]:
+def description_lock(root: Path) -> Iterator[None]:
     """Be the only one that describes the folder, waiting for whoever does."""
-    with closing(Claims(root)) as claims:
+    with closing(GroupLocks(root)) as claims:
         hold(claims._handle, fcntl.LOCK_EX, _DESCRIPTION)
         yield

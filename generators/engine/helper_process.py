@@ -1,7 +1,7 @@
 """Processes that answer one request and end, for what may end them: drivers, and files that Blender reads.
 
 Render children, which live on and are timed per trace group, are
-`generators.engine.render_process.RenderChild`.
+`generators.engine.render_process.RenderProcess`.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Answer:
+class HelperOutput:
     """What a process replied, in order, its exit status, and the last line of its log."""
 
     replies: tuple[Any, ...]
@@ -25,11 +25,11 @@ class Answer:
     last: str
 
 
-def ask(module: str, request: Any, time_limit: float) -> Answer:
+def run_helper(module: str, request: Any, time_limit: float) -> HelperOutput:
     """Have a process of its own answer a request.
 
     Args:
-        module: what the process runs, which calls `answer`.
+        module: what the process runs, which calls `answer_request`.
         request: what can be written as JSON.
         time_limit: seconds after which the process is killed.
 
@@ -40,7 +40,7 @@ def ask(module: str, request: Any, time_limit: float) -> Answer:
         TimeoutError: it was killed.
 
     Example:
-        >>> ask("generators.nothing", None, 60.0).replies
+        >>> run_helper("generators.nothing", None, 60.0).replies
         ()
     """
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as replies:
@@ -58,10 +58,10 @@ def ask(module: str, request: Any, time_limit: float) -> Answer:
             raise TimeoutError from None
         lines = replies.read().split("\n")[:-1]
     last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2][:200]
-    return Answer(tuple(json.loads(line) for line in lines), done.returncode, last)
+    return HelperOutput(tuple(json.loads(line) for line in lines), done.returncode, last)
 
 
-def answer(reply: Callable[[Any], Iterable[Any]]) -> None:
+def answer_request(reply: Callable[[Any], Iterable[Any]]) -> None:
     """Be a process that `ask` started: reply to the request of standard input, and end."""
     die_with_owner()
     with Path(sys.argv[1]).open("w", encoding="utf-8") as replies:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-THREADS = "CANDLELIGHT_THREADS"  # environment variable of a render child: how many it renders with
+THREADS_VARIABLE = "CANDLELIGHT_THREADS"  # environment variable of a render child: how many it renders with
 
 
 @contextmanager
-def held_to(count: int) -> Iterator[None]:
+def limit_processors(count: int) -> Iterator[None]:
     """Let libraries that are loaded within count so many processors; threads may use all of them afterwards.
 
     Blender loads with a pool of as many threads as there are processors, and while fewer render, one of the
@@ -19,7 +19,7 @@ def held_to(count: int) -> Iterator[None]:
         count: processors; where there are no more, or this system cannot tell, nothing changes.
 
     Example:
-        >>> with held_to(1):
+        >>> with limit_processors(1):
         ...     len(os.sched_getaffinity(0))
         1
     """

@@ -1,7 +1,7 @@
 """Rendering to a URL: samples are written to a folder of this machine, copied from it, and removed.
 
-A folder of this machine stands in for the one elsewhere: the submitting side describes it there (`Landing`),
-and the workers' children write to another of theirs (`StoringChild`). A sample counts once all of it is where
+A folder of this machine stands in for the one elsewhere: the submitting side describes it there (`OutputFolder`),
+and the workers' children write to another of theirs (`UploadingRenderProcess`). A sample counts once all of it is where
 the URL says, so a run can be killed at any moment here, too.
 """
 
@@ -20,9 +20,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 from generators.engine import limits
-from generators.engine.render_process import Job, Receipt, RenderChild
-from generators.engine.repair import set_aside
-from generators.engine.staging_folders import staging
+from generators.engine.render_process import GroupResult, RenderProcess, RunSettings
+from generators.engine.repair import move_damaged_samples
+from generators.engine.staging_folders import staging_folder
 from generators.planning.packed_samples import SampleKey
 from generators.planning.plan import Plan
 from generators.scenes.scene import SamplePlan
@@ -36,7 +36,7 @@ from loaders.verification.verify_store import verify_store
 
 
 @dataclass(frozen=True)
-class Landing:
+class OutputFolder:
     """Where samples come to lie: a folder of this machine, or one elsewhere that it stands in for.
 
     ``before`` holds what described the one elsewhere, by file name, ``there`` set and number of the samples
@@ -66,7 +66,7 @@ class Landing:
             How many samples those are, and how many are damaged besides, which the plan does not hold.
         """
         if self.store is None:
-            return set_aside(plan, self.folder)
+            return move_damaged_samples(plan, self.folder)
         # disable=None: no bar where standard error is no terminal, so that logs stay readable.
         with tqdm(desc="verify", unit="frame", disable=None) as bar:
             findings = verify_store(self.store, bar.update)
@@ -95,7 +95,7 @@ class Landing:
         for name, numbers in thousands.items():
             self.there.update((name, index) for index in self.store.complete(name, numbers))
 
-    def count(self, group: Sequence[SamplePlan], receipt: Receipt) -> None:
+    def count(self, group: Sequence[SamplePlan], receipt: GroupResult) -> None:
         """Note which samples of a group have been copied."""
         if self.store:
             self.there.update((one.set, one.index) for one in group if one.id in receipt.written)
@@ -114,7 +114,7 @@ class Landing:
 
 
 @contextmanager
-def landing(out: Path | str) -> Iterator[Landing]:
+def open_output(out: Path | str) -> Iterator[OutputFolder]:
     """Find where samples come to lie, given as a path or a URL.
 
     Raises:
@@ -122,16 +122,16 @@ def landing(out: Path | str) -> Iterator[Landing]:
             folder that stands in names the URL instead.
     """
     if not is_elsewhere(out):
-        yield Landing(local_folder(out))
+        yield OutputFolder(local_folder(out))
         return
     if isinstance(out, Path):
         raise InputError(
             f"output folder {out}: expected a URL as text, got a Path, which drops a slash of it"
         )
     store = open_store(out)
-    with staging() as held:
+    with staging_folder() as held:
         (folder := held / "about").mkdir()
-        place = Landing(folder, store, _fetch_description(store, folder))
+        place = OutputFolder(folder, store, _fetch_description(store, folder))
         try:
             yield place
             place.publish_logs()
@@ -164,25 +164,25 @@ def _fetch_metadata(store: Store, folder: Path) -> None:
                 return
 
 
-class StoringChild(RenderChild):
+class UploadingRenderProcess(RenderProcess):
     """A render child whose samples are copied to a store, each group while the next ones are rendered.
 
     A receipt is given once its group has been copied; ``written`` names every sample that was, whatever
     became of the group.
     """
 
-    def render_all(self, groups: Sequence[Sequence[SamplePlan]]) -> Iterator[Receipt]:
-        """Have trace groups rendered and copied; arguments and receipts are those of a `RenderChild`."""
-        copies: deque[Future[Receipt]] = deque()
+    def render_all(self, groups: Sequence[Sequence[SamplePlan]]) -> Iterator[GroupResult]:
+        """Have trace groups rendered and copied; arguments and receipts are those of a `RenderProcess`."""
+        copies: deque[Future[GroupResult]] = deque()
         try:
             store = open_store(self.job.store)
         except InputError as error:  # a worker of another machine may lack a package
-            yield Receipt(error=_without(without_password(self.job.store), error), fatal=True)
+            yield GroupResult(error=_without(without_password(self.job.store), error), fatal=True)
             return
         try:
             for group, receipt in zip(groups, super().render_all(groups), strict=False):
                 copies.append(_begin(partial(_copy, store, self.job.root, group, receipt)))
-                if len(copies) >= limits.COPIES:
+                if len(copies) >= limits.UPLOADS:
                     yield (copied := copies.popleft().result())
                     if copied.fatal:
                         return
@@ -195,9 +195,9 @@ class StoringChild(RenderChild):
                 self.close()
 
 
-def _begin(copy: Callable[[], Receipt]) -> Future[Receipt]:
-    """Start to copy in a thread that does not keep the process alive, however long a store is silent."""
-    future: Future[Receipt] = Future()
+def _begin(copy: Callable[[], GroupResult]) -> Future[GroupResult]:
+    """Copy in a thread that does not keep the process alive, however long a store is silent."""
+    future: Future[GroupResult] = Future()
 
     def run() -> None:
         try:
@@ -209,7 +209,7 @@ def _begin(copy: Callable[[], Receipt]) -> Future[Receipt]:
     return future
 
 
-def _copy(store: Store, root: Path, group: Sequence[SamplePlan], receipt: Receipt) -> Receipt:
+def _copy(store: Store, root: Path, group: Sequence[SamplePlan], receipt: GroupResult) -> GroupResult:
     """Copy what there is of a group, and remove it here."""
     whole = [sample for sample in group if is_complete(root, sample.set, sample.index)]
     folders = [frame_path(root, sample.set, sample.index) for sample in whole]
@@ -233,7 +233,7 @@ _own_folder: list[Path] = []
 _own_lock = threading.Lock()
 
 
-def staged(job: Job) -> Job:
+def staged(job: RunSettings) -> RunSettings:
     """Have a job for a store done in a folder of this machine; any other is done where it says.
 
     Raises:
@@ -243,7 +243,7 @@ def staged(job: Job) -> Job:
         return job
     with _own_lock:
         if not _own_folder:
-            _own_folder.append(_own.enter_context(staging()))
+            _own_folder.append(_own.enter_context(staging_folder()))
             atexit.register(clear_staging)
         root = _own_folder[0] / hashlib.sha256(job.store.encode()).hexdigest()[:16]
         root.mkdir(exist_ok=True)

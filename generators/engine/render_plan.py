@@ -10,14 +10,14 @@ from pathlib import Path
 
 from blender_assets import AssetLibrary
 from generators.engine.clusters import cluster_class
-from generators.engine.dataset_description import LOCK, cannot_write, describe_folder
-from generators.engine.devices import Wish, check_wish, usable_devices
-from generators.engine.group_locks import describing
-from generators.engine.remote_output import Landing, landing
-from generators.engine.render_process import Job, Receipt
-from generators.engine.repair import drop_replaced
-from generators.engine.tasks import Hands, receipts
-from generators.engine.worker import Group
+from generators.engine.dataset_description import RUN_LOCK_FILE, cannot_write, describe_folder
+from generators.engine.devices import DeviceRequest, check_device_choice, usable_devices
+from generators.engine.group_locks import description_lock
+from generators.engine.remote_output import OutputFolder, open_output
+from generators.engine.render_process import GroupResult, RunSettings
+from generators.engine.repair import remove_replaced_samples
+from generators.engine.tasks import WorkersWanted, receipts
+from generators.engine.worker import TraceGroup
 from generators.language.recipe import Recipe
 from generators.language.set_settings import is_traced
 from generators.planning.packed_samples import PackedSamples
@@ -28,14 +28,14 @@ from loaders.files.atomic_files import is_partial
 from loaders.files.file_locks import hold
 from loaders.frames import DATASET, clean_partial
 
-MEMORY_PER_WORKER = 1.5e9  # bytes; measured peak 0.65e9 at 320x240, maps and larger images on top
+_MEMORY_PER_WORKER = 1.5e9  # bytes; measured peak 0.65e9 at 320x240, maps and larger images on top
 
 
 @dataclass
-class Outcome:
+class RenderOutcome:
     """What a run did: samples found finished, written now, and set aside with the reason.
 
-    After a repair ``damaged`` counts the samples that were rendered again, ``damaged_besides`` those that are
+    After a repair ``damaged`` counts the samples that were rendered again, ``damaged_outside_plan`` those that are
     not in the plan.
     """
 
@@ -44,7 +44,7 @@ class Outcome:
     cpu_seconds: float = 0.0
     failed: dict[str, str] = field(default_factory=dict)
     damaged: int = 0
-    damaged_besides: int = 0
+    damaged_outside_plan: int = 0
 
 
 def render(
@@ -60,7 +60,7 @@ def render(
     scheduler: str | None = None,
     cluster: str | None = None,
     advance: Callable[[int], None] | None = None,
-) -> Outcome:
+) -> RenderOutcome:
     """Render the samples of a plan that are not in the folder yet.
 
     Each sample appears whole or not at all, so the run can be killed at any moment and started again, and
@@ -104,17 +104,21 @@ def render(
     )
     hands, wish = _hire(plan.recipe, device, workers, scheduler, cluster)
     mine = plan.shard(*shard) if shard else plan
-    with landing(out) as place, _folder(place.folder) as check_folder:
-        with describing(place.folder):
+    with open_output(out) as place, _folder(place.folder) as check_folder:
+        with description_lock(place.folder):
             describe_folder(plan, place.folder, repair)
         damaged, others = place.set_aside(mine) if repair else (0, 0)
         place.publish(mine.samples.keys)
         todo = {name: _missing(group, place) for name, group in mine.groups.items()}
         groups = [group for group in todo.values() if len(group)]
-        outcome = Outcome(len(mine) - sum(map(len, groups)), damaged=damaged, damaged_besides=others)
+        outcome = RenderOutcome(
+            len(mine) - sum(map(len, groups)), damaged=damaged, damaged_outside_plan=others
+        )
         if advance:
             advance(outcome.found)
-        job = Job(place.folder.absolute(), plan.recipe, threads, time_limit, store=place.url, device=wish)
+        job = RunSettings(
+            place.folder.absolute(), plan.recipe, threads, time_limit, store=place.url, device=wish
+        )
         for group, receipt in receipts(job, groups, hands, plan.assets):
             check_folder()
             _count(outcome, place, group, receipt)
@@ -125,18 +129,18 @@ def render(
 
 def _hire(
     recipe: Recipe, device: str, workers: int | None, scheduler: str | None, cluster: str | None
-) -> tuple[Hands, Wish]:
+) -> tuple[WorkersWanted, DeviceRequest]:
     """Settle who renders and on what, and refuse what contradicts itself."""
-    check_wish(device)
+    check_device_choice(device)
     if cluster is not None:
         if workers is None or scheduler is not None:
             raise InputError(f"--cluster {cluster}: expected --workers, and no --scheduler")
         cluster_class(cluster)
     if cluster is not None or scheduler is not None:
-        return Hands(workers, scheduler, cluster), Wish(device)
+        return WorkersWanted(workers, scheduler, cluster), DeviceRequest(device)
     kind = usable_devices(device if is_traced(recipe) else "cpu")
     count = default_workers() if kind[0].kind == "CPU" else len(kind)
-    return Hands(workers or count), Wish(kind[0].kind.lower())
+    return WorkersWanted(workers or count), DeviceRequest(kind[0].kind.lower())
 
 
 def default_workers() -> int:
@@ -146,7 +150,7 @@ def default_workers() -> int:
     from distributed.system import memory_limit
 
     memory = min(psutil.virtual_memory().available, memory_limit())
-    return max(1, min(cpu_count(), int(memory / MEMORY_PER_WORKER)))
+    return max(1, min(cpu_count(), int(memory / _MEMORY_PER_WORKER)))
 
 
 def require_rendering(recipe: Recipe) -> None:
@@ -173,7 +177,7 @@ def _folder(out: Path) -> Iterator[Callable[[], None]]:
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
-        handle = os.open(out / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(out / RUN_LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise cannot_write(out, error) from None
     try:
@@ -192,7 +196,7 @@ def _folder(out: Path) -> Iterator[Callable[[], None]]:
 
 def _check_folder(out: Path, handle: int) -> None:
     with suppress(FileNotFoundError):
-        if os.path.samestat(os.fstat(handle), (out / LOCK).stat()):
+        if os.path.samestat(os.fstat(handle), (out / RUN_LOCK_FILE).stat()):
             return
     raise InputError(
         f"output folder {out}: was moved, removed or replaced while it was written; finished samples are "
@@ -208,14 +212,14 @@ def _clean(out: Path, handle: int) -> None:
         clean_partial(out)
         for path in filter(is_partial, out.iterdir()):
             path.unlink()
-        drop_replaced(out)
+        remove_replaced_samples(out)
 
 
-def _missing(group: PackedSamples, place: Landing) -> PackedSamples:
+def _missing(group: PackedSamples, place: OutputFolder) -> PackedSamples:
     return group.where(lambda key: not place.has(key))
 
 
-def _count(outcome: Outcome, place: Landing, group: Group, receipt: Receipt) -> None:
+def _count(outcome: RenderOutcome, place: OutputFolder, group: TraceGroup, receipt: GroupResult) -> None:
     """Add a receipt to the outcome; what failed is set aside with the end of its log."""
     outcome.cpu_seconds += receipt.cpu_seconds
     place.count(group, receipt)

@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import IO, Any
 
 from generators.engine import limits
-from generators.engine.devices import PROCESSOR, Wish
-from generators.engine.processor_count import THREADS
-from generators.engine.render_server import GROUPS
+from generators.engine.devices import CPU_REQUEST, DeviceRequest
+from generators.engine.processor_count import THREADS_VARIABLE
+from generators.engine.render_server import TRACE_GROUPS
 from generators.language.recipe import Recipe
 from generators.language.set_settings import is_traced
 from generators.scenes.scene import SamplePlan
 
-LOG_TAIL = 4000  # bytes
+_LOG_TAIL_BYTES = 4000  # bytes
 
 
 @dataclass(frozen=True)
-class Job:
+class RunSettings:
     """What a child renders for: a folder, a recipe, how many threads, and when it is stopped or replaced.
 
     ``time_limit`` is seconds for one trace group; ``lifetime`` is the number of samples after which a child
@@ -41,12 +41,12 @@ class Job:
     time_limit: float = 900.0
     lifetime: int = 2000
     store: str = ""
-    device: Wish = PROCESSOR
+    device: DeviceRequest = CPU_REQUEST
     run: str = ""
 
 
 @dataclass(frozen=True)
-class Receipt:
+class GroupResult:
     """What became of one trace group.
 
     ``error`` is empty if all is well; ``died`` says that the child was lost over it, ``fatal`` that no other
@@ -66,23 +66,23 @@ class Receipt:
 
 
 @dataclass
-class RenderChild:
+class RenderProcess:
     """A render child of one job: started when first needed, after one was lost, and before one is due."""
 
-    job: Job
+    job: RunSettings
     _process: "_Process | None" = None
     _successor: "_Process | None" = None
     _retired: bool = False
     _rendered: int = 0
 
-    def render(self, group: Sequence[SamplePlan]) -> Receipt:
+    def render(self, group: Sequence[SamplePlan]) -> GroupResult:
         """Have one trace group rendered and written.
 
         Never raises for what happens in the child: the receipt says it.
         """
         return next(self.render_all([group]))
 
-    def render_all(self, groups: Sequence[Sequence[SamplePlan]]) -> Iterator[Receipt]:
+    def render_all(self, groups: Sequence[Sequence[SamplePlan]]) -> Iterator[GroupResult]:
         """Have trace groups rendered and written, each while the next is being traced.
 
         Args:
@@ -93,12 +93,12 @@ class RenderChild:
             the group after that may be the one that the child died of.
         """
         if self._retired:
-            yield Receipt(error="the run was stopped")
+            yield GroupResult(error="the run was stopped")
             return
         try:
             process = self._renew(sum(map(len, groups)))
             started = time.perf_counter()
-            process.send(GROUPS.dump_json(tuple(map(tuple, groups))).decode(), self.job.time_limit)
+            process.send(TRACE_GROUPS.dump_json(tuple(map(tuple, groups))).decode(), self.job.time_limit)
             for group in groups:
                 reply = process.reply(self.job.time_limit)
                 now = time.perf_counter()
@@ -113,10 +113,10 @@ class RenderChild:
             died = self._process
             log = died.tail() if died else ""
             self.close()
-            yield Receipt(error=what, died=True, fatal=died is None or not died.ready, log=log)
+            yield GroupResult(error=what, died=True, fatal=died is None or not died.ready, log=log)
         except OSError as error:  # no process, pipe or log can be had
             self.close()
-            yield Receipt(error=f"no render child starts: {error}", fatal=True)
+            yield GroupResult(error=f"no render child starts: {error}", fatal=True)
 
     def retire(self) -> None:
         """Stop for good, from whichever thread: what is being rendered ends at once, nothing starts anew.
@@ -150,12 +150,12 @@ class RenderChild:
             self._successor = _Process.start(self.job)
         return self._process
 
-    def _receipt(self, reply: dict[str, Any], seconds: float) -> Receipt:
+    def _receipt(self, reply: dict[str, Any], seconds: float) -> GroupResult:
         took = {"cpu_seconds": reply["cpu_seconds"], "seconds": seconds}
         if "error" in reply:
             assert self._process is not None
-            return Receipt(error=reply["error"], fatal=reply["fatal"], log=self._process.tail(), **took)
-        return Receipt(written=tuple(reply["written"]), **took)
+            return GroupResult(error=reply["error"], fatal=reply["fatal"], log=self._process.tail(), **took)
+        return GroupResult(written=tuple(reply["written"]), **took)
 
 
 @dataclass
@@ -169,7 +169,7 @@ class _Process:
     buffer: bytes = b""
 
     @classmethod
-    def start(cls, job: Job) -> "_Process":
+    def start(cls, job: RunSettings) -> "_Process":
         """Start a process and tell it its job, without waiting for it."""
         read_end, write_end = os.pipe()
         with ExitStack() as stack:
@@ -183,7 +183,7 @@ class _Process:
                     stdout=log,
                     stderr=log,
                     pass_fds=(write_end,),
-                    env={**os.environ, THREADS: str(job.threads)},
+                    env={**os.environ, THREADS_VARIABLE: str(job.threads)},
                     text=True,
                 )
             stack.pop_all()
@@ -234,7 +234,7 @@ class _Process:
     def tail(self) -> str:
         # Its place in the file is the child's, too, which writes there.
         handle = self.log.fileno()
-        data = os.pread(handle, LOG_TAIL, max(0, os.fstat(handle).st_size - LOG_TAIL))
+        data = os.pread(handle, _LOG_TAIL_BYTES, max(0, os.fstat(handle).st_size - _LOG_TAIL_BYTES))
         return data.decode(errors="replace")
 
     def close(self) -> None:

@@ -18,22 +18,22 @@ from typing import Any, Protocol, TextIO, runtime_checkable
 
 from pydantic import TypeAdapter
 
-from generators.engine.devices import Wish
+from generators.engine.devices import DeviceRequest
 from generators.engine.helper_process import die_with_owner
 from generators.language.recipe import Recipe
 from generators.planning.provenance import EditedAssetError
 from generators.scenes.scene import SamplePlan
 from loaders.errors import InputError
 
-GROUPS = TypeAdapter(tuple[tuple[SamplePlan, ...], ...])
-Finish = Callable[[], list[str]]
+TRACE_GROUPS = TypeAdapter(tuple[tuple[SamplePlan, ...], ...])
+WriteSamples = Callable[[], list[str]]
 
 
 @runtime_checkable
-class Renders(Protocol):
+class GroupRenderer(Protocol):
     """What makes frames: of one recipe, into one folder."""
 
-    def trace(self, group: Sequence[SamplePlan]) -> Finish:
+    def trace(self, group: Sequence[SamplePlan]) -> WriteSamples:
         """Trace the light of a group.
 
         Returns:
@@ -42,10 +42,10 @@ class Renders(Protocol):
         """
 
 
-Start = Callable[[Path, Recipe, int, Wish], Renders]
+MakeRenderer = Callable[[Path, Recipe, int, DeviceRequest], GroupRenderer]
 
 
-def serve(requests: TextIO, replies: TextIO, start: Start) -> None:
+def serve(requests: TextIO, replies: TextIO, start: MakeRenderer) -> None:
     """Answer every group of the request lines with a reply line, until there are no more.
 
     While one group is traced, the one before is taken apart, denoised and written by a second thread; there
@@ -60,19 +60,19 @@ def serve(requests: TextIO, replies: TextIO, start: Start) -> None:
     job = json.loads(requests.readline())
     recipe = Recipe.model_validate(job["recipe"])
     try:
-        renderer = start(Path(job["root"]), recipe, job["threads"], Wish(**job["device"]))
+        renderer = start(Path(job["root"]), recipe, job["threads"], DeviceRequest(**job["device"]))
     except InputError as error:
         sys.exit(str(error))  # ends the log, whose last line the owner tells
     answer(json.dumps({"ready": True}))
     clock = _Clock()
 
-    def finish(made: Finish | Exception) -> None:
+    def finish(made: WriteSamples | Exception) -> None:
         answer(json.dumps({**_outcome(made), "cpu_seconds": clock.lap()}))
 
     with ThreadPoolExecutor(1) as writer:
         for line in requests:
             before: Future[None] | None = None
-            for group in GROUPS.validate_json(line):
+            for group in TRACE_GROUPS.validate_json(line):
                 made = _attempt(partial(renderer.trace, group))
                 if before is not None:
                     before.result()
@@ -93,14 +93,14 @@ class _Clock:
         return lap
 
 
-def _attempt(trace: Callable[[], Finish]) -> Finish | Exception:
+def _attempt(trace: Callable[[], WriteSamples]) -> WriteSamples | Exception:
     try:
         return trace()
     except (OSError, ValueError, RuntimeError) as error:
         return error
 
 
-def _outcome(made: Finish | Exception) -> dict[str, Any]:
+def _outcome(made: WriteSamples | Exception) -> dict[str, Any]:
     """Finish a group, and say what became of it."""
     try:
         if isinstance(made, Exception):
@@ -113,7 +113,7 @@ def _outcome(made: Finish | Exception) -> dict[str, Any]:
         return {"error": str(error), "fatal": isinstance(error, EditedAssetError)}
 
 
-def run(start: Start) -> None:
+def run(start: MakeRenderer) -> None:
     """Be a child: serve the owner that the command line names, and end with it."""
     die_with_owner()
     with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8") as replies:

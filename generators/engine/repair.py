@@ -11,13 +11,13 @@ from loaders.errors import InputError
 from loaders.frames import METADATA
 from loaders.verification.verify_frames import verify
 
-ASIDE = ".damaged"
+DAMAGED_FOLDER = ".damaged"
 
 
-def set_aside(plan: Plan, out: Path) -> tuple[int, int]:
-    """Check a folder of frames, and move the damaged samples of a plan to `ASIDE`.
+def move_damaged_samples(plan: Plan, out: Path) -> tuple[int, int]:
+    """Check a folder of frames, and move the damaged samples of a plan to `DAMAGED_FOLDER`.
 
-    There they stay until their replacement is complete (`drop_replaced`), whoever is killed in between.
+    There they stay until their replacement is complete (`remove_replaced_samples`), whoever is killed in between.
 
     Args:
         plan: the samples that are about to be rendered, if they are not there.
@@ -27,7 +27,7 @@ def set_aside(plan: Plan, out: Path) -> tuple[int, int]:
         How many samples were moved, and how many are damaged besides, which the plan does not hold.
 
     Raises:
-        InputError: `ASIDE` is a link, or holds one where samples are put aside.
+        InputError: `DAMAGED_FOLDER` is a link, or holds one where samples are put aside.
     """
     # disable=None: no bar where standard error is no terminal, so that logs stay readable.
     with tqdm(desc="verify", unit="frame", disable=None) as bar:
@@ -36,9 +36,11 @@ def set_aside(plan: Plan, out: Path) -> tuple[int, int]:
     damaged = {damage.folder for damage in findings.damaged if damage.folder != out}
     mine = {folder for folder in damaged if (folder.parents[1].name, int(folder.name)) in planned}
     for folder in sorted(mine):
-        target = out / ASIDE / folder.relative_to(out)
+        target = out / DAMAGED_FOLDER / folder.relative_to(out)
         if _leads_elsewhere(out, target.parent):
-            raise InputError(f"{out / ASIDE}: expected a folder without links, for damaged samples; move it")
+            raise InputError(
+                f"{out / DAMAGED_FOLDER}: expected a folder without links, for damaged samples; move it"
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove(target)
         with suppress(FileNotFoundError):  # another run was faster
@@ -46,14 +48,14 @@ def set_aside(plan: Plan, out: Path) -> tuple[int, int]:
     return len(mine), len(damaged - mine)
 
 
-def drop_replaced(out: Path) -> None:
-    """Remove from `ASIDE` what has been rendered again, and its folders in which nothing is left."""
-    aside = out / ASIDE
+def remove_replaced_samples(out: Path) -> None:
+    """Remove from `DAMAGED_FOLDER` what has been rendered again, and its folders in which nothing is left."""
+    aside = out / DAMAGED_FOLDER
     for old in aside.glob("samples/*/*/*"):
         if not _leads_elsewhere(out, old.parent) and (out / old.relative_to(aside) / METADATA).is_file():
             _remove(old)
     for pattern in ("samples/*/*", "samples/*", "samples", ""):
-        for folder in out.glob(f"{ASIDE}/{pattern}"):
+        for folder in out.glob(f"{DAMAGED_FOLDER}/{pattern}"):
             if not _leads_elsewhere(out, folder):
                 with suppress(OSError):  # something is left
                     folder.rmdir()

@@ -15,7 +15,7 @@ _LOCK = ".held"
 
 
 @contextmanager
-def staging() -> Iterator[Path]:
+def staging_folder() -> Iterator[Path]:
     """Make a folder for what is on its way; those that killed processes of this user left are removed.
 
     It lies where the system keeps temporary files, which the environment variable TMPDIR names.
@@ -24,7 +24,7 @@ def staging() -> Iterator[Path]:
         OSError: there is no room for it.
 
     Example:
-        >>> with staging() as folder:
+        >>> with staging_folder() as folder:
         ...     there = folder.is_dir()
         >>> there, folder.exists()
         (True, False)

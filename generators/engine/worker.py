@@ -6,23 +6,23 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from generators.engine import limits
-from generators.engine.devices import Slot
-from generators.engine.group_locks import Claims
-from generators.engine.remote_output import StoringChild, clear_staging, staged
-from generators.engine.render_process import Job, Receipt, RenderChild
+from generators.engine.devices import GpuSlot
+from generators.engine.group_locks import GroupLocks
+from generators.engine.remote_output import UploadingRenderProcess, clear_staging, staged
+from generators.engine.render_process import GroupResult, RenderProcess, RunSettings
 from generators.scenes.scene import SamplePlan
 from loaders.frames import is_complete
 
-Group = Sequence[SamplePlan]
+TraceGroup = Sequence[SamplePlan]
 
-_children: dict[tuple[str, str], RenderChild] = {}  # by address of the worker that owns it, and run
+_children: dict[tuple[str, str], RenderProcess] = {}  # by address of the worker that owns it, and run
 _turns: dict[tuple[str, str], threading.Lock] = {}  # held by the thread that uses that child
 _over: set[str] = set()  # runs, of which a task may still come
 _lock = threading.Lock()
-_slots: dict[str, Slot] = {}
+_slots: dict[str, GpuSlot] = {}
 
 
-def render_groups(job: Job, groups: Sequence[Group]) -> list[Receipt]:
+def render_groups(job: RunSettings, groups: Sequence[TraceGroup]) -> list[GroupResult]:
     """Render trace groups in this worker's child, but for those that another run is at work on.
 
     Args:
@@ -33,19 +33,19 @@ def render_groups(job: Job, groups: Sequence[Group]) -> list[Receipt]:
         What became of each.
     """
     try:
-        with _child(job) as child, closing(Claims(child.job.root)) as claims:
+        with _child(job) as child, closing(GroupLocks(child.job.root)) as claims:
             free = [group for group in groups if claims.take(group[0].group)]
             # Another run may have finished some since this one looked.
             left = {group[0].group: _missing(child.job, group) for group in free}
             asked = [group for group in left.values() if group]
             answers = dict(zip((group[0].group for group in asked), _answers(child, asked), strict=True))
     except OSError as error:
-        return [Receipt(error=str(error), fatal=True)] * len(groups)
-    there = dict.fromkeys(left, Receipt())
-    return [(there | answers).get(group[0].group, Receipt(busy=True)) for group in groups]
+        return [GroupResult(error=str(error), fatal=True)] * len(groups)
+    there = dict.fromkeys(left, GroupResult())
+    return [(there | answers).get(group[0].group, GroupResult(busy=True)) for group in groups]
 
 
-def stop_run(run: str) -> None:
+def stop_render_processes(run: str) -> None:
     """Stop this process's children of a run that is over, at once, and whatever is still asked for it."""
     with _lock:
         _over.add(run)
@@ -55,7 +55,7 @@ def stop_run(run: str) -> None:
                 _children.pop(key).close()
 
 
-def close_children(run: str) -> None:
+def close_render_processes(run: str) -> None:
     """Close what is left of a run's children in this process, when no thread of a worker uses one."""
     with _lock:
         for key in [key for key in _children if key[1] == run]:
@@ -67,7 +67,7 @@ def close_children(run: str) -> None:
 
 
 @contextmanager
-def _child(job: Job) -> Iterator[RenderChild]:
+def _child(job: RunSettings) -> Iterator[RenderProcess]:
     """Have this worker's child for a job to oneself; those for others are closed, but for what is in use."""
     from distributed import get_worker
 
@@ -80,7 +80,7 @@ def _child(job: Job) -> Iterator[RenderChild]:
             for other in [one for one in _children if one[0] == address]:
                 if _children[other].job != job and (other == key or not _turns[other].locked()):
                     _children.pop(other).close()
-            child = _children.setdefault(key, (StoringChild if job.store else RenderChild)(job))
+            child = _children.setdefault(key, (UploadingRenderProcess if job.store else RenderProcess)(job))
             if job.run in _over:
                 child.retire()
         try:
@@ -91,35 +91,37 @@ def _child(job: Job) -> Iterator[RenderChild]:
                     _children.pop(key).close()
 
 
-def _seated(job: Job, address: str) -> Job:
+def _seated(job: RunSettings, address: str) -> RunSettings:
     """Say which GPU of this host a worker's children take; the lock is held, for its threads share one."""
     if job.device.device == "cpu":
         return job
     if address not in _slots:
-        _slots[address] = Slot()
+        _slots[address] = GpuSlot()
     return replace(job, device=replace(job.device, slot=_slots[address].number))
 
 
-def _missing(job: Job, group: Group) -> Group:
+def _missing(job: RunSettings, group: TraceGroup) -> TraceGroup:
     return tuple(sample for sample in group if not is_complete(job.root, sample.set, sample.index))
 
 
-def _answers(child: RenderChild, groups: Sequence[Group]) -> list[Receipt]:
+def _answers(child: RenderProcess, groups: Sequence[TraceGroup]) -> list[GroupResult]:
     """Render groups, and those that may have killed the child once more, each by itself."""
-    receipts: list[Receipt] = []
+    receipts: list[GroupResult] = []
     while len(receipts) < len(groups):
         left = groups[len(receipts) :]
         receipts += child.render_all(left)
         if receipts[-1].died and not receipts[-1].fatal:
             # Of several groups it is not known which one the child died of.
             lost = 1 if len(left) == 1 else 0
-            receipts[-1] = _alone(child, groups[len(receipts) - 1], limits.TRIES - lost, receipts[-1])
+            receipts[-1] = _alone(
+                child, groups[len(receipts) - 1], limits.PROCESSES_PER_GROUP - lost, receipts[-1]
+            )
         if receipts[-1].fatal:
             receipts += [receipts[-1]] * (len(groups) - len(receipts))
     return receipts
 
 
-def _alone(child: RenderChild, group: Group, tries: int, receipt: Receipt) -> Receipt:
+def _alone(child: RenderProcess, group: TraceGroup, tries: int, receipt: GroupResult) -> GroupResult:
     """Render one group, which is given up when it has cost that many children."""
     for _ in range(tries):
         receipt = child.render(group)

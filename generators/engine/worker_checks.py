@@ -13,8 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from blender_assets import AssetLibrary
-from generators.engine.devices import choose, find_devices
-from generators.engine.render_process import Job
+from generators.engine.devices import choose_devices, find_devices
+from generators.engine.render_process import RunSettings
 from generators.language.set_settings import is_traced
 from generators.planning.provenance import check_assets
 from loaders.errors import InputError
@@ -26,7 +26,7 @@ _TRACING = ("bpy", "numpy", "OpenEXR", "pyoidn")  # pixels depend on these, too
 
 
 @dataclass(frozen=True)
-class Standard:
+class WorkerRequirements:
     """What a worker is held to.
 
     ``probe`` is a file that the submitting side wrote into the output folder, and its text; None where
@@ -42,10 +42,10 @@ class Standard:
 
 
 @contextmanager
-def standard_of(job: Job, assets: tuple[AssetRecord, ...]) -> Iterator[Standard]:
+def worker_requirements(job: RunSettings, assets: tuple[AssetRecord, ...]) -> Iterator[WorkerRequirements]:
     """Work out what the workers of a job are held to; the probe lies in the output folder meanwhile."""
     names = (*_ALWAYS, *_TRACING) if is_traced(job.recipe) else _ALWAYS
-    own = Standard(
+    own = WorkerRequirements(
         python=_python(),
         versions={name: _version(name) for name in names},
         folders=job.recipe.assets,
@@ -64,11 +64,11 @@ def standard_of(job: Job, assets: tuple[AssetRecord, ...]) -> Iterator[Standard]
         probe.unlink(missing_ok=True)
 
 
-def find_shortcoming(standard: Standard) -> str:
+def find_unmet_requirement(standard: WorkerRequirements) -> str:
     """Say the first thing that this process falls short of, or nothing.
 
     Example:
-        >>> find_shortcoming(Standard("3.1", {}, {}, (), "cpu")).partition(",")[2]
+        >>> find_unmet_requirement(WorkerRequirements("3.1", {}, {}, (), "cpu")).partition(",")[2]
         ' the submitting side has 3.1'
     """
     if _python() != standard.python:
@@ -83,7 +83,7 @@ def find_shortcoming(standard: Standard) -> str:
         check_assets(standard.assets, AssetLibrary(standard.folders), "the plan", "plan again")
         if "bpy" in standard.versions:
             # In a process of its own, which is also how it shows whether Blender starts on that host at all.
-            choose(find_devices(), standard.device)
+            choose_devices(find_devices(), standard.device)
     except InputError as error:
         return str(error)
     return "" if standard.probe is None else _find_other_folder(*standard.probe)

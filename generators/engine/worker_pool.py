@@ -7,7 +7,7 @@ worker again, but not before another one joins if none was fit at that moment.
 |-------------|---------------------------------------|---------------------------------------------------|
 | new         | the scheduler names it                | is checked, unless the run has as many as it may  |
 | checked     | its check is placed                   | is fit, or left out with the reason               |
-| fit         | it falls short of nothing             | has up to `limits.IN_FLIGHT` tasks at a time      |
+| fit         | it falls short of nothing             | has up to `limits.TASKS_PER_WORKER` tasks at a time      |
 | left out    | it falls short                        | is named once, and gets nothing                   |
 | gone        | the scheduler names it no more        | is forgotten; its tasks wait, its check is void   |
 
@@ -29,8 +29,8 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from generators.engine import limits
-from generators.engine.worker import stop_run
-from generators.engine.worker_checks import Standard, find_shortcoming
+from generators.engine.worker import stop_render_processes
+from generators.engine.worker_checks import WorkerRequirements, find_unmet_requirement
 from loaders.errors import InputError
 
 _log = logging.getLogger("candlelight")
@@ -51,7 +51,7 @@ class _Task:
     lost: int = 0
 
 
-class Crew:
+class WorkerPool:
     """Has tasks done by the workers of a scheduler that can render for this run; they may join and leave.
 
     Args:
@@ -65,7 +65,7 @@ class Crew:
     def __init__(
         self,
         client: Any,
-        standard: Standard | None,
+        standard: WorkerRequirements | None,
         run: str,
         *,
         most: int | None = None,
@@ -113,14 +113,14 @@ class Crew:
             InputError: the scheduler is gone, or no worker can render for this run.
         """
         try:
-            if time.monotonic() - self._looked >= limits.LOOK:
+            if time.monotonic() - self._looked >= limits.LOOK_INTERVAL:
                 self._look()
                 self._looked = time.monotonic()
             if self._given_up:
                 reason = f"more than {limits.LOST_WORKERS} workers were lost over it"
                 yield self._given_up.popleft().argument, WorkersLost(reason)
                 return
-            key = self._done.get(timeout=limits.LOOK)
+            key = self._done.get(timeout=limits.LOOK_INTERVAL)
         except Empty:
             return
         except (OSError, TimeoutError) as error:
@@ -139,7 +139,7 @@ class Crew:
         def stop() -> None:
             with suppress(Exception):  # workers that cannot be told are those that are lost
                 self._client.cancel(futures, force=True)
-                self._client.run(stop_run, self._run, workers=list(self._fit), on_error="return")
+                self._client.run(stop_render_processes, self._run, workers=list(self._fit), on_error="return")
 
         # A host that is down, though nobody has noticed yet, would keep everybody waiting.
         teller = threading.Thread(target=stop, daemon=True)
@@ -148,7 +148,7 @@ class Crew:
 
     def _least_busy(self) -> str | None:
         load = Counter(task.worker for task in self._placed.values())
-        free = [worker for worker in self._fit if load[worker] < limits.IN_FLIGHT]
+        free = [worker for worker in self._fit if load[worker] < limits.TASKS_PER_WORKER]
         return min(free, key=load.__getitem__, default=None)
 
     def _place(self) -> None:
@@ -167,7 +167,9 @@ class Crew:
     def _take(self, key: str) -> Iterator[tuple[Any, Any]]:
         task = self._placed[key]
         # Not by what fetching raises: a task's own TimeoutError would be taken for one of the fetching.
-        result = task.future.exception(timeout=limits.LOOK) if task.future.status == "error" else None
+        result = (
+            task.future.exception(timeout=limits.LOOK_INTERVAL) if task.future.status == "error" else None
+        )
         try:
             result = result or self._fetch(task)
         except TimeoutError:  # lost with its worker before it was fetched
@@ -183,7 +185,7 @@ class Crew:
         from distributed.comm.core import CommClosedError
 
         try:
-            return task.future.result(timeout=limits.LOOK)
+            return task.future.result(timeout=limits.LOOK_INTERVAL)
         except (CancelledError, CommClosedError) as error:
             raise self._lost() from error
 
@@ -212,7 +214,7 @@ class Crew:
             if self._standard is None:
                 self._fit[worker] = None
             else:
-                self._start(_Task(find_shortcoming, self._standard), worker, self._checks)
+                self._start(_Task(find_unmet_requirement, self._standard), worker, self._checks)
         self._place()
         self._tell_idle()
 
@@ -240,7 +242,7 @@ class Crew:
         now = time.monotonic()
         if self._fit or self._checks:
             self._idle_since = now
-        elif self._left_out and now - self._idle_since > limits.GRACE:
+        elif self._left_out and now - self._idle_since > limits.JOIN_GRACE:
             address, why = next(iter(self._left_out.items()))
             raise InputError(
                 f"no worker can render this; the first of {len(self._left_out)}, {address}: {why}"

@@ -1,4 +1,4 @@
-"""Claims between holders in one process, in several, and after a holder was killed."""
+"""Group locks between holders in one process, in several, and after a holder was killed."""
 
 import errno
 import fcntl
@@ -9,13 +9,13 @@ import time
 
 import pytest
 
-from generators.engine.group_locks import FILE, Claims, describing
+from generators.engine.group_locks import GROUP_LOCKS_FILE, GroupLocks, description_lock
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from generators.engine.group_locks import Claims
-claims = Claims(Path(sys.argv[1]))
+from generators.engine.group_locks import GroupLocks
+claims = GroupLocks(Path(sys.argv[1]))
 print(claims.take("a"), flush=True)
 time.sleep(60)
 """
@@ -26,7 +26,7 @@ def claims(tmp_path):
     made = []
 
     def make():
-        made.append(Claims(tmp_path))
+        made.append(GroupLocks(tmp_path))
         return made[-1]
 
     yield make
@@ -42,7 +42,7 @@ def test_a_group_has_one_holder_and_holders_share_the_rest(claims):
 
 
 def test_closing_gives_up_a_holders_claims_and_no_others(claims, tmp_path):
-    first, second = Claims(tmp_path), claims()
+    first, second = GroupLocks(tmp_path), claims()
     first.take("a")
     second.take("b")
     first.close()  # locks of the process instead of the file would take the second's with them
@@ -60,7 +60,7 @@ def test_a_killed_holder_leaves_nothing_behind(claims, tmp_path):
         assert not claims().take("a")
         holder.kill()
     assert claims().take("a")
-    assert (tmp_path / FILE).stat().st_size == 0
+    assert (tmp_path / GROUP_LOCKS_FILE).stat().st_size == 0
 
 
 def test_many_groups_share_no_byte(claims):
@@ -75,10 +75,10 @@ def test_one_describes_at_a_time(tmp_path):
     seen = []
 
     def describe():
-        with describing(tmp_path):
+        with description_lock(tmp_path):
             seen.append("second")
 
-    with describing(tmp_path):
+    with description_lock(tmp_path):
         thread = threading.Thread(target=describe)
         thread.start()
         time.sleep(0.2)

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from generators.engine.processor_count import THREADS, held_to
+from generators.engine.processor_count import THREADS_VARIABLE, limit_processors
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2,
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 
 def test_processors_are_held_and_given_back():
     every = os.sched_getaffinity(0)
-    with held_to(1):
+    with limit_processors(1):
         assert len(os.sched_getaffinity(0)) == 1
     assert os.sched_getaffinity(0) == every
 
@@ -26,7 +26,7 @@ def test_processors_are_held_and_given_back():
 def test_they_are_given_back_after_an_error_and_to_threads_that_were_started_within():
     every, end, found = os.sched_getaffinity(0), threading.Event(), []
     thread = threading.Thread(target=lambda: (end.wait(), found.append(os.sched_getaffinity(0))))
-    with suppress(ZeroDivisionError), held_to(1):
+    with suppress(ZeroDivisionError), limit_processors(1):
         thread.start()
         raise ZeroDivisionError
     end.set()
@@ -37,7 +37,7 @@ def test_they_are_given_back_after_an_error_and_to_threads_that_were_started_wit
 
 def test_more_than_there_are_changes_nothing():
     every = os.sched_getaffinity(0)
-    with held_to(sys.maxsize):
+    with limit_processors(sys.maxsize):
         assert os.sched_getaffinity(0) == every
 
 
@@ -61,7 +61,7 @@ print("ratio", used / (after.elapsed - before.elapsed))
 def test_a_render_of_one_thread_takes_one_processor():
     done = subprocess.run(
         [sys.executable, "-c", BUSY],
-        env={**os.environ, THREADS: "1"},
+        env={**os.environ, THREADS_VARIABLE: "1"},
         capture_output=True,
         text=True,
         check=True,

@@ -13,7 +13,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 import loaders.files.object_stores
 from candlelight import main
 from generators.engine.dataset_description import describe_folder
-from generators.engine.remote_output import landing
+from generators.engine.remote_output import open_output
 from generators.engine.render_plan import render
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
@@ -148,7 +148,7 @@ def test_a_store_that_fails_for_good_ends_the_run_with_one_line(plan, store, exp
 @pytest.mark.parametrize("first", [True, False])
 def test_a_run_killed_while_it_described_the_store_is_no_obstacle(plan, store, expected, name, first):
     def describe(plan):
-        with landing(URL) as place:
+        with open_output(URL) as place:
             describe_folder(plan, place.folder)
             place.publish(plan.samples.keys)
 
@@ -191,7 +191,7 @@ def test_repair_renders_what_is_damaged(plan, store, expected):
         store.write(name, data[:-9] + b"?" + data[-8:])
     store.remove(f"{ONE}4/layers.npz")
     outcome = render(plan, URL, workers=1, repair=True)
-    assert (outcome.found, outcome.written, outcome.damaged, outcome.damaged_besides) == (1, 4, 4, 0)
+    assert (outcome.found, outcome.written, outcome.damaged, outcome.damaged_outside_plan) == (1, 4, 4, 0)
     assert contents(store) == expected
     assert verify_store(store).whole
 
@@ -213,7 +213,7 @@ def test_a_killed_repair_is_made_up_for_by_any_run(plan, store, expected):
 
 
 def test_logs_of_what_failed_lie_beside_the_frames_until_it_is_there(plan, store):
-    with landing(URL) as place:
+    with open_output(URL) as place:
         (place.folder / "failed").mkdir()
         for index in (1, 2):
             (place.folder / "failed" / f"dead_leaves-00000{index}.log").write_text("why")
@@ -221,7 +221,7 @@ def test_logs_of_what_failed_lie_beside_the_frames_until_it_is_there(plan, store
     assert store.names("failed") == ["dead_leaves-000001.log", "dead_leaves-000002.log"]
     store.write(f"{ONE}1/metadata.json", b"{}")
     store.write("dataset.json", b"{}")
-    with landing(URL) as place:
+    with open_output(URL) as place:
         describe_folder(plan, place.folder, repair=True)
         place.publish(plan.samples.keys)
         assert [sample.index for sample in plan.samples if place.has(sample)] == [1]

@@ -15,7 +15,7 @@ import pytest
 import generators.engine.render_plan
 import generators.engine.render_process
 from generators.engine.dataset_description import dataset_info
-from generators.engine.group_locks import Claims
+from generators.engine.group_locks import GroupLocks
 from generators.engine.render_plan import default_workers, render
 from generators.language.load_recipe import load_recipe
 from generators.planning.packed_samples import pack
@@ -254,7 +254,7 @@ def test_a_file_system_without_locks_does(out, plan, monkeypatch):
 def test_a_run_does_what_another_leaves_undone(out, plan, caplog):
     """What somebody else has claimed is waited for, and done if it is given up."""
     out.mkdir()
-    claims = Claims(out)
+    claims = GroupLocks(out)
     groups = list(plan.groups)
     assert claims.take(groups[1])
     assert claims.take(groups[2])

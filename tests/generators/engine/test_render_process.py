@@ -9,7 +9,7 @@ import pytest
 
 import generators.engine.limits
 import generators.engine.render_process
-from generators.engine.render_process import Job, RenderChild
+from generators.engine.render_process import RenderProcess, RunSettings
 from generators.engine.worker import _answers
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
@@ -62,7 +62,7 @@ def start(tmp_path, tiny, monkeypatch):
     children = []
 
     def make(**job):
-        children.append(RenderChild(Job(tmp_path, load_recipe(tiny), **job)))
+        children.append(RenderProcess(RunSettings(tmp_path, load_recipe(tiny), **job)))
         return children[-1]
 
     yield make
@@ -185,7 +185,7 @@ def test_what_lies_in_the_current_folder_is_not_imported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "yaml.py").write_text("open('taken', 'w').close()\nfrom nowhere import nothing\n")
     plan = make_plan(load_recipe("dead-leaves", ["image={width: 16, height: 16}"]), limit=1)
-    child = RenderChild(Job(tmp_path, plan.recipe))
+    child = RenderProcess(RunSettings(tmp_path, plan.recipe))
     receipt = child.render(plan.samples)
     child.close()
     assert (receipt.error, len(receipt.written)) == ("", 1)
@@ -288,7 +288,7 @@ def test_what_cannot_be_shown_costs_no_child_and_leaves_nothing_behind(tiny, tmp
     for order in ([bad, good], [good, bad]):
         root = tmp_path / order[0].id
         root.mkdir()
-        child = RenderChild(Job(root, recipe))
+        child = RenderProcess(RunSettings(root, recipe))
         made = child.render_all([[one] for one in order])
         receipts = dict(zip((one.id for one in order), made, strict=True))
         child.close()

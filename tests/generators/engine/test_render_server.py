@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from generators.engine.render_server import GROUPS, serve
+from generators.engine.render_server import TRACE_GROUPS, serve
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from loaders.errors import InputError
@@ -33,7 +33,7 @@ def pipes(tiny, tmp_path):
     recipe = load_recipe(tiny)
     job = {"root": "out", "recipe": recipe.model_dump(mode="json"), "threads": 1, "device": {"device": "cpu"}}
     groups = tuple((sample,) for sample in make_plan(recipe).samples[:2])
-    (tmp_path / "requests").write_text(f"{json.dumps(job)}\n{GROUPS.dump_json(groups).decode()}\n")
+    (tmp_path / "requests").write_text(f"{json.dumps(job)}\n{TRACE_GROUPS.dump_json(groups).decode()}\n")
     with (tmp_path / "requests").open() as requests, (tmp_path / "replies").open("w+") as replies:
         yield requests, replies
 

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from candlelight import main
 from generators.engine.dataset_description import cannot_write, describe_folder
-from generators.engine.group_locks import Claims
+from generators.engine.group_locks import GroupLocks
 from generators.engine.render_plan import render
-from generators.engine.repair import ASIDE, drop_replaced, set_aside
+from generators.engine.repair import DAMAGED_FOLDER, move_damaged_samples, remove_replaced_samples
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from loaders.errors import InputError
@@ -80,7 +80,7 @@ def test_whatever_is_damaged_is_rendered_again_to_the_same_bytes(plan, whole, ou
     shutil.rmtree(others[0])
     kept = {folder: folder.stat().st_ino for folder in others[1:]}
     outcome = render(plan, out, workers=1, repair=True)
-    assert (outcome.damaged, outcome.damaged_besides, outcome.found, outcome.written) == (4, 0, 3, 5)
+    assert (outcome.damaged, outcome.damaged_outside_plan, outcome.found, outcome.written) == (4, 0, 3, 5)
     assert tree(out) == tree(whole)
     assert {folder: folder.stat().st_ino for folder in kept} == kept
 
@@ -88,11 +88,11 @@ def test_whatever_is_damaged_is_rendered_again_to_the_same_bytes(plan, whole, ou
 def test_a_repair_that_was_killed_is_finished_by_any_run(plan, whole, out):
     for folder in folders(plan, out)[:2]:
         (folder / "image.png").write_bytes(b"damaged")
-    assert set_aside(plan, out) == (2, 0)
+    assert move_damaged_samples(plan, out) == (2, 0)
     # Nothing is lost before its replacement is there.
-    assert [file.read_bytes() for file in out.glob(f"{ASIDE}/**/image.png")] == [b"damaged"] * 2
-    drop_replaced(out)
-    assert len(list(out.glob(f"{ASIDE}/**/image.png"))) == 2
+    assert [file.read_bytes() for file in out.glob(f"{DAMAGED_FOLDER}/**/image.png")] == [b"damaged"] * 2
+    remove_replaced_samples(out)
+    assert len(list(out.glob(f"{DAMAGED_FOLDER}/**/image.png"))) == 2
     outcome = render(plan, out, workers=1)
     assert (outcome.found, outcome.written) == (6, 2)
     assert tree(out) == tree(whole)
@@ -103,15 +103,15 @@ def test_a_sample_that_was_damaged_twice_is_set_aside_twice(plan, out):
     for text in ("first", "second"):
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
-        assert set_aside(plan, out) == (1, 0)
-    assert [found.read_text() for found in out.glob(f"{ASIDE}/**/image.png")] == ["second"]
+        assert move_damaged_samples(plan, out) == (1, 0)
+    assert [found.read_text() for found in out.glob(f"{DAMAGED_FOLDER}/**/image.png")] == ["second"]
 
 
 def test_what_the_plan_does_not_hold_is_left_alone(plan, whole, out):
     for folder in folders(plan, out)[:3]:
         (folder / "image.png").unlink()
     outcome = render(replace(plan, samples=plan.samples[2:5]), out, workers=1, repair=True)
-    assert (outcome.damaged, outcome.damaged_besides, outcome.found, outcome.written) == (1, 2, 2, 1)
+    assert (outcome.damaged, outcome.damaged_outside_plan, outcome.found, outcome.written) == (1, 2, 2, 1)
     assert not verify(out).missing
     assert render(plan, out, workers=1, repair=True).damaged == 2
     assert tree(out) == tree(whole)
@@ -286,13 +286,13 @@ def test_names_that_are_too_long_are_told(plan, tmp_path):
 
 def test_claims_do_not_make_a_folder_anew(tmp_path):
     with pytest.raises(FileNotFoundError):
-        Claims(tmp_path / "none")
+        GroupLocks(tmp_path / "none")
 
 
 def test_links_are_not_followed(plan, whole, out, tmp_path):
     """A folder of frames that a link of that name leads to keeps its samples."""
     other = shutil.copytree(whole, tmp_path / "other")
-    (out / ASIDE).symlink_to("../other")
+    (out / DAMAGED_FOLDER).symlink_to("../other")
     render(plan, out, workers=1)
     (folders(plan, out)[0] / "image.png").unlink()
     with pytest.raises(InputError, match=r"\.damaged: expected a folder without links, for damaged samples"):

@@ -74,7 +74,7 @@ def test_jobs_import_nothing_from_the_folder_that_they_are_submitted_from(slurm)
 def test_a_job_that_ends_is_submitted_again_and_nothing_is_lost_or_left(slurm, tmp_path, monkeypatch):
     import dask
 
-    monkeypatch.setattr(limits, "RESTORE", 0.5)
+    monkeypatch.setattr(limits, "RESUBMIT_INTERVAL", 0.5)
     plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 30)
     ended = Counter()
 

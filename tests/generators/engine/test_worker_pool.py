@@ -19,9 +19,9 @@ import generators.engine.worker_pool
 from generators.engine import limits
 from generators.engine.devices import Device
 from generators.engine.render_plan import render
-from generators.engine.render_process import Job
+from generators.engine.render_process import RunSettings
 from generators.engine.tasks import _scheduled
-from generators.engine.worker_pool import Crew
+from generators.engine.worker_pool import WorkerPool
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from loaders.errors import InputError
@@ -59,7 +59,7 @@ def out(tmp_path, monkeypatch):
     script.write_text(SCRIPT.format(python=sys.executable))
     script.chmod(0o755)
     monkeypatch.setattr(generators.engine.render_process, "sys", SimpleNamespace(executable=str(script)))
-    monkeypatch.setattr(limits, "LOOK", 0.05)
+    monkeypatch.setattr(limits, "LOOK_INTERVAL", 0.05)
     monkeypatch.setattr(
         generators.engine.worker_checks, "find_devices", lambda: [Device("CPU")]
     )  # without Blender
@@ -111,13 +111,13 @@ def test_every_sample_is_rendered_once_by_one_child_of_each_worker(out, plan, cl
 def test_a_worker_takes_one_slot_though_its_threads_ask_at_once(out, plan, cluster, monkeypatch):
     taken = []
 
-    class SlowSlot(generators.engine.worker.Slot):
+    class SlowSlot(generators.engine.worker.GpuSlot):
         def __init__(self):
             time.sleep(0.2)  # long enough for the other thread of the worker
             super().__init__(out.parent / "slots")
             taken.append(self)
 
-    monkeypatch.setattr(generators.engine.worker, "Slot", SlowSlot)
+    monkeypatch.setattr(generators.engine.worker, "GpuSlot", SlowSlot)
     assert render(plan, out, scheduler=cluster.scheduler_address).written == 32
     assert len(taken) == 2
     assert len({child for child, _ in asked(out)}) == 2
@@ -187,7 +187,7 @@ def test_a_worker_that_falls_short_is_named_and_left_out(out, plan, cluster, mon
     short = next(iter(cluster.workers.values())).address
     monkeypatch.setattr(
         generators.engine.worker_pool,
-        "find_shortcoming",
+        "find_unmet_requirement",
         lambda standard: "it has bpy 4.2.0" if get_worker().address == short else "",
     )
     assert render(plan, out, scheduler=cluster.scheduler_address).written == 32
@@ -196,8 +196,10 @@ def test_a_worker_that_falls_short_is_named_and_left_out(out, plan, cluster, mon
 
 
 def test_a_run_ends_where_nobody_can_render(out, plan, cluster, monkeypatch):
-    monkeypatch.setattr(limits, "GRACE", 0.1)
-    monkeypatch.setattr(generators.engine.worker_pool, "find_shortcoming", lambda standard: "it has no\nbpy")
+    monkeypatch.setattr(limits, "JOIN_GRACE", 0.1)
+    monkeypatch.setattr(
+        generators.engine.worker_pool, "find_unmet_requirement", lambda standard: "it has no\nbpy"
+    )
     with pytest.raises(
         InputError, match=r"no worker can render this; the first of 2, inproc:\S+: it has no bpy$"
     ):
@@ -208,8 +210,8 @@ def test_a_check_that_breaks_is_a_shortcoming(out, plan, cluster, monkeypatch):
     def fail(standard):
         raise ModuleNotFoundError("No module named 'generators'")
 
-    monkeypatch.setattr(limits, "GRACE", 0.1)
-    monkeypatch.setattr(generators.engine.worker_pool, "find_shortcoming", fail)
+    monkeypatch.setattr(limits, "JOIN_GRACE", 0.1)
+    monkeypatch.setattr(generators.engine.worker_pool, "find_unmet_requirement", fail)
     with pytest.raises(InputError, match=r"ModuleNotFoundError: No module named 'generators'$"):
         render(plan, out, scheduler=cluster.scheduler_address)
 
@@ -307,10 +309,10 @@ class Losing:
 
 
 def test_a_group_over_which_too_many_workers_are_lost_is_set_aside(plan, tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "LOOK", 0.001)
+    monkeypatch.setattr(limits, "LOOK_INTERVAL", 0.001)
     client, group = Losing(), tuple(plan.samples[:1])
-    crew = Crew(client, None, "run")
-    ((done, receipt),) = _scheduled(crew, Job(tmp_path, plan.recipe), [group])
+    crew = WorkerPool(client, None, "run")
+    ((done, receipt),) = _scheduled(crew, RunSettings(tmp_path, plan.recipe), [group])
     assert (done, receipt.error) == (group, "more than 10 workers were lost over it")
     assert len(set(client.asked)) == len(client.asked) == limits.LOST_WORKERS + 1
     assert not crew.busy
@@ -334,12 +336,12 @@ def test_children_on_gpus_take_one_each(out, plan, monkeypatch):
     monkeypatch.setattr(generators.engine.render_plan, "usable_devices", lambda device: tuple(gpus))
     monkeypatch.setattr(generators.engine.devices, "_slots_folder", lambda: out.parent / "slots")
     seen = set()
-    start = generators.engine.render_process.RenderChild.__init__
+    start = generators.engine.render_process.RenderProcess.__init__
 
     def note(self, job, *rest):
         seen.add((job.device.device, job.device.slot))
         start(self, job, *rest)
 
-    monkeypatch.setattr(generators.engine.render_process.RenderChild, "__init__", note)
+    monkeypatch.setattr(generators.engine.render_process.RenderProcess, "__init__", note)
     assert render(plan, out).written == 32
     assert seen == {("optix", 0), ("optix", 1)}
