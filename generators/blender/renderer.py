@@ -17,7 +17,7 @@ from generators.blender.cycles_devices import find_device, use_device
 from generators.blender.geometry_trace import Geometry
 from generators.engine.dead_leaves_process import PLAN_FIELDS, DeadLeavesRenderer
 from generators.engine.devices import CPU_REQUEST, DeviceRequest
-from generators.engine.render_server import WriteSamples, cpu_features, run
+from generators.engine.render_server import WriteSamples, cpu_features, run_renderer
 from generators.language.load_recipe import recipe_sha256
 from generators.language.recipe import Recipe
 from generators.language.set_settings import SetSettings, light_names, settings, stored_layers
@@ -262,4 +262,4 @@ def extent(mask: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run(Renderer)
+    run_renderer(Renderer)

@@ -14,6 +14,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from generators.engine.devices import DeviceRequest, usable_devices
+from generators.engine.group_result import GroupStatus
 from generators.engine.render_plan import default_workers, require_rendering
 from generators.engine.render_process import RenderProcess, RunSettings
 from generators.engine.staging_folders import staging_folder
@@ -215,15 +216,14 @@ class _Run:
     def _render(self, child: RenderProcess, group: TraceGroup) -> tuple[Cost, TraceGroup | None]:
         """Render one group; give its cost, and the group itself unless it failed."""
         began = time.perf_counter()
-        receipt = child.render(group)
-        cost = Cost(receipt.cpu_seconds, time.perf_counter() - began)
-        if receipt.fatal:
-            last = receipt.log.strip().rpartition("\n")[2]
-            raise InputError(f"--estimate: {receipt.error}{last and f' ({last})'}")
-        if receipt.error:
-            self.failed[group[0].id] = receipt.error
+        result = child.render(group)
+        cost = Cost(result.cpu_seconds, time.perf_counter() - began)
+        if result.status is GroupStatus.FATAL:
+            raise InputError(f"--estimate: {result.error}")
+        if result.error:
+            self.failed[group[0].id] = result.error
             return cost, None
-        folders = [frame_path(child.job.root, sample.set, sample.index) for sample in group]
+        folders = [frame_path(child.settings.root, sample.set, sample.index) for sample in group]
         paths = [path for folder in folders for path in (folder, *folder.rglob("*"))]
         size = sum(path.lstat().st_blocks for path in paths) * BLOCK
         return cost._replace(bytes=size, inodes=len(paths)), group

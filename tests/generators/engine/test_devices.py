@@ -1,13 +1,10 @@
-"""Choosing devices from made-up lists, and numbers that tell children of one host apart."""
-
-import subprocess
+"""Choosing devices from invented lists."""
 
 import pytest
 
 import generators.engine.devices
 from generators.engine.devices import (
     Device,
-    GpuSlot,
     check_device_choice,
     choose_devices,
     find_devices,
@@ -23,7 +20,7 @@ HIP = [Device("HIP", "MI210", "HIP_0")]
 
 
 @pytest.mark.parametrize(
-    ("found", "wish", "chosen"),
+    ("found", "device", "chosen"),
     [
         ([*CUDA, *OPTIX, CPU], "auto", OPTIX),
         ([*CUDA, CPU], "auto", CUDA),
@@ -35,11 +32,11 @@ HIP = [Device("HIP", "MI210", "HIP_0")]
         ([*CUDA, *OPTIX, CPU], "cpu", [Device("CPU")]),
     ],
 )
-def test_choose(found, wish, chosen):
-    assert list(choose_devices(found, wish)) == chosen
+def test_choose_devices(found, device, chosen):
+    assert list(choose_devices(found, device)) == chosen
 
 
-def test_what_is_not_there_is_refused_in_one_line():
+def test_a_missing_device_is_refused_in_one_line():
     with pytest.raises(
         InputError, match=r"--device hip: expected .* Blender found: OPTIX L4, CPU; take one"
     ) as e:
@@ -49,7 +46,7 @@ def test_what_is_not_there_is_refused_in_one_line():
         check_device_choice("gpu")
 
 
-def test_a_machine_without_drivers_is_not_asked(monkeypatch):
+def test_blender_is_not_started_without_a_driver(monkeypatch):
     monkeypatch.setattr(generators.engine.devices, "find_devices", lambda: pytest.fail("asked"))
     monkeypatch.setattr(generators.engine.devices, "may_have_gpu", lambda: False)
     assert usable_devices("auto") == usable_devices("cpu") == (Device("CPU"),)
@@ -78,45 +75,6 @@ def test_a_driver_that_hangs(monkeypatch):
     monkeypatch.setattr(generators.engine.devices, "run_helper", hang)
     with pytest.raises(InputError, match=r"did not list them within 120 s; use --device cpu"):
         find_devices()
-
-
-def test_slots_are_the_lowest_free_numbers(tmp_path):
-    slots = [GpuSlot(tmp_path / "slots") for _ in range(3)]
-    assert [slot.number for slot in slots] == [0, 1, 2]
-    slots[1].close()
-    slots[1].close()
-    slots.append(GpuSlot(tmp_path / "slots"))
-    assert slots[3].number == 1
-    for slot in slots:
-        slot.close()
-
-
-def test_slots_end_with_their_process(tmp_path):
-    code = "import os; from pathlib import Path; from generators.engine.devices import GpuSlot; "
-    code += f"s = GpuSlot(Path({str(tmp_path)!r}))"
-    subprocess.run(["python", "-c", f"{code}; assert s.number == 0; os.kill(os.getpid(), 9)"], check=False)
-    slot = GpuSlot(tmp_path)
-    assert slot.number == 0
-    slot.close()
-
-
-def test_those_who_see_other_gpus_count_apart(tmp_path, monkeypatch):
-    monkeypatch.setattr(generators.engine.devices.tempfile, "gettempdir", lambda: str(tmp_path))
-    slots = []
-    for visible in ("0", "1", "0"):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-        slots.append(GpuSlot())
-    assert [slot.number for slot in slots] == [0, 0, 1]
-    for slot in slots:
-        slot.close()
-
-
-def test_where_nothing_can_be_locked_all_are_the_first(tmp_path):
-    (tmp_path / "file").touch()
-    slots = [GpuSlot(tmp_path / "file") for _ in range(2)]
-    assert [slot.number for slot in slots] == [0, 0]
-    for slot in slots:
-        slot.close()
 
 
 @pytest.mark.blender
