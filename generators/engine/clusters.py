@@ -136,24 +136,21 @@ def _start(kind: str, workers: int, refusals: list[str] | None) -> Iterator[Any]
             f"--cluster {kind}: {made.__name__}: {' '.join(str(cause).split())}; set it up in dask's "
             "configuration, see docs/clusters.md"
         ) from None
-    with cluster:
+    with cluster, ExitStack() as stack:
         cluster.scale(workers)
         if kind != "kubernetes":  # the operator of Kubernetes restarts pods by itself
             # A job that ended is submitted again by another call of `scale`, but never by `adapt`.
             again = PeriodicCallback(lambda: cluster.scale(workers), limits.RESUBMIT_INTERVAL * 1e3)
             cluster.loop.add_callback(again.start)
-            with ExitStack() as stack:
-                stack.callback(cluster.loop.add_callback, again.stop)
-                yield cluster
-        else:
-            yield cluster
+            stack.callback(cluster.loop.add_callback, again.stop)
+        yield cluster
 
 
 def _recording_job(job_class: Any, refusals: list[str]) -> Any:
     """Return a class of jobs that records refusals; the given class would print a traceback and wait."""
     from distributed.deploy.spec import ProcessInterface
 
-    class RunSettings(job_class):  # type: ignore[misc]
+    class RecordingJob(job_class):  # type: ignore[misc]
         async def start(self) -> None:
             try:
                 await super().start()
@@ -162,7 +159,7 @@ def _recording_job(job_class: Any, refusals: list[str]) -> Any:
                 # dask must take the job for started; there is nothing to cancel.
                 await ProcessInterface.start(self)  # type: ignore[no-untyped-call]
 
-    return RunSettings
+    return RecordingJob
 
 
 def _local(workers: int) -> Any:

@@ -1,4 +1,4 @@
-"""Devices that Cycles can trace on: list them, and choose those that a user asks for."""
+"""Devices that Cycles can trace on: list them, and choose the kind that a user asks for."""
 
 import sys
 from collections.abc import Sequence
@@ -90,17 +90,17 @@ def find_devices() -> list[Device]:
         InputError: Blender crashed or took too long, as some drivers cause.
     """
     try:
-        answer = run_helper("generators.blender.cycles_devices", None, limits.PROBE_LIMIT)
+        output = run_helper("generators.blender.cycles_devices", None, limits.PROBE_LIMIT)
     except TimeoutError:
         raise InputError(
             f"devices: Blender did not list them within {limits.PROBE_LIMIT:g} s; use --device cpu"
         ) from None
-    if answer.status:
+    if output.status:
         raise InputError(
-            f"devices: Blender ended with status {answer.status} listing them ({answer.last}); "
+            f"devices: Blender ended with status {output.status} listing them ({output.last}); "
             "use --device cpu"
         )
-    return [Device(*one) for one in answer.replies]
+    return [Device(*one) for one in output.replies]
 
 
 def usable_devices(device: str) -> tuple[Device, ...]:

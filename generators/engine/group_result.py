@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class GroupStatus(StrEnum):
-    """What became of a trace group, and so what happens next.
+    """States of a trace group, and the next step for each.
 
     | status  | cause                                               | next                                 |
     |---------|-----------------------------------------------------|--------------------------------------|
@@ -33,7 +33,7 @@ class GroupResult:
     """The result of one trace group.
 
     Attributes:
-        status: what became of the group.
+        status: state of the group.
         written: ids of the samples that were written for this result.
         error: reason in one line; empty if the status is WRITTEN or LOCKED.
         log: end of the output of the render process, for FAILED and CRASHED.

@@ -20,7 +20,9 @@ PROBE_LIMIT = 120.0  # until the devices are listed; drivers that compile or wak
 UPLOADS = 8  # trace groups that are copied to a store at a time; a store answers slowly but in parallel
 
 # Workers of a scheduler.
-LOST_WORKERS = 10  # workers that a task may cost; workers of batch systems end by themselves when time is up
+LOST_WORKERS = (
+    10  # workers that a task may cost; many, because workers of batch systems also end when time is up
+)
 TASKS_PER_WORKER = 2  # tasks that a worker has at a time: one runs, one waits
 CONNECT_LIMIT = 15.0  # until a scheduler answers
 LOOK_INTERVAL = 2.0  # between looks at the list of workers; also the limit for fetching a result
@@ -29,6 +31,8 @@ STOP_LIMIT = 10.0  # for telling workers that the run is over; a host that is do
 RESUBMIT_INTERVAL = 20.0  # between looks at whether jobs of a batch system ended and must be submitted again
 
 # Tasks of a few trace groups each.
-TASK_SECONDS = 4.0  # length of a task: long enough to hide its overhead, short enough to be lost
+TASK_SECONDS = (
+    4.0  # length of a task: long enough to hide its overhead, short enough that a lost task costs little
+)
 LARGEST_TASK = 256  # trace groups
 LOCKED_GROUPS_INTERVAL = 1.0  # between tries of trace groups that another run has locked

@@ -28,7 +28,7 @@ _LOG_TAIL = 4000  # bytes
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What every render process of a run is given.
+    """Settings of the render processes of a run.
 
     Attributes:
         root: folder that samples are written to.
@@ -38,7 +38,7 @@ class RunSettings:
         lifetime: number of samples after which a process is replaced, because Blender's memory grows.
         store: URL that samples are copied to, or empty; with a URL, ``root`` is a folder of this machine that
             samples pass through (`generators.engine.upload`).
-        device: what Cycles traces on.
+        device: device to trace on.
         run: unique name of the run; runs may share a worker.
     """
 
@@ -74,9 +74,9 @@ class RenderProcess:
             groups: at least one trace group.
 
         Yields:
-            A result for each group, in order, as soon as the group is written. The last one may be CRASHED or
-            FATAL, with groups left over. The process may then have been lost over the group after that,
-            because two groups are under way at a time.
+            A result for each group, in order, as soon as the group is written. After a CRASHED or FATAL
+            result there are no more results. The group after a CRASHED one may have caused the crash, because
+            two groups are under way at a time.
         """
         if self._retired:
             yield GroupResult(GroupStatus.FAILED, error="the run was stopped")
@@ -105,7 +105,7 @@ class RenderProcess:
             self.close()
             yield result
         finally:
-            if answered < len(groups):  # later answers would be taken for those of other groups
+            if answered < len(groups):  # unread answers would be taken for answers of other groups
                 self.close()
 
     def retire(self) -> None:

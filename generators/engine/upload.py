@@ -70,7 +70,7 @@ def _start(copy: Callable[[], GroupResult]) -> Future[GroupResult]:
     def run() -> None:
         try:
             future.set_result(copy())
-        except BaseException as error:
+        except BaseException as error:  # raised in the thread that waits for the result
             future.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
