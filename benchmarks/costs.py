@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.processes import print_table
 from generators import load_recipe, make_plan
-from generators.engine.processor_count import THREADS
+from generators.engine.processor_count import THREADS_VARIABLE
 from generators.planning.packed_samples import pack
 from generators.planning.plan import Plan
 
@@ -64,7 +64,7 @@ def planned(case: tuple[tuple[str, list[str]], list[str]], traces: int) -> Plan:
 
 def measure(plan: Plan, root: Path) -> tuple[float, float, float, float]:
     """Render a plan; return CPU s of tracing, of finishing, of the first trace besides, and bytes a frame."""
-    os.environ[THREADS] = "1"  # as in a render child
+    os.environ[THREADS_VARIABLE] = "1"  # as in a render child
     from generators.blender.renderer import Renderer
 
     root.mkdir()

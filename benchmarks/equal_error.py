@@ -29,7 +29,7 @@ from numpy import ndarray
 
 from blender_assets import AssetLibrary
 from generators import Recipe, load_recipe
-from generators.engine.processor_count import THREADS
+from generators.engine.processor_count import THREADS_VARIABLE
 from generators.language.set_settings import settings, stored_layers
 from generators.layers.decomposition import decompose, denoise, develop, limit_threads
 from generators.layers.environment_view import view_map
@@ -160,7 +160,7 @@ def reseeded(sample: SamplePlan) -> SamplePlan:
 
 def one_thread() -> None:
     """Let Blender load as in a render child of one thread."""
-    os.environ[THREADS] = "1"
+    os.environ[THREADS_VARIABLE] = "1"
 
 
 class Bench:

@@ -31,7 +31,7 @@ import psutil
 
 from benchmarks.processes import candlelight, cpu_seconds, finished, print_table, start, tree, wait_until
 from generators import load_recipe, make_plan
-from generators.engine.processor_count import THREADS
+from generators.engine.processor_count import THREADS_VARIABLE
 from generators.planning.packed_samples import pack
 from generators.planning.plan import Plan
 from generators.planning.plan_table import save_plan
@@ -100,7 +100,9 @@ def measure(plan: Plan, blocks: int, folder: Path) -> tuple[Side, Side, float, f
     sides = (
         Side(start(command, logs[0]), logs[0], lambda: finished(out)),
         Side(
-            start(["env", f"{THREADS}=1", sys.executable, HERE / "bare_loop.py", file, done], logs[1]),
+            start(
+                ["env", f"{THREADS_VARIABLE}=1", sys.executable, HERE / "bare_loop.py", file, done], logs[1]
+            ),
             logs[1],
             lambda: ends[done.stat().st_size],
         ),

@@ -8,10 +8,10 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from generators.engine.processor_count import THREADS, held_to
+from generators.engine.processor_count import THREADS_VARIABLE, limit_processors
 
 try:
-    with held_to(int(os.environ.get(THREADS, sys.maxsize))):
+    with limit_processors(int(os.environ.get(THREADS_VARIABLE, sys.maxsize))):
         import bpy as bpy
 except ImportError as error:
     raise ImportError(

@@ -1,14 +1,14 @@
 """The devices of Cycles: list them, and have a scene traced on one of them alone.
 
 ``python -m generators.blender.cycles_devices`` lists kind, name and id of each for
-`generators.engine.helper_process.ask`, because some drivers end the process that asks them.
+`generators.engine.helper_process.run_helper`, because some drivers end the process that asks them.
 """
 
 from typing import Any
 
 from generators.blender import bpy
-from generators.engine.devices import GPU_KINDS, Device, Wish, choose, may_have_gpu
-from generators.engine.helper_process import answer
+from generators.engine.devices import GPU_KINDS, Device, DeviceRequest, choose_devices, may_have_gpu
+from generators.engine.helper_process import answer_request
 
 
 def list_devices() -> list[Device]:
@@ -24,14 +24,14 @@ def list_devices() -> list[Device]:
     return [*found, *(Device(one.type, one.name, one.id) for one in preferences.devices if one.type == "CPU")]
 
 
-def find_device(wish: Wish) -> Device:
+def find_device(wish: DeviceRequest) -> Device:
     """Return the device of this machine that a wish means.
 
     Raises:
         InputError: there is none of that kind.
     """
     asked = wish.device != "cpu" and (wish.device != "auto" or may_have_gpu())
-    chosen = choose(list_devices() if asked else (), wish.device)
+    chosen = choose_devices(list_devices() if asked else (), wish.device)
     return chosen[wish.slot % len(chosen)]
 
 
@@ -58,4 +58,4 @@ def _preferences() -> Any:
 
 
 if __name__ == "__main__":
-    answer(lambda _: ((one.kind, one.name, one.id) for one in list_devices()))
+    answer_request(lambda _: ((one.kind, one.name, one.id) for one in list_devices()))

@@ -1,6 +1,6 @@
 """The import child: reads one mesh file with Blender's importers, and writes it as an object of ours.
 
-``python -m generators.blender.mesh_files`` is asked by `generators.engine.helper_process.ask` with the
+``python -m generators.blender.mesh_files`` is asked by `generators.engine.helper_process.run_helper` with the
 arguments of `import_mesh`, and replies the ``facts`` of the object and Blender's version, or an ``error`` of
 one line.
 """
@@ -17,7 +17,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from generators.blender import bpy, start_empty
-from generators.engine.helper_process import answer
+from generators.engine.helper_process import answer_request
 
 Faces = list[tuple[int, ...]]
 
@@ -277,4 +277,4 @@ def _one_line(error: str) -> str:
 
 
 if __name__ == "__main__":
-    answer(reply)
+    answer_request(reply)

@@ -15,9 +15,9 @@ from generators.blender import bpy, passes
 from generators.blender.blender_scene import Stage
 from generators.blender.cycles_devices import find_device, use_device
 from generators.blender.geometry_trace import Geometry
-from generators.engine.dead_leaves_process import PLANNED, Painter
-from generators.engine.devices import PROCESSOR, Wish
-from generators.engine.render_server import Finish, cpu_features, run
+from generators.engine.dead_leaves_process import PLAN_FIELDS, DeadLeavesRenderer
+from generators.engine.devices import CPU_REQUEST, DeviceRequest
+from generators.engine.render_server import WriteSamples, cpu_features, run_renderer
 from generators.language.load_recipe import recipe_sha256
 from generators.language.recipe import Recipe
 from generators.language.set_settings import SetSettings, light_names, settings, stored_layers
@@ -70,7 +70,7 @@ class Renderer:
         wish: what is traced on.
     """
 
-    def __init__(self, root: Path, recipe: Recipe, threads: int, wish: Wish = PROCESSOR) -> None:
+    def __init__(self, root: Path, recipe: Recipe, threads: int, wish: DeviceRequest = CPU_REQUEST) -> None:
         self._root, self._recipe, self._threads = root, recipe, threads
         limit_threads(threads)
         self._device = find_device(wish)
@@ -81,9 +81,9 @@ class Renderer:
         self._recipe_record = RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe))
         # Two pairs, because one is read while the next is written.
         self._scratch = [(passes.scratch_file(), passes.scratch_file()) for _ in range(2)]
-        self._painter = Painter(root, recipe)
+        self._painter = DeadLeavesRenderer(root, recipe)
 
-    def trace(self, group: Sequence[SamplePlan]) -> Finish:
+    def trace(self, group: Sequence[SamplePlan]) -> WriteSamples:
         """Trace once for all samples of ``group``.
 
         Returns:
@@ -180,7 +180,7 @@ class Renderer:
         layers, checks = develop(parts, gain=sample.gain, exposure=chosen.exposure, layers=names)
         trace = sample.trace
         metadata = Metadata(
-            **sample.model_dump(include=PLANNED),
+            **sample.model_dump(include=PLAN_FIELDS),
             recipe=self._recipe_record,
             objects=tuple(
                 object_record(thing, i, own, parts)
@@ -262,4 +262,4 @@ def extent(mask: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run(Renderer)
+    run_renderer(Renderer)

@@ -1,7 +1,7 @@
 """The scanning child: what a plan must know of assets that only Blender can read.
 
-``python -m generators.blender.scan_file`` is asked by `generators.engine.helper_process.ask` with [kind,
-label, path] of files, and replies for each its ``facts``, its ``notes`` and Blender's version, or its
+``python -m generators.blender.scan_file`` is asked by `generators.engine.helper_process.run_helper` with
+[kind, label, path] of files, and replies for each its ``facts``, its ``notes`` and Blender's version, or its
 ``error``.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from generators.blender import bpy, start_empty
 from generators.blender.append_files import append, append_if_there
 from generators.blender.materials import base_color
-from generators.engine.helper_process import answer
+from generators.engine.helper_process import answer_request
 
 CAMERA = "Camera"
 GRAY = (0.5, 0.5, 0.5)  # linear Rec.709; of a part without one colour
@@ -162,4 +162,4 @@ def scan_file(kind: str, label: str, path: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    answer(lambda files: (scan_file(kind, label, Path(name)) for kind, label, name in files))
+    answer_request(lambda files: (scan_file(kind, label, Path(name)) for kind, label, name in files))

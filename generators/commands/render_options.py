@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from generators.engine.clusters import CLUSTERS
-from generators.engine.devices import WISHES
+from generators.engine.clusters import CLUSTER_KINDS
+from generators.engine.devices import DEVICE_CHOICES
 from loaders.errors import InputError
 
 if TYPE_CHECKING:
-    from generators.engine.render_plan import Outcome
+    from generators.engine.render_plan import RenderOutcome
 
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -28,7 +28,7 @@ def worker_options(command: _Command) -> _Command:
         ),
         click.option(
             "--device",
-            type=click.Choice(WISHES),
+            type=click.Choice(DEVICE_CHOICES),
             default="auto",
             show_default=True,
             help="What to trace on; each renderer takes one GPU.",
@@ -38,7 +38,7 @@ def worker_options(command: _Command) -> _Command:
         ),
         click.option(
             "--cluster",
-            type=click.Choice(CLUSTERS),
+            type=click.Choice(CLUSTER_KINDS),
             help="Start --workers there, as the configuration of dask says, and render with them.",
         ),
     )
@@ -91,15 +91,15 @@ def plan_to_repair(out: Path | str, repair: bool) -> str:
     return str(out / PLAN)
 
 
-def repaired_line(outcome: "Outcome") -> str:
+def repaired_line(outcome: "RenderOutcome") -> str:
     """Say what a repair did."""
     line = f"{outcome.damaged} frames were damaged and rendered again"
-    if outcome.damaged_besides:
-        line += f"; {outcome.damaged_besides} more are damaged, but not of this plan: leave out RECIPE"
+    if outcome.damaged_outside_plan:
+        line += f"; {outcome.damaged_outside_plan} more are damaged, but not of this plan: leave out RECIPE"
     return line
 
 
-def check_outcome(outcome: "Outcome", out: Path | str) -> None:
+def check_outcome(outcome: "RenderOutcome", out: Path | str) -> None:
     """Refuse to go on from a run that set samples aside.
 
     Raises:

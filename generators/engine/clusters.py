@@ -1,6 +1,7 @@
-"""Where a run's workers come from: this machine, a scheduler that is there, or a cluster that is started.
+"""Connect to the workers of a run: on this machine, at a running scheduler, or in a cluster that is started.
 
-A cluster is one of dask-jobqueue or dask-kubernetes, set up by the configuration of dask on this machine.
+Clusters are those of dask-jobqueue and dask-kubernetes. They are set up by the configuration of dask on this
+machine.
 """
 
 import importlib
@@ -15,32 +16,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.engine import limits
-from generators.engine.scheduler_logging import without_alarms, without_late_timeouts
+from generators.engine.scheduler_logging import without_late_timeouts, without_tracebacks
 from loaders.errors import InputError
 
 if TYPE_CHECKING:
     from distributed import Client
 
-# Module, class, and the extra that brings it.
+# Module, class, and the extra that installs the module.
 _CLASSES = {
     "slurm": ("dask_jobqueue", "SLURMCluster", "cluster"),
     "pbs": ("dask_jobqueue", "PBSCluster", "cluster"),
     "lsf": ("dask_jobqueue", "LSFCluster", "cluster"),
     "kubernetes": ("dask_kubernetes.operator", "KubeCluster", "kubernetes"),
 }
-CLUSTERS = tuple(_CLASSES)
-# By default dask keeps its last 1000 messages, whole tasks among them (measured: 12 kB of memory for each
-# sample of a run), an hour of its own load, and a profile of every worker's thread; nobody looks at it here,
-# and an idle process took 0.04 CPU s a second with it, 0.008 without.
-_LITTLE_KEPT = {
+CLUSTER_KINDS = tuple(_CLASSES)
+# By default dask keeps its last 1000 messages with whole tasks (measured: 12 kB of memory for each sample of
+# a run), an hour of its own load, and a profile of every worker's thread. Nothing here reads them, and with
+# them an idle process takes 0.04 CPU s a second instead of 0.008.
+_SHORT_HISTORY = {
     "distributed.admin.low-level-log-length": 1,
     "distributed.admin.system-monitor.log-length": 60,
     "distributed.admin.system-monitor.interval": "10s",
     "distributed.admin.tick.interval": "2s",
     "distributed.worker.profile.enabled": False,
 }
-# Scheduler and workers always serve HTTP: on this machine only, and on a port that is free.
-LOCAL = "localhost:0"
+# Scheduler and workers always serve HTTP; this address keeps it on this machine, on any free port.
+_LOCAL_ADDRESS = "localhost:0"
 
 _starting = threading.Lock()
 
@@ -52,32 +53,33 @@ def connected(
     cluster: str | None = None,
     refusals: list[str] | None = None,
 ) -> Iterator["Client"]:
-    """Connect to the workers of a run, and start them where none are named.
+    """Connect to the workers of a run; start them unless a scheduler is named.
 
     Args:
-        workers: how many to start, of a cluster or as threads of this process; no matter with a scheduler.
+        workers: number of workers to start, in a cluster or as threads of this process; ignored with a
+            scheduler.
         scheduler: address as in tcp://host:8786, or the path of a scheduler file.
-        cluster: one of `CLUSTERS` to start for this run.
-        refusals: where it is told why a batch system refused a job.
+        cluster: one of `CLUSTER_KINDS`, to start for this run.
+        refusals: list to which a reason is added whenever a batch system refuses a job.
 
     Yields:
-        The client; when the block ends so does what was started for it.
+        The client. When the block ends, everything that was started for it ends.
 
     Raises:
-        InputError: nobody answers, or the cluster does not start.
+        InputError: the scheduler does not answer, or the cluster does not start.
     """
     import dask
-    import distributed  # noqa: F401 - else its defaults, loaded inside the block, would go with it
+    import distributed  # noqa: F401 - its defaults must be loaded before the block changes them
 
-    config: dict[str, Any] = dict(_LITTLE_KEPT)
+    config: dict[str, Any] = dict(_SHORT_HISTORY)
     if scheduler is None and cluster is None:
-        # Scheduler and workers are one process. Stopped (Ctrl-Z, a laptop that sleeps) for longer than this
-        # and woken, it would find its own workers silent and put them out, and none would come back.
+        # Scheduler and workers are one process. After a long stop (Ctrl-Z, a laptop that sleeps) the
+        # scheduler would take its own workers for lost and remove them, and they would not come back.
         config["distributed.scheduler.worker-ttl"] = None
     with ExitStack() as stack:
         stack.enter_context(without_late_timeouts())
         stack.enter_context(dask.config.set(config))
-        stack.enter_context(without_alarms())
+        stack.enter_context(without_tracebacks())
         if scheduler is not None:
             yield stack.enter_context(_client(scheduler))
             return
@@ -89,8 +91,8 @@ def cluster_class(kind: str) -> Any:
     """Return the class that starts a kind of cluster.
 
     Raises:
-        InputError: there is no such kind, its package is not installed, or the batch system is not on this
-            machine.
+        InputError: the kind is unknown, its package is not installed, or the commands of the batch system are
+            not on this machine.
     """
     if kind not in _CLASSES:
         raise InputError(f"cluster: expected one of {', '.join(_CLASSES)}, got {kind!r}")
@@ -104,67 +106,66 @@ def cluster_class(kind: str) -> Any:
         ) from None
     command = made.job_cls.submit_command.partition(" ")[0] if extra == "cluster" else None
     if command and shutil.which(command) is None:
-        raise InputError(f"--cluster {kind}: {command} is not on this machine; run this where it is")
+        raise InputError(
+            f"--cluster {kind}: {command} is not on this machine; run this on a machine that has it"
+        )
     return made
 
 
 @contextmanager
 def _start(kind: str, workers: int, refusals: list[str] | None) -> Iterator[Any]:
-    """Start a cluster as its package's configuration says, and have it ask for workers."""
+    """Start a cluster as dask's configuration says, and let it ask for workers."""
     import dask
     from tornado.ioloop import PeriodicCallback
 
     made, options = cluster_class(kind), dict[str, Any]()
     if kind != "kubernetes":
         own = dask.config.get(f"jobqueue.{kind}.scheduler-options", None) or {}
-        options["scheduler_options"] = {"dashboard_address": LOCAL, **own}
-        # -P: what lies in the folder that jobs are submitted from is data, whatever modules it looks like.
+        options["scheduler_options"] = {"dashboard_address": _LOCAL_ADDRESS, **own}
+        # -P: files in the folder that jobs are submitted from are data, even if named like modules.
         own_python = dask.config.get(f"jobqueue.{kind}.python", None)
         options["python"] = own_python or f"{sys.executable} -P"
-        options["job_cls"] = _telling(made.job_cls, [] if refusals is None else refusals)
+        options["job_cls"] = _recording_job(made.job_cls, [] if refusals is None else refusals)
     try:
         cluster = made(**options)
-    except Exception as error:  # each class and what it stands on has errors of its own
+    except Exception as error:  # each cluster class, and the libraries below it, have errors of their own
         cause: BaseException = error
-        while cause.__cause__ is not None:  # what began it says most
+        while cause.__cause__ is not None:  # the first error says most
             cause = cause.__cause__
         raise InputError(
-            f"--cluster {kind}: {made.__name__}: {' '.join(str(cause).split())}; it is set up in dask's "
+            f"--cluster {kind}: {made.__name__}: {' '.join(str(cause).split())}; set it up in dask's "
             "configuration, see docs/clusters.md"
         ) from None
-    with cluster:
+    with cluster, ExitStack() as stack:
         cluster.scale(workers)
-        if kind != "kubernetes":  # whose operator starts pods that ended again by itself
-            # A job that ended is submitted again when `scale` is called once more, never by `adapt`.
-            again = PeriodicCallback(lambda: cluster.scale(workers), limits.RESTORE * 1e3)
+        if kind != "kubernetes":  # the operator of Kubernetes restarts pods by itself
+            # A job that ended is submitted again by another call of `scale`, but never by `adapt`.
+            again = PeriodicCallback(lambda: cluster.scale(workers), limits.RESUBMIT_INTERVAL * 1e3)
             cluster.loop.add_callback(again.start)
-            with ExitStack() as stack:
-                stack.callback(cluster.loop.add_callback, again.stop)
-                yield cluster
-        else:
-            yield cluster
+            stack.callback(cluster.loop.add_callback, again.stop)
+        yield cluster
 
 
-def _telling(job_class: Any, refusals: list[str]) -> Any:
-    """Return a class of jobs that tells why one was refused; a cluster prints a traceback and waits."""
+def _recording_job(job_class: Any, refusals: list[str]) -> Any:
+    """Return a class of jobs that records refusals; the given class would print a traceback and wait."""
     from distributed.deploy.spec import ProcessInterface
 
-    class Job(job_class):  # type: ignore[misc]
+    class RecordingJob(job_class):  # type: ignore[misc]
         async def start(self) -> None:
             try:
                 await super().start()
             except (OSError, RuntimeError, ValueError) as error:
                 refusals.append(" ".join(str(error).rpartition("stderr:")[2].split()))
-                # It counts as started, with nothing to cancel.
+                # dask must take the job for started; there is nothing to cancel.
                 await ProcessInterface.start(self)  # type: ignore[no-untyped-call]
 
-    return Job
+    return RecordingJob
 
 
 def _local(workers: int) -> Any:
     from distributed import LocalCluster
 
-    # One at a time: workers import as they start, and two threads that do so at once may find half a module.
+    # Workers import modules as they start; two threads that import at once may find half a module.
     with _starting:
         return LocalCluster(  # type: ignore[no-untyped-call]
             n_workers=workers,
@@ -172,8 +173,8 @@ def _local(workers: int) -> Any:
             processes=False,
             memory_limit=0,
             dashboard_address=None,
-            worker_dashboard_address=LOCAL,
-            scheduler_kwargs={"dashboard_address": LOCAL},
+            worker_dashboard_address=_LOCAL_ADDRESS,
+            scheduler_kwargs={"dashboard_address": _LOCAL_ADDRESS},
         )
 
 
@@ -186,12 +187,12 @@ def _client(where: Any) -> "Client":
     except (OSError, ValueError, TimeoutError) as error:
         reason = " ".join(str(error).split()) or f"no answer within {limits.CONNECT_LIMIT:g} s"
         raise InputError(
-            f"--scheduler {where}: expected a dask scheduler there, as `dask scheduler` starts one; {reason}"
+            f"--scheduler {where}: expected a dask scheduler, as `dask scheduler` starts one; {reason}"
         ) from None
 
 
 def _address(where: str) -> str:
-    """Return the address in a scheduler file, or what is one already."""
+    """Return the address in a scheduler file; an address is returned unchanged."""
     path = Path(where)
     if "://" in where or not (path.suffix == ".json" or os.sep in where):
         return where

@@ -1,7 +1,5 @@
-"""What a folder of frames says of itself: ``dataset.json``, ``plan.parquet`` and their ``SHA256SUMS``."""
+"""Describe a folder of frames in ``dataset.json``, ``plan.parquet`` and their ``SHA256SUMS``."""
 
-import errno
-import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.metadata import version
@@ -10,7 +8,8 @@ from typing import Any, TypeVar
 
 from blender_assets import AssetLibrary
 from blender_assets.asset_manifest import MANIFEST
-from generators.engine.group_locks import FILE as CLAIMS
+from generators.engine.folder_lock import RUN_LOCK_FILE, cannot_write
+from generators.engine.group_locks import GROUP_LOCKS_FILE
 from generators.language.load_recipe import recipe_sha256
 from generators.language.set_settings import factor_infos, settings, stored_layers
 from generators.planning.plan import Plan
@@ -24,13 +23,11 @@ from loaders.schema import DatasetInfo, RecipeRecord, SetInfo
 from loaders.verification.checksums import NEXT, find_unlike, replace_summed
 from loaders.verification.verify_frames import DESCRIPTION, PLAN
 
-LOCK = ".lock"
-
 _Value = TypeVar("_Value")
 
 
 def dataset_info(plan: Plan) -> DatasetInfo:
-    """Describe the data set that a plan makes, as its ``dataset.json`` does."""
+    """Return the content of ``dataset.json`` for the data set that a plan makes."""
     recipe = plan.recipe
     sets = {}
     for name, image_set in recipe.sets.items():
@@ -59,38 +56,39 @@ def dataset_info(plan: Plan) -> DatasetInfo:
 
 
 def _part_names(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:
-    """Name the parts of each type of object that has some, the types in alphabetical order."""
+    """Return the names of the parts of each object type that has parts, the types in alphabetical order."""
     found = {
-        thing.type: tuple(part.name for part in thing.parts)
+        planned.type: tuple(part.name for part in planned.parts)
         for trace in traces
-        for thing in trace.objects
-        if thing.parts
+        for planned in trace.objects
+        if planned.parts
     }
     return dict(sorted(found.items()))
 
 
 def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
-    """Write ``dataset.json``, ``plan.parquet`` and ``SHA256SUMS``, unless the folder is another recipe's.
+    """Write ``dataset.json``, ``plan.parquet`` and ``SHA256SUMS``, unless the folder holds anything else.
 
-    They describe what this and earlier runs planned for the folder, however each was limited or filtered.
+    They describe all samples that this and earlier runs planned for the folder, whatever limit or filter each
+    run had.
 
     Args:
-        plan: what is to be rendered there.
+        plan: samples to be rendered there.
         out: the folder, which exists.
-        repair: whether to write anew what is damaged; what only a damaged plan knew of is then forgotten.
+        repair: whether to write damaged files again; samples that only a damaged plan named are forgotten.
 
     Raises:
-        InputError: the folder holds something else, is damaged, was made with assets that were edited since,
-            or cannot be written.
+        InputError: the folder holds other files or frames of another recipe, a file is damaged, an asset was
+            edited since, or the folder cannot be written.
     """
     unlike = find_unlike(out, DESCRIPTION)
-    # A run that is killed while it describes a new folder leaves `NEXT` beside the first of the files.
+    # A run that is killed while it describes a new folder leaves `NEXT` and some of the files.
     lost = (out / DATASET).exists() and not (out / NEXT).exists()
     damaged = [name for name in DESCRIPTION if name in unlike and (lost or (out / name).exists())]
     if damaged and not repair:
         raise InputError(
             f"output folder {out}: {damaged[0]} {unlike[damaged[0]]}; "
-            f"`candlelight render RECIPE --repair --out {out}` writes it anew"
+            f"`candlelight render RECIPE --repair --out {out}` writes it again"
         )
     info = _refuse_foreign(plan, out, DATASET in damaged, repair)
     planned: dict[str, Any] = {}
@@ -98,7 +96,7 @@ def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
         planned = _unless_repaired(lambda: planned_traces(out / PLAN), repair) or planned
     _refuse_edited(plan, out, info, planned)
     as_written = not unlike and not (out / NEXT).exists()
-    if as_written and planned.keys() >= {key.id for key in plan.samples.keys} and _same_prose(plan, info):
+    if as_written and planned.keys() >= {key.id for key in plan.samples.keys} and _same_texts(plan, info):
         return
     whole = join(load_plan(out / PLAN, plan.recipe.assets), plan) if planned else plan
     text = dataset_info(whole).to_json()
@@ -112,23 +110,8 @@ def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
         raise cannot_write(out, error) from None
 
 
-def cannot_write(out: Path, error: OSError) -> InputError:
-    """Say in one line that a folder cannot be written, and why.
-
-    Example:
-        >>> print(cannot_write(Path("frames"), OSError(28, "write failed")))
-        output folder frames: cannot be written: No space left on device; make room or name another
-    """
-    what = "it is no folder" if isinstance(error, FileExistsError) else None
-    reason = what or (os.strerror(error.errno) if error.errno else str(error))
-    if error.filename and Path(os.fsdecode(error.filename)).name in (LOCK, CLAIMS):
-        reason += f" ({Path(os.fsdecode(error.filename)).name})"
-    remedy = "make room or name another" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "name another"
-    return InputError(f"output folder {out}: cannot be written: {reason}; {remedy}")
-
-
 def _refuse_foreign(plan: Plan, out: Path, damaged: bool, repair: bool) -> DatasetInfo | None:
-    """Refuse a folder of something else, or of frames of another recipe; return what it says of itself."""
+    """Refuse a folder of other files or of another recipe; return the content of its ``dataset.json``."""
     info = recipe = None
     if (out / DATASET).exists() and not damaged:
         info = _unless_repaired(lambda: read_dataset_info(out), repair)
@@ -136,9 +119,9 @@ def _refuse_foreign(plan: Plan, out: Path, damaged: bool, repair: bool) -> Datas
     elif repair:
         recipe = _recipe_of_samples(out)
     elif foreign := sorted(path.name for path in out.iterdir() if not _is_ours(path)):
-        lost = f"; if it is one that lost its {DATASET}, add --repair" if "samples" in foreign else ""
+        lost = f"; if these are frames without their {DATASET}, add --repair" if "samples" in foreign else ""
         raise InputError(
-            f"output folder {out}: expected an empty folder or one of frames; name another{lost}"
+            f"output folder {out}: expected an empty folder or a folder of frames; name another{lost}"
         )
     if recipe and recipe.sha256 != recipe_sha256(plan.recipe):
         raise InputError(
@@ -149,7 +132,7 @@ def _refuse_foreign(plan: Plan, out: Path, damaged: bool, repair: bool) -> Datas
 
 
 def _refuse_edited(plan: Plan, out: Path, info: DatasetInfo | None, planned: Mapping[str, Any]) -> None:
-    """Refuse a folder whose frames were made from other files under the same labels, or of other numbers."""
+    """Refuse a folder whose frames were made from other numbers, or other files under the same labels."""
     where = f"output folder {out}"
     library = AssetLibrary(plan.recipe.assets)
     if info is not None:
@@ -159,12 +142,12 @@ def _refuse_edited(plan: Plan, out: Path, info: DatasetInfo | None, planned: Map
     for sample in plan.samples:
         if planned.get(sample.id, (sample.group, sample.gain)) != (sample.group, sample.gain):
             raise InputError(
-                f"{where}: `{sample.id}` was planned there with other numbers or files by the same recipe: a "
+                f"{where}: the same recipe planned `{sample.id}` there with other numbers or files: a "
                 f"light, a texture or a {MANIFEST} was changed since; undo that or name another output folder"
             )
 
 
-def _same_prose(plan: Plan, info: DatasetInfo | None) -> bool:
+def _same_texts(plan: Plan, info: DatasetInfo | None) -> bool:
     recipe = plan.recipe
     return info is not None and all(
         getattr(info, field) == getattr(recipe, field) for field in ("description", "licence", "statements")
@@ -172,11 +155,11 @@ def _same_prose(plan: Plan, info: DatasetInfo | None) -> bool:
 
 
 def _is_ours(path: Path) -> bool:
-    return path.name in (LOCK, CLAIMS, NEXT) or is_partial(path)
+    return path.name in (RUN_LOCK_FILE, GROUP_LOCKS_FILE, NEXT) or is_partial(path)
 
 
 def _unless_repaired(read: Callable[[], _Value], repair: bool) -> _Value | None:
-    """Read a file; None if it is damaged and will be written anew."""
+    """Read a file; return None if it is damaged and ``repair`` is true."""
     try:
         return read()
     except InputError:
@@ -186,7 +169,7 @@ def _unless_repaired(read: Callable[[], _Value], repair: bool) -> _Value | None:
 
 
 def _recipe_of_samples(out: Path) -> RecipeRecord | None:
-    """Tell which recipe the samples of a folder are of, from the first that can be read."""
+    """Return the recipe of the samples in a folder, from the first sample that can be read."""
     for path in sorted(out.glob("samples/*")):
         for sample in path.glob("*/*"):
             found = _unless_repaired(partial(read_metadata, sample), repair=True)

@@ -1,4 +1,4 @@
-"""The child that paints dead leaves; it needs no Blender."""
+"""The render process for dead-leaves images, without Blender."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -8,8 +8,8 @@ import numpy as np
 from numpy import ndarray
 
 from blender_assets import AssetLibrary
-from generators.engine.devices import PROCESSOR, Wish
-from generators.engine.render_server import Finish, cpu_features, run
+from generators.engine.devices import CPU_REQUEST, DeviceRequest
+from generators.engine.render_server import WriteSamples, cpu_features, run_renderer
 from generators.language.load_recipe import recipe_sha256
 from generators.language.recipe import Recipe
 from generators.language.set_settings import settings
@@ -21,30 +21,32 @@ from loaders.frames import write_frame
 from loaders.samples import Frame
 from loaders.schema import ChecksRecord, Metadata, RecipeRecord, RendererRecord, array_sha256
 
-# What a plan and the metadata of a sample have in common.
-PLANNED = Metadata.model_fields.keys() & SamplePlan.model_fields.keys()
+# Fields that a planned sample and the metadata of its frame have in common.
+PLAN_FIELDS = Metadata.model_fields.keys() & SamplePlan.model_fields.keys()
 
 
-class Painter:
-    """Paints the samples of one recipe that are dead leaves into one folder.
+class DeadLeavesRenderer:
+    """Renders the dead-leaves samples of one recipe into one folder.
 
     Args:
         root: folder of the data set.
         recipe: the recipe.
-        threads: not used; painting takes one.
-        wish: not used; the processor paints.
+        threads: not used; this renderer has one thread.
+        device: not used; this renderer uses the processor.
     """
 
-    def __init__(self, root: Path, recipe: Recipe, threads: int = 1, wish: Wish = PROCESSOR) -> None:
-        del threads, wish
+    def __init__(
+        self, root: Path, recipe: Recipe, threads: int = 1, device: DeviceRequest = CPU_REQUEST
+    ) -> None:
+        del threads, device
         self._root, self._recipe = root, recipe
         self._recipe_record = RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe))
 
-    def trace(self, group: Sequence[SamplePlan]) -> Finish:
-        """Paint once for all samples of ``group``, which show the same leaves.
+    def trace(self, group: Sequence[SamplePlan]) -> WriteSamples:
+        """Paint one image for all samples of ``group``, which show the same leaves.
 
         Returns:
-            What writes the samples and returns their ids.
+            A function that writes the samples and returns their ids.
         """
         check_group(group, AssetLibrary())
         chosen = settings(self._recipe, group[0].set)
@@ -59,7 +61,7 @@ class Painter:
         layers = {name: made[name] for name in made if name in chosen.layers}
         for sample in group:
             metadata = Metadata(
-                **sample.model_dump(include=PLANNED),
+                **sample.model_dump(include=PLAN_FIELDS),
                 recipe=self._recipe_record,
                 objects=(),
                 environment=None,
@@ -81,14 +83,14 @@ class Painter:
 
 
 def develop_painting(painting: Painting, exposure: float) -> tuple[dict[str, ndarray], ChecksRecord]:
-    """Make the layers of a painting, so that ``radiance = float16(albedo * shading + residual)`` holds.
+    """Make the layers of a painted image, so that ``radiance = float16(albedo * shading + residual)`` holds.
 
     Args:
-        painting: linear albedo and shading; nothing glosses, so that the residual is 0.
-        exposure: what radiance is multiplied by before the sRGB curve.
+        painting: linear albedo and shading; the residual is 0, because no leaf is glossy.
+        exposure: factor on radiance before the sRGB curve.
 
     Returns:
-        The layers by name, in the schema's order, and the checks of the metadata.
+        The layers by name, in the order of the schema, and the checks of the metadata.
 
     Example:
         >>> flat = np.full((1, 1, 3), 0.5, np.float32)
@@ -115,4 +117,4 @@ def develop_painting(painting: Painting, exposure: float) -> tuple[dict[str, nda
 
 
 if __name__ == "__main__":
-    run(Painter)
+    run_renderer(DeadLeavesRenderer)

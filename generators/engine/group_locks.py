@@ -1,8 +1,8 @@
-"""Claims: which runs that share a folder of frames are at work on what.
+"""Locks on trace groups, so that several runs can share one output folder.
 
-A claim is a lock on one byte of a file, the byte that a trace group's name says. It is gone when its holder
-is (`loaders.files.file_locks`), and holds between hosts if the file system has locks. Where it has none, work
-may be done twice, and the first to finish counts.
+A lock is held on one byte of a file; the byte follows from the trace group's name. The lock ends with its
+holder (`loaders.files.file_locks`), and holds between hosts if the file system has locks. Without locks two
+runs may render the same group; the first to finish counts.
 """
 
 import fcntl
@@ -14,12 +14,12 @@ from pathlib import Path
 
 from loaders.files.file_locks import hold
 
-FILE = ".claims"
-_DESCRIPTION = 2**62  # beyond every group's byte
+GROUP_LOCKS_FILE = ".claims"
+_DESCRIPTION_BYTE = 2**62  # larger than the byte of any group
 
 
-class Claims:
-    """The claims of one holder on the groups of one folder; closing gives all of them up.
+class GroupLocks:
+    """Locks of one holder on trace groups of one folder; closing releases all of them.
 
     Args:
         root: folder of the data set.
@@ -27,20 +27,20 @@ class Claims:
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     first, second = Claims(Path(folder)), Claims(Path(folder))
-        ...     taken = first.take("00ff"), second.take("00ff"), second.take("0100")
+        ...     first, second = GroupLocks(Path(folder)), GroupLocks(Path(folder))
+        ...     locked = first.try_lock("00ff"), second.try_lock("00ff"), second.try_lock("0100")
         ...     first.close()
-        ...     print(*taken, second.take("00ff"))
+        ...     print(*locked, second.try_lock("00ff"))
         ...     second.close()
         True False True True
     """
 
     def __init__(self, root: Path) -> None:
-        self._handle = os.open(root / FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        self._handle = os.open(root / GROUP_LOCKS_FILE, os.O_RDWR | os.O_CREAT, 0o644)
 
-    def take(self, group: str) -> bool:
-        """Claim a trace group, and tell whether it was free."""
-        # Two groups that share a byte by chance only wait for each other.
+    def try_lock(self, group: str) -> bool:
+        """Lock a trace group, and return whether it was free."""
+        # Two groups may share a byte by chance; then one run waits for the other, and nothing is lost.
         byte = int(hashlib.sha256(group.encode()).hexdigest()[:15], 16)
         try:
             hold(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB, byte)
@@ -49,13 +49,13 @@ class Claims:
         return True
 
     def close(self) -> None:
-        """Give up every claim."""
+        """Release all locks."""
         os.close(self._handle)
 
 
 @contextmanager
-def describing(root: Path) -> Iterator[None]:
-    """Be the only one that describes the folder, waiting for whoever does."""
-    with closing(Claims(root)) as claims:
-        hold(claims._handle, fcntl.LOCK_EX, _DESCRIPTION)
+def description_lock(root: Path) -> Iterator[None]:
+    """Wait until no other run writes the description of the folder, and keep other runs from doing so."""
+    with closing(GroupLocks(root)) as locks:
+        hold(locks._handle, fcntl.LOCK_EX, _DESCRIPTION_BYTE)
         yield

@@ -1,7 +1,7 @@
-"""Processes that answer one request and end, for what may end them: drivers, and files that Blender reads.
+"""Run helper processes: each answers one request and ends, so that a crash in it harms nobody else.
 
-Render children, which live on and are timed per trace group, are
-`generators.engine.render_process.RenderChild`.
+Drivers and files that Blender reads may crash a process. Render processes live longer and have a time limit
+for each trace group; see `generators.engine.render_process.RenderProcess`.
 """
 
 import ctypes
@@ -17,34 +17,34 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a process replied, in order, its exit status, and the last line of its log."""
+class HelperOutput:
+    """The replies of a helper process in order, its exit status, and the last line of its log."""
 
     replies: tuple[Any, ...]
     status: int
     last: str
 
 
-def ask(module: str, request: Any, time_limit: float) -> Answer:
-    """Have a process of its own answer a request.
+def run_helper(module: str, request: Any, time_limit: float) -> HelperOutput:
+    """Run a helper process and wait until it ends.
 
     Args:
-        module: what the process runs, which calls `answer`.
-        request: what can be written as JSON.
+        module: module that the process runs; the module calls `answer_request`.
+        request: any value that can be written as JSON.
         time_limit: seconds after which the process is killed.
 
     Returns:
-        The replies that it gave before it ended, whole ones only.
+        The complete replies that the process gave before it ended.
 
     Raises:
-        TimeoutError: it was killed.
+        TimeoutError: the process was killed.
 
     Example:
-        >>> ask("generators.nothing", None, 60.0).replies
+        >>> run_helper("generators.nothing", None, 60.0).replies
         ()
     """
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as replies:
-        # -P: what lies in the current folder is data, whatever modules it looks like.
+        # -P: files in the current folder are data, even if they are named like modules.
         command = [sys.executable, "-P", "-m", module, replies.name]
         try:
             done = subprocess.run(
@@ -58,19 +58,19 @@ def ask(module: str, request: Any, time_limit: float) -> Answer:
             raise TimeoutError from None
         lines = replies.read().split("\n")[:-1]
     last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2][:200]
-    return Answer(tuple(json.loads(line) for line in lines), done.returncode, last)
+    return HelperOutput(tuple(json.loads(line) for line in lines), done.returncode, last)
 
 
-def answer(reply: Callable[[Any], Iterable[Any]]) -> None:
-    """Be a process that `ask` started: reply to the request of standard input, and end."""
-    die_with_owner()
+def answer_request(reply: Callable[[Any], Iterable[Any]]) -> None:
+    """Answer the request on standard input, in a process that `run_helper` started."""
+    end_with_owner()
     with Path(sys.argv[1]).open("w", encoding="utf-8") as replies:
         for one in reply(json.load(sys.stdin)):
             print(json.dumps(one), file=replies, flush=True)
 
 
-def die_with_owner() -> None:
-    """Ask Linux to end this process when its owner dies, even by SIGKILL."""
+def end_with_owner() -> None:
+    """Ask Linux to kill this process when its owner ends, even if SIGKILL ended the owner."""
     if sys.platform == "linux":
         set_death_signal = 1
         ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)

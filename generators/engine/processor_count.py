@@ -1,25 +1,26 @@
-"""How many processors the libraries of a process take it to have."""
+"""Limit the number of processors that libraries of a process see while they are loaded."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-THREADS = "CANDLELIGHT_THREADS"  # environment variable of a render child: how many it renders with
+THREADS_VARIABLE = "CANDLELIGHT_THREADS"  # environment variable: number of threads of a render process
 
 
 @contextmanager
-def held_to(count: int) -> Iterator[None]:
-    """Let libraries that are loaded within count so many processors; threads may use all of them afterwards.
+def limit_processors(count: int) -> Iterator[None]:
+    """Show only ``count`` processors to libraries loaded inside; threads may use all processors afterwards.
 
-    Blender loads with a pool of as many threads as there are processors, and while fewer render, one of the
-    others spins and takes a processor's whole time (measured: 6.7 CPU s for 2.9 of work).
+    Blender loads with a pool of one thread per processor. While fewer threads render, another thread of the
+    pool spins and keeps one processor busy (measured: 6.7 CPU s for 2.9 of work).
 
     Args:
-        count: processors; where there are no more, or this system cannot tell, nothing changes.
+        count: number of processors; nothing changes where there are no more, or where the system has no
+            ``sched_setaffinity``.
 
     Example:
-        >>> with held_to(1):
+        >>> with limit_processors(1):
         ...     len(os.sched_getaffinity(0))
         1
     """
@@ -31,6 +32,6 @@ def held_to(count: int) -> Iterator[None]:
     try:
         yield
     finally:
-        for task in Path("/proc/self/task").iterdir():
-            with suppress(ProcessLookupError):  # it has ended meanwhile
-                os.sched_setaffinity(int(task.name), every)
+        for thread in Path("/proc/self/task").iterdir():
+            with suppress(ProcessLookupError):  # the thread has ended meanwhile
+                os.sched_setaffinity(int(thread.name), every)

@@ -1,4 +1,4 @@
-"""The owner's end of a render child: start it, ask it, and kill it when it takes too long."""
+"""Start, ask, replace and kill render processes: their owner's end of the pipes."""
 
 import json
 import os
@@ -8,31 +8,38 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from generators.engine import limits
-from generators.engine.devices import PROCESSOR, Wish
-from generators.engine.processor_count import THREADS
-from generators.engine.render_server import GROUPS
+from generators.engine.devices import CPU_REQUEST, DeviceRequest
+from generators.engine.group_result import GroupResult, GroupStatus
+from generators.engine.processor_count import THREADS_VARIABLE
+from generators.engine.render_server import TRACE_GROUPS
 from generators.language.recipe import Recipe
 from generators.language.set_settings import is_traced
 from generators.scenes.scene import SamplePlan
 
-LOG_TAIL = 4000  # bytes
+_LOG_TAIL = 4000  # bytes
 
 
 @dataclass(frozen=True)
-class Job:
-    """What a child renders for: a folder, a recipe, how many threads, and when it is stopped or replaced.
+class RunSettings:
+    """Settings of the render processes of a run.
 
-    ``time_limit`` is seconds for one trace group; ``lifetime`` is the number of samples after which a child
-    is replaced, because Blender's memory grows. ``store`` is the URL that samples are copied to, if any; then
-    the root is a folder on their way (`generators.engine.remote_output`). ``run`` tells apart the jobs of
-    runs that share a worker.
+    Attributes:
+        root: folder that samples are written to.
+        recipe: the recipe.
+        threads: render threads.
+        time_limit: seconds for one trace group.
+        lifetime: number of samples after which a process is replaced, because Blender's memory grows.
+        store: URL that samples are copied to, or empty; with a URL, ``root`` is a folder of this machine that
+            samples pass through (`generators.engine.upload`).
+        device: device to trace on.
+        run: unique name of the run; runs may share a worker.
     """
 
     root: Path
@@ -41,87 +48,70 @@ class Job:
     time_limit: float = 900.0
     lifetime: int = 2000
     store: str = ""
-    device: Wish = PROCESSOR
+    device: DeviceRequest = CPU_REQUEST
     run: str = ""
 
 
-@dataclass(frozen=True)
-class Receipt:
-    """What became of one trace group.
-
-    ``error`` is empty if all is well; ``died`` says that the child was lost over it, ``fatal`` that no other
-    group would fare better (the disk is full, the folder is gone, no child starts). ``log`` is the end of the
-    child's output. ``busy`` says that another run is at work on the group. ``cpu_seconds`` are the child's
-    since its reply before, or since it was started; ``seconds`` is what the owner waited.
-    """
-
-    written: tuple[str, ...] = ()
-    cpu_seconds: float = 0.0
-    seconds: float = 0.0
-    error: str = ""
-    died: bool = False
-    fatal: bool = False
-    busy: bool = False
-    log: str = ""
-
-
 @dataclass
-class RenderChild:
-    """A render child of one job: started when first needed, after one was lost, and before one is due."""
+class RenderProcess:
+    """A render process that is started when it is first needed, and replaced when it is lost or too old."""
 
-    job: Job
+    settings: RunSettings
     _process: "_Process | None" = None
     _successor: "_Process | None" = None
     _retired: bool = False
     _rendered: int = 0
 
-    def render(self, group: Sequence[SamplePlan]) -> Receipt:
-        """Have one trace group rendered and written.
+    def render(self, group: Sequence[SamplePlan]) -> GroupResult:
+        """Render and write one trace group; errors of the process are in the result, and never raised."""
+        (result,) = self.render_all([group])
+        return result
 
-        Never raises for what happens in the child: the receipt says it.
-        """
-        return next(self.render_all([group]))
-
-    def render_all(self, groups: Sequence[Sequence[SamplePlan]]) -> Iterator[Receipt]:
-        """Have trace groups rendered and written, each while the next is being traced.
+    def render_all(self, groups: Sequence[Sequence[SamplePlan]]) -> Generator[GroupResult]:
+        """Render and write trace groups; each is written while the next one is traced.
 
         Args:
             groups: at least one trace group.
 
         Yields:
-            A receipt for each group, in order, as it is written; none after one that died or is fatal, though
-            the group after that may be the one that the child died of.
+            A result for each group, in order, as soon as the group is written. After a CRASHED or FATAL
+            result there are no more results. The group after a CRASHED one may have caused the crash, because
+            two groups are under way at a time.
         """
         if self._retired:
-            yield Receipt(error="the run was stopped")
+            yield GroupResult(GroupStatus.FAILED, error="the run was stopped")
             return
         try:
-            process = self._renew(sum(map(len, groups)))
-            started = time.perf_counter()
-            process.send(GROUPS.dump_json(tuple(map(tuple, groups))).decode(), self.job.time_limit)
+            process = self._ready_process(sum(map(len, groups)))
+        except (_ProcessLost, OSError) as error:
+            result = GroupResult(GroupStatus.FATAL, error=self._why_not_started(error))
+            self.close()
+            yield result
+            return
+        answered, limit, started = 0, self.settings.time_limit, time.perf_counter()
+        try:
+            process.send(TRACE_GROUPS.dump_json(tuple(map(tuple, groups))).decode(), limit)
             for group in groups:
-                reply = process.reply(self.job.time_limit)
+                reply = process.reply(limit)
                 now = time.perf_counter()
                 self._rendered += len(group)
-                yield self._receipt(reply, now - started)
-                started = now
-                if reply.get("fatal"):
-                    self.close()
+                answered += 1
+                yield (result := _result(reply, now - started, process))
+                if result.status is GroupStatus.FATAL:
                     return
-        except (TimeoutError, EOFError, BrokenPipeError) as error:
-            what = str(error) or "the render child is gone"
-            died = self._process
-            log = died.tail() if died else ""
+                started = now
+        except _ProcessLost as error:
+            result = GroupResult(GroupStatus.CRASHED, error=str(error), log=process.tail())
             self.close()
-            yield Receipt(error=what, died=True, fatal=died is None or not died.ready, log=log)
-        except OSError as error:  # no process, pipe or log can be had
-            self.close()
-            yield Receipt(error=f"no render child starts: {error}", fatal=True)
+            yield result
+        finally:
+            if answered < len(groups):  # unread answers would be taken for answers of other groups
+                self.close()
 
     def retire(self) -> None:
-        """Stop for good, from whichever thread: what is being rendered ends at once, nothing starts anew.
+        """Kill the process and start no other one; any thread may call this.
 
-        The thread that waits for the child cleans up after it; `close` does where none waits.
+        A thread that waits for the process then cleans up. Call `close` if no thread waits.
         """
         self._retired = True
         for process in (self._process, self._successor):
@@ -129,33 +119,36 @@ class RenderChild:
                 process.popen.kill()
 
     def close(self) -> None:
-        """Kill the child if it lives. What it had finished is on disk."""
+        """Kill the process if it lives. Finished samples are on disk."""
         for process in (self._process, self._successor):
             if process is not None:
                 process.close()
         self._process = self._successor = None
         self._rendered = 0
 
-    def _renew(self, coming: int) -> "_Process":
-        """Return a child that is ready, its successor started if what is coming is the last that it does."""
-        if self._process is not None and self._rendered >= self.job.lifetime:
+    def _ready_process(self, coming: int) -> "_Process":
+        """Return a process that is ready; start its successor if ``coming`` samples end its lifetime."""
+        if self._process is not None and self._rendered >= self.settings.lifetime:
             self._process.close()
             self._process, self._successor, self._rendered = self._successor, None, 0
         if self._process is None:
-            self._process = _Process.start(self.job)
-        if self._retired:  # meanwhile, by another thread
+            self._process = _Process.start(self.settings)
+        if self._retired:  # by another thread, meanwhile
             self._process.popen.kill()
         self._process.wait_until_ready()
-        if self._successor is None and self._rendered + coming >= self.job.lifetime:
-            self._successor = _Process.start(self.job)
+        if self._successor is None and self._rendered + coming >= self.settings.lifetime:
+            self._successor = _Process.start(self.settings)
         return self._process
 
-    def _receipt(self, reply: dict[str, Any], seconds: float) -> Receipt:
-        took = {"cpu_seconds": reply["cpu_seconds"], "seconds": seconds}
-        if "error" in reply:
-            assert self._process is not None
-            return Receipt(error=reply["error"], fatal=reply["fatal"], log=self._process.tail(), **took)
-        return Receipt(written=tuple(reply["written"]), **took)
+    def _why_not_started(self, error: Exception) -> str:
+        if isinstance(error, OSError):  # no process, pipe or log file can be had
+            return f"no render process starts: {error}"
+        last = self._process.tail().strip().rpartition("\n")[2] if self._process else ""
+        return f"{error} ({last})" if last else str(error)
+
+
+class _ProcessLost(Exception):
+    """The process ended, was killed after a time limit, or broke the protocol; the message says which."""
 
 
 @dataclass
@@ -169,32 +162,32 @@ class _Process:
     buffer: bytes = b""
 
     @classmethod
-    def start(cls, job: Job) -> "_Process":
-        """Start a process and tell it its job, without waiting for it."""
+    def start(cls, settings: RunSettings) -> "_Process":
+        """Start a process and send it the settings, without waiting until it is ready."""
         read_end, write_end = os.pipe()
         with ExitStack() as stack:
             replies = stack.enter_context(os.fdopen(read_end, "rb", buffering=0))
-            with os.fdopen(write_end, "wb", buffering=0):  # only the child keeps that end
+            with os.fdopen(write_end, "wb", buffering=0):  # only the render process keeps this end
                 log = stack.enter_context(tempfile.TemporaryFile())
                 popen = subprocess.Popen(
-                    # -P: what lies in the current folder is data, whatever modules it looks like.
-                    [sys.executable, "-P", "-m", _module(job.recipe), str(write_end)],
+                    # -P: files in the current folder are data, even if they are named like modules.
+                    [sys.executable, "-P", "-m", _module(settings.recipe), str(write_end)],
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=log,
                     pass_fds=(write_end,),
-                    env={**os.environ, THREADS: str(job.threads)},
+                    env={**os.environ, THREADS_VARIABLE: str(settings.threads)},
                     text=True,
                 )
             stack.pop_all()
         process = cls(popen, replies, log)
         message = {
-            "root": str(job.root),
-            "recipe": job.recipe.model_dump(mode="json"),
-            "threads": job.threads,
-            "device": asdict(job.device),
+            "root": str(settings.root),
+            "recipe": settings.recipe.model_dump(mode="json"),
+            "threads": settings.threads,
+            "device": asdict(settings.device),
         }
-        with suppress(BrokenPipeError):  # one that has ended already is found out when it does not get ready
+        with suppress(_ProcessLost):  # `wait_until_ready` raises it again
             process.send(json.dumps(message), limits.START_LIMIT)
         return process
 
@@ -204,37 +197,39 @@ class _Process:
             self.ready = True
 
     def send(self, line: str, limit: float) -> None:
-        """Write a line; BrokenPipeError if the child died, or was killed for not reading it in time."""
+        """Write a line; kill the process if it does not read the line within ``limit`` seconds."""
         assert self.popen.stdin is not None
         killer = threading.Timer(limit, self.popen.kill)
         killer.daemon = True
         killer.start()
         try:
             print(line, file=self.popen.stdin, flush=True)
+        except BrokenPipeError:
+            raise _ProcessLost(self._how_it_ended()) from None
         finally:
             killer.cancel()
 
     def reply(self, limit: float) -> dict[str, Any]:
-        """Read one reply; TimeoutError after ``limit`` seconds of silence, EOFError if the child is lost."""
+        """Read one reply; the process counts as lost after ``limit`` seconds of silence."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.replies, selectors.EVENT_READ)
             while b"\n" not in self.buffer:
                 if not selector.select(limit):
-                    raise TimeoutError(f"no answer within {limit:g} s; the render child was stopped")
+                    raise _ProcessLost(f"no answer within {limit:g} s; the render process was stopped")
                 received = self.replies.read(65536)
                 if not received:
-                    raise EOFError(self._how_it_ended())
+                    raise _ProcessLost(self._how_it_ended())
                 self.buffer += received
         line, _, self.buffer = self.buffer.partition(b"\n")
         try:
             return dict(json.loads(line))
         except (ValueError, TypeError):
-            raise EOFError(f"the render child answered {line[:40]!r}, which is no receipt") from None
+            raise _ProcessLost(f"the render process answered {line[:40]!r}, which is no result") from None
 
     def tail(self) -> str:
-        # Its place in the file is the child's, too, which writes there.
+        """Return the end of the log, without moving the file position, which the process shares."""
         handle = self.log.fileno()
-        data = os.pread(handle, LOG_TAIL, max(0, os.fstat(handle).st_size - LOG_TAIL))
+        data = os.pread(handle, _LOG_TAIL, max(0, os.fstat(handle).st_size - _LOG_TAIL))
         return data.decode(errors="replace")
 
     def close(self) -> None:
@@ -243,16 +238,24 @@ class _Process:
             self.popen.wait(limits.END_LIMIT)
         for stream in (self.popen.stdin, self.replies, self.log):
             if stream is not None:
-                with suppress(BrokenPipeError):  # it died with a request unread: nothing is left to flush to
+                with suppress(BrokenPipeError):  # the process ended without reading its last request
                     stream.close()
 
     def _how_it_ended(self) -> str:
         try:
             status = self.popen.wait(limits.END_LIMIT)
         except subprocess.TimeoutExpired:
-            return "the render child stopped answering, and was stopped"
-        return f"the render child ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
+            return "the render process stopped answering, and was stopped"
+        return f"the render process ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
 
 
 def _module(recipe: Recipe) -> str:
     return "generators.blender.renderer" if is_traced(recipe) else "generators.engine.dead_leaves_process"
+
+
+def _result(reply: dict[str, Any], seconds: float, process: _Process) -> GroupResult:
+    took = {"cpu_seconds": reply["cpu_seconds"], "seconds": seconds}
+    if "error" not in reply:
+        return GroupResult(GroupStatus.WRITTEN, tuple(reply["written"]), **took)
+    status = GroupStatus.FATAL if reply["fatal"] else GroupStatus.FAILED
+    return GroupResult(status, error=reply["error"], log=process.tail(), **took)

@@ -1,9 +1,10 @@
-"""The child's end: read trace groups from standard input, render them, answer with receipts.
+"""Answer requests inside a render process: read trace groups from standard input, render, write replies.
 
 ``python -m MODULE REPLIES`` reads JSON lines from standard input and writes JSON lines to the file descriptor
-REPLIES; chatter goes to standard output and error. The first line is the job, every other one a list of
-groups, each answered by a line of its own. A child ends when standard input does, so it never outlives its
-owner for long.
+REPLIES; standard output and error are its log. The first line holds the settings, and is answered by
+``{"ready": true}``. Every other line is a list of trace groups, each answered by a line of its own:
+``{"written": [ids], "cpu_seconds": s}`` or ``{"error": text, "fatal": bool, "cpu_seconds": s}``. The process
+ends when standard input does, so it does not outlive its owner for long.
 """
 
 import json
@@ -18,71 +19,72 @@ from typing import Any, Protocol, TextIO, runtime_checkable
 
 from pydantic import TypeAdapter
 
-from generators.engine.devices import Wish
-from generators.engine.helper_process import die_with_owner
+from generators.engine.devices import DeviceRequest
+from generators.engine.helper_process import end_with_owner
 from generators.language.recipe import Recipe
 from generators.planning.provenance import EditedAssetError
 from generators.scenes.scene import SamplePlan
 from loaders.errors import InputError
 
-GROUPS = TypeAdapter(tuple[tuple[SamplePlan, ...], ...])
-Finish = Callable[[], list[str]]
+TRACE_GROUPS = TypeAdapter(tuple[tuple[SamplePlan, ...], ...])
+WriteSamples = Callable[[], list[str]]
 
 
 @runtime_checkable
-class Renders(Protocol):
-    """What makes frames: of one recipe, into one folder."""
+class GroupRenderer(Protocol):
+    """A renderer of one recipe that writes frames into one folder."""
 
-    def trace(self, group: Sequence[SamplePlan]) -> Finish:
+    def trace(self, group: Sequence[SamplePlan]) -> WriteSamples:
         """Trace the light of a group.
 
         Returns:
-            What writes every sample of the group and returns their ids. It is called once, in another thread,
-            while the next group may be traced.
+            A function that writes every sample of the group and returns their ids. The function is called
+            once, in another thread, while the next group may be traced.
         """
 
 
-Start = Callable[[Path, Recipe, int, Wish], Renders]
+MakeRenderer = Callable[[Path, Recipe, int, DeviceRequest], GroupRenderer]
 
 
-def serve(requests: TextIO, replies: TextIO, start: Start) -> None:
-    """Answer every group of the request lines with a reply line, until there are no more.
+def serve(requests: TextIO, replies: TextIO, make_renderer: MakeRenderer) -> None:
+    """Answer every trace group of the request lines with a reply line, until the requests end.
 
-    While one group is traced, the one before is taken apart, denoised and written by a second thread; there
-    are never more than these two in memory.
+    While one group is traced, a second thread decomposes, denoises and writes the group before. No more than
+    these two groups are in memory.
 
     Args:
-        requests: the job, then lists of trace groups.
-        replies: where the answers go, in the order of the groups.
-        start: makes the renderer from the job's folder, recipe, number of threads and device.
+        requests: lines of JSON: the settings, then lists of trace groups.
+        replies: file for the reply lines, in the order of the groups.
+        make_renderer: makes the renderer from folder, recipe, number of threads and device request.
     """
     answer = partial(print, file=replies, flush=True)
-    job = json.loads(requests.readline())
-    recipe = Recipe.model_validate(job["recipe"])
+    settings = json.loads(requests.readline())
+    recipe = Recipe.model_validate(settings["recipe"])
+    device = DeviceRequest(**settings["device"])
     try:
-        renderer = start(Path(job["root"]), recipe, job["threads"], Wish(**job["device"]))
+        renderer = make_renderer(Path(settings["root"]), recipe, settings["threads"], device)
     except InputError as error:
-        sys.exit(str(error))  # ends the log, whose last line the owner tells
+        sys.exit(str(error))  # last line of the log, which the owner shows to the user
     answer(json.dumps({"ready": True}))
-    clock = _Clock()
+    clock = _CpuClock()
 
-    def finish(made: Finish | Exception) -> None:
-        answer(json.dumps({**_outcome(made), "cpu_seconds": clock.lap()}))
+    def finish(traced: WriteSamples | Exception) -> None:
+        answer(json.dumps({**_write(traced), "cpu_seconds": clock.lap()}))
 
     with ThreadPoolExecutor(1) as writer:
         for line in requests:
-            before: Future[None] | None = None
-            for group in GROUPS.validate_json(line):
-                made = _attempt(partial(renderer.trace, group))
-                if before is not None:
-                    before.result()
-                before = writer.submit(finish, made)
-            if before is not None:  # nothing else would tell what ended its thread
-                before.result()
+            previous: Future[None] | None = None
+            for group in TRACE_GROUPS.validate_json(line):
+                traced = _trace(renderer, group)
+                if previous is not None:
+                    previous.result()
+                previous = writer.submit(finish, traced)
+            if previous is not None:  # raises the exception, if any, that ended the thread
+                previous.result()
 
 
-class _Clock:
-    """Parts the process's CPU time among its replies, starting with what its start took."""
+class _CpuClock:
+    """Divides the CPU time of the process among its replies; the first reply includes the start."""
 
     def __init__(self) -> None:
         self._last = 0.0
@@ -93,19 +95,19 @@ class _Clock:
         return lap
 
 
-def _attempt(trace: Callable[[], Finish]) -> Finish | Exception:
+def _trace(renderer: GroupRenderer, group: Sequence[SamplePlan]) -> WriteSamples | Exception:
     try:
-        return trace()
+        return renderer.trace(group)
     except (OSError, ValueError, RuntimeError) as error:
         return error
 
 
-def _outcome(made: Finish | Exception) -> dict[str, Any]:
-    """Finish a group, and say what became of it."""
+def _write(traced: WriteSamples | Exception) -> dict[str, Any]:
+    """Write the samples of a traced group and return the reply; errors of trace and write are one reply."""
     try:
-        if isinstance(made, Exception):
-            raise made
-        return {"written": made()}
+        if isinstance(traced, Exception):
+            raise traced
+        return {"written": traced()}
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         return {"error": f"{error.strerror or error}{where}", "fatal": True}
@@ -113,15 +115,15 @@ def _outcome(made: Finish | Exception) -> dict[str, Any]:
         return {"error": str(error), "fatal": isinstance(error, EditedAssetError)}
 
 
-def run(start: Start) -> None:
-    """Be a child: serve the owner that the command line names, and end with it."""
-    die_with_owner()
+def run_renderer(make_renderer: MakeRenderer) -> None:
+    """Serve the owner of this process, over the file descriptor on the command line, until the owner ends."""
+    end_with_owner()
     with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8") as replies:
-        serve(sys.stdin, replies, start)
+        serve(sys.stdin, replies, make_renderer)
 
 
 def cpu_features() -> str:
-    """Name the vector instructions that Cycles, the denoiser and numpy choose their kernels by."""
+    """Name the vector instructions by which Cycles, the denoiser and numpy choose their kernels."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:

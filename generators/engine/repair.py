@@ -1,7 +1,9 @@
-"""Damaged samples: put aside, so that a run renders them again, and dropped once that is done."""
+"""Find damaged samples, move them out of the way, and remove them once they have been rendered again."""
 
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from tqdm import tqdm
@@ -9,58 +11,78 @@ from tqdm import tqdm
 from generators.planning.plan import Plan
 from loaders.errors import InputError
 from loaders.frames import METADATA
-from loaders.verification.verify_frames import verify
+from loaders.verification.verify_frames import Findings, verify
 
-ASIDE = ".damaged"
+DAMAGED_FOLDER = ".damaged"
 
 
-def set_aside(plan: Plan, out: Path) -> tuple[int, int]:
-    """Check a folder of frames, and move the damaged samples of a plan to `ASIDE`.
-
-    There they stay until their replacement is complete (`drop_replaced`), whoever is killed in between.
+def find_damaged(
+    plan: Plan, root: Path, check: Callable[[Callable[[int], object]], Findings]
+) -> tuple[list[Path], int]:
+    """Check a data set with a progress bar, and list the folders of damaged samples.
 
     Args:
-        plan: the samples that are about to be rendered, if they are not there.
-        out: folder of the data set.
+        plan: samples that are about to be rendered.
+        root: folder that the paths of the findings start with.
+        check: `verify` or `verify_store` of the data set; takes a function that advances the bar.
 
     Returns:
-        How many samples were moved, and how many are damaged besides, which the plan does not hold.
-
-    Raises:
-        InputError: `ASIDE` is a link, or holds one where samples are put aside.
+        The folders of damaged samples of the plan, sorted, and the number of other damaged samples.
     """
     # disable=None: no bar where standard error is no terminal, so that logs stay readable.
     with tqdm(desc="verify", unit="frame", disable=None) as bar:
-        findings = verify(out, bar.update)
+        findings = check(bar.update)
     planned = {(key.set, key.index) for key in plan.samples.keys}
-    damaged = {damage.folder for damage in findings.damaged if damage.folder != out}
+    damaged = {damage.folder for damage in findings.damaged if damage.folder != root}
     mine = {folder for folder in damaged if (folder.parents[1].name, int(folder.name)) in planned}
-    for folder in sorted(mine):
-        target = out / ASIDE / folder.relative_to(out)
-        if _leads_elsewhere(out, target.parent):
-            raise InputError(f"{out / ASIDE}: expected a folder without links, for damaged samples; move it")
+    return sorted(mine), len(damaged - mine)
+
+
+def move_damaged_samples(plan: Plan, out: Path) -> tuple[int, int]:
+    """Check a folder of frames, and move the damaged samples of a plan to `DAMAGED_FOLDER`.
+
+    A moved sample stays there until its replacement is complete (`remove_replaced_samples`), even if the run
+    is killed before.
+
+    Args:
+        plan: samples that are about to be rendered.
+        out: folder of the data set.
+
+    Returns:
+        The number of moved samples, and the number of damaged samples that are not in the plan.
+
+    Raises:
+        InputError: `DAMAGED_FOLDER` is a link, or holds a link in the path of a damaged sample.
+    """
+    mine, others = find_damaged(plan, out, partial(verify, out))
+    for folder in mine:
+        target = out / DAMAGED_FOLDER / folder.relative_to(out)
+        if _has_link(out, target.parent):
+            raise InputError(
+                f"{out / DAMAGED_FOLDER}: expected a folder without links, for damaged samples; move it"
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove(target)
-        with suppress(FileNotFoundError):  # another run was faster
+        with suppress(FileNotFoundError):  # another run has moved the sample
             folder.rename(target)
-    return len(mine), len(damaged - mine)
+    return len(mine), others
 
 
-def drop_replaced(out: Path) -> None:
-    """Remove from `ASIDE` what has been rendered again, and its folders in which nothing is left."""
-    aside = out / ASIDE
-    for old in aside.glob("samples/*/*/*"):
-        if not _leads_elsewhere(out, old.parent) and (out / old.relative_to(aside) / METADATA).is_file():
+def remove_replaced_samples(out: Path) -> None:
+    """Remove samples from `DAMAGED_FOLDER` that have been rendered again, and then its empty folders."""
+    moved = out / DAMAGED_FOLDER
+    for old in moved.glob("samples/*/*/*"):
+        if not _has_link(out, old.parent) and (out / old.relative_to(moved) / METADATA).is_file():
             _remove(old)
     for pattern in ("samples/*/*", "samples/*", "samples", ""):
-        for folder in out.glob(f"{ASIDE}/{pattern}"):
-            if not _leads_elsewhere(out, folder):
-                with suppress(OSError):  # something is left
+        for folder in out.glob(f"{DAMAGED_FOLDER}/{pattern}"):
+            if not _has_link(out, folder):
+                with suppress(OSError):  # the folder is not empty
                     folder.rmdir()
 
 
-def _leads_elsewhere(out: Path, folder: Path) -> bool:
-    """Tell whether a folder below another is a link, or lies in one."""
+def _has_link(out: Path, folder: Path) -> bool:
+    """Return whether a folder below ``out``, or a folder between the two, is a link."""
     while folder != out and not folder.is_symlink():
         folder = folder.parent
     return folder != out

@@ -1,4 +1,4 @@
-"""What the scheduler's libraries say that is of no use to anybody."""
+"""Silence messages of dask.distributed and asyncio that are of no use to the user of a run."""
 
 import gc
 import logging
@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_late_timeouts() -> Iterator[None]:
-    """Keep asyncio from reporting waits that ran out after nobody waited for them any more.
+    """Silence asyncio about timeouts that nobody waits for any more.
 
-    `distributed` waits with limits all the time, and now and then drops such a wait as it ends. asyncio then
-    prints a traceback of a TimeoutError when the garbage is collected, though nothing is amiss.
+    `distributed` uses waits with a time limit, and sometimes drops such a wait as it ends. When the garbage
+    is collected, asyncio prints a traceback of a TimeoutError, although there is no error.
 
     Example:
         >>> with without_late_timeouts():
@@ -27,14 +27,14 @@ def without_late_timeouts() -> Iterator[None]:
 
 
 @contextmanager
-def without_alarms() -> Iterator[None]:
-    """Keep `distributed` from printing tracebacks of what a run itself says in one line: who was lost.
+def without_tracebacks() -> Iterator[None]:
+    """Silence tracebacks of `distributed` about lost connections, which a run reports in one line.
 
     Example:
-        >>> with without_alarms():
+        >>> with without_tracebacks():
         ...     logging.getLogger("distributed.utils").error("a lost connection")
     """
-    import distributed  # sets the levels of its loggers as it is imported
+    import distributed  # sets the levels of its loggers when it is imported
 
     del distributed
     names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]

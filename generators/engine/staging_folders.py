@@ -1,4 +1,4 @@
-"""Folders of this machine for what is on its way elsewhere."""
+"""Temporary folders for frames that are copied elsewhere; folders of killed processes are removed."""
 
 import fcntl
 import os
@@ -15,29 +15,29 @@ _LOCK = ".held"
 
 
 @contextmanager
-def staging() -> Iterator[Path]:
-    """Make a folder for what is on its way; those that killed processes of this user left are removed.
+def staging_folder() -> Iterator[Path]:
+    """Make a temporary folder, and first remove those that killed processes of this user left behind.
 
-    It lies where the system keeps temporary files, which the environment variable TMPDIR names.
+    The folder is where the system keeps temporary files; the environment variable TMPDIR names the place.
 
     Raises:
-        OSError: there is no room for it.
+        OSError: the folder cannot be made.
 
     Example:
-        >>> with staging() as folder:
-        ...     there = folder.is_dir()
-        >>> there, folder.exists()
+        >>> with staging_folder() as folder:
+        ...     inside = folder.is_dir()
+        >>> inside, folder.exists()
         (True, False)
     """
-    place = Path(tempfile.gettempdir())
-    for old in place.glob(_PREFIX + "*"):
+    parent = Path(tempfile.gettempdir())
+    for old in parent.glob(_PREFIX + "*"):
         _remove_abandoned(old)
-    making = Path(tempfile.mkdtemp(prefix=".candlelight-"))
-    handle = os.open(making / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    unlocked = Path(tempfile.mkdtemp(prefix=".candlelight-"))
+    handle = os.open(unlocked / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         hold(handle, fcntl.LOCK_EX)
-        # Named once it is locked, so that nobody takes it for abandoned.
-        folder = making.rename(place / f"{_PREFIX}{making.name.rpartition('-')[2]}")
+        # The folder gets its name after it is locked; otherwise another process may take it for abandoned.
+        folder = unlocked.rename(parent / f"{_PREFIX}{unlocked.name.rpartition('-')[2]}")
         try:
             yield folder
         finally:

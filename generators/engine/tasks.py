@@ -1,4 +1,4 @@
-"""Handing out the trace groups of a run as tasks, a few groups each, and collecting what became of them."""
+"""Give the trace groups of a run to workers as tasks of a few groups each, and collect the results."""
 
 import logging
 import time
@@ -12,20 +12,24 @@ from functools import partial
 
 from generators.engine import limits
 from generators.engine.clusters import connected
-from generators.engine.render_process import Job, Receipt
-from generators.engine.worker import Group, close_children, render_groups, stop_run
-from generators.engine.worker_checks import standard_of
-from generators.engine.worker_pool import Crew, WorkersLost
+from generators.engine.group_result import GroupResult, GroupStatus
+from generators.engine.render_process import RunSettings
+from generators.engine.worker import TraceGroup, close_render_processes, render_groups, stop_render_processes
+from generators.engine.worker_checks import worker_requirements
+from generators.engine.worker_pool import WorkerPool, WorkersLost
 from loaders.schema import AssetRecord
 
 _log = logging.getLogger("candlelight")
 
 
 @dataclass(frozen=True)
-class Hands:
-    """Who renders: so many workers of this machine, of a scheduler, or of a kind of cluster to start.
+class WorkersWanted:
+    """Workers that a user asks for: of this machine, of a scheduler, or of a cluster to start.
 
-    Of a scheduler's workers that many are used at most; None means all.
+    Attributes:
+        workers: number of workers; of a scheduler's workers the largest number to use, None for all.
+        scheduler: address or scheduler file.
+        cluster: kind of cluster to start.
     """
 
     workers: int | None = None
@@ -38,72 +42,87 @@ class Hands:
         return self.scheduler is None and self.cluster is None
 
 
-def receipts(
-    job: Job, groups: Sequence[Group], hands: Hands, assets: tuple[AssetRecord, ...]
-) -> Iterator[tuple[Group, Receipt]]:
-    """Yield every group with what became of it, as they finish; few are in flight, each released at once.
+def render_on_workers(
+    settings: RunSettings,
+    groups: Sequence[TraceGroup],
+    wanted: WorkersWanted,
+    assets: tuple[AssetRecord, ...],
+) -> Iterator[tuple[TraceGroup, GroupResult]]:
+    """Render trace groups on workers, and yield each group with its result as soon as it is finished.
 
     Raises:
-        InputError: the workers cannot be had, none of them can render this, or the scheduler is gone.
+        InputError: the workers cannot be started or reached, none of them can render this, or the connection
+            to the scheduler is lost.
     """
     if not groups:
         return
-    job = replace(job, run=f"candlelight-{uuid.uuid4().hex}")
+    settings = replace(settings, run=f"candlelight-{uuid.uuid4().hex}")
     with ExitStack() as stack:
-        # Last of all: by then no thread of a worker uses a child.
-        stack.callback(close_children, job.run)
-        standard = None if hands.local else stack.enter_context(standard_of(job, assets))
-        workers, refusals = min(hands.workers or 1, len(groups)), list[str]()
-        client = stack.enter_context(connected(workers, hands.scheduler, hands.cluster, refusals))
-        crew = Crew(client, standard, job.run, most=hands.workers, refusals=refusals)
-        stack.callback(crew.close)
-        stack.callback(stop_run, job.run)
-        yield from _scheduled(crew, job, groups)
+        # Runs last, when no thread of a worker uses a render process any more.
+        stack.callback(close_render_processes, settings.run)
+        requirements = None if wanted.local else stack.enter_context(worker_requirements(settings, assets))
+        workers, refusals = min(wanted.workers or 1, len(groups)), list[str]()
+        client = stack.enter_context(connected(workers, wanted.scheduler, wanted.cluster, refusals))
+        pool = WorkerPool(client, requirements, settings.run, most=wanted.workers, refusals=refusals)
+        stack.callback(pool.close)
+        stack.callback(stop_render_processes, settings.run)
+        yield from render_in_pool(pool, settings, groups)
 
 
-def _scheduled(crew: Crew, job: Job, groups: Sequence[Group]) -> Iterator[tuple[Group, Receipt]]:
-    """Have tasks of a few groups each done by the crew; what another run is at work on comes last."""
-    queue, busy = deque(groups), list[Group]()
-    size, told = 1, False
-    while queue or busy or crew.busy:
-        if not queue and not crew.busy:
-            if not told:
-                _log.warning("waiting for another run, which is at work on %d trace groups", len(busy))
-                told = True
-            time.sleep(limits.PATIENCE)
-            queue, busy = deque(busy), []
-        while queue and crew.has_room:
+def render_in_pool(
+    pool: WorkerPool, settings: RunSettings, groups: Sequence[TraceGroup]
+) -> Iterator[tuple[TraceGroup, GroupResult]]:
+    """Render trace groups on the workers of a pool, and yield each group with its result.
+
+    | a group is | since                                | next                                            |
+    |------------|--------------------------------------|-------------------------------------------------|
+    | queued     | the start                            | is put into a task when a worker has room       |
+    | in a task  | the task was submitted               | is yielded, or is locked                        |
+    | locked     | another run holds its lock           | is queued again when there is nothing else left |
+    """
+    queued, locked = deque(groups), list[TraceGroup]()
+    size, has_warned = 1, False
+    while queued or locked or pool.has_tasks:
+        if not queued and not pool.has_tasks:
+            if not has_warned:
+                _log.warning("waiting for another run, which has locked %d trace groups", len(locked))
+                has_warned = True
+            time.sleep(limits.LOCKED_GROUPS_INTERVAL)
+            queued, locked = deque(locked), []
+        while queued and pool.has_room:
             # The last tasks are small, so that no worker is left with a long one.
-            count = min(size, -(-len(queue) // (limits.IN_FLIGHT * crew.size)), len(queue))
-            # Unpacked only now, so that a plan of millions takes no more memory than it does packed.
-            crew.submit(partial(render_groups, job), [tuple(queue.popleft()) for _ in range(count)])
-        for done, result in crew.finished():
-            made = [_lost(result)] * len(done) if isinstance(result, Exception) else result
-            size = _task_size(made, size)
-            for group, receipt in zip(done, made, strict=True):
-                if receipt.busy:
-                    busy.append(group)
-                else:
-                    yield group, receipt
+            count = min(size, -(-len(queued) // (limits.TASKS_PER_WORKER * pool.size)), len(queued))
+            # Groups are unpacked here and no earlier, so that a plan of millions fits into memory.
+            pool.submit(partial(render_groups, settings), [tuple(queued.popleft()) for _ in range(count)])
+        if (ended := pool.next_result()) is None:
+            continue
+        task, result = ended
+        results = [_task_failed(result)] * len(task) if isinstance(result, Exception) else result
+        size = _groups_per_task(results, size)
+        for group, group_result in zip(task, results, strict=True):
+            if group_result.status is GroupStatus.LOCKED:
+                locked.append(group)
+            else:
+                yield group, group_result
 
 
-def _lost(error: Exception) -> Receipt:
-    """Say what became of the groups of a task that ended with an exception."""
+def _task_failed(error: Exception) -> GroupResult:
+    """Make the result of the groups of a task that ended with an exception."""
     if isinstance(error, WorkersLost):
-        return Receipt(error=str(error))
-    what = " ".join(f"{type(error).__name__}: {error}".split())
-    return Receipt(error=what, log="".join(traceback.format_exception(error)))
+        return GroupResult(GroupStatus.FAILED, error=str(error))
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    return GroupResult(GroupStatus.FAILED, error=reason, log="".join(traceback.format_exception(error)))
 
 
-def _task_size(made: list[Receipt], size: int) -> int:
-    """Work out how many groups make a task of the wanted length, from what a task took per group.
+def _groups_per_task(results: Sequence[GroupResult], size: int) -> int:
+    """Return how many groups fill a task of the wanted length, from the seconds that groups of a task took.
 
     Example:
-        >>> _task_size([Receipt(written=("a",), seconds=0.1)] * 4, 4)
+        >>> _groups_per_task([GroupResult(GroupStatus.WRITTEN, ("a",), seconds=0.1)] * 4, 4)
         40
     """
-    took = [receipt.seconds for receipt in made if receipt.written]
+    took = [result.seconds for result in results if result.written]
     if not took:
         return size
-    # Two at least, so that one can be written while the other is traced.
+    # At least two, because one group is written while the next is traced.
     return max(2, min(limits.LARGEST_TASK, round(limits.TASK_SECONDS * len(took) / max(sum(took), 1e-3))))

@@ -1,4 +1,4 @@
-"""The worker's end of a run: it claims trace groups, and has its own render child do them."""
+"""Render the trace groups of a task in a worker: lock groups, render them, try crashed groups again."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -6,123 +6,130 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from generators.engine import limits
-from generators.engine.devices import Slot
-from generators.engine.group_locks import Claims
-from generators.engine.remote_output import StoringChild, clear_staging, staged
-from generators.engine.render_process import Job, Receipt, RenderChild
+from generators.engine.gpu_slots import GpuSlot
+from generators.engine.group_locks import GroupLocks
+from generators.engine.group_result import GroupResult, GroupStatus
+from generators.engine.render_process import RenderProcess, RunSettings
+from generators.engine.upload import remove_staging, staged, upload_results
 from generators.scenes.scene import SamplePlan
 from loaders.frames import is_complete
 
-Group = Sequence[SamplePlan]
+TraceGroup = Sequence[SamplePlan]
 
-_children: dict[tuple[str, str], RenderChild] = {}  # by address of the worker that owns it, and run
-_turns: dict[tuple[str, str], threading.Lock] = {}  # held by the thread that uses that child
-_over: set[str] = set()  # runs, of which a task may still come
-_lock = threading.Lock()
-_slots: dict[str, Slot] = {}
+_Key = tuple[str, str]  # address of the worker, and name of the run
+# A dask worker may be a thread of this process, so one process may hold the render processes of several.
+_processes: dict[_Key, RenderProcess] = {}
+_in_use: dict[_Key, threading.Lock] = {}  # held by the thread that uses the render process
+_stopped_runs: set[str] = set()  # tasks of these runs may still arrive
+_slots: dict[str, GpuSlot] = {}  # by address of the worker
+_lock = threading.Lock()  # for the dictionaries above
 
 
-def render_groups(job: Job, groups: Sequence[Group]) -> list[Receipt]:
-    """Render trace groups in this worker's child, but for those that another run is at work on.
+def render_groups(settings: RunSettings, groups: Sequence[TraceGroup]) -> list[GroupResult]:
+    """Render trace groups in the render process of this worker, except those that another run has locked.
 
     Args:
-        job: what they are rendered for.
-        groups: the groups.
+        settings: settings of the run.
+        groups: the trace groups of a task.
 
     Returns:
-        What became of each.
+        The result of each group.
     """
     try:
-        with _child(job) as child, closing(Claims(child.job.root)) as claims:
-            free = [group for group in groups if claims.take(group[0].group)]
-            # Another run may have finished some since this one looked.
-            left = {group[0].group: _missing(child.job, group) for group in free}
-            asked = [group for group in left.values() if group]
-            answers = dict(zip((group[0].group for group in asked), _answers(child, asked), strict=True))
+        with _own_process(settings) as process, closing(GroupLocks(process.settings.root)) as locks:
+            locked = [group for group in groups if locks.try_lock(group[0].group)]
+            # Another run may have finished samples before these groups were locked.
+            missing = {group[0].group: _missing(process.settings, group) for group in locked}
+            left = {name: group for name, group in missing.items() if group}
+            results = dict.fromkeys(missing, GroupResult(GroupStatus.WRITTEN))
+            results |= zip(left, _render_with_retries(process, list(left.values())), strict=True)
     except OSError as error:
-        return [Receipt(error=str(error), fatal=True)] * len(groups)
-    there = dict.fromkeys(left, Receipt())
-    return [(there | answers).get(group[0].group, Receipt(busy=True)) for group in groups]
+        return [GroupResult(GroupStatus.FATAL, error=str(error))] * len(groups)
+    return [results.get(group[0].group, GroupResult(GroupStatus.LOCKED)) for group in groups]
 
 
-def stop_run(run: str) -> None:
-    """Stop this process's children of a run that is over, at once, and whatever is still asked for it."""
+def stop_render_processes(run: str) -> None:
+    """Kill this process's render processes of a run that is over, and refuse later tasks of the run."""
     with _lock:
-        _over.add(run)
-        for key in [key for key in _children if key[1] == run]:
-            _children[key].retire()
-            if not _turns[key].locked():
-                _children.pop(key).close()
+        _stopped_runs.add(run)
+        for key in [key for key in _processes if key[1] == run]:
+            _processes[key].retire()
+            if not _in_use[key].locked():
+                _processes.pop(key).close()
 
 
-def close_children(run: str) -> None:
-    """Close what is left of a run's children in this process, when no thread of a worker uses one."""
+def close_render_processes(run: str) -> None:
+    """Close the remaining render processes of a run, when no thread of a worker uses one any more."""
     with _lock:
-        for key in [key for key in _children if key[1] == run]:
-            _children.pop(key).close()
-        for address in _slots.keys() - {address for address, _ in _children}:
+        for key in [key for key in _processes if key[1] == run]:
+            _processes.pop(key).close()
+        for address in _slots.keys() - {address for address, _ in _processes}:
             _slots.pop(address).close()
-        if not _children:
-            clear_staging()
+        if not _processes:
+            remove_staging()
 
 
 @contextmanager
-def _child(job: Job) -> Iterator[RenderChild]:
-    """Have this worker's child for a job to oneself; those for others are closed, but for what is in use."""
+def _own_process(settings: RunSettings) -> Iterator[RenderProcess]:
+    """Hold the worker's render process for a run; close its idle render processes for other runs."""
     from distributed import get_worker
 
     address = get_worker().address
-    key = address, job.run
-    with _turns.setdefault(key, threading.Lock()):  # a worker may have more than one thread
+    key = address, settings.run
+    with _in_use.setdefault(key, threading.Lock()):  # a worker may have more than one thread
         with _lock:
-            # Held until the child is known, else the end of another run takes folder and slot away.
-            job = _seated(staged(job), address)
-            for other in [one for one in _children if one[0] == address]:
-                if _children[other].job != job and (other == key or not _turns[other].locked()):
-                    _children.pop(other).close()
-            child = _children.setdefault(key, (StoringChild if job.store else RenderChild)(job))
-            if job.run in _over:
-                child.retire()
+            # Held until the process is registered; otherwise the end of another run removes folder and slot.
+            settings = _with_slot(staged(settings), address)
+            for other in [one for one in _processes if one[0] == address]:
+                if _processes[other].settings != settings and (other == key or not _in_use[other].locked()):
+                    _processes.pop(other).close()
+            process = _processes.setdefault(key, RenderProcess(settings))
+            if settings.run in _stopped_runs:
+                process.retire()
         try:
-            yield child
+            yield process
         finally:
             with _lock:
-                if job.run in _over and _children.get(key) is child:
-                    _children.pop(key).close()
+                if settings.run in _stopped_runs and _processes.get(key) is process:
+                    _processes.pop(key).close()
 
 
-def _seated(job: Job, address: str) -> Job:
-    """Say which GPU of this host a worker's children take; the lock is held, for its threads share one."""
-    if job.device.device == "cpu":
-        return job
+def _with_slot(settings: RunSettings, address: str) -> RunSettings:
+    """Add the number of the GPU that the worker's render processes take; its threads share the number."""
+    if settings.device.device == "cpu":
+        return settings
     if address not in _slots:
-        _slots[address] = Slot()
-    return replace(job, device=replace(job.device, slot=_slots[address].number))
+        _slots[address] = GpuSlot()
+    return replace(settings, device=replace(settings.device, slot=_slots[address].number))
 
 
-def _missing(job: Job, group: Group) -> Group:
-    return tuple(sample for sample in group if not is_complete(job.root, sample.set, sample.index))
+def _missing(settings: RunSettings, group: TraceGroup) -> TraceGroup:
+    return tuple(sample for sample in group if not is_complete(settings.root, sample.set, sample.index))
 
 
-def _answers(child: RenderChild, groups: Sequence[Group]) -> list[Receipt]:
-    """Render groups, and those that may have killed the child once more, each by itself."""
-    receipts: list[Receipt] = []
-    while len(receipts) < len(groups):
-        left = groups[len(receipts) :]
-        receipts += child.render_all(left)
-        if receipts[-1].died and not receipts[-1].fatal:
-            # Of several groups it is not known which one the child died of.
-            lost = 1 if len(left) == 1 else 0
-            receipts[-1] = _alone(child, groups[len(receipts) - 1], limits.TRIES - lost, receipts[-1])
-        if receipts[-1].fatal:
-            receipts += [receipts[-1]] * (len(groups) - len(receipts))
-    return receipts
+def _render_with_retries(process: RenderProcess, groups: Sequence[TraceGroup]) -> list[GroupResult]:
+    """Render groups; render a group over which the process may have crashed again, by itself."""
+    results: list[GroupResult] = []
+    while len(results) < len(groups):
+        left = groups[len(results) :]
+        results += _render(process, left)
+        if results[-1].status is GroupStatus.CRASHED:
+            # If several groups were left, the crash may be due to another group and does not count.
+            tries = limits.PROCESSES_PER_GROUP - (1 if len(left) == 1 else 0)
+            results[-1] = _retry(process, groups[len(results) - 1], tries, results[-1])
+        if results[-1].status is GroupStatus.FATAL:
+            results += [results[-1]] * (len(groups) - len(results))
+    return results
 
 
-def _alone(child: RenderChild, group: Group, tries: int, receipt: Receipt) -> Receipt:
-    """Render one group, which is given up when it has cost that many children."""
+def _retry(process: RenderProcess, group: TraceGroup, tries: int, result: GroupResult) -> GroupResult:
     for _ in range(tries):
-        receipt = child.render(group)
-        if not receipt.died:
+        (result,) = _render(process, [group])
+        if result.status is not GroupStatus.CRASHED:
             break
-    return receipt
+    return result
+
+
+def _render(process: RenderProcess, groups: Sequence[TraceGroup]) -> list[GroupResult]:
+    results = process.render_all(groups)
+    return list(upload_results(process.settings, groups, results) if process.settings.store else results)

@@ -1,7 +1,7 @@
-"""Whether a worker on another host can render for this run: same versions, same folder, same assets.
+"""Check whether a worker on another host has the versions, the output folder and the assets of a run.
 
-`Client.get_versions` does not do for the versions: it asks every worker of a scheduler, of other runs as
-well, waits for hosts that are down, and leaves out in silence those that do not answer.
+`Client.get_versions` is not used for the versions: it asks all workers of a scheduler, also those of other
+runs, waits for hosts that are down, and silently leaves out workers that do not answer.
 """
 
 import platform
@@ -13,8 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from blender_assets import AssetLibrary
-from generators.engine.devices import choose, find_devices
-from generators.engine.render_process import Job
+from generators.engine.devices import choose_devices, find_devices
+from generators.engine.render_process import RunSettings
 from generators.language.set_settings import is_traced
 from generators.planning.provenance import check_assets
 from loaders.errors import InputError
@@ -22,15 +22,21 @@ from loaders.files.atomic_files import partial_name
 from loaders.schema import AssetKind, AssetRecord
 
 _ALWAYS = ("candlelight", "dask", "distributed")
-_TRACING = ("bpy", "numpy", "OpenEXR", "pyoidn")  # pixels depend on these, too
+_TRACING = ("bpy", "numpy", "OpenEXR", "pyoidn")  # pixels depend on these as well
 
 
 @dataclass(frozen=True)
-class Standard:
-    """What a worker is held to.
+class WorkerRequirements:
+    """Properties that a worker must have in order to render for a run.
 
-    ``probe`` is a file that the submitting side wrote into the output folder, and its text; None where
-    samples go to a URL. ``folders`` are those of the user's own assets, ``assets`` what the plan needs.
+    Attributes:
+        python: Python version, as in "3.11".
+        versions: version of each package; None if the submitting side does not have the package.
+        folders: folders of the user's own assets.
+        assets: assets that the plan needs.
+        device: device to trace on.
+        probe: a file that the submitting side wrote into the output folder, and its text; None if samples go
+            to a URL.
     """
 
     python: str
@@ -42,58 +48,60 @@ class Standard:
 
 
 @contextmanager
-def standard_of(job: Job, assets: tuple[AssetRecord, ...]) -> Iterator[Standard]:
-    """Work out what the workers of a job are held to; the probe lies in the output folder meanwhile."""
-    names = (*_ALWAYS, *_TRACING) if is_traced(job.recipe) else _ALWAYS
-    own = Standard(
+def worker_requirements(
+    settings: RunSettings, assets: tuple[AssetRecord, ...]
+) -> Iterator[WorkerRequirements]:
+    """Collect the requirements of a run; the probe file exists in the output folder until the block ends."""
+    names = (*_ALWAYS, *_TRACING) if is_traced(settings.recipe) else _ALWAYS
+    requirements = WorkerRequirements(
         python=_python(),
         versions={name: _version(name) for name in names},
-        folders=job.recipe.assets,
+        folders=settings.recipe.assets,
         assets=assets,
-        device=job.device.device if is_traced(job.recipe) else "cpu",
+        device=settings.device.device if is_traced(settings.recipe) else "cpu",
     )
-    if job.store:
-        yield own
+    if settings.store:
+        yield requirements
         return
     text = uuid.uuid4().hex
-    probe = partial_name(job.root / "probe")
+    probe = partial_name(settings.root / "probe")
     probe.write_text(text, encoding="utf-8")
     try:
-        yield replace(own, probe=(probe, text))
+        yield replace(requirements, probe=(probe, text))
     finally:
         probe.unlink(missing_ok=True)
 
 
-def find_shortcoming(standard: Standard) -> str:
-    """Say the first thing that this process falls short of, or nothing.
+def find_unmet_requirement(requirements: WorkerRequirements) -> str:
+    """Describe the first requirement that this process does not meet; return an empty text if there is none.
 
     Example:
-        >>> find_shortcoming(Standard("3.1", {}, {}, (), "cpu")).partition(",")[2]
+        >>> find_unmet_requirement(WorkerRequirements("3.1", {}, {}, (), "cpu")).partition(",")[2]
         ' the submitting side has 3.1'
     """
-    if _python() != standard.python:
-        return f"it has Python {_python()}, the submitting side has {standard.python}"
-    for name, wanted in standard.versions.items():
-        there = _version(name)
-        if there is None:
+    if _python() != requirements.python:
+        return f"it has Python {_python()}, the submitting side has {requirements.python}"
+    for name, required in requirements.versions.items():
+        own = _version(name)
+        if own is None:
             return f"it has no {name}"
-        if wanted is not None and there != wanted:
-            return f"it has {name} {there}, the submitting side has {wanted}"
+        if required is not None and own != required:
+            return f"it has {name} {own}, the submitting side has {required}"
     try:
-        check_assets(standard.assets, AssetLibrary(standard.folders), "the plan", "plan again")
-        if "bpy" in standard.versions:
-            # In a process of its own, which is also how it shows whether Blender starts on that host at all.
-            choose(find_devices(), standard.device)
+        check_assets(requirements.assets, AssetLibrary(requirements.folders), "the plan", "plan again")
+        if "bpy" in requirements.versions:
+            # The helper process of `find_devices` also shows whether Blender starts on this host.
+            choose_devices(find_devices(), requirements.device)
     except InputError as error:
         return str(error)
-    return "" if standard.probe is None else _find_other_folder(*standard.probe)
+    return "" if requirements.probe is None else _find_folder_difference(*requirements.probe)
 
 
-def _find_other_folder(probe: Path, text: str) -> str:
-    """Look at the output folder, which must be that of the submitting side, and write to it."""
+def _find_folder_difference(probe: Path, text: str) -> str:
+    """Compare the output folder with that of the submitting side, and try to write to it."""
     try:
         if probe.read_text(encoding="utf-8") != text:
-            return f"its output folder {probe.parent} is another one than the submitting side's"
+            return f"its output folder {probe.parent} is not the folder of the submitting side"
     except OSError:
         return f"it does not see the submitting side's output folder {probe.parent}; both must share it"
     own = partial_name(probe.with_name("probe"))

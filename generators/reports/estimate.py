@@ -13,11 +13,12 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from generators.engine.devices import Wish, usable_devices
+from generators.engine.devices import DeviceRequest, usable_devices
+from generators.engine.group_result import GroupStatus
 from generators.engine.render_plan import default_workers, require_rendering
-from generators.engine.render_process import Job, RenderChild
-from generators.engine.staging_folders import staging
-from generators.engine.worker import Group
+from generators.engine.render_process import RenderProcess, RunSettings
+from generators.engine.staging_folders import staging_folder
+from generators.engine.worker import TraceGroup
 from generators.language.set_settings import is_traced
 from generators.planning.plan import Plan
 from generators.random_streams import stream
@@ -89,7 +90,7 @@ class Estimate:
     def total(self, workers: int) -> Cost:
         """Cost of the whole run with so many workers; the seconds are those from start to end."""
         used = max(1, min(workers, sum(one.groups for one in self.sets)))
-        processes = used * max(1, math.ceil(self.samples / used / Job.lifetime))
+        processes = used * max(1, math.ceil(self.samples / used / RunSettings.lifetime))
         rows = (*(one.mean * one.groups for one in self.sets), np.multiply(self.start, processes))
         cpu, seconds, size, inodes = map(float, np.sum(rows, 0))
         return Cost(self.planning + cpu, self.planning + seconds / used, size, inodes)
@@ -138,11 +139,11 @@ def estimate(
     devices = usable_devices("auto" if is_traced(plan.recipe) else "cpu")
     workers = default_workers() if devices[0].kind == "CPU" else len(devices)
     run, began = _Run(plan, seconds), time.perf_counter()
-    with staging() as folder, ExitStack() as stack:
+    with staging_folder() as folder, ExitStack() as stack:
         pool = ThreadPoolExecutor(workers)
         firsts = list(plan.groups.values())[:workers]
-        wishes = [Wish(devices[0].kind.lower(), i) for i in range(len(firsts))]
-        children = [RenderChild(Job(folder, plan.recipe, device=wish)) for wish in wishes]
+        wishes = [DeviceRequest(devices[0].kind.lower(), i) for i in range(len(firsts))]
+        children = [RenderProcess(RunSettings(folder, plan.recipe, device=wish)) for wish in wishes]
         # Done backwards: the processes are killed, which ends the threads, then what they had open is closed.
         for end in (*(child.close for child in children), pool.shutdown, *(one.retire for one in children)):
             stack.callback(end)
@@ -169,12 +170,12 @@ class _Run:
     starts: list[tuple[str, Cost]] = field(default_factory=list)  # set and cost of each process's first group
 
     def __post_init__(self) -> None:
-        self._groups: dict[str, list[Group]] = {}
+        self._groups: dict[str, list[TraceGroup]] = {}
         for group in self.plan.groups.values():
             self._groups.setdefault(group[0].set, []).append(group)
         self._lock, self._choices = threading.Lock(), self._choose()
 
-    def _choose(self) -> Iterator[tuple[Group, Group]]:
+    def _choose(self) -> Iterator[tuple[TraceGroup, TraceGroup]]:
         """Choose groups set by set, each with the one before it in the plan.
 
         Multiples of the golden section, from a random start, are spread evenly over a set however many there
@@ -190,7 +191,7 @@ class _Run:
                 i = int((offset + k * GOLDEN) % 1 * len(groups))
                 yield groups[i - 1], groups[i]
 
-    def work(self, child: RenderChild, first: Group) -> None:
+    def work(self, child: RenderProcess, first: TraceGroup) -> None:
         """Start one render process with a group, and time others until the time is up.
 
         A group after one in another environment costs more, because the environment is set up. Where a jump
@@ -208,22 +209,21 @@ class _Run:
                 if last is not None:
                     self.timed.setdefault(group[0].set, []).append(cost)
 
-    def _next(self) -> tuple[Group, Group] | None:
+    def _next(self) -> tuple[TraceGroup, TraceGroup] | None:
         with self._lock:
             return next(self._choices, None)
 
-    def _render(self, child: RenderChild, group: Group) -> tuple[Cost, Group | None]:
+    def _render(self, child: RenderProcess, group: TraceGroup) -> tuple[Cost, TraceGroup | None]:
         """Render one group; give its cost, and the group itself unless it failed."""
         began = time.perf_counter()
-        receipt = child.render(group)
-        cost = Cost(receipt.cpu_seconds, time.perf_counter() - began)
-        if receipt.fatal:
-            last = receipt.log.strip().rpartition("\n")[2]
-            raise InputError(f"--estimate: {receipt.error}{last and f' ({last})'}")
-        if receipt.error:
-            self.failed[group[0].id] = receipt.error
+        result = child.render(group)
+        cost = Cost(result.cpu_seconds, time.perf_counter() - began)
+        if result.status is GroupStatus.FATAL:
+            raise InputError(f"--estimate: {result.error}")
+        if result.error:
+            self.failed[group[0].id] = result.error
             return cost, None
-        folders = [frame_path(child.job.root, sample.set, sample.index) for sample in group]
+        folders = [frame_path(child.settings.root, sample.set, sample.index) for sample in group]
         paths = [path for folder in folders for path in (folder, *folder.rglob("*"))]
         size = sum(path.lstat().st_blocks for path in paths) * BLOCK
         return cost._replace(bytes=size, inodes=len(paths)), group
@@ -242,7 +242,7 @@ class _Run:
         return tuple(sets.values()), Cost(*np.mean(more, 0).clip(0).tolist())
 
 
-def _place(group: Group) -> tuple[str, str]:
+def _place(group: TraceGroup) -> tuple[str, str]:
     """Return what a renderer sets up and keeps for the next group: the image set and its environment."""
     environment = group[0].trace.environment
     return group[0].set, environment.map if environment else ""

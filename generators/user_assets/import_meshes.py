@@ -8,7 +8,7 @@ from typing import Any
 
 from blender_assets import AssetLibrary
 from blender_assets.asset_manifest import MANIFEST, entry_of, read_manifest, write_manifest
-from generators.engine.helper_process import ask
+from generators.engine.helper_process import run_helper
 from loaders.errors import InputError
 from loaders.files.atomic_files import replacing
 from loaders.verification.checksums import file_sha256
@@ -100,7 +100,7 @@ def _in_child(
         target = room / "object.blend"
         request = {"source": str(source), "target": str(target), "label": label, "up": up}
         try:
-            answer = ask("generators.blender.mesh_files", request, time_limit)
+            answer = run_helper("generators.blender.mesh_files", request, time_limit)
         except TimeoutError:
             raise InputError(f"{mesh}: not imported within {time_limit:g} s; reduce the mesh") from None
         if not answer.replies:

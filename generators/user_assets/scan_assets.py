@@ -6,7 +6,7 @@ from typing import Any
 
 from blender_assets import check_inside
 from blender_assets.asset_manifest import MANIFEST, entry_of, read_manifest, write_manifest
-from generators.engine.helper_process import ask
+from generators.engine.helper_process import run_helper
 from loaders.errors import InputError
 
 KINDS = ("objects", "materials", "lights", "scenes")
@@ -77,7 +77,7 @@ def _folders(folder: Path, kind: str | None) -> dict[str, Path]:
 def _ask(kind: str, paths: list[Path], time_limit: float) -> list[dict[str, Any]]:
     """Have files scanned; all are, or the first that is not right is named."""
     try:
-        answer = ask(
+        answer = run_helper(
             "generators.blender.scan_file",
             [(kind, path.stem, str(path.absolute())) for path in paths],
             time_limit,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.engine.render_plan import Outcome, render
+from generators.engine.render_plan import RenderOutcome, render
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import Plan, make_plan
 from generators.scenes.scene import SamplePlan
@@ -165,7 +165,7 @@ def probe_plan(tmp_path_factory) -> Plan:
 
 
 @pytest.fixture(scope="session")
-def probe_run(probe_plan, tmp_path_factory) -> tuple[Path, Outcome]:
+def probe_run(probe_plan, tmp_path_factory) -> tuple[Path, RenderOutcome]:
     """Render the probe."""
     root = tmp_path_factory.mktemp("frames") / "probe"
     return root, render(probe_plan, root, workers=2)

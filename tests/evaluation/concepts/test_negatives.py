@@ -8,7 +8,7 @@ from PIL import Image
 from candlelight import main
 from evaluation.results.result_files import read_results
 from generators.engine.dataset_description import dataset_info
-from generators.engine.dead_leaves_process import Painter
+from generators.engine.dead_leaves_process import DeadLeavesRenderer
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from loaders import pack_hdf5, write_dataset_info
@@ -50,7 +50,7 @@ def frames(tmp_path_factory):
     plan = make_plan(load_recipe(folder / "painted.yaml"))
     root = folder / "frames"
     write_dataset_info(root, dataset_info(plan))
-    painter = Painter(root, plan.recipe)
+    painter = DeadLeavesRenderer(root, plan.recipe)
     for group in plan.groups.values():
         painter.trace(group)()
     return root

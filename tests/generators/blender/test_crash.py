@@ -112,7 +112,7 @@ def test_damaged_samples_are_traced_again_to_the_same_bytes(probe, probe_plan, f
         data[len(data) // 2] ^= 4
         file.write_bytes(data)
     outcome = render(part, out, workers=1, repair=True)
-    assert (outcome.damaged, outcome.damaged_besides, outcome.written) == (1, 1, 1)
+    assert (outcome.damaged, outcome.damaged_outside_plan, outcome.written) == (1, 1, 1)
     other.write_bytes(whole)
     assert files_of(out) == files_of(probe)
     assert verify(out).whole

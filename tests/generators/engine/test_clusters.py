@@ -1,3 +1,5 @@
+"""Workers of this machine, in a process that is stopped for a while."""
+
 import os
 import signal
 import subprocess
@@ -8,7 +10,7 @@ import pytest
 
 pytest.importorskip("distributed", exc_type=ImportError)
 
-WORK_STOP_WORK = """
+TASK_STOP_TASK = """
 import sys
 from generators.engine.clusters import connected
 
@@ -19,11 +21,11 @@ with connected(1) as client:
 """
 
 
-def test_a_process_that_was_stopped_for_long_goes_on():
-    # dask puts out workers that were silent for five minutes; here for ten heartbeats, which it always waits.
+def test_a_process_that_was_stopped_for_long_continues():
+    # dask removes workers after five silent minutes; with this limit after ten heartbeats, its least time.
     impatient = os.environ | {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "1s"}
     process = subprocess.Popen(
-        [sys.executable, "-c", WORK_STOP_WORK],
+        [sys.executable, "-c", TASK_STOP_TASK],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -1,12 +1,16 @@
-"""Choosing devices from made-up lists, and numbers that tell children of one host apart."""
-
-import subprocess
+"""Choosing devices from invented lists."""
 
 import pytest
 
 import generators.engine.devices
-from generators.engine.devices import Device, Slot, check_wish, choose, find_devices, usable_devices
-from generators.engine.helper_process import Answer
+from generators.engine.devices import (
+    Device,
+    check_device_choice,
+    choose_devices,
+    find_devices,
+    usable_devices,
+)
+from generators.engine.helper_process import HelperOutput
 from loaders.errors import InputError
 
 CPU = Device("CPU", "EPYC", "CPU")
@@ -16,7 +20,7 @@ HIP = [Device("HIP", "MI210", "HIP_0")]
 
 
 @pytest.mark.parametrize(
-    ("found", "wish", "chosen"),
+    ("found", "device", "chosen"),
     [
         ([*CUDA, *OPTIX, CPU], "auto", OPTIX),
         ([*CUDA, CPU], "auto", CUDA),
@@ -28,21 +32,21 @@ HIP = [Device("HIP", "MI210", "HIP_0")]
         ([*CUDA, *OPTIX, CPU], "cpu", [Device("CPU")]),
     ],
 )
-def test_choose(found, wish, chosen):
-    assert list(choose(found, wish)) == chosen
+def test_choose_devices(found, device, chosen):
+    assert list(choose_devices(found, device)) == chosen
 
 
-def test_what_is_not_there_is_refused_in_one_line():
+def test_a_missing_device_is_refused_in_one_line():
     with pytest.raises(
         InputError, match=r"--device hip: expected .* Blender found: OPTIX L4, CPU; take one"
     ) as e:
-        choose([*OPTIX, CPU], "hip")
+        choose_devices([*OPTIX, CPU], "hip")
     assert "\n" not in str(e.value)
     with pytest.raises(InputError, match=r"device: expected one of auto, cpu, optix, .*; got gpu"):
-        check_wish("gpu")
+        check_device_choice("gpu")
 
 
-def test_a_machine_without_drivers_is_not_asked(monkeypatch):
+def test_blender_is_not_started_without_a_driver(monkeypatch):
     monkeypatch.setattr(generators.engine.devices, "find_devices", lambda: pytest.fail("asked"))
     monkeypatch.setattr(generators.engine.devices, "may_have_gpu", lambda: False)
     assert usable_devices("auto") == usable_devices("cpu") == (Device("CPU"),)
@@ -54,9 +58,11 @@ def test_a_machine_without_drivers_is_not_asked(monkeypatch):
 
 def test_find_devices(monkeypatch):
     found = (("CUDA", "L4", "CUDA_0"), ("CPU", "EPYC", "CPU"))
-    monkeypatch.setattr(generators.engine.devices, "ask", lambda *_: Answer(found, 0, "chatter"))
+    monkeypatch.setattr(generators.engine.devices, "run_helper", lambda *_: HelperOutput(found, 0, "chatter"))
     assert find_devices() == [CUDA[0], CPU]
-    monkeypatch.setattr(generators.engine.devices, "ask", lambda *_: Answer((), -11, "no such driver"))
+    monkeypatch.setattr(
+        generators.engine.devices, "run_helper", lambda *_: HelperOutput((), -11, "no such driver")
+    )
     message = r"devices: Blender ended with status -11 listing them \(no such driver\); use --device cpu"
     with pytest.raises(InputError, match=message):
         find_devices()
@@ -66,48 +72,9 @@ def test_a_driver_that_hangs(monkeypatch):
     def hang(*_):
         raise TimeoutError
 
-    monkeypatch.setattr(generators.engine.devices, "ask", hang)
+    monkeypatch.setattr(generators.engine.devices, "run_helper", hang)
     with pytest.raises(InputError, match=r"did not list them within 120 s; use --device cpu"):
         find_devices()
-
-
-def test_slots_are_the_lowest_free_numbers(tmp_path):
-    slots = [Slot(tmp_path / "slots") for _ in range(3)]
-    assert [slot.number for slot in slots] == [0, 1, 2]
-    slots[1].close()
-    slots[1].close()
-    slots.append(Slot(tmp_path / "slots"))
-    assert slots[3].number == 1
-    for slot in slots:
-        slot.close()
-
-
-def test_slots_end_with_their_process(tmp_path):
-    code = "import os; from pathlib import Path; from generators.engine.devices import Slot; "
-    code += f"s = Slot(Path({str(tmp_path)!r}))"
-    subprocess.run(["python", "-c", f"{code}; assert s.number == 0; os.kill(os.getpid(), 9)"], check=False)
-    slot = Slot(tmp_path)
-    assert slot.number == 0
-    slot.close()
-
-
-def test_those_who_see_other_gpus_count_apart(tmp_path, monkeypatch):
-    monkeypatch.setattr(generators.engine.devices.tempfile, "gettempdir", lambda: str(tmp_path))
-    slots = []
-    for visible in ("0", "1", "0"):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-        slots.append(Slot())
-    assert [slot.number for slot in slots] == [0, 0, 1]
-    for slot in slots:
-        slot.close()
-
-
-def test_where_nothing_can_be_locked_all_are_the_first(tmp_path):
-    (tmp_path / "file").touch()
-    slots = [Slot(tmp_path / "file") for _ in range(2)]
-    assert [slot.number for slot in slots] == [0, 0]
-    for slot in slots:
-        slot.close()
 
 
 @pytest.mark.blender

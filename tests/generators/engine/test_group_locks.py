@@ -1,4 +1,4 @@
-"""Claims between holders in one process, in several, and after a holder was killed."""
+"""Group locks of holders in one process, in several processes, and after a holder was killed."""
 
 import errno
 import fcntl
@@ -9,24 +9,24 @@ import time
 
 import pytest
 
-from generators.engine.group_locks import FILE, Claims, describing
+from generators.engine.group_locks import GROUP_LOCKS_FILE, GroupLocks, description_lock
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from generators.engine.group_locks import Claims
-claims = Claims(Path(sys.argv[1]))
-print(claims.take("a"), flush=True)
+from generators.engine.group_locks import GroupLocks
+locks = GroupLocks(Path(sys.argv[1]))
+print(locks.try_lock("a"), flush=True)
 time.sleep(60)
 """
 
 
 @pytest.fixture
-def claims(tmp_path):
+def new_locks(tmp_path):
     made = []
 
     def make():
-        made.append(Claims(tmp_path))
+        made.append(GroupLocks(tmp_path))
         return made[-1]
 
     yield make
@@ -34,51 +34,51 @@ def claims(tmp_path):
         one.close()
 
 
-def test_a_group_has_one_holder_and_holders_share_the_rest(claims):
-    first, second = claims(), claims()
-    assert [first.take(name) for name in ("a", "b", "a")] == [True, True, True]
-    assert [second.take(name) for name in ("a", "b", "c")] == [False, False, True]
-    assert not first.take("c")
+def test_a_group_has_one_holder_and_other_groups_stay_free(new_locks):
+    first, second = new_locks(), new_locks()
+    assert [first.try_lock(name) for name in ("a", "b", "a")] == [True, True, True]
+    assert [second.try_lock(name) for name in ("a", "b", "c")] == [False, False, True]
+    assert not first.try_lock("c")
 
 
-def test_closing_gives_up_a_holders_claims_and_no_others(claims, tmp_path):
-    first, second = Claims(tmp_path), claims()
-    first.take("a")
-    second.take("b")
-    first.close()  # locks of the process instead of the file would take the second's with them
-    third = claims()
-    assert third.take("a")
-    assert not third.take("b")
+def test_closing_releases_the_locks_of_one_holder(new_locks, tmp_path):
+    first, second = GroupLocks(tmp_path), new_locks()
+    first.try_lock("a")
+    second.try_lock("b")
+    first.close()  # locks of the process instead of the open file would also release those of the second
+    third = new_locks()
+    assert third.try_lock("a")
+    assert not third.try_lock("b")
 
 
-def test_a_killed_holder_leaves_nothing_behind(claims, tmp_path):
+def test_a_killed_holder_leaves_no_lock_behind(new_locks, tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE, text=True
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "True\n"
-        assert not claims().take("a")
+        assert not new_locks().try_lock("a")
         holder.kill()
-    assert claims().take("a")
-    assert (tmp_path / FILE).stat().st_size == 0
+    assert new_locks().try_lock("a")
+    assert (tmp_path / GROUP_LOCKS_FILE).stat().st_size == 0
 
 
-def test_many_groups_share_no_byte(claims):
-    first = claims()
-    assert all(first.take(f"{i:016x}") for i in range(2000))
-    second = claims()
-    assert second.take("g2000")
-    assert not any(second.take(f"{i:016x}") for i in range(0, 2000, 97))
+def test_two_thousand_groups_have_different_bytes(new_locks):
+    first = new_locks()
+    assert all(first.try_lock(f"{i:016x}") for i in range(2000))
+    second = new_locks()
+    assert second.try_lock("g2000")
+    assert not any(second.try_lock(f"{i:016x}") for i in range(0, 2000, 97))
 
 
-def test_one_describes_at_a_time(tmp_path):
+def test_one_run_at_a_time_describes_the_folder(tmp_path):
     seen = []
 
     def describe():
-        with describing(tmp_path):
+        with description_lock(tmp_path):
             seen.append("second")
 
-    with describing(tmp_path):
+    with description_lock(tmp_path):
         thread = threading.Thread(target=describe)
         thread.start()
         time.sleep(0.2)
@@ -87,18 +87,18 @@ def test_one_describes_at_a_time(tmp_path):
     assert seen == ["first", "second"]
 
 
-def test_without_locks_work_may_be_done_twice_but_is_done(claims, monkeypatch):
+def test_without_locks_every_holder_gets_every_group(new_locks, monkeypatch):
     def refuse(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "fcntl", refuse)
     monkeypatch.setattr(fcntl, "lockf", refuse)
-    assert claims().take("a")
-    assert claims().take("a")
+    assert new_locks().try_lock("a")
+    assert new_locks().try_lock("a")
 
 
-def test_other_trouble_is_told(claims, monkeypatch):
-    holder = claims()
+def test_other_errors_are_raised(new_locks, monkeypatch):
+    holder = new_locks()
 
     def refuse(*_):
         raise OSError(errno.EIO, "Input/output error")
@@ -106,4 +106,4 @@ def test_other_trouble_is_told(claims, monkeypatch):
     monkeypatch.setattr(fcntl, "fcntl", refuse)
     monkeypatch.setattr(fcntl, "lockf", refuse)
     with pytest.raises(OSError, match="Input/output error"):
-        holder.take("a")
+        holder.try_lock("a")

@@ -1,14 +1,14 @@
-"""Processes that answer one request, played by modules beside the test."""
+"""Helper processes that run a module of the test."""
 
 import time
 
 import pytest
 
-from generators.engine.helper_process import ask
+from generators.engine.helper_process import run_helper
 
 COUNT = """
 import os, sys, time
-from generators.engine.helper_process import answer
+from generators.engine.helper_process import answer_request
 
 def reply(request):
     print("chatter")
@@ -21,7 +21,7 @@ def reply(request):
         time.sleep(60)
 
 if __name__ == "__main__":
-    answer(reply)
+    answer_request(reply)
 """
 
 
@@ -33,25 +33,25 @@ def path(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_replies_are_given_in_order_and_chatter_is_none():
-    answer = ask("counting", {"count": 3, "then": "end"}, 60.0)
-    assert (answer.replies, answer.status) == (tuple({"number": i} for i in range(3)), 0)
+def test_replies_come_in_order_and_other_output_is_ignored():
+    output = run_helper("counting", {"count": 3, "then": "end"}, 60.0)
+    assert (output.replies, output.status) == (tuple({"number": i} for i in range(3)), 0)
 
 
-def test_what_was_replied_before_the_end_counts_and_the_last_line_is_told():
-    answer = ask("counting", {"count": 2, "then": "die"}, 60.0)
-    assert (len(answer.replies), answer.status, answer.last) == (2, -11, "no such driver")
+def test_a_crash_keeps_earlier_replies_and_the_last_line_of_the_log():
+    output = run_helper("counting", {"count": 2, "then": "die"}, 60.0)
+    assert (len(output.replies), output.status, output.last) == (2, -11, "no such driver")
 
 
 def test_a_process_that_hangs_is_killed():
     start = time.monotonic()
     with pytest.raises(TimeoutError):
-        ask("counting", {"count": 0, "then": "hang"}, 8.0)
+        run_helper("counting", {"count": 0, "then": "hang"}, 8.0)
     assert time.monotonic() - start < 30
 
 
-def test_modules_of_the_current_folder_are_data(path, monkeypatch):
+def test_modules_in_the_current_folder_are_not_imported(path, monkeypatch):
     for name in ("json.py", "bpy.py", "counting.py"):
         (path / name).write_text("raise SystemExit('of the current folder')")
     monkeypatch.chdir(path)
-    assert ask("counting", {"count": 1, "then": "end"}, 60.0).status == 0
+    assert run_helper("counting", {"count": 1, "then": "end"}, 60.0).status == 0

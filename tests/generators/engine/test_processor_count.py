@@ -1,4 +1,4 @@
-"""Libraries of a render child see as many processors as it has threads."""
+"""Libraries that a render process loads see as many processors as it has threads."""
 
 import os
 import subprocess
@@ -8,25 +8,25 @@ from contextlib import suppress
 
 import pytest
 
-from generators.engine.processor_count import THREADS, held_to
+from generators.engine.processor_count import THREADS_VARIABLE, limit_processors
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2,
-    reason="needs two processors, and a system that can hold a process to one",
+    reason="needs two processors, and a system that can limit a process to one",
 )
 
 
-def test_processors_are_held_and_given_back():
+def test_the_limit_ends_with_the_block():
     every = os.sched_getaffinity(0)
-    with held_to(1):
+    with limit_processors(1):
         assert len(os.sched_getaffinity(0)) == 1
     assert os.sched_getaffinity(0) == every
 
 
-def test_they_are_given_back_after_an_error_and_to_threads_that_were_started_within():
+def test_the_limit_ends_after_an_exception_and_for_threads_started_inside():
     every, end, found = os.sched_getaffinity(0), threading.Event(), []
     thread = threading.Thread(target=lambda: (end.wait(), found.append(os.sched_getaffinity(0))))
-    with suppress(ZeroDivisionError), held_to(1):
+    with suppress(ZeroDivisionError), limit_processors(1):
         thread.start()
         raise ZeroDivisionError
     end.set()
@@ -35,9 +35,9 @@ def test_they_are_given_back_after_an_error_and_to_threads_that_were_started_wit
     assert found == [every]
 
 
-def test_more_than_there_are_changes_nothing():
+def test_a_limit_above_the_number_of_processors_changes_nothing():
     every = os.sched_getaffinity(0)
-    with held_to(sys.maxsize):
+    with limit_processors(sys.maxsize):
         assert os.sched_getaffinity(0) == every
 
 
@@ -58,13 +58,13 @@ print("ratio", used / (after.elapsed - before.elapsed))
 
 
 @pytest.mark.blender
-def test_a_render_of_one_thread_takes_one_processor():
+def test_a_render_of_one_thread_uses_one_processor():
     done = subprocess.run(
         [sys.executable, "-c", BUSY],
-        env={**os.environ, THREADS: "1"},
+        env={**os.environ, THREADS_VARIABLE: "1"},
         capture_output=True,
         text=True,
         check=True,
     )
     ratio = float(done.stdout.split("ratio")[1])
-    assert ratio < 1.2  # with a thread beside it that spins it is near 2 on an idle machine
+    assert ratio < 1.2  # near 2 on an idle machine if a second thread spins

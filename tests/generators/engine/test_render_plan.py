@@ -1,6 +1,7 @@
-"""Rendering with a child that writes frames of one grey, so that everything but Blender is as it is."""
+"""Rendering a plan; a script that writes metadata files stands in for the render process."""
 
 import errno
+import fcntl
 import gc
 import json
 import os
@@ -15,7 +16,8 @@ import pytest
 import generators.engine.render_plan
 import generators.engine.render_process
 from generators.engine.dataset_description import dataset_info
-from generators.engine.group_locks import Claims
+from generators.engine.folder_lock import hold_folder
+from generators.engine.group_locks import GroupLocks
 from generators.engine.render_plan import default_workers, render
 from generators.language.load_recipe import load_recipe
 from generators.planning.packed_samples import pack
@@ -29,7 +31,7 @@ from loaders.verification.checksums import NEXT
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
 
-# Samples listed in the file `poison` of the output folder kill it, or give an error that is no end.
+# Files next to the output folder list the samples that crash (`poison`), stall (`slow`) or fail the process.
 SCRIPT = """#!{python}
 import json, os, pathlib, signal, sys, time
 replies = os.fdopen(int(sys.argv[-1]), "w")
@@ -66,20 +68,18 @@ for line in sys.stdin:
 
 @pytest.fixture
 def out(tmp_path, monkeypatch):
-    script = tmp_path / "child"
+    script = tmp_path / "process"
     script.write_text(SCRIPT.format(python=sys.executable))
     script.chmod(0o755)
     monkeypatch.setattr(generators.engine.render_process, "sys", SimpleNamespace(executable=str(script)))
     monkeypatch.setattr(generators.engine.render_plan, "require_rendering", lambda recipe: None)
     yield tmp_path / "out"
-    assert [
-        child for child in psutil.Process().children(recursive=True) if str(script) in child.cmdline()
-    ] == []
+    assert [one for one in psutil.Process().children(recursive=True) if str(script) in one.cmdline()] == []
 
 
 @pytest.fixture
 def plan(tiny):
-    # One lamp without a map: sizes and colours make 4 traces of 3 draws.
+    # Two sizes, two colours and three draws make 12 traces.
     return make_plan(load_recipe(tiny, ["sets.cubes.draws=3"]))
 
 
@@ -106,7 +106,7 @@ def test_renders_every_group_once(out, plan, workers):
     assert sorted(asked(out)) == sorted(" ".join(s.id for s in g) for g in grouped(plan).groups.values())
 
 
-def test_what_is_there_is_not_asked_for_again(out, plan):
+def test_complete_samples_are_not_rendered_again(out, plan):
     render(condition(grouped(plan), size=1), out, workers=1)
     (out.parent / "asked").unlink()
     outcome = render(grouped(plan), out, workers=1)
@@ -118,40 +118,40 @@ def test_what_is_there_is_not_asked_for_again(out, plan):
     assert not (out.parent / "asked").exists()
 
 
-def test_shards_make_the_whole(out, plan):
+def test_all_shards_together_make_the_data_set(out, plan):
     written = [render(grouped(plan), out, workers=1, shard=(i, 3)).written for i in (1, 2, 3)]
     assert sum(written) == 12
     assert complete_indices(out, "cubes").tolist() == list(range(12))
     assert read_dataset_info(out).sets["cubes"].count == 12
 
 
-def test_a_group_that_kills_its_child_is_set_aside_and_the_run_goes_on(out, plan):
+def test_a_group_that_crashes_the_process_fails_and_the_run_goes_on(out, plan):
     (out.parent / "poison").write_text("cubes-000004")
     outcome = render(grouped(plan), out, workers=1)
     assert outcome.failed == {
-        name: "the render child ended with signal 9" for name in ("cubes-000004", "cubes-000005")
+        name: "the render process ended with signal 9" for name in ("cubes-000004", "cubes-000005")
     }
-    # What of its group was written before is whole, and counted.
+    # The sample of its group that was written before the crash is whole, and counted.
     assert (outcome.written, complete_indices(out, "cubes").tolist()) == (
         10,
         [0, 1, 2, 3, 6, 7, 8, 9, 10, 11],
     )
     assert sum("cubes-000004" in line for line in asked(out)) == 3
     log = (out / "failed" / "cubes-000004.log").read_text()
-    assert log.startswith("the render child ended with signal 9\n")
+    assert log.startswith("the render process ended with signal 9\n")
     assert "last words" in log
-    # Once the cause is gone, another run makes up for it and the log goes.
+    # Without the cause, another run renders the rest and removes the logs.
     (out.parent / "poison").unlink()
     outcome = render(grouped(plan), out, workers=1)
     assert (outcome.found, outcome.written, outcome.failed) == (10, 2, {})
     assert list((out / "failed").iterdir()) == []
 
 
-def test_a_group_that_takes_too_long_is_set_aside(out, plan):
+def test_a_group_that_takes_too_long_fails(out, plan):
     (out.parent / "slow").write_text("cubes-000000")
     outcome = render(plan.limit(3), out, workers=1, time_limit=0.4)
     assert outcome.failed == {} or set(outcome.failed.values()) == {
-        "no answer within 0.4 s; the render child was stopped"
+        "no answer within 0.4 s; the render process was stopped"
     }
     assert outcome.written == 3 - len(outcome.failed)
 
@@ -168,7 +168,7 @@ def test_a_full_disk_ends_the_run_with_one_line(out, plan):
     assert len(complete_indices(out, "cubes")) == 12
 
 
-def test_children_that_do_not_start_end_the_run_with_their_reason(out, plan):
+def test_a_process_that_does_not_start_ends_the_run_with_its_reason(out, plan):
     (out.parent / "broken").write_text("yes")
     with pytest.raises(
         InputError, match=r"ended with status 1 \(ImportError: libGL\.so\.1 is missing\)"
@@ -178,8 +178,8 @@ def test_children_that_do_not_start_end_the_run_with_their_reason(out, plan):
     assert not (out / "failed").exists()
 
 
-def test_what_is_done_is_let_go(out, tiny):
-    """dask by itself keeps its last thousand messages, with the samples of every task in them."""
+def test_finished_samples_are_not_kept_in_memory(out, tiny):
+    """dask by default keeps its last thousand messages, which contain the samples of every task."""
     plan = make_plan(load_recipe(tiny, ["sets.cubes.draws=100"]))
     before = set(map(id, _samples_in_memory()))
     done, held = 0, []
@@ -193,15 +193,15 @@ def test_what_is_done_is_let_go(out, tiny):
 
     render(plan, out, workers=1, advance=look)
     assert done == len(plan) == 400
-    assert len(held) < 300  # the last task, and that before
+    assert len(held) < 300  # of the last two tasks
 
 
 def _samples_in_memory():
-    # By type and not isinstance, which asks objects for their class: some of other packages warn about it.
+    # Not isinstance: it reads `__class__`, and objects of some packages then warn.
     return [one for one in gc.get_objects() if type(one) is SamplePlan]
 
 
-def test_nothing_listens_to_other_machines(out, plan):
+def test_no_port_is_open_to_other_machines(out, plan):
     heard = set()
 
     def listen(count):
@@ -213,8 +213,8 @@ def test_nothing_listens_to_other_machines(out, plan):
     assert heard <= {"127.0.0.1", "::1"}
 
 
-def test_two_runs_at_once_share_the_work(out, plan):
-    """Neither asks for what the other is at work on, and both end when all is done."""
+def test_two_runs_at_once_share_the_groups(out, plan):
+    """No group is rendered twice, and both runs end when all samples are complete."""
     (out.parent / "pause").write_text("0.05")
     outcomes = []
     runs = [threading.Thread(target=lambda: outcomes.append(render(plan, out, workers=1))) for _ in range(2)]
@@ -228,7 +228,7 @@ def test_two_runs_at_once_share_the_work(out, plan):
     assert all(outcome.found + outcome.written == len(plan) for outcome in outcomes)
 
 
-def test_a_run_that_ends_leaves_the_others_of_its_process_alone(out, plan):
+def test_the_end_of_a_run_does_not_disturb_another_run_of_its_process(out, plan):
     (out.parent / "pause").write_text("0.05")
     outcomes = []
     other = threading.Thread(target=lambda: outcomes.append(render(plan, out.parent / "other", workers=1)))
@@ -240,24 +240,23 @@ def test_a_run_that_ends_leaves_the_others_of_its_process_alone(out, plan):
     assert [(outcome.written, outcome.failed) for outcome in outcomes] == [(len(plan), {})]
 
 
-def test_a_file_system_without_locks_does(out, plan, monkeypatch):
+def test_rendering_works_on_a_file_system_without_locks(out, plan, monkeypatch):
     def refuse(handle, how):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
-    monkeypatch.setattr(generators.engine.render_plan.fcntl, "flock", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse)
     render(plan.limit(1), out, workers=1)
     (making := out / ".partial" / f"cubes-000000-{'0' * 32}").mkdir(parents=True)
     assert render(plan, out, workers=1).written == len(plan) - 1
     assert making.exists()
 
 
-def test_a_run_does_what_another_leaves_undone(out, plan, caplog):
-    """What somebody else has claimed is waited for, and done if it is given up."""
+def test_a_run_waits_for_locked_groups_and_renders_them_when_they_are_free(out, plan, caplog):
     out.mkdir()
-    claims = Claims(out)
+    locks = GroupLocks(out)
     groups = list(plan.groups)
-    assert claims.take(groups[1])
-    assert claims.take(groups[2])
+    assert locks.try_lock(groups[1])
+    assert locks.try_lock(groups[2])
     outcomes = []
     run = threading.Thread(target=lambda: outcomes.append(render(plan, out, workers=2)))
     run.start()
@@ -265,18 +264,18 @@ def test_a_run_does_what_another_leaves_undone(out, plan, caplog):
         time.sleep(0.05)
     time.sleep(0.5)
     assert len(complete_indices(out, "cubes")) == 10
-    claims.close()
+    locks.close()
     run.join(60)
     assert outcomes[0].failed == {}
     assert len(complete_indices(out, "cubes")) == 12
-    told = [record.getMessage() for record in caplog.records if record.name == "candlelight"]
-    assert told == ["waiting for another run, which is at work on 2 trace groups"]
+    messages = [record.getMessage() for record in caplog.records if record.name == "candlelight"]
+    assert messages == ["waiting for another run, which has locked 2 trace groups"]
 
 
 # ------------------------------------------------------------------------------------------ the folder
 
 
-def test_the_folder_describes_all_that_was_planned_for_it(out, plan):
+def test_the_folder_describes_the_samples_of_all_its_runs(out, plan):
     red, blue = condition(plan, color="red"), condition(plan, color="blue")
     render(red, out, workers=1)
     assert load_plan(out / "plan.parquet") == red
@@ -288,7 +287,7 @@ def test_the_folder_describes_all_that_was_planned_for_it(out, plan):
     assert {name: (out / name).read_bytes() for name in before} == before
 
 
-def test_a_run_killed_while_it_described_the_folder_is_no_obstacle(out, plan):
+def test_the_next_run_completes_the_description_of_a_killed_run(out, plan):
     out.mkdir()
     (out / ".lock").touch()
     (out / f".dataset.json.{'0' * 32}.partial").write_text("{")
@@ -296,7 +295,7 @@ def test_a_run_killed_while_it_described_the_folder_is_no_obstacle(out, plan):
     assert sorted(path.name for path in out.iterdir()) == [
         *(".claims", ".lock", "SHA256SUMS", "dataset.json", "plan.parquet", "samples")
     ]
-    # Killed between the two files: the plan is missing, and both are listed under another name.
+    # After a kill between the two files the plan is missing, and the checksums still have their first name.
     (out / "plan.parquet").unlink()
     (out / "SHA256SUMS").rename(out / NEXT)
     (out / f".plan.parquet.{'0' * 32}.partial").write_text("PAR1")
@@ -320,13 +319,13 @@ def test_another_recipe_is_refused(out, plan, tiny):
 def test_a_foreign_folder_is_refused_and_left_alone(out, plan):
     out.mkdir()
     (out / "thesis.txt").write_text("mine")
-    with pytest.raises(InputError, match="expected an empty folder or one of frames; name another"):
+    with pytest.raises(InputError, match="expected an empty folder or a folder of frames; name another"):
         render(plan, out, workers=1)
     assert (out / "thesis.txt").read_text() == "mine"
     assert not (out / "dataset.json").exists()
 
 
-def test_a_damaged_description_is_told(out, plan):
+def test_a_damaged_description_is_reported(out, plan):
     out.mkdir()
     (out / "dataset.json").write_text("{")
     (out / "plan.parquet").write_text("PAR1")
@@ -352,10 +351,10 @@ def test_a_folder_without_permission(out, plan):
 
 
 def test_two_runs_share_a_folder(out, plan):
-    """A second run in the same folder neither waits nor clears what the first has in the making."""
+    """A second run in the same folder does not wait, and does not remove unfinished samples of the first."""
     render(plan.limit(1), out, workers=1)
     making = out / ".partial" / f"cubes-000000-{'0' * 32}"
-    with generators.engine.render_plan._folder(out):
+    with hold_folder(out):
         making.mkdir(parents=True)
         render(plan.limit(2), out, workers=1)
         assert making.exists()
@@ -365,8 +364,8 @@ def test_two_runs_share_a_folder(out, plan):
     assert not (out / ".partial").exists()
 
 
-def test_only_what_runs_leave_is_cleared(out, plan):
-    """Neither in a folder of somebody else's, which is refused, nor beside frames."""
+def test_only_unfinished_files_of_runs_are_removed(out, plan):
+    """Other files stay, in a foreign folder, which is refused, as well as in a folder of frames."""
     foreign = out.with_name("foreign")
     render(plan.limit(1), out, workers=1)
     for folder in (out, foreign):
@@ -376,7 +375,7 @@ def test_only_what_runs_leave_is_cleared(out, plan):
     (making := foreign / f".mine.h5.{'0' * 32}.partial").touch()
     before = {*out.rglob("*"), *foreign.rglob("*")}
     render(plan.limit(1), out, workers=1)
-    with pytest.raises(InputError, match="expected an empty folder or one of frames"):
+    with pytest.raises(InputError, match="expected an empty folder or a folder of frames"):
         render(plan, foreign, workers=1)
     assert making in before
     assert before <= {*out.rglob("*"), *foreign.rglob("*")}
@@ -385,7 +384,7 @@ def test_only_what_runs_leave_is_cleared(out, plan):
 # ------------------------------------------------------------------------------------- description
 
 
-def test_dataset_info_counts_what_is_planned(plan):
+def test_dataset_info_counts_the_planned_samples(plan):
     info = dataset_info(condition(plan, color="red"))
     assert info.sets["cubes"].count == 6
     assert [factor.name for factor in info.sets["cubes"].factors] == ["size", "color", "azimuth"]
@@ -410,7 +409,7 @@ def test_sets_without_samples_are_not_described():
 
 
 def test_default_workers_need_a_processor_and_memory_each(monkeypatch):
-    # As counted by what a batch system or a container allots, not by what the machine has.
+    # A batch system or a container may grant less than the machine has.
     monkeypatch.setattr("dask.system.cpu_count", lambda: 8)
     for available, limit, expected in ((100e9, 100e9, 8), (4.6e9, 100e9, 3), (0.1e9, 1e9, 1), (9e9, 3e9, 2)):
         monkeypatch.setattr(psutil, "virtual_memory", lambda a=available: SimpleNamespace(available=a))
@@ -418,7 +417,7 @@ def test_default_workers_need_a_processor_and_memory_each(monkeypatch):
         assert default_workers() == expected
 
 
-def test_without_the_extra_rendering_says_what_to_install(plan, tmp_path, monkeypatch):
+def test_missing_packages_are_named(plan, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(
         InputError, match=r"rendering needs distributed, bpy, OpenEXR, pyoidn, .*`candlelight doctor`"

@@ -1,21 +1,21 @@
-"""The child's end, in this process, with a renderer that makes nothing."""
+"""The server of a render process, run in this process with a renderer that writes nothing."""
 
 import json
 
 import pytest
 
-from generators.engine.render_server import GROUPS, serve
+from generators.engine.render_server import TRACE_GROUPS, serve
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from loaders.errors import InputError
 
 
-class Idle:
-    """Writes no group, and ends each as its number in `ends` says."""
+class IdleRenderer:
+    """A renderer that writes nothing; `ends` holds the exception, if any, for each sample number."""
 
     ends: tuple[Exception | None, ...] = ()
 
-    def __init__(self, root, recipe, threads, wish):
+    def __init__(self, root, recipe, threads, device):
         pass
 
     def trace(self, group):
@@ -29,11 +29,16 @@ class Idle:
 
 @pytest.fixture
 def pipes(tiny, tmp_path):
-    """Give the requests of a job, one line of two groups, and where the replies go."""
+    """Open a file of requests, with settings and one line of two groups, and a file for the replies."""
     recipe = load_recipe(tiny)
-    job = {"root": "out", "recipe": recipe.model_dump(mode="json"), "threads": 1, "device": {"device": "cpu"}}
+    settings = {
+        "root": "out",
+        "recipe": recipe.model_dump(mode="json"),
+        "threads": 1,
+        "device": {"device": "cpu"},
+    }
     groups = tuple((sample,) for sample in make_plan(recipe).samples[:2])
-    (tmp_path / "requests").write_text(f"{json.dumps(job)}\n{GROUPS.dump_json(groups).decode()}\n")
+    (tmp_path / "requests").write_text(f"{json.dumps(settings)}\n{TRACE_GROUPS.dump_json(groups).decode()}\n")
     with (tmp_path / "requests").open() as requests, (tmp_path / "replies").open("w+") as replies:
         yield requests, replies
 
@@ -51,8 +56,8 @@ def answers(replies):
     ],
 )
 def test_every_group_is_answered_in_turn(pipes, monkeypatch, end, error, fatal):
-    monkeypatch.setattr(Idle, "ends", (end, None))
-    serve(*pipes, Idle)
+    monkeypatch.setattr(IdleRenderer, "ends", (end, None))
+    serve(*pipes, IdleRenderer)
     ready, failed, written = answers(pipes[1])
     assert ready == {"ready": True}
     assert (failed["error"], failed["fatal"]) == (error, fatal)
@@ -61,9 +66,9 @@ def test_every_group_is_answered_in_turn(pipes, monkeypatch, end, error, fatal):
 
 
 @pytest.mark.parametrize("ends", [(KeyError("boo"), None), (None, KeyError("boo"))])
-def test_whatever_else_ends_the_writing_ends_the_child(pipes, monkeypatch, ends):
-    """Also that of a line's last group: else the owner would wait for its answer until the time is up."""
-    monkeypatch.setattr(Idle, "ends", ends)
+def test_any_other_exception_while_writing_ends_the_process(pipes, monkeypatch, ends):
+    """Otherwise the owner would wait for the answer for the last group of a line until the time limit."""
+    monkeypatch.setattr(IdleRenderer, "ends", ends)
     with pytest.raises(KeyError, match="boo"):
-        serve(*pipes, Idle)
+        serve(*pipes, IdleRenderer)
     assert len(answers(pipes[1])) == 1 + ends.index(next(end for end in ends if end))

@@ -1,4 +1,4 @@
-"""Repairs, and disks that fail: whatever happened to a folder, it ends as an undisturbed run leaves it."""
+"""Repairs, and disks that fail: after any damage a folder ends with the bytes of an undisturbed run."""
 
 import errno
 import os
@@ -11,10 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight import main
-from generators.engine.dataset_description import cannot_write, describe_folder
-from generators.engine.group_locks import Claims
+from generators.engine.dataset_description import describe_folder
+from generators.engine.folder_lock import cannot_write
+from generators.engine.group_locks import GroupLocks
 from generators.engine.render_plan import render
-from generators.engine.repair import ASIDE, drop_replaced, set_aside
+from generators.engine.repair import DAMAGED_FOLDER, move_damaged_samples, remove_replaced_samples
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from loaders.errors import InputError
@@ -38,7 +39,7 @@ def plan():
 
 @pytest.fixture(scope="module")
 def whole(plan, tmp_path_factory):
-    """Paint a few leaves; nobody changes these."""
+    """Render a few dead leaves, which no test changes."""
     out = tmp_path_factory.mktemp("whole") / "frames"
     assert render(plan, out, workers=1).written == 8
     return out
@@ -50,7 +51,7 @@ def out(whole, tmp_path):
 
 
 def tree(out):
-    """List what is in a folder, with the bytes of its files."""
+    """Map the paths in a folder to the bytes of files, and to None for folders."""
     return {p.relative_to(out).as_posix(): p.read_bytes() if p.is_file() else None for p in out.rglob("*")}
 
 
@@ -68,7 +69,7 @@ def run(*words):
     return CliRunner().invoke(main, [str(word) for word in words])
 
 
-def test_whatever_is_damaged_is_rendered_again_to_the_same_bytes(plan, whole, out):
+def test_damaged_samples_are_rendered_again_to_the_same_bytes(plan, whole, out):
     first, second, third, fourth, *others = folders(plan, out)
     rng = np.random.default_rng(11)
     for name in ("image.png", "layers.npz", "metadata.json", SUMS):
@@ -80,38 +81,38 @@ def test_whatever_is_damaged_is_rendered_again_to_the_same_bytes(plan, whole, ou
     shutil.rmtree(others[0])
     kept = {folder: folder.stat().st_ino for folder in others[1:]}
     outcome = render(plan, out, workers=1, repair=True)
-    assert (outcome.damaged, outcome.damaged_besides, outcome.found, outcome.written) == (4, 0, 3, 5)
+    assert (outcome.damaged, outcome.damaged_outside_plan, outcome.found, outcome.written) == (4, 0, 3, 5)
     assert tree(out) == tree(whole)
     assert {folder: folder.stat().st_ino for folder in kept} == kept
 
 
-def test_a_repair_that_was_killed_is_finished_by_any_run(plan, whole, out):
+def test_any_run_finishes_a_killed_repair(plan, whole, out):
     for folder in folders(plan, out)[:2]:
         (folder / "image.png").write_bytes(b"damaged")
-    assert set_aside(plan, out) == (2, 0)
-    # Nothing is lost before its replacement is there.
-    assert [file.read_bytes() for file in out.glob(f"{ASIDE}/**/image.png")] == [b"damaged"] * 2
-    drop_replaced(out)
-    assert len(list(out.glob(f"{ASIDE}/**/image.png"))) == 2
+    assert move_damaged_samples(plan, out) == (2, 0)
+    # A damaged sample stays until its replacement is complete.
+    assert [file.read_bytes() for file in out.glob(f"{DAMAGED_FOLDER}/**/image.png")] == [b"damaged"] * 2
+    remove_replaced_samples(out)
+    assert len(list(out.glob(f"{DAMAGED_FOLDER}/**/image.png"))) == 2
     outcome = render(plan, out, workers=1)
     assert (outcome.found, outcome.written) == (6, 2)
     assert tree(out) == tree(whole)
 
 
-def test_a_sample_that_was_damaged_twice_is_set_aside_twice(plan, out):
+def test_a_sample_that_is_damaged_twice_is_moved_twice(plan, out):
     file = folders(plan, out)[0] / "image.png"
     for text in ("first", "second"):
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
-        assert set_aside(plan, out) == (1, 0)
-    assert [found.read_text() for found in out.glob(f"{ASIDE}/**/image.png")] == ["second"]
+        assert move_damaged_samples(plan, out) == (1, 0)
+    assert [found.read_text() for found in out.glob(f"{DAMAGED_FOLDER}/**/image.png")] == ["second"]
 
 
-def test_what_the_plan_does_not_hold_is_left_alone(plan, whole, out):
+def test_samples_outside_the_plan_are_counted_but_not_moved(plan, whole, out):
     for folder in folders(plan, out)[:3]:
         (folder / "image.png").unlink()
     outcome = render(replace(plan, samples=plan.samples[2:5]), out, workers=1, repair=True)
-    assert (outcome.damaged, outcome.damaged_besides, outcome.found, outcome.written) == (1, 2, 2, 1)
+    assert (outcome.damaged, outcome.damaged_outside_plan, outcome.found, outcome.written) == (1, 2, 2, 1)
     assert not verify(out).missing
     assert render(plan, out, workers=1, repair=True).damaged == 2
     assert tree(out) == tree(whole)
@@ -128,7 +129,7 @@ def test_a_damaged_description_is_refused_and_repaired(plan, whole, out, name):
         assert tree(out) == tree(whole)
 
 
-def test_sums_that_are_lost_or_hold_too_much_are_written_again(plan, whole, out):
+def test_missing_or_wrong_checksums_are_written_again(plan, whole, out):
     (out / SUMS).unlink()
     describe_folder(plan, out)
     assert tree(out) == tree(whole)
@@ -143,36 +144,36 @@ def test_sums_that_are_lost_or_hold_too_much_are_written_again(plan, whole, out)
         assert tree(out) == tree(whole)
 
 
-def test_a_run_killed_while_it_described_the_folder_is_finished_by_the_next(plan, whole, out):
+def test_the_next_run_completes_the_description_of_a_killed_run(plan, whole, out):
     shutil.copy(out / SUMS, out / NEXT)
     (out / SUMS).write_text("")
     describe_folder(replace(plan, samples=plan.samples[:1]), out)
     assert tree(out) == tree(whole)
 
 
-def test_what_other_runs_planned_survives_the_repair_of_the_other_file(plan, whole, out):
+def test_a_lost_dataset_json_does_not_lose_the_plans_of_other_runs(plan, whole, out):
     (out / "dataset.json").unlink()
     describe_folder(replace(plan, samples=plan.samples[:1]), out, repair=True)
     assert tree(out) == tree(whole)
 
 
 @pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_text("{")])
-def test_frames_of_another_recipe_are_refused_even_if_the_folder_does_not_say_so(plan, out, damage):
+def test_frames_of_another_recipe_are_refused_without_a_readable_dataset_json(plan, out, damage):
     damage(out / "dataset.json")
     before = tree(out)
     with pytest.raises(InputError, match=r"holds frames of another recipe \(dead-leaves, "):
         render(leaves("seed=1"), out, workers=1, repair=True)
     assert tree(out) == before
-    # Not even when nothing but the samples is left.
+    # Also if only the samples are left.
     for name in ("plan.parquet", "dataset.json", SUMS):
         (out / name).unlink(missing_ok=True)
     with pytest.raises(InputError, match=r"holds frames of another recipe"):
         describe_folder(leaves("seed=1"), out, repair=True)
-    with pytest.raises(InputError, match=r"if it is one that lost its dataset\.json, add --repair"):
+    with pytest.raises(InputError, match=r"if these are frames without their dataset\.json, add --repair"):
         describe_folder(plan, out)
 
 
-def test_the_commands_find_name_and_repair(whole, out):
+def test_the_commands_find_and_repair_damage(whole, out):
     result = run("info", out, "--verify")
     assert (result.exit_code, result.stdout) == (
         0,
@@ -212,9 +213,7 @@ def test_a_repair_without_a_recipe_needs_the_plan(out, tmp_path):
 
 
 @pytest.mark.parametrize("after", ["nothing", "an empty folder"])
-def test_a_folder_that_vanishes_ends_the_run_and_the_frames_are_whole_where_they_went(
-    plan, whole, tmp_path, after
-):
+def test_a_folder_that_is_moved_ends_the_run_and_its_frames_stay_whole(plan, whole, tmp_path, after):
     out = tmp_path / "frames"
 
     def vanish(count):
@@ -223,7 +222,7 @@ def test_a_folder_that_vanishes_ends_the_run_and_the_frames_are_whole_where_they
             if after == "an empty folder":
                 out.mkdir()
 
-    with pytest.raises(InputError, match=r"frames: was moved, removed or replaced while .*run again") as e:
+    with pytest.raises(InputError, match=r"frames: was moved, removed or replaced during .*run again") as e:
         render(plan, out, workers=1, advance=vanish)
     assert "\n" not in str(e.value)
     moved = tmp_path / "moved"
@@ -235,7 +234,7 @@ def test_a_folder_that_vanishes_ends_the_run_and_the_frames_are_whole_where_they
         assert tree(moved) == tree(whole)
 
 
-def test_a_full_disk_ends_the_run_and_the_next_goes_on(plan, whole, tmp_path):
+def test_a_full_disk_ends_the_run_and_the_next_run_resumes(plan, whole, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160k", "none", disk], capture_output=True)
@@ -254,7 +253,7 @@ def test_a_full_disk_ends_the_run_and_the_next_goes_on(plan, whole, tmp_path):
 
 
 @pytest.mark.parametrize("name", [".lock", ".claims", "samples"])
-def test_files_in_the_way_are_named(plan, tmp_path, name):
+def test_a_file_in_place_of_a_folder_is_named(plan, tmp_path, name):
     if name == "samples":
         describe_folder(plan, tmp_path)
         (tmp_path / name).touch()
@@ -271,28 +270,28 @@ def test_files_in_the_way_are_named(plan, tmp_path, name):
         (errno.ENOSPC, "No space left on device; make room or name another"),
         (errno.EDQUOT, "Disk quota exceeded; make room or name another"),
         (errno.EROFS, "Read-only file system; name another"),
-        (errno.EEXIST, "it is no folder; name another"),
+        (errno.EEXIST, "the path is not a folder; name another"),
     ],
 )
-def test_what_keeps_a_folder_from_being_written(tmp_path, code, line):
+def test_the_reason_why_a_folder_cannot_be_written(tmp_path, code, line):
     error = OSError(code, os.strerror(code), str(tmp_path / "x"))
     assert str(cannot_write(tmp_path, error)) == f"output folder {tmp_path}: cannot be written: {line}"
 
 
-def test_names_that_are_too_long_are_told(plan, tmp_path):
+def test_a_name_that_is_too_long(plan, tmp_path):
     with pytest.raises(InputError, match="cannot be written: File name too long; name another"):
         render(plan, tmp_path / ("x" * 300), workers=1)
 
 
-def test_claims_do_not_make_a_folder_anew(tmp_path):
+def test_group_locks_do_not_make_the_folder(tmp_path):
     with pytest.raises(FileNotFoundError):
-        Claims(tmp_path / "none")
+        GroupLocks(tmp_path / "none")
 
 
 def test_links_are_not_followed(plan, whole, out, tmp_path):
-    """A folder of frames that a link of that name leads to keeps its samples."""
+    """Samples behind a link named like the folder of damaged samples stay."""
     other = shutil.copytree(whole, tmp_path / "other")
-    (out / ASIDE).symlink_to("../other")
+    (out / DAMAGED_FOLDER).symlink_to("../other")
     render(plan, out, workers=1)
     (folders(plan, out)[0] / "image.png").unlink()
     with pytest.raises(InputError, match=r"\.damaged: expected a folder without links, for damaged samples"):

@@ -1,3 +1,5 @@
+"""Messages of asyncio while `distributed` is in use."""
+
 import asyncio
 import gc
 import logging
@@ -6,7 +8,7 @@ from generators.engine.scheduler_logging import without_late_timeouts
 
 
 def drop(error: Exception) -> None:
-    """Drop a future that failed before anybody asked for its result."""
+    """Drop a failed future whose result is never read."""
 
     async def fail():
         asyncio.get_running_loop().create_future().set_exception(error)
@@ -15,7 +17,7 @@ def drop(error: Exception) -> None:
     asyncio.run(fail())
 
 
-def test_only_waits_that_ran_out_are_kept_quiet_and_only_within(caplog):
+def test_only_timeouts_are_silenced_and_only_inside_the_block(caplog):
     with caplog.at_level(logging.ERROR, "asyncio"):
         with without_late_timeouts():
             drop(TimeoutError("Timeout"))

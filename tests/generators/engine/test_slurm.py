@@ -1,4 +1,4 @@
-"""A run on the jobs of a batch system: real jobs of dask-jobqueue, submitted to stand-ins."""
+"""Runs in a batch system: jobs of dask-jobqueue, submitted to scripts that stand in for Slurm."""
 
 import gc
 import os
@@ -34,7 +34,7 @@ OPTIONS = {"cores": 1, "memory": "1GB", "walltime": "00:10:00", "queue": "normal
 
 @pytest.fixture
 def slurm(tmp_path, monkeypatch):
-    """Put `sbatch` and `scancel` before the path, and set them up; yield the folder of their jobs."""
+    """Put scripts named `sbatch` and `scancel` first on the path; yield the folder of their jobs."""
     import dask
 
     folder = tmp_path / "jobs"
@@ -53,7 +53,7 @@ def slurm(tmp_path, monkeypatch):
 
 
 def session(leader):
-    """List the processes of a job that live."""
+    """List the living processes of a job."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -64,17 +64,17 @@ def session(leader):
     return found
 
 
-def test_jobs_import_nothing_from_the_folder_that_they_are_submitted_from(slurm):
+def test_jobs_import_no_modules_of_the_submission_folder(slurm):
     with _start("slurm", 0, None) as cluster:
         assert f"{sys.executable} -P -m distributed" in cluster.job_script()
 
 
 @pytest.mark.blender
 @pytest.mark.slow
-def test_a_job_that_ends_is_submitted_again_and_nothing_is_lost_or_left(slurm, tmp_path, monkeypatch):
+def test_a_killed_job_is_submitted_again_and_no_process_is_left(slurm, tmp_path, monkeypatch):
     import dask
 
-    monkeypatch.setattr(limits, "RESTORE", 0.5)
+    monkeypatch.setattr(limits, "RESUBMIT_INTERVAL", 0.5)
     plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 30)
     ended = Counter()
 
@@ -99,7 +99,7 @@ def test_a_job_that_ends_is_submitted_again_and_nothing_is_lost_or_left(slurm, t
         time.sleep(0.1)
 
 
-def test_a_refused_job_ends_the_run_with_its_reason(slurm, tmp_path):
+def test_a_refused_job_ends_the_run_with_the_reason(slurm, tmp_path):
     script = "#!/bin/sh\necho 'sbatch: error: invalid partition specified: normal' >&2\nexit 1\n"
     (tmp_path / "bin" / "sbatch").write_text(script)
     plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 1)
@@ -109,7 +109,7 @@ def test_a_refused_job_ends_the_run_with_its_reason(slurm, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:unclosed cluster:ResourceWarning")
-def test_what_is_not_set_up_is_said_in_one_line(slurm, tmp_path):
+def test_a_missing_setting_is_reported_in_one_line(slurm, tmp_path):
     import dask
 
     plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 1)
@@ -120,14 +120,14 @@ def test_what_is_not_set_up_is_said_in_one_line(slurm, tmp_path):
         render(plan, tmp_path / "out", cluster="slurm", workers=1)
     assert "\n" not in str(error.value)
     del error
-    gc.collect()  # while the cluster that was made in part may warn
+    gc.collect()  # while the warning of the unfinished cluster is still ignored
 
 
 @pytest.mark.parametrize(
     ("kind", "module", "extra"),
     [("lsf", "dask_jobqueue", "cluster"), ("kubernetes", "dask_kubernetes.operator", "kubernetes")],
 )
-def test_a_package_that_is_not_there_names_its_extra(tmp_path, monkeypatch, kind, module, extra):
+def test_a_missing_package_is_named(tmp_path, monkeypatch, kind, module, extra):
     monkeypatch.setitem(sys.modules, module, None)
     plan = make_plan(load_recipe("negatives", []), 1)
     with pytest.raises(InputError, match=rf"--cluster {kind} needs dask-.*`pip install dask-"):
@@ -135,7 +135,7 @@ def test_a_package_that_is_not_there_names_its_extra(tmp_path, monkeypatch, kind
     assert not (tmp_path / "out").exists()
 
 
-def test_batch_systems_start_where_their_commands_are(tmp_path, monkeypatch):
+def test_a_batch_system_without_its_commands_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     plan = make_plan(load_recipe("negatives", []), 1)
     with pytest.raises(InputError, match="--cluster pbs: qsub is not on this machine"):

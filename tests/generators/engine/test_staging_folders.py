@@ -1,3 +1,5 @@
+"""Staging folders of this process, of a living process, and of a killed process."""
+
 import os
 import signal
 import subprocess
@@ -6,12 +8,12 @@ import tempfile
 
 import pytest
 
-from generators.engine.staging_folders import staging
+from generators.engine.staging_folders import staging_folder
 
 HOLD = """
 import sys
-from generators.engine.staging_folders import staging
-with staging() as folder:
+from generators.engine.staging_folders import staging_folder
+with staging_folder() as folder:
     (folder / "sample").mkdir()
     print(folder, flush=True)
     sys.stdin.read()
@@ -25,8 +27,8 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_folders_are_made_apart_and_removed(place):
-    with staging() as first, staging() as second:
+def test_each_call_makes_a_private_folder_and_removes_it(place):
+    with staging_folder() as first, staging_folder() as second:
         assert first != second
         assert first.parent == second.parent == place
         assert first.stat().st_mode & 0o777 == 0o700
@@ -34,35 +36,35 @@ def test_folders_are_made_apart_and_removed(place):
     assert list(place.iterdir()) == []
 
 
-def test_what_fails_leaves_nothing(place):
-    with pytest.raises(KeyError), staging():
+def test_the_folder_is_removed_after_an_exception(place):
+    with pytest.raises(KeyError), staging_folder():
         raise KeyError
     assert list(place.iterdir()) == []
 
 
-def test_only_what_killed_processes_left_is_removed(place):
-    """Another process's folder stays while that lives, and goes with the next one once it was killed."""
+def test_only_folders_of_killed_processes_are_removed(place):
+    """The folder of another process stays while the process lives; the next call after its end removes it."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         held = other.stdout.readline().strip()
-        with staging():
+        with staging_folder():
             assert os.path.isdir(held + "/sample")  # noqa: PTH112
         os.kill(other.pid, signal.SIGKILL)
     assert [str(path) for path in place.iterdir()] == [held]
-    with staging() as mine:
+    with staging_folder() as mine:
         assert list(place.iterdir()) == [mine]
 
 
-def test_what_is_not_ours_stays(place):
-    """A link that another user made, to have something removed, or a folder without a lock."""
-    with staging() as mine:
+def test_folders_of_others_stay(place):
+    """A link that would lead the removal to another folder stays, and so does a folder without a lock."""
+    with staging_folder() as mine:
         prefix = mine.name.removesuffix(mine.name.rpartition("-")[2])
     (place / "precious").mkdir()
     (place / "precious" / ".held").touch()
     (place / f"{prefix}link").symlink_to(place / "precious")
     (place / f"{prefix}bare").mkdir()
-    with staging():
+    with staging_folder():
         pass
     assert sorted(path.name for path in place.iterdir()) == sorted(
         ["precious", f"{prefix}link", f"{prefix}bare"]

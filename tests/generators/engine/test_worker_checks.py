@@ -1,4 +1,4 @@
-"""Every way in which a worker may fall short."""
+"""Every requirement that a worker may not meet."""
 
 import hashlib
 from dataclasses import replace
@@ -7,14 +7,14 @@ from importlib.util import find_spec
 import pytest
 
 import generators.engine.worker_checks
-from generators.engine.devices import Device, Wish
-from generators.engine.render_process import Job
-from generators.engine.worker_checks import find_shortcoming, standard_of
+from generators.engine.devices import Device, DeviceRequest
+from generators.engine.render_process import RunSettings
+from generators.engine.worker_checks import find_unmet_requirement, worker_requirements
 from generators.language.load_recipe import load_recipe
 from loaders.errors import InputError
 from loaders.schema import AssetRecord
 
-pytestmark = pytest.mark.skipif(find_spec("bpy") is None, reason="bpy is one of the things to have")
+pytestmark = pytest.mark.skipif(find_spec("bpy") is None, reason="bpy is one of the requirements")
 
 
 @pytest.fixture(autouse=True)
@@ -23,91 +23,99 @@ def no_gpu(monkeypatch):
 
 
 @pytest.fixture
-def job(tmp_path, tiny):
+def settings(tmp_path, tiny):
     for name in ("out", "materials"):
         (tmp_path / name).mkdir()
     (tmp_path / "materials" / "pink.blend").write_bytes(b"pink")
     recipe = load_recipe(tiny, assets={"materials": tmp_path / "materials"})
-    return Job(tmp_path / "out", recipe)
+    return RunSettings(tmp_path / "out", recipe)
 
 
 @pytest.fixture
-def standard(job):
+def requirements(settings):
     pink = AssetRecord(kind="materials", label="pink", sha256=hashlib.sha256(b"pink").hexdigest())
-    with standard_of(job, (pink,)) as standard:
-        yield standard
+    with worker_requirements(settings, (pink,)) as requirements:
+        yield requirements
 
 
-def test_who_has_everything_is_fit_and_leaves_nothing(job, standard):
-    assert find_shortcoming(standard) == ""
-    assert [path.name for path in job.root.iterdir()] == [standard.probe[0].name]
+def test_this_process_meets_its_own_requirements_and_leaves_no_file(settings, requirements):
+    assert find_unmet_requirement(requirements) == ""
+    assert [path.name for path in settings.root.iterdir()] == [requirements.probe[0].name]
 
 
-def test_the_probe_goes_in_the_end(job):
-    with standard_of(job, ()):
-        assert len(list(job.root.iterdir())) == 1
-    assert list(job.root.iterdir()) == []
+def test_the_probe_file_is_removed_at_the_end(settings):
+    with worker_requirements(settings, ()):
+        assert len(list(settings.root.iterdir())) == 1
+    assert list(settings.root.iterdir()) == []
 
 
-def test_where_samples_go_to_a_url_no_folder_is_shared(job):
-    with standard_of(replace(job, store="memory://frames"), ()) as standard:
-        assert standard.probe is None
-        assert find_shortcoming(standard) == ""
+def test_no_shared_folder_is_required_if_samples_go_to_a_url(settings):
+    with worker_requirements(replace(settings, store="memory://frames"), ()) as requirements:
+        assert requirements.probe is None
+        assert find_unmet_requirement(requirements) == ""
 
 
-def test_painting_needs_no_blender(job):
-    with standard_of(Job(job.root, load_recipe("negatives", ["sets.negatives.draws=1"])), ()) as standard:
-        assert {"candlelight", "distributed"} <= standard.versions.keys()
-    with standard_of(job, ()) as traced:
+def test_dead_leaves_do_not_require_blender(settings):
+    with worker_requirements(
+        RunSettings(settings.root, load_recipe("negatives", ["sets.negatives.draws=1"])), ()
+    ) as requirements:
+        assert {"candlelight", "distributed"} <= requirements.versions.keys()
+    with worker_requirements(settings, ()) as traced:
         assert {"bpy", "pyoidn", "OpenEXR"} <= traced.versions.keys()
 
 
-def test_versions(standard):
-    def told(**versions):
-        return find_shortcoming(replace(standard, versions=versions))
+def test_versions(requirements):
+    def unmet(**versions):
+        return find_unmet_requirement(replace(requirements, versions=versions))
 
-    assert find_shortcoming(replace(standard, python="3.1")).endswith(", the submitting side has 3.1")
-    assert told(numpy="0.1").endswith("the submitting side has 0.1")
-    assert told(nothing_of_that_name="1") == "it has no nothing_of_that_name"
-    # A login node need not have what only children need.
-    assert told(numpy=None) == ""
-
-
-def test_assets_are_those_of_the_plan(tmp_path, standard):
-    (tmp_path / "materials" / "pink.blend").write_bytes(b"sham")  # of the same size
-    assert find_shortcoming(standard).startswith("the plan was made with another `pink` of materials")
-    elsewhere = replace(standard, folders={"materials": tmp_path / "nowhere"})
-    assert find_shortcoming(elsewhere).startswith("assets.materials: folder `")
+    assert find_unmet_requirement(replace(requirements, python="3.1")).endswith(
+        ", the submitting side has 3.1"
+    )
+    assert unmet(numpy="0.1").endswith("the submitting side has 0.1")
+    assert unmet(nothing_of_that_name="1") == "it has no nothing_of_that_name"
+    # The submitting side, such as a login node, may lack packages of the render process.
+    assert unmet(numpy=None) == ""
 
 
-def test_the_folder_must_be_the_same_one(tmp_path, job, standard):
-    probe, text = standard.probe
+def test_assets_must_be_those_of_the_plan(tmp_path, requirements):
+    (tmp_path / "materials" / "pink.blend").write_bytes(b"sham")  # same length, other content
+    assert find_unmet_requirement(requirements).startswith(
+        "the plan was made with another `pink` of materials"
+    )
+    elsewhere = replace(requirements, folders={"materials": tmp_path / "nowhere"})
+    assert find_unmet_requirement(elsewhere).startswith("assets.materials: folder `")
+
+
+def test_the_output_folder_must_be_the_same(tmp_path, settings, requirements):
+    probe, text = requirements.probe
     (tmp_path / "other").mkdir()
     other = tmp_path / "other" / probe.name
-    told = find_shortcoming(replace(standard, probe=(other, text)))
-    assert told.startswith(f"it does not see the submitting side's output folder {other.parent}")
+    unmet = find_unmet_requirement(replace(requirements, probe=(other, text)))
+    assert unmet.startswith(f"it does not see the submitting side's output folder {other.parent}")
     other.write_text("something else")
-    assert "is another one" in find_shortcoming(replace(standard, probe=(other, text)))
+    assert "is not the folder of the submitting side" in find_unmet_requirement(
+        replace(requirements, probe=(other, text))
+    )
 
 
-def test_the_folder_must_be_writable(monkeypatch, job, standard):
+def test_the_output_folder_must_be_writable(monkeypatch, settings, requirements):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(generators.engine.worker_checks.Path, "write_text", refuse)
-    told = find_shortcoming(standard)
-    assert told == f"it cannot write to the output folder {job.root}: Permission denied"
+    unmet = find_unmet_requirement(requirements)
+    assert unmet == f"it cannot write to the output folder {settings.root}: Permission denied"
 
 
-def test_devices_are_looked_for(job):
-    with standard_of(replace(job, device=Wish("cuda")), ()) as standard:
-        assert find_shortcoming(standard).startswith("--device cuda: expected a GPU of that kind")
+def test_the_device_must_exist(settings):
+    with worker_requirements(replace(settings, device=DeviceRequest("cuda")), ()) as requirements:
+        assert find_unmet_requirement(requirements).startswith("--device cuda: expected a GPU of that kind")
 
 
-def test_a_host_on_which_blender_does_not_start_falls_short(monkeypatch, standard):
+def test_blender_must_start_on_the_host(monkeypatch, requirements):
     def refuse():
         raise InputError("devices: Blender ended with status 1 listing them (libGL.so.1)")
 
     monkeypatch.setattr(generators.engine.worker_checks, "find_devices", refuse)
-    assert "libGL" in find_shortcoming(replace(standard, versions={"bpy": None}))
-    assert find_shortcoming(replace(standard, versions={})) == ""
+    assert "libGL" in find_unmet_requirement(replace(requirements, versions={"bpy": None}))
+    assert find_unmet_requirement(replace(requirements, versions={})) == ""

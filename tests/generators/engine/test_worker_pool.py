@@ -1,4 +1,4 @@
-"""Workers of a scheduler that come, go, fall short and are lost; a child that writes frames of one grey."""
+"""Workers that join, leave, are rejected and are lost; a script stands in for the render process."""
 
 import logging
 import sys
@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import generators.engine.devices
+import generators.engine.gpu_slots
 import generators.engine.render_plan
 import generators.engine.render_process
 import generators.engine.tasks
@@ -19,9 +20,9 @@ import generators.engine.worker_pool
 from generators.engine import limits
 from generators.engine.devices import Device
 from generators.engine.render_plan import render
-from generators.engine.render_process import Job
-from generators.engine.tasks import _scheduled
-from generators.engine.worker_pool import Crew
+from generators.engine.render_process import RunSettings
+from generators.engine.tasks import render_in_pool
+from generators.engine.worker_pool import WorkerPool
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from loaders.errors import InputError
@@ -29,14 +30,14 @@ from loaders.frames import complete_indices
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
-pytestmark = pytest.mark.skipif(find_spec("bpy") is None, reason="workers are held to have bpy")
+pytestmark = pytest.mark.skipif(find_spec("bpy") is None, reason="the workers need bpy")
 
-# The child tells which worker owns it by its thread's name, which it cannot know: the process id stands in.
+# The process id stands for the worker: each worker has one render process.
 SCRIPT = """#!{python}
 import json, os, pathlib, sys, time
 replies = os.fdopen(int(sys.argv[-1]), "w")
-job = json.loads(sys.stdin.readline())
-root = pathlib.Path(job["root"])
+settings = json.loads(sys.stdin.readline())
+root = pathlib.Path(settings["root"])
 def say(**reply):
     print(json.dumps(reply), file=replies, flush=True)
 say(ready=True)
@@ -55,11 +56,11 @@ for line in sys.stdin:
 
 @pytest.fixture
 def out(tmp_path, monkeypatch):
-    script = tmp_path / "child"
+    script = tmp_path / "process"
     script.write_text(SCRIPT.format(python=sys.executable))
     script.chmod(0o755)
     monkeypatch.setattr(generators.engine.render_process, "sys", SimpleNamespace(executable=str(script)))
-    monkeypatch.setattr(limits, "LOOK", 0.05)
+    monkeypatch.setattr(limits, "LOOK_INTERVAL", 0.05)
     monkeypatch.setattr(
         generators.engine.worker_checks, "find_devices", lambda: [Device("CPU")]
     )  # without Blender
@@ -74,7 +75,7 @@ def plan(tiny):
 
 @pytest.fixture
 def cluster():
-    """Start a scheduler of its own; its workers belong to this process and have more than one thread each."""
+    """Start a scheduler whose two workers are in this process and have two threads each."""
     from distributed import LocalCluster
 
     with LocalCluster(
@@ -89,7 +90,7 @@ def cluster():
         yield cluster
 
 
-def told(caplog):
+def messages(caplog):
     return [record.getMessage() for record in caplog.records if record.name == "candlelight"]
 
 
@@ -97,40 +98,40 @@ def asked(out):
     return [line.split() for line in (out.parent / "asked").read_text().splitlines()]
 
 
-def test_every_sample_is_rendered_once_by_one_child_of_each_worker(out, plan, cluster):
+def test_every_sample_is_rendered_once_by_one_process_of_each_worker(out, plan, cluster):
     outcome = render(plan, out, scheduler=cluster.scheduler_address)
     assert (outcome.written, outcome.failed) == (32, {})
     assert complete_indices(out, "cubes").tolist() == list(range(32))
-    children, names = zip(*asked(out), strict=True)
+    processes, names = zip(*asked(out), strict=True)
     assert sorted(names) == sorted(sample.id for sample in plan.samples)
-    assert len(set(children)) == 2
-    # Nothing is left of the check of the folder, nor of the children.
+    assert len(set(processes)) == 2
+    # The file by which workers find the folder is gone.
     assert list(out.glob(".*.probe*")) == []
 
 
-def test_a_worker_takes_one_slot_though_its_threads_ask_at_once(out, plan, cluster, monkeypatch):
+def test_threads_of_a_worker_share_one_gpu_slot(out, plan, cluster, monkeypatch):
     taken = []
 
-    class SlowSlot(generators.engine.worker.Slot):
+    class SlowSlot(generators.engine.worker.GpuSlot):
         def __init__(self):
-            time.sleep(0.2)  # long enough for the other thread of the worker
+            time.sleep(0.2)  # time for the other thread of the worker to ask as well
             super().__init__(out.parent / "slots")
             taken.append(self)
 
-    monkeypatch.setattr(generators.engine.worker, "Slot", SlowSlot)
+    monkeypatch.setattr(generators.engine.worker, "GpuSlot", SlowSlot)
     assert render(plan, out, scheduler=cluster.scheduler_address).written == 32
     assert len(taken) == 2
-    assert len({child for child, _ in asked(out)}) == 2
+    assert len({process for process, _ in asked(out)}) == 2
 
 
-def test_runs_follow_each_other_on_the_same_workers(out, plan, cluster):
+def test_two_runs_after_each_other_use_the_same_workers(out, plan, cluster):
     parts = [plan.limit(count) for count in (3, 6)]
     written = [render(part, out, scheduler=cluster.scheduler_address).written for part in parts]
     assert written == [3, 3]
 
 
-def test_runs_at_once_have_a_child_each_on_a_worker(out, plan, cluster):
-    """The workers have more than one thread, so that tasks of both are done at the same time."""
+def test_two_runs_at_once_have_separate_processes_on_a_worker(out, plan, cluster):
+    """The workers have two threads, so tasks of both runs are rendered at the same time."""
     address, outcomes = cluster.scheduler_address, {}
 
     def run(name):
@@ -146,12 +147,12 @@ def test_runs_at_once_have_a_child_each_on_a_worker(out, plan, cluster):
         "one": (32, {}),
         "two": (32, {}),
     }
-    assert generators.engine.worker._children == {}
+    assert generators.engine.worker._processes == {}
 
 
-def test_what_a_task_ends_with_is_why_its_groups_are_set_aside(out, plan, cluster, monkeypatch):
-    def fail(job, groups):
-        raise TimeoutError("the disk is slow")  # which waiting for a task raises, too
+def test_an_exception_of_a_task_is_the_reason_why_its_groups_failed(out, plan, cluster, monkeypatch):
+    def fail(settings, groups):
+        raise TimeoutError("the disk is slow")  # waiting for a task raises this class, too
 
     monkeypatch.setattr(generators.engine.tasks, "render_groups", fail)
     outcome = render(plan, out, scheduler=cluster.scheduler_address)
@@ -160,12 +161,12 @@ def test_what_a_task_ends_with_is_why_its_groups_are_set_aside(out, plan, cluste
     assert "in fail" in (out / "failed" / "cubes-000000.log").read_text()
 
 
-def test_no_more_workers_than_asked_for(out, plan, cluster):
+def test_no_more_workers_are_used_than_asked_for(out, plan, cluster):
     render(plan, out, scheduler=cluster.scheduler_address, workers=1)
-    assert len({child for child, _ in asked(out)}) == 1
+    assert len({process for process, _ in asked(out)}) == 1
 
 
-def test_a_scheduler_file_stands_for_its_address(out, plan, cluster, tmp_path):
+def test_a_scheduler_file_replaces_the_address(out, plan, cluster, tmp_path):
     file = tmp_path / "scheduler.json"
     file.write_text(f'{{"address": "{cluster.scheduler_address}"}}')
     assert render(plan.limit(1), out, scheduler=str(file)).written == 1
@@ -174,47 +175,49 @@ def test_a_scheduler_file_stands_for_its_address(out, plan, cluster, tmp_path):
         render(plan, out, scheduler=str(file))
 
 
-def test_nobody_answers(out, plan, monkeypatch):
+def test_a_scheduler_that_does_not_answer(out, plan, monkeypatch):
     monkeypatch.setattr(limits, "CONNECT_LIMIT", 0.3)
     with pytest.raises(InputError, match=r"--scheduler tcp://127\.0\.0\.1:9: expected a dask scheduler") as e:
         render(plan, out, scheduler="tcp://127.0.0.1:9")
     assert "\n" not in str(e.value)
 
 
-def test_a_worker_that_falls_short_is_named_and_left_out(out, plan, cluster, monkeypatch, caplog):
+def test_a_worker_with_an_unmet_requirement_is_left_out(out, plan, cluster, monkeypatch, caplog):
     from distributed import get_worker
 
-    short = next(iter(cluster.workers.values())).address
+    unfit = next(iter(cluster.workers.values())).address
     monkeypatch.setattr(
         generators.engine.worker_pool,
-        "find_shortcoming",
-        lambda standard: "it has bpy 4.2.0" if get_worker().address == short else "",
+        "find_unmet_requirement",
+        lambda requirements: "it has bpy 4.2.0" if get_worker().address == unfit else "",
     )
     assert render(plan, out, scheduler=cluster.scheduler_address).written == 32
-    assert told(caplog) == [f"worker {short} is left out: it has bpy 4.2.0"]
-    assert len({child for child, _ in asked(out)}) == 1
+    assert messages(caplog) == [f"worker {unfit} is left out: it has bpy 4.2.0"]
+    assert len({process for process, _ in asked(out)}) == 1
 
 
-def test_a_run_ends_where_nobody_can_render(out, plan, cluster, monkeypatch):
-    monkeypatch.setattr(limits, "GRACE", 0.1)
-    monkeypatch.setattr(generators.engine.worker_pool, "find_shortcoming", lambda standard: "it has no\nbpy")
+def test_a_run_ends_if_all_workers_are_left_out(out, plan, cluster, monkeypatch):
+    monkeypatch.setattr(limits, "JOIN_GRACE", 0.1)
+    monkeypatch.setattr(
+        generators.engine.worker_pool, "find_unmet_requirement", lambda requirements: "it has no\nbpy"
+    )
     with pytest.raises(
         InputError, match=r"no worker can render this; the first of 2, inproc:\S+: it has no bpy$"
     ):
         render(plan, out, scheduler=cluster.scheduler_address)
 
 
-def test_a_check_that_breaks_is_a_shortcoming(out, plan, cluster, monkeypatch):
-    def fail(standard):
+def test_a_check_that_raises_is_an_unmet_requirement(out, plan, cluster, monkeypatch):
+    def fail(requirements):
         raise ModuleNotFoundError("No module named 'generators'")
 
-    monkeypatch.setattr(limits, "GRACE", 0.1)
-    monkeypatch.setattr(generators.engine.worker_pool, "find_shortcoming", fail)
+    monkeypatch.setattr(limits, "JOIN_GRACE", 0.1)
+    monkeypatch.setattr(generators.engine.worker_pool, "find_unmet_requirement", fail)
     with pytest.raises(InputError, match=r"ModuleNotFoundError: No module named 'generators'$"):
         render(plan, out, scheduler=cluster.scheduler_address)
 
 
-def test_workers_that_come_late_are_waited_for_and_take_part(out, plan, cluster, caplog):
+def test_the_run_waits_for_workers_that_join_late(out, plan, cluster, caplog):
     cluster.scale(0)
     while cluster.scheduler_info["workers"]:
         time.sleep(0.01)
@@ -233,8 +236,8 @@ def test_workers_that_come_late_are_waited_for_and_take_part(out, plan, cluster,
     many = make_plan(replace_draws(plan, 40))
     assert render(many, out, scheduler=cluster.scheduler_address, advance=advance).written == 160
     logger.removeHandler(joining)
-    assert told(caplog) == ["no workers yet; waiting for the first"]
-    assert len({child for child, _ in asked(out)}) == 2
+    assert messages(caplog) == ["no workers yet; waiting for the first"]
+    assert len({process for process, _ in asked(out)}) == 2
 
 
 def replace_draws(plan, draws):
@@ -242,8 +245,8 @@ def replace_draws(plan, draws):
     return plan.recipe.model_copy(update={"sets": {"cubes": cubes}})
 
 
-def test_what_lost_workers_were_at_is_done_again(out, plan, cluster, caplog):
-    """All workers go at once: a scheduler does not come back by itself to tasks that fit none it has."""
+def test_tasks_of_lost_workers_are_repeated(out, plan, cluster, caplog):
+    """All workers leave at once; dask by itself would not repeat tasks that no present worker can run."""
     steps = iter([list(cluster.workers.values())])
 
     def advance(count):
@@ -252,19 +255,19 @@ def test_what_lost_workers_were_at_is_done_again(out, plan, cluster, caplog):
             cluster.scale(len(cluster.worker_spec) + 1)
 
     outcome = render(plan, out, scheduler=cluster.scheduler_address, advance=advance)
-    # What they had finished by then is there, though nobody could say so.
+    # Samples that the lost workers had finished count as found.
     assert (outcome.written + outcome.found, outcome.failed) == (32, {})
     assert complete_indices(out, "cubes").tolist() == list(range(32))
-    assert sum("is gone; what it was at is done again" in message for message in told(caplog)) == 2
+    assert sum("is lost; its tasks are repeated" in message for message in messages(caplog)) == 2
 
 
-def test_a_scheduler_that_is_lost_ends_the_run_in_one_line(out, plan, cluster):
+def test_a_lost_scheduler_ends_the_run_with_one_line(out, plan, cluster):
     def advance(count):
         if count:
             cluster.close()
 
     with pytest.raises(
-        InputError, match=r"scheduler .*: it is gone; finished samples are whole, run again"
+        InputError, match=r"scheduler .*: the connection is lost; finished samples are whole, run"
     ) as e:
         render(plan, out, scheduler=cluster.scheduler_address, advance=advance)
     assert "\n" not in str(e.value)
@@ -273,19 +276,19 @@ def test_a_scheduler_that_is_lost_ends_the_run_in_one_line(out, plan, cluster):
     assert outcome.found + outcome.written == 32
 
 
-def test_an_interrupted_run_stops_its_children_on_the_workers(out, plan, cluster):
+def test_an_interrupted_run_stops_its_processes_on_the_workers(out, plan, cluster):
     def advance(count):
         if count:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         render(plan, out, scheduler=cluster.scheduler_address, advance=advance)
-    # They live on in processes of their own, so that nobody but the message could have stopped them.
-    assert generators.engine.worker._children == {}
+    # Only the message to the workers can have stopped the render processes.
+    assert generators.engine.worker._processes == {}
 
 
-class Losing:
-    """A client whose scheduler has another worker at every look; none of them ever answers."""
+class LosingClient:
+    """A client whose scheduler lists another worker at every look; no worker ever answers."""
 
     status = "running"
 
@@ -306,17 +309,17 @@ class Losing:
         )
 
 
-def test_a_group_over_which_too_many_workers_are_lost_is_set_aside(plan, tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "LOOK", 0.001)
-    client, group = Losing(), tuple(plan.samples[:1])
-    crew = Crew(client, None, "run")
-    ((done, receipt),) = _scheduled(crew, Job(tmp_path, plan.recipe), [group])
-    assert (done, receipt.error) == (group, "more than 10 workers were lost over it")
+def test_a_group_over_which_too_many_workers_are_lost_fails(plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "LOOK_INTERVAL", 0.001)
+    client, group = LosingClient(), tuple(plan.samples[:1])
+    pool = WorkerPool(client, None, "run")
+    ((done, result),) = render_in_pool(pool, RunSettings(tmp_path, plan.recipe), [group])
+    assert (done, result.error) == (group, "more than 10 workers were lost while they had it")
     assert len(set(client.asked)) == len(client.asked) == limits.LOST_WORKERS + 1
-    assert not crew.busy
+    assert not pool.has_tasks
 
 
-def test_what_contradicts_itself_is_refused_before_anything_is_made(out, plan, monkeypatch):
+def test_contradicting_options_are_refused_before_the_folder_is_made(out, plan, monkeypatch):
     for other in ({}, {"workers": 2, "scheduler": "tcp://127.0.0.1:9"}):
         with pytest.raises(InputError, match=r"--cluster slurm: expected --workers, and no --scheduler"):
             render(plan, out, cluster="slurm", **other)
@@ -328,18 +331,18 @@ def test_what_contradicts_itself_is_refused_before_anything_is_made(out, plan, m
     assert not out.exists()
 
 
-def test_children_on_gpus_take_one_each(out, plan, monkeypatch):
-    """With two GPUs there are two workers, and their children are told different numbers of the same kind."""
+def test_render_processes_take_different_gpus(out, plan, monkeypatch):
+    """With two GPUs there are two workers, whose render processes get different numbers."""
     gpus = [Device("OPTIX", "L4", str(number)) for number in range(2)]
     monkeypatch.setattr(generators.engine.render_plan, "usable_devices", lambda device: tuple(gpus))
-    monkeypatch.setattr(generators.engine.devices, "_slots_folder", lambda: out.parent / "slots")
+    monkeypatch.setattr(generators.engine.gpu_slots, "_slots_folder", lambda: out.parent / "slots")
     seen = set()
-    start = generators.engine.render_process.RenderChild.__init__
+    start = generators.engine.render_process.RenderProcess.__init__
 
-    def note(self, job, *rest):
-        seen.add((job.device.device, job.device.slot))
-        start(self, job, *rest)
+    def note(self, settings, *rest):
+        seen.add((settings.device.device, settings.device.slot))
+        start(self, settings, *rest)
 
-    monkeypatch.setattr(generators.engine.render_process.RenderChild, "__init__", note)
+    monkeypatch.setattr(generators.engine.render_process.RenderProcess, "__init__", note)
     assert render(plan, out).written == 32
     assert seen == {("optix", 0), ("optix", 1)}

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from generators.engine.processor_count import THREADS
+from generators.engine.processor_count import THREADS_VARIABLE
 from generators.layers.environment_view import view_map
 from generators.scenes.camera import intrinsics, world_to_camera
 from generators.scenes.scene import Camera, Environment, Trace
@@ -108,7 +108,7 @@ np.savez(sys.argv[2], picture=stage.map_picture(trace), seen=passes.read(file)["
 def test_cycles_sees_the_same_with_many_samples(tmp_path):
     file = tmp_path / "traced.npz"
     command = [sys.executable, "-c", BLENDER, TRACED.model_dump_json(), str(file)]
-    subprocess.run(command, env={**os.environ, THREADS: "1"}, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(command, env={**os.environ, THREADS_VARIABLE: "1"}, stdout=subprocess.DEVNULL, check=True)
     with np.load(file) as traced:
         seen = view_map(traced["picture"], TRACED.environment, CAMERA, 48, 36)
         # Measured 0.004; half a pixel beside it is 0.1.

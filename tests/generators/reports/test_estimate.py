@@ -113,9 +113,9 @@ def test_environments_are_set_up_as_often_as_in_the_plan(fake):
 
 def test_the_groups_timed_are_spread_over_a_set(fake, plan, monkeypatch):
     seen = []
-    render = generators.engine.render_process.RenderChild.render
+    render = generators.engine.render_process.RenderProcess.render
     monkeypatch.setattr(
-        generators.engine.render_process.RenderChild,
+        generators.engine.render_process.RenderProcess,
         "render",
         lambda self, group: seen.append(group) or render(self, group),
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from generators.engine.dead_leaves_process import PLANNED, develop_painting
+from generators.engine.dead_leaves_process import PLAN_FIELDS, develop_painting
 from generators.engine.render_plan import render
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
@@ -271,4 +271,4 @@ def test_what_does_not_do_is_refused_before_anything_is_painted(override, messag
 
 
 def test_the_metadata_take_over_what_the_plan_has_of_them():
-    assert {"id", "set", "index", "unit", "group", "factors", "exogenous", "intervention"} <= PLANNED
+    assert {"id", "set", "index", "unit", "group", "factors", "exogenous", "intervention"} <= PLAN_FIELDS

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from blender_assets import AssetLibrary, shipped
 from blender_assets.asset_manifest import write_manifest
 from candlelight import main
-from generators.engine.helper_process import ask
+from generators.engine.helper_process import run_helper
 from generators.engine.render_plan import render
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
@@ -155,7 +155,7 @@ def test_a_malformed_manifest_is_written_anew(scanned, tmp_path):
 def test_files_that_are_not_of_the_convention_are_told_apart(originals):
     files = [(kind, label, str(originals / "bad" / f"{label}.blend")) for label, (kind, _) in BAD.items()]
     files.append(("objects", "sunk", str(originals / "bad" / "sunk.blend")))
-    answers = ask("generators.blender.scan_file", files, 200.0).replies
+    answers = run_helper("generators.blender.scan_file", files, 200.0).replies
     for answer, (_, message) in zip(answers, BAD.values(), strict=False):
         assert message in answer["error"]
         assert "\n" not in answer["error"]

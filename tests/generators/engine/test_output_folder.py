@@ -1,4 +1,4 @@
-"""Rendering dead leaves, which need no Blender, to a store in memory, where threads of this process work."""
+"""Rendering to a store in memory: dead leaves, which need no Blender, by workers of this process."""
 
 import tempfile
 from dataclasses import replace
@@ -13,7 +13,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 import loaders.files.object_stores
 from candlelight import main
 from generators.engine.dataset_description import describe_folder
-from generators.engine.remote_output import landing
+from generators.engine.output_folder import open_output
 from generators.engine.render_plan import render
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
@@ -29,7 +29,7 @@ ONE = "samples/dead_leaves/0000/00000"
 
 
 class Flaky(MemoryFileSystem):
-    """A store in memory of which any put can be made to fail."""
+    """A store in memory in which any put can be made to fail."""
 
     protocol = "flaky"
     store: ClassVar[dict] = {}
@@ -56,7 +56,7 @@ def plan():
 
 @pytest.fixture(scope="module")
 def expected(plan, tmp_path_factory):
-    """What a local run writes."""
+    """Return the files that a run to a local folder writes."""
     root = tmp_path_factory.mktemp("local") / "frames"
     render(plan, root, workers=1)
     return {p.relative_to(root).as_posix(): p.read_bytes() for p in files(root)}
@@ -64,7 +64,7 @@ def expected(plan, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def store(tmp_path, monkeypatch):
-    """An empty store; nothing may be left of the staging folders in the end."""
+    """Open an empty store; at the end no staging folder may be left."""
     fsspec.register_implementation("flaky", Flaky, clobber=True)
     monkeypatch.setattr(
         loaders.files.object_stores, "OBJECT_STORES", {*loaders.files.object_stores.OBJECT_STORES, "flaky"}
@@ -91,7 +91,7 @@ def contents(store):
     }
 
 
-def test_a_store_ends_up_as_a_folder_does(plan, store, expected):
+def test_a_store_gets_the_same_files_as_a_folder(plan, store, expected):
     done = []
     outcome = render(plan, URL, workers=2, advance=done.append)
     assert (outcome.found, outcome.written, outcome.failed) == (0, 5, {})
@@ -99,19 +99,19 @@ def test_a_store_ends_up_as_a_folder_does(plan, store, expected):
     assert contents(store) == expected
 
 
-def test_a_run_renders_what_is_missing(plan, store, expected):
+def test_a_run_renders_the_missing_samples(plan, store, expected):
     render(replace(plan, samples=plan.samples[:2]), URL, workers=1)
     store.remove(f"{ONE}1/metadata.json")
     outcome = render(plan, URL, workers=1)
     assert (outcome.found, outcome.written) == (1, 4)
     assert contents(store) == expected
-    # Nothing is started, and nothing written, where nothing is missing.
+    # Without missing samples nothing is started and nothing is written.
     Flaky.fail = staticmethod(pytest.fail)
     outcome = render(plan, URL, workers=1)
     assert (outcome.found, outcome.written, outcome.cpu_seconds) == (5, 0, 0)
 
 
-def test_what_fails_now_and_then_is_tried_again(plan, store, expected):
+def test_a_put_that_fails_once_is_tried_again(plan, store, expected):
     calls = []
 
     def fail(path):
@@ -125,7 +125,7 @@ def test_what_fails_now_and_then_is_tried_again(plan, store, expected):
 
 
 @pytest.mark.parametrize("name", ["image.png", "metadata.json"])
-def test_a_store_that_fails_for_good_ends_the_run_with_one_line(plan, store, expected, name):
+def test_a_put_that_always_fails_ends_the_run_with_one_line(plan, store, expected, name):
     def fail(path):
         if path.endswith(f"000002/{name}"):
             raise OSError(122, "Disk quota exceeded")
@@ -146,11 +146,11 @@ def test_a_store_that_fails_for_good_ends_the_run_with_one_line(plan, store, exp
 
 @pytest.mark.parametrize("name", ["dataset.json", "plan.parquet", "SHA256SUMS", ".SHA256SUMS.next"])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_run_killed_while_it_described_the_store_is_no_obstacle(plan, store, expected, name, first):
+def test_the_next_run_completes_the_description_of_a_killed_run(plan, store, expected, name, first):
     def describe(plan):
-        with landing(URL) as place:
-            describe_folder(plan, place.folder)
-            place.publish(plan.samples.keys)
+        with open_output(URL) as output:
+            describe_folder(plan, output.folder)
+            output.publish(plan.samples.keys)
 
     def fail(path):
         if path.endswith("/" + name):
@@ -166,9 +166,9 @@ def test_a_run_killed_while_it_described_the_store_is_no_obstacle(plan, store, e
     assert contents(store) == {name: data for name, data in expected.items() if "/" not in name}
 
 
-def test_another_recipe_and_foreign_things_are_refused(plan, store):
+def test_another_recipe_and_foreign_files_are_refused(plan, store):
     store.write("thesis.txt", b"mine")
-    with pytest.raises(InputError, match=rf"^output folder {URL}: expected an empty folder or one of frames"):
+    with pytest.raises(InputError, match=rf"^output folder {URL}: expected an empty folder or a folder"):
         render(plan, URL)
     assert contents(store) == {"thesis.txt": b"mine"}
     store.remove("thesis.txt")
@@ -178,25 +178,25 @@ def test_another_recipe_and_foreign_things_are_refused(plan, store):
     with pytest.raises(InputError, match=rf"^output folder {URL}: holds frames of another recipe \(dead-le"):
         render(other, URL)
     assert contents(store) == before
-    # Not even where the description is damaged, and so cannot say whose the samples are.
+    # Also if the description is damaged and only the samples name their recipe.
     store.write("dataset.json", b"{")
     with pytest.raises(InputError, match="holds frames of another recipe"):
         render(other, URL, repair=True)
 
 
-def test_repair_renders_what_is_damaged(plan, store, expected):
+def test_repair_renders_damaged_samples_again(plan, store, expected):
     render(plan, URL, workers=1)
     for name in (f"{ONE}1/image.png", f"{ONE}2/metadata.json", f"{ONE}3/SHA256SUMS", "dataset.json"):
         data = store.read(name)
         store.write(name, data[:-9] + b"?" + data[-8:])
     store.remove(f"{ONE}4/layers.npz")
     outcome = render(plan, URL, workers=1, repair=True)
-    assert (outcome.found, outcome.written, outcome.damaged, outcome.damaged_besides) == (1, 4, 4, 0)
+    assert (outcome.found, outcome.written, outcome.damaged, outcome.damaged_outside_plan) == (1, 4, 4, 0)
     assert contents(store) == expected
     assert verify_store(store).whole
 
 
-def test_a_killed_repair_is_made_up_for_by_any_run(plan, store, expected):
+def test_any_run_finishes_a_killed_repair(plan, store, expected):
     render(plan, URL, workers=1)
     data = store.read(f"{ONE}2/metadata.json")
     store.write(f"{ONE}2/metadata.json", data + b" ")
@@ -212,28 +212,28 @@ def test_a_killed_repair_is_made_up_for_by_any_run(plan, store, expected):
     assert contents(store) == expected
 
 
-def test_logs_of_what_failed_lie_beside_the_frames_until_it_is_there(plan, store):
-    with landing(URL) as place:
-        (place.folder / "failed").mkdir()
+def test_logs_of_failed_samples_stay_until_the_samples_are_complete(plan, store):
+    with open_output(URL) as output:
+        (output.folder / "failed").mkdir()
         for index in (1, 2):
-            (place.folder / "failed" / f"dead_leaves-00000{index}.log").write_text("why")
-        place.publish_logs()
+            (output.folder / "failed" / f"dead_leaves-00000{index}.log").write_text("why")
+        output.publish_logs()
     assert store.names("failed") == ["dead_leaves-000001.log", "dead_leaves-000002.log"]
     store.write(f"{ONE}1/metadata.json", b"{}")
     store.write("dataset.json", b"{}")
-    with landing(URL) as place:
-        describe_folder(plan, place.folder, repair=True)
-        place.publish(plan.samples.keys)
-        assert [sample.index for sample in plan.samples if place.has(sample)] == [1]
+    with open_output(URL) as output:
+        describe_folder(plan, output.folder, repair=True)
+        output.publish(plan.samples.keys)
+        assert [sample.index for sample in plan.samples if output.has(sample)] == [1]
     assert store.names("failed") == ["dead_leaves-000002.log"]
 
 
-def test_a_path_is_no_url(plan):
+def test_a_url_given_as_a_path_is_refused(plan):
     with pytest.raises(InputError, match=r"expected a URL as text, got a Path"):
         render(plan, Path("s3://bucket/frames"))
 
 
-def test_a_file_url_is_a_path(plan, expected, tmp_path):
+def test_a_file_url_means_a_local_folder(plan, expected, tmp_path):
     render(plan, f"file://{tmp_path}/local", workers=1)
     assert {
         p.relative_to(tmp_path / "local").as_posix(): p.read_bytes() for p in files(tmp_path / "local")
@@ -280,14 +280,14 @@ def test_commands_take_urls(plan, store, expected):
         ("counterfactual", "candle", "--limit", "1", "--do", "color=blue", "--out", URL),
     ],
 )
-def test_commands_that_take_none_say_so(arguments, tmp_path):
+def test_commands_that_need_a_local_folder_refuse_urls(arguments, tmp_path):
     done = run(*arguments)
     assert done.exit_code == 2
     assert "expected a local folder" in done.output
     assert list(tmp_path.iterdir()) == []
 
 
-def test_commands_tell_what_is_missing_for_a_url():
+def test_an_unknown_protocol_is_refused_with_the_known_ones():
     done = run("render", RECIPE[0], "--out", "nix://bucket")
     assert (done.exit_code, done.output.splitlines()[-1]) == (
         2,

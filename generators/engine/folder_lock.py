@@ -1,0 +1,85 @@
+"""Hold an output folder open for writing: shared by several runs, cleaned by the first and the last."""
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from generators.engine.group_locks import GROUP_LOCKS_FILE
+from generators.engine.repair import remove_replaced_samples
+from loaders.errors import InputError
+from loaders.files.atomic_files import is_partial
+from loaders.files.file_locks import hold
+from loaders.frames import DATASET, clean_partial
+
+RUN_LOCK_FILE = ".lock"
+
+
+@contextmanager
+def hold_folder(out: Path) -> Iterator[Callable[[], None]]:
+    """Make the folder if necessary, and hold a lock on it that several runs share.
+
+    Yields:
+        A function that raises InputError if the path no longer leads to the folder that was opened.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        handle = os.open(out / RUN_LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise cannot_write(out, error) from None
+    try:
+        if (out / DATASET).is_file():  # other folders may be refused, so nothing in them is removed
+            _clean(out, handle)
+        hold(handle, fcntl.LOCK_SH)
+        yield partial(_check_folder, out, handle)
+        _clean(out, handle)
+    except OSError as error:
+        if error.filename and Path(os.fsdecode(error.filename)).is_relative_to(out):
+            raise cannot_write(out, error) from None
+        raise
+    finally:
+        os.close(handle)
+
+
+def cannot_write(out: Path, error: OSError) -> InputError:
+    """Make the error that a folder cannot be written, in one line with the reason and a remedy.
+
+    Example:
+        >>> print(cannot_write(Path("frames"), OSError(28, "write failed")))
+        output folder frames: cannot be written: No space left on device; make room or name another
+    """
+    if isinstance(error, FileExistsError):
+        reason = "the path is not a folder"
+    else:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+    if error.filename and Path(os.fsdecode(error.filename)).name in (RUN_LOCK_FILE, GROUP_LOCKS_FILE):
+        reason += f" ({Path(os.fsdecode(error.filename)).name})"
+    remedy = "make room or name another" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "name another"
+    return InputError(f"output folder {out}: cannot be written: {reason}; {remedy}")
+
+
+def _check_folder(out: Path, handle: int) -> None:
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(handle), (out / RUN_LOCK_FILE).stat()):
+            return
+    raise InputError(
+        f"output folder {out}: was moved, removed or replaced during the run; if it was moved, finished "
+        "samples are whole at the new place: move the folder back and run again to resume"
+    )
+
+
+def _clean(out: Path, handle: int) -> None:
+    """Remove unfinished files of killed runs, unless another run writes to the folder."""
+    with suppress(BlockingIOError):
+        if not hold(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            return
+        clean_partial(out)
+        for path in filter(is_partial, out.iterdir()):
+            path.unlink()
+        remove_replaced_samples(out)
