@@ -31,9 +31,14 @@ from blender_assets import AssetLibrary
 from generators import Recipe, load_recipe
 from generators.engine.processor_count import THREADS
 from generators.language.set_settings import settings, stored_layers
-from generators.layers.decomposition import decompose, denoise, develop, limit_threads
+from generators.layers.decomposition import (
+    decompose_trace,
+    denoise_layers,
+    frame_layers,
+    limit_denoiser_threads,
+)
 from generators.layers.environment_view import view_map
-from generators.layers.finer_geometry import fine_backdrop, refine
+from generators.layers.shadow_catcher import exact_backdrop, replace_geometry
 from generators.planning.plan import plan_samples
 from generators.scenes.scene import SamplePlan
 
@@ -75,16 +80,16 @@ def shoot(shot: Shot, anew: bool, threads: int = 1) -> tuple[float, Layers]:
         CPU seconds, and the layers of the last image.
     """
     from generators.blender import passes
-    from generators.blender.blender_scene import Stage
-    from generators.blender.geometry_trace import Geometry
+    from generators.blender.blender_scene import BlenderScene
+    from generators.blender.geometry_trace import GeometryTrace
 
-    limit_threads(threads)
+    limit_denoiser_threads(threads)
     chosen = settings(shot.recipe, shot.sample.set)
     image, trace = chosen.image, shot.sample.trace
     started = time.process_time()
     key = f"{shot.recipe.name} {shot.sample.set} {shot.lights} {threads}"
     if anew or _kept.get("key") != key:
-        stage = Stage(
+        stage = BlenderScene(
             width=image.width,
             height=image.height,
             samples=shot.samples,
@@ -93,7 +98,7 @@ def shoot(shot: Shot, anew: bool, threads: int = 1) -> tuple[float, Layers]:
             library=AssetLibrary(shot.recipe.assets),
         )
         passes.request(stage.scene, shot.lights)
-        geometry = Geometry(stage, image.width, image.height, chosen.render.geometry_samples, threads)
+        geometry = GeometryTrace(stage, image.width, image.height, chosen.render.geometry_samples, threads)
         files = _kept.get("files") or (passes.scratch_file(), passes.scratch_file())
         _kept.update(key=key, stage=stage, geometry=geometry, files=files)
     stage, (file, fine_file) = _kept["stage"], _kept["files"]
@@ -110,15 +115,15 @@ def shoot(shot: Shot, anew: bool, threads: int = 1) -> tuple[float, Layers]:
         picture, size = stage.map_picture(trace), (image.width, image.height)
         view = None if picture is None else view_map(picture, trace.environment, trace.camera, *size)
     traced = passes.read(file)
-    parts = decompose(traced, camera=trace.camera, catcher=catcher, split=False)
+    parts = decompose_trace(traced, camera=trace.camera, catcher=catcher, split=False)
     if fine is not None:
-        parts = denoise(parts, traced, fine_backdrop(traced, fine, view))
-        parts = refine(parts, traced, fine, trace.camera)
+        parts = denoise_layers(parts, traced, exact_backdrop(traced, fine, view))
+        parts = replace_geometry(parts, traced, fine, trace.camera)
     elif shot.denoised:
-        parts = denoise(parts, traced)
+        parts = denoise_layers(parts, traced)
     names = (*stored_layers(shot.recipe, shot.sample.set), *(f"light/{name}" for name in shot.lights))
     for _ in range(shot.images):
-        layers, _checks = develop(parts, gain=shot.sample.gain, exposure=chosen.exposure, layers=names)
+        layers, _checks = frame_layers(parts, gain=shot.sample.gain, exposure=chosen.exposure, layers=names)
     return time.process_time() - started, layers
 
 

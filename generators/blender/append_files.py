@@ -22,13 +22,13 @@ def append(path: Path, collection: str, label: str, notes: list[str] | None = No
     Raises:
         ValueError: the file is damaged, holds no such block, or one that is not harmless.
     """
-    block = append_if_there(path, collection, label, notes)
+    block = append_or_none(path, collection, label, notes)
     if block is None:
         raise ValueError(f"{path.name}: expected a block named `{label}` in {collection}, found none")
     return block
 
 
-def append_if_there(path: Path, collection: str, label: str, notes: list[str] | None = None) -> Any:
+def append_or_none(path: Path, collection: str, label: str, notes: list[str] | None = None) -> Any:
     """Append as `append` does, or return None from a file without any block of the kind.
 
     Raises:

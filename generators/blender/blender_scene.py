@@ -11,16 +11,16 @@ from numpy import ndarray
 from blender_assets import AssetLibrary
 from generators.blender import bpy, start_empty
 from generators.blender.append_files import append
-from generators.blender.environment import Surroundings
+from generators.blender.environment import BlenderEnvironment
 from generators.blender.materials import Materials, base_color
 from generators.scenes.camera import world_to_camera
 from generators.scenes.scene import Camera, Floor, Thing, Trace
 from loaders.schema import LightRecord, Vector
 
-SENSOR_WIDTH = 36.0  # mm; only the ratio to the focal length matters
+_SENSOR_WIDTH = 36.0  # mm; only the ratio to the focal length matters
 
 
-class Stage:
+class BlenderScene:
     """A Blender scene that is set up for one image size and layer list, and shows one trace at a time.
 
     Meshes, materials and surroundings are read from their files once and kept.
@@ -43,10 +43,10 @@ class Stage:
         self._meshes: dict[str, Any] = {}
         self._materials = Materials(library)
         self.scene = bpy.context.scene
-        self._surroundings = Surroundings(self.scene, library)
+        self._surroundings = BlenderEnvironment(self.scene, library)
         self._collection = self.scene.collection
         self._camera = self._new_object("camera", bpy.data.cameras.new("camera"))
-        self._camera.data.sensor_width = SENSOR_WIDTH
+        self._camera.data.sensor_width = _SENSOR_WIDTH
         self._camera.data.sensor_fit = "HORIZONTAL"
         self._camera.data.clip_end = 1000.0
         self.scene.camera = self._camera
@@ -168,7 +168,7 @@ def aim(camera: Any, plan: Camera) -> None:
     # The window's shift is in its own widths, to the right and up, and the picture's the other way.
     half = math.tan(math.radians(plan.field_of_view) / 2)
     x, y = (math.tan(math.radians(shift)) / half / 2 for shift in plan.shift)
-    camera.data.lens = SENSOR_WIDTH / 2 / half * plan.zoom
+    camera.data.lens = _SENSOR_WIDTH / 2 / half * plan.zoom
     camera.data.shift_x, camera.data.shift_y = -x, y
 
 

@@ -1,4 +1,4 @@
-"""Surroundings: the map, or the modelled scene, that a trace is set in."""
+"""BlenderEnvironment: the map, or the modelled scene, that a trace is set in."""
 
 import math
 from typing import Any
@@ -9,15 +9,15 @@ from numpy import ndarray
 
 from blender_assets import AssetLibrary
 from generators.blender import bpy
-from generators.blender.append_files import append, append_if_there, load_map
+from generators.blender.append_files import append, append_or_none, load_map
 from generators.blender.materials import add_aovs, plain_material
 from generators.language.lights_and_camera import ENVIRONMENT_LIGHT
 from generators.scenes.scene import Environment
 
-DARK = ""  # the label of a world without light
+_NO_LIGHT = ""  # the label of a world without light
 
 
-class Surroundings:
+class BlenderEnvironment:
     """The surroundings of one stage, read from their files once and kept.
 
     Args:
@@ -34,7 +34,7 @@ class Surroundings:
 
     def show(self, environment: Environment | None) -> None:
         """Put up the surroundings of a trace and take down those of the one before."""
-        label = DARK if environment is None else environment.map
+        label = _NO_LIGHT if environment is None else environment.map
         self._stand(None if environment is None or not environment.modelled else self._set(label))
         # A world of its own for each map, and touched only where it changes: Cycles builds the map's sampling
         # table anew at every touch, which costs more than tracing a small frame.
@@ -85,8 +85,8 @@ class Surroundings:
 
     def _new_world(self, label: str) -> Any:
         """Make the world of one map, or read that of a .blend file; without either, a black one."""
-        path = None if label == DARK else self._library.find("scenes", label)
-        world = append_if_there(path, "worlds", label) if path and path.suffix == ".blend" else None
+        path = None if label == _NO_LIGHT else self._library.find("scenes", label)
+        world = append_or_none(path, "worlds", label) if path and path.suffix == ".blend" else None
         if world is None:
             image = load_map(path) if path and path.suffix != ".blend" else None
             world = _map_world(label or "dark", image)

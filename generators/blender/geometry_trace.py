@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 
 from generators.blender import bpy, passes
-from generators.blender.blender_scene import Stage, configure
+from generators.blender.blender_scene import BlenderScene, configure
 from generators.scenes.camera import project, world_to_camera
 from generators.scenes.scene import Camera
 
-MARGIN = 3  # pixels: the filter reaches 1.5 beyond an object, and borders are rounded
-NEAREST = 1e-3  # m before the camera, below which a corner has no place in the picture
+_MARGIN = 3  # pixels: the filter reaches 1.5 beyond an object, and borders are rounded
+_NEAREST = 1e-3  # m before the camera, below which a corner has no place in the picture
 
-Border = tuple[int, int, int, int]
+_Border = tuple[int, int, int, int]
 
 
-class Geometry:
+class GeometryTrace:
     """A Blender scene beside that of a stage, which shares its objects, floor and camera, and has no light.
 
     Args:
@@ -33,7 +33,7 @@ class Geometry:
         threads: render threads.
     """
 
-    def __init__(self, stage: Stage, width: int, height: int, samples: int, threads: int) -> None:
+    def __init__(self, stage: BlenderScene, width: int, height: int, samples: int, threads: int) -> None:
         self._stage, self._size = stage, (width, height)
         self.scene = bpy.data.scenes.new("geometry")
         configure(self.scene, width, height, samples, 0, threads)
@@ -48,7 +48,7 @@ class Geometry:
 
         Args:
             camera: that of the trace.
-            corners: of each object, as `Stage.corners` has them.
+            corners: of each object, as `BlenderScene.corners` has them.
             path: the file to write, for `passes.read`; where nothing is traced the passes are 0.
         """
         border = border_of(np.array(corners, float).reshape(-1, 3), camera, *self._size)
@@ -66,7 +66,7 @@ class Geometry:
         return True
 
 
-def border_of(corners: Any, camera: Camera, width: int, height: int) -> Border | None:
+def border_of(corners: Any, camera: Camera, width: int, height: int) -> _Border | None:
     """Return left, top, right, bottom of the part of a picture that may show what has these corners.
 
     Pixels, y down, ends exclusive; None where nothing of it is in the picture.
@@ -75,11 +75,11 @@ def border_of(corners: Any, camera: Camera, width: int, height: int) -> Border |
     if not len(corners):
         return None
     matrix = world_to_camera(camera)
-    if (corners @ matrix[2, :3] + matrix[2, 3] < NEAREST).any():
+    if (corners @ matrix[2, :3] + matrix[2, 3] < _NEAREST).any():
         return whole
     places = project(corners, camera, width, height)
-    low = np.floor(places.min(axis=0)).astype(int) - MARGIN
-    high = np.ceil(places.max(axis=0)).astype(int) + MARGIN
+    low = np.floor(places.min(axis=0)).astype(int) - _MARGIN
+    high = np.ceil(places.max(axis=0)).astype(int) + _MARGIN
     left, top = np.maximum(low, 0).tolist()
     right, bottom = np.minimum(high, (width, height)).tolist()
     return (left, top, right, bottom) if left < right and top < bottom else None

@@ -9,10 +9,10 @@ from generators.blender import bpy
 from generators.scenes.texture_images import read_texture
 
 IMAGE_NODE = "image"
-BLEND = 0.2  # how far from the edges of the box its sides flow into one another
+_BLEND = 0.2  # how far from the edges of the box its sides flow into one another
 
 
-class Images:
+class TextureImageCache:
     """The images of the textures in use; what a trace does not show, the next one drops."""
 
     def __init__(self, library: AssetLibrary) -> None:
@@ -56,7 +56,7 @@ def add_image_nodes(material: Any, shader: Any) -> None:
     mapping.name = "mapping"
     image = tree.nodes.new("ShaderNodeTexImage")
     image.name, image.projection, image.extension = IMAGE_NODE, "BOX", "MIRROR"
-    image.projection_blend = BLEND
+    image.projection_blend = _BLEND
     tree.links.new(where.outputs["Object"], mapping.inputs["Vector"])
     tree.links.new(mapping.outputs["Vector"], image.inputs["Vector"])
     tree.links.new(image.outputs["Color"], shader.inputs["Base Color"])

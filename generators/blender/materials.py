@@ -6,13 +6,13 @@ from typing import Any
 from blender_assets import AssetLibrary
 from generators.blender import bpy
 from generators.blender.append_files import append
-from generators.blender.image_textures import IMAGE_NODE, Images, add_image_nodes
+from generators.blender.image_textures import IMAGE_NODE, TextureImageCache, add_image_nodes
 from generators.scenes.appearance import PLAIN
 from generators.scenes.scene import Floor, Material, PartPaint
 
 AOVS = {"albedo": "COLOR", "normal": "COLOR", "coverage": "VALUE", "roughness": "VALUE", "metallic": "VALUE"}
-IMAGE = "image/"  # the source of all materials that show an image: no label ends in a slash
-FLOOR_SLOT = -1
+_IMAGE_SOURCE = "image/"  # the source of all materials that show an image: no label ends in a slash
+_FLOOR_SLOT = -1
 
 
 class Materials:
@@ -27,7 +27,7 @@ class Materials:
         self._sources: dict[str, Any] = {}
         self._copies: dict[tuple[str, int, int, bool, bool], Any] = {}
         self._used: dict[str, int] = {}
-        self._images = Images(library)
+        self._images = TextureImageCache(library)
 
     def start(self) -> None:
         """Begin a new trace: all copies are free again."""
@@ -62,7 +62,7 @@ class Materials:
         """Give the floor its colour or material; a shadow catcher has a normal but no albedo of its own."""
         name = "catcher" if floor.catcher else "floor"
         if floor.material is not None:
-            material = self._copy(floor.material, 0, FLOOR_SLOT)
+            material = self._copy(floor.material, 0, _FLOOR_SLOT)
             # The plane is one unit wide to either side and scaled, and its coordinates are not.
             scale = floor.material.scale * floor.half_width
             self._paint(material, floor.material.model_copy(update={"scale": scale}))
@@ -86,7 +86,7 @@ class Materials:
         return self._copies[key]
 
     def _paint(self, material: Any, plan: Material) -> None:
-        paint(material, plan)
+        _apply_plan(material, plan)
         if plan.image:
             material.node_tree.nodes[IMAGE_NODE].image = self._images.get(plan.label)
 
@@ -102,7 +102,7 @@ class Materials:
 
 def _source(plan: Material) -> str:
     """Name what a material is a copy of."""
-    return IMAGE if plan.image else plan.label
+    return _IMAGE_SOURCE if plan.image else plan.label
 
 
 def plain_material(name: str, albedo: bool = True) -> Any:
@@ -131,7 +131,7 @@ def _bare_material(name: str) -> Any:
 
 def image_material() -> Any:
     """Make a material that shows an image, as the plain ones are otherwise."""
-    material = _bare_material(IMAGE)
+    material = _bare_material(_IMAGE_SOURCE)
     add_image_nodes(material, shader_of(material))
     add_aovs(material)
     return material
@@ -149,7 +149,7 @@ def shader_of(material: Any) -> Any:
     raise ValueError(f"material `{material.name}` has no Principled BSDF; albedo is read from one")
 
 
-def paint(material: Any, plan: Material) -> None:
+def _apply_plan(material: Any, plan: Material) -> None:
     """Colour a copy of a material: the base colour of a plain one, the handles of a texture."""
     nodes = material.node_tree.nodes
     if plan.label == PLAIN and plan.base_color is not None:

@@ -19,16 +19,16 @@ from numpy import ndarray
 from generators.blender import bpy, start_empty
 from generators.engine.helper_process import answer
 
-Faces = list[tuple[int, ...]]
+_Faces = list[tuple[int, ...]]
 
-SHARP = math.radians(60.0)  # an edge between faces of a larger angle is not smoothed over
-WELD = 1e-6  # vertices nearer than this, at size 1, are one: importers split them at seams
-LARGEST = 3e38  # what single precision holds; a number that is none is not below it either
-FLAT = 1e-4  # a body is at least this thick along every axis, at size 1
+_SHARP_ANGLE = math.radians(60.0)  # an edge between faces of a larger angle is not smoothed over
+_MERGE_DISTANCE = 1e-6  # vertices nearer than this, at size 1, are one: importers split them at seams
+_LARGEST_FLOAT = 3e38  # what single precision holds; a number that is none is not below it either
+_LEAST_THICKNESS = 1e-4  # a body is at least this thick along every axis, at size 1
 
 # Blender's importers turn what they read; these are their settings for leaving the axes of the file alone.
 # Nor may they put 0 for what is no number, as validating does.
-IMPORTERS: dict[str, Callable[[str], Any]] = {
+_IMPORTERS: dict[str, Callable[[str], Any]] = {
     ".obj": lambda file: bpy.ops.wm.obj_import(filepath=file, forward_axis="Y", up_axis="Z"),
     ".ply": lambda file: bpy.ops.wm.ply_import(filepath=file, forward_axis="Y", up_axis="Z"),
     ".stl": lambda file: bpy.ops.wm.stl_import(
@@ -37,7 +37,7 @@ IMPORTERS: dict[str, Callable[[str], Any]] = {
     ".glb": lambda file: bpy.ops.import_scene.gltf(filepath=file, import_shading="SMOOTH"),
 }
 # Rows: where x, y and z of a standing object are in a file with that axis up; each is a proper rotation.
-UPRIGHT = {
+_UPRIGHT = {
     "x": ((0, 0, -1), (0, 1, 0), (1, 0, 0)),
     "y": ((1, 0, 0), (0, 0, -1), (0, 1, 0)),
     "z": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
@@ -65,22 +65,22 @@ def import_mesh(source: Path, target: Path, label: str, up: str) -> dict[str, An
     """
     start_empty()
     bpy.context.preferences.filepaths.use_scripts_auto_execute = False
-    if source.suffix in CHECKS:
-        CHECKS[source.suffix](source)
+    if source.suffix in _CHECKS:
+        _CHECKS[source.suffix](source)
     if source.suffix == ".obj":
         source = without_materials(source)
-    IMPORTERS[source.suffix](str(source))
+    _IMPORTERS[source.suffix](str(source))
     vertices, faces = joined([thing for thing in bpy.data.objects if thing.type == "MESH"])
     if source.suffix == ".glb":
-        vertices = vertices @ np.array(UPRIGHT["y"])  # undoes the turn that this importer always makes
+        vertices = vertices @ np.array(_UPRIGHT["y"])  # undoes the turn that this importer always makes
     if not faces:
         raise ValueError("expected a mesh with faces, got none")
     used = np.unique(np.concatenate(faces))
     # A vertex without a face is not seen, but would count for size and origin.
     numbers = np.zeros(len(vertices), int)
     numbers[used] = np.arange(len(used))
-    standing, facts = stand(vertices[used] @ np.array(UPRIGHT[up]).T)
-    if min(facts["dimensions"]) < FLAT:
+    standing, facts = stand(vertices[used] @ np.array(_UPRIGHT[up]).T)
+    if min(facts["dimensions"]) < _LEAST_THICKNESS:
         raise ValueError(f"expected a body, got one that is flat: {facts['dimensions']} at size 1")
     thing = finish(label, standing, [tuple(numbers[list(face)].tolist()) for face in faces])
     bpy.data.libraries.write(str(target), {thing}, fake_user=True, compress=True)
@@ -176,14 +176,14 @@ def without_materials(source: Path) -> Path:
 def _finite(numbers: list[str], words: list[str], least: int = 0) -> None:
     """Refuse words that are no numbers, none that single precision holds, or too few."""
     try:
-        if len(numbers) >= least and all(abs(float(number)) < LARGEST for number in numbers):
+        if len(numbers) >= least and all(abs(float(number)) < _LARGEST_FLOAT for number in numbers):
             return
     except ValueError:
         pass
     raise ValueError(f"expected finite numbers, got `{' '.join(words)[:60]}`")
 
 
-CHECKS: dict[str, Callable[[Path], None]] = {
+_CHECKS: dict[str, Callable[[Path], None]] = {
     ".obj": check_obj,
     ".stl": check_stl,
     ".ply": check_ply,
@@ -191,10 +191,10 @@ CHECKS: dict[str, Callable[[Path], None]] = {
 }
 
 
-def joined(things: list[Any]) -> tuple[Float64[ndarray, "n 3"], Faces]:
+def joined(things: list[Any]) -> tuple[Float64[ndarray, "n 3"], _Faces]:
     """Collect the vertices, in world space, and the faces of several objects."""
     vertices: list[ndarray] = [np.empty((0, 3))]
-    faces: Faces = []
+    faces: _Faces = []
     offset = 0
     bpy.context.view_layer.update()
     for thing in things:
@@ -235,7 +235,7 @@ def stand(vertices: Float64[ndarray, "n 3"]) -> tuple[Float64[ndarray, "n 3"], d
     return points, {"dimensions": dimensions, "footprint": round(float(np.hypot(*points[:, :2].T).max()), 6)}
 
 
-def finish(label: str, vertices: Float64[ndarray, "n 3"], faces: Faces) -> Any:
+def finish(label: str, vertices: Float64[ndarray, "n 3"], faces: _Faces) -> Any:
     """Make one object: welded, its normals outwards, smooth but for sharp edges, without material."""
     mesh = bpy.data.meshes.new(label)
     mesh.from_pydata(vertices.tolist(), [], faces)
@@ -248,13 +248,13 @@ def finish(label: str, vertices: Float64[ndarray, "n 3"], faces: Faces) -> Any:
     bpy.context.view_layer.objects.active = thing
     bpy.ops.object.mode_set(mode="EDIT")
     bpy.ops.mesh.select_all(action="SELECT")
-    bpy.ops.mesh.remove_doubles(threshold=WELD)
+    bpy.ops.mesh.remove_doubles(threshold=_MERGE_DISTANCE)
     bpy.ops.mesh.normals_make_consistent(inside=False)
     bpy.ops.object.mode_set(mode="OBJECT")
     if not mesh.polygons:
         raise ValueError("expected a mesh with faces, got none that has an area")
     mesh.shade_smooth()
-    mesh.set_sharp_from_angle(angle=SHARP)
+    mesh.set_sharp_from_angle(angle=_SHARP_ANGLE)
     mesh.name = label
     thing.name = label
     return thing

@@ -14,9 +14,9 @@ from numpy import ndarray
 
 from generators.blender import bpy
 from generators.blender.materials import AOVS
+from generators.layers.decomposition import Passes
 
-Passes = dict[str, Float32[ndarray, "height width *channels"]]
-LAYER = "ViewLayer"
+_LAYER = "ViewLayer"
 
 
 def request(scene: Any, lights: Sequence[str]) -> None:
@@ -54,7 +54,7 @@ def _view(scene: Any) -> Any:
     render.image_settings.color_depth = "32"
     render.image_settings.exr_codec = "NONE"
     view = scene.view_layers[0]
-    view.name = LAYER
+    view.name = _LAYER
     for name, kind in AOVS.items():
         aov = view.aovs.add()
         aov.name, aov.type = name, kind
@@ -88,7 +88,7 @@ def read(path: Path) -> Passes:
     with OpenEXR.File(str(path), separate_channels=True) as file:
         for part in file.parts:
             for name, channel in part.channels.items():
-                pass_name, _, component = name.removeprefix(f"{LAYER}.").rpartition(".")
+                pass_name, _, component = name.removeprefix(f"{_LAYER}.").rpartition(".")
                 planes.setdefault(pass_name, {})[component] = np.asarray(channel.pixels, np.float32)
     return {name: _stack(components) for name, components in planes.items()}
 

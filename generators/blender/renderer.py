@@ -12,18 +12,24 @@ from numpy import ndarray
 
 from blender_assets import AssetLibrary
 from generators.blender import bpy, passes
-from generators.blender.blender_scene import Stage
+from generators.blender.blender_scene import BlenderScene
 from generators.blender.cycles_devices import find_device, use_device
-from generators.blender.geometry_trace import Geometry
+from generators.blender.geometry_trace import GeometryTrace
 from generators.engine.dead_leaves_process import PLANNED, Painter
 from generators.engine.devices import PROCESSOR, Wish
 from generators.engine.render_server import Finish, cpu_features, run
 from generators.language.load_recipe import recipe_sha256
 from generators.language.recipe import Recipe
 from generators.language.set_settings import SetSettings, light_names, settings, stored_layers
-from generators.layers.decomposition import Decomposition, decompose, denoise, develop, limit_threads
+from generators.layers.decomposition import (
+    TracedLayers,
+    decompose_trace,
+    denoise_layers,
+    frame_layers,
+    limit_denoiser_threads,
+)
 from generators.layers.environment_view import view_map
-from generators.layers.finer_geometry import fine_backdrop, refine
+from generators.layers.shadow_catcher import exact_backdrop, replace_geometry
 from generators.planning.provenance import check_group
 from generators.scenes.camera import record
 from generators.scenes.scene import SamplePlan, Thing, Trace
@@ -42,15 +48,15 @@ from loaders.schema import (
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What Blender made of an object: base colours slot by slot, and corners as `Stage.corners` has them."""
+class PlacedObject:
+    """What Blender made of an object: base colours slot by slot, and corners as `BlenderScene.corners` has them."""
 
     colors: tuple[Vector | None, ...]
     corners: tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class Refinement:
+class GeometryResult:
     """What is known better than from the trace of the light over a shadow catcher.
 
     ``file`` holds the geometry trace, if an object is in the picture; ``picture`` is the map, if it is one.
@@ -72,12 +78,12 @@ class Renderer:
 
     def __init__(self, root: Path, recipe: Recipe, threads: int, wish: Wish = PROCESSOR) -> None:
         self._root, self._recipe, self._threads = root, recipe, threads
-        limit_threads(threads)
+        limit_denoiser_threads(threads)
         self._device = find_device(wish)
         self._library = AssetLibrary(recipe.assets)
-        self._stage: Stage | None = None
+        self._stage: BlenderScene | None = None
         self._stage_set = ""
-        self._geometry: Geometry | None = None
+        self._geometry: GeometryTrace | None = None
         self._recipe_record = RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe))
         # Two pairs, because one is read while the next is written.
         self._scratch = [(passes.scratch_file(), passes.scratch_file()) for _ in range(2)]
@@ -98,7 +104,7 @@ class Renderer:
         stage = self._set_up(group[0].set)
         try:
             colors = stage.show(first)
-            shown = [Shown(own, stage.corners(i)) for i, own in enumerate(colors)]
+            shown = [PlacedObject(own, stage.corners(i)) for i, own in enumerate(colors)]
             passes.trace(stage.scene, light)
             refinement = self._refine(first, shown, geometry)
             self._hold(group)  # Blender reads pictures as it renders
@@ -111,23 +117,27 @@ class Renderer:
         self._library.look_again()
         check_group(group, self._library)
 
-    def _refine(self, trace: Trace, shown: Sequence[Shown], file: Path) -> Refinement | None:
+    def _refine(self, trace: Trace, shown: Sequence[PlacedObject], file: Path) -> GeometryResult | None:
         """Gather what is known better than from the trace of the light; None where that is nothing."""
         if self._geometry is None or not _has_catcher(trace):
             return None
         assert self._stage is not None
         assert trace.camera is not None
         there = self._geometry.trace(trace.camera, [one.corners for one in shown], file)
-        return Refinement(file if there else None, self._stage.map_picture(trace))
+        return GeometryResult(file if there else None, self._stage.map_picture(trace))
 
     def _finish(
-        self, group: Sequence[SamplePlan], light: Path, finer: Refinement | None, shown: Sequence[Shown]
+        self,
+        group: Sequence[SamplePlan],
+        light: Path,
+        finer: GeometryResult | None,
+        shown: Sequence[PlacedObject],
     ) -> list[str]:
         chosen = settings(self._recipe, group[0].set)
         first = group[0].trace
         assert first.camera is not None
         traced = passes.read(light)
-        parts = decompose(
+        parts = decompose_trace(
             traced,
             camera=first.camera,
             catcher=_has_catcher(first),
@@ -136,11 +146,11 @@ class Renderer:
         if finer is not None:
             fine = None if finer.file is None else passes.read(finer.file)
             view = None if finer.picture is None else self._view(first, finer.picture, chosen)
-            parts = denoise(parts, traced, fine_backdrop(traced, fine, view))
+            parts = denoise_layers(parts, traced, exact_backdrop(traced, fine, view))
             if fine is not None:
-                parts = refine(parts, traced, fine, first.camera)
+                parts = replace_geometry(parts, traced, fine, first.camera)
         elif chosen.render.denoise:
-            parts = denoise(parts, traced)
+            parts = denoise_layers(parts, traced)
         for sample in group:
             write_frame(self._root, self._develop(sample, parts, shown))
         return [sample.id for sample in group]
@@ -150,11 +160,11 @@ class Renderer:
         assert trace.camera is not None
         return view_map(picture, trace.environment, trace.camera, chosen.image.width, chosen.image.height)
 
-    def _set_up(self, set_name: str) -> Stage:
+    def _set_up(self, set_name: str) -> BlenderScene:
         """Return the stage of a set; it is built anew only when the set changes."""
         if self._stage is None or self._stage_set != set_name:
             chosen = settings(self._recipe, set_name)
-            self._stage = Stage(
+            self._stage = BlenderScene(
                 width=chosen.image.width,
                 height=chosen.image.height,
                 samples=chosen.render.samples,
@@ -168,16 +178,16 @@ class Renderer:
             self._geometry = self._beside(self._stage, chosen) if chosen.render.refines else None
         return self._stage
 
-    def _beside(self, stage: Stage, chosen: SetSettings) -> Geometry:
+    def _beside(self, stage: BlenderScene, chosen: SetSettings) -> GeometryTrace:
         image, samples = chosen.image, chosen.render.geometry_samples
-        geometry = Geometry(stage, image.width, image.height, samples, self._threads)
+        geometry = GeometryTrace(stage, image.width, image.height, samples, self._threads)
         use_device(geometry.scene, self._device)
         return geometry
 
-    def _develop(self, sample: SamplePlan, parts: Decomposition, shown: Sequence[Shown]) -> Frame:
+    def _develop(self, sample: SamplePlan, parts: TracedLayers, shown: Sequence[PlacedObject]) -> Frame:
         chosen = settings(self._recipe, sample.set)
         names = stored_layers(self._recipe, sample.set)
-        layers, checks = develop(parts, gain=sample.gain, exposure=chosen.exposure, layers=names)
+        layers, checks = frame_layers(parts, gain=sample.gain, exposure=chosen.exposure, layers=names)
         trace = sample.trace
         metadata = Metadata(
             **sample.model_dump(include=PLANNED),
@@ -219,7 +229,7 @@ def _has_catcher(trace: Trace) -> bool:
     return trace.floor is not None and trace.floor.catcher
 
 
-def object_record(thing: Thing, index: int, shown: Shown, parts: Decomposition) -> ObjectRecord:
+def object_record(thing: Thing, index: int, shown: PlacedObject, parts: TracedLayers) -> ObjectRecord:
     """Describe one object by the plan, by what Blender made of it, and by its pixels, valued ``index``."""
     seen, own = parts.object == index, shown.colors
     return ObjectRecord(

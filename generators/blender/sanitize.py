@@ -4,7 +4,7 @@ Blender appends a block with all that it refers to. Before anything of it is eva
 
 - dropped: animation and drivers; OSL nodes, black taking their place; whole scenes (with their
   output paths, compositor and sequencer), texts, sounds, movie clips, node trees that are neither shader nor
-  geometry, and every other kind of block that is not in `SHOWN`;
+  geometry, and every other kind of block that is not in `_RENDERED_KINDS`;
 - kept: files that are packed into it, and those that its hash covers (`blender_assets.files_beside`); and
   simulations, for Blender writes no cache of them to disk as long as it works on no file of its own;
 - refused: other files, and linked .blend files wherever they are; films and numbered pictures; files of
@@ -24,7 +24,7 @@ from generators.blender import bpy
 from loaders.files.image_files import MAX_PIXELS
 
 # What decides how things look; of a kind that Blender adds, nothing is known yet, so it is dropped.
-SHOWN = frozenset(
+_RENDERED_KINDS = frozenset(
     (
         *("objects", "collections", "meshes", "curves", "hair_curves", "pointclouds", "volumes", "metaballs"),
         *("grease_pencils", "lattices", "armatures", "shape_keys", "fonts", "particles", "lightprobes"),
@@ -32,12 +32,14 @@ SHOWN = frozenset(
         "libraries",
     )
 )
-MEASURED = SHOWN - {"images", "textures"}
-TREES = ("ShaderNodeTree", "GeometryNodeTree")
-WRITERS = ("FLUID", "DYNAMIC_PAINT")  # modifiers that write files of their own accord
-IMPORTS = "GeometryNodeImport"  # how the nodes that read files are called: ImportOBJ, ImportText and so on
-FILMS = ("SEQUENCE", "MOVIE")
-UDIM = "<UDIM>"
+_MEASURED_KINDS = _RENDERED_KINDS - {"images", "textures"}
+_TREES = ("ShaderNodeTree", "GeometryNodeTree")
+_WRITING_MODIFIERS = ("FLUID", "DYNAMIC_PAINT")  # modifiers that write files of their own accord
+_IMPORT_NODES = (
+    "GeometryNodeImport"  # how the nodes that read files are called: ImportOBJ, ImportText and so on
+)
+_FILM_SOURCES = ("SEQUENCE", "MOVIE")
+_UDIM = "<UDIM>"
 
 
 def present() -> set[int]:
@@ -64,8 +66,8 @@ def sanitize(path: Path, before: set[int], shown: bool = True) -> list[str]:
         notes = _still(brought) + _strip(brought)
         if shown:
             _refuse(brought)
-        _refuse_elsewhere(path, brought, SHOWN if shown else ("libraries", "fonts", "volumes"))
-        return notes + _drop(brought, SHOWN if shown else MEASURED)
+        _refuse_elsewhere(path, brought, _RENDERED_KINDS if shown else ("libraries", "fonts", "volumes"))
+        return notes + _drop(brought, _RENDERED_KINDS if shown else _MEASURED_KINDS)
     except ValueError as error:
         bpy.data.batch_remove([block for _, block in brought])
         raise ValueError(f"{path.name}: {error}") from None
@@ -86,7 +88,7 @@ def _trees(brought: Iterable[tuple[str, Any]]) -> Iterator[tuple[Any, Any]]:
     """Yield each node tree with the block that it is in, or is."""
     for kind, block in brought:
         tree = block if kind == "node_groups" else getattr(block, "node_tree", None)
-        if kind in SHOWN and tree is not None:
+        if kind in _RENDERED_KINDS and tree is not None:
             yield block, tree
 
 
@@ -126,7 +128,7 @@ def _drop(brought: list[tuple[str, Any]], kept: Collection[str]) -> list[str]:
     dropped = [
         block
         for kind, block in brought
-        if kind not in kept or (kind == "node_groups" and block.bl_idname not in TREES)
+        if kind not in kept or (kind == "node_groups" and block.bl_idname not in _TREES)
     ]
     notes = [f"its {block.bl_rna.name.lower()} `{block.name}` is left out" for block in dropped]
     bpy.data.batch_remove(dropped)
@@ -146,7 +148,7 @@ def _refuse(brought: list[tuple[str, Any]]) -> None:
             _refuse_modifier(thing, modifier)
     for block, tree in _trees(brought):
         for node in tree.nodes:
-            if node.bl_idname.startswith(IMPORTS):
+            if node.bl_idname.startswith(_IMPORT_NODES):
                 raise ValueError(f"`{block.name}` has the node `{node.name}`, which reads files; apply it")
             if node.bl_idname == "ShaderNodeTexIES" and node.mode == "INTERNAL" and node.ies:
                 raise ValueError(
@@ -163,7 +165,7 @@ def _refuse(brought: list[tuple[str, Any]]) -> None:
 def _refuse_modifier(thing: Any, modifier: Any) -> None:
     where = f"`{thing.name}` has the modifier `{modifier.name}`"
     cache = _point_cache(modifier)
-    if modifier.type in WRITERS:
+    if modifier.type in _WRITING_MODIFIERS:
         raise ValueError(f"{where}, which writes to disk; apply or remove it")
     if (cache is not None and cache.use_external) or (modifier.type == "NODES" and len(modifier.bakes)):
         raise ValueError(f"{where}, whose result may lie elsewhere; apply or remove it")
@@ -178,7 +180,7 @@ def _point_cache(modifier: Any) -> Any:
 
 
 def _refuse_picture(picture: Any) -> None:
-    if picture.source in FILMS or picture.use_multiview:
+    if picture.source in _FILM_SOURCES or picture.use_multiview:
         raise ValueError(f"expected still pictures, got `{picture.name}`; put one in its place")
     if 0 < len(picture.packed_files) < len(picture.tiles):
         raise ValueError(f"expected all tiles of `{picture.name}` in the file, got some; pack them")
@@ -196,7 +198,7 @@ def _refuse_elsewhere(path: Path, brought: list[tuple[str, Any]], kinds: Collect
     named = bpy.data.file_path_map(subset=[block for kind, block in brought if kind in kinds])
     for block, names in named.items():
         tiles = [str(tile.number) for tile in getattr(block, "tiles", ())] or [""]
-        for name in sorted({name.replace(UDIM, tile) for name in names for tile in tiles}):
+        for name in sorted({name.replace(_UDIM, tile) for name in names for tile in tiles}):
             file = Path(bpy.path.abspath(name, library=block.library))
             if file == path:
                 continue  # the .blend itself is listed beside what it links to

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from generators.blender import bpy, start_empty
-from generators.blender.append_files import append, append_if_there
+from generators.blender.append_files import append, append_or_none
 from generators.blender.materials import base_color
 from generators.engine.helper_process import answer
 
-CAMERA = "Camera"
-GRAY = (0.5, 0.5, 0.5)  # linear Rec.709; of a part without one colour
-NEAR = 1e-3  # what is less than this beside where it should be stands where it should
+_CAMERA = "Camera"
+_GRAY = (0.5, 0.5, 0.5)  # linear Rec.709; of a part without one colour
+_TOLERANCE = 1e-3  # what is less than this beside where it should be stands where it should
 
 
-class Scan:
+class _FileScan:
     """What one file says: facts for the manifest, and notes on what is odd or left out."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Scan:
         self.notes: list[str] = []
 
 
-def scan_object(path: Path, label: str, scan: Scan) -> None:
+def scan_object(path: Path, label: str, scan: _FileScan) -> None:
     """Measure a mesh as it stands in its file."""
     thing = append(path, "objects", label, scan.notes)
     if thing.type != "MESH" or not thing.data.polygons:
@@ -40,9 +40,9 @@ def scan_object(path: Path, label: str, scan: Scan) -> None:
     pose = np.array(thing.matrix_basis)
     points = points @ pose[:3, :3].T + pose[:3, 3]
     low, high = points.min(axis=0), points.max(axis=0)
-    if not np.isfinite(points).all() or (high - low).max() < NEAR:
+    if not np.isfinite(points).all() or (high - low).max() < _TOLERANCE:
         raise ValueError(f"{path.name}: expected a mesh of finite extent, got one from {low} to {high}")
-    if abs(low[2]) > NEAR * (high[2] - low[2]):
+    if abs(low[2]) > _TOLERANCE * (high[2] - low[2]):
         scan.notes.append(f"its base is at height {low[2]:.3g} m, not 0: it will float or sink by that")
     if thing.modifiers:
         scan.notes.append(f"its {len(thing.modifiers)} modifiers are left out; apply them")
@@ -52,24 +52,24 @@ def scan_object(path: Path, label: str, scan: Scan) -> None:
         scan.facts["parts"] = [_scan_part(path, slot, scan) for slot in thing.data.materials]
 
 
-def _scan_part(path: Path, slot: Any, scan: Scan) -> dict[str, Any]:
+def _scan_part(path: Path, slot: Any, scan: _FileScan) -> dict[str, Any]:
     """Name a material slot, which is a part, with its colour."""
     if slot is None:
         raise ValueError(f"{path.name}: expected a material in each of several slots, named as the part is")
     color = base_color(slot)
     if color is None:
         scan.notes.append(f"its part `{slot.name}` has a texture for a colour; `own` shows it gray")
-    return {"name": slot.name, "color": list(color or GRAY)}
+    return {"name": slot.name, "color": list(color or _GRAY)}
 
 
-def scan_material(path: Path, label: str, scan: Scan) -> None:
+def scan_material(path: Path, label: str, scan: _FileScan) -> None:
     """Read the base colour of a Principled material, where it is one colour."""
     color = base_color(append(path, "materials", label, scan.notes))
     if color is not None:
         scan.facts["base_color"] = list(color)
 
 
-def scan_light(path: Path, label: str, scan: Scan) -> None:
+def scan_light(path: Path, label: str, scan: _FileScan) -> None:
     """Read the numbers of a point light from its object."""
     hung = append(path, "objects", label, scan.notes)
     if hung.type != "LIGHT" or hung.data.type != "POINT":
@@ -88,12 +88,12 @@ def scan_light(path: Path, label: str, scan: Scan) -> None:
     scan.facts["location"] = _rounded(hung.matrix_basis.translation)
 
 
-def scan_scene(path: Path, label: str, scan: Scan) -> None:
+def scan_scene(path: Path, label: str, scan: _FileScan) -> None:
     """Say whether a scene file holds a modelled set or a world alone, and where its camera stands."""
     with bpy.data.libraries.load(str(path), link=False) as (source, _):
         modelled = any(name.lower() == label.lower() for name in source.collections)
-        stands = CAMERA in source.objects
-    world = append_if_there(path, "worlds", label, scan.notes)
+        stands = _CAMERA in source.objects
+    world = append_or_none(path, "worlds", label, scan.notes)
     if not modelled and world is None:
         raise ValueError(
             f"{path.name}: expected a world, or a collection named `{label}` with a modelled set, found none"
@@ -102,9 +102,9 @@ def scan_scene(path: Path, label: str, scan: Scan) -> None:
         append(path, "collections", label, scan.notes)
     scan.facts["modelled"] = modelled
     if stands:
-        scan.facts["camera"] = read_camera(path, append(path, "objects", CAMERA, scan.notes))
+        scan.facts["camera"] = read_camera(path, append(path, "objects", _CAMERA, scan.notes))
     else:
-        scan.notes.append(f"it has no camera called `{CAMERA}`, so recipes use their own")
+        scan.notes.append(f"it has no camera called `{_CAMERA}`, so recipes use their own")
 
 
 def read_camera(path: Path, stand: Any) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def read_camera(path: Path, stand: Any) -> dict[str, Any]:
     """
     optics = stand.data
     if stand.type != "CAMERA" or optics.type != "PERSP":
-        raise ValueError(f"{path.name}: expected `{CAMERA}` to be a perspective camera")
+        raise ValueError(f"{path.name}: expected `{_CAMERA}` to be a perspective camera")
     if optics.sensor_fit == "VERTICAL" or optics.shift_x or optics.shift_y:
         raise ValueError(
             f"{path.name}: expected a camera without shift whose sensor fits the width of the picture"
@@ -123,7 +123,7 @@ def read_camera(path: Path, stand: Any) -> dict[str, Any]:
     pose = np.array(stand.matrix_basis)
     right, forward, location = pose[:3, 0], -pose[:3, 2], pose[:3, 3]
     right, forward = right / np.linalg.norm(right), forward / np.linalg.norm(forward)
-    if abs(right[2]) > NEAR or np.hypot(*forward[:2]) < NEAR or pose[2, 1] <= 0:
+    if abs(right[2]) > _TOLERANCE or np.hypot(*forward[:2]) < _TOLERANCE or pose[2, 1] <= 0:
         raise ValueError(
             f"{path.name}: expected a camera that is level from side to side, not upside down and not upright"
         )
@@ -139,7 +139,7 @@ def _rounded(vector: Any) -> list[float]:
     return [round(float(value), 6) + 0.0 for value in vector]
 
 
-SCANS: dict[str, Callable[[Path, str, Scan], None]] = {
+_SCANS: dict[str, Callable[[Path, str, _FileScan], None]] = {
     "objects": scan_object,
     "materials": scan_material,
     "lights": scan_light,
@@ -151,9 +151,9 @@ def scan_file(kind: str, label: str, path: Path) -> dict[str, Any]:
     """Scan one file in an empty Blender that runs no scripts."""
     start_empty()
     bpy.context.preferences.filepaths.use_scripts_auto_execute = False
-    scan = Scan()
+    scan = _FileScan()
     try:
-        SCANS[kind](path, label, scan)
+        _SCANS[kind](path, label, scan)
     except ValueError as error:
         return {"error": str(error)}
     except (OSError, RuntimeError):

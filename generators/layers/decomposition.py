@@ -19,43 +19,44 @@ from loaders.colour import to_display
 from loaders.light_sum import light_sum_error
 from loaders.schema import LIGHT_PREFIX, ChecksRecord, Vector
 
-Map = Float32[ndarray, "height width"]
-Rgb = Float32[ndarray, "height width 3"]
+Passes = dict[str, ndarray]
+OneChannel = Float32[ndarray, "height width"]
+ThreeChannels = Float32[ndarray, "height width 3"]
 
-NOTHING_HIT = 1e9  # Cycles writes 1e10 where a ray leaves the scene
+_NOTHING_HIT = 1e9  # Cycles writes 1e10 where a ray leaves the scene
 LEAST_ALBEDO = 1e-4  # below it there is no diffuse light to divide out
-LARGEST_HALF = 65504.0
+_LARGEST_HALF = float(np.finfo(np.float16).max)
 # Pixels that a picture is mirrored by on each side for the denoiser, which makes a constant lighter or darker
 # by up to 19 % along the border, and by up to 0.5 % at this distance from it (measured).
-MARGIN = 8
+_BORDER = 8
 LEAST_BACKDROP = 1e-3  # of the map's radiance; below it what a shadow takes away is not told from noise
 
 
 @dataclass(frozen=True)
-class Decomposition:
+class TracedLayers:
     """One trace, taken apart; light in it is for a gain of 1.
 
     ``shading`` is None where its direct and indirect shares were asked for apart; it is then their sum.
     """
 
-    albedo: Rgb
-    shading_direct: Rgb
-    shading_indirect: Rgb
-    shading: Rgb | None
-    residual: Rgb
-    lights: dict[str, Rgb]
-    depth: Map
-    normal: Rgb
+    albedo: ThreeChannels
+    shading_direct: ThreeChannels
+    shading_indirect: ThreeChannels
+    shading: ThreeChannels | None
+    residual: ThreeChannels
+    lights: dict[str, ThreeChannels]
+    depth: OneChannel
+    normal: ThreeChannels
     object: UInt8[ndarray, "height width"]
     part: UInt8[ndarray, "height width"]
-    position: Rgb
-    roughness: Map
-    metallic: Map
+    position: ThreeChannels
+    roughness: OneChannel
+    metallic: OneChannel
     catcher: bool
     identity_error: float | None
 
 
-def decompose(passes: dict[str, ndarray], *, camera: Camera, catcher: bool, split: bool) -> Decomposition:
+def decompose_trace(passes: Passes, *, camera: Camera, catcher: bool, split: bool) -> TracedLayers:
     """Take a trace apart into albedo, shading and the rest.
 
     Diffuse radiance is DiffCol x (DiffDir + DiffInd); shading is that over the albedo of the AOV, so that
@@ -81,8 +82,8 @@ def decompose(passes: dict[str, ndarray], *, camera: Camera, catcher: bool, spli
     )
     diffuse = albedo * (shading_direct + shading_indirect)
     depth = passes["Depth"]
-    hit = depth < NOTHING_HIT
-    return Decomposition(
+    hit = depth < _NOTHING_HIT
+    return TracedLayers(
         albedo=np.where(lit, albedo, 0.0),
         shading_direct=shading_direct,
         shading_indirect=shading_indirect,
@@ -108,7 +109,7 @@ def decompose(passes: dict[str, ndarray], *, camera: Camera, catcher: bool, spli
     )
 
 
-def _identity_error(passes: dict[str, ndarray], diffuse: Rgb) -> float:
+def _identity_error(passes: Passes, diffuse: ThreeChannels) -> float:
     """Largest difference of the sum of all light passes from Combined, relative to max(1, Combined)."""
     total = diffuse.astype(np.float64)
     for kind in ("Glossy", "Transmission"):
@@ -121,7 +122,7 @@ def _identity_error(passes: dict[str, ndarray], diffuse: Rgb) -> float:
     return float(error.max())
 
 
-def camera_normals(normals: Rgb, camera: Camera) -> Rgb:
+def camera_normals(normals: ThreeChannels, camera: Camera) -> ThreeChannels:
     """Turn world normals into unit normals in OpenCV camera axes; 0 where nothing was hit.
 
     Over an edge the average of several normals is renormalised; `loaders.mixed_edges` says which pixels
@@ -132,7 +133,7 @@ def camera_normals(normals: Rgb, camera: Camera) -> Rgb:
     return np.where(length > 0, turned / np.where(length > 0, length, 1.0), 0.0).astype(np.float32)
 
 
-def limit_threads(count: int) -> None:
+def limit_denoiser_threads(count: int) -> None:
     """Hold the denoiser to as many threads; it reads this once, before its first use in a process.
 
     Left alone it takes every processor and pins its threads, in each of the render children of a machine.
@@ -144,17 +145,19 @@ def limit_threads(count: int) -> None:
     os.environ["OIDN_SET_AFFINITY"] = "0"
 
 
-def denoise(parts: Decomposition, passes: dict[str, ndarray], backdrop: Rgb | None = None) -> Decomposition:
+def denoise_layers(
+    parts: TracedLayers, passes: Passes, backdrop: ThreeChannels | None = None
+) -> TracedLayers:
     """Denoise each part on its own, so that the parts still add up to the radiance.
 
     Albedo never guides the shading's denoiser: it would print albedo into the very layer whose leakage is
-    measured. Geometry guides it, through the normals, which are denoised first.
+    measured. GeometryTrace guides it, through the normals, which are denoised first.
 
     Args:
         parts: a decomposition.
         passes: the passes that it came from, for the guides.
         backdrop: over a shadow catcher, what the map and the objects give back, if more exactly known than
-            from the passes; see `generators.layers.finer_geometry.fine_backdrop`.
+            from the passes; see `generators.layers.shadow_catcher.exact_backdrop`.
 
     Returns:
         The same with shading, residual and lights denoised; geometry and albedo as they were.
@@ -164,12 +167,12 @@ def denoise(parts: Decomposition, passes: dict[str, ndarray], backdrop: Rgb | No
     normal = np.clip(_denoise(noisy / 2 + 0.5, quality="fast") * 2 - 1, -1.0, 1.0)
     albedo = np.clip(passes["Denoising Albedo"], 0.0, 1.0) if parts.lights else white
 
-    def clean(array: Rgb) -> Rgb:
+    def clean(array: ThreeChannels) -> ThreeChannels:
         # With clean guides the better quality takes a larger network: twice the time for 0.1 dB.
         array = np.maximum(array, 0.0)
         return _denoise(array, white, normal, hdr=True, clean_aux=True, quality="balanced")
 
-    def clean_shading(array: Rgb) -> Rgb:
+    def clean_shading(array: ThreeChannels) -> ThreeChannels:
         return np.where(lit, clean(array), 0.0)
 
     split = parts.shading is None
@@ -186,32 +189,35 @@ def denoise(parts: Decomposition, passes: dict[str, ndarray], backdrop: Rgb | No
     )
 
 
-def _denoise(*arrays: Rgb, **options: Any) -> Rgb:
+def _denoise(*arrays: ThreeChannels, **options: Any) -> ThreeChannels:
     """Denoise the first array, guided by the others, without the denoiser's errors along the border."""
-    sides = ((MARGIN, MARGIN), (MARGIN, MARGIN), (0, 0))
+    sides = ((_BORDER, _BORDER), (_BORDER, _BORDER), (0, 0))
     wide = pyoidn.denoise(*(np.pad(array, sides, "symmetric") for array in arrays), **options)
-    return np.ascontiguousarray(wide[MARGIN:-MARGIN, MARGIN:-MARGIN])
+    return np.ascontiguousarray(wide[_BORDER:-_BORDER, _BORDER:-_BORDER])
 
 
-def backdrop_of(light: Rgb, coverage: Map) -> Rgb:
+def backdrop_radiance(light: ThreeChannels, coverage: OneChannel) -> ThreeChannels:
     """What a residual over a shadow catcher is in proportion to: the map beside objects, and 1 on them."""
     return np.maximum(light + coverage[..., None], LEAST_BACKDROP)
 
 
 def _clean_residual(
-    parts: Decomposition, passes: dict[str, ndarray], clean: Callable[[Rgb], Rgb], backdrop: Rgb | None
-) -> Rgb:
+    parts: TracedLayers,
+    passes: Passes,
+    clean: Callable[[ThreeChannels], ThreeChannels],
+    backdrop: ThreeChannels | None,
+) -> ThreeChannels:
     """Denoise what light makes of the residual; what shines by itself has no noise but keeps its detail."""
     if not parts.catcher:
         shining = passes["Emission"] + passes["Environment"]
         return clean(parts.residual - shining) + shining
     # On a shadow catcher the passes do not add up: there the map is divided out, and its shadows denoised.
-    own = backdrop_of(passes["Environment"], passes["coverage"])
+    own = backdrop_radiance(passes["Environment"], passes["coverage"])
     return clean(parts.residual / own) * (own if backdrop is None else backdrop)
 
 
-def develop(
-    parts: Decomposition, *, gain: Vector, exposure: float, layers: Collection[str]
+def frame_layers(
+    parts: TracedLayers, *, gain: Vector, exposure: float, layers: Collection[str]
 ) -> tuple[dict[str, ndarray], ChecksRecord]:
     """Make the layers of one sample from the trace that it shares.
 
@@ -271,4 +277,4 @@ def develop(
 
 def _half(array: ndarray) -> ndarray:
     """Round to half precision, the brightest highlights held at its largest number."""
-    return np.clip(array, -LARGEST_HALF, LARGEST_HALF).astype(np.float16)
+    return np.clip(array, -_LARGEST_HALF, _LARGEST_HALF).astype(np.float16)

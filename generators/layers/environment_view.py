@@ -9,10 +9,10 @@ from numpy import ndarray
 from generators.scenes.camera import intrinsics, world_to_camera
 from generators.scenes.scene import Camera, Environment
 
-FILTER_WIDTH = 3.0  # pixels, of the Blackman-Harris window that Cycles weighs the samples of a pixel by
-TERMS = (0.35875, -0.48829, 0.14128, -0.01168)  # of that window, for 0 to 3 times the angle
+_FILTER_WIDTH = 3.0  # pixels, of the Blackman-Harris window that Cycles weighs the samples of a pixel by
+_WINDOW_TERMS = (0.35875, -0.48829, 0.14128, -0.01168)  # of that window, for 0 to 3 times the angle
 # Points to a pixel and axis: as many as texels, so that none is passed over, within these bounds.
-FEWEST, MOST = 3, 6
+_FEWEST_POINTS, _MOST_POINTS = 3, 6
 
 
 def view_map(
@@ -45,7 +45,7 @@ def view_map(
     rows, columns = picture.shape[:2]
     matrix = intrinsics(camera, width, height)
     texels = columns / (2 * math.pi) / matrix[0, 0]  # to a pixel, in the middle of the view
-    points = min(max(math.ceil(texels), FEWEST), MOST)
+    points = min(max(math.ceil(texels), _FEWEST_POINTS), _MOST_POINTS)
     x, y = (_places(size, points) for size in (width, height))
     right, down, ahead = (world_to_camera(camera)[:3, :3] @ _turn(environment.rotation).T).astype(np.float32)
     across = ((x - matrix[0, 2]) / matrix[0, 0]).astype(np.float32)[None, :]
@@ -67,7 +67,7 @@ def _turn(degrees: float) -> ndarray:
 
 def _reach(points: int) -> int:
     """Points beyond the border of a pixel that its filter still weighs."""
-    return math.floor((FILTER_WIDTH - 1) / 2 * points)
+    return math.floor((_FILTER_WIDTH - 1) / 2 * points)
 
 
 def _places(size: int, points: int) -> ndarray:
@@ -80,8 +80,8 @@ def _weights(points: int) -> ndarray:
     """What the points within the filter of a pixel count, in their order."""
     reach = _reach(points)
     offset = (np.arange(-reach, points + reach) + 0.5) / points - 0.5
-    angle = 2 * np.pi * (offset / FILTER_WIDTH + 0.5)
-    window = sum(term * np.cos(i * angle) for i, term in enumerate(TERMS))
+    angle = 2 * np.pi * (offset / _FILTER_WIDTH + 0.5)
+    window = sum(term * np.cos(i * angle) for i, term in enumerate(_WINDOW_TERMS))
     return (window / window.sum()).astype(np.float32)
 
 

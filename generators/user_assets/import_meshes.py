@@ -14,10 +14,10 @@ from loaders.files.atomic_files import replacing
 from loaders.verification.checksums import file_sha256
 
 # Which axis points up, by what the format says (glTF) or what most files have.
-UP = {".obj": "y", ".ply": "z", ".stl": "z", ".glb": "y"}
-AXES = ("x", "y", "z", "-x", "-y", "-z")
-LABEL = r"[A-Za-z0-9][A-Za-z0-9_ -]{0,63}"
-LICENCE = "user's own; see source"
+_UP_AXIS = {".obj": "y", ".ply": "z", ".stl": "z", ".glb": "y"}
+UP_AXES = ("x", "y", "z", "-x", "-y", "-z")
+_LABEL = r"[A-Za-z0-9][A-Za-z0-9_ -]{0,63}"
+_LICENCE = "user's own; see source"
 
 
 def add_mesh(
@@ -38,7 +38,7 @@ def add_mesh(
         mesh: an .obj, .ply, .stl or .glb file.
         folder: folder of objects; made if need be.
         label: name of the object; by default that of the file.
-        up: axis of the file that points up, one of `AXES`; by default y for obj and glb, z for ply and stl.
+        up: axis of the file that points up, one of `UP_AXES`; by default y for obj and glb, z for ply and stl.
         replace: whether an object of that label may be there already.
         time_limit: seconds after which the import is given up.
 
@@ -55,31 +55,31 @@ def add_mesh(
         loaders.errors.InputError: spot.txt: expected a mesh of type .obj, .ply, .stl, .glb; convert it first
     """
     suffix = mesh.suffix.lower()
-    if suffix not in UP:
-        raise InputError(f"{mesh}: expected a mesh of type {', '.join(UP)}; convert it first")
+    if suffix not in _UP_AXIS:
+        raise InputError(f"{mesh}: expected a mesh of type {', '.join(_UP_AXIS)}; convert it first")
     if not mesh.is_file():
         raise InputError(f"{mesh}: no such file; name a mesh")
     name = mesh.stem if label is None else label
-    if not re.fullmatch(LABEL, name):
+    if not re.fullmatch(_LABEL, name):
         raise InputError(
             f"{mesh}: label `{name}` does not do as a file name; expected up to 64 letters, digits, `_`, `-` "
             "and spaces, the first a letter or digit; give another with --name"
         )
-    if up is not None and up not in AXES:
-        raise InputError(f"--up: expected one of {', '.join(AXES)}, got `{up}`")
+    if up is not None and up not in UP_AXES:
+        raise InputError(f"--up: expected one of {', '.join(UP_AXES)}, got `{up}`")
     target = folder / f"{name}.blend"
     if target.exists() and not replace:
         raise InputError(f"{target} is there already; give another --name, or --replace it")
     known = read_manifest(folder / MANIFEST) if (folder / MANIFEST).exists() else {}
     source = f"{mesh.name}, sha256 {file_sha256(mesh)}"
-    data, reply = _in_child(mesh, suffix, name, up or UP[suffix], time_limit)
+    data, reply = _in_child(mesh, suffix, name, up or _UP_AXIS[suffix], time_limit)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(target) as partial:
             partial.write_bytes(data)
         facts, version = reply["facts"], reply["blender"]
         known["objects", name] = entry_of(
-            "objects", target, folder, licence=LICENCE, source=source, blender=version, facts=facts
+            "objects", target, folder, licence=_LICENCE, source=source, blender=version, facts=facts
         )
         write_manifest(folder / MANIFEST, known.values())
     except OSError as error:

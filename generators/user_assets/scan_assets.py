@@ -9,12 +9,12 @@ from blender_assets.asset_manifest import MANIFEST, entry_of, read_manifest, wri
 from generators.engine.helper_process import ask
 from loaders.errors import InputError
 
-KINDS = ("objects", "materials", "lights", "scenes")
-UNKNOWN = "the user's own; not stated"
+ASSET_KINDS = ("objects", "materials", "lights", "scenes")
+_UNKNOWN = "the user's own; not stated"
 
 
 @dataclass(frozen=True)
-class Scanned:
+class ScannedAssets:
     """One manifest that was written: where, its entries, and notes as lines ``file: note``."""
 
     manifest: Path
@@ -22,7 +22,9 @@ class Scanned:
     notes: tuple[str, ...]
 
 
-def scan_assets(folder: Path, kind: str | None = None, time_limit: float = 600.0) -> tuple[Scanned, ...]:
+def scan_assets(
+    folder: Path, kind: str | None = None, time_limit: float = 600.0
+) -> tuple[ScannedAssets, ...]:
     """Write the manifests of a folder of .blend files, one variation per file, the file name its label.
 
     This is the convention of CANDLE's generator (Reddy et al., AAAI 2022, supplement section 3): an object
@@ -63,12 +65,12 @@ def _folders(folder: Path, kind: str | None) -> dict[str, Path]:
         raise InputError(f"{folder}: there is no such folder")
     if kind is not None:
         return {kind: folder}
-    found = {name: folder / name for name in KINDS if (folder / name).is_dir()}
-    if not found and folder.absolute().name in KINDS:
+    found = {name: folder / name for name in ASSET_KINDS if (folder / name).is_dir()}
+    if not found and folder.absolute().name in ASSET_KINDS:
         return {folder.absolute().name: folder}
     if not found:
         raise InputError(
-            f"{folder}: expected folders {', '.join(KINDS)} in it, found none; "
+            f"{folder}: expected folders {', '.join(ASSET_KINDS)} in it, found none; "
             "say with --kind what it holds itself"
         )
     return found
@@ -96,7 +98,7 @@ def _ask(kind: str, paths: list[Path], time_limit: float) -> list[dict[str, Any]
     return list(answer.replies)
 
 
-def _write(kind: str, folder: Path, paths: list[Path], answers: list[dict[str, Any]]) -> Scanned:
+def _write(kind: str, folder: Path, paths: list[Path], answers: list[dict[str, Any]]) -> ScannedAssets:
     target = folder / MANIFEST
     try:
         before = read_manifest(target) if target.exists() else {}
@@ -106,7 +108,7 @@ def _write(kind: str, folder: Path, paths: list[Path], answers: list[dict[str, A
     entries = [entry for entry in before.values() if not entry["file"].endswith(".blend")]
     for path, answer in zip(paths, answers, strict=True):
         known = before.get((kind, path.stem), {})
-        stated = {field: known.get(field, UNKNOWN) for field in ("licence", "source")}
+        stated = {field: known.get(field, _UNKNOWN) for field in ("licence", "source")}
         found = {field: answer[field] for field in ("blender", "facts")}
         entries.append(entry_of(kind, path, folder, **stated, **found))
     write_manifest(target, entries)
@@ -115,4 +117,4 @@ def _write(kind: str, folder: Path, paths: list[Path], answers: list[dict[str, A
         for path, answer in zip(paths, answers, strict=True)
         for note in answer["notes"]
     ]
-    return Scanned(target, tuple(entries), tuple(notes))
+    return ScannedAssets(target, tuple(entries), tuple(notes))

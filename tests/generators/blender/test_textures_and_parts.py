@@ -227,9 +227,9 @@ import sys
 from pathlib import Path
 import bpy
 from blender_assets import AssetLibrary
-from generators.blender.image_textures import Images
+from generators.blender.image_textures import TextureImageCache
 library = AssetLibrary({"textures": Path(sys.argv[1])})
-images = Images(library)
+images = TextureImageCache(library)
 bpy.ops.wm.read_factory_settings(use_empty=True)
 counts, shown = [], []
 for label in library.labels("textures"):

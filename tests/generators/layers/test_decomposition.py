@@ -7,13 +7,13 @@ import pytest
 pytest.importorskip("pyoidn")
 
 from generators.layers.decomposition import (
-    LARGEST_HALF,
+    _LARGEST_HALF,
     LEAST_ALBEDO,
     camera_normals,
-    decompose,
-    denoise,
-    develop,
-    limit_threads,
+    decompose_trace,
+    denoise_layers,
+    frame_layers,
+    limit_denoiser_threads,
 )
 from generators.scenes.camera import world_to_camera
 from generators.scenes.scene import Camera
@@ -68,7 +68,7 @@ def combined(passes):
 
 
 def parts(passes, *, catcher=False, split=False):
-    return decompose(passes, camera=CAMERA, catcher=catcher, split=split)
+    return decompose_trace(passes, camera=CAMERA, catcher=catcher, split=split)
 
 
 def flat(value):
@@ -168,7 +168,7 @@ def test_normals_are_unit_vectors_in_camera_axes():
 def test_denoising_leaves_albedo_and_geometry():
     passes = made_passes()
     before = parts(passes)
-    after = denoise(before, passes)
+    after = denoise_layers(before, passes)
     for name in ("albedo", "depth", "normal", "object", "part"):
         np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
     assert after.identity_error == before.identity_error
@@ -180,14 +180,14 @@ def test_albedo_leaves_no_print_in_the_denoised_shading():
     passes = made_passes()
     passes["albedo"] = np.where(passes["albedo"] > 0, passes["albedo"] * 0.5 + 0.2, 0).astype(np.float32)
     before = parts(made_passes())
-    one = denoise(before, made_passes())
-    other = denoise(replace(parts(passes), shading=before.shading), passes)
+    one = denoise_layers(before, made_passes())
+    other = denoise_layers(replace(parts(passes), shading=before.shading), passes)
     np.testing.assert_array_equal(one.shading, other.shading)
 
 
 def test_denoised_shares_are_those_that_were_asked_for():
     passes = made_passes(lights=("key", "fill"))
-    whole, split = (denoise(parts(passes, split=split), passes) for split in (False, True))
+    whole, split = (denoise_layers(parts(passes, split=split), passes) for split in (False, True))
     assert split.shading is None
     assert not np.array_equal(split.shading_direct, parts(passes).shading_direct)
     assert (whole.shading[0] == 0).all()
@@ -198,7 +198,7 @@ def test_what_shines_by_itself_is_not_denoised():
     passes = made_passes()
     before, added = parts(passes), np.random.default_rng(1).random((H, W, 3)).astype(np.float32)
     brighter = passes | {"Emission": passes["Emission"] + added, "Combined": passes["Combined"] + added}
-    one, other = denoise(before, passes), denoise(parts(brighter), brighter)
+    one, other = denoise_layers(before, passes), denoise_layers(parts(brighter), brighter)
     np.testing.assert_allclose(other.residual - one.residual, added, atol=1e-5)
 
 
@@ -207,7 +207,7 @@ def test_the_map_on_a_shadow_catcher_keeps_its_detail():
     passes = {name: np.zeros_like(array) for name, array in made_passes().items()}
     passes["Environment"] = np.random.default_rng(2).uniform(0.1, 4, (H, W, 3)).astype(np.float32)
     passes["Combined"] = passes["Environment"].copy()
-    found = denoise(parts(passes, catcher=True), passes)
+    found = denoise_layers(parts(passes, catcher=True), passes)
     # A picture this small the denoiser gives back within a tenth; the map's own contrast is 40 to 1.
     np.testing.assert_allclose(found.residual, passes["Environment"], rtol=0.1)
 
@@ -217,14 +217,14 @@ def test_the_border_is_denoised_as_the_middle_is():
     passes = {
         name: np.ones((high, wide, *array.shape[2:]), np.float32) for name, array in made_passes().items()
     }
-    found = denoise(parts(passes), passes)
+    found = denoise_layers(parts(passes), passes)
     np.testing.assert_allclose(found.shading, 2.0, rtol=0.02)  # direct and indirect light of 1 on white
 
 
 def test_threads_are_told_to_the_denoiser(monkeypatch):
     monkeypatch.setenv("OIDN_NUM_THREADS", "7")
     monkeypatch.setenv("OIDN_SET_AFFINITY", "1")
-    limit_threads(3)
+    limit_denoiser_threads(3)
     assert (os.environ["OIDN_NUM_THREADS"], os.environ["OIDN_SET_AFFINITY"]) == ("3", "0")
 
 
@@ -232,7 +232,7 @@ def test_threads_are_told_to_the_denoiser(monkeypatch):
 
 
 def develop_all(found, gain=(1.0, 1.0, 1.0), exposure=1.0, layers=ALL):
-    return develop(found, gain=gain, exposure=exposure, layers=layers)
+    return frame_layers(found, gain=gain, exposure=exposure, layers=layers)
 
 
 def test_stored_layers_hold_the_identity_to_the_bit():
@@ -295,8 +295,8 @@ def test_the_brightest_highlights_are_held_at_the_largest_half():
     passes["Combined"] = combined(passes)
     layers, checks = develop_all(parts(passes))
     assert np.isfinite(layers["radiance"]).all()
-    assert (layers["residual"][2, 3] == LARGEST_HALF).all()
-    assert (layers["radiance"][2, 3] == LARGEST_HALF).all()
+    assert (layers["residual"][2, 3] == _LARGEST_HALF).all()
+    assert (layers["radiance"][2, 3] == _LARGEST_HALF).all()
     assert (layers["image"][2, 3] == 255).all()
     assert checks.stored_error < 0.01
 

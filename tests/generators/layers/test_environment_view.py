@@ -91,11 +91,11 @@ import sys
 import numpy as np
 from blender_assets import AssetLibrary
 from generators.blender import passes
-from generators.blender.blender_scene import Stage
+from generators.blender.blender_scene import BlenderScene
 from generators.scenes.scene import Trace
 
 trace = Trace.model_validate_json(sys.argv[1])
-stage = Stage(width=48, height=36, samples=512, bounces=0, threads=1, library=AssetLibrary(()))
+stage = BlenderScene(width=48, height=36, samples=512, bounces=0, threads=1, library=AssetLibrary(()))
 passes.request(stage.scene, ())
 stage.show(trace)
 file = passes.scratch_file()

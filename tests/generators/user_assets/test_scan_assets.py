@@ -17,7 +17,7 @@ from generators.engine.helper_process import ask
 from generators.engine.render_plan import render
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
-from generators.user_assets.scan_assets import KINDS, scan_assets
+from generators.user_assets.scan_assets import ASSET_KINDS, scan_assets
 from loaders.errors import InputError
 from loaders.exports.export_candle import projected_bounds
 from loaders.frames import FrameFolder
@@ -86,7 +86,7 @@ def scanned(originals):
 def rendered(scanned, tmp_path_factory):
     """Render the faithful CANDLE with these assets alone."""
     folder, _ = scanned
-    assets = {kind: folder / kind for kind in KINDS}
+    assets = {kind: folder / kind for kind in ASSET_KINDS}
     plan = make_plan(load_recipe("candle-faithful", SMALL, assets=assets))
     root = tmp_path_factory.mktemp("frames") / "originals"
     assert not render(plan, root, workers=1).failed
@@ -105,7 +105,7 @@ def test_objects_are_measured_as_they_stand(scanned):
 
 @pytest.mark.blender
 def test_lights_materials_and_scenes_are_read(scanned):
-    library = AssetLibrary({kind: scanned[0] / kind for kind in KINDS})
+    library = AssetLibrary({kind: scanned[0] / kind for kind in ASSET_KINDS})
     white = {"power": 5000, "radius": 0.25, "color": [1, 1, 1]}
     assert library.facts("lights", "left") == {**white, "location": [5, -5, 7]}
     assert library.facts("lights", "right") == {**white, "location": [-5, 5, 7]}
@@ -121,7 +121,7 @@ def test_lights_materials_and_scenes_are_read(scanned):
 @pytest.mark.blender
 def test_the_command_names_what_it_found(scanned):
     folder, output = scanned
-    lines = [f"{folder / kind / 'manifest.json'}" for kind in KINDS]
+    lines = [f"{folder / kind / 'manifest.json'}" for kind in ASSET_KINDS]
     labels = ("cube, torus", "red", "left, right", "harbour")
     assert output == "".join(f"{line}: {names}\n" for line, names in zip(lines, labels, strict=True))
 

@@ -8,13 +8,18 @@ from dataclasses import replace
 import numpy as np
 from numpy import ndarray
 
-from generators.layers.decomposition import LEAST_ALBEDO, Decomposition, Rgb, backdrop_of, camera_normals
+from generators.layers.decomposition import (
+    LEAST_ALBEDO,
+    Passes,
+    ThreeChannels,
+    TracedLayers,
+    backdrop_radiance,
+    camera_normals,
+)
 from generators.scenes.scene import Camera
 
-Passes = dict[str, ndarray]
 
-
-def refine(parts: Decomposition, passes: Passes, fine: Passes, camera: Camera) -> Decomposition:
+def replace_geometry(parts: TracedLayers, passes: Passes, fine: Passes, camera: Camera) -> TracedLayers:
     """Take albedo, normals, roughness and metallic of objects from a trace of more samples.
 
     Where no object is, and so in every pixel that two counterfactual frames share, nothing changes.
@@ -33,7 +38,7 @@ def refine(parts: Decomposition, passes: Passes, fine: Passes, camera: Camera) -
     fine_albedo = np.where(fine_albedo > LEAST_ALBEDO, fine_albedo, 0.0).astype(np.float32)
     albedo = np.where(seen[..., None], fine_albedo, parts.albedo)
 
-    def carry(shading: Rgb) -> Rgb:
+    def carry(shading: ThreeChannels) -> ThreeChannels:
         return np.where(albedo > 0, _spread(shading, parts.albedo > 0), 0.0).astype(np.float32)
 
     return replace(
@@ -48,7 +53,7 @@ def refine(parts: Decomposition, passes: Passes, fine: Passes, camera: Camera) -
     )
 
 
-def fine_backdrop(passes: Passes, fine: Passes | None, view: Rgb | None = None) -> Rgb:
+def exact_backdrop(passes: Passes, fine: Passes | None, view: ThreeChannels | None = None) -> ThreeChannels:
     """Work out the backdrop of a residual without noise: a pixel shows the map where no object is.
 
     Args:
@@ -58,26 +63,26 @@ def fine_backdrop(passes: Passes, fine: Passes | None, view: Rgb | None = None) 
             ``passes``.
 
     Returns:
-        `generators.layers.decomposition.backdrop_of` the map as it would be seen with the finer coverage.
+        `generators.layers.decomposition.backdrop_radiance` the map as it would be seen with the finer coverage.
 
     Example:
         >>> half = np.full((1, 1), 0.5, np.float32)
         >>> light = np.full((1, 1, 3), 2.0, np.float32)  # a map of radiance 4, half of it free
-        >>> fine_backdrop({"coverage": half, "Environment": light}, {"coverage": half / 2})[0, 0, 0]
+        >>> exact_backdrop({"coverage": half, "Environment": light}, {"coverage": half / 2})[0, 0, 0]
         3.25
     """
     coverage = np.clip(passes["coverage"], 0.0, 1.0)
     finer = coverage if fine is None else np.clip(fine["coverage"], 0.0, 1.0)
     if view is not None:
-        return backdrop_of(view * (1 - finer)[..., None], finer)
+        return backdrop_radiance(view * (1 - finer)[..., None], finer)
     free = 1.0 - coverage
     share = np.where(free > 0, (1.0 - finer) / np.where(free > 0, free, 1.0), 1.0)
     seen = (coverage > 0) | (finer > 0)
     light = np.where(seen[..., None], passes["Environment"] * share[..., None], passes["Environment"])
-    return backdrop_of(light.astype(np.float32), np.where(seen, finer, coverage).astype(np.float32))
+    return backdrop_radiance(light.astype(np.float32), np.where(seen, finer, coverage).astype(np.float32))
 
 
-def _spread(values: Rgb, known: ndarray) -> Rgb:
+def _spread(values: ThreeChannels, known: ndarray) -> ThreeChannels:
     """Fill what is not known with the mean of what is among the eight pixels around it."""
     total, count = np.zeros_like(values), np.zeros(values.shape, np.float32)
     height, width = values.shape[:2]
