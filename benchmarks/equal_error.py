@@ -31,14 +31,8 @@ from blender_assets import AssetLibrary
 from generators import Recipe, load_recipe
 from generators.engine.processor_count import THREADS
 from generators.language.set_settings import settings, stored_layers
-from generators.layers.decomposition import (
-    decompose_trace,
-    denoise_layers,
-    frame_layers,
-    limit_denoiser_threads,
-)
-from generators.layers.environment_view import view_map
-from generators.layers.shadow_catcher import exact_backdrop, replace_geometry
+from generators.layers.denoise_layers import limit_denoiser_threads
+from generators.layers.frame_layers import frame_layers
 from generators.planning.plan import plan_samples
 from generators.scenes.scene import SamplePlan
 
@@ -82,6 +76,7 @@ def shoot(shot: Shot, anew: bool, threads: int = 1) -> tuple[float, Layers]:
     from generators.blender import passes
     from generators.blender.blender_scene import BlenderScene
     from generators.blender.geometry_trace import GeometryTrace
+    from generators.blender.renderer import layers_of_trace
 
     limit_denoiser_threads(threads)
     chosen = settings(shot.recipe, shot.sample.set)
@@ -89,7 +84,7 @@ def shoot(shot: Shot, anew: bool, threads: int = 1) -> tuple[float, Layers]:
     started = time.process_time()
     key = f"{shot.recipe.name} {shot.sample.set} {shot.lights} {threads}"
     if anew or _kept.get("key") != key:
-        stage = BlenderScene(
+        scene = BlenderScene(
             width=image.width,
             height=image.height,
             samples=shot.samples,
@@ -97,33 +92,23 @@ def shoot(shot: Shot, anew: bool, threads: int = 1) -> tuple[float, Layers]:
             threads=threads,
             library=AssetLibrary(shot.recipe.assets),
         )
-        passes.request(stage.scene, shot.lights)
-        geometry = GeometryTrace(stage, image.width, image.height, chosen.render.geometry_samples, threads)
+        passes.request(scene.bpy_scene, shot.lights)
+        geometry = GeometryTrace(scene, image.width, image.height, chosen.render.geometry_samples, threads)
         files = _kept.get("files") or (passes.scratch_file(), passes.scratch_file())
-        _kept.update(key=key, stage=stage, geometry=geometry, files=files)
-    stage, (file, fine_file) = _kept["stage"], _kept["files"]
-    stage.scene.render.use_persistent_data = not anew
-    stage.scene.cycles.samples = shot.samples
-    stage.show(trace)
-    passes.trace(stage.scene, file)
-    catcher = trace.floor is not None and trace.floor.catcher
-    fine = None
-    if shot.denoised and catcher and chosen.render.geometry_samples > shot.samples:
-        corners = [stage.corners(i) for i in range(len(trace.objects))]
-        _kept["geometry"].trace(trace.camera, corners, fine_file)
-        fine = passes.read(fine_file)
-        picture, size = stage.map_picture(trace), (image.width, image.height)
-        view = None if picture is None else view_map(picture, trace.environment, trace.camera, *size)
-    traced = passes.read(file)
-    parts = decompose_trace(traced, camera=trace.camera, catcher=catcher, split=False)
-    if fine is not None:
-        parts = denoise_layers(parts, traced, exact_backdrop(traced, fine, view))
-        parts = replace_geometry(parts, traced, fine, trace.camera)
-    elif shot.denoised:
-        parts = denoise_layers(parts, traced)
+        _kept.update(key=key, scene=scene, geometry=geometry, files=files)
+    scene, (light_file, geometry_file) = _kept["scene"], _kept["files"]
+    scene.bpy_scene.render.use_persistent_data = not anew
+    scene.bpy_scene.cycles.samples = shot.samples
+    objects = scene.show(trace)
+    passes.trace(scene.bpy_scene, light_file)
+    render = chosen.render.model_copy(update={"samples": shot.samples, "denoise": shot.denoised})
+    geometry = None
+    if render.has_geometry_trace and trace.floor is not None and trace.floor.catcher:
+        geometry = _kept["geometry"].trace(trace, objects, geometry_file)
+    traced = layers_of_trace(trace, replace(chosen, render=render), light_file, geometry)
     names = (*stored_layers(shot.recipe, shot.sample.set), *(f"light/{name}" for name in shot.lights))
     for _ in range(shot.images):
-        layers, _checks = frame_layers(parts, gain=shot.sample.gain, exposure=chosen.exposure, layers=names)
+        layers, _checks = frame_layers(traced, gain=shot.sample.gain, exposure=chosen.exposure, layers=names)
     return time.process_time() - started, layers
 
 

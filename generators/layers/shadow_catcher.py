@@ -1,4 +1,8 @@
-"""Putting the finely sampled geometry of objects into a trace whose light was denoised.
+"""Layers over a shadow catcher: the backdrop without noise, and objects from the geometry trace.
+
+A shadow catcher is a floor that shows the environment map behind it, darkened by shadows. Its pixels hold no
+albedo and no shading: all their light is residual. So the residual is denoised relative to the backdrop, and
+albedo and normals, which no denoiser may touch, come from the geometry trace, which has more samples.
 
 All arrays are float32, height by width (by 3), scene-linear Rec.709.
 """
@@ -6,90 +10,105 @@ All arrays are float32, height by width (by 3), scene-linear Rec.709.
 from dataclasses import replace
 
 import numpy as np
-from numpy import ndarray
 
-from generators.layers.decomposition import (
+from generators.layers.decompose_trace import (
     LEAST_ALBEDO,
+    OneChannel,
     Passes,
     ThreeChannels,
     TracedLayers,
-    backdrop_radiance,
     camera_normals,
 )
 from generators.scenes.scene import Camera
 
+LEAST_BACKDROP = 1e-3  # radiance; under a darker backdrop, shadows cannot be told from noise
 
-def replace_geometry(parts: TracedLayers, passes: Passes, fine: Passes, camera: Camera) -> TracedLayers:
-    """Take albedo, normals, roughness and metallic of objects from a trace of more samples.
 
-    Where no object is, and so in every pixel that two counterfactual frames share, nothing changes.
+def backdrop_radiance(environment: ThreeChannels, coverage: OneChannel) -> ThreeChannels:
+    """Return the radiance that the residual over a shadow catcher is divided by to leave the shadows.
 
     Args:
-        parts: a decomposition over a shadow catcher, denoised.
-        passes: the passes that it came from.
-        fine: passes of the geometry trace, which `generators.blender.geometry_trace` makes.
-        camera: for the normals.
-
-    Returns:
-        The same with finer edges; shading is 0 where albedo is 0, as ever.
+        environment: radiance of the environment map times the share of the pixel that no object covers.
+        coverage: share of the pixel that objects cover; objects count as radiance 1.
     """
-    seen = (passes["coverage"] > 0) | (fine["coverage"] > 0)
-    fine_albedo = np.clip(fine["albedo"], 0.0, 1.0)
-    fine_albedo = np.where(fine_albedo > LEAST_ALBEDO, fine_albedo, 0.0).astype(np.float32)
-    albedo = np.where(seen[..., None], fine_albedo, parts.albedo)
-
-    def carry(shading: ThreeChannels) -> ThreeChannels:
-        return np.where(albedo > 0, _spread(shading, parts.albedo > 0), 0.0).astype(np.float32)
-
-    return replace(
-        parts,
-        albedo=albedo,
-        normal=np.where(seen[..., None], camera_normals(fine["normal"], camera), parts.normal),
-        roughness=np.where(seen, np.clip(fine["roughness"], 0.0, 1.0), parts.roughness),
-        metallic=np.where(seen, np.clip(fine["metallic"], 0.0, 1.0), parts.metallic),
-        shading=None if parts.shading is None else carry(parts.shading),
-        shading_direct=carry(parts.shading_direct),
-        shading_indirect=carry(parts.shading_indirect),
-    )
+    return np.maximum(environment + coverage[..., None], LEAST_BACKDROP)
 
 
-def exact_backdrop(passes: Passes, fine: Passes | None, view: ThreeChannels | None = None) -> ThreeChannels:
-    """Work out the backdrop of a residual without noise: a pixel shows the map where no object is.
+def exact_backdrop(
+    passes: Passes, geometry: Passes | None, view: ThreeChannels | None = None
+) -> ThreeChannels:
+    """Return `backdrop_radiance` without the noise of the trace.
 
     Args:
-        passes: of a trace; "Environment" is the map times the free share of the pixel.
-        fine: passes of the geometry trace; None where there is no object in the picture.
-        view: the map alone, as `generators.layers.environment_view.view_map` works it out; by default that of
-            ``passes``.
+        passes: passes of the trace with light.
+        geometry: passes of the geometry trace; None if no object is in the image.
+        view: the environment map as `generators.layers.environment_view.view_map` computes it; by default
+            the map that ``passes`` show.
 
     Returns:
-        `generators.layers.decomposition.backdrop_radiance` the map as it would be seen with the finer coverage.
+        The backdrop with the coverage of the geometry trace.
 
     Example:
         >>> half = np.full((1, 1), 0.5, np.float32)
-        >>> light = np.full((1, 1, 3), 2.0, np.float32)  # a map of radiance 4, half of it free
+        >>> light = np.full((1, 1, 3), 2.0, np.float32)  # a map of radiance 4, half of it covered
         >>> exact_backdrop({"coverage": half, "Environment": light}, {"coverage": half / 2})[0, 0, 0]
         3.25
     """
-    coverage = np.clip(passes["coverage"], 0.0, 1.0)
-    finer = coverage if fine is None else np.clip(fine["coverage"], 0.0, 1.0)
+    traced = np.clip(passes["coverage"], 0.0, 1.0)
+    exact = traced if geometry is None else np.clip(geometry["coverage"], 0.0, 1.0)
     if view is not None:
-        return backdrop_radiance(view * (1 - finer)[..., None], finer)
-    free = 1.0 - coverage
-    share = np.where(free > 0, (1.0 - finer) / np.where(free > 0, free, 1.0), 1.0)
-    seen = (coverage > 0) | (finer > 0)
+        return backdrop_radiance(view * (1 - exact)[..., None], exact)
+    free = 1.0 - traced
+    share = np.where(free > 0, (1.0 - exact) / np.where(free > 0, free, 1.0), 1.0)
+    seen = (traced > 0) | (exact > 0)
     light = np.where(seen[..., None], passes["Environment"] * share[..., None], passes["Environment"])
-    return backdrop_radiance(light.astype(np.float32), np.where(seen, finer, coverage).astype(np.float32))
+    return backdrop_radiance(light.astype(np.float32), np.where(seen, exact, traced).astype(np.float32))
 
 
-def _spread(values: ThreeChannels, known: ndarray) -> ThreeChannels:
-    """Fill what is not known with the mean of what is among the eight pixels around it."""
+def replace_geometry(traced: TracedLayers, passes: Passes, geometry: Passes, camera: Camera) -> TracedLayers:
+    """Replace albedo, normals, roughness and metallic of objects by those of the geometry trace.
+
+    Pixels without an object do not change, so all pixels that two counterfactual frames share stay equal.
+
+    Args:
+        traced: denoised layers over a shadow catcher.
+        passes: the passes that the layers were made from.
+        geometry: passes of `generators.blender.geometry_trace`.
+        camera: the camera of both traces.
+
+    Returns:
+        The layers with the objects' geometry replaced; shading is 0 where the new albedo is 0.
+    """
+    seen = (passes["coverage"] > 0) | (geometry["coverage"] > 0)
+    clipped = np.clip(geometry["albedo"], 0.0, 1.0)
+    clipped = np.where(clipped > LEAST_ALBEDO, clipped, 0.0).astype(np.float32)
+    albedo = np.where(seen[..., None], clipped, traced.albedo)
+
+    def spread(shading: ThreeChannels) -> ThreeChannels:
+        """Give pixels that the first trace found without albedo the shading of their neighbours."""
+        filled = _fill_from_neighbours(shading, traced.albedo > 0)
+        return np.where(albedo > 0, filled, 0.0).astype(np.float32)
+
+    return replace(
+        traced,
+        albedo=albedo,
+        normal=np.where(seen[..., None], camera_normals(geometry["normal"], camera), traced.normal),
+        roughness=np.where(seen, np.clip(geometry["roughness"], 0.0, 1.0), traced.roughness),
+        metallic=np.where(seen, np.clip(geometry["metallic"], 0.0, 1.0), traced.metallic),
+        shading=None if traced.shading is None else spread(traced.shading),
+        shading_direct=spread(traced.shading_direct),
+        shading_indirect=spread(traced.shading_indirect),
+    )
+
+
+def _fill_from_neighbours(values: ThreeChannels, known: np.ndarray) -> ThreeChannels:
+    """Fill unknown values with the mean of the known ones among the eight pixels around, or with 0."""
     total, count = np.zeros_like(values), np.zeros(values.shape, np.float32)
     height, width = values.shape[:2]
     padded = np.pad(np.where(known, values, 0.0), ((1, 1), (1, 1), (0, 0)))
-    there = np.pad(known.astype(np.float32), ((1, 1), (1, 1), (0, 0)))
+    weights = np.pad(known.astype(np.float32), ((1, 1), (1, 1), (0, 0)))
     for y in range(3):
         for x in range(3):
             total += padded[y : y + height, x : x + width]
-            count += there[y : y + height, x : x + width]
+            count += weights[y : y + height, x : x + width]
     return np.where(known, values, total / np.maximum(count, 1.0)).astype(np.float32)

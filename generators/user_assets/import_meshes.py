@@ -38,7 +38,7 @@ def add_mesh(
         mesh: an .obj, .ply, .stl or .glb file.
         folder: folder of objects; made if need be.
         label: name of the object; by default that of the file.
-        up: axis of the file that points up, one of `UP_AXES`; by default y for obj and glb, z for ply and stl.
+        up: axis of the file that points up, one of `UP_AXES`; by default y (obj, glb) or z (ply, stl).
         replace: whether an object of that label may be there already.
         time_limit: seconds after which the import is given up.
 

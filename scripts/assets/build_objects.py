@@ -17,7 +17,7 @@ import numpy as np
 from numpy import ndarray
 
 from build_files import save, start
-from generators.blender.mesh_files import stand
+from generators.blender.mesh_files import fit_to_unit
 from shapes import Shape, lathe, prism, tube
 
 FROM_NPM = {"bunny": ("bunny", "index.js", "1.0.1"), "teapot": ("teapot", "teapot.js", "1.0.0")}
@@ -31,7 +31,7 @@ def build_object(out: Path, name: str, meshes: Path | None = None) -> dict[str, 
     thing = bpy.context.object
     thing.name = thing.data.name = name
     vertices = np.array([vertex.co for vertex in thing.data.vertices])
-    standing, facts = stand(vertices)
+    standing, facts = fit_to_unit(vertices)
     if name == "torus":
         # CANDLE's is wider than the unit box: 1.25 x 1.25 x 0.25 m.
         standing, facts = (

@@ -13,7 +13,7 @@ import bpy
 import numpy as np
 
 from build_files import save, start
-from generators.blender.mesh_files import stand
+from generators.blender.mesh_files import fit_to_unit
 from part_animals import BIRDS, FISHES, bird, fish
 from part_things import HOUSES, ROBOTS, house, robot
 from part_vehicles import CARS, PLANES, car, plane
@@ -41,7 +41,7 @@ def build_with_parts(out: Path, name: str) -> dict[str, Any]:
     start()
     thing = _join(name, parts, colors)
     vertices = np.array([vertex.co for vertex in thing.data.vertices])
-    standing, facts = stand(vertices)
+    standing, facts = fit_to_unit(vertices)
     thing.data.vertices.foreach_set("co", standing.astype(np.float32).ravel())
     thing.data.update()
     facts |= {

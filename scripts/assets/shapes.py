@@ -1,6 +1,6 @@
 """Shapes as vertices and faces, in numpy alone: surfaces of revolution, tubes, prisms.
 
-Lengths are arbitrary until `generators.blender.mesh_files.stand` makes an object of a shape. Faces run
+Lengths are arbitrary until `generators.blender.mesh_files.fit_to_unit` makes an object of a shape. Faces run
 anticlockwise seen from outside.
 """
 

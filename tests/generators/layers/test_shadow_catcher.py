@@ -1,20 +1,24 @@
-"""Putting finely sampled geometry into a trace over a shadow catcher, on pixels worked out by hand."""
+"""Backdrop and geometry over a shadow catcher, on pixels computed by hand."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from generators.layers.decompose_trace import TracedLayers
+from generators.layers.shadow_catcher import (
+    LEAST_BACKDROP,
+    backdrop_radiance,
+    exact_backdrop,
+    replace_geometry,
+)
 from generators.scenes.scene import Camera
-
-refining = pytest.importorskip("generators.layers.shadow_catcher", exc_type=ImportError)
-composing = pytest.importorskip("generators.layers.decomposition", exc_type=ImportError)
 
 CAMERA = Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60)  # looks along -y, x to the left
 
 
 def image(*values):
-    """A picture of one row of three channels."""
+    """Make an image of one row and three channels."""
     return np.array([[(value,) * 3 if np.isscalar(value) else value for value in values]], np.float32)
 
 
@@ -23,10 +27,10 @@ def plane(*values):
 
 
 @pytest.fixture
-def parts():
-    """Four pixels: sky, an edge that few samples missed, an edge, and the inside of an object."""
+def traced():
+    """Make four pixels: sky, an edge that the few samples missed, an edge, and the inside of an object."""
     zero = np.zeros((1, 4, 3), np.float32)
-    return composing.TracedLayers(
+    return TracedLayers(
         albedo=image(0, 0, 0.2, 0.8),
         shading_direct=image(0, 0, 0.5, 0.7),
         shading_indirect=zero,
@@ -46,7 +50,7 @@ def parts():
 
 
 PASSES = {"coverage": plane(0, 0, 0.25, 1), "Environment": image(3, 3, 2.25, 0)}
-FINE = {
+GEOMETRY = {
     "coverage": plane(0, 0.1, 0.5, 1),
     "albedo": image(0, 0.08, 0.4, 0.8),
     "normal": image((0, 0, 0), (0, 0.1, 0), (0, 0.5, 0), (0, 1, 0)),
@@ -55,58 +59,58 @@ FINE = {
 }
 
 
-def test_objects_take_the_finer_geometry_and_the_rest_stays(parts):
-    fine = refining.replace_geometry(parts, PASSES, FINE, CAMERA)
-    np.testing.assert_allclose(fine.albedo, image(0, 0.08, 0.4, 0.8))
-    np.testing.assert_allclose(fine.roughness, plane(0, 0.05, 0.25, 0.5))
-    np.testing.assert_allclose(fine.metallic, plane(0, 0, 0.125, 0.25))
-    # World +y faces a camera that looks along -y: -z in its own axes.
-    np.testing.assert_allclose(fine.normal, image((0, 0, 0), (0, 0, -1), (0, 0, -1), (0, 0, -1)), atol=1e-6)
+def test_objects_take_the_geometry_trace_and_other_layers_stay(traced):
+    replaced = replace_geometry(traced, PASSES, GEOMETRY, CAMERA)
+    np.testing.assert_allclose(replaced.albedo, image(0, 0.08, 0.4, 0.8))
+    np.testing.assert_allclose(replaced.roughness, plane(0, 0.05, 0.25, 0.5))
+    np.testing.assert_allclose(replaced.metallic, plane(0, 0, 0.125, 0.25))
+    # World +y faces a camera that looks along -y: -z in camera axes.
+    expected = image((0, 0, 0), (0, 0, -1), (0, 0, -1), (0, 0, -1))
+    np.testing.assert_allclose(replaced.normal, expected, atol=1e-6)
     for name in ("depth", "object", "part", "position", "residual"):
-        assert getattr(fine, name) is getattr(parts, name)
+        assert getattr(replaced, name) is getattr(traced, name)
 
 
-def test_an_edge_that_light_missed_is_lit_like_its_neighbours(parts):
-    fine = refining.replace_geometry(parts, PASSES, FINE, CAMERA)
-    np.testing.assert_allclose(fine.shading, image(0, 0.5, 0.5, 0.7))
-    np.testing.assert_allclose(fine.shading_direct, image(0, 0.5, 0.5, 0.7))
+def test_an_edge_that_the_first_trace_missed_takes_the_shading_of_its_neighbours(traced):
+    replaced = replace_geometry(traced, PASSES, GEOMETRY, CAMERA)
+    np.testing.assert_allclose(replaced.shading, image(0, 0.5, 0.5, 0.7))
+    np.testing.assert_allclose(replaced.shading_direct, image(0, 0.5, 0.5, 0.7))
 
 
-def test_shading_is_zero_where_albedo_is(parts):
-    gone = {**FINE, "albedo": image(0, 0, 0, 0.8)}
-    fine = refining.replace_geometry(parts, PASSES, gone, CAMERA)
-    np.testing.assert_array_equal(fine.shading, image(0, 0, 0, 0.7))
+def test_shading_is_zero_where_the_new_albedo_is_zero(traced):
+    without_edges = {**GEOMETRY, "albedo": image(0, 0, 0, 0.8)}
+    replaced = replace_geometry(traced, PASSES, without_edges, CAMERA)
+    np.testing.assert_array_equal(replaced.shading, image(0, 0, 0, 0.7))
 
 
-def test_shares_of_the_shading_stay_apart(parts):
-    fine = refining.replace_geometry(replace(parts, shading=None), PASSES, FINE, CAMERA)
-    assert fine.shading is None
-    np.testing.assert_allclose(fine.shading_direct, image(0, 0.5, 0.5, 0.7))
+def test_direct_and_indirect_shading_stay_apart(traced):
+    replaced = replace_geometry(replace(traced, shading=None), PASSES, GEOMETRY, CAMERA)
+    assert replaced.shading is None
+    np.testing.assert_allclose(replaced.shading_direct, image(0, 0.5, 0.5, 0.7))
 
 
-def test_the_backdrop_shows_the_map_where_no_object_is():
-    # The map has radiance 3: free shares 1, 0.9, 0.5 of it, and the object gives 0, 0.1, 0.5, 1.
-    found = refining.exact_backdrop(PASSES, FINE)
-    np.testing.assert_allclose(found, image(3, 2.8, 2, 1), rtol=1e-6)
+def test_the_backdrop_is_the_map_in_proportion_to_the_free_share_of_a_pixel():
+    # The map has radiance 3; shares of 1, 0.9, 0.5 and 0 are free, and objects count as radiance 1.
+    np.testing.assert_allclose(exact_backdrop(PASSES, GEOMETRY), image(3, 2.8, 2, 1), rtol=1e-6)
 
 
-def test_the_same_coverage_gives_the_same_backdrop():
-    own = composing.backdrop_radiance(PASSES["Environment"], PASSES["coverage"])
-    np.testing.assert_array_equal(refining.exact_backdrop(PASSES, PASSES), own)
+def test_equal_coverage_gives_the_backdrop_of_the_trace():
+    expected = backdrop_radiance(PASSES["Environment"], PASSES["coverage"])
+    np.testing.assert_array_equal(exact_backdrop(PASSES, PASSES), expected)
 
 
-def test_the_sky_is_left_to_the_bit():
+def test_pixels_without_an_object_keep_the_traced_map_exactly():
     rng = np.random.default_rng(0)
     light = rng.random((6, 7, 3), np.float32)
     none = np.zeros((6, 7), np.float32)
-    found = refining.exact_backdrop({"coverage": none, "Environment": light}, {"coverage": none})
-    np.testing.assert_array_equal(found, np.maximum(light, composing.LEAST_BACKDROP))
+    found = exact_backdrop({"coverage": none, "Environment": light}, {"coverage": none})
+    np.testing.assert_array_equal(found, np.maximum(light, LEAST_BACKDROP))
 
 
-def test_the_backdrop_takes_the_map_as_it_is_worked_out():
+def test_the_backdrop_shows_the_computed_view_of_the_map():
     view = image(3.1, 3.1, 3.1, 3.1)
-    found = refining.exact_backdrop(PASSES, FINE, view)
+    found = exact_backdrop(PASSES, GEOMETRY, view)
     np.testing.assert_allclose(found, image(3.1, 2.89, 2.05, 1), rtol=1e-6)
-    # Where there is no object in the picture nothing was traced finer.
+    # Without an object in the image there is no geometry trace.
     free = {**PASSES, "coverage": plane(0, 0, 0, 0)}
-    np.testing.assert_array_equal(refining.exact_backdrop(free, None, view), view)
+    np.testing.assert_array_equal(exact_backdrop(free, None, view), view)
