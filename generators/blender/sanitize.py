@@ -160,9 +160,7 @@ def _refuse_harmful(appended: _Blocks) -> None:
         _refuse_image(image)
     for volume in _of_kind("volumes", appended):
         if volume.is_sequence:
-            raise ValueError(
-                f"expected a still volume, got the sequence `{volume.name}`; keep one file"
-            )
+            raise ValueError(f"expected a still volume, got the sequence `{volume.name}`; keep one file")
 
 
 def _refuse_modifier(blender_object: Any, modifier: Any) -> None:

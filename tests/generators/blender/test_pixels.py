@@ -152,7 +152,7 @@ def test_textures_have_no_one_colour_and_vary(pick):
         assert (seen <= ends.max(axis=0) + 1e-3).all()
 
 
-# --------------------------------------------------------------------------- what changes when one thing does
+# --------------------------------------------------------------------------- what changes when one planned does
 
 
 def layers_equal(one, other, names):
@@ -297,11 +297,11 @@ def test_depth_of_the_floor_puts_it_at_height_zero(pick):
 def test_depth_is_measured_along_the_axis(pick):
     """Off the axis, the distance from the camera is longer than that along it; on a sphere both are known."""
     ((sample, frame),) = pick("stands", object_type="sphere")
-    thing = sample.trace.objects[0]
-    middle = np.add(thing.location, (0, 0, thing.size / 2))
+    planned = sample.trace.objects[0]
+    middle = np.add(planned.location, (0, 0, planned.size / 2))
     on_it = points(frame)[inside(frame.layers["object"] == 1, 1)]
     assert len(on_it) > 100
-    np.testing.assert_allclose(np.linalg.norm(on_it - middle, axis=1), thing.size / 2, atol=0.01)
+    np.testing.assert_allclose(np.linalg.norm(on_it - middle, axis=1), planned.size / 2, atol=0.01)
 
 
 def test_nothing_hit_is_infinitely_far_and_has_no_normal(pick):
@@ -327,14 +327,14 @@ def test_projection_is_blenders(pick, kind):
     """Mask and depth of an object lie where the pinhole camera of the plan puts its box."""
     ((sample, frame),) = pick("stands", object_type=kind)
     height, width = frame.layers["object"].shape
-    thing = sample.trace.objects[0]
-    lengths = np.array(AssetLibrary().facts("objects", kind)["dimensions"]) * thing.size
-    turn = math.radians(thing.rotation)
+    planned = sample.trace.objects[0]
+    lengths = np.array(AssetLibrary().facts("objects", kind)["dimensions"]) * planned.size
+    turn = math.radians(planned.rotation)
     rotation = np.array(
         [[math.cos(turn), -math.sin(turn), 0], [math.sin(turn), math.cos(turn), 0], [0, 0, 1]]
     )
     unit = np.array([(x, y, z) for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (0, 1)])
-    box = project((unit * lengths) @ rotation.T + thing.location, sample.trace.camera, width, height)
+    box = project((unit * lengths) @ rotation.T + planned.location, sample.trace.camera, width, height)
     left, top, right, bottom = frame.metadata.objects[0].bbox
     # Pixels of one sample each: half a pixel to either side.
     assert left > box[:, 0].min() - 1
@@ -346,7 +346,7 @@ def test_projection_is_blenders(pick, kind):
             (left, top, right, bottom), (*box.min(axis=0), *box.max(axis=0)), atol=1.01
         )
     # And back: every pixel of it shows a point inside the turned box.
-    local = (points(frame)[inside(frame.layers["object"] == 1, 1)] - thing.location) @ rotation
+    local = (points(frame)[inside(frame.layers["object"] == 1, 1)] - planned.location) @ rotation
     slack = 0.02 * lengths.max()
     assert (np.abs(local[:, :2]) < lengths[:2] / 2 + slack).all()
     assert (local[:, 2] > -slack).all()
@@ -357,10 +357,10 @@ def test_projection_is_blenders(pick, kind):
 def test_objects_stand_on_the_floor(pick, kind):
     ((sample, frame),) = pick("stands", object_type=kind)
     heights = points(frame)[frame.layers["object"] == 1][:, 2]
-    thing = sample.trace.objects[0]
+    planned = sample.trace.objects[0]
     # One pixel is about 0.06 m here. A sphere shows its lowest point to nobody: what is seen of it starts
     # where the line of sight touches it.
-    seen_from = 0.25 * thing.size if kind == "sphere" else 0.1
+    seen_from = 0.25 * planned.size if kind == "sphere" else 0.1
     assert -0.01 < heights.min() < seen_from
     # Its shadow begins where it stands: somewhere beside it the floor is dark.
     shading = floats(frame, "shading").mean(axis=-1)
@@ -372,8 +372,8 @@ def test_objects_stand_on_the_floor(pick, kind):
 def test_normals_of_a_cube(pick):
     """Every visible face has the normal of the box, in OpenCV's axes of the turned camera."""
     ((sample, frame),) = pick("stands", object_type="cube")
-    thing = sample.trace.objects[0]
-    turn = math.radians(thing.rotation)
+    planned = sample.trace.objects[0]
+    turn = math.radians(planned.rotation)
     faces = [(math.cos(turn + k * math.pi / 2), math.sin(turn + k * math.pi / 2), 0) for k in range(4)]
     seen = floats(frame, "normal")[inside(frame.layers["object"] == 1, 1)]
     rotation = world_to_camera(sample.trace.camera)[:3, :3]

@@ -168,10 +168,10 @@ def test_pictures_move_as_said(pick):
 
 def test_a_turned_box_in_the_air_is_where_its_numbers_say(pick):
     ((sample, frame),) = pick("boxed")
-    thing, written = sample.trace.objects[0], frame.metadata.objects[0]
-    assert (written.tilt, written.rotation, written.location) == (TILT, TURN, thing.location)
+    planned, written = sample.trace.objects[0], frame.metadata.objects[0]
+    assert (written.tilt, written.rotation, written.location) == (TILT, TURN, planned.location)
     unit = np.array([(x, y, z) for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (0.0, 1.0)])
-    corners = thing.location + 0.9 * unit @ turn(TILT, TURN).T
+    corners = planned.location + 0.9 * unit @ turn(TILT, TURN).T
     np.testing.assert_allclose(corners.mean(axis=0), BOX, atol=1e-9)
     outline = seen(frame, corners)
     np.testing.assert_allclose(written.bbox, [*outline.min(axis=0), *outline.max(axis=0)], atol=1.0)
