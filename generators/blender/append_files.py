@@ -17,7 +17,7 @@ def append(path: Path, collection: str, label: str, notes: list[str] | None = No
         path: the file.
         collection: kind of the block, as a field of `bpy.data`.
         label: name of the block.
-        notes: a list to extend by notes on what was left out (`generators.blender.sanitize`).
+        notes: a list to extend by the notes of `generators.blender.sanitize.sanitize`.
 
     Raises:
         ValueError: the file is damaged, holds no such block, or holds something harmful that is needed.

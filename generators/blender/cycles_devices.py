@@ -1,4 +1,4 @@
-"""Devices of Cycles: list them, and select the one that traces a scene.
+"""Devices of Cycles: list them, and select the device that traces a scene.
 
 ``python -m generators.blender.cycles_devices`` lists kind, name and id of each device for
 `generators.engine.helper_process.ask`, because some drivers end the process that asks for devices.

@@ -50,7 +50,7 @@ class BlenderEnvironment:
             _set_if_changed(nodes["shader"].inputs["Strength"], environment.strength)
 
     def map_pixels(self, environment: Environment | None) -> Float32[ndarray, "rows columns 3"] | None:
-        """Return the pixels of an environment map that was shown, scene-linear, the first row at the bottom.
+        """Return the pixels of a map that `show` loaded: scene-linear Rec.709, first row at the bottom.
 
         Returns:
             None if the environment is not one opaque image.

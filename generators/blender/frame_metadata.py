@@ -102,17 +102,17 @@ def _object_record(planned: Thing, placed: PlacedObject, index: int, traced: Tra
 
 
 def _part_records(planned: Thing, colors: Sequence[Vector | None], part: ndarray) -> tuple[PartRecord, ...]:
-    """Describe the parts of an object, numbered from 1 in ``part``, its own pixels of the part layer."""
+    """Describe the parts of an object; ``part`` is the part layer, 0 outside the object."""
     numbered = enumerate(zip(planned.parts, colors, strict=bool(planned.parts)), start=1)
     return tuple(
         PartRecord(
-            name=paint.name,
+            name=planned_part.name,
             index=i,
-            material=paint.material.label,
+            material=planned_part.material.label,
             base_color=color,
             **mask_extent(part == i),
         )
-        for i, (paint, color) in numbered
+        for i, (planned_part, color) in numbered
     )
 
 

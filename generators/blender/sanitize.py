@@ -23,7 +23,7 @@ from blender_assets import files_beside
 from generators.blender import bpy
 from loaders.files.image_files import MAX_PIXELS
 
-# Kinds that change what is rendered. A kind that a later Blender adds is unknown here, and so is dropped.
+# Kinds of datablocks that affect the render. Kinds that a later Blender adds are dropped.
 _RENDERED_KINDS = frozenset(
     (
         *("objects", "collections", "meshes", "curves", "hair_curves", "pointclouds", "volumes", "metaballs"),
@@ -56,7 +56,7 @@ def sanitize(path: Path, before: set[int], rendered: bool = True) -> list[str]:
         rendered: whether the datablocks will be rendered, and not only measured.
 
     Returns:
-        Notes on what was dropped.
+        Notes on the blocks and nodes that were dropped.
 
     Raises:
         ValueError: something harmful is needed; all appended datablocks are removed again.

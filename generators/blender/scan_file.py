@@ -25,7 +25,7 @@ _TOLERANCE = 1e-3  # relative for heights, absolute for unit vectors
 
 @dataclass
 class _Scan:
-    """Facts of one file for the manifest, and notes on what is unusual or left out."""
+    """Facts of one file for the manifest, and notes on unusual or ignored properties."""
 
     facts: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

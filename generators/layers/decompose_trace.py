@@ -12,11 +12,12 @@ from numpy import ndarray
 from generators.scenes.camera import world_to_camera
 from generators.scenes.scene import Camera
 
-Passes = dict[str, Float32[ndarray, "height width *channels"]]  # by Cycles' names and those of our AOVs
+Passes = dict[str, Float32[ndarray, "height width *channels"]]  # keys: Cycles' pass names, AOVs
 OneChannel = Float32[ndarray, "height width"]
 ThreeChannels = Float32[ndarray, "height width 3"]
 
 LEAST_ALBEDO = 1e-4  # smaller albedo counts as 0, because no diffuse light can be divided by it
+_LIGHT = "Combined_"  # prefix of the passes of light groups
 _NOTHING_HIT = 1e9  # Cycles writes a depth of 1e10 where a ray leaves the scene
 
 
@@ -73,22 +74,17 @@ def decompose_trace(passes: Passes, *, camera: Camera, catcher: bool, split: boo
     diffuse = albedo * (shading_direct + shading_indirect)
     depth = passes["Depth"]
     hit = depth < _NOTHING_HIT
+    # At the far edge of a shadow catcher, Cycles may write a normal without a depth; depth decides.
+    solid = (hit | (passes["coverage"] > 0))[..., None]
     return TracedLayers(
         albedo=np.where(lit, albedo, 0.0),
         shading_direct=shading_direct,
         shading_indirect=shading_indirect,
         shading=None if split else shading_direct + shading_indirect,
         residual=combined - diffuse,
-        lights={
-            name.removeprefix("Combined_"): array
-            for name, array in passes.items()
-            if name.startswith("Combined_")
-        },
+        lights={name.removeprefix(_LIGHT): passes[name] for name in passes if name.startswith(_LIGHT)},
         depth=np.where(hit, depth, np.inf).astype(np.float32),
-        # At the far edge of a shadow catcher a normal may come without a depth; depth decides there.
-        normal=np.where(
-            (hit | (passes["coverage"] > 0))[..., None], camera_normals(passes["normal"], camera), 0.0
-        ).astype(np.float32),
+        normal=np.where(solid, camera_normals(passes["normal"], camera), 0.0).astype(np.float32),
         object=passes["Object Index"].astype(np.uint8),
         part=passes["Material Index"].astype(np.uint8),
         position=np.where(hit[..., None], passes["Position"], 0.0).astype(np.float32),

@@ -1,4 +1,4 @@
-"""Denoise the layers of a trace, each on its own."""
+"""Denoise the layers of a trace separately."""
 
 import os
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def denoise_layers(
     albedo = np.clip(passes["Denoising Albedo"], 0.0, 1.0) if traced.lights else white
 
     def clean(array: ThreeChannels) -> ThreeChannels:
-        # With clean guides the best quality uses a larger network: twice the time for 0.1 dB.
+        # With clean guides, the quality "high" uses a larger network: twice the time for 0.1 dB.
         array = np.maximum(array, 0.0)
         return _denoise(array, white, normal, hdr=True, clean_aux=True, quality="balanced")
 

@@ -32,18 +32,8 @@ def frame_layers(
         The layers by name, with the types of the schema, and the checks for the metadata.
     """
     factor = np.array(gain, np.float32)
-    albedo = _half(traced.albedo)
-    shares = {
-        "shading_direct": _half(traced.shading_direct * factor),
-        "shading_indirect": _half(traced.shading_indirect * factor),
-    }
-    if traced.shading is None:
-        shading = _half(
-            shares["shading_direct"].astype(np.float32) + shares["shading_indirect"].astype(np.float32)
-        )
-    else:
-        shading = _half(traced.shading * factor)
-    residual = _half(traced.residual * factor)
+    albedo, residual = _half(traced.albedo), _half(traced.residual * factor)
+    shading, direct, indirect = _rounded_shading(traced, factor)
     total = albedo.astype(np.float32) * shading.astype(np.float32) + residual.astype(np.float32)
     radiance = _half(total)
     lights = {LIGHT_PREFIX + name: _half(array * factor) for name, array in traced.lights.items()}
@@ -53,7 +43,8 @@ def frame_layers(
         "radiance": radiance,
         "albedo": albedo,
         "shading": shading,
-        **shares,
+        "shading_direct": direct,
+        "shading_indirect": indirect,
         "residual": residual,
         **lights,
         "depth": traced.depth,
@@ -71,6 +62,14 @@ def frame_layers(
         light_sum_error=light_sum_error(list(lights.values()), radiance) if lights else None,
     )
     return {name: made[name] for name in layers}, checks
+
+
+def _rounded_shading(traced: TracedLayers, factor: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+    """Return shading and its direct and indirect shares, which add up to it if they are kept apart."""
+    direct, indirect = (_half(share * factor) for share in (traced.shading_direct, traced.shading_indirect))
+    if traced.shading is not None:
+        return _half(traced.shading * factor), direct, indirect
+    return _half(direct.astype(np.float32) + indirect.astype(np.float32)), direct, indirect
 
 
 def _half(array: ndarray) -> ndarray:

@@ -36,10 +36,10 @@ COLORS = {
 }
 # CANDLE's lights: one point of 5000 W and 0.25 m radius, white.
 LIGHTS = {"left": (5.0, -5.0, 7.0), "middle": (0.0, 0.0, 7.0), "right": (-5.0, 5.0, 7.0)}
-# label: (Blender's map, Poly Haven's name, rotation in degrees, factor of the radiance). The rotation brings a
-# part of the panorama that looks like a photograph behind the objects, and lights them about evenly from both
-# sides. The factor keeps the map darker than CANDLE's lights, so that an object is lit from the side that is
-# the light's label.
+# label: (Blender's map, Poly Haven's name, rotation in degrees, factor of the radiance). With the rotation,
+# the part of the panorama behind the objects looks like a photograph, and both sides get about the same
+# light. The factor keeps the map darker than CANDLE's lights, so that an object is lit from the side of the
+# light's label.
 MAPS = {
     "outdoor": ("courtyard", "courtyard", 90.0, 1.2),
     "city square": ("city", "portland_landing_pad", 45.0, 0.9),

@@ -11,7 +11,7 @@ GLASS: Rgb = (0.1, 0.2, 0.28)
 
 @dataclass(frozen=True)
 class Car:
-    """Lengths in metres; ``cabin`` holds its ends along y, and its roof is shorter by ``slope``."""
+    """Lengths in metres; ``cabin`` holds its ends along y, and its roof is ``slope`` times as long."""
 
     length: float
     height: float
