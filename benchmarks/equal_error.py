@@ -5,7 +5,7 @@
     python -m benchmarks.equal_error --lights            besides: one trace for three lamps against three
 
 "Theirs" is CANDLE's own way: for each image Blender is reset, every asset is read again, nothing persists,
-128 samples are traced and not denoised. "Ours" is the engine's: one stage, persistent data, denoised parts;
+128 samples are traced and not denoised. "Ours" is the engine's: one scene, persistent data, denoised parts;
 its numbers of samples are scanned, so that each layer shows where it is as good as theirs. Both run on one
 thread, each in a process of its own, in turn; CPU seconds are of the process and include building the scene,
 tracing, reading, decomposing, denoising and rounding.
