@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.blender.renderer import Renderer
-from generators.layers import decomposition
+from generators.layers import denoise_layers
 from generators.planning.plan_table import load_plan
 from generators.scenes.scene import SamplePlan
 
@@ -44,12 +44,12 @@ class Recorder:
 
 def denoising(renderer: Renderer, group: Sequence[SamplePlan]) -> list[Call]:
     """Render a group as the engine does, and return its calls of the denoiser."""
-    module = decomposition.pyoidn
-    recorder = decomposition.pyoidn = Recorder(module)
+    module = denoise_layers.pyoidn
+    recorder = denoise_layers.pyoidn = Recorder(module)
     try:
         renderer.trace(group)()
     finally:
-        decomposition.pyoidn = module
+        denoise_layers.pyoidn = module
     return recorder.calls
 
 

@@ -5,7 +5,7 @@
     python -m benchmarks.equal_error --lights            besides: one trace for three lamps against three
 
 "Theirs" is CANDLE's own way: for each image Blender is reset, every asset is read again, nothing persists,
-128 samples are traced and not denoised. "Ours" is the engine's: one stage, persistent data, denoised parts;
+128 samples are traced and not denoised. "Ours" is the engine's: one scene, persistent data, denoised parts;
 its numbers of samples are scanned, so that each layer shows where it is as good as theirs. Both run on one
 thread, each in a process of its own, in turn; CPU seconds are of the process and include building the scene,
 tracing, reading, decomposing, denoising and rounding.
@@ -31,9 +31,8 @@ from blender_assets import AssetLibrary
 from generators import Recipe, load_recipe
 from generators.engine.processor_count import THREADS_VARIABLE
 from generators.language.set_settings import settings, stored_layers
-from generators.layers.decomposition import decompose, denoise, develop, limit_threads
-from generators.layers.environment_view import view_map
-from generators.layers.finer_geometry import fine_backdrop, refine
+from generators.layers.denoise_layers import limit_denoiser_threads
+from generators.layers.frame_layers import frame_layers
 from generators.planning.plan import plan_samples
 from generators.scenes.scene import SamplePlan
 
@@ -75,16 +74,17 @@ def shoot(shot: Shot, anew: bool, threads: int = 1) -> tuple[float, Layers]:
         CPU seconds, and the layers of the last image.
     """
     from generators.blender import passes
-    from generators.blender.blender_scene import Stage
-    from generators.blender.geometry_trace import Geometry
+    from generators.blender.blender_scene import BlenderScene
+    from generators.blender.geometry_trace import GeometryTrace
+    from generators.blender.renderer import layers_of_trace
 
-    limit_threads(threads)
+    limit_denoiser_threads(threads)
     chosen = settings(shot.recipe, shot.sample.set)
     image, trace = chosen.image, shot.sample.trace
     started = time.process_time()
     key = f"{shot.recipe.name} {shot.sample.set} {shot.lights} {threads}"
     if anew or _kept.get("key") != key:
-        stage = Stage(
+        scene = BlenderScene(
             width=image.width,
             height=image.height,
             samples=shot.samples,
@@ -92,33 +92,23 @@ def shoot(shot: Shot, anew: bool, threads: int = 1) -> tuple[float, Layers]:
             threads=threads,
             library=AssetLibrary(shot.recipe.assets),
         )
-        passes.request(stage.scene, shot.lights)
-        geometry = Geometry(stage, image.width, image.height, chosen.render.geometry_samples, threads)
+        passes.request(scene.bpy_scene, shot.lights)
+        geometry = GeometryTrace(scene, image.width, image.height, chosen.render.geometry_samples, threads)
         files = _kept.get("files") or (passes.scratch_file(), passes.scratch_file())
-        _kept.update(key=key, stage=stage, geometry=geometry, files=files)
-    stage, (file, fine_file) = _kept["stage"], _kept["files"]
-    stage.scene.render.use_persistent_data = not anew
-    stage.scene.cycles.samples = shot.samples
-    stage.show(trace)
-    passes.trace(stage.scene, file)
-    catcher = trace.floor is not None and trace.floor.catcher
-    fine = None
-    if shot.denoised and catcher and chosen.render.geometry_samples > shot.samples:
-        corners = [stage.corners(i) for i in range(len(trace.objects))]
-        _kept["geometry"].trace(trace.camera, corners, fine_file)
-        fine = passes.read(fine_file)
-        picture, size = stage.map_picture(trace), (image.width, image.height)
-        view = None if picture is None else view_map(picture, trace.environment, trace.camera, *size)
-    traced = passes.read(file)
-    parts = decompose(traced, camera=trace.camera, catcher=catcher, split=False)
-    if fine is not None:
-        parts = denoise(parts, traced, fine_backdrop(traced, fine, view))
-        parts = refine(parts, traced, fine, trace.camera)
-    elif shot.denoised:
-        parts = denoise(parts, traced)
+        _kept.update(key=key, scene=scene, geometry=geometry, files=files)
+    scene, (light_file, geometry_file) = _kept["scene"], _kept["files"]
+    scene.bpy_scene.render.use_persistent_data = not anew
+    scene.bpy_scene.cycles.samples = shot.samples
+    objects = scene.show(trace)
+    passes.trace(scene.bpy_scene, light_file)
+    render = chosen.render.model_copy(update={"samples": shot.samples, "denoise": shot.denoised})
+    geometry = None
+    if render.has_geometry_trace and trace.floor is not None and trace.floor.catcher:
+        geometry = _kept["geometry"].trace(trace, objects, geometry_file)
+    traced = layers_of_trace(trace, replace(chosen, render=render), light_file, geometry)
     names = (*stored_layers(shot.recipe, shot.sample.set), *(f"light/{name}" for name in shot.lights))
     for _ in range(shot.images):
-        layers, _checks = develop(parts, gain=shot.sample.gain, exposure=chosen.exposure, layers=names)
+        layers, _checks = frame_layers(traced, gain=shot.sample.gain, exposure=chosen.exposure, layers=names)
     return time.process_time() - started, layers
 
 

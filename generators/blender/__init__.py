@@ -1,7 +1,4 @@
-"""Blender: the only package that imports `bpy`, and only inside the render child.
-
-Importing it needs Blender's Python module; everything that plans, schedules, reads or evaluates does not.
-"""
+"""Blender: the only package that imports `bpy`, and only render and helper processes import the package."""
 
 import os
 import sys
@@ -21,17 +18,15 @@ except ImportError as error:
 
 
 def start_empty() -> None:
-    """Bring Blender to factory settings, with nothing in it.
-
-    That makes a temporary folder, which a process that is killed leaves behind, and which nothing uses here.
-    """
+    """Reset Blender to factory settings and an empty file, and remove its temporary folder."""
     bpy.ops.wm.read_factory_settings(use_empty=True)
     _remove_temporary_folder()
 
 
 def _remove_temporary_folder() -> None:
+    """Remove Blender's temporary folder, which is not used here and which a killed process would leave."""
     with suppress(OSError):
         Path(bpy.app.tempdir).rmdir()
 
 
-_remove_temporary_folder()  # of importing bpy
+_remove_temporary_folder()  # importing bpy made one

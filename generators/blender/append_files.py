@@ -1,41 +1,41 @@
-"""Reading from files: one named datablock of a .blend, or one picture, and nothing else."""
+"""Read one named datablock of a .blend file, or one environment map, without anything harmful."""
 
 from pathlib import Path
 from typing import Any
 
 from generators.blender import bpy
-from generators.blender.sanitize import present, sanitize
+from generators.blender.sanitize import block_ids, sanitize
 
 
 def append(path: Path, collection: str, label: str, notes: list[str] | None = None) -> Any:
-    """Append one named datablock from a .blend file, and what it needs, made harmless.
+    """Append a named datablock from a .blend file, with the datablocks that it needs, sanitized.
 
-    The block of that name is taken, whatever its case; where the file holds one block of the kind only, that
-    one is taken whatever it is called.
+    The name is matched without regard to case. If the file holds a single block of the kind, that block is
+    returned whatever its name is.
 
     Args:
         path: the file.
         collection: kind of the block, as a field of `bpy.data`.
-        label: its name.
-        notes: where to say what was left out (`generators.blender.sanitize`).
+        label: name of the block.
+        notes: a list to extend by the notes of `generators.blender.sanitize.sanitize`.
 
     Raises:
-        ValueError: the file is damaged, holds no such block, or one that is not harmless.
+        ValueError: the file is damaged, holds no such block, or holds something harmful that is needed.
     """
-    block = append_if_there(path, collection, label, notes)
+    block = append_or_none(path, collection, label, notes)
     if block is None:
         raise ValueError(f"{path.name}: expected a block named `{label}` in {collection}, found none")
     return block
 
 
-def append_if_there(path: Path, collection: str, label: str, notes: list[str] | None = None) -> Any:
-    """Append as `append` does, or return None from a file without any block of the kind.
+def append_or_none(path: Path, collection: str, label: str, notes: list[str] | None = None) -> Any:
+    """Append a datablock as `append` does; return None if the file holds no block of the kind.
 
     Raises:
-        ValueError: the file is damaged, holds several such blocks and none of that name, or one that is not
-            harmless.
+        ValueError: the file is damaged, holds several blocks of the kind and none of that name, or holds
+            something harmful that is needed.
     """
-    before = present()
+    before = block_ids()
     try:
         with bpy.data.libraries.load(str(path), link=False) as (source, target):
             names = list(getattr(source, collection))
@@ -48,26 +48,26 @@ def append_if_there(path: Path, collection: str, label: str, notes: list[str] | 
             setattr(target, collection, wanted)
     except OSError:
         raise ValueError(f"{path}: cannot be read as a .blend file; replace it") from None
-    found = sanitize(path, before, shown=collection != "objects")
+    found = sanitize(path, before, rendered=collection != "objects")
     if notes is not None:
         notes += found
-    return None if not wanted else _alive(path, getattr(target, collection)[0])
+    return _check_kept(path, getattr(target, collection)[0]) if wanted else None
 
 
-def _alive(path: Path, block: Any) -> Any:
-    """Return a block unless it went with what was dropped, as an object does that is a picture."""
+def _check_kept(path: Path, block: Any) -> Any:
+    """Return a block; refuse one that `sanitize` removed, such as an object that shows an image."""
     try:
-        block.name  # noqa: B018 - which a block that is gone does not have
+        block.name  # noqa: B018 - raises if the block was removed
     except ReferenceError:
-        raise ValueError(f"{path.name}: expected what has a shape or a look, got neither") from None
+        raise ValueError(f"{path.name}: expected a block with a shape or a material, got neither") from None
     return block
 
 
 def load_map(path: Path) -> Any:
-    """Load an environment map.
+    """Load an environment map as a Blender image.
 
     Raises:
-        ValueError: the file is damaged; Blender itself would go on with a map of one colour.
+        ValueError: the file is damaged; Blender itself would show a map of one colour.
     """
     try:
         image = bpy.data.images.load(str(path))

@@ -1,37 +1,48 @@
-"""The stage: one Blender scene, built once and then changed from trace to trace."""
+"""Blender's scene: set up once for an image set, then changed from trace to trace."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float32
 from mathutils import Vector as Vec
-from numpy import ndarray
 
 from blender_assets import AssetLibrary
 from generators.blender import bpy, start_empty
 from generators.blender.append_files import append
-from generators.blender.environment import Surroundings
+from generators.blender.environment import BlenderEnvironment
 from generators.blender.materials import Materials, base_color
 from generators.scenes.camera import world_to_camera
 from generators.scenes.scene import Camera, Floor, Thing, Trace
 from loaders.schema import LightRecord, Vector
 
-SENSOR_WIDTH = 36.0  # mm; only the ratio to the focal length matters
+_SENSOR_WIDTH = 36.0  # mm; only its ratio to the focal length matters
 
 
-class Stage:
-    """A Blender scene that is set up for one image size and layer list, and shows one trace at a time.
+@dataclass(frozen=True)
+class PlacedObject:
+    """An object as Blender placed it.
 
-    Meshes, materials and surroundings are read from their files once and kept.
+    ``colors`` holds the base colour of each material slot, None where a texture decides it. ``corners`` holds
+    x, y, z in the world of the eight corners of the object's own bounding box, one corner after another.
+    """
+
+    colors: tuple[Vector | None, ...]
+    corners: tuple[float, ...]
+
+
+class BlenderScene:
+    """A Blender scene of one image size, which shows one trace at a time.
+
+    Meshes, materials and environments are read from their files once and kept.
 
     Args:
         width: pixels.
         height: pixels.
         samples: paths per pixel.
         bounces: largest number of bounces of a path.
-        threads: render threads; the pixels do not depend on it.
-        library: where assets are found.
+        threads: render threads; pixels do not depend on them.
+        library: the asset library.
     """
 
     def __init__(
@@ -42,74 +53,62 @@ class Stage:
         self._library = library
         self._meshes: dict[str, Any] = {}
         self._materials = Materials(library)
-        self.scene = bpy.context.scene
-        self._surroundings = Surroundings(self.scene, library)
-        self._collection = self.scene.collection
+        self.bpy_scene = bpy.context.scene
+        self.environment = BlenderEnvironment(self.bpy_scene, library)
+        self._collection = self.bpy_scene.collection
         self._camera = self._new_object("camera", bpy.data.cameras.new("camera"))
-        self._camera.data.sensor_width = SENSOR_WIDTH
+        self._camera.data.sensor_width = _SENSOR_WIDTH
         self._camera.data.sensor_fit = "HORIZONTAL"
         self._camera.data.clip_end = 1000.0
-        self.scene.camera = self._camera
+        self.bpy_scene.camera = self._camera
         self._floor = self._new_object("floor", _plane_mesh())
-        self._things: list[Any] = []
-        self._lamps: list[Any] = []
-        configure(self.scene, width, height, samples, bounces, threads)
+        self._objects: list[Any] = []
+        self._lights: list[Any] = []
+        configure(self.bpy_scene, width, height, samples, bounces, threads)
 
-    def show(self, trace: Trace) -> list[tuple[Vector | None, ...]]:
-        """Change the scene into that of ``trace``; nothing of the trace before stays.
+    def show(self, trace: Trace) -> list[PlacedObject]:
+        """Change the scene to ``trace``; nothing of the previous trace remains.
 
         Returns:
-            The base colour of each object slot by slot, None where a texture decides it.
+            The objects of the trace, in its order.
         """
-        self.scene.cycles.seed = trace.cycles_seed
-        for thing in self._things:
-            bpy.data.objects.remove(thing)
+        self.bpy_scene.cycles.seed = trace.cycles_seed
+        for blender_object in self._objects:
+            bpy.data.objects.remove(blender_object)
         self._materials.start()
-        self._things = [self._place(thing, i + 1) for i, thing in enumerate(trace.objects)]
-        for lamp in self._lamps:
-            bpy.data.lights.remove(lamp.data)
-        self._lamps = [self._hang(light) for light in trace.lights]
-        self._surroundings.show(trace.environment)
-        self._lay(trace.floor)
-        assert trace.camera is not None  # what has none is painted
-        aim(self._camera, trace.camera)
-        return [tuple(base_color(slot.material) for slot in thing.material_slots) for thing in self._things]
+        self._objects = [self._place(planned, i) for i, planned in enumerate(trace.objects, start=1)]
+        for light in self._lights:
+            bpy.data.lights.remove(light.data)
+        self._lights = [self._add_light(light) for light in trace.lights]
+        self.environment.show(trace.environment)
+        self._set_floor(trace.floor)
+        assert trace.camera is not None  # only dead leaves have no camera
+        _place_camera(self._camera, trace.camera)
+        return [_describe(blender_object) for blender_object in self._objects]
 
-    def corners(self, i: int) -> tuple[float, ...]:
-        """Return x, y, z of the corners of the ``i``-th object's own bounding box in the world, in turn."""
-        thing = self._things[i]
-        pose = np.array(thing.matrix_basis)
-        box = np.array(thing.bound_box, float) @ pose[:3, :3].T + pose[:3, 3]
-        return tuple(box.round(6).ravel().tolist())
-
-    def map_picture(self, trace: Trace) -> Float32[ndarray, "rows columns 3"] | None:
-        """Return the map behind the trace that is shown, for `generators.layers.environment_view`."""
-        return self._surroundings.picture(trace.environment)
-
-    def solids(self) -> list[Any]:
-        """List the Blender objects that light falls on: those of the trace, floor and camera."""
-        return [self._camera, self._floor, *self._things]
+    def solid_objects(self) -> list[Any]:
+        """List the Blender objects that a geometry trace shares: camera, floor and objects."""
+        return [self._camera, self._floor, *self._objects]
 
     def _new_object(self, name: str, data: Any) -> Any:
-        thing = bpy.data.objects.new(name, data)
-        self._collection.objects.link(thing)
-        return thing
+        blender_object = bpy.data.objects.new(name, data)
+        self._collection.objects.link(blender_object)
+        return blender_object
 
-    def _place(self, thing: Thing, index: int) -> Any:
-        mesh = self._mesh(thing.type)
-        placed = self._new_object(f"object {index}", mesh)
-        placed.location = thing.location
-        placed.rotation_euler = tuple(math.radians(angle) for angle in (*thing.tilt, thing.rotation))
-        placed.scale = (thing.size,) * 3
+    def _place(self, planned: Thing, index: int) -> Any:
+        placed = self._new_object(f"object {index}", self._mesh(planned.type))
+        placed.location = planned.location
+        placed.rotation_euler = tuple(math.radians(angle) for angle in (*planned.tilt, planned.rotation))
+        placed.scale = (planned.size,) * 3
         placed.pass_index = index
-        self._materials.apply(placed, thing.material, thing.parts)
+        self._materials.apply(placed, planned.material, planned.parts)
         return placed
 
     def _mesh(self, label: str) -> Any:
         if label not in self._meshes:
             source = append(self._library.find("objects", label), "objects", label)
             mesh = source.data
-            # As it stands in its file: an object may be scaled or turned there without its mesh being so.
+            # An object may be scaled or turned in its file although its mesh is not.
             mesh.transform(source.matrix_basis)
             if source.matrix_basis.determinant() < 0:
                 mesh.flip_normals()
@@ -120,56 +119,66 @@ class Stage:
             self._meshes[label] = mesh
         return self._meshes[label]
 
-    def _hang(self, light: LightRecord) -> Any:
-        lamp = bpy.data.lights.new(light.name, light.kind.upper())
-        lamp.energy, lamp.shadow_soft_size, lamp.color = light.power, light.radius, light.color
-        hung = self._new_object(light.name, lamp)
-        hung.location = light.location
+    def _add_light(self, light: LightRecord) -> Any:
+        data = bpy.data.lights.new(light.name, light.kind.upper())
+        data.energy, data.shadow_soft_size, data.color = light.power, light.radius, light.color
+        placed = self._new_object(light.name, data)
+        placed.location = light.location
         if light.kind == "spot":
-            # Blender's lamps shine along -Z.
-            hung.rotation_euler = Vec(light.direction).to_track_quat("-Z", "Y").to_euler()
-            lamp.spot_size, lamp.spot_blend = math.radians(light.cone or 0.0), light.blend
-        hung.lightgroup = light.name
-        return hung
+            # Blender's spot lights shine along -Z.
+            placed.rotation_euler = Vec(light.direction).to_track_quat("-Z", "Y").to_euler()
+            data.spot_size, data.spot_blend = math.radians(light.cone or 0.0), light.blend
+        placed.lightgroup = light.name
+        return placed
 
-    def _lay(self, floor: Floor | None) -> None:
+    def _set_floor(self, floor: Floor | None) -> None:
         self._floor.hide_render = floor is None
         if floor is None:
             return
         self._floor.scale = (floor.half_width, floor.half_width, 1.0)
+        # Cycles shows the environment behind a shadow catcher, darkened by the shadows that fall on it.
         self._floor.is_shadow_catcher = floor.catcher
         self._materials.apply_floor(self._floor, floor)
 
 
-def configure(scene: Any, width: int, height: int, samples: int, bounces: int, threads: int) -> None:
-    """Set what no trace changes: engine, size, samples, colour management."""
-    render, cycles = scene.render, scene.cycles
+def configure(bpy_scene: Any, width: int, height: int, samples: int, bounces: int, threads: int) -> None:
+    """Set the render settings that no trace changes: engine, size, samples, colour management."""
+    render, cycles = bpy_scene.render, bpy_scene.cycles
     render.engine = "CYCLES"
     render.resolution_x, render.resolution_y, render.resolution_percentage = width, height, 100
     render.threads_mode, render.threads = "FIXED", threads
     render.use_persistent_data = True
     render.film_transparent = False
-    scene.view_settings.view_transform = "Standard"
-    scene.view_settings.look = "None"
+    bpy_scene.view_settings.view_transform = "Standard"
+    bpy_scene.view_settings.look = "None"
     cycles.device = "CPU"
     cycles.samples = samples
     cycles.use_adaptive_sampling = False
     cycles.use_denoising = False
     cycles.max_bounces = bounces
-    # Paths are never clamped: the sum of the passes must stay the radiance that was traced.
+    # No clamping, because the sum of the passes must stay the traced radiance.
     cycles.sample_clamp_direct = cycles.sample_clamp_indirect = 0.0
 
 
-def aim(camera: Any, plan: Camera) -> None:
-    """Put the camera where the plan has it; Blender's cameras look along -Z with Y up."""
-    matrix = np.linalg.inv(world_to_camera(plan))
+def _describe(blender_object: Any) -> PlacedObject:
+    pose = np.array(blender_object.matrix_basis)
+    box = np.array(blender_object.bound_box, float) @ pose[:3, :3].T + pose[:3, 3]
+    return PlacedObject(
+        colors=tuple(base_color(slot.material) for slot in blender_object.material_slots),
+        corners=tuple(box.round(6).ravel().tolist()),
+    )
+
+
+def _place_camera(blender_camera: Any, camera: Camera) -> None:
+    """Put Blender's camera, which looks along -Z with Y up, where the plan has its camera."""
+    matrix = np.linalg.inv(world_to_camera(camera))
     matrix[:3, 1:3] *= -1
-    camera.matrix_world = [list(row) for row in matrix.T.tolist()]
-    # The window's shift is in its own widths, to the right and up, and the picture's the other way.
-    half = math.tan(math.radians(plan.field_of_view) / 2)
-    x, y = (math.tan(math.radians(shift)) / half / 2 for shift in plan.shift)
-    camera.data.lens = SENSOR_WIDTH / 2 / half * plan.zoom
-    camera.data.shift_x, camera.data.shift_y = -x, y
+    blender_camera.matrix_world = [list(row) for row in matrix.T.tolist()]
+    # Blender shifts the sensor, right and up, in sensor widths; the image moves the other way.
+    half = math.tan(math.radians(camera.field_of_view) / 2)
+    x, y = (math.tan(math.radians(shift)) / half / 2 for shift in camera.shift)
+    blender_camera.data.lens = _SENSOR_WIDTH / 2 / half * camera.zoom
+    blender_camera.data.shift_x, blender_camera.data.shift_y = -x, y
 
 
 def _plane_mesh() -> Any:

@@ -1,7 +1,7 @@
-"""The devices of Cycles: list them, and have a scene traced on one of them alone.
+"""Devices of Cycles: list them, and select the device that traces a scene.
 
-``python -m generators.blender.cycles_devices`` lists kind, name and id of each for
-`generators.engine.helper_process.run_helper`, because some drivers end the process that asks them.
+``python -m generators.blender.cycles_devices`` lists kind, name and id of each device for
+`generators.engine.helper_process.run_helper`, because some drivers end the process that asks for devices.
 """
 
 from typing import Any
@@ -12,45 +12,45 @@ from generators.engine.helper_process import answer_request
 
 
 def list_devices() -> list[Device]:
-    """List the processor and every GPU, once for each kind that it can be used as."""
+    """List the processor, and every GPU once for each kind of interface that it supports."""
     preferences = _preferences()
     kinds = {item[0] for item in preferences.get_device_types(bpy.context)}
     found = {
-        Device(one.type, one.name, one.id): None
+        Device(gpu.type, gpu.name, gpu.id): None
         for kind in (name.upper() for name in GPU_KINDS)
         if kind in kinds
-        for one in _devices_of(preferences, kind)
+        for gpu in _devices_of_kind(preferences, kind)
     }
-    return [*found, *(Device(one.type, one.name, one.id) for one in preferences.devices if one.type == "CPU")]
+    return [*found, *(Device(cpu.type, cpu.name, cpu.id) for cpu in preferences.devices if cpu.type == "CPU")]
 
 
-def find_device(wish: DeviceRequest) -> Device:
-    """Return the device of this machine that a wish means.
+def find_device(request: DeviceRequest) -> Device:
+    """Return the device of this machine that a request names.
 
     Raises:
-        InputError: there is none of that kind.
+        InputError: the machine has no device of that kind.
     """
-    asked = wish.device != "cpu" and (wish.device != "auto" or may_have_gpu())
-    chosen = choose_devices(list_devices() if asked else (), wish.device)
-    return chosen[wish.slot % len(chosen)]
+    asked = request.device != "cpu" and (request.device != "auto" or may_have_gpu())
+    chosen = choose_devices(list_devices() if asked else (), request.device)
+    return chosen[request.slot % len(chosen)]
 
 
-def use_device(scene: Any, device: Device) -> None:
-    """Have a scene traced on one device and no other; factory settings undo it."""
+def use_device(bpy_scene: Any, device: Device) -> None:
+    """Trace a scene on one device only, until Blender is reset to factory settings."""
     if device.kind == "CPU":
-        scene.cycles.device = "CPU"
+        bpy_scene.cycles.device = "CPU"
         return
     preferences = _preferences()
     preferences.compute_device_type = device.kind
-    _devices_of(preferences, device.kind)
-    for one in preferences.devices:
-        one.use = one.id == device.id and one.type == device.kind
-    scene.cycles.device = "GPU"
+    _devices_of_kind(preferences, device.kind)
+    for listed in preferences.devices:
+        listed.use = listed.id == device.id and listed.type == device.kind
+    bpy_scene.cycles.device = "GPU"
 
 
-def _devices_of(preferences: Any, kind: str) -> list[Any]:
-    preferences.get_device_list(kind)  # fills `devices`, which holds those of other kinds, too
-    return [one for one in preferences.devices if one.type == kind]
+def _devices_of_kind(preferences: Any, kind: str) -> list[Any]:
+    preferences.get_device_list(kind)  # fills `devices`, which holds devices of other kinds, too
+    return [listed for listed in preferences.devices if listed.type == kind]
 
 
 def _preferences() -> Any:
@@ -58,4 +58,4 @@ def _preferences() -> Any:
 
 
 if __name__ == "__main__":
-    answer_request(lambda _: ((one.kind, one.name, one.id) for one in list_devices()))
+    answer_request(lambda _: ((device.kind, device.name, device.id) for device in list_devices()))

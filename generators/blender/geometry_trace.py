@@ -1,85 +1,100 @@
-"""The geometry trace: the objects of a stage once more, in the dark and with many samples.
+"""The geometry trace: trace the objects over a shadow catcher a second time, without light, in many samples.
 
-Albedo and normals are averages over a pixel, which no denoiser may touch, so their edges want more samples
-than light does once it is denoised. Without light a sample costs a tenth. Over a shadow catcher there is
-albedo on the objects alone, and only the part of the picture that they take is traced.
+Albedo and normals are averages over a pixel, and no denoiser may touch them, so their edges need more samples
+than denoised light does. A sample without light costs a tenth. A shadow catcher has no albedo of its own, so
+only the part of the image that objects cover is traced.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from generators.blender import bpy, passes
-from generators.blender.blender_scene import Stage, configure
+from generators.blender.blender_scene import BlenderScene, PlacedObject, configure
 from generators.scenes.camera import project, world_to_camera
-from generators.scenes.scene import Camera
+from generators.scenes.scene import Camera, Trace
 
-MARGIN = 3  # pixels: the filter reaches 1.5 beyond an object, and borders are rounded
-NEAREST = 1e-3  # m before the camera, below which a corner has no place in the picture
+_MARGIN = 3  # pixels: the filter reaches 1.5 pixels beyond an object, and Blender rounds borders
+_NEAREST = 1e-3  # metres before the camera, below which a corner has no place in the image
 
-Border = tuple[int, int, int, int]
+_Border = tuple[int, int, int, int]
 
 
-class Geometry:
-    """A Blender scene beside that of a stage, which shares its objects, floor and camera, and has no light.
+@dataclass(frozen=True)
+class GeometryResult:
+    """Result of a geometry trace, and the environment map that the objects stand before.
+
+    ``file`` holds the passes, for `passes.read`; None if no object is in the image. ``map_pixels`` is None if
+    the environment is not one opaque map (`BlenderEnvironment.map_pixels`).
+    """
+
+    file: Path | None
+    map_pixels: ndarray | None
+
+
+class GeometryTrace:
+    """A second Blender scene without light, which shares objects, floor and camera with the first.
 
     Args:
-        stage: the stage; it is shown a trace first.
+        scene: the first scene.
         width: pixels.
         height: pixels.
-        samples: samples of a pixel.
+        samples: samples per pixel.
         threads: render threads.
     """
 
-    def __init__(self, stage: Stage, width: int, height: int, samples: int, threads: int) -> None:
-        self._stage, self._size = stage, (width, height)
-        self.scene = bpy.data.scenes.new("geometry")
-        configure(self.scene, width, height, samples, 0, threads)
-        passes.request_geometry(self.scene)
-        self.scene.world = bpy.data.worlds.new("no light")
-        self.scene.world.node_tree.nodes.clear()
-        self.scene.camera = stage.scene.camera
-        self.scene.render.use_border = True
+    def __init__(self, scene: BlenderScene, width: int, height: int, samples: int, threads: int) -> None:
+        self._scene, self._size = scene, (width, height)
+        self.bpy_scene = bpy.data.scenes.new("geometry")
+        configure(self.bpy_scene, width, height, samples, 0, threads)
+        passes.request_geometry(self.bpy_scene)
+        self.bpy_scene.world = bpy.data.worlds.new("no light")
+        self.bpy_scene.world.node_tree.nodes.clear()
+        self.bpy_scene.camera = scene.bpy_scene.camera
+        self.bpy_scene.render.use_border = True
 
-    def trace(self, camera: Camera, corners: Sequence[Sequence[float]], path: Path) -> bool:
-        """Trace what the stage shows, and tell whether there was anything to trace.
+    def trace(self, trace: Trace, objects: Sequence[PlacedObject], path: Path) -> GeometryResult:
+        """Trace the objects of the trace that the first scene shows.
 
         Args:
-            camera: that of the trace.
-            corners: of each object, as `Stage.corners` has them.
-            path: the file to write, for `passes.read`; where nothing is traced the passes are 0.
+            trace: the trace.
+            objects: its objects, as `BlenderScene.show` returned them.
+            path: the file to write; pixels that are not traced are 0.
         """
-        border = border_of(np.array(corners, float).reshape(-1, 3), camera, *self._size)
+        assert trace.camera is not None
+        map_pixels = self._scene.environment.map_pixels(trace.environment)
+        corners = np.array([placed.corners for placed in objects], float).reshape(-1, 3)
+        border = _border_around(corners, trace.camera, *self._size)
         if border is None:
-            return False
-        shown = self.scene.collection.objects
-        for thing in self._stage.solids():
-            if thing.name not in shown:
-                shown.link(thing)
-        self.scene.cycles.seed = self._stage.scene.cycles.seed
-        (left, top, right, bottom), (width, height), render = border, self._size, self.scene.render
+            return GeometryResult(None, map_pixels)
+        linked = self.bpy_scene.collection.objects
+        for blender_object in self._scene.solid_objects():
+            if blender_object.name not in linked:
+                linked.link(blender_object)
+        self.bpy_scene.cycles.seed = trace.cycles_seed
+        (left, top, right, bottom), (width, height), render = border, self._size, self.bpy_scene.render
         render.border_min_x, render.border_max_x = left / width, right / width
         render.border_min_y, render.border_max_y = 1 - bottom / height, 1 - top / height
-        passes.trace(self.scene, path)
-        return True
+        passes.trace(self.bpy_scene, path)
+        return GeometryResult(path, map_pixels)
 
 
-def border_of(corners: Any, camera: Camera, width: int, height: int) -> Border | None:
-    """Return left, top, right, bottom of the part of a picture that may show what has these corners.
+def _border_around(corners: ndarray, camera: Camera, width: int, height: int) -> _Border | None:
+    """Return left, top, right and bottom of the part of the image that bodies with these corners may cover.
 
-    Pixels, y down, ends exclusive; None where nothing of it is in the picture.
+    Pixels, y down, ends exclusive; None if no body is in the image.
     """
-    whole = (0, 0, width, height)
     if not len(corners):
         return None
     matrix = world_to_camera(camera)
-    if (corners @ matrix[2, :3] + matrix[2, 3] < NEAREST).any():
-        return whole
-    places = project(corners, camera, width, height)
-    low = np.floor(places.min(axis=0)).astype(int) - MARGIN
-    high = np.ceil(places.max(axis=0)).astype(int) + MARGIN
+    if (corners @ matrix[2, :3] + matrix[2, 3] < _NEAREST).any():
+        return (0, 0, width, height)
+    pixels = project(corners, camera, width, height)
+    low = np.floor(pixels.min(axis=0)).astype(int) - _MARGIN
+    high = np.ceil(pixels.max(axis=0)).astype(int) + _MARGIN
     left, top = np.maximum(low, 0).tolist()
     right, bottom = np.minimum(high, (width, height)).tolist()
     return (left, top, right, bottom) if left < right and top < bottom else None

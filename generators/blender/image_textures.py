@@ -1,4 +1,4 @@
-"""Image textures: one material that shows any image, and the images that a trace shows."""
+"""Image textures: the nodes that show an image on a material, and the images that a trace uses."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from generators.blender import bpy
 from generators.scenes.texture_images import read_texture
 
 IMAGE_NODE = "image"
-BLEND = 0.2  # how far from the edges of the box its sides flow into one another
+_BLEND = 0.2  # width of the transition between the sides of a box projection
 
 
-class Images:
-    """The images of the textures in use; what a trace does not show, the next one drops."""
+class TextureImageCache:
+    """Blender's images of textures; an image that a trace did not use is removed at the next trace."""
 
     def __init__(self, library: AssetLibrary) -> None:
         self._library = library
@@ -21,13 +21,13 @@ class Images:
         self._used: set[str] = set()
 
     def start(self) -> None:
-        """Begin a new trace: drop the images that the last one did not use."""
+        """Begin a new trace: remove the images that the previous trace did not use."""
         for label in self._images.keys() - self._used:
             bpy.data.images.remove(self._images.pop(label))
         self._used.clear()
 
     def get(self, label: str) -> Any:
-        """Return the image of a texture, as linear colour.
+        """Return the image of a texture, in linear colour.
 
         Raises:
             InputError: the file cannot be read.
@@ -46,17 +46,17 @@ class Images:
 
 
 def add_image_nodes(material: Any, shader: Any) -> None:
-    """Let a Principled material show an image, laid on from the sides of a box and mirrored where it ends.
+    """Add nodes that project an image from the sides of a box, mirrored beyond its borders, as base colour.
 
-    The nodes `image` and `mapping` are the handles, as those of the procedural textures are.
+    The nodes are named `image` and `mapping`; procedural textures have a `mapping` node, too.
     """
     tree = material.node_tree
-    where = tree.nodes.new("ShaderNodeTexCoord")
+    coordinates = tree.nodes.new("ShaderNodeTexCoord")
     mapping = tree.nodes.new("ShaderNodeMapping")
     mapping.name = "mapping"
     image = tree.nodes.new("ShaderNodeTexImage")
     image.name, image.projection, image.extension = IMAGE_NODE, "BOX", "MIRROR"
-    image.projection_blend = BLEND
-    tree.links.new(where.outputs["Object"], mapping.inputs["Vector"])
+    image.projection_blend = _BLEND
+    tree.links.new(coordinates.outputs["Object"], mapping.inputs["Vector"])
     tree.links.new(mapping.outputs["Vector"], image.inputs["Vector"])
     tree.links.new(image.outputs["Color"], shader.inputs["Base Color"])

@@ -1,4 +1,4 @@
-"""Materials: read from their files once, coloured for each trace, with the ground truth AOVs put in."""
+"""Materials: read from their files once, with AOVs added, and coloured anew for each trace."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,20 +6,20 @@ from typing import Any
 from blender_assets import AssetLibrary
 from generators.blender import bpy
 from generators.blender.append_files import append
-from generators.blender.image_textures import IMAGE_NODE, Images, add_image_nodes
+from generators.blender.image_textures import IMAGE_NODE, TextureImageCache, add_image_nodes
 from generators.scenes.appearance import PLAIN
 from generators.scenes.scene import Floor, Material, PartPaint
 
 AOVS = {"albedo": "COLOR", "normal": "COLOR", "coverage": "VALUE", "roughness": "VALUE", "metallic": "VALUE"}
-IMAGE = "image/"  # the source of all materials that show an image: no label ends in a slash
-FLOOR_SLOT = -1
+_IMAGE_SOURCE = "image/"  # source of all materials that show an image; labels never end in a slash
+_FLOOR_SLOT = -1
 
 
 class Materials:
-    """The materials of one stage.
+    """The materials of one Blender scene.
 
-    A material of a trace is a copy of its file's, kept and coloured anew for the next trace that has one of
-    the same label at the same place, so that Cycles need not compile it again.
+    A trace uses copies of the materials that were read. A copy is kept and coloured anew for the next trace
+    that has the same label at the same place, so that Cycles does not compile it again.
     """
 
     def __init__(self, library: AssetLibrary) -> None:
@@ -27,68 +27,67 @@ class Materials:
         self._sources: dict[str, Any] = {}
         self._copies: dict[tuple[str, int, int, bool, bool], Any] = {}
         self._used: dict[str, int] = {}
-        self._images = Images(library)
+        self._images = TextureImageCache(library)
 
     def start(self) -> None:
-        """Begin a new trace: all copies are free again."""
+        """Begin a new trace, in which all copies are free again."""
         self._used.clear()
         self._images.start()
 
-    def apply(self, thing: Any, plan: Material, parts: Sequence[PartPaint] = ()) -> None:
-        """Give ``thing`` the materials of its ``parts`` slot by slot, or that of ``plan`` where it has none.
+    def apply(self, blender_object: Any, planned: Material, parts: Sequence[PartPaint] = ()) -> None:
+        """Give an object the material ``planned``, or the material of each of its ``parts`` slot by slot.
 
-        Each of several slots gets its own copy, whose pass index is the part's number.
+        If there are several slots, each gets its own copy, whose pass index is the number of the part.
 
         Raises:
-            ValueError: there are not as many slots as parts.
+            ValueError: the number of slots is not the number of parts.
         """
-        slots = len(thing.material_slots)
+        slots = len(blender_object.material_slots)
         if parts and len(parts) != slots:
             raise ValueError(
-                f"object `{thing.data.name}`: the manifest names {len(parts)} parts, and the file has "
-                f"{slots} material slots; give each part a slot"
+                f"object `{blender_object.data.name}`: the manifest names {len(parts)} parts, and the file "
+                f"has {slots} material slots; give each part a slot"
             )
-        plans = [part.material for part in parts] or [plan] * slots
-        numbers = {source: self._used.get(source, 0) for source in map(_source, plans)}
+        by_slot = [part.material for part in parts] or [planned] * slots
+        numbers = {source: self._used.get(source, 0) for source in map(_source, by_slot)}
         self._used.update({source: number + 1 for source, number in numbers.items()})
-        for slot, painted in enumerate(plans):
-            material = self._copy(painted, numbers[_source(painted)], slot)
-            self._paint(material, painted)
+        for slot, of_slot in enumerate(by_slot):
+            material = self._coloured_copy(of_slot, numbers[_source(of_slot)], slot)
             material.pass_index = slot + 1 if slots > 1 else 0
-            thing.material_slots[slot].link = "OBJECT"
-            thing.material_slots[slot].material = material
+            blender_object.material_slots[slot].link = "OBJECT"
+            blender_object.material_slots[slot].material = material
 
-    def apply_floor(self, thing: Any, floor: Floor) -> None:
-        """Give the floor its colour or material; a shadow catcher has a normal but no albedo of its own."""
-        name = "catcher" if floor.catcher else "floor"
+    def apply_floor(self, blender_object: Any, floor: Floor) -> None:
+        """Give the floor its colour or material."""
         if floor.material is not None:
-            material = self._copy(floor.material, 0, FLOOR_SLOT)
-            # The plane is one unit wide to either side and scaled, and its coordinates are not.
+            # Texture coordinates of the floor span -1 to 1 whatever its size in metres.
             scale = floor.material.scale * floor.half_width
-            self._paint(material, floor.material.model_copy(update={"scale": scale}))
+            planned = floor.material.model_copy(update={"scale": scale})
+            material = self._coloured_copy(planned, 0, _FLOOR_SLOT)
         else:
+            # A shadow catcher has no albedo AOV, because its pixels show the environment map.
+            name = "catcher" if floor.catcher else "floor"
             if name not in self._sources:
                 self._sources[name] = plain_material(name, albedo=not floor.catcher)
                 shader_of(self._sources[name]).inputs["Specular IOR Level"].default_value = 0.0
             material = self._sources[name]
-            set_base_color(material, floor.base_color)
-        thing.material_slots[0].link = "OBJECT"
-        thing.material_slots[0].material = material
+            _set_base_color(material, floor.base_color)
+        blender_object.material_slots[0].link = "OBJECT"
+        blender_object.material_slots[0].material = material
 
-    def _copy(self, plan: Material, number: int, slot: int) -> Any:
-        # A copy whose gloss was painted keeps none of its file's, so it serves only plans that paint it.
-        source = _source(plan)
-        key = (source, number, slot, plan.roughness is None, plan.specular is None)
+    def _coloured_copy(self, planned: Material, number: int, slot: int) -> Any:
+        # A copy whose gloss was set has lost the gloss of its file, so only plans that set it share the copy.
+        source = _source(planned)
+        key = (source, number, slot, planned.roughness is None, planned.specular is None)
         if key not in self._copies:
             if source not in self._sources:
-                self._sources[source] = image_material() if plan.image else self._read(plan.label)
+                self._sources[source] = _image_material() if planned.image else self._read(planned.label)
             self._copies[key] = self._sources[source].copy()
-        return self._copies[key]
-
-    def _paint(self, material: Any, plan: Material) -> None:
-        paint(material, plan)
-        if plan.image:
-            material.node_tree.nodes[IMAGE_NODE].image = self._images.get(plan.label)
+        material = self._copies[key]
+        _set_planned_values(material, planned)
+        if planned.image:
+            material.node_tree.nodes[IMAGE_NODE].image = self._images.get(planned.label)
+        return material
 
     def _read(self, label: str) -> Any:
         if label == PLAIN:
@@ -100,18 +99,18 @@ class Materials:
         return material
 
 
-def _source(plan: Material) -> str:
-    """Name what a material is a copy of."""
-    return IMAGE if plan.image else plan.label
+def _source(planned: Material) -> str:
+    """Return the key of the material that a planned material is a copy of."""
+    return _IMAGE_SOURCE if planned.image else planned.label
 
 
 def plain_material(name: str, albedo: bool = True) -> Any:
-    """Make a Principled material of one colour, as the shipped ones are, with its AOVs."""
+    """Make a Principled material of one colour, with the settings of the shipped materials, and its AOVs."""
     material = _bare_material(name)
     if albedo:
         add_aovs(material)
     else:
-        add_aov(material, "normal", _geometry_normal(material))
+        _add_aov(material, "normal", _geometry_normal(material))
     return material
 
 
@@ -129,9 +128,9 @@ def _bare_material(name: str) -> Any:
     return material
 
 
-def image_material() -> Any:
-    """Make a material that shows an image, as the plain ones are otherwise."""
-    material = _bare_material(IMAGE)
+def _image_material() -> Any:
+    """Make a material that shows an image, with the settings of plain materials otherwise."""
+    material = _bare_material(_IMAGE_SOURCE)
     add_image_nodes(material, shader_of(material))
     add_aovs(material)
     return material
@@ -141,7 +140,7 @@ def shader_of(material: Any) -> Any:
     """Return the Principled node of a material.
 
     Raises:
-        ValueError: there is none, so the material has no albedo to speak of.
+        ValueError: the material has none, so its albedo is unknown.
     """
     for node in material.node_tree.nodes:
         if node.type == "BSDF_PRINCIPLED":
@@ -149,34 +148,34 @@ def shader_of(material: Any) -> Any:
     raise ValueError(f"material `{material.name}` has no Principled BSDF; albedo is read from one")
 
 
-def paint(material: Any, plan: Material) -> None:
-    """Colour a copy of a material: the base colour of a plain one, the handles of a texture."""
+def _set_planned_values(material: Any, planned: Material) -> None:
+    """Set the base colour of a plain material, or the colours and mapping of a texture, and the gloss."""
     nodes = material.node_tree.nodes
-    if plan.label == PLAIN and plan.base_color is not None:
-        set_base_color(material, plan.base_color)
-    for name, color in (("color a", plan.color_a), ("color b", plan.color_b)):
+    if planned.label == PLAIN and planned.base_color is not None:
+        _set_base_color(material, planned.base_color)
+    for name, color in (("color a", planned.color_a), ("color b", planned.color_b)):
         if color is not None and name in nodes:
             nodes[name].outputs[0].default_value = (*color, 1.0)
-    for name, value in (("Roughness", plan.roughness), ("Specular IOR Level", plan.specular)):
+    for name, value in (("Roughness", planned.roughness), ("Specular IOR Level", planned.specular)):
         if value is not None:
             _set_gloss(material, name, value)
     if "mapping" in nodes:
-        nodes["mapping"].inputs["Location"].default_value = plan.offset
-        nodes["mapping"].inputs["Scale"].default_value = (plan.scale,) * 3
+        nodes["mapping"].inputs["Location"].default_value = planned.offset
+        nodes["mapping"].inputs["Scale"].default_value = (planned.scale,) * 3
 
 
 def _set_gloss(material: Any, name: str, value: float) -> None:
     socket = shader_of(material).inputs[name]
     if socket.is_linked:
         raise ValueError(
-            f"material `{material.name}` decides its {name} by a texture; leave it out of the recipe's paint"
+            f"material `{material.name}` has a texture for {name}; remove that field from the recipe"
         )
     socket.default_value = value
     if name == "Roughness":
         material.node_tree.nodes["roughness"].inputs[0].default_value = value
 
 
-def set_base_color(material: Any, rgb: tuple[float, float, float]) -> None:
+def _set_base_color(material: Any, rgb: tuple[float, float, float]) -> None:
     """Set the base colour of a plain material, and of its albedo AOV if it has one."""
     shader_of(material).inputs["Base Color"].default_value = (*rgb, 1.0)
     if "albedo base" in material.node_tree.nodes:
@@ -184,7 +183,7 @@ def set_base_color(material: Any, rgb: tuple[float, float, float]) -> None:
 
 
 def base_color(material: Any) -> tuple[float, float, float] | None:
-    """Return the base colour of a material, or None where a texture decides it."""
+    """Return the base colour of a material, linear Rec.709, or None if a texture decides it."""
     socket = shader_of(material).inputs["Base Color"]
     if socket.is_linked:
         return None
@@ -193,25 +192,25 @@ def base_color(material: Any) -> tuple[float, float, float] | None:
 
 
 def add_aovs(material: Any) -> None:
-    """Write albedo, roughness, metallic, shading normal and coverage into AOVs.
+    """Add nodes that write albedo, roughness, metallic, shading normal and coverage into AOVs.
 
-    Albedo is base colour x (1 - metallic) x (1 - transmission), straight from the sockets, because Cycles'
-    own Diffuse Color depends on the view as soon as there is gloss. The normal is the geometry's, because
-    the Normal pass is weighted over closures and so changes with the base colour. Coverage is 1 wherever an
-    object is seen, so that it says what share of a pixel is not backdrop.
+    Albedo is base colour x (1 - metallic) x (1 - transmission), computed from the sockets, because Cycles'
+    own Diffuse Color depends on the view if the material has gloss. The normal is the geometry's, because the
+    Normal pass is weighted over closures and so changes with the base colour. Coverage is 1 on every object;
+    its mean over a pixel is the share of the pixel that objects cover.
     """
     tree = material.node_tree
     shader = shader_of(material)
     base = tree.nodes.new("ShaderNodeVectorMath")
     base.name, base.operation = "albedo base", "MULTIPLY"
-    _feed(tree, shader.inputs["Base Color"], base.inputs[0])
+    _copy_input(tree, shader.inputs["Base Color"], base.inputs[0])
     base.inputs[1].default_value = (1.0, 1.0, 1.0)
     albedo = base
     for name in ("Metallic", "Transmission Weight"):
         rest = tree.nodes.new("ShaderNodeMath")
         rest.operation = "SUBTRACT"
         rest.inputs[0].default_value = 1.0
-        _feed(tree, shader.inputs[name], rest.inputs[1])
+        _copy_input(tree, shader.inputs[name], rest.inputs[1])
         product = tree.nodes.new("ShaderNodeVectorMath")
         product.operation = "MULTIPLY"
         tree.links.new(albedo.outputs[0], product.inputs[0])
@@ -220,18 +219,18 @@ def add_aovs(material: Any) -> None:
     for name in ("roughness", "metallic"):
         same = tree.nodes.new("ShaderNodeMath")
         same.name, same.operation = name, "ADD"
-        _feed(tree, shader.inputs[name.capitalize()], same.inputs[0])
+        _copy_input(tree, shader.inputs[name.capitalize()], same.inputs[0])
         same.inputs[1].default_value = 0.0
-        add_aov(material, name, same.outputs[0])
-    add_aov(material, "albedo", albedo.outputs[0])
-    add_aov(material, "normal", _geometry_normal(material))
+        _add_aov(material, name, same.outputs[0])
+    _add_aov(material, "albedo", albedo.outputs[0])
+    _add_aov(material, "normal", _geometry_normal(material))
     coverage = tree.nodes.new("ShaderNodeValue")
     coverage.outputs[0].default_value = 1.0
-    add_aov(material, "coverage", coverage.outputs[0])
+    _add_aov(material, "coverage", coverage.outputs[0])
 
 
-def add_aov(material: Any, name: str, socket: Any) -> None:
-    """Write what a socket carries into the AOV of that name."""
+def _add_aov(material: Any, name: str, socket: Any) -> None:
+    """Write the value of a socket into the AOV ``name``."""
     output = material.node_tree.nodes.new("ShaderNodeOutputAOV")
     output.aov_name = name
     slot = "Value" if AOVS[name] == "VALUE" else "Color"
@@ -242,8 +241,8 @@ def _geometry_normal(material: Any) -> Any:
     return material.node_tree.nodes.new("ShaderNodeNewGeometry").outputs["Normal"]
 
 
-def _feed(tree: Any, source: Any, target: Any) -> None:
-    """Give ``target`` what ``source`` gets: the same link, or the same constant."""
+def _copy_input(tree: Any, source: Any, target: Any) -> None:
+    """Give ``target`` the same link or the same constant as ``source``."""
     if source.is_linked:
         tree.links.new(source.links[0].from_socket, target)
     elif hasattr(target.default_value, "__len__"):

@@ -1,4 +1,4 @@
-"""Passes: what Cycles is asked to write, and how it is read back as arrays."""
+"""Render passes: turn them on, trace them into a file, and read the file into arrays."""
 
 import os
 import sys
@@ -14,19 +14,20 @@ from numpy import ndarray
 
 from generators.blender import bpy
 from generators.blender.materials import AOVS
+from generators.layers.decompose_trace import Passes
 
-Passes = dict[str, Float32[ndarray, "height width *channels"]]
-LAYER = "ViewLayer"
+_VIEW_LAYER = "ViewLayer"
 
 
-def request(scene: Any, lights: Sequence[str]) -> None:
+def request(bpy_scene: Any, lights: Sequence[str]) -> None:
     """Turn on the passes that the layers of a frame are made from.
 
     Args:
-        scene: the Blender scene.
-        lights: names of light groups to trace apart, the world's among them as "environment"; empty for none.
+        bpy_scene: the Blender scene.
+        lights: names of the light groups that get a pass of their own, "environment" for the environment;
+            empty for no light layers.
     """
-    view = _view(scene)
+    view = _set_up_view_layer(bpy_scene)
     for kind in ("diffuse", "glossy", "transmission"):
         for part in ("direct", "indirect", "color"):
             setattr(view, f"use_pass_{kind}_{part}", True)
@@ -39,42 +40,42 @@ def request(scene: Any, lights: Sequence[str]) -> None:
         view.lightgroups.add(name=name)
 
 
-def request_geometry(scene: Any) -> None:
-    """Turn on the passes that hold no light, besides Combined, which there always is."""
-    view = _view(scene)
+def request_geometry(bpy_scene: Any) -> None:
+    """Turn on the AOVs only; the pass Combined cannot be turned off."""
+    view = _set_up_view_layer(bpy_scene)
     view.use_pass_z = False
 
 
-def _view(scene: Any) -> Any:
-    """Set up what every trace has: the file that passes are read from, and the AOVs."""
-    render = scene.render
+def _set_up_view_layer(bpy_scene: Any) -> Any:
+    """Set the file format of the passes and add the AOVs; return the view layer."""
+    render = bpy_scene.render
     render.use_file_extension = False
     render.image_settings.media_type = "MULTI_LAYER_IMAGE"
     render.image_settings.file_format = "OPEN_EXR_MULTILAYER"
     render.image_settings.color_depth = "32"
     render.image_settings.exr_codec = "NONE"
-    view = scene.view_layers[0]
-    view.name = LAYER
+    view = bpy_scene.view_layers[0]
+    view.name = _VIEW_LAYER
     for name, kind in AOVS.items():
         aov = view.aovs.add()
         aov.name, aov.type = name, kind
     return view
 
 
-def trace(scene: Any, path: Path) -> None:
-    """Render the scene as it stands into a file, for `read`; Blender gives render results to files only.
+def trace(bpy_scene: Any, path: Path) -> None:
+    """Render the scene into a file for `read`; Blender hands out passes only through files.
 
     Args:
-        scene: the Blender scene.
-        path: the file to write; see `scratch_file`.
+        bpy_scene: the Blender scene.
+        path: an existing file, from `scratch_file`.
     """
-    os.truncate(path, 0)  # else the trace before would be read again where writing this one failed
-    scene.render.filepath = str(path)
-    bpy.ops.render.render(write_still=True, scene=scene.name)
+    os.truncate(path, 0)  # so that a failed write cannot leave the previous trace to be read
+    bpy_scene.render.filepath = str(path)
+    bpy.ops.render.render(write_still=True, scene=bpy_scene.name)
 
 
 def scratch_file() -> Path:
-    """Make a file for `trace` to write: on Linux in memory and nameless, so that none is left behind."""
+    """Make a file for `trace`; on Linux it is in memory and has no name, so that no run leaves it behind."""
     if sys.platform == "linux":
         return Path(f"/proc/self/fd/{os.memfd_create('candlelight trace')}")
     handle, name = tempfile.mkstemp(prefix="candlelight-", suffix=".exr")
@@ -83,12 +84,12 @@ def scratch_file() -> Path:
 
 
 def read(path: Path) -> Passes:
-    """Read a multilayer EXR: one array per pass, H W for one channel, H W 3 otherwise (alpha left out)."""
+    """Read a multilayer EXR file: one array per pass, H W for one channel, H W 3 otherwise, without alpha."""
     planes: dict[str, dict[str, ndarray]] = {}
     with OpenEXR.File(str(path), separate_channels=True) as file:
         for part in file.parts:
             for name, channel in part.channels.items():
-                pass_name, _, component = name.removeprefix(f"{LAYER}.").rpartition(".")
+                pass_name, _, component = name.removeprefix(f"{_VIEW_LAYER}.").rpartition(".")
                 planes.setdefault(pass_name, {})[component] = np.asarray(channel.pixels, np.float32)
     return {name: _stack(components) for name, components in planes.items()}
 

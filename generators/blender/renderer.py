@@ -1,264 +1,168 @@
-"""The render process: the only one that holds Blender; `generators.engine.render_server` answers for it."""
+"""Render trace groups with Blender, in the render process that `generators.engine.render_server` serves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy import ndarray
 
 from blender_assets import AssetLibrary
-from generators.blender import bpy, passes
-from generators.blender.blender_scene import Stage
+from generators.blender import passes
+from generators.blender.blender_scene import BlenderScene, PlacedObject
 from generators.blender.cycles_devices import find_device, use_device
-from generators.blender.geometry_trace import Geometry
-from generators.engine.dead_leaves_process import PLAN_FIELDS, DeadLeavesRenderer
+from generators.blender.frame_metadata import frame_metadata
+from generators.blender.geometry_trace import GeometryResult, GeometryTrace
+from generators.engine.dead_leaves_process import DeadLeavesRenderer
 from generators.engine.devices import CPU_REQUEST, DeviceRequest
-from generators.engine.render_server import WriteSamples, cpu_features, run_renderer
+from generators.engine.render_server import WriteSamples, run_renderer
 from generators.language.load_recipe import recipe_sha256
 from generators.language.recipe import Recipe
 from generators.language.set_settings import SetSettings, light_names, settings, stored_layers
-from generators.layers.decomposition import Decomposition, decompose, denoise, develop, limit_threads
+from generators.layers.decompose_trace import TracedLayers, decompose_trace
+from generators.layers.denoise_layers import denoise_layers, limit_denoiser_threads
 from generators.layers.environment_view import view_map
-from generators.layers.finer_geometry import fine_backdrop, refine
+from generators.layers.frame_layers import frame_layers
+from generators.layers.shadow_catcher import exact_backdrop, replace_geometry
 from generators.planning.provenance import check_group
-from generators.scenes.camera import record
-from generators.scenes.scene import SamplePlan, Thing, Trace
+from generators.scenes.scene import SamplePlan, Trace
 from loaders.frames import write_frame
 from loaders.samples import Frame
-from loaders.schema import (
-    EnvironmentRecord,
-    Metadata,
-    ObjectRecord,
-    PartRecord,
-    RecipeRecord,
-    RendererRecord,
-    Vector,
-    array_sha256,
-)
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What Blender made of an object: base colours slot by slot, and corners as `Stage.corners` has them."""
-
-    colors: tuple[Vector | None, ...]
-    corners: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Refinement:
-    """What is known better than from the trace of the light over a shadow catcher.
-
-    ``file`` holds the geometry trace, if an object is in the picture; ``picture`` is the map, if it is one.
-    """
-
-    file: Path | None
-    picture: ndarray | None
+from loaders.schema import RecipeRecord
 
 
 class Renderer:
     """Renders trace groups of one recipe into one folder.
 
     Args:
-        root: folder of the data set.
-        recipe: the recipe; its settings decide what a stage is set up for.
+        root: folder of the frames.
+        recipe: the recipe.
         threads: render threads.
-        wish: what is traced on.
+        request: the device to trace on.
     """
 
-    def __init__(self, root: Path, recipe: Recipe, threads: int, wish: DeviceRequest = CPU_REQUEST) -> None:
+    def __init__(
+        self, root: Path, recipe: Recipe, threads: int, request: DeviceRequest = CPU_REQUEST
+    ) -> None:
         self._root, self._recipe, self._threads = root, recipe, threads
-        limit_threads(threads)
-        self._device = find_device(wish)
+        limit_denoiser_threads(threads)
+        self._device = find_device(request)
         self._library = AssetLibrary(recipe.assets)
-        self._stage: Stage | None = None
-        self._stage_set = ""
-        self._geometry: Geometry | None = None
+        self._scene: BlenderScene | None = None
+        self._scene_set = ""
+        self._geometry: GeometryTrace | None = None
         self._recipe_record = RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe))
-        # Two pairs, because one is read while the next is written.
+        # Two pairs of files, because one pair is read while the next is written.
         self._scratch = [(passes.scratch_file(), passes.scratch_file()) for _ in range(2)]
-        self._painter = DeadLeavesRenderer(root, recipe)
+        self._dead_leaves = DeadLeavesRenderer(root, recipe)
 
     def trace(self, group: Sequence[SamplePlan]) -> WriteSamples:
         """Trace once for all samples of ``group``.
 
         Returns:
-            What writes the samples and returns their ids; it does not touch Blender.
+            A function that writes the frames and returns their ids, without Blender.
         """
-        first = group[0].trace
-        if first.leaves is not None:
-            return self._painter.trace(group)
-        self._hold(group)
-        light, geometry = self._scratch[0]
+        trace = group[0].trace
+        if trace.leaves is not None:
+            return self._dead_leaves.trace(group)
+        self._check_assets(group)
+        light_file, geometry_file = self._scratch[0]
         self._scratch.reverse()
-        stage = self._set_up(group[0].set)
+        scene = self._set_up(group[0].set)
+        geometry = None
         try:
-            colors = stage.show(first)
-            shown = [Shown(own, stage.corners(i)) for i, own in enumerate(colors)]
-            passes.trace(stage.scene, light)
-            refinement = self._refine(first, shown, geometry)
-            self._hold(group)  # Blender reads pictures as it renders
+            objects = scene.show(trace)
+            passes.trace(scene.bpy_scene, light_file)
+            if self._geometry is not None and _has_catcher(trace):
+                geometry = self._geometry.trace(trace, objects, geometry_file)
+            self._check_assets(group)  # again, because Blender reads image files while it renders
         except Exception:
-            self._stage = None  # what it shows now is part of this trace and part of the one before
+            self._scene = None  # the next trace needs a new scene, because this one may mix two traces
             raise
-        return partial(self._finish, group, light, refinement, shown)
+        return partial(self._write_frames, group, light_file, geometry, objects)
 
-    def _hold(self, group: Sequence[SamplePlan]) -> None:
+    def _check_assets(self, group: Sequence[SamplePlan]) -> None:
         self._library.look_again()
         check_group(group, self._library)
 
-    def _refine(self, trace: Trace, shown: Sequence[Shown], file: Path) -> Refinement | None:
-        """Gather what is known better than from the trace of the light; None where that is nothing."""
-        if self._geometry is None or not _has_catcher(trace):
-            return None
-        assert self._stage is not None
-        assert trace.camera is not None
-        there = self._geometry.trace(trace.camera, [one.corners for one in shown], file)
-        return Refinement(file if there else None, self._stage.map_picture(trace))
-
-    def _finish(
-        self, group: Sequence[SamplePlan], light: Path, finer: Refinement | None, shown: Sequence[Shown]
-    ) -> list[str]:
-        chosen = settings(self._recipe, group[0].set)
-        first = group[0].trace
-        assert first.camera is not None
-        traced = passes.read(light)
-        parts = decompose(
-            traced,
-            camera=first.camera,
-            catcher=_has_catcher(first),
-            split="shading_direct" in chosen.layers or "shading_indirect" in chosen.layers,
-        )
-        if finer is not None:
-            fine = None if finer.file is None else passes.read(finer.file)
-            view = None if finer.picture is None else self._view(first, finer.picture, chosen)
-            parts = denoise(parts, traced, fine_backdrop(traced, fine, view))
-            if fine is not None:
-                parts = refine(parts, traced, fine, first.camera)
-        elif chosen.render.denoise:
-            parts = denoise(parts, traced)
-        for sample in group:
-            write_frame(self._root, self._develop(sample, parts, shown))
-        return [sample.id for sample in group]
-
-    def _view(self, trace: Trace, picture: ndarray, chosen: SetSettings) -> ndarray:
-        assert trace.environment is not None
-        assert trace.camera is not None
-        return view_map(picture, trace.environment, trace.camera, chosen.image.width, chosen.image.height)
-
-    def _set_up(self, set_name: str) -> Stage:
-        """Return the stage of a set; it is built anew only when the set changes."""
-        if self._stage is None or self._stage_set != set_name:
+    def _set_up(self, set_name: str) -> BlenderScene:
+        """Return the Blender scene of an image set; a new one only if the set changes."""
+        if self._scene is None or self._scene_set != set_name:
             chosen = settings(self._recipe, set_name)
-            self._stage = Stage(
-                width=chosen.image.width,
-                height=chosen.image.height,
-                samples=chosen.render.samples,
-                bounces=chosen.render.bounces,
+            image, render = chosen.image, chosen.render
+            self._scene = BlenderScene(
+                width=image.width,
+                height=image.height,
+                samples=render.samples,
+                bounces=render.bounces,
                 threads=self._threads,
                 library=self._library,
             )
-            use_device(self._stage.scene, self._device)
-            passes.request(self._stage.scene, light_names(self._recipe, set_name))
-            self._stage_set = set_name
-            self._geometry = self._beside(self._stage, chosen) if chosen.render.refines else None
-        return self._stage
+            use_device(self._scene.bpy_scene, self._device)
+            passes.request(self._scene.bpy_scene, light_names(self._recipe, set_name))
+            self._scene_set = set_name
+            self._geometry = None
+            if render.has_geometry_trace:
+                self._geometry = GeometryTrace(
+                    self._scene, image.width, image.height, render.geometry_samples, self._threads
+                )
+                use_device(self._geometry.bpy_scene, self._device)
+        return self._scene
 
-    def _beside(self, stage: Stage, chosen: SetSettings) -> Geometry:
-        image, samples = chosen.image, chosen.render.geometry_samples
-        geometry = Geometry(stage, image.width, image.height, samples, self._threads)
-        use_device(geometry.scene, self._device)
-        return geometry
+    def _write_frames(
+        self,
+        group: Sequence[SamplePlan],
+        light_file: Path,
+        geometry: GeometryResult | None,
+        objects: Sequence[PlacedObject],
+    ) -> list[str]:
+        chosen = settings(self._recipe, group[0].set)
+        names = stored_layers(self._recipe, group[0].set)
+        traced = layers_of_trace(group[0].trace, chosen, light_file, geometry)
+        for sample in group:
+            layers, checks = frame_layers(traced, gain=sample.gain, exposure=chosen.exposure, layers=names)
+            metadata = frame_metadata(
+                sample, self._recipe_record, chosen, self._device, objects, traced, layers, checks
+            )
+            write_frame(self._root, Frame(metadata, layers))
+        return [sample.id for sample in group]
 
-    def _develop(self, sample: SamplePlan, parts: Decomposition, shown: Sequence[Shown]) -> Frame:
-        chosen = settings(self._recipe, sample.set)
-        names = stored_layers(self._recipe, sample.set)
-        layers, checks = develop(parts, gain=sample.gain, exposure=chosen.exposure, layers=names)
-        trace = sample.trace
-        metadata = Metadata(
-            **sample.model_dump(include=PLAN_FIELDS),
-            recipe=self._recipe_record,
-            objects=tuple(
-                object_record(thing, i, own, parts)
-                for i, (thing, own) in enumerate(zip(trace.objects, shown, strict=True), start=1)
-            ),
-            environment=None
-            if trace.environment is None
-            else EnvironmentRecord(**trace.environment.model_dump()),
-            camera=None
-            if trace.camera is None
-            else record(trace.camera, chosen.image.width, chosen.image.height),
-            exposure=chosen.exposure,
-            renderer=self._renderer(sample),
-            checks=checks,
-            layers={name: array_sha256(array) for name, array in layers.items()},
-        )
-        return Frame(metadata, layers)
 
-    def _renderer(self, sample: SamplePlan) -> RendererRecord:
-        render = settings(self._recipe, sample.set).render
-        return RendererRecord(
-            blender=bpy.app.version_string,
-            device=self._device.label,
-            cpu_features=cpu_features(),
-            samples=render.samples,
-            bounces=render.bounces,
-            geometry_samples=render.geometry_samples
-            if render.refines and _has_catcher(sample.trace)
-            else None,
-            denoiser=f"pyoidn {version('pyoidn')}, parts apart" if render.denoise else "none",
-            cycles_seed=sample.trace.cycles_seed,
-        )
+def layers_of_trace(
+    trace: Trace, chosen: SetSettings, light_file: Path, geometry: GeometryResult | None
+) -> TracedLayers:
+    """Make the layers of a trace from the files that Blender wrote.
+
+    Args:
+        trace: the trace.
+        chosen: settings of its image set.
+        light_file: passes of the trace with light.
+        geometry: result of the geometry trace, if there was one.
+
+    Returns:
+        The layers, denoised if the settings say so.
+    """
+    camera = trace.camera
+    assert camera is not None
+    light = passes.read(light_file)
+    split = "shading_direct" in chosen.layers or "shading_indirect" in chosen.layers
+    traced = decompose_trace(light, camera=camera, catcher=_has_catcher(trace), split=split)
+    if not chosen.render.denoise:
+        return traced
+    if geometry is None:
+        return denoise_layers(traced, light)
+    geometry_passes = None if geometry.file is None else passes.read(geometry.file)
+    view = None
+    if geometry.map_pixels is not None:
+        assert trace.environment is not None
+        size = (chosen.image.width, chosen.image.height)
+        view = view_map(geometry.map_pixels, trace.environment, camera, *size)
+    denoised = denoise_layers(traced, light, exact_backdrop(light, geometry_passes, view))
+    if geometry_passes is None:
+        return denoised
+    return replace_geometry(denoised, light, geometry_passes, camera)
 
 
 def _has_catcher(trace: Trace) -> bool:
+    """Return whether objects alone have albedo and normals, so that a geometry trace is cheap and pays."""
     return trace.floor is not None and trace.floor.catcher
-
-
-def object_record(thing: Thing, index: int, shown: Shown, parts: Decomposition) -> ObjectRecord:
-    """Describe one object by the plan, by what Blender made of it, and by its pixels, valued ``index``."""
-    seen, own = parts.object == index, shown.colors
-    return ObjectRecord(
-        type=thing.type,
-        material=thing.material.label,
-        base_color=own[0] if len(set(own)) == 1 else None,
-        size=thing.size,
-        rotation=thing.rotation,
-        tilt=thing.tilt,
-        location=thing.location,
-        **extent(seen),
-        corners=shown.corners,
-        parts=part_records(thing, own, np.where(seen, parts.part, 0)),
-    )
-
-
-def part_records(thing: Thing, colors: Sequence[Vector | None], shown: Any) -> tuple[PartRecord, ...]:
-    """Describe the parts of an object by their values in its pixels, the first part being 1."""
-    return tuple(
-        PartRecord(
-            name=part.name, index=i, material=part.material.label, base_color=color, **extent(shown == i)
-        )
-        for i, (part, color) in enumerate(zip(thing.parts, colors, strict=bool(thing.parts)), start=1)
-    )
-
-
-def extent(mask: Any) -> dict[str, Any]:
-    """Return bounding box (left, top, right, bottom; pixels, y down, ends exclusive) and area of a mask.
-
-    Example:
-        >>> import numpy as np
-        >>> extent(np.array([[0, 0, 0], [0, 1, 1]], bool))
-        {'bbox': (1, 1, 3, 2), 'area': 2}
-    """
-    rows, columns = mask.nonzero()
-    if not len(rows):
-        return {"bbox": None, "area": 0}
-    corners = (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
-    return {"bbox": tuple(int(corner) for corner in corners), "area": len(rows)}
 
 
 if __name__ == "__main__":

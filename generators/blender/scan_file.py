@@ -1,136 +1,137 @@
-"""The scanning child: what a plan must know of assets that only Blender can read.
+"""Scan one asset file: read the facts that a plan needs and that only Blender can read.
 
-``python -m generators.blender.scan_file`` is asked by `generators.engine.helper_process.run_helper` with
-[kind, label, path] of files, and replies for each its ``facts``, its ``notes`` and Blender's version, or its
+``python -m generators.blender.scan_file`` is asked by `generators.engine.helper_process.run_helper` with a
+list of [kind, label, path], and replies for each file its ``facts``, ``notes`` and Blender's version, or an
 ``error``.
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from generators.blender import bpy, start_empty
-from generators.blender.append_files import append, append_if_there
+from generators.blender.append_files import append, append_or_none
 from generators.blender.materials import base_color
 from generators.engine.helper_process import answer_request
 
-CAMERA = "Camera"
-GRAY = (0.5, 0.5, 0.5)  # linear Rec.709; of a part without one colour
-NEAR = 1e-3  # what is less than this beside where it should be stands where it should
+_CAMERA = "Camera"
+_GRAY = (0.5, 0.5, 0.5)  # linear Rec.709; colour of a part without a single colour
+_TOLERANCE = 1e-3  # relative for heights, absolute for unit vectors
 
 
-class Scan:
-    """What one file says: facts for the manifest, and notes on what is odd or left out."""
+@dataclass
+class _Scan:
+    """Facts of one file for the manifest, and notes on unusual or ignored properties."""
 
-    def __init__(self) -> None:
-        self.facts: dict[str, Any] = {}
-        self.notes: list[str] = []
+    facts: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
-def scan_object(path: Path, label: str, scan: Scan) -> None:
-    """Measure a mesh as it stands in its file."""
-    thing = append(path, "objects", label, scan.notes)
-    if thing.type != "MESH" or not thing.data.polygons:
-        found = "one without faces" if thing.type == "MESH" else thing.type.lower()
-        raise ValueError(f"{path.name}: expected a mesh object with faces, got {found}")
-    points = np.array([vertex.co for vertex in thing.data.vertices], float)
-    pose = np.array(thing.matrix_basis)
+def _scan_object(path: Path, label: str, scan: _Scan) -> None:
+    """Measure a mesh with the scale and rotation of its object."""
+    found = append(path, "objects", label, scan.notes)
+    if found.type != "MESH" or not found.data.polygons:
+        got = "one without faces" if found.type == "MESH" else found.type.lower()
+        raise ValueError(f"{path.name}: expected a mesh object with faces, got {got}")
+    points = np.array([vertex.co for vertex in found.data.vertices], float)
+    pose = np.array(found.matrix_basis)
     points = points @ pose[:3, :3].T + pose[:3, 3]
     low, high = points.min(axis=0), points.max(axis=0)
-    if not np.isfinite(points).all() or (high - low).max() < NEAR:
+    if not np.isfinite(points).all() or (high - low).max() < _TOLERANCE:
         raise ValueError(f"{path.name}: expected a mesh of finite extent, got one from {low} to {high}")
-    if abs(low[2]) > NEAR * (high[2] - low[2]):
+    if abs(low[2]) > _TOLERANCE * (high[2] - low[2]):
         scan.notes.append(f"its base is at height {low[2]:.3g} m, not 0: it will float or sink by that")
-    if thing.modifiers:
-        scan.notes.append(f"its {len(thing.modifiers)} modifiers are left out; apply them")
+    if found.modifiers:
+        scan.notes.append(f"its {len(found.modifiers)} modifiers are left out; apply them")
     scan.facts["dimensions"] = (high - low).round(6).tolist()
     scan.facts["footprint"] = round(float(np.hypot(points[:, 0], points[:, 1]).max()), 6)
-    if len(thing.data.materials) > 1:
-        scan.facts["parts"] = [_scan_part(path, slot, scan) for slot in thing.data.materials]
+    if len(found.data.materials) > 1:
+        scan.facts["parts"] = [_scan_part(path, slot, scan) for slot in found.data.materials]
 
 
-def _scan_part(path: Path, slot: Any, scan: Scan) -> dict[str, Any]:
-    """Name a material slot, which is a part, with its colour."""
+def _scan_part(path: Path, slot: Any, scan: _Scan) -> dict[str, Any]:
+    """Return name and colour of the part that a material slot stands for."""
     if slot is None:
-        raise ValueError(f"{path.name}: expected a material in each of several slots, named as the part is")
+        raise ValueError(f"{path.name}: expected a material in each slot, named like the part; got none")
     color = base_color(slot)
     if color is None:
-        scan.notes.append(f"its part `{slot.name}` has a texture for a colour; `own` shows it gray")
-    return {"name": slot.name, "color": list(color or GRAY)}
+        scan.notes.append(f"its part `{slot.name}` has a texture as colour; the material `own` makes it gray")
+    return {"name": slot.name, "color": list(color or _GRAY)}
 
 
-def scan_material(path: Path, label: str, scan: Scan) -> None:
-    """Read the base colour of a Principled material, where it is one colour."""
+def _scan_material(path: Path, label: str, scan: _Scan) -> None:
+    """Read the base colour of a Principled material, unless a texture decides it."""
     color = base_color(append(path, "materials", label, scan.notes))
     if color is not None:
         scan.facts["base_color"] = list(color)
 
 
-def scan_light(path: Path, label: str, scan: Scan) -> None:
-    """Read the numbers of a point light from its object."""
-    hung = append(path, "objects", label, scan.notes)
-    if hung.type != "LIGHT" or hung.data.type != "POINT":
-        kind = hung.data.type if hung.type == "LIGHT" else hung.type
+def _scan_light(path: Path, label: str, scan: _Scan) -> None:
+    """Read power, radius, colour and location of a point light."""
+    found = append(path, "objects", label, scan.notes)
+    if found.type != "LIGHT" or found.data.type != "POINT":
+        kind = found.data.type if found.type == "LIGHT" else found.type
         raise ValueError(f"{path.name}: expected an object that is a point light, got {kind.lower()}")
-    lamp = hung.data
-    if lamp.use_temperature or lamp.exposure:
+    light = found.data
+    if light.use_temperature or light.exposure:
         raise ValueError(
-            f"{path.name}: expected a light of energy and colour alone, got temperature or exposure besides"
+            f"{path.name}: expected a light of energy and colour alone, got temperature or exposure, too"
         )
-    if lamp.use_nodes:
-        scan.notes.append("its nodes are left out; energy, radius, colour and place are taken")
-    numbers = {"power": lamp.energy, "radius": lamp.shadow_soft_size}
+    if light.use_nodes:
+        scan.notes.append("its nodes are left out; energy, radius, colour and location are used")
+    numbers = {"power": light.energy, "radius": light.shadow_soft_size}
     scan.facts |= {name: round(value, 6) for name, value in numbers.items()}
-    scan.facts["color"] = _rounded(lamp.color)
-    scan.facts["location"] = _rounded(hung.matrix_basis.translation)
+    scan.facts["color"] = _rounded(light.color)
+    scan.facts["location"] = _rounded(found.matrix_basis.translation)
 
 
-def scan_scene(path: Path, label: str, scan: Scan) -> None:
-    """Say whether a scene file holds a modelled set or a world alone, and where its camera stands."""
+def _scan_scene(path: Path, label: str, scan: _Scan) -> None:
+    """Read whether a file holds a modelled scene or a world alone, and its camera."""
     with bpy.data.libraries.load(str(path), link=False) as (source, _):
         modelled = any(name.lower() == label.lower() for name in source.collections)
-        stands = CAMERA in source.objects
-    world = append_if_there(path, "worlds", label, scan.notes)
+        has_camera = _CAMERA in source.objects
+    world = append_or_none(path, "worlds", label, scan.notes)
     if not modelled and world is None:
         raise ValueError(
-            f"{path.name}: expected a world, or a collection named `{label}` with a modelled set, found none"
+            f"{path.name}: expected a world, or a collection named `{label}` with a modelled scene, found "
+            "neither"
         )
     if modelled:
         append(path, "collections", label, scan.notes)
     scan.facts["modelled"] = modelled
-    if stands:
-        scan.facts["camera"] = read_camera(path, append(path, "objects", CAMERA, scan.notes))
+    if has_camera:
+        scan.facts["camera"] = _read_camera(path, append(path, "objects", _CAMERA, scan.notes))
     else:
-        scan.notes.append(f"it has no camera called `{CAMERA}`, so recipes use their own")
+        scan.notes.append(f"it has no camera called `{_CAMERA}`, so recipes use their own")
 
 
-def read_camera(path: Path, stand: Any) -> dict[str, Any]:
-    """Read place, direction and horizontal field of view of a camera.
+def _read_camera(path: Path, found: Any) -> dict[str, Any]:
+    """Read location, direction and horizontal field of view of a camera.
 
     Raises:
-        ValueError: it is none that a plan can state: not a perspective one, shifted, rolled, or upright.
+        ValueError: a plan cannot state the camera: not a perspective one, shifted, rolled, or vertical.
     """
-    optics = stand.data
-    if stand.type != "CAMERA" or optics.type != "PERSP":
-        raise ValueError(f"{path.name}: expected `{CAMERA}` to be a perspective camera")
+    optics = found.data
+    if found.type != "CAMERA" or optics.type != "PERSP":
+        raise ValueError(f"{path.name}: expected `{_CAMERA}` to be a perspective camera")
     if optics.sensor_fit == "VERTICAL" or optics.shift_x or optics.shift_y:
         raise ValueError(
-            f"{path.name}: expected a camera without shift whose sensor fits the width of the picture"
+            f"{path.name}: expected a camera without shift whose sensor fits the width of the image"
         )
-    pose = np.array(stand.matrix_basis)
+    pose = np.array(found.matrix_basis)
     right, forward, location = pose[:3, 0], -pose[:3, 2], pose[:3, 3]
     right, forward = right / np.linalg.norm(right), forward / np.linalg.norm(forward)
-    if abs(right[2]) > NEAR or np.hypot(*forward[:2]) < NEAR or pose[2, 1] <= 0:
+    if abs(right[2]) > _TOLERANCE or np.hypot(*forward[:2]) < _TOLERANCE or pose[2, 1] <= 0:
         raise ValueError(
-            f"{path.name}: expected a camera that is level from side to side, not upside down and not upright"
+            f"{path.name}: expected a camera without roll, upright, and not looking straight up or down"
         )
     return {
         "location": _rounded(location),
-        # A metre ahead: for the direction, any distance would do.
-        "look_at": _rounded(location + forward),
+        "look_at": _rounded(location + forward),  # one metre ahead; the distance has no effect
         "field_of_view": round(math.degrees(2 * math.atan(optics.sensor_width / 2 / optics.lens)), 6),
     }
 
@@ -139,11 +140,11 @@ def _rounded(vector: Any) -> list[float]:
     return [round(float(value), 6) + 0.0 for value in vector]
 
 
-SCANS: dict[str, Callable[[Path, str, Scan], None]] = {
-    "objects": scan_object,
-    "materials": scan_material,
-    "lights": scan_light,
-    "scenes": scan_scene,
+_SCANS: dict[str, Callable[[Path, str, _Scan], None]] = {
+    "objects": _scan_object,
+    "materials": _scan_material,
+    "lights": _scan_light,
+    "scenes": _scan_scene,
 }
 
 
@@ -151,9 +152,9 @@ def scan_file(kind: str, label: str, path: Path) -> dict[str, Any]:
     """Scan one file in an empty Blender that runs no scripts."""
     start_empty()
     bpy.context.preferences.filepaths.use_scripts_auto_execute = False
-    scan = Scan()
+    scan = _Scan()
     try:
-        SCANS[kind](path, label, scan)
+        _SCANS[kind](path, label, scan)
     except ValueError as error:
         return {"error": str(error)}
     except (OSError, RuntimeError):

@@ -39,8 +39,8 @@ class Render(Model):
     geometry_samples: Annotated[int, Field(ge=0, le=65536)]
 
     @property
-    def refines(self) -> bool:
-        """Whether a second trace would be finer than the first."""
+    def has_geometry_trace(self) -> bool:
+        """Whether objects over a shadow catcher are traced a second time, without light."""
         return self.denoise and self.geometry_samples > self.samples
 
     @model_validator(mode="before")

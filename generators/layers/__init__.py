@@ -1,1 +1,1 @@
-"""From traced passes to the layers of a frame: decomposition, denoising, rounding."""
+"""Image layers from the passes that Cycles traced: decomposition, denoising and rounding, in numpy."""

@@ -1,1 +1,1 @@
-"""Assets of a user's own: meshes made into them, and folders of them scanned."""
+"""Assets of users: import meshes as objects, and write manifests for folders of .blend files."""

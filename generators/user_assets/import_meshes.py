@@ -1,4 +1,4 @@
-"""Meshes of a user's own: brought into a folder of objects that recipes can name."""
+"""Import mesh files as objects that recipes can name, and list objects."""
 
 import re
 import tempfile
@@ -13,11 +13,11 @@ from loaders.errors import InputError
 from loaders.files.atomic_files import replacing
 from loaders.verification.checksums import file_sha256
 
-# Which axis points up, by what the format says (glTF) or what most files have.
-UP = {".obj": "y", ".ply": "z", ".stl": "z", ".glb": "y"}
-AXES = ("x", "y", "z", "-x", "-y", "-z")
-LABEL = r"[A-Za-z0-9][A-Za-z0-9_ -]{0,63}"
-LICENCE = "user's own; see source"
+# The axis that points up, by the format (glTF) or in most files.
+_UP_AXIS = {".obj": "y", ".ply": "z", ".stl": "z", ".glb": "y"}
+_UP_AXES = ("x", "y", "z", "-x", "-y", "-z")
+_LABEL = r"[A-Za-z0-9][A-Za-z0-9_ -]{0,63}"
+_LICENCE = "user's own; see source"
 
 
 def add_mesh(
@@ -31,23 +31,24 @@ def add_mesh(
 ) -> Path:
     """Import a mesh as an object that recipes can name: ``FOLDER/<label>.blend`` and its manifest entry.
 
-    The meshes of the file are joined, without materials; origin in the middle of the base, the longest side
-    one unit, as of the shipped objects; normals outwards, smooth but for edges above 60 degrees.
+    The meshes of the file become one object without materials. Like the shipped objects, it has its origin in
+    the middle of its base, and its longest side is one unit. Normals point outwards; edges of up to 60
+    degrees are smooth.
 
     Args:
         mesh: an .obj, .ply, .stl or .glb file.
-        folder: folder of objects; made if need be.
-        label: name of the object; by default that of the file.
-        up: axis of the file that points up, one of `AXES`; by default y for obj and glb, z for ply and stl.
-        replace: whether an object of that label may be there already.
-        time_limit: seconds after which the import is given up.
+        folder: folder of objects; created if it is missing.
+        label: name of the object; by default the name of the file.
+        up: axis of the file that points up: x, y, z, -x, -y or -z; by default y (obj, glb) or z (ply, stl).
+        replace: whether to replace an object of that label.
+        time_limit: seconds after which the import is stopped.
 
     Returns:
         The .blend file.
 
     Raises:
-        InputError: the mesh is missing, broken or no mesh; the label does not do; or the folder
-            cannot be written.
+        InputError: the mesh is missing, broken or of another type; the label is not valid or is taken; or
+            the folder cannot be written.
 
     Example:
         >>> add_mesh(Path("spot.txt"), Path("objects"))
@@ -55,31 +56,31 @@ def add_mesh(
         loaders.errors.InputError: spot.txt: expected a mesh of type .obj, .ply, .stl, .glb; convert it first
     """
     suffix = mesh.suffix.lower()
-    if suffix not in UP:
-        raise InputError(f"{mesh}: expected a mesh of type {', '.join(UP)}; convert it first")
+    if suffix not in _UP_AXIS:
+        raise InputError(f"{mesh}: expected a mesh of type {', '.join(_UP_AXIS)}; convert it first")
     if not mesh.is_file():
         raise InputError(f"{mesh}: no such file; name a mesh")
     name = mesh.stem if label is None else label
-    if not re.fullmatch(LABEL, name):
+    if not re.fullmatch(_LABEL, name):
         raise InputError(
-            f"{mesh}: label `{name}` does not do as a file name; expected up to 64 letters, digits, `_`, `-` "
+            f"{mesh}: label `{name}` is not a valid file name; expected up to 64 letters, digits, `_`, `-` "
             "and spaces, the first a letter or digit; give another with --name"
         )
-    if up is not None and up not in AXES:
-        raise InputError(f"--up: expected one of {', '.join(AXES)}, got `{up}`")
+    if up is not None and up not in _UP_AXES:
+        raise InputError(f"--up: expected one of {', '.join(_UP_AXES)}, got `{up}`")
     target = folder / f"{name}.blend"
     if target.exists() and not replace:
-        raise InputError(f"{target} is there already; give another --name, or --replace it")
+        raise InputError(f"{target} already exists; give another --name, or --replace it")
     known = read_manifest(folder / MANIFEST) if (folder / MANIFEST).exists() else {}
     source = f"{mesh.name}, sha256 {file_sha256(mesh)}"
-    data, reply = _in_child(mesh, suffix, name, up or UP[suffix], time_limit)
+    data, reply = _import_in_process(mesh, suffix, name, up or _UP_AXIS[suffix], time_limit)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(target) as partial:
             partial.write_bytes(data)
         facts, version = reply["facts"], reply["blender"]
         known["objects", name] = entry_of(
-            "objects", target, folder, licence=LICENCE, source=source, blender=version, facts=facts
+            "objects", target, folder, licence=_LICENCE, source=source, blender=version, facts=facts
         )
         write_manifest(folder / MANIFEST, known.values())
     except OSError as error:
@@ -87,17 +88,16 @@ def add_mesh(
     return target
 
 
-def _in_child(
+def _import_in_process(
     mesh: Path, suffix: str, label: str, up: str, time_limit: float
 ) -> tuple[bytes, dict[str, Any]]:
-    """Have a child of its own import the mesh; return the .blend and what is known of it."""
+    """Import the mesh in a process of its own; return the .blend file and the reply of the process."""
     if find_spec("bpy") is None:
         raise InputError("importing meshes needs bpy, not installed here; see `candlelight doctor`")
     with tempfile.TemporaryDirectory(prefix="candlelight-") as scratch:
-        room = Path(scratch)
-        # Alone in a folder under a plain name, so that nothing a mesh refers to is found beside it.
-        (source := room / f"mesh{suffix}").symlink_to(mesh.absolute())
-        target = room / "object.blend"
+        # The mesh is alone in a folder, so that the importer finds no file that the mesh refers to.
+        (source := Path(scratch) / f"mesh{suffix}").symlink_to(mesh.absolute())
+        target = Path(scratch) / "object.blend"
         request = {"source": str(source), "target": str(target), "label": label, "up": up}
         try:
             answer = run_helper("generators.blender.mesh_files", request, time_limit)
@@ -109,16 +109,16 @@ def _in_child(
             )
         (reply,) = answer.replies
         if "error" in reply:
-            what = reply["error"].replace(str(source), mesh.name).removeprefix("Error: ")
-            raise InputError(f"{mesh}: {what}; repair the mesh or export it anew")
+            error = reply["error"].replace(str(source), mesh.name).removeprefix("Error: ")
+            raise InputError(f"{mesh}: {error}; repair the mesh or export it again")
         return target.read_bytes(), reply
 
 
 def list_objects(folder: Path | None = None) -> list[str]:
-    """Describe the objects of a folder, or the shipped ones, one line each.
+    """Describe the objects of a folder, or the shipped objects, in one line each.
 
     Args:
-        folder: folder of objects; by default the shipped library.
+        folder: folder of objects; by default the shipped objects.
 
     Returns:
         Label, dimensions at size 1 in metres, licence and source.

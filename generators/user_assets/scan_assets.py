@@ -1,4 +1,4 @@
-"""Scanning a user's assets: .blend files as they are, and a manifest beside them of what a plan must know."""
+"""Scan folders of .blend files, and write the manifests that plans need."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,37 +9,39 @@ from blender_assets.asset_manifest import MANIFEST, entry_of, read_manifest, wri
 from generators.engine.helper_process import run_helper
 from loaders.errors import InputError
 
-KINDS = ("objects", "materials", "lights", "scenes")
-UNKNOWN = "the user's own; not stated"
+ASSET_KINDS = ("objects", "materials", "lights", "scenes")
+_UNKNOWN = "the user's own; not stated"
 
 
 @dataclass(frozen=True)
-class Scanned:
-    """One manifest that was written: where, its entries, and notes as lines ``file: note``."""
+class ScannedAssets:
+    """One written manifest: its path, its entries, and notes as lines ``file: note``."""
 
     manifest: Path
     entries: tuple[dict[str, Any], ...]
     notes: tuple[str, ...]
 
 
-def scan_assets(folder: Path, kind: str | None = None, time_limit: float = 600.0) -> tuple[Scanned, ...]:
-    """Write the manifests of a folder of .blend files, one variation per file, the file name its label.
+def scan_assets(
+    folder: Path, kind: str | None = None, time_limit: float = 600.0
+) -> tuple[ScannedAssets, ...]:
+    """Write the manifests of folders of .blend files, with one asset per file, named like the file.
 
-    This is the convention of CANDLE's generator (Reddy et al., AAAI 2022, supplement section 3): an object
-    with its origin at its base and one metre wide; a material; a point light at its place; a scene with a
-    world and, if it has one, a camera called ``Camera``. The files stay as they are; Blender reads them in a
-    process of its own and runs nothing that they hold.
+    The files follow the convention of CANDLE's generator (Reddy et al., AAAI 2022, supplement section 3): an
+    object of one metre width with its origin at its base; a material; a point light at its location; a scene
+    with a world and optionally a camera called ``Camera``. The files do not change. Blender reads them in a
+    process of its own and runs none of their scripts.
 
     Args:
-        folder: holds a folder for each kind, or is the folder of one kind.
-        kind: what ``folder`` holds, where its name does not say it.
+        folder: a folder with one folder for each kind, or the folder of one kind.
+        kind: kind of the assets in ``folder``, if the folder's name does not say it.
         time_limit: seconds for the files of one kind.
 
     Returns:
-        A manifest for each kind. Licence and source that an earlier one states are kept.
+        A manifest for each kind. Licences and sources of a previous manifest are kept.
 
     Raises:
-        InputError: there is nothing to scan, or a file is not of the convention; then no manifest is written.
+        InputError: there is no file, or a file does not follow the convention; then no manifest is written.
 
     Example:
         >>> scan_assets(Path("nowhere"))
@@ -53,8 +55,8 @@ def scan_assets(folder: Path, kind: str | None = None, time_limit: float = 600.0
     for paths in files.values():
         for path in paths:
             check_inside(path)
-    answers = {name: _ask(name, paths, time_limit) for name, paths in files.items() if paths}
-    return tuple(_write(name, folders[name], files[name], answers[name]) for name in answers)
+    answers = {name: _scan_files(name, paths, time_limit) for name, paths in files.items() if paths}
+    return tuple(_write_manifest(name, folders[name], files[name], answers[name]) for name in answers)
 
 
 def _folders(folder: Path, kind: str | None) -> dict[str, Path]:
@@ -63,19 +65,19 @@ def _folders(folder: Path, kind: str | None) -> dict[str, Path]:
         raise InputError(f"{folder}: there is no such folder")
     if kind is not None:
         return {kind: folder}
-    found = {name: folder / name for name in KINDS if (folder / name).is_dir()}
-    if not found and folder.absolute().name in KINDS:
+    found = {name: folder / name for name in ASSET_KINDS if (folder / name).is_dir()}
+    if not found and folder.absolute().name in ASSET_KINDS:
         return {folder.absolute().name: folder}
     if not found:
         raise InputError(
-            f"{folder}: expected folders {', '.join(KINDS)} in it, found none; "
-            "say with --kind what it holds itself"
+            f"{folder}: expected folders {', '.join(ASSET_KINDS)} in it, found none; "
+            "if it holds assets itself, give their --kind"
         )
     return found
 
 
-def _ask(kind: str, paths: list[Path], time_limit: float) -> list[dict[str, Any]]:
-    """Have files scanned; all are, or the first that is not right is named."""
+def _scan_files(kind: str, paths: list[Path], time_limit: float) -> list[dict[str, Any]]:
+    """Scan files in a process of its own; raise an error for the first file that cannot be used."""
     try:
         answer = run_helper(
             "generators.blender.scan_file",
@@ -84,29 +86,31 @@ def _ask(kind: str, paths: list[Path], time_limit: float) -> list[dict[str, Any]
         )
     except TimeoutError:
         raise InputError(f"{paths[0].parent}: not scanned within {time_limit:g} s") from None
-    wrong = [reply["error"] for reply in answer.replies if "error" in reply]
-    if wrong:
-        rest = f" (and {len(wrong) - 1} more files)" if len(wrong) > 1 else ""
-        raise InputError(f"{kind}/{wrong[0]}{rest}; no manifest was written")
+    errors = [reply["error"] for reply in answer.replies if "error" in reply]
+    if errors:
+        rest = f" (and {len(errors) - 1} more files)" if len(errors) > 1 else ""
+        raise InputError(f"{kind}/{errors[0]}{rest}; no manifest was written")
     if len(answer.replies) < len(paths):
         raise InputError(
-            f"{kind}/{paths[len(answer.replies)].name}: Blender ended with status {answer.status} over it "
+            f"{kind}/{paths[len(answer.replies)].name}: Blender ended with status {answer.status} "
             f"({answer.last}); no manifest was written"
         )
     return list(answer.replies)
 
 
-def _write(kind: str, folder: Path, paths: list[Path], answers: list[dict[str, Any]]) -> Scanned:
+def _write_manifest(
+    kind: str, folder: Path, paths: list[Path], answers: list[dict[str, Any]]
+) -> ScannedAssets:
     target = folder / MANIFEST
     try:
         before = read_manifest(target) if target.exists() else {}
     except InputError:
-        before = {}  # what is malformed is written anew
-    # What is no .blend, a map with its turn and strength, cannot be scanned and stays.
+        before = {}  # a malformed manifest is replaced
+    # Entries of other files stay, such as an environment map with its rotation and strength.
     entries = [entry for entry in before.values() if not entry["file"].endswith(".blend")]
     for path, answer in zip(paths, answers, strict=True):
         known = before.get((kind, path.stem), {})
-        stated = {field: known.get(field, UNKNOWN) for field in ("licence", "source")}
+        stated = {field: known.get(field, _UNKNOWN) for field in ("licence", "source")}
         found = {field: answer[field] for field in ("blender", "facts")}
         entries.append(entry_of(kind, path, folder, **stated, **found))
     write_manifest(target, entries)
@@ -115,4 +119,4 @@ def _write(kind: str, folder: Path, paths: list[Path], answers: list[dict[str, A
         for path, answer in zip(paths, answers, strict=True)
         for note in answer["notes"]
     ]
-    return Scanned(target, tuple(entries), tuple(notes))
+    return ScannedAssets(target, tuple(entries), tuple(notes))

@@ -1,10 +1,10 @@
 """Build the shipped assets and `manifest.json`: ``scripts/assets/build.py [OUT] [--only KIND[/NAME]]...``.
 
-Needs `bpy`. Assets are data that change seldom, so the results are committed; run this again after editing
-it, and commit what it writes. One variation per file, and the file name is the label. Environment maps are
-copied from the CC0 maps that come with Blender; everything else is modelled here or in a module beside this
-one, but for two meshes that are read from npm packages (`--meshes`, see `build_objects`). Blender's files
-are not the same from one build to the next, so build only what changed.
+Needs `bpy`. The results are committed, because assets change seldom; run the script again after editing it,
+and commit the files that it writes. Each file holds one asset, and the file name is its label. Environment
+maps are copied from the CC0 maps that come with Blender, and two meshes are read from npm packages
+(`--meshes`, see `build_objects`); the modules of this folder model everything else. Blender's files differ
+from one build to the next, so build only assets that changed.
 """
 
 import argparse
@@ -36,10 +36,10 @@ COLORS = {
 }
 # CANDLE's lights: one point of 5000 W and 0.25 m radius, white.
 LIGHTS = {"left": (5.0, -5.0, 7.0), "middle": (0.0, 0.0, 7.0), "right": (-5.0, 5.0, 7.0)}
-# label: (Blender's map, Poly Haven's name, turn in degrees, radiance multiplier). The turn brings a part of
-# the panorama that looks like a photograph behind the objects and lights them about evenly from left and
-# right; the multiplier keeps the map from outshining CANDLE's lamps, so that an object is lit from the side
-# that the label says.
+# label: (Blender's map, Poly Haven's name, rotation in degrees, factor of the radiance). With the rotation,
+# the part of the panorama behind the objects looks like a photograph, and both sides get about the same
+# light. The factor keeps the map darker than CANDLE's lights, so that an object is lit from the side of the
+# light's label.
 MAPS = {
     "outdoor": ("courtyard", "courtyard", 90.0, 1.2),
     "city square": ("city", "portland_landing_pad", 45.0, 0.9),
@@ -56,7 +56,7 @@ Builder = Callable[[Path], dict[str, Any]]
 
 
 def builders(meshes: Path | None) -> dict[tuple[str, str], Builder]:
-    """Return what builds each asset into a folder, by kind and name, in the order of the manifest."""
+    """Return the functions that build the assets into a folder, by kind and name, in manifest order."""
     return {
         **{
             ("objects", name): partial(build_object, name=name, meshes=meshes)
@@ -72,12 +72,12 @@ def builders(meshes: Path | None) -> dict[tuple[str, str], Builder]:
 
 
 def main(out: Path, only: Collection[str] = (), meshes: Path | None = None) -> None:
-    """Write assets below ``out`` and the manifest that lists them; what is not built keeps its entry.
+    """Write assets below ``out``, and the manifest; assets that are not built keep their entries.
 
     Args:
-        out: the library's folder.
+        out: folder of the asset library.
         only: kinds, or "kind/name", to build; by default all.
-        meshes: folder of the npm packages that two objects are read from; without it they are left out.
+        meshes: folder of the npm packages of two objects; without it, these are not built.
     """
     file = out / MANIFEST
     known = read_manifest(file) if file.exists() else {}
@@ -105,7 +105,7 @@ def _principled(name: str) -> tuple[Any, Any]:
 
 
 def build_color(out: Path, name: str, rgb: tuple[float, float, float]) -> dict[str, Any]:
-    """Write one material of a single colour, the file name being the colour."""
+    """Write one material of a single colour."""
     start()
     material, shader = _principled(name)
     shader.inputs["Base Color"].default_value = (*rgb, 1.0)
@@ -124,18 +124,18 @@ def build_texture(out: Path, name: str) -> dict[str, Any]:
 
 
 def build_light(out: Path, name: str, location: tuple[float, float, float]) -> dict[str, Any]:
-    """Write one of CANDLE's point lights as an object at its place."""
+    """Write one of CANDLE's point lights as an object at its location."""
     start()
-    lamp = bpy.data.lights.new(name, "POINT")
-    lamp.energy, lamp.shadow_soft_size, lamp.color = 5000.0, 0.25, (1.0, 1.0, 1.0)
-    thing = bpy.data.objects.new(name, lamp)
-    thing.location = location
+    data = bpy.data.lights.new(name, "POINT")
+    data.energy, data.shadow_soft_size, data.color = 5000.0, 0.25, (1.0, 1.0, 1.0)
+    made = bpy.data.objects.new(name, data)
+    made.location = location
     facts = {"location": list(location), "power": 5000.0, "radius": 0.25, "color": [1.0, 1.0, 1.0]}
-    return save(out, "lights", name, {thing}, facts)
+    return save(out, "lights", name, {made}, facts)
 
 
 def build_map(out: Path, name: str, source: tuple[str, str, float, float]) -> dict[str, Any]:
-    """Copy one environment map under its label, and record how it is turned and scaled."""
+    """Copy one environment map under its label, and record its rotation and the factor of its radiance."""
     blender, haven, rotation, strength = source
     maps = Path(bpy.utils.resource_path("LOCAL")) / "datafiles" / "studiolights" / "world"
     origin = f"Poly Haven `{haven}` by Greg Zaal, the 1k copy that comes with Blender as {blender}.exr"

@@ -1,4 +1,4 @@
-"""The modelled set `beach`."""
+"""The modelled scene `beach`."""
 
 import math
 from typing import Any
@@ -22,15 +22,15 @@ from build_landscape import (
 from build_scenes import Scenery
 
 AIR = (1.0, 1.3, 1.6)
-SHORE = (0.0, -9.0)  # a point of the waterline; it runs across the view, further away to the right
+SHORE = (0.0, -9.0)  # a point of the waterline, which runs across the view, farther away to the right
 TURN = 24.0  # degrees
-# Rows of foam: where seawards each begins, is thickest and ends, in metres, and its strength.
+# Rows of foam: metres from the waterline to begin, densest point and end of each row, and its strength.
 BREAKERS = ((-0.1, 0.1, 0.9, 1.0), (2.2, 3.4, 3.7, 1.3), (6.5, 8.4, 8.8, 1.2), (13.0, 15.5, 16.0, 1.0))
 PALMS = ((-11.6, -14.5, 1.0), (-13.8, -19.0, 1.15), (-18.5, -24, 1.0), (-14.5, -27.0, 1.2), (-20.5, -32, 1.0))
 
 
 def beach(scenery: Scenery) -> None:
-    """Sand, a waterline with foam, the sea, a headland, parasols and palms."""
+    """Build sand, a waterline with foam, the sea, a headland, parasols and palms."""
     sky(scenery, (0.10, 0.34, 0.9), (0.66, 0.85, 1.0), (1.1, 1.1, 1.1), 0.3, 1.5)
     sun(scenery, (0.3, 0.5, 0.85), (1.0, 0.94, 0.84), 2.6)
     level(scenery, _shore(), (-1600, -1600), (1600, 60))
@@ -41,7 +41,7 @@ def beach(scenery: Scenery) -> None:
 
 
 def _shore() -> Any:
-    """Make sand that turns wet, then foam, shallow and deep water, with the distance from the waterline."""
+    """Make the finish of the shore: dry and wet sand, foam, shallow and deep water, by distance."""
     pale, brown = (0.68, 0.53, 0.35), (0.60, 0.455, 0.29)
     material = finish("shore", pale, other=brown, grain=0.05, stain=0.2, stain_size=1.5)
     tree = material.node_tree
@@ -72,7 +72,7 @@ def _shore() -> Any:
 
 
 def _foam(tree: Any, out: Any, place: Any) -> Any:
-    """White along the waterline and on three rows of breakers, torn by noise."""
+    """Return the share of foam: on the waterline and on three rows of breakers, broken up by noise."""
     lace = patches(tree, place, 0.22, (2, 1, 1), 0.0, 1.0)
     long = patches(tree, place, 5.0, (1.6, 0.4, 1), -0.5, 1.0)
     total: Any = None

@@ -1,4 +1,4 @@
-"""The modelled set `bridge`."""
+"""The modelled scene `bridge`."""
 
 import itertools
 import math
@@ -19,7 +19,7 @@ BAY = 5.4
 
 
 def bridge(scenery: Scenery) -> None:
-    """A plank deck between two steel trusses, over a river, in late light."""
+    """Build a plank deck between two steel trusses over a river, in late light."""
     sky(scenery, (0.15, 0.33, 0.8), (0.72, 0.80, 0.90), (1.15, 1.02, 0.9), 0.55, 1.65)
     sun(scenery, (0.05, 0.8, 0.4), (1.0, 0.78, 0.54), 2.8)
     _deck(scenery)
@@ -65,7 +65,7 @@ def _trusses(scenery: Scenery) -> None:
         for i, (y, beyond) in enumerate(itertools.pairwise(joints)):
             low, high = ((0.1, TOP - 0.2), (TOP - 0.2, 0.1))[i % 2]
             _bar(scenery, steel, (x, y, low), (x, beyond, high), 0.13)
-    # What is overhead begins behind the place for the objects: it must not stand in the lamps' light.
+    # Overhead bars begin behind the objects, because they must not shade CANDLE's lights.
     for y, beyond in itertools.pairwise(joints[4:]):
         scenery.box(steel, (-HALF, y - 0.15, TOP - 0.4), (HALF, y + 0.15, TOP))
         for side in (-HALF, HALF):
@@ -93,7 +93,7 @@ def _railings(scenery: Scenery) -> None:
 
 
 def _far(name: str, *args: Any, **kwargs: Any) -> Any:
-    """Make a finish of the far bank, seen through the air."""
+    """Make a finish of the far bank, with haze."""
     return hazy(finish(name, *args, **kwargs), AIR, 1300.0)
 
 

@@ -1,4 +1,4 @@
-"""What all builders of shipped assets share: an empty Blender, and writing a file with its entry."""
+"""Functions that all builders of shipped assets share: reset Blender, and write a file with its entry."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ CC0 = "CC0-1.0"
 
 
 def start() -> None:
-    """Empty Blender."""
+    """Reset Blender to an empty file."""
     bpy.ops.wm.read_factory_settings(use_empty=True)
 
 
@@ -26,7 +26,7 @@ def save(
     source: str = OURS,
     licence: str = CC0,
 ) -> dict[str, Any]:
-    """Write datablocks into the .blend of an asset, and return its entry for the manifest."""
+    """Write datablocks into the .blend file of an asset, and return its entry for the manifest."""
     target = _target(out, kind, f"{name}.blend")
     bpy.data.libraries.write(str(target), blocks, fake_user=True, compress=True)
     version = bpy.app.version_string

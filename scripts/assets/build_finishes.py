@@ -1,4 +1,4 @@
-"""Finishes: materials of noise, tiles and stains that need no picture, and the nodes they are made of."""
+"""Finishes: procedural materials of noise, tiles and stains, and functions to build their nodes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,25 +28,25 @@ def finish(
     metallic: float = 0.0,
     emission: float = 0.0,
 ) -> Any:
-    """Make a material of patterns that need no picture; lengths are metres, colours linear.
+    """Make a procedural material; lengths are metres, colours linear Rec.709.
 
     Args:
         name: of the material.
         color: base colour.
-        other: a second colour, in patches of ``grain`` that are longer along an axis by ``stretch``.
+        other: a second colour, in patches of size ``grain``, stretched by the factors ``stretch``.
         grain: size of the patches.
-        stretch: see ``other``.
+        stretch: factors of the size along x, y and z.
         tile: width and height of bricks, tiles or planks; they lie in x and y, or on a wall.
-        gap: width of the joint between them, in ``gap_color``.
-        gap_color: see ``gap``.
-        bond: what each second row is set off by, in widths.
-        variation: by how much a tile may be darker than another, 0 to 1.
-        wall: tiles stand upright, on vertical faces of any direction.
-        stain: by how much dirt darkens the surface at its darkest, 0 to 1.
+        gap: width of the joint between tiles.
+        gap_color: colour of the joint.
+        bond: offset of every second row, in widths of a tile.
+        variation: largest difference in brightness between tiles, 0 to 1.
+        wall: whether tiles stand upright, on vertical faces of any direction.
+        stain: largest darkening by dirt, 0 to 1.
         stain_size: size of the stains.
         roughness: of the surface.
         metallic: of the surface.
-        emission: radiance that it gives off in its base colour, which is then not its albedo.
+        emission: emitted radiance in ``color``; the albedo is then 0.
 
     Returns:
         The material.
@@ -83,7 +83,7 @@ def add_node(tree: Any, kind: str, **inputs: Any) -> Any:
 
 
 def feed(tree: Any, value: Any, socket: Any) -> None:
-    """Link ``value`` to a socket if it is one itself, else set it."""
+    """Link ``value`` to a socket if the value is a socket, else set the socket to it."""
     if hasattr(value, "is_linked"):
         tree.links.new(value, socket)
     else:

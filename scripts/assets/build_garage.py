@@ -1,11 +1,11 @@
-"""A parking garage."""
+"""The modelled scene `garage`."""
 
 from typing import Any
 
 from build_finishes import finish
 from build_scenes import Scenery
 
-# Paint, x and y of the cars.
+# Colour, x and y of the cars.
 PARKED = (
     ((0.45, 0.03, 0.03), -7.7, -14.5),
     ((0.5, 0.52, 0.55), -7.7, -19.5),
@@ -16,7 +16,7 @@ PARKED = (
 
 
 def garage(scenery: Scenery) -> None:
-    """A parking garage: concrete, pillars, bay lines, pipes, strip lights, a roller door, parked cars."""
+    """Build a garage: concrete, pillars, bay lines, pipes, strip lights, a roller door, parked cars."""
     floor = finish(
         "floor",
         (0.31, 0.3, 0.28),
@@ -118,7 +118,7 @@ def _pipes(scenery: Scenery) -> None:
     for y in (-8.0, -13.3, -20.5, -27.5):
         for x in (-1.4, 1.1, -7.8, 7.8):
             scenery.box(tube, (x - 0.09, y - 1.1, 5.0), (x + 0.09, y + 1.1, 5.1))
-        scenery.lamp((0, y, 4.9), 480, (16, 2.2), (0.9, 0.96, 1.0))
+        scenery.light((0, y, 4.9), 480, (16, 2.2), (0.9, 0.96, 1.0))
 
 
 def _cars(scenery: Scenery) -> None:
@@ -131,7 +131,7 @@ def _cars(scenery: Scenery) -> None:
 
 
 def _car(scenery: Scenery, at: tuple[float, float], nose: float, finishes: tuple[Any, Any, Any, Any]) -> None:
-    """Add a car that stands across the picture, its nose towards +x or -x."""
+    """Add a car that stands across the view, its nose towards +x or -x."""
     body, glass, tyre, rim = finishes
     x, y = at
     sides = [(-2.2, 0.35), (-2.25, 0.85), (-1.9, 1.0), (0.9, 1.0), (2.0, 0.85), (2.2, 0.6), (2.2, 0.3)]

@@ -1,4 +1,4 @@
-"""A great columned hall."""
+"""The modelled scene `hall`."""
 
 import math
 from typing import Any
@@ -12,7 +12,7 @@ DAY = (0.75, 0.87, 1.0)
 
 
 def hall(scenery: Scenery) -> None:
-    """A great columned hall: polished chequered floor, two rows of columns, tall windows."""
+    """Build a columned hall: polished chequered floor, two rows of columns, tall windows."""
     stone = finish("stone", (0.56, 0.49, 0.38), other=(0.5, 0.42, 0.32), grain=0.8, stain=0.2)
     blocks = finish(
         "blocks",
@@ -37,9 +37,9 @@ def hall(scenery: Scenery) -> None:
     _hall_windows(scenery, stone)
     _chandelier(scenery, (0.0, -14.0, 5.9))
     _chandelier(scenery, (0.0, -24.0, 7.4))
-    scenery.lamp((0, -20, 15), 4200, (12, 24), (1.0, 0.8, 0.55))
+    scenery.light((0, -20, 15), 4200, (12, 24), (1.0, 0.8, 0.55))
     for x in (-10.2, 10.2):
-        scenery.lamp((x, -20, 12), 750, (2, 28), DAY)
+        scenery.light((x, -20, 12), 750, (2, 28), DAY)
     scenery.sky((1.0, 0.9, 0.75), 0.16)
 
 

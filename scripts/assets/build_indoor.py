@@ -1,4 +1,4 @@
-"""A living room, as large as a child sees it."""
+"""The modelled scene `indoor`."""
 
 import math
 from typing import Any
@@ -13,7 +13,7 @@ DAY = (0.75, 0.87, 1.0)
 
 
 def indoor(scenery: Scenery) -> None:
-    """A living room, as large as a child sees it: window, sofa, shelf, pictures, wooden floor."""
+    """Build a living room that is larger than life: window, sofa, shelf, pictures, wooden floor."""
     white = finish("white", (0.75, 0.74, 0.7), stain=0.05, roughness=0.4)
     _room(scenery, white)
     _window(scenery, white)
@@ -22,8 +22,8 @@ def indoor(scenery: Scenery) -> None:
     _pictures(scenery)
     _floor_lamp(scenery, (8.2, -11.6, 0))
     _potted_plant(scenery, (-3.9, -12.0, 0))
-    scenery.lamp((-5.5, -9, 9), 750, (5, 5), DAY)
-    scenery.lamp((5, -9, 9), 550, (5, 5), WARM)
+    scenery.light((-5.5, -9, 9), 750, (5, 5), DAY)
+    scenery.light((5, -9, 9), 550, (5, 5), WARM)
     scenery.sky((1.0, 0.93, 0.82), 0.16)
 
 
@@ -160,7 +160,7 @@ def _floor_lamp(scenery: Scenery, at: tuple[float, float, float]) -> None:
     scenery.lathe(brass, at, [(0.0, 0.08), (0.55, 0.08), (0.55, 0.0)])
     scenery.tube(brass, [at, (at[0], at[1], 3.4)], 0.06)
     scenery.lathe(shade, (at[0], at[1], 3.3), [(0.75, 0.0), (0.5, 1.0)])
-    scenery.lamp((at[0] - 0.3, at[1] + 0.3, 3.0), 60, (0.8, 0.8), WARM)
+    scenery.light((at[0] - 0.3, at[1] + 0.3, 3.0), 60, (0.8, 0.8), WARM)
 
 
 def _potted_plant(scenery: Scenery, at: tuple[float, float, float]) -> None:

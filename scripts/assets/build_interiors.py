@@ -1,7 +1,7 @@
-"""The modelled sets indoors: indoor, hall, garage, tunnel and station.
+"""The modelled indoor scenes: indoor, hall, garage, tunnel and station.
 
-Ceilings and vaults begin where CANDLE's camera first sees them, behind the lamps, which so shine on all
-objects from inside the room. What the lamps do not reach has light of its own.
+Ceilings and vaults begin behind CANDLE's lights, where the camera first sees them, so that the lights shine
+on all objects from inside the room. Parts of a room that these lights do not reach have their own lights.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,6 @@
-"""What sets out of doors are furnished with: sky and sun, haze, relief, ground, trees, hills.
+"""Elements of outdoor scenes: sky and sun, haze, relief, ground, trees, hills.
 
-All lengths are metres, all colours linear. A tree is one mesh that is shown many times over, so that files
-stay small.
+All lengths are metres, all colours linear. All trees of a kind share one mesh, so that files stay small.
 """
 
 import math
@@ -23,22 +22,22 @@ Corner = tuple[float, float, float]
 def sky(
     scenery: Scenery, zenith: Color, horizon: Color, clouds: Color, cover: float, strength: float
 ) -> None:
-    """Give a set a clear sky that pales towards the horizon, with a layer of clouds.
+    """Give a scene a clear sky that pales towards the horizon, with a layer of clouds.
 
     Args:
-        scenery: the set.
+        scenery: the scene.
         zenith: colour overhead.
         horizon: colour where the sky meets the ground.
         clouds: colour of the clouds.
-        cover: how much of the sky the clouds take, from 0 to 1.
-        strength: what all three are multiplied by.
+        cover: share of the sky that clouds cover, 0 to 1.
+        strength: factor of the three colours.
     """
     background = scenery.sky(horizon, strength)
     tree = background.id_data
     way = add_node(tree, "ShaderNodeTexCoord").outputs["Generated"]
     height = add_node(tree, "ShaderNodeSeparateXYZ", Vector=way).outputs["Z"]
     clear = mix(tree, spread(tree, height, 0.0, 0.45), horizon, zenith)
-    # Clouds lie in a level layer far up, so they flatten and crowd towards the horizon.
+    # Clouds lie in a level layer, so they become flat and dense towards the horizon.
     layer = tree.nodes.new("ShaderNodeVectorMath")
     layer.operation = "DIVIDE"
     tree.links.new(way, layer.inputs[0])
@@ -50,7 +49,7 @@ def sky(
 
 
 def sun(scenery: Scenery, towards: Point, color: Color, strength: float, width: float = 2.0) -> None:
-    """Hang a sun in the direction ``towards``, of ``strength`` W/m2, ``width`` degrees across."""
+    """Add a sun in the direction ``towards``, of ``strength`` W/m2, ``width`` degrees wide."""
     light = bpy.data.lights.new("sun", "SUN")
     light.energy, light.color, light.angle = strength, color, math.radians(width)
     hung = bpy.data.objects.new("sun", light)
@@ -59,7 +58,7 @@ def sun(scenery: Scenery, towards: Point, color: Color, strength: float, width: 
 
 
 def hazy(material: Any, color: Color, distance: float) -> Any:
-    """Let a finish fade into the radiance of the air; at ``distance`` 63 % of it have."""
+    """Fade a finish into the radiance of the air: by 63 % at ``distance``."""
     tree = material.node_tree
     shader = shader_of(material)
     seen = add_node(tree, "ShaderNodeCameraData").outputs["View Distance"]
@@ -69,13 +68,13 @@ def hazy(material: Any, color: Color, distance: float) -> Any:
     feed(tree, mix(tree, left, (0.0, 0.0, 0.0), own), base)
     feed(tree, mix(tree, left, color, (0.0, 0.0, 0.0)), shader.inputs["Emission Color"])
     shader.inputs["Emission Strength"].default_value = 1.0
-    # The air's light is seen and lights nothing: no path is spent on it.
+    # The camera sees the radiance of the air, but it lights nothing, so no path samples it.
     material.cycles.emission_sampling = "NONE"
     return material
 
 
 def bumpy(material: Any, size: float, height: float, stretch: Point = (1, 1, 1)) -> Any:
-    """Give a finish relief of ``height``, in lumps of ``size`` that an axis may ``stretch``."""
+    """Give a finish bumps of ``height`` and ``size``, stretched by the factors ``stretch``."""
     tree = material.node_tree
     where = add_node(tree, "ShaderNodeTexCoord").outputs["Object"]
     scale = tuple(1.0 / (size * factor) for factor in stretch)
@@ -92,14 +91,14 @@ def shader_of(material: Any) -> Any:
 
 
 def spread(tree: Any, value: Any, low: float, high: float) -> Any:
-    """Turn ``low`` .. ``high`` into 0 .. 1, smoothly and held at both ends."""
+    """Map ``low`` .. ``high`` to 0 .. 1 smoothly, clamped at both ends."""
     node = add_node(tree, "ShaderNodeMapRange", Value=value, From_Min=low, From_Max=high)
     node.interpolation_type = "SMOOTHSTEP"
     return node.outputs[0]
 
 
 def calculate(tree: Any, operation: str, a: Any, b: Any) -> Any:
-    """Add a node that calculates with two numbers, each a socket or a constant."""
+    """Add a math node of two numbers, each a socket or a constant."""
     node = tree.nodes.new("ShaderNodeMath")
     node.operation = operation
     feed(tree, a, node.inputs[0])
@@ -113,20 +112,20 @@ def calculate(tree: Any, operation: str, a: Any, b: Any) -> Any:
 def level(
     scenery: Scenery, paint: Any, low: tuple[float, float], high: tuple[float, float], height: float = 0.0
 ) -> None:
-    """Lay a rectangle between two corners, at a height."""
+    """Add a horizontal rectangle between two corners, at a height."""
     (x0, y0), (x1, y1) = low, high
     scenery.quad(paint, (x0, y0, height), (x1, y0, height), (x1, y1, height), (x0, y1, height))
 
 
 def disc(scenery: Scenery, paint: Any, at: tuple[float, float], radius: float, height: float) -> None:
-    """Lay a disc at a height."""
+    """Add a horizontal disc at a height."""
     around = np.linspace(0, 2 * math.pi, 36, endpoint=False)
     ring = [(at[0] + radius * math.cos(a), at[1] + radius * math.sin(a), height) for a in around]
     scenery.quad(paint, *ring)
 
 
 def leaves(name: str, dark: Color, light: Color) -> Any:
-    """Make the finish of foliage: each leaf has a shade of its own between two."""
+    """Make the finish of foliage, in which each leaf has a colour between two colours."""
     material = finish(name, dark, stain=0.0, roughness=0.6)
     tree = material.node_tree
     own = add_node(tree, "ShaderNodeNewGeometry").outputs["Random Per Island"]
@@ -160,7 +159,7 @@ def broadleaf(
     across = _unit(across - along * (along * across).sum(axis=1, keepdims=True))
     sizes = leaf / 2 * rng.uniform(0.6, 1.3, (count, 1))
     corners = [middles + sizes * (i * along + j * across) for i, j in ((-1, 0), (0, -0.7), (1, 0), (0, 0.7))]
-    # Whole centimetres are finer than a pixel, and compress well.
+    # Coordinates are rounded to centimetres, less than a pixel, because the file then compresses well.
     points = np.stack(corners, axis=1).reshape(-1, 3).round(2).tolist()
     faces = [list(range(4 * i, 4 * i + 4)) for i in range(count)]
     wood, bars = _trunk(rng, height, crown, first=len(points))
@@ -196,14 +195,14 @@ def two_finishes(name: str, points: Any, first: tuple[Any, Any], second: tuple[A
 
 
 def plant(scenery: Scenery, mesh: Any, at: Point, scale: float = 1.0, turn: float = 0.0) -> None:
-    """Show a mesh at a place, scaled, and turned by degrees about the vertical."""
-    thing = bpy.data.objects.new(mesh.name, mesh)
-    thing.location, thing.scale, thing.rotation_euler = at, (scale,) * 3, (0.0, 0.0, math.radians(turn))
-    scenery.collection.objects.link(thing)
+    """Add an object of a mesh at a location, scaled, and turned by degrees about the vertical."""
+    made = bpy.data.objects.new(mesh.name, mesh)
+    made.location, made.scale, made.rotation_euler = at, (scale,) * 3, (0.0, 0.0, math.radians(turn))
+    scenery.collection.objects.link(made)
 
 
 def ridge(scenery: Scenery, paint: Any, y: float, width: float, low: float, heights: Sequence[float]) -> None:
-    """Put a chain of hills across the view at ``y``, ``heights`` from left to right over ``width``."""
+    """Add a chain of hills across the view at ``y``, with ``heights`` from left to right over ``width``."""
     count = 120
     share = np.linspace(0, 1, count)
     rng = np.random.default_rng(len(heights))

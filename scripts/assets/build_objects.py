@@ -1,7 +1,7 @@
 """The shipped objects: Blender's primitives, shapes of our own, and two meshes read from npm packages.
 
 The bunny (npm `bunny` 1.0.1, after the Stanford scan) and the teapot (npm `teapot` 1.0.0, after Newell) are
-in the public domain by their packages' word. Unpack both into one folder to build them:
+in the public domain, as their packages state. To build them, install both into one folder:
 ``npm install --prefix DIR bunny@1.0.1 teapot@1.0.0``, then ``--meshes DIR/node_modules``.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy import ndarray
 
 from build_files import save, start
-from generators.blender.mesh_files import stand
+from generators.blender.mesh_files import fit_to_unit
 from shapes import Shape, lathe, prism, tube
 
 FROM_NPM = {"bunny": ("bunny", "index.js", "1.0.1"), "teapot": ("teapot", "teapot.js", "1.0.0")}
@@ -25,26 +25,26 @@ ROUND, EDGED = 180.0, 30.0  # degrees between faces above which an edge is sharp
 
 
 def build_object(out: Path, name: str, meshes: Path | None = None) -> dict[str, Any]:
-    """Model one object: origin in the middle of its base, no material, one unit wide at most."""
+    """Model one object without material, its origin in the middle of its base, its longest side one unit."""
     start()
     OBJECTS[name]() if name not in FROM_NPM else _from_npm(name, meshes)
-    thing = bpy.context.object
-    thing.name = thing.data.name = name
-    vertices = np.array([vertex.co for vertex in thing.data.vertices])
-    standing, facts = stand(vertices)
+    made = bpy.context.object
+    made.name = made.data.name = name
+    vertices = np.array([vertex.co for vertex in made.data.vertices])
+    standing, facts = fit_to_unit(vertices)
     if name == "torus":
-        # CANDLE's is wider than the unit box: 1.25 x 1.25 x 0.25 m.
+        # CANDLE's torus is larger than the unit box: 1.25 x 1.25 x 0.25 m.
         standing, facts = (
             standing * 1.25,
             {key: np.multiply(fact, 1.25).tolist() for key, fact in facts.items()},
         )
-    thing.data.vertices.foreach_set("co", standing.astype(np.float32).ravel())
-    thing.data.update()
+    made.data.vertices.foreach_set("co", standing.astype(np.float32).ravel())
+    made.data.update()
     if name not in FROM_NPM:
-        return save(out, "objects", name, {thing}, facts)
+        return save(out, "objects", name, {made}, facts)
     package, _, version = FROM_NPM[name]
     source = f"npm `{package}` {version}, smoothed by scripts/assets/build.py"
-    return save(out, "objects", name, {thing}, facts, source, "public domain")
+    return save(out, "objects", name, {made}, facts, source, "public domain")
 
 
 # -------------------------------------------------------------------------------------- Blender's primitives
@@ -98,21 +98,21 @@ def _suzanne() -> None:
 
 
 def _add(shape: Shape, sharp: float) -> None:
-    """Make an object of a shape, the active one, its edges sharp above an angle in degrees."""
+    """Make an object of a shape and activate it; edges above an angle in degrees are sharp."""
     vertices, faces = shape
     mesh = bpy.data.meshes.new("shape")
     mesh.from_pydata(vertices.tolist(), [], faces)
     mesh.validate()
-    thing = bpy.data.objects.new("shape", mesh)
-    bpy.context.scene.collection.objects.link(thing)
-    bpy.context.view_layer.objects.active = thing
+    made = bpy.data.objects.new("shape", mesh)
+    bpy.context.scene.collection.objects.link(made)
+    bpy.context.view_layer.objects.active = made
     _smooth(sharp)
 
 
 def _arc(
     x: float, z: float, radius: float, start: float, end: float, steps: int
 ) -> list[tuple[float, float]]:
-    """Points of an arc in a lathe's half plane, degrees from the outward direction."""
+    """Return points of an arc in the half plane of a lathe; angles in degrees from the outward direction."""
     angles = np.radians(np.linspace(start, end, steps))
     return [(max(x + radius * math.cos(a), 0.0), z + radius * math.sin(a)) for a in angles]
 
@@ -176,7 +176,7 @@ def _arch() -> None:
     outline = np.concatenate([[(0.5, 0)], outer, [(-0.5, 0)]])
     opening = np.concatenate([[(0.27, 0)], inner, [(-0.27, 0)]])
     vertices, faces = prism(outline, 0.35, hole=opening, closed=False)
-    _add((vertices[:, [0, 2, 1]] * (1, -1, 1), faces), EDGED)  # upright: what was its height is its depth
+    _add((vertices[:, [0, 2, 1]] * (1, -1, 1), faces), EDGED)  # upright: its height becomes its depth
 
 
 # ------------------------------------------------------------------------------------- meshes of npm packages
@@ -191,7 +191,7 @@ def _from_npm(name: str, meshes: Path | None) -> None:
         json.loads(re.findall(rf"exports\.{part}\s*=\s*(\[\[.*?\]\])", text, re.DOTALL)[0])
         for part in ("positions", "cells")
     )
-    upright = np.array(vertices)[:, [0, 2, 1]] * (1, -1, 1)  # they have y up
+    upright = np.array(vertices)[:, [0, 2, 1]] * (1, -1, 1)  # the packages have y up
     _add((upright, [tuple(face) for face in faces]), ROUND)
     bpy.ops.object.mode_set(mode="EDIT")
     bpy.ops.mesh.select_all(action="SELECT")

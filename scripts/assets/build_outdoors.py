@@ -1,6 +1,6 @@
-"""The modelled sets out of doors: playground, bridge, street, beach and skywalk.
+"""The modelled outdoor scenes: playground, bridge, street, beach and skywalk.
 
-Each is made of simple solids and procedural finishes, and is ours: no photograph and no scan is in it.
+Each scene consists of simple solids and procedural finishes, without photographs or scans.
 """
 
 from collections.abc import Callable

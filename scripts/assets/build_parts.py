@@ -1,8 +1,7 @@
-"""Objects with parts: kinds in several classes each, whose parts differ in shape and colour.
+"""Objects with parts: several classes of each kind, whose parts differ in shape and colour.
 
-An object is one mesh with a material slot per part, named after it; its manifest entry names the kind and,
-in the order of the slots, the parts with their colours. Fronts look along -y. `scripts/assets/build.py`
-writes them.
+An object is one mesh with one material slot per part, named like the part. Its manifest entry names the kind
+and, in the order of the slots, the parts with their colours. Fronts look along -y.
 """
 
 import math
@@ -13,9 +12,9 @@ import bpy
 import numpy as np
 
 from build_files import save, start
-from generators.blender.mesh_files import stand
+from generators.blender.mesh_files import fit_to_unit
 from part_animals import BIRDS, FISHES, bird, fish
-from part_things import HOUSES, ROBOTS, house, robot
+from part_robots_and_houses import HOUSES, ROBOTS, house, robot
 from part_vehicles import CARS, PLANES, car, plane
 from shapes import Shape
 
@@ -33,26 +32,26 @@ CLASSES = {label: kind for kind, (_, classes) in KINDS.items() for label in clas
 
 
 def build_with_parts(out: Path, name: str) -> dict[str, Any]:
-    """Model one object with parts: origin in the middle of its base, one unit wide at most."""
+    """Model one object with parts, its origin in the middle of its base, its longest side one unit."""
     make, classes = KINDS[CLASSES[name]]
     given = classes[name]
     parts: dict[str, list[Shape]] = make(given)
     colors = {part: given.colors[part] for part in parts}
     start()
-    thing = _join(name, parts, colors)
-    vertices = np.array([vertex.co for vertex in thing.data.vertices])
-    standing, facts = stand(vertices)
-    thing.data.vertices.foreach_set("co", standing.astype(np.float32).ravel())
-    thing.data.update()
+    made = _join(name, parts, colors)
+    vertices = np.array([vertex.co for vertex in made.data.vertices])
+    standing, facts = fit_to_unit(vertices)
+    made.data.vertices.foreach_set("co", standing.astype(np.float32).ravel())
+    made.data.update()
     facts |= {
         "kind": CLASSES[name],
         "parts": [{"name": part, "color": list(rgb)} for part, rgb in colors.items()],
     }
-    return save(out, "objects", name, {thing}, facts)
+    return save(out, "objects", name, {made}, facts)
 
 
 def _join(name: str, parts: dict[str, list[Shape]], colors: dict[str, tuple[float, float, float]]) -> Any:
-    """Make one object of all shapes, its faces in the slot of their part."""
+    """Join all shapes to one object, whose faces have the material slot of their part."""
     points: list[Any] = []
     faces: list[tuple[int, ...]] = []
     slots: list[int] = []

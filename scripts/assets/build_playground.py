@@ -1,4 +1,4 @@
-"""The modelled set `playground`."""
+"""The modelled scene `playground`."""
 
 import math
 
@@ -13,7 +13,7 @@ from build_town import roof, windows
 RUBBER: tuple[Color, Color] = ((0.42, 0.24, 0.14), (0.33, 0.18, 0.11))
 TEAL: tuple[Color, Color] = ((0.10, 0.26, 0.27), (0.07, 0.19, 0.21))
 YELLOW: tuple[Color, Color] = ((0.62, 0.42, 0.06), (0.52, 0.33, 0.05))
-# Place and radius of coloured spots on the ground, clear of the objects.
+# Location and radius of coloured spots on the ground, away from the objects.
 SPOTS = (
     *((4.1, -0.6, 0.5), (4.6, -2.2, 0.75), (3.9, -4.0, 0.45), (4.9, -5.2, 0.6), (3.4, 1.9, 0.4)),
     *((-3.2, 2.2, 0.55), (-4.8, -7.6, 0.8), (2.6, -8.2, 0.7), (-1.2, -9.4, 0.6)),
@@ -21,7 +21,7 @@ SPOTS = (
 
 
 def playground(scenery: Scenery) -> None:
-    """Swings, a slide tower and a climbing dome on rubber ground, in a park."""
+    """Build swings, a slide tower and a climbing dome on rubber ground, in a park."""
     sky(scenery, (0.16, 0.36, 0.85), (0.62, 0.78, 0.98), (1.05, 1.05, 1.05), 0.5, 1.6)
     sun(scenery, (0.05, 0.65, 0.8), (1.0, 0.93, 0.82), 2.9)
     _ground(scenery)
@@ -54,7 +54,7 @@ def _ground(scenery: Scenery) -> None:
 
 
 def _rounded(half: float, deep: float) -> list[tuple[float, float]]:
-    """Outline of a rounded rectangle (a superellipse) about the place for the objects."""
+    """Return the outline of a rounded rectangle (a superellipse) around the area of the objects."""
     angles = np.linspace(0, 2 * math.pi, 64, endpoint=False)
     return [
         (half * math.copysign(abs(c) ** 0.5, c), deep * math.copysign(abs(s) ** 0.5, s) - 5.0)
@@ -137,7 +137,7 @@ def _dome(scenery: Scenery) -> None:
         ends = [tuple(np.add(ball.vertices[i].co, (0.9, -13.8, 0.02))) for i in edge.vertices]
         if min(z for _, _, z in ends) > -0.05:
             scenery.tube(steel, ends, 0.035, 6)
-    bpy.data.meshes.remove(ball)  # and the object with it
+    bpy.data.meshes.remove(ball)  # removes its object, too
 
 
 def _park(scenery: Scenery) -> None:

@@ -1,9 +1,9 @@
-"""Modelled scenes: a small kit of solids and lamps, and the file that it writes.
+"""Build modelled scenes from solids and lights, and write their files.
 
-A scene is a function that puts things into a `Scenery`, in metres, the ground at height 0, for CANDLE's
-camera at (0, 6.5, 2.6), which looks along -y. Objects stand at x -1.4 .. 1.4 and y -4.5 .. -1, and are up to
-2.5 m wide: the ground there is free and level. CANDLE's lamps are points at (5, -5, 7), (0, 0, 7) and
-(-5, 5, 7): nothing may stand between them and the objects.
+A scene is a function that adds to a `Scenery`, in metres, with the ground at height 0, for CANDLE's camera at
+(0, 6.5, 2.6), which looks along -y. Objects stand at x -1.4 .. 1.4 and y -4.5 .. -1 and are up to 2.5 m wide,
+so the ground there is free and level. CANDLE's lights are points at (5, -5, 7), (0, 0, 7) and (-5, 5, 7), and
+nothing may stand between them and the objects.
 """
 
 import math
@@ -19,7 +19,7 @@ from build_finishes import Color, Point
 
 
 class Scenery:
-    """A set under construction: solids, gathered into one mesh for each finish, lamps, and a sky.
+    """A scene under construction: solids, joined to one mesh per finish, lights, and a sky.
 
     Args:
         label: name of the scene, which its collection and world bear.
@@ -45,7 +45,7 @@ class Scenery:
         smoothness += [smooth] * len(faces)
 
     def quad(self, finish: Any, *corners: Point) -> None:
-        """Add one flat face with the given corners, in order round it."""
+        """Add one flat face with the given corners, in order around it."""
         self.mesh(finish, corners, [range(len(corners))])
 
     def box(self, finish: Any, low: Point, high: Point, turn: float = 0.0) -> None:
@@ -73,7 +73,7 @@ class Scenery:
             self.mesh(finish, ring, [range(sides)])
 
     def lathe(self, finish: Any, at: Point, profile: Sequence[tuple[float, float]], sides: int = 24) -> None:
-        """Add a solid of revolution about the vertical: ``profile`` lists (radius, height) from below up."""
+        """Add a solid of revolution about the vertical: ``profile`` lists (radius, height) upwards."""
         angles = np.linspace(0, 2 * math.pi, sides, endpoint=False)
         points = [
             (at[0] + radius * math.cos(angle), at[1] + radius * math.sin(angle), at[2] + height)
@@ -106,22 +106,22 @@ class Scenery:
 
     # ---------------------------------------------------------------------------------------- light and sky
 
-    def lamp(self, at: Point, power: float, size: Point, color: Color = (1, 1, 1), to: Point = ()) -> None:
-        """Add a lamp of ``power`` W, shining down or ``to`` a point; the camera does not see it."""
+    def light(self, at: Point, power: float, size: Point, color: Color = (1, 1, 1), to: Point = ()) -> None:
+        """Add a light of ``power`` W, shining down or ``to`` a point; the camera does not see it."""
         light = bpy.data.lights.new("lamp", "AREA")
         light.shape, light.energy, light.color = "RECTANGLE", power, color
         light.size, light.size_y = size
-        hung = bpy.data.objects.new("lamp", light)
-        hung.location = at
-        hung.visible_camera = hung.visible_glossy = False
+        made = bpy.data.objects.new("lamp", light)
+        made.location = at
+        made.visible_camera = made.visible_glossy = False
         if to:
             from mathutils import Vector
 
-            hung.rotation_euler = (Vector(to) - Vector(at)).to_track_quat("-Z", "Y").to_euler()
-        self.collection.objects.link(hung)
+            made.rotation_euler = (Vector(to) - Vector(at)).to_track_quat("-Z", "Y").to_euler()
+        self.collection.objects.link(made)
 
     def sky(self, color: Color, strength: float = 1.0) -> Any:
-        """Add a sky of one colour; returns its Background node, for a texture to be linked to it."""
+        """Add a sky of one colour; return its Background node, to link a texture to."""
         self._world = bpy.data.worlds.new(self.label)
         background = self._world.node_tree.nodes["Background"]
         background.inputs["Color"].default_value = (*color, 1.0)
@@ -129,7 +129,7 @@ class Scenery:
         return background
 
     def blocks(self) -> set[Any]:
-        """Turn the solids into objects; returns what a file of the scene holds: its collection and world."""
+        """Turn the solids into objects; return the collection and the world for the file of the scene."""
         for finish, (points, faces, smooth) in self._solids.items():
             mesh = bpy.data.meshes.new(finish.name)
             mesh.from_pydata(points, [], faces)
@@ -154,7 +154,7 @@ def _turned(offset: Any, degrees: float) -> Any:
 
 
 def _bands(rings: int, sides: int) -> list[tuple[int, int, int, int]]:
-    """List the faces between closed rings of points that follow each other."""
+    """List the faces between consecutive closed rings of points."""
     return [
         (r * sides + s, r * sides + (s + 1) % sides, (r + 1) * sides + (s + 1) % sides, (r + 1) * sides + s)
         for r in range(rings - 1)

@@ -1,4 +1,4 @@
-"""The modelled set `skywalk`."""
+"""The modelled scene `skywalk`."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ END = -62.0
 
 
 def skywalk(scenery: Scenery) -> None:
-    """A glazed bridge high between towers: a polished floor, white ribs, the city outside."""
+    """Build a glazed bridge high between towers: a polished floor, white ribs, the city outside."""
     sky(scenery, (0.12, 0.32, 0.85), (0.62, 0.78, 0.98), (1.15, 1.1, 1.05), 0.5, 1.55)
     sun(scenery, (0.4, 0.7, 0.6), (1.0, 0.88, 0.7), 2.1)
     _floor(scenery)
@@ -41,7 +41,9 @@ def _floor(scenery: Scenery) -> None:
         stain_size=3.0,
         roughness=0.3,
     )
-    shader_of(stone).inputs["Specular IOR Level"].default_value = 0.3  # the lamps must not burn out in it
+    shader_of(stone).inputs[
+        "Specular IOR Level"
+    ].default_value = 0.3  # keeps reflections of the lights below overexposure
     grey, joint = (0.07, 0.075, 0.08), (0.16, 0.16, 0.16)
     dark = finish("dark strip", grey, tile=(0.6, 1.2), gap=0.012, gap_color=joint, stain=0.1, roughness=0.25)
     glow = finish("light strip", (0.75, 0.92, 1.0), emission=2.2)
@@ -89,7 +91,7 @@ def _rails(scenery: Scenery) -> None:
 
 
 def _arrival(scenery: Scenery) -> None:
-    """The far end: a lobby behind a glass wall, lit warmly."""
+    """Build the far end: a lobby behind a glass wall, in warm light."""
     wall = finish("end wall", (0.5, 0.5, 0.5), stain=0.1)
     warm = finish("lobby", (1.0, 0.78, 0.5), emission=1.0)
     dark = finish("door frame", (0.05, 0.055, 0.06), stain=0.0, roughness=0.3)
@@ -139,7 +141,7 @@ def _city(scenery: Scenery) -> None:
                 sway, half, deep = rng.uniform(-4, 4, 2), rng.uniform(7, 10), rng.uniform(8, 12)
                 top = rng.uniform(-26, -4) + (16 + 9 * row) * (rng.random() < 0.35) - 0.03 * y
                 if row == 0 and y > -100:
-                    top = min(top, -5.0)  # the nearest leave the sky in view
+                    top = min(top, -5.0)  # the nearest towers must not hide the sky
                 at = (side * (26.0 + 24.0 * row + 0.3 * half + sway[0]), y + sway[1])
                 _tower(scenery, at, (half, deep), top, paints[int(rng.integers(5))], cover)
 

@@ -1,4 +1,4 @@
-"""An underground station."""
+"""The modelled scene `station`."""
 
 import math
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from build_finishes import finish
 from build_scenes import Scenery
 
-END = -60.0  # m; how far the platform goes
+END = -60.0  # m; y of the platform's end
 
 
 def station(scenery: Scenery) -> None:
-    """An underground station: platform with yellow lines, tracks to both sides, a train, tiles, signs."""
+    """Build an underground station: platform, yellow lines, tracks to both sides, a train, tiles, signs."""
     tiles = finish(
         "tiles",
         (0.68, 0.69, 0.64),
@@ -83,7 +83,7 @@ def _flat(scenery: Scenery, paint: Any, a: float, b: float, z: float) -> None:
 
 
 def _platform(scenery: Scenery, tiles: Any, band: Any) -> None:
-    """Add what stands on the platform: pillars, benches, and a board that hangs over it."""
+    """Add pillars and benches on the platform, and a board above it."""
     wood = finish("bench", (0.32, 0.16, 0.06), other=(0.22, 0.1, 0.04), grain=0.1, stretch=(1, 6, 1))
     iron = finish("iron", (0.05, 0.05, 0.055), roughness=0.4)
     board = finish("board", (0.02, 0.05, 0.22), emission=1.2)
@@ -154,4 +154,4 @@ def _station_light(scenery: Scenery) -> None:
         for y in range(-58, -7, 5):
             scenery.box(strip, (x - 0.14, y, 5.4), (x + 0.14, y + 4.2, 5.5))
     for y in range(-50, -7, 7):
-        scenery.lamp((0, y, 5.5), 280, (14, 2.5), (0.93, 0.97, 1.0))
+        scenery.light((0, y, 5.5), 280, (14, 2.5), (0.93, 0.97, 1.0))

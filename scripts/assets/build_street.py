@@ -1,4 +1,4 @@
-"""The modelled set `street`."""
+"""The modelled scene `street`."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from build_landscape import (
 from build_scenes import Scenery
 from build_town import car, roof, windows
 
-ROAD = 5.2  # half its width
+ROAD = 5.2  # half the width
 FRONT = 9.0  # where the houses stand
 BRICKS: list[tuple[Color, Color]] = [
     ((0.36, 0.13, 0.08), (0.28, 0.09, 0.06)),
@@ -42,7 +42,7 @@ CARS: list[Color] = [
 
 
 def street(scenery: Scenery) -> None:
-    """An asphalt road between pavements, parked cars and rows of houses."""
+    """Build an asphalt road between pavements, parked cars and rows of houses."""
     sky(scenery, (0.42, 0.58, 0.9), (0.95, 0.97, 1.0), (1.15, 1.13, 1.1), 0.65, 1.5)
     sun(scenery, (-0.3, 0.7, 0.62), (1.0, 0.9, 0.76), 2.0, 3.0)
     dark, curtain = (0.05, 0.07, 0.09), (0.26, 0.25, 0.22)
@@ -82,7 +82,7 @@ def _markings(scenery: Scenery) -> None:
     for x in np.arange(-4.4, 4.5, 1.1):  # the crossing
         level(scenery, paint, (x - 0.27, -12.2), (x + 0.27, -8.8), 0.006)
     level(scenery, paint, (0.3 - ROAD, -13.6), (-0.1, -13.2), 0.006)
-    # The dash in front ends before the place for the objects, which is bare ground.
+    # The dash in front ends before the area of the objects, which is bare ground.
     for y in (0.9, *np.arange(-19.0, -140, -6.0)):
         level(scenery, paint, (-0.07, y), (0.07, y + 3), 0.006)
 
@@ -152,7 +152,7 @@ def _vista(scenery: Scenery, glass: Any, frame: Any) -> None:
 
 
 def _lit() -> Any:
-    """Make the finish of a lit shop window: goods in warm light, seen and too weak to light the street."""
+    """Make the finish of a shop window: goods in warm light that is too weak to light the street."""
     material = finish(
         "shop light", (0.9, 0.62, 0.35), other=(0.12, 0.07, 0.05), grain=0.45, stain=0.3, roughness=0.1
     )
@@ -167,7 +167,7 @@ def _lit() -> Any:
 def _house(
     scenery: Scenery, side: int, span: tuple[float, float], floors: int, paints: dict[str, Any]
 ) -> None:
-    """Add a house of some floors over a shop; ``side`` is 1 on the left of the picture, -1 on the right."""
+    """Add a house of some floors over a shop; ``side`` is 1 on the left of the view, -1 on the right."""
     height = 3.6 + 3.1 * (floors - 1)
 
     def block(paint: str, ahead: float, low: float, high: float, trim: float = 0.0) -> None:
@@ -182,7 +182,7 @@ def _house(
     front, plain = side * (FRONT - 0.06), span[1] < -24
     ends = ((front, span[0], 0.0), (front, span[1], 0.0))
     left, right = ends if side < 0 else ends[::-1]
-    if span[0] < -4:  # those before are behind the camera's edges
+    if span[0] < -4:  # nearer houses are outside the view
         rows = [4.1 + 3.1 * k for k in range(floors - 1)]
         count = 4 if span[1] - span[0] > 10 else 3
         windows(scenery, (left, right), rows, count, (1.15, 1.75), paints["glass"], paints["frame"], plain)

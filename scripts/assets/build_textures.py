@@ -1,9 +1,9 @@
-"""The procedural textures: patterns of two colours, as node trees; `scripts/assets/build.py` writes them.
+"""The procedural textures: patterns of two colours, as node trees.
 
-A pattern is a function of the node tree and of the coordinates; it returns the socket that carries its colour
-and the two sockets that take the colours `a` and `b`. Solid patterns are cut out of space, flat ones are laid
-on the side of a box that a point faces, so that lines stay lines on every side. Lengths are metres on an
-object of size 1.
+A pattern is a function of the node tree and of the coordinates. It returns the output socket of its colour
+and the input sockets of the colours `a` and `b`. Solid patterns fill space; flat patterns are projected from
+the side of a box that a point faces, so that lines stay lines on every side. Lengths are metres on an object
+of size 1.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any
 
 import bpy
 
-# The colour that comes out, and where the two colours go in.
+# Output socket of the colour, and input sockets of the two colours.
 Pattern = tuple[Any, Any, Any]
 
 
@@ -42,7 +42,7 @@ def paint_texture(material: Any, shader: Any, name: str) -> None:
 def _node(
     tree: Any, kind: str, vector: Any = None, modes: dict[str, str] | None = None, **inputs: Any
 ) -> Any:
-    """Add a node: its coordinates, its settings, and its inputs by name, each a socket or a number."""
+    """Add a node with coordinates, settings, and inputs by name, each a socket or a number."""
     node = tree.nodes.new(f"ShaderNode{kind}")
     for name, value in (modes or {}).items():
         setattr(node, name, value)
@@ -90,7 +90,7 @@ def _choose(tree: Any, share: Any, first: Any, second: Any) -> Any:
 def _blend(
     tree: Any, value: Any, low: float, high: float, curve: str = "SMOOTHSTEP", steps: int = 0
 ) -> Pattern:
-    """Go from colour a to colour b while ``value`` goes from low to high."""
+    """Blend from colour a to colour b while ``value`` goes from low to high."""
     ramp = _node(tree, "MapRange", modes={"interpolation_type": curve}, Value=value)
     ramp.inputs["From Min"].default_value, ramp.inputs["From Max"].default_value = low, high
     if curve == "STEPPED":
@@ -102,7 +102,7 @@ def _blend(
 
 
 def _faced(tree: Any, where: Any) -> Any:
-    """Return coordinates in the plane of the box side that a point faces, as the x and y of a vector."""
+    """Return coordinates in the plane of the box side that a point faces, as x and y of a vector."""
     normal = _node(tree, "TexCoord").outputs["Normal"]
     n = _node(tree, "SeparateXYZ", _vector(tree, "ABSOLUTE", normal)).outputs
     p = _node(tree, "SeparateXYZ", where).outputs
@@ -206,7 +206,7 @@ def _weave(tree: Any, where: Any) -> Pattern:
 
 
 def _hexagons(tree: Any, where: Any) -> Pattern:
-    """Two rectangular lattices, one in the gaps of the other: a hexagon's middle is the nearer of the two."""
+    """Make hexagons from two rectangular lattices, whose nearest point is the middle of a hexagon."""
     sides, half = (1.0, math.sqrt(3.0), 1.0), (0.5, math.sqrt(3.0) / 2, 0.0)
     point = _vector(tree, "MULTIPLY", _faced(tree, where), (4.5, 4.5, 0.0))
     offsets = [_from_lattice(tree, p, sides, half) for p in (point, _vector(tree, "SUBTRACT", point, half))]

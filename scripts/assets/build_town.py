@@ -1,4 +1,4 @@
-"""What towns in modelled sets are made of: houses' roofs and windows, and parked cars; lengths are metres."""
+"""Elements of towns in modelled scenes: roofs, windows and parked cars; lengths are metres."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from build_scenes import Scenery
 
 
 def roof(scenery: Scenery, paint: Any, front: tuple[Point, Point], deep: float, rise: float) -> None:
-    """Slope a roof from the eaves, given by their ends, back by ``deep`` and up by ``rise``."""
+    """Add a roof that slopes from the eaves, given by their ends, back by ``deep`` and up by ``rise``."""
     (x0, y0, z), (x1, y1, _) = front
     scenery.quad(paint, (x0, y0, z), (x1, y1, z), (x1, y1 - deep, z + rise), (x0, y0 - deep, z + rise))
 
@@ -25,10 +25,10 @@ def windows(
     frame: Any,
     plain: bool = False,
 ) -> None:
-    """Put rows of windows before a wall, each with a frame, a cross bar and a sill.
+    """Add rows of windows on a wall, each with a frame, a cross bar and a sill.
 
     Args:
-        scenery: the set.
+        scenery: the scene.
         wall: the lower left and lower right corner of the wall as seen from outside; it runs along x or y.
         rows: height of each row's lower edge above them.
         count: windows in a row.
@@ -42,7 +42,7 @@ def windows(
     along = (right - left) / length
     out = np.cross(along, (0.0, 0.0, 1.0))
     w, h = size[0] / 2, size[1]
-    # Each block from one corner to the other: along the wall, out of it, up.
+    # Two corners of each block: along the wall, out of it, up.
     blocks = [
         (frame, (-w - 0.08, 0.0, -0.08), (w + 0.08, 0.05, h + 0.1)),
         (glass, (-w, 0.0, 0.0), (w, 0.06, h)),
@@ -58,7 +58,7 @@ def windows(
 
 
 def car(scenery: Scenery, at: Point, body: Any, glass: Any, tyre: Any, ahead: int = 1) -> None:
-    """Park a car whose length runs along y; ``ahead`` -1 turns it round."""
+    """Add a car whose length runs along y; ``ahead`` -1 turns it around."""
     x, y, z = at
     shell = (
         (0.8, -2.0, 2.05, 0.22),

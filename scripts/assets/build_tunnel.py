@@ -1,4 +1,4 @@
-"""A road tunnel."""
+"""The modelled scene `tunnel`."""
 
 import math
 from typing import Any
@@ -8,11 +8,11 @@ import numpy as np
 from build_finishes import finish
 from build_scenes import Scenery
 
-RADIUS, SPRING = 8.2, 0.3  # m; of the vault, and the height of its middle
+RADIUS, SPRING = 8.2, 0.3  # m; radius of the vault, and height of its centre
 
 
 def tunnel(scenery: Scenery) -> None:
-    """A road tunnel that bends: vault of concrete rings, rows of lamps, road, kerbs, cable trays."""
+    """Build a road tunnel that bends: vault of concrete rings, rows of lights, road, kerbs, cable trays."""
     way = _Bend()
     _road(scenery, way)
     _vault(scenery, way)
@@ -65,7 +65,7 @@ def _lights(scenery: Scenery, way: "_Bend") -> None:
         for x in (-3.6, 3.6):
             scenery.box(sodium, way.at(x - 0.22, s + 0.7, 6.6), way.at(x + 0.22, s - 0.7, 6.75))
         if s > -60:
-            scenery.lamp(way.at(0, s, 6.4), 360, (7.5, 1.4), (1.0, 0.66, 0.3))
+            scenery.light(way.at(0, s, 6.4), 360, (7.5, 1.4), (1.0, 0.66, 0.3))
 
 
 class _Bend:

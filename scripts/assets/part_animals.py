@@ -53,7 +53,7 @@ BIRDS = {
 
 
 def bird(b: Bird) -> dict[str, list[Shape]]:
-    """Put a bird together."""
+    """Return the shapes of each part of a bird."""
     high = b.legs + 0.5
     head = (0.0, -b.neck[0], high + b.neck[1])
     face = (0.0, head[1] - 0.75 * b.head, head[2])
@@ -140,7 +140,7 @@ FISHES = {
 
 
 def fish(f: Fish) -> dict[str, list[Shape]]:
-    """Put a fish together; it swims on a stand."""
+    """Return the shapes of each part of a fish, which is on a stand."""
     wide, long, tall = f.body
     high = tall + 0.55
     front = -0.62 * long

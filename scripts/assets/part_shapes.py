@@ -1,4 +1,4 @@
-"""Closed shapes in numpy alone, which objects with parts are put together from; they may overlap."""
+"""Closed shapes in numpy, from which objects with parts are composed; shapes may overlap."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -13,7 +13,7 @@ Rgb = tuple[float, float, float]  # linear Rec.709
 
 
 def both(name: str, rgb: Rgb) -> dict[str, Rgb]:
-    """Give the left and the right one of a part the same colour."""
+    """Give the left and the right part of a name the same colour."""
     return {f"left_{name}": rgb, f"right_{name}": rgb}
 
 
@@ -28,7 +28,7 @@ def ellipsoid(center: Triple, radii: Triple, pitch: float = 0.0, segments: int =
 def rod(
     start: Triple, end: Triple, radius: float, end_radius: float | None = None, segments: int = 24
 ) -> Shape:
-    """Return a rod between two points, its far end of another radius if that is given; at 0 it is a cone."""
+    """Return a rod between two points; ``end_radius`` is the radius of its far end, 0 for a cone."""
     last = max(radius if end_radius is None else end_radius, 1e-4)
     a, b = np.array(start, float), np.array(end, float)
     axis = (b - a) / np.linalg.norm(b - a)
@@ -55,7 +55,7 @@ def box(center: Triple, size: Triple, top: tuple[float, float] = (1.0, 1.0), shi
 def slab(
     outline: Sequence[tuple[float, float]], thickness: float, origin: Triple, u: Triple, v: Triple
 ) -> Shape:
-    """Return a flat body: an outline in the plane of ``u`` and ``v``, in the middle of its thickness."""
+    """Return a flat body around an outline in the plane of ``u`` and ``v``."""
     first, second = np.array(u, float), np.array(v, float)
     across = np.cross(first, second)
     across *= thickness / 2 / np.linalg.norm(across)
@@ -81,7 +81,7 @@ def _ring(radius: float, height: float, segments: int) -> ndarray:
 
 
 def _skin(rings: int, segments: int) -> Faces:
-    """Join a point, rings of equal length and a point."""
+    """List the faces that join a point, rings of equal length and another point."""
     starts = [1 + ring * segments for ring in range(rings)]
     last = 1 + rings * segments
     turns = [(i, (i + 1) % segments) for i in range(segments)]

@@ -11,7 +11,7 @@ GLASS: Rgb = (0.1, 0.2, 0.28)
 
 @dataclass(frozen=True)
 class Car:
-    """Lengths in metres; the cabin stands between two places along y, its roof that much shorter."""
+    """Lengths in metres; ``cabin`` holds its ends along y, and its roof is ``slope`` times as long."""
 
     length: float
     height: float
@@ -53,7 +53,7 @@ CARS = {
 
 
 def car(c: Car) -> dict[str, list[Shape]]:
-    """Put a car together."""
+    """Return the shapes of each part of a car."""
     floor, half = 0.6 * c.wheel, c.length / 2
     top = floor + c.height
     front, back = c.cabin
@@ -86,7 +86,7 @@ def car(c: Car) -> dict[str, list[Shape]]:
 
 @dataclass(frozen=True)
 class Plane:
-    """Lengths in metres; a wing is its chord at root and tip, its span, and how far its tip is swept back."""
+    """Lengths in metres; a wing is its chord at root and tip, its span, and the sweep of its tip."""
 
     fuselage: tuple[float, float]  # half length, radius
     wing: tuple[float, float, float, float]
@@ -128,7 +128,7 @@ PLANES = {
 
 
 def plane(p: Plane) -> dict[str, list[Shape]]:
-    """Put a plane together; it stands on its gear, the nose a little up."""
+    """Return the shapes of each part of a plane, which stands on its gear with the nose raised a little."""
     half, radius = p.fuselage
     root, tip, span, sweep = p.wing
     high = radius + 0.62

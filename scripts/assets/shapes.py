@@ -1,6 +1,6 @@
-"""Shapes as vertices and faces, in numpy alone: surfaces of revolution, tubes, prisms.
+"""Shapes as vertices and faces, in numpy: surfaces of revolution, tubes, prisms.
 
-Lengths are arbitrary until `generators.blender.mesh_files.stand` makes an object of a shape. Faces run
+Lengths are arbitrary until `generators.blender.mesh_files.fit_to_unit` makes an object of a shape. Faces run
 anticlockwise seen from outside.
 """
 
@@ -15,7 +15,7 @@ Shape = tuple[ndarray, Faces]
 
 
 def lathe(profile: Sequence[tuple[float, float]], segments: int = 96) -> Shape:
-    """Turn a profile about the vertical.
+    """Revolve a profile about the vertical.
 
     Args:
         profile: (radius, height) from the middle of the underside, round the outside, to the axis again;
@@ -33,7 +33,7 @@ def lathe(profile: Sequence[tuple[float, float]], segments: int = 96) -> Shape:
 
 
 def _band(below: range, above: range, closed: bool = True) -> Faces:
-    """Join two rings, or open rows, by quadrilaterals, or by triangles where one of them is a point."""
+    """Join two rings, or open rows, by quadrilaterals, or by triangles if a ring is a point."""
     count = max(len(below), len(above))
     faces = []
     for i in range(count if closed else count - 1):
@@ -74,7 +74,7 @@ def tube(
 
 
 def _carry(tangents: ndarray, closed: bool) -> ndarray:
-    """Carry a normal along a curve with the least turn; on a closed one spread what is left at the end."""
+    """Carry a normal along a curve without twist; on a closed curve, spread the remaining turn evenly."""
     normal = np.cross(tangents[0], (0.3, 0.5, 0.8))
     normals = [normal / np.linalg.norm(normal)]
     for tangent in tangents[1:]:

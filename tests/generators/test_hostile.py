@@ -138,7 +138,7 @@ def glb(**fields):
 def test_a_glb_names_no_other_files(tmp_path, uri, plain):
     data = glb(buffers=[{"byteLength": 8, "uri": uri}])
     (tmp_path / "a.glb").write_bytes(data[20:] if plain else data)
-    with pytest.raises(InputError, match=f"expected all in one file, got the name of another, `{uri}`"):
+    with pytest.raises(InputError, match=f"expected all data in one file, got the name of another, `{uri}`"):
         add_mesh(tmp_path / "a.glb", tmp_path / "objects")
 
 

@@ -228,7 +228,9 @@ def test_a_folder_in_the_layout_of_the_hub_is_read_anew(table, tmp_path):
 
 
 def test_data_sets_without_pictures_are_refused(datasets, table, tmp_path, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # else it tries again for 20 seconds
+    monkeypatch.setattr(
+        "huggingface_hub.constants.HF_HUB_OFFLINE", True
+    )  # else it tries again for 20 seconds
     table.remove_columns("photo").save_to_disk(tmp_path / "words")
     with pytest.raises(InputError, match="expected rows with one column of images, got 5 rows with none"):
         open_pictures(f"hf:{tmp_path / 'words'}", SIZE)

@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def rendering() -> None:
-    """Leave out what is in this folder where nothing can be rendered."""
+    """Skip the tests of this folder if packages for rendering are missing."""
     missing = [name for name in ("bpy", "OpenEXR", "pyoidn", "distributed") if find_spec(name) is None]
     if missing:
         pytest.skip(f"rendering needs {', '.join(missing)}")
@@ -16,7 +16,7 @@ def rendering() -> None:
 
 @pytest.fixture(scope="session")
 def files_of() -> Callable[[Path], dict[str, str]]:
-    """Hash every file below a folder's samples."""
+    """Hash every file of the samples of an output folder."""
 
     def hashes(root: Path) -> dict[str, str]:
         paths = sorted(path for path in (root / "samples").rglob("*") if path.is_file())

@@ -1,17 +1,17 @@
-"""Make .blend files that write to disk, or read elsewhere, wherever Blender lets them; and show that it does.
+"""Make malicious .blend files, which write to disk or read files of other folders, and open them.
 
-``python poisoned.py make FOLDER MARKERS`` writes FOLDER/{materials,objects,scenes}/NAME.blend. What they try
-is to leave a file of their name in the folder MARKERS, or to read one of it.
-``python poisoned.py open FILE...`` opens each in a Blender that runs scripts, and renders it.
+``python poisoned.py make FOLDER MARKERS`` writes FOLDER/{materials,objects,scenes}/NAME.blend. Each file
+tries to write a file into the folder MARKERS, or to read a file from there.
+``python poisoned.py open FILE...`` opens each file in a Blender that runs scripts, and renders it.
 """
 
 import os
 import sys
 from pathlib import Path
 
-import bpy  # noqa: TID251 - a script of its own, run in a process of its own
+import bpy  # noqa: TID251 - a script that runs in its own process
 
-# A shader in OSL's byte code, as bpy has no compiler: green, whatever is asked.
+# A green shader in OSL's byte code, because bpy has no compiler.
 GREEN = """OpenShadingLanguage 1.00
 # Compiled by oslc 1.14.5
 # options:
@@ -27,18 +27,18 @@ code ___main___
 
 
 class Maker:
-    """Makes one file after another.
+    """Makes .blend files one after another.
 
     Args:
-        folder: where the files go.
-        markers: where they try to write, and what they try to read.
+        folder: the folder of the .blend files.
+        markers: the folder that the files try to write to and to read from.
     """
 
     def __init__(self, folder: Path, markers: Path) -> None:
         self.folder, self.markers = folder, markers
 
     def start(self):
-        """Begin a file that renders in a moment: a cube in front of a camera, red, lit by the world."""
+        """Begin a file: a red cube in front of a camera, lit by the world."""
         bpy.ops.wm.read_factory_settings(use_empty=True)
         self.scene = bpy.context.scene
         self.scene.render.engine = "CYCLES"
@@ -60,9 +60,9 @@ class Maker:
         self.shader.inputs["Base Color"].default_value = (0.8, 0.1, 0.1, 1.0)
         self.cube.data.materials.append(self.material)
 
-    def link(self, thing):
-        self.scene.collection.objects.link(thing)
-        return thing
+    def link(self, made):
+        self.scene.collection.objects.link(made)
+        return made
 
     def save(self, kind, name):
         (self.folder / kind).mkdir(parents=True, exist_ok=True)
@@ -70,23 +70,23 @@ class Maker:
         bpy.ops.wm.save_as_mainfile(filepath=str(file), relative_remap=False)
 
     def save_scene(self, name):
-        """Save what there is as a modelled set."""
+        """Save the scene as a modelled scene."""
         collection = bpy.data.collections.new(name)
         self.scene.collection.children.link(collection)
-        for thing in list(self.scene.collection.objects):
-            if thing.type != "CAMERA":
-                collection.objects.link(thing)
-                self.scene.collection.objects.unlink(thing)
+        for made in list(self.scene.collection.objects):
+            if made.type != "CAMERA":
+                collection.objects.link(made)
+                self.scene.collection.objects.unlink(made)
         self.save("scenes", name)
 
     def drive(self, block, field, name, index=-1):
-        """Let a driver write a file; it comes to 0 in the end."""
+        """Add a driver that writes a file and evaluates to 0."""
         curve = block.driver_add(field, index)
         curve.driver.type = "SCRIPTED"
         curve.driver.expression = f"len(open('{self.markers / name}', 'w').name) * 0.0"
 
     def script(self, name):
-        """Add a text that Blender runs on opening, which writes a file and sees to it that others are."""
+        """Add a text that writes a file when Blender opens the .blend file, and handlers that do, too."""
         text = bpy.data.texts.new(f"{name}.py")
         text.use_module = True
         text.write(
@@ -137,7 +137,7 @@ def scripts(make):
 
 
 def outputs(make):
-    """Drag a whole scene along: where it is rendered to, and a compositor that writes files besides."""
+    """Attach a whole scene with an output path and a compositor that writes files."""
     make.start()
     make.scene.render.filepath = str(make.markers / "filepath.png")
     tree = bpy.data.node_groups.new("compositor", "CompositorNodeTree")
@@ -166,7 +166,7 @@ def osl(make):
 def simulations(make):
     make.start()
     soft = make.cube.modifiers.new("soft", "SOFT_BODY")
-    make.save_scene("cached")  # a file without a name keeps nothing on disk
+    make.save_scene("cached")  # while the file has no name, Blender writes no cache to disk
     soft.point_cache.use_disk_cache = True
     make.save("scenes", "cached")
     soft.point_cache.use_external = True
@@ -187,10 +187,10 @@ def simulations(make):
 
 
 def elsewhere(make):
-    """Read files outside the folder: pictures, by link too, a film, a profile, another .blend."""
-    picture = bpy.data.images.new("secret", 4, 4)
-    picture.filepath_raw, picture.file_format = str(make.markers / "secret.png"), "PNG"
-    picture.save()
+    """Refer to files outside the folder: images, also by a link, a film, a light profile, a .blend file."""
+    secret = bpy.data.images.new("secret", 4, 4)
+    secret.filepath_raw, secret.file_format = str(make.markers / "secret.png"), "PNG"
+    secret.save()
     folder = make.folder / "materials"
     (folder / "linked.png").symlink_to(make.markers / "secret.png")
     for name, file in (
@@ -249,7 +249,7 @@ def imports(make):
 
 
 def harmless(make):
-    """Read what may be read: a picture beside, one in the file, and driven nodes of a file beside."""
+    """Refer to allowed files: images in the folder and packed, and driven nodes of a file in the folder."""
     make.start()
     group = bpy.data.node_groups.new("lent", "ShaderNodeTree")
     group.use_fake_user = True
@@ -294,12 +294,12 @@ def _show(make, image):
 def make_all(folder, markers):
     """Make every file."""
     make = Maker(folder, markers)
-    for road in (drivers, scripts, outputs, osl, simulations, elsewhere, imports, harmless):
-        road(make)
+    for attack in (drivers, scripts, outputs, osl, simulations, elsewhere, imports, harmless):
+        attack(make)
 
 
 def open_all(files):
-    """Open each file as one that is trusted, and render two frames of it."""
+    """Open each file as trusted, and render two frames."""
     for file in files:
         bpy.ops.wm.open_mainfile(filepath=file, use_scripts=True)
         bpy.context.preferences.filepaths.use_scripts_auto_execute = True
@@ -307,7 +307,7 @@ def open_all(files):
         bpy.ops.render.render(write_still=True)
         bpy.context.scene.frame_set(2)
     sys.stdout.flush()
-    os._exit(0)  # fluids abort at the end of a process
+    os._exit(0)  # Blender's fluids abort at a normal end of the process
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Real renders, really killed: what is on disk is whole, and the next run ends with the same bytes."""
+"""Killed renders leave only whole samples, and the next run completes the folder with the same bytes."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ def finished(out):
 
 
 def start_and_wait(plan, out, samples):
-    """Start a run of its own and return it with its processes as soon as that many samples are there."""
+    """Start a run; return it and its child processes when ``samples`` samples are written."""
     plan_file, materials = plan
     command = [sys.executable, "-c", RUN, str(plan_file), str(out), str(materials)]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -48,11 +48,11 @@ def start_and_wait(plan, out, samples):
     return run, run.children(recursive=True)
 
 
-def test_a_run_killed_at_any_moment_goes_on_where_it_was(probe, probe_plan, files_of, tmp_path):
+def test_a_killed_run_resumes_with_the_same_bytes(probe, probe_plan, files_of, tmp_path):
     out, total = tmp_path / "out", len(probe_plan)
     planned = probe / "plan.parquet", probe_plan.recipe.assets["materials"]
 
-    # First the owner alone: its children must not outlive it.
+    # First kill the run alone: its child processes must end with it.
     run, children = start_and_wait(planned, out, 2)
     run.kill()
     run.wait()
@@ -62,14 +62,14 @@ def test_a_run_killed_at_any_moment_goes_on_where_it_was(probe, probe_plan, file
     first = finished(out)
     assert 2 <= first < total
 
-    # Then the whole process group, later.
+    # Then kill its whole process group, later.
     run, children = start_and_wait(planned, out, first + 4)
     os.killpg(run.pid, signal.SIGKILL)
     run.wait()
     assert psutil.wait_procs(children, timeout=20)[1] == []
     second = finished(out)
     assert first < second < total
-    for path in out.glob("samples/*/*/*"):  # whatever is in place is whole
+    for path in out.glob("samples/*/*/*"):  # each sample in its place is whole
         read_metadata(path)
         assert len(list(path.iterdir())) == 4
 
@@ -82,7 +82,7 @@ def test_a_run_killed_at_any_moment_goes_on_where_it_was(probe, probe_plan, file
     assert (out / "dataset.json").read_bytes() == (probe / "dataset.json").read_bytes()
 
 
-def test_a_killed_child_costs_a_retry_and_nothing_else(probe, probe_plan, files_of, tmp_path):
+def test_a_killed_render_process_costs_only_a_retry(probe, probe_plan, files_of, tmp_path):
     killed = []
 
     def kill_once(count):
@@ -100,7 +100,7 @@ def test_a_killed_child_costs_a_retry_and_nothing_else(probe, probe_plan, files_
     assert not (tmp_path / "out" / "failed").exists()
 
 
-def test_damaged_samples_are_traced_again_to_the_same_bytes(probe, probe_plan, files_of, tmp_path):
+def test_repair_traces_damaged_samples_to_the_same_bytes(probe, probe_plan, files_of, tmp_path):
     out = shutil.copytree(probe, tmp_path / "out")
     part = condition(probe_plan, side=0.3)
     (sample,) = part.samples
@@ -119,7 +119,7 @@ def test_damaged_samples_are_traced_again_to_the_same_bytes(probe, probe_plan, f
 
 
 @pytest.mark.parametrize("content", [b"", b"BLENDER-v500 and then nothing", b"no blend file at all" * 100])
-def test_a_damaged_asset_is_named_and_costs_its_own_samples_only(probe_plan, tmp_path, content):
+def test_a_damaged_asset_is_named_and_fails_only_its_own_samples(probe_plan, tmp_path, content):
     (tmp_path / "broken.blend").write_bytes(content)
     values = "sets.views.factors.material.values=[broken, red]"
     folder = {"materials": tmp_path}
@@ -137,7 +137,7 @@ def test_a_damaged_asset_is_named_and_costs_its_own_samples_only(probe_plan, tmp
         make_plan(load_recipe("candle", ["sets.candle.factors.color.values=[broken2]"], assets=folder))
 
 
-def test_a_damaged_map_is_told_and_not_rendered_pink(tmp_path):
+def test_a_damaged_environment_map_is_an_error(tmp_path):
     (tmp_path / "own.exr").write_bytes(b"v/1\x01 and then nothing")
     overrides = [
         "image={width: 32, height: 24}",

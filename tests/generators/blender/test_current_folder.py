@@ -1,4 +1,4 @@
-"""What lies in the current folder is data for every process that is started, whatever its name."""
+"""No process imports Python modules from the current folder."""
 
 from pathlib import Path
 
@@ -20,14 +20,14 @@ SMALL = ["image.width=16", "image.height=16"]
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """Stand in a folder of modules that all end whoever imports them."""
+    """Change to a folder of modules that end the process which imports them."""
     for name in ("bpy", "json", "numpy", "OpenEXR", "generators", "loaders", "mathutils"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('of the current folder')")
     monkeypatch.chdir(tmp_path)
     return Path()
 
 
-def test_importing_and_scanning(here):
+def test_importing_and_scanning_assets(here):
     (here / "mesh.obj").write_text(TETRAHEDRON)
     added = add_mesh(here / "mesh.obj", here / "objects")
     assert added.is_file()
@@ -37,13 +37,13 @@ def test_importing_and_scanning(here):
     assert AssetLibrary({"objects": here / "objects"}).labels("objects") == ["mesh"]
 
 
-def test_asking_for_devices(here):
+def test_listing_devices(here):
     assert find_devices()
 
 
 @pytest.mark.parametrize("recipe", ["dead-leaves", "toy-confounded"])
 def test_rendering(here, recipe, monkeypatch, tmp_path):
-    """Nor does a render child, which is killed, leave a temporary folder behind."""
+    """Render, and check that a render process leaves no temporary folder when it is killed."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     plan = make_plan(load_recipe(recipe, SMALL)).limit(1)
     outcome = render(plan, here / "frames", workers=1, device="cpu")

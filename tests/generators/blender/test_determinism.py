@@ -1,4 +1,4 @@
-"""The same sample has the same bytes, whatever is rendered with it, in which order, where and how."""
+"""A sample has the same bytes in any order, with any other samples, workers and threads."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from generators.planning.packed_samples import pack
 pytestmark = pytest.mark.blender
 
 
-def test_backwards_by_one_child_with_two_threads(probe, probe_plan, files_of, tmp_path):
+def test_reverse_order_in_one_process_with_two_threads(probe, probe_plan, files_of, tmp_path):
     backwards = replace(probe_plan, samples=probe_plan.samples[::-1])
     outcome = render(backwards, tmp_path / "out", workers=1, threads=2)
     assert outcome.written == len(probe_plan)
@@ -21,12 +21,12 @@ def test_backwards_by_one_child_with_two_threads(probe, probe_plan, files_of, tm
 @pytest.mark.parametrize(
     ("set_name", "values"),
     [
-        # One of three that share a trace: its group is traced for it, and the others are not written.
+        # This sample shares its trace with two others, which are not written.
         ("concepts", {"texturing": "textured", "paint": 1, "light_azimuth": 70, "temperature": 4500}),
         ("catcher", {"lights": "right"}),
     ],
 )
-def test_alone(probe, probe_plan, files_of, tmp_path, set_name, values):
+def test_a_single_sample(probe, probe_plan, files_of, tmp_path, set_name, values):
     samples = pack(s for s in probe_plan.samples if s.set == set_name and values.items() <= s.factors.items())
     assert len(samples) == 1
     render(replace(probe_plan, samples=samples), tmp_path / "out", workers=1)
@@ -35,7 +35,7 @@ def test_alone(probe, probe_plan, files_of, tmp_path, set_name, values):
     assert alone.items() <= files_of(probe).items()
 
 
-def test_a_limit_changes_nothing_of_what_it_keeps(probe, probe_plan, files_of, tmp_path):
+def test_a_limit_does_not_change_the_samples_that_it_keeps(probe, probe_plan, files_of, tmp_path):
     limited = probe_plan.limit(1)
     render(limited, tmp_path / "out", workers=2)
     some = files_of(tmp_path / "out")

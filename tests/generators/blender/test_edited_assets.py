@@ -1,4 +1,4 @@
-"""Assets that change between planning and rendering, or between two runs: never mixed in one folder."""
+"""Frames of edited assets and of unedited ones never mix in one output folder."""
 
 import os
 import shutil
@@ -19,8 +19,8 @@ from loaders.frames import METADATA, read_dataset_info
 from loaders.verification.verify_frames import verify
 
 RECIPE = """
-name: paint
-description: A cube of one paint, from several sides.
+name: cubes
+description: A cube of one colour, from several sides.
 image: {width: 16, height: 12}
 render: {samples: 1, bounces: 0, denoise: false}
 assets: {materials: colours}
@@ -36,7 +36,7 @@ sets:
 """
 
 
-def paint(folder: Path, **labels: str) -> None:
+def put_colors(folder: Path, **labels: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for label, shipped_label in labels.items():
         shutil.copy(shipped() / "materials" / f"{shipped_label}.blend", folder / f"{label}.blend")
@@ -44,9 +44,9 @@ def paint(folder: Path, **labels: str) -> None:
 
 @pytest.fixture
 def recipe(tmp_path) -> Path:
-    """Write a recipe whose pink is red, beside the folder of it."""
-    paint(tmp_path / "colours", pink="red", gold="yellow")
-    path = tmp_path / "paint.yaml"
+    """Write a recipe and a folder of colours, in which pink is red."""
+    put_colors(tmp_path / "colours", pink="red", gold="yellow")
+    path = tmp_path / "cubes.yaml"
     path.write_text(RECIPE)
     return path
 
@@ -62,11 +62,11 @@ def planned(recipe: Path, limit: int | None = None) -> Plan:
 pytestmark = pytest.mark.blender
 
 
-def test_a_folder_is_not_gone_on_with_after_an_edit(recipe, tmp_path):
+def test_a_run_does_not_resume_after_an_asset_was_edited(recipe, tmp_path):
     out = tmp_path / "out"
     assert render(planned(recipe, 3), out, workers=1).written == 3
     before = files_of(out)
-    paint(tmp_path / "colours", pink="blue")
+    put_colors(tmp_path / "colours", pink="blue")
     for repair in (False, True):
         with pytest.raises(
             InputError,
@@ -75,45 +75,45 @@ def test_a_folder_is_not_gone_on_with_after_an_edit(recipe, tmp_path):
             render(planned(recipe), out, workers=1, repair=repair)
     assert files_of(out) == before
     assert render(planned(recipe), tmp_path / "other", workers=1).written == 6
-    paint(tmp_path / "colours", pink="red")
+    put_colors(tmp_path / "colours", pink="red")
     assert render(planned(recipe), out, workers=1).written == 3
     assert verify(out).whole
 
 
-def test_what_nobody_shows_may_be_edited_and_prose_and_place_may_change(recipe, tmp_path):
+def test_unused_assets_the_description_and_the_folder_may_change(recipe, tmp_path):
     out = tmp_path / "out"
     render(planned(recipe, 3), out, workers=1)
     moved = tmp_path / "elsewhere"
     moved.mkdir()
-    (moved / "paint.yaml").write_text(RECIPE.replace("A cube of one paint", "A painted cube"))
+    (moved / "cubes.yaml").write_text(RECIPE.replace("A cube of one colour", "A coloured cube"))
     (tmp_path / "colours").rename(moved / "colours")
-    paint(moved / "colours", green="green")
-    again = planned(moved / "paint.yaml")
+    put_colors(moved / "colours", green="green")
+    again = planned(moved / "cubes.yaml")
     assert recipe_sha256(again.recipe) == read_dataset_info(out).recipe.sha256
     assert render(again, out, workers=1).written == 3
-    assert read_dataset_info(out).description.startswith("A painted cube")
+    assert read_dataset_info(out).description.startswith("A coloured cube")
     assert verify(out).whole
 
 
-def test_a_plan_holds_no_path_and_is_told_where_assets_are(recipe, tmp_path):
+def test_a_plan_file_holds_no_path_and_takes_asset_folders(recipe, tmp_path):
     plan = planned(recipe, 1)
     save_plan(plan, tmp_path / "plan.parquet")
     assert str(tmp_path).encode() not in (tmp_path / "plan.parquet").read_bytes()
-    folder = tmp_path / "paints"
+    folder = tmp_path / "moved"
     (tmp_path / "colours").rename(folder)
     with pytest.raises(InputError, match=r"needs `(pink|gold)` of materials, .*--assets materials=FOLDER$"):
         render(load_plan(tmp_path / "plan.parquet"), tmp_path / "out", workers=1)
     again = load_plan(tmp_path / "plan.parquet", {"materials": folder})
     assert again == Plan(again.recipe, plan.samples)
     assert render(again, tmp_path / "out", workers=1).written == 1
-    paint(folder, pink="blue", gold="blue")
+    put_colors(folder, pink="blue", gold="blue")
     with pytest.raises(
-        InputError, match=r"the plan of `paint` was made with another `(pink|gold)` of materials"
+        InputError, match=r"the plan of `cubes` was made with another `(pink|gold)` of materials"
     ):
         render(load_plan(tmp_path / "plan.parquet", {"materials": folder}), tmp_path / "out", workers=1)
 
 
-def test_a_renderer_that_finds_another_file_ends_the_run(recipe, tmp_path):
+def test_a_renderer_that_finds_an_edited_asset_ends_the_run(recipe, tmp_path):
     plan = planned(recipe)
     blue = next(sample for sample in plan.samples if sample.factors["color"] == "pink")
     forged = blue.model_copy(update={"group": "0" * 16})
@@ -123,7 +123,7 @@ def test_a_renderer_that_finds_another_file_ends_the_run(recipe, tmp_path):
     assert render(Plan(plan.recipe, rest, plan.assets), tmp_path / "out", workers=1).written == 0
 
 
-def test_a_light_that_changed_is_told_though_no_file_of_it_shows(recipe, tmp_path):
+def test_a_changed_light_is_an_error_although_the_trace_is_the_same(recipe, tmp_path):
     lit = tmp_path / "lit.yaml"
     lit.write_text(RECIPE.replace("{azimuth: 0}", "{asset: left}"))
     out = tmp_path / "out"
@@ -135,10 +135,10 @@ def test_a_light_that_changed_is_told_though_no_file_of_it_shows(recipe, tmp_pat
         render(Plan(plan.recipe, pack([weaker]), plan.assets), out, workers=1)
 
 
-def test_frames_of_other_files_in_a_folder_are_found(recipe, tmp_path):
+def test_verification_finds_frames_of_edited_assets(recipe, tmp_path):
     red, blue = tmp_path / "red", tmp_path / "blue"
     render(planned(recipe), red, workers=1)
-    paint(tmp_path / "colours", pink="blue")
+    put_colors(tmp_path / "colours", pink="blue")
     render(planned(recipe), blue, workers=1)
     first = next(path.parent for path in sorted(red.rglob(METADATA)))
     shutil.rmtree(first)
@@ -147,7 +147,7 @@ def test_frames_of_other_files_in_a_folder_are_found(recipe, tmp_path):
     assert str(damage).endswith("metadata.json: was made with other numbers or files than those planned")
 
 
-def test_a_folder_that_lost_its_plan_is_not_gone_on_with(recipe, tmp_path):
+def test_a_run_does_not_resume_without_the_plan_file(recipe, tmp_path):
     out = tmp_path / "out"
     render(planned(recipe, 1), out, workers=1)
     (out / "plan.parquet").unlink()
@@ -156,39 +156,39 @@ def test_a_folder_that_lost_its_plan_is_not_gone_on_with(recipe, tmp_path):
     assert render(planned(recipe, 1), out, workers=1, repair=True).found == 1
 
 
-def test_what_if_is_asked_of_the_assets_that_a_plan_was_made_with(recipe, tmp_path):
+def test_counterfactuals_use_the_assets_of_their_plan(recipe, tmp_path):
     plan = planned(recipe)
     asked = Plan(plan.recipe, plan.samples[:1], plan.assets)
     other = "gold" if plan.samples[0].factors["color"] == "pink" else "pink"
     both = join(asked, counterfactual(asked, color=other))
     assert {asset.label for asset in dataset_info(both).assets} == {"cube", "gold", "pink"}
-    paint(tmp_path / "colours", pink="blue", gold="blue")
-    with pytest.raises(InputError, match=r"the plan of `paint` was made with another `(pink|gold)`"):
+    put_colors(tmp_path / "colours", pink="blue", gold="blue")
+    with pytest.raises(InputError, match=r"the plan of `cubes` was made with another `(pink|gold)`"):
         counterfactual(asked, color=other)
     with pytest.raises(InputError, match="shows `cube` of objects and holds no hash of it"):
         dataset_info(Plan(plan.recipe, plan.samples, ()))
 
 
-def test_a_file_beside_a_blend_is_part_of_its_content(tmp_path):
-    paint(tmp_path / "colours", pink="red")
+def test_images_in_the_folder_are_part_of_an_assets_hash(tmp_path):
+    put_colors(tmp_path / "colours", pink="red")
     library = AssetLibrary({"materials": tmp_path / "colours"})
     alone = library.sha256("materials", "pink")
-    paint(tmp_path / "colours", green="green")
+    put_colors(tmp_path / "colours", green="green")
     (tmp_path / "colours" / "pink.blend1").write_bytes(b"a backup")
     assert AssetLibrary({"materials": tmp_path / "colours"}).sha256("materials", "pink") == alone
-    (tmp_path / "colours" / "wood.png").write_bytes(b"a picture that it may use")
+    (tmp_path / "colours" / "wood.png").write_bytes(b"an image that it may use")
     with_wood = AssetLibrary({"materials": tmp_path / "colours", "objects": tmp_path / "colours"})
     first = with_wood.sha256("materials", "pink")
     assert with_wood.sha256("objects", "pink") == alone
-    (tmp_path / "colours" / "wood.png").write_bytes(b"another one of its pictures")
+    (tmp_path / "colours" / "wood.png").write_bytes(b"another image")
     assert with_wood.sha256("materials", "pink") == first
     with_wood.look_again()
     assert len({alone, first, with_wood.sha256("materials", "pink")}) == 3
 
 
-def test_no_asset_hangs_on_what_it_cannot_refer_to(tmp_path):
+def test_files_that_an_asset_cannot_refer_to_are_not_part_of_its_hash(tmp_path):
     folder = tmp_path / "colours"
-    paint(folder, pink="red")
+    put_colors(folder, pink="red")
     alone = AssetLibrary({"materials": folder}).sha256("materials", "pink")
     (folder / ".maps").mkdir()
     (tmp_path / "out.png").touch()

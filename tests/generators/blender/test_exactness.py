@@ -1,10 +1,10 @@
-"""Counterfactual renders: equal to the bit where nothing has changed, equal within noise where light may.
+"""Counterfactual frames equal their originals: exactly in unchanged layers, within noise in light.
 
-The z-test: every sample is traced eight times with other seeds of the renderer, not denoised. Of each
-pixel outside both objects, the light that no surface has reflected before, ``radiance - albedo *
-shading_indirect``, is compared between the sample and its counterfactual with Welch's t. What the object
-throws back onto the table is no noise and is left out with ``shading_indirect``. Points of the table from
-which either object hides part of the lamp are left out too, for a changed shape changes its shadow.
+The test of light: each sample is traced eight times with different seeds, without denoising. In each pixel
+outside both objects, Welch's t compares the direct light, ``radiance - albedo * shading_indirect``, of the
+sample and its counterfactual. Light that the object reflects onto the floor differs without being noise, so
+``shading_indirect`` is subtracted. Points of the floor in the shadow of either object are left out, because
+another shape has another shadow.
 """
 
 import numpy as np
@@ -17,13 +17,13 @@ from loaders.frames import FrameFolder
 from loaders.mixed_edges import mixed_edges
 
 TRACES = 8
-# Seeds are the same in a pair, so that noise is shared and t stays small: 1.0 was the largest seen in 7,600.
+# A pair has the same seeds, so it shares noise, and t is small: the largest of 7,600 was 1.0.
 LARGEST_T = 3.0
-BALL = 0.9 * 3**0.5 / 2  # m; within it is either object, of size 0.9, from its middle
+BALL = 0.9 * 3**0.5 / 2  # m; radius of a ball that contains either object, of size 0.9
 
 RECIPE = """
 name: exact
-description: One object, and what it would have been.
+description: One object, and its counterfactuals.
 image: {width: 48, height: 36}
 render: {samples: 16, bounces: 3, denoise: false}
 exposure: 0.3
@@ -41,15 +41,15 @@ sets:
       floor: {base_color: [0.8, 0.8, 0.8]}
       lights: [{azimuth: 35, elevation: 55, distance: 4, power: 600, radius: 0.3}]
       camera: {location: [0, 5, 3], look_at: [0, 0, 0.3], field_of_view: 40}
-  twins:
+  changed:
     counterfactual: {of: base, do: [{color: blue}, {object_type: cube}, {object_type: cube, color: blue}]}
 """
 QUESTIONS = ("color", "shape", "both")
 
-# One lamp on either side, together with a layer of each, and each alone.
+# Two lights, traced together with a layer for each, and traced alone.
 LIGHTS = """
 name: lights
-description: Two lamps traced together and apart.
+description: Two lights traced together and apart.
 image: {width: 48, height: 36}
 render: {samples: 32, bounces: 3, denoise: false}
 exposure: 0.3
@@ -83,42 +83,42 @@ def plan(tmp_path_factory) -> Plan:
 def frames(plan, tmp_path_factory):
     out = tmp_path_factory.mktemp("frames")
     assert not render(plan, out).failed
-    base, twins = FrameFolder(out, "base"), FrameFolder(out, "twins")
+    base, changed = FrameFolder(out, "base"), FrameFolder(out, "changed")
     found = {"base": [base.frame(i) for i in range(TRACES)]}
     for k, name in enumerate(QUESTIONS):
-        found[name] = [twins.frame(i * 3 + k) for i in range(TRACES)]
+        found[name] = [changed.frame(i * 3 + k) for i in range(TRACES)]
     return found
 
 
 def footprints(one, other):
-    """Pixels that either object may have a part in: its mask, and the pixel filter's reach around it."""
+    """Return the pixels that either object may cover: its mask, and the reach of the pixel filter."""
     either = (one.layers["object"] > 0) | (other.layers["object"] > 0)
     return either | mixed_edges(one.layers["object"]) | mixed_edges(other.layers["object"])
 
 
 def shadowed(frame):
-    """Table points from which a ball around either object hides part of the lamp, by geometry alone."""
+    """Return the pixels whose floor point is shadowed, in part or in full, by a ball around the objects."""
     camera = frame.metadata.camera
     k, pose = np.array(camera.intrinsics), np.array(camera.world_to_camera)
     height, width = frame.layers["depth"].shape
     x, y = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
     rays = np.stack([x, y, np.ones_like(x)], -1) @ np.linalg.inv(k).T
     points = (rays * frame.layers["depth"][..., None] - pose[:3, 3]) @ pose[:3, :3]
-    lamp, ball = np.array(frame.metadata.lights[0].location), np.array([0, 0, 0.45])
-    towards = lamp - points
+    light, ball = np.array(frame.metadata.lights[0].location), np.array([0, 0, 0.45])
+    towards = light - points
     length = np.linalg.norm(towards, axis=-1, keepdims=True)
     along = np.clip(((ball - points) * towards / length).sum(-1, keepdims=True), 0, length)
     distance = np.linalg.norm(points + along * towards / length - ball, axis=-1)
     return distance < BALL + frame.metadata.lights[0].radius
 
 
-def unreflected(frame):
+def direct_light(frame):
     layers = {name: array.astype(np.float64) for name, array in frame.layers.items()}
     return layers["radiance"] - layers["albedo"] * layers["shading_indirect"]
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_geometry_and_albedo_are_equal_to_the_bit_outside_the_footprints(frames, question):
+def test_geometry_and_albedo_are_exactly_equal_outside_the_objects(frames, question):
     for one, other in zip(frames["base"], frames[question], strict=True):
         assert other.metadata.counterfactual_of == one.metadata.id
         assert other.metadata.renderer.cycles_seed == one.metadata.renderer.cycles_seed
@@ -129,14 +129,14 @@ def test_geometry_and_albedo_are_equal_to_the_bit_outside_the_footprints(frames,
         assert not np.array_equal(one.layers["albedo"], other.layers["albedo"])
 
 
-def test_another_colour_leaves_all_geometry_as_it_was(frames):
+def test_another_colour_changes_no_geometry(frames):
     for one, other in zip(frames["base"], frames["color"], strict=True):
         for name in ("depth", "normal", "object"):
             assert np.array_equal(one.layers[name], other.layers[name]), name
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_light_outside_is_equal_within_its_noise(frames, question):
+def test_light_outside_the_objects_is_equal_within_noise(frames, question):
     one, other = frames["base"][0], frames[question][0]
     outside = ~footprints(one, other) & ~shadowed(one)
     assert outside.mean() > 0.3
@@ -144,40 +144,40 @@ def test_light_outside_is_equal_within_its_noise(frames, question):
     assert np.abs(t).max() < LARGEST_T
 
 
-def test_the_z_test_would_catch_a_light_that_is_a_hundredth_brighter(frames):
+def test_the_test_of_light_detects_a_light_that_is_one_percent_brighter(frames):
     outside = ~footprints(frames["base"][0], frames["shape"][0]) & ~shadowed(frames["base"][0])
     t = welch(frames["base"], frames["shape"], outside, factor=1.01)
     assert (np.abs(t) > LARGEST_T).mean() > 0.5
 
 
-def test_the_z_test_would_catch_a_shadow(frames):
+def test_the_test_of_light_detects_a_shadow(frames):
     t = welch(frames["base"], frames["shape"], ~footprints(frames["base"][0], frames["shape"][0]))
     assert np.abs(t).max() > LARGEST_T
 
 
 def welch(first, second, where, factor=1.0):
-    a = np.stack([unreflected(frame)[where] for frame in first])
-    b = np.stack([unreflected(frame)[where] for frame in second]) * factor
-    # Half precision rounds every stored layer: its step is the least deviation that can be told.
+    a = np.stack([direct_light(frame)[where] for frame in first])
+    b = np.stack([direct_light(frame)[where] for frame in second]) * factor
+    # Stored layers are rounded to half precision, so a smaller deviation cannot be measured.
     step = 2.0**-10 * np.abs(a.mean(0)) + 2.0**-20
     deviation = np.sqrt((a.var(0, ddof=1) + b.var(0, ddof=1)) / len(a) + step**2 / len(a))
     return (a.mean(0) - b.mean(0)) / deviation
 
 
-def test_direct_shading_does_not_depend_on_the_paint(frames):
+def test_direct_shading_does_not_depend_on_colour(frames):
     inside = (frames["base"][0].layers["object"] > 0) & ~mixed_edges(frames["base"][0].layers["object"])
     assert inside.sum() >= 20
     first, second = (
         np.stack([frame.layers["shading_direct"][inside].astype(np.float64) for frame in frames[name]])
         for name in ("base", "color")
     )
-    # Divided by an albedo of 0.08, a step of half precision is the more.
+    # A rounding step of half precision, divided by an albedo of 0.08, is larger.
     step = 2.0**-9 * np.abs(first.mean(0)) + 2.0**-10
     assert (np.abs(first - second) <= 3 * step).all()
 
 
 @pytest.fixture(scope="module")
-def lamps(tmp_path_factory):
+def light_frames(tmp_path_factory):
     path, out = tmp_path_factory.mktemp("lights") / "lights.yaml", tmp_path_factory.mktemp("frames")
     path.write_text(LIGHTS)
     assert not render(make_plan(load_recipe(path)), out).failed
@@ -188,7 +188,7 @@ def lamps(tmp_path_factory):
 
 
 def means(frames, layer):
-    """Mean of each trace over the object, over the table, and over either half of the picture: 8 x 12."""
+    """Return the means of each trace over the object, the floor, and its left and right half: 8 x 12."""
     mask = frames[0]["object"] > 0
     left = np.arange(mask.shape[1]) < mask.shape[1] / 2
     regions = (mask, ~mask, ~mask & left, ~mask & ~left)
@@ -201,17 +201,17 @@ def t_of_means(first, second):
     return (first.mean(0) - second.mean(0)) / deviation
 
 
-@pytest.mark.parametrize("lamp", ["west", "east"])
-def test_a_lamp_of_many_is_the_lamp_alone(lamps, lamp):
-    """Student's t with 7 to 14 degrees of freedom exceeds 6.5 once in 3000 times; there are 12 means."""
-    of_many, alone = means(lamps["together"], f"light/{lamp}"), means(lamps[lamp], "radiance")
-    t = t_of_means(of_many, alone)
+@pytest.mark.parametrize("light", ["west", "east"])
+def test_a_light_layer_equals_the_light_traced_alone(light_frames, light):
+    # Student's t with 7 to 14 degrees of freedom exceeds 6.5 once in 3000 times; there are 12 means.
+    layer, alone = means(light_frames["together"], f"light/{light}"), means(light_frames[light], "radiance")
+    t = t_of_means(layer, alone)
     assert np.abs(t).max() < 6.5
-    assert of_many.mean(0) == pytest.approx(alone.mean(0), rel=0.02)
-    assert np.abs(t_of_means(1.05 * of_many, alone)).max() > 6.5
+    assert layer.mean(0) == pytest.approx(alone.mean(0), rel=0.02)
+    assert np.abs(t_of_means(1.05 * layer, alone)).max() > 6.5
 
 
-def test_lamps_add_up(lamps):
-    for frame in lamps["together"]:
+def test_light_layers_add_up(light_frames):
+    for frame in light_frames["together"]:
         total = frame["light/west"].astype(np.float64) + frame["light/east"]
         assert total == pytest.approx(frame["radiance"].astype(np.float64), rel=4e-3, abs=4e-3)

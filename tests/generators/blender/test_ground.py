@@ -1,4 +1,4 @@
-"""The ground of modelled scenes, where CANDLE's objects stand, and CANDLE's lamps on it."""
+"""The ground of modelled scenes, where CANDLE's objects stand, in the light of CANDLE's lights."""
 
 import math
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.blender
 SCENES = [
     name for (kind, name), entry in manifest().items() if kind == "scenes" and entry["facts"].get("modelled")
 ]
-# CANDLE's places, and half the diagonal of its largest cube around them, in metres.
+# The area of CANDLE's object locations, widened by half the diagonal of its largest cube; metres.
 REACH = 2.5 * math.sqrt(2) / 2
 LOW, HIGH = np.array([-1.4 - REACH, -4.5 - REACH]), np.array([1.4 + REACH, -1.0 + REACH])
 RECIPE = """
@@ -46,7 +46,7 @@ sets:
 
 @pytest.fixture(scope="module")
 def frames(tmp_path_factory):
-    """Render every modelled scene in its own light and with each lamp; keys are scene and lamp, if any."""
+    """Render each modelled scene in its own light and with each light; keys are scene and light or None."""
     root = tmp_path_factory.mktemp("ground")
     (root / "ground.yaml").write_text(RECIPE.replace("SCENES", str(SCENES)))
     plan = make_plan(load_recipe(root / "ground.yaml"))
@@ -61,20 +61,20 @@ def frames(tmp_path_factory):
 
 
 def rays(camera, width=32, height=24):
-    """Where the pixels' rays meet the ground, and how deep: x, y in the world, depth along the axis."""
+    """Return x, y of the ground points that the pixels see, and their depth along the axis; metres."""
     matrix = world_to_camera(camera)
     u, v = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
     seen = np.linalg.inv(intrinsics(camera, width, height)) @ np.stack(
         [u.ravel(), v.ravel(), np.ones(u.size)]
     )
     ways = (matrix[:3, :3].T @ seen).T
-    depth = camera.location[2] / np.maximum(-ways[:, 2], 1e-3)  # those that look up end far away
+    depth = camera.location[2] / np.maximum(-ways[:, 2], 1e-3)  # rays above the horizon end far away
     places = np.array(camera.location[:2]) + depth[:, None] * ways[:, :2]
     return places.reshape(height, width, 2), depth.reshape(height, width)
 
 
 def ground(sample):
-    """Say which pixels see the place for the objects, and where: mask, places, depth of the plane."""
+    """Return a mask of the pixels that see the area of the objects, and ground points and depth of all."""
     places, depth = rays(sample.trace.camera)
     inside = ((places > LOW) & (places < HIGH)).all(axis=-1)
     assert inside.sum() > 100
@@ -85,14 +85,14 @@ def ground(sample):
 def test_the_ground_is_free_and_level_where_objects_stand(frames, scene):
     sample, frame = frames[scene, None]
     inside, _, depth = ground(sample)
-    # Kerbs, markings and what lies about would be nearer than the plane.
+    # Kerbs and other objects would be nearer than the ground.
     assert np.abs(frame.layers["depth"] - depth)[inside].max() < 0.01
 
 
 @pytest.mark.parametrize("scene", SCENES)
-def test_the_ground_has_an_albedo_and_its_passes_add_up(frames, scene):
-    for lamp in (None, "left", "middle", "right"):
-        sample, frame = frames[scene, lamp]
+def test_the_ground_has_albedo_and_its_passes_add_up(frames, scene):
+    for light in (None, "left", "middle", "right"):
+        sample, frame = frames[scene, light]
         inside, _, _ = ground(sample)
         albedo = frame.layers["albedo"].astype(float)[inside]
         assert albedo.min() > 0.005
@@ -101,25 +101,25 @@ def test_the_ground_has_an_albedo_and_its_passes_add_up(frames, scene):
 
 
 @pytest.mark.parametrize("scene", SCENES)
-def test_the_picture_is_neither_dark_nor_burnt_out(frames, scene):
-    for lamp in ("left", "middle", "right"):
-        sample, frame = frames[scene, lamp]
+def test_the_image_is_neither_dark_nor_overexposed(frames, scene):
+    for light in ("left", "middle", "right"):
+        sample, frame = frames[scene, light]
         inside, _, _ = ground(sample)
         assert 40 < frame.layers["image"][inside].mean() < 220
         assert frame.metadata.checks.clipped < 0.03
 
 
-@pytest.mark.parametrize("lamp", ["left", "middle", "right"])
+@pytest.mark.parametrize("light", ["left", "middle", "right"])
 @pytest.mark.parametrize("scene", SCENES)
-def test_nothing_stands_between_the_lamps_and_the_ground(frames, scene, lamp):
-    """A lamp of P watts adds P cos / (4 pi^2 d^2) to the shading, and what other surfaces send back."""
-    facts = AssetLibrary().facts("lights", lamp)
-    sample, lit = frames[scene, lamp]
+def test_nothing_stands_between_lights_and_ground(frames, scene, light):
+    """A light of P watts adds P cos / (4 pi^2 d^2) to the shading, and surfaces reflect some more."""
+    facts = AssetLibrary().facts("lights", light)
+    sample, lit = frames[scene, light]
     inside, places, _ = ground(sample)
     away = np.concatenate([places, np.zeros((*inside.shape, 1))], axis=-1) - facts["location"]
     distance = np.linalg.norm(away, axis=-1)
     expected = facts["power"] * -away[..., 2] / distance**3 / (4 * math.pi**2)
     added = (lit.layers["shading"].astype(float) - frames[scene, None][1].layers["shading"]).mean(axis=-1)
-    # A polished floor takes up to a third, and walls give back; behind a beam next to nothing is left.
+    # A polished floor loses up to a third, and walls add; a shadow would leave next to nothing.
     for half in (inside & (places[..., 0] < 0), inside & (places[..., 0] >= 0)):
         assert 0.55 < added[half].mean() / expected[half].mean() < 1.4

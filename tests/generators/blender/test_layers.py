@@ -1,4 +1,4 @@
-"""Layers on request: where each pixel's point lies in the world, and what its material is like."""
+"""Optional layers: position in the world, roughness, metallic and the shares of the shading."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from loaders import FrameFolder, HDF5Frames, HubFrames, collate, mixed_edges, pa
 
 pytestmark = pytest.mark.blender
 
-# Metallic and roughness of the two materials; neither number is a half exactly.
+# Metallic and roughness of the two materials; half precision rounds most of these numbers.
 METALLIC, ROUGHNESS = {"metal": 1.0, "rough": 0.2}, {"metal": 0.3, "rough": 0.9}
 MAKE = """
 import sys
@@ -31,7 +31,7 @@ for name, metallic, roughness in (("metal", 1.0, 0.3), ("rough", 0.2, 0.9)):
 """
 RECIPE = """
 name: layers
-description: What is asked for besides.
+description: Optional layers.
 image: {width: 48, height: 36}
 render: {samples: 8, bounces: 2}
 exposure: 0.3
@@ -39,10 +39,10 @@ layers: [image, radiance, albedo, shading, shading_direct, shading_indirect, res
          object, part, position, roughness, metallic]
 assets: {materials: materials}
 sets:
-  stage:
+  table:
     factors:
       material: {assets: materials, values: [metal, rough]}
-    layout: &stage
+    layout: &table
       objects: [{type: sphere, material: $material, size: 1.5, location: [0.3, 0.2]}]
       floor: {half_width: 3}
       lights: [{azimuth: -40, distance: 4}]
@@ -51,7 +51,7 @@ sets:
     factors:
       material: {assets: materials, values: [rough]}
     layout:
-      <<: *stage
+      <<: *table
       environment: {map: studio}
       floor: {catcher: true}
 """
@@ -68,8 +68,8 @@ def root(tmp_path_factory):
     return folder / "frames"
 
 
-@pytest.mark.parametrize("set_name", ["stage", "catcher"])
-def test_position_is_the_point_whose_depth_is_stored(root, set_name):
+@pytest.mark.parametrize("set_name", ["table", "catcher"])
+def test_position_agrees_with_depth_and_camera(root, set_name):
     frame = FrameFolder(root, set_name).frame(0)
     position, depth = frame.layers["position"].astype(float), frame.layers["depth"]
     camera = frame.metadata.camera
@@ -79,42 +79,44 @@ def test_position_is_the_point_whose_depth_is_stored(root, set_name):
     assert 0.4 < hit.mean() < 1
     assert abs(seen[hit][:, 2] - depth[hit]).max() < 1e-3
     assert (position[~hit] == 0).all()
-    # It projects to where the one sample of its pixel may lie: as far from its middle as the filter reaches.
+    # The single sample of a pixel may lie off its middle, but not beyond the pixel filter.
     pixels = seen[hit] @ intrinsics.T
     rows, columns = hit.nonzero()
     off = pixels[:, :2] / pixels[:, 2:] - np.stack([columns + 0.5, rows + 0.5], axis=1)
     assert abs(off).max() < 0.751
-    # What is seen of the floor lies on it, what is seen of the object on the sphere.
+    # Points of the floor lie at height 0, points of the object on the sphere.
     sphere = frame.layers["object"] == 1
     assert abs(position[hit & ~sphere][:, 2]).max() < 1e-3
     radius = np.linalg.norm(position[sphere] - (0.3, 0.2, 0.75), axis=-1)
-    assert abs(radius - 0.75).max() < 0.01  # its faces are flat
+    assert abs(radius - 0.75).max() < 0.01  # the mesh has flat faces
 
 
 @pytest.mark.parametrize("name", ["metal", "rough"])
-def test_roughness_and_metallic_are_the_materials_numbers(root, name):
-    frames = FrameFolder(root, "stage")
+def test_roughness_and_metallic_are_those_of_the_material(root, name):
+    frames = FrameFolder(root, "table")
     (frame,) = (f for f in map(frames.frame, range(2)) if f.metadata.factors["material"] == name)
     layers, hit = frame.layers, np.isfinite(frame.layers["depth"])
     sphere = layers["object"] == 1
-    pure = ~mixed_edges(layers["object"]) & ~mixed_edges(hit.astype(np.uint8))  # nor floor and sky
+    pure = ~mixed_edges(layers["object"]) & ~mixed_edges(
+        hit.astype(np.uint8)
+    )  # without edges of floor and sky
     assert np.unique(layers["roughness"][sphere & pure]).tolist() == [np.float16(ROUGHNESS[name])]
     assert np.unique(layers["metallic"][sphere & pure]).tolist() == [np.float16(METALLIC[name])]
     assert np.unique(layers["metallic"][hit & ~sphere & pure]).tolist() == [0]
-    assert np.unique(layers["roughness"][hit & ~sphere & pure]).tolist() == [0.5]  # the floor's
+    assert np.unique(layers["roughness"][hit & ~sphere & pure]).tolist() == [0.5]  # of the floor
     albedo = layers["albedo"][sphere & pure].astype(float)
     assert np.allclose(albedo, np.array([0.8, 0.5, 0.2]) * (1 - METALLIC[name]), atol=1e-3)
 
 
-def test_a_catcher_has_no_material(root):
+def test_a_shadow_catcher_has_no_material(root):
     layers = FrameFolder(root, "catcher").frame(0).layers
     around = (layers["object"] == 0) & ~mixed_edges(layers["object"])
     assert (layers["roughness"][around] == 0).all()
     assert (layers["metallic"][around] == 0).all()
 
 
-def test_the_shares_of_the_shading_add_up(root):
-    for frame in map(FrameFolder(root, "stage").frame, range(2)):
+def test_direct_and_indirect_shading_add_up(root):
+    for frame in map(FrameFolder(root, "table").frame, range(2)):
         direct, indirect, shading = (
             frame.layers[name].astype(np.float32)
             for name in ("shading_direct", "shading_indirect", "shading")
@@ -123,10 +125,10 @@ def test_the_shares_of_the_shading_add_up(root):
         assert indirect.max() > 0.01
 
 
-def test_they_go_through_every_container(root, tmp_path, datasets):
-    folder = FrameFolder(root, "stage")
+def test_packs_hold_optional_layers(root, tmp_path, datasets):
+    folder = FrameFolder(root, "table")
     (file, _), hub = pack_hdf5(root, tmp_path / "h5"), pack_hub(root, tmp_path / "hub")
-    for packed in (HDF5Frames(file), HubFrames(hub, "stage")):
+    for packed in (HDF5Frames(file), HubFrames(hub, "table")):
         assert packed.layers == folder.layers
         for name in ("position", "roughness", "metallic"):
             assert np.array_equal(packed.frame(1).layers[name], folder.frame(1).layers[name])

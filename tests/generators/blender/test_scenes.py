@@ -1,4 +1,4 @@
-"""The sixteen scenes of CANDLE, and scenes of a user's own: what only rendered pixels show of them."""
+"""Rendered pixels of the sixteen scenes of CANDLE, and of scenes of users."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ MODELLED = [name for name in SCENES if manifest()["scenes", name]["facts"].get("
 
 @pytest.fixture(scope="module")
 def sixteen(tmp_path_factory):
-    """Render a sphere in every scene, lit from the left and from the right, and read it by those two."""
+    """Render a sphere in each scene with each light; keys are scene and light."""
     plan = make_plan(load_recipe("candle", SMALL))
     root = tmp_path_factory.mktemp("sixteen")
     assert render(plan, root, workers=2).failed == {}
@@ -42,7 +42,7 @@ def sixteen(tmp_path_factory):
     }
 
 
-def test_there_are_sixteen_in_the_order_of_the_original():
+def test_the_sixteen_scenes_have_the_order_of_the_original():
     assert SCENES == (
         *("indoor", "outdoor", "playground", "bridge", "city square", "hall", "grassland", "garage"),
         *("street", "beach", "station", "tunnel", "moonlit grass", "dusk city", "skywalk", "garden"),
@@ -52,7 +52,7 @@ def test_there_are_sixteen_in_the_order_of_the_original():
 
 @pytest.mark.parametrize("label", ["left", "right"])
 @pytest.mark.parametrize("scene", SCENES)
-def test_a_sphere_is_brighter_on_the_side_that_the_light_is_called(sixteen, scene, label):
+def test_a_sphere_is_brighter_on_the_side_in_the_lights_label(sixteen, scene, label):
     _, frame = sixteen[scene, label]
     mask = frame.layers["object"] == 1
     middle = np.nonzero(mask)[1].mean()
@@ -64,11 +64,11 @@ def test_a_sphere_is_brighter_on_the_side_that_the_light_is_called(sixteen, scen
 
 
 @pytest.mark.parametrize("scene", SCENES)
-def test_one_exposure_does_for_all(sixteen, scene):
+def test_one_exposure_suits_all_scenes(sixteen, scene):
     for label in ("left", "right"):
         _, frame = sixteen[scene, label]
         image = frame.layers["image"].astype(int)
-        # Of the largest and reddest sphere little is burnt out; around it there is something to see.
+        # Little of the largest and reddest sphere is overexposed; the rest is neither dark nor flat.
         assert (image[frame.layers["object"] == 1] == 255).any(axis=-1).mean() < 0.04
         around = image[frame.layers["object"] == 0].max(axis=-1)
         assert np.percentile(around, 75) > 20
@@ -88,20 +88,20 @@ def test_the_ground_under_the_objects_is_level_and_free(sixteen, scene):
     )
     with np.errstate(invalid="ignore"):
         seen = np.append(rays * depth[..., None], np.ones_like(depth)[..., None], axis=-1)
-    there = np.isfinite(depth) & (frame.layers["object"] == 0)
-    points = seen[there] @ np.linalg.inv(world_to_camera(camera)).T
-    # Where an object of 2.5 m may stand; at its rim a pixel's one depth sample may lie off its middle.
+    hit = np.isfinite(depth) & (frame.layers["object"] == 0)
+    points = seen[hit] @ np.linalg.inv(world_to_camera(camera)).T
+    # The area of objects of 2.5 m; the single depth sample of a pixel may lie off its middle.
     x, y, z = points[:, :3].T
     ground = (abs(x) < 2.65) & (y > -5.5) & (y < 0.25)
     assert ground.sum() > 60
     assert abs(z[ground]).max() < 0.08
     assert abs(np.median(z[ground])) < 0.01
-    up = frame.layers["normal"][there][ground].astype(np.float64) @ world_to_camera(camera)[:3, :3]
+    up = frame.layers["normal"][hit][ground].astype(np.float64) @ world_to_camera(camera)[:3, :3]
     assert np.median(up[:, 2]) > 0.999
 
 
 @pytest.mark.parametrize("scene", MODELLED)
-def test_all_layers_of_a_modelled_scene_are_true(sixteen, scene):
+def test_layers_of_a_modelled_scene_are_valid(sixteen, scene):
     _, frame = sixteen[scene, "left"]
     assert frame.metadata.environment.modelled
     assert frame.metadata.checks.identity_error < 1e-4
@@ -113,7 +113,7 @@ def test_all_layers_of_a_modelled_scene_are_true(sixteen, scene):
         assert np.isfinite(frame.layers[name].astype(np.float64)).all()
 
 
-def test_a_map_shows_its_catcher(sixteen):
+def test_an_environment_map_comes_with_a_shadow_catcher(sixteen):
     sample, frame = sixteen["garden", "left"]
     assert sample.trace.floor.catcher
     assert not frame.metadata.environment.modelled
@@ -121,7 +121,7 @@ def test_a_map_shows_its_catcher(sixteen):
     assert (frame.layers["albedo"][-8:] == 0).all()
 
 
-def test_nothing_of_the_scene_before_stays(sixteen, tmp_path):
+def test_a_frame_does_not_depend_on_previous_scenes(sixteen, tmp_path):
     sample, before = sixteen["station", "left"]
     alone = condition(make_plan(load_recipe("candle", SMALL)), scene="station", lights="left")
     assert render(alone, tmp_path, workers=1).written == 1
@@ -129,11 +129,11 @@ def test_nothing_of_the_scene_before_stays(sixteen, tmp_path):
     assert after.metadata.layers == before.metadata.layers
 
 
-# ------------------------------------------------------------------------------------ scenes of a user's own
+# ------------------------------------------------------------------------------------------ scenes of users
 
 OWN = """
 name: own
-description: Scenes of a user's own.
+description: Scenes of a user.
 image: {width: 64, height: 48}
 render: {samples: 8, bounces: 2}
 exposure: 0.4
@@ -149,16 +149,16 @@ sets:
       camera: {location: [0, 6.5, 2.6], look_at: [0, -2, 0.9], field_of_view: 60}
 """
 
-# A ground of one green with an index and a driver, a thing without a material, and a camera.
+# A green ground with a pass index and a driver, an object without a material, and a camera.
 MAKE_YARD = """
 import sys
 import bpy
 bpy.ops.wm.read_factory_settings(use_empty=True)
 yard = bpy.data.collections.new("Yard")
 def add(name, data):
-    thing = bpy.data.objects.new(name, data)
-    yard.objects.link(thing)
-    return thing
+    made = bpy.data.objects.new(name, data)
+    yard.objects.link(made)
+    return made
 mesh = bpy.data.meshes.new("ground")
 mesh.from_pydata([(-30, -30, 0), (30, -30, 0), (30, 30, 0), (-30, 30, 0)], [], [(0, 1, 2, 3)])
 material = bpy.data.materials.new("lawn")
@@ -179,7 +179,7 @@ bpy.data.libraries.write(sys.argv[1], {yard, world, bpy.data.texts.new("autorun.
 
 
 def write_stripes(path):
-    """Write a map of 4096 x 2048, black and white by turns every 16 pixels, in Radiance's format."""
+    """Write a Radiance map of 4096 x 2048 pixels, with black and white stripes of 16 pixels."""
     pixels = np.zeros((2048, 4096, 4), np.uint8)
     pixels[:, np.arange(4096) // 16 % 2 == 1] = (128, 128, 128, 129)  # 1.0 in each channel
     path.write_bytes(b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 2048 +X 4096\n" + pixels.tobytes())
@@ -187,7 +187,7 @@ def write_stripes(path):
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
-    """Render a modelled scene and a map of the user's own beside a shipped one."""
+    """Render a modelled scene and a map of the user, and a shipped scene."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "scenes").mkdir()
     write_stripes(folder / "scenes" / "stripes.hdr")
@@ -203,26 +203,26 @@ def own(tmp_path_factory):
     }
 
 
-def test_a_users_modelled_scene_is_shown(own):
+def test_a_users_modelled_scene_is_rendered(own):
     layers = own["yard"].layers
     below = layers["albedo"][-6:].astype(np.float64)
     np.testing.assert_allclose(below, np.broadcast_to((0.1, 0.4, 0.05), below.shape), atol=1e-3)
-    # The ground is where its mesh says: its driver, 9 m up, is cut. It is background, whatever its index.
+    # The driver, which would lift the ground by 9 m, is removed; the pass index of the ground is ignored.
     assert layers["depth"][-1].max() < 5
     assert set(np.unique(layers["object"])) == {0, 1}
-    # Its sky, above the edge of the ground and beside the block, which is without a material of its own.
+    # The sky, above the edge of the ground and next to the block without a material.
     assert layers["residual"][0, 5].astype(float) == pytest.approx((0, 0, 0.5), abs=0.03)
     assert own["yard"].metadata.checks.identity_error < 1e-4
 
 
 def test_a_large_map_is_sharp(own):
-    # Across the picture of 64 pixels there are 683 of the map, so that a stripe is 1.5 pixels wide; a map of
-    # 1024 pixels has one pixel for two stripes, and would show them as grey.
+    # The image of 64 pixels shows 683 pixels of the map, so a stripe is 1.5 pixels wide. Shrunk to 1024
+    # pixels, the map would have one pixel for two stripes and look grey.
     top = own["stripes"].layers["radiance"][2:8].astype(np.float64).mean(axis=-1)
     assert top.std() > 0.2
     assert own["stripes"].metadata.environment.map == "stripes"
 
 
-def test_a_shipped_scene_does_beside_a_users(own):
+def test_a_shipped_scene_and_a_users_scene_mix(own):
     assert AssetLibrary().find("scenes", "hall").suffix == ".blend"
     assert own["hall"].metadata.environment.modelled

@@ -1,4 +1,4 @@
-"""What .blend files of others try: to run, write and read elsewhere. None of it happens; frames are right."""
+"""Malicious .blend files cannot run code, nor write or read files outside their folder; frames are right."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.blender
 
 POISONED = Path(__file__).with_name("poisoned.py")
 RED, GREEN = (0.8, 0.1, 0.1), (0.0100, 0.3185, 0.0331)  # the second is stored as sRGB 0.1, 0.6, 0.2
-# Files that are used once they are harmless, with the albedo that is then seen.
+# Files that are used after they were made harmless, with the albedo that is seen then.
 PAINTS = {"driven": RED, "scripted": RED, "composed": RED, "osl": RED}
 PAINTS |= dict.fromkeys(("beside", "packed"), GREEN)
 OPENED = (
@@ -28,7 +28,7 @@ OPENED = (
     *("objects/driven", "scenes/driven", "scenes/cached", "scenes/fluid", "materials/beholden"),
 )
 HARMLESS = OPENED[:-2]
-# What each leaves behind in a Blender that trusts it.
+# Files that these .blend files write in a Blender that trusts them.
 MARKERS = {
     *("driver_nodes", "driver_material", "driver_group", "driver_mesh", "driver_key", "driver_object"),
     *(
@@ -43,7 +43,9 @@ MARKERS = {
     ),
     *("still.png", "osl.png"),
 }
-NEEDS = "which is missing, hidden, of a kind that is not read, or outside the folder; pack it into the file"
+NEEDS = (
+    "which is missing, hidden, of an unsupported kind, or outside the folder; pack it into the .blend file"
+)
 REFUSED = {
     "absolute": f"absolute.blend: `absolute` needs `.*secret.png`, {NEEDS}",
     "climbing": f"climbing.blend: `climbing` needs `.*secret.png`, {NEEDS}",
@@ -51,17 +53,17 @@ REFUSED = {
     "missing": f"missing.blend: `missing` needs `.*missing.png`, {NEEDS}",
     "device": f"device.blend: `device` needs `/dev/zero`, {NEEDS}",
     "tiled": f"tiled.blend: `tiled` needs `.*secret.1001.png`, {NEEDS}",
-    "film": "film.blend: expected still pictures, got `film`; put one in its place",
-    "vast": "vast.blend: its picture `vast` of 60000 x 60000 pixels is too large; shrink it",
+    "film": "film.blend: expected still images, got the film `film`; keep one image",
+    "vast": "vast.blend: its image `vast` of 60000 x 60000 pixels is too large; make it smaller",
     "half": "half.blend: expected all tiles of `half` in the file, got some; pack them",
-    "worded": "worded.blend: `paint` has a lamp's profile in the text `lamp`; put it beside as a file",
+    "worded": "worded.blend: `paint` has a light profile in the text `lamp`; put it into the folder",
     "beholden": f"beholden.blend: `lender.blend` needs `.*lender.blend`, {NEEDS}",
     "profile": f"profile.blend: `paint` needs `.*secret.ies`, {NEEDS}",
 }
 REFUSED_SCENES = {
     "fluid": "fluid.blend: `cube` has the modifier `fluid`, which writes to disk; apply or remove it",
-    "external": "external.blend: `cube` has the modifier `soft`, whose result may lie elsewhere",
-    "baked": "baked.blend: `cube` has the modifier `bake`, whose result may lie elsewhere",
+    "external": "external.blend: `cube` has the modifier `soft`, whose result may be stored in another file",
+    "baked": "baked.blend: `cube` has the modifier `bake`, whose result may be stored in another file",
     "imported": "imported.blend: `imports` has the node `.*`, which reads files; apply it",
 }
 RECIPE = """
@@ -91,7 +93,7 @@ sets:
       lights: *lights
       camera: *camera
 """
-# The guard itself, where scripts are allowed: what was appended is looked at and rendered.
+# Append and render files with `append` in a Blender that is allowed to run scripts.
 TRUSTING = """
 import sys
 from pathlib import Path
@@ -144,7 +146,7 @@ def listed(folder: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Make the files; what making them left behind is cleared away."""
+    """Make the files, and remove what Blender wrote while it made them."""
     folder = tmp_path_factory.mktemp("poisoned")
     (folder / "markers").mkdir()
     blender(str(POISONED), "make", str(folder / "assets"), str(folder / "markers"))
@@ -155,7 +157,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture
 def untouched(place, tmp_path):
-    """Make sure that nothing is written beside the frames: no marker, nothing among the assets, no cache."""
+    """Check that a test writes nothing but frames: no marker, no file in the asset folders, no cache."""
     before = listed(place)
     (tmp_path / "temporary").mkdir()
     yield tmp_path
@@ -178,7 +180,7 @@ def test_frames_are_right_and_nothing_is_written(place, untouched):
     frames = {s.id: (s, read_frame(frame_path(untouched / "out", s.set, s.index))) for s in plan.samples}
     assert len(frames) == len(PAINTS) + 3
     for sample, frame in frames.values():
-        if sample.set != "places":  # where the cube is a part of the surroundings
+        if sample.set != "places":  # in `places` the cube is part of the environment
             inside = frame.layers["object"] == 1
             inside[1:-1] &= inside[:-2] & inside[2:]
             inside[:, 1:-1] &= inside[:, :-2] & inside[:, 2:]
@@ -187,13 +189,13 @@ def test_frames_are_right_and_nothing_is_written(place, untouched):
             if albedo is not None:
                 seen = np.median(frame.layers["albedo"][inside].astype(float), axis=0)
                 np.testing.assert_allclose(seen, albedo, atol=0.02)
-            # Of itself nothing shines: what is no diffuse light is gloss.
+            # Nothing emits light, so the residual is only gloss.
             assert frame.layers["residual"][inside].astype(float).mean() < 0.5
         else:
             assert (frame.layers["albedo"].astype(float).max(axis=(0, 1)) > 0.05).any()
 
 
-def test_scanning_writes_nothing_but_manifests(place, untouched):
+def test_a_scan_writes_only_manifests(place, untouched):
     shutil.copytree(place / "assets", untouched / "own", symlinks=True)
     for file in (untouched / "own").rglob("*.blend"):
         name = f"{file.parent.name}/{file.stem}"
@@ -215,12 +217,12 @@ def test_scanning_writes_nothing_but_manifests(place, untouched):
     } <= notes
 
 
-def test_the_guard_holds_even_where_scripts_are_allowed(place, untouched):
+def test_files_stay_harmless_if_scripts_are_allowed(place, untouched):
     files = [str(place / "assets" / f"{name}.blend") for name in HARMLESS]
     blender("-c", TRUSTING, *files, TMPDIR=str(untouched / "temporary"))
 
 
-def test_what_cannot_be_made_harmless_is_refused_in_one_line(place, untouched):
+def test_harmful_files_are_refused_in_one_line(place, untouched):
     plan = plan_of(place, paints=REFUSED, shapes=["borrowed"], places=REFUSED_SCENES)
     outcome = render(plan, untouched / "out", workers=1)
     assert outcome.written == 0
@@ -236,7 +238,7 @@ def assert_matches(text, pattern):
         raise InputError(text)
 
 
-def test_scanning_refuses_the_same(place, untouched):
+def test_a_scan_refuses_the_same_files(place, untouched):
     for kind, names in (("materials", REFUSED), ("scenes", REFUSED_SCENES)):
         folder = untouched / kind
         folder.mkdir()
@@ -248,8 +250,8 @@ def test_scanning_refuses_the_same(place, untouched):
         assert not (folder / "manifest.json").exists()
 
 
-def test_all_of_it_happens_in_a_blender_that_trusts_the_files(place):
-    """Else the tests above could not fail."""
+def test_the_files_are_harmful_in_a_blender_that_trusts_them(place):
+    """Without this, the tests above could not fail."""
     before = listed(place / "markers")
     blender(str(POISONED), "open", *(str(place / "assets" / f"{name}.blend") for name in OPENED))
     assert {name.partition("/")[0] for name in listed(place / "markers") - before} == MARKERS

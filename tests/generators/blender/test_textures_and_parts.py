@@ -1,4 +1,4 @@
-"""Image textures, textured floors and parts, as pixels show them; one run for all."""
+"""Rendered pixels of image textures, textured floors and parts."""
 
 import shutil
 import subprocess
@@ -23,11 +23,11 @@ from loaders.mixed_edges import mixed_edges
 
 pytestmark = pytest.mark.blender
 
-HALF = 2.0**-11  # half a step of half precision, relative
-FLAT = (200, 100, 20)  # one colour, so that it is the same wherever the box is laid
+HALF = 2.0**-11  # largest relative rounding error of half precision
+FLAT = (200, 100, 20)  # a single colour, so that the projection does not matter
 RECIPE = """
 name: own
-description: A cube in all kinds of materials on all kinds of floors, and a finch.
+description: A cube in several materials on several floors, and a finch.
 image: {width: 48, height: 36}
 render: {samples: 8, bounces: 1}
 layers: [image, albedo, depth, normal, object, part]
@@ -94,7 +94,7 @@ sets:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Render the recipe; the images lie beside its file."""
+    """Render the recipe with images in a folder next to it."""
     folder = tmp_path_factory.mktemp("textures_and_parts")
     (folder / "textures" / "plain").mkdir(parents=True)
     flat = np.full((20, 30, 3), FLAT, np.uint8)
@@ -117,11 +117,11 @@ def frames_of(run, name):
 
 
 def pure(frame, layer, index):
-    """Mark the pixels that show one object or part alone."""
+    """Return the pixels that show one object or part only."""
     return (frame.layers[layer] == index) & ~mixed_edges(frame.layers[layer])
 
 
-def test_an_image_is_the_albedo_that_its_pixels_encode(run):
+def test_an_image_texture_gives_the_albedo_of_its_pixels(run):
     _, flat, halves, _ = frames_of(run, "coats")
     seen = flat.layers["albedo"][pure(flat, "object", 1)].astype(float)
     linear = srgb_to_linear(np.array(FLAT) / 255)
@@ -135,7 +135,7 @@ def test_an_image_is_the_albedo_that_its_pixels_encode(run):
     assert flat.metadata.objects[0].base_color is None
 
 
-def test_objects_of_one_picture_show_images_of_their_own(run):
+def test_two_objects_in_one_frame_show_their_own_images(run):
     (frame,) = frames_of(run, "pair")
     for index, color in ((1, FLAT), (2, tuple(255 - channel for channel in FLAT))):
         seen = frame.layers["albedo"][pure(frame, "object", index)].astype(float)
@@ -144,7 +144,7 @@ def test_objects_of_one_picture_show_images_of_their_own(run):
         np.testing.assert_allclose(seen, np.broadcast_to(linear, seen.shape), rtol=2 * HALF)
 
 
-def test_no_material_changes_the_geometry(run):
+def test_materials_do_not_change_geometry(run):
     first, *others = frames_of(run, "coats") + frames_of(run, "drawn")
     assert len(others) == 5
     for other in others:
@@ -154,16 +154,16 @@ def test_no_material_changes_the_geometry(run):
     assert len(set(looks)) >= 5
 
 
-def test_a_floor_of_any_size_carries_its_pattern_in_metres(run):
+def test_the_pattern_of_a_floor_has_the_same_size_on_any_floor(run):
     small, large = (frame.layers["albedo"].astype(float) for frame in frames_of(run, "floors"))
     seen, times = np.unique(small.reshape(-1, 3).round(3), axis=0, return_counts=True)
     colors = seen[np.argsort(times)[-2:]]
     assert np.abs(colors[0] - colors[1]).max() > 0.05
-    # Rounding moves an edge of the pattern by a hair.
+    # Rounding moves the edges of the pattern a little.
     assert (np.abs(small - large).max(axis=-1) < 0.02).mean() > 0.97
 
 
-def test_each_part_has_its_colour_box_and_area(run):
+def test_each_part_has_its_colour_bounding_box_and_area(run):
     palette = {part["name"]: part["color"] for part in manifest()["objects", "finch"]["facts"]["parts"]}
     for frame, beak in zip(frames_of(run, "parts"), ("blue", "yellow"), strict=True):
         finch, cube = frame.metadata.objects
@@ -192,7 +192,7 @@ def test_each_part_has_its_colour_box_and_area(run):
         assert (cube.parts, cube.material) == ((), "blue")
 
 
-def test_part_names_are_those_of_the_data_set_and_travel_with_packs(run, tmp_path):
+def test_packs_hold_part_names(run, tmp_path):
     names = tuple(part["name"] for part in manifest()["objects", "finch"]["facts"]["parts"])
     folder = FrameFolder(run, "parts", objects=True)
     (packed,) = pack_hdf5(run, tmp_path / "h5", ["parts"])
@@ -204,8 +204,10 @@ def test_part_names_are_those_of_the_data_set_and_travel_with_packs(run, tmp_pat
     assert FrameFolder(run, "coats").set_info.parts == {}
 
 
-def test_coverage_takes_the_masks_as_they_come(run):
-    from evaluation.coverage.score_coverage import score_coverage  # needs torch, which nothing else here does
+def test_coverage_evaluates_part_masks(run):
+    from evaluation.coverage.score_coverage import (
+        score_coverage,
+    )  # needs torch, unlike the other tests of this file
     from loaders.views import open_parts
 
     frames = FrameFolder(run, "parts", objects=True)
@@ -227,33 +229,33 @@ import sys
 from pathlib import Path
 import bpy
 from blender_assets import AssetLibrary
-from generators.blender.image_textures import Images
+from generators.blender.image_textures import TextureImageCache
 library = AssetLibrary({"textures": Path(sys.argv[1])})
-images = Images(library)
+images = TextureImageCache(library)
 bpy.ops.wm.read_factory_settings(use_empty=True)
-counts, shown = [], []
+counts, values = [], []
 for label in library.labels("textures"):
     images.start()
     image = images.get(label)
     assert images.get(label) == image
     counts.append(len(bpy.data.images))
-    shown.append(round(image.pixels[0], 4))
-print(max(counts), len(set(shown)))
+    values.append(round(image.pixels[0], 4))
+print(max(counts), len(set(values)))
 """
 
 
-def test_images_are_dropped_when_they_are_no_longer_used(tmp_path):
+def test_unused_images_are_removed_at_the_next_trace(tmp_path):
     for value in range(40):
         Image.fromarray(np.full((8, 8, 3), 5 * value, np.uint8)).save(tmp_path / f"gray_{value:02d}.png")
     done = subprocess.run(
         [sys.executable, "-c", MEMORY, str(tmp_path)], capture_output=True, text=True, timeout=200
     )
     assert done.returncode == 0, done.stderr
-    # The image of the trace before goes when the next trace begins with another.
+    # An image remains until the next trace begins, so there are at most two.
     assert done.stdout.split()[-2:] == ["2", "40"]
 
 
-def test_a_scan_finds_the_parts_of_a_users_object(tmp_path):
+def test_a_scan_reads_the_parts_of_an_object(tmp_path):
     shutil.copy(shipped() / "objects" / "duck.blend", tmp_path / "own.blend")
     scan_assets(tmp_path, "objects")
     found = AssetLibrary({"objects": tmp_path}).facts("objects", "own")["parts"]

@@ -1,4 +1,4 @@
-"""Cameras that roll, shift and zoom, objects in the air, spots and coloured lamps, as pixels show them."""
+"""Rendered pixels of cameras that roll, shift and zoom, raised objects, spot lights and coloured lights."""
 
 import math
 
@@ -14,13 +14,13 @@ from loaders.frames import frame_path, read_frame
 
 pytestmark = pytest.mark.blender
 
-HALF = 2.0**-11  # half a step of half precision, relative
-BALL, RADIUS = np.array([0.35, 0.1, 0.9]), 0.4  # its middle and its radius in metres
+HALF = 2.0**-11  # largest relative rounding error of half precision
+BALL, RADIUS = np.array([0.35, 0.1, 0.9]), 0.4  # centre and radius in metres
 BOX, TILT, TURN = np.array([-0.2, 0.3, 1.1]), (35.0, -50.0), 20.0
 
 RECIPE = """
 name: views
-description: One question a set.
+description: One property per set.
 image: {width: 48, height: 36}
 render: {samples: 8, bounces: 0, denoise: false}
 layers: [image, radiance, shading, residual, object]
@@ -86,7 +86,7 @@ sets:
       floor: {}
       lights: [{azimuth: -30, distance: 4, radius: 0.2, chromaticity: [$hue, $saturation]}]
       camera: {location: [0.5, 5, 2.5], look_at: [0, 0, 0.5], field_of_view: 36}
-  lamps:  # the same light, but traced in its own colour: beside a map nothing is shared
+  coloured:  # the same light, traced in its own colour, because samples with a map share no trace
     factors:
       hue: {values: [-510], unit: nm}
       saturation: {values: [8]}
@@ -137,8 +137,8 @@ def middle(mask):
     return np.array([x.mean() + 0.5, y.mean() + 0.5])
 
 
-def test_metadata_find_the_object_however_the_camera_is_turned(pick):
-    """A ball's outline is an ellipse, whose middle is that of its bounding box."""
+def test_metadata_locate_the_object_for_any_camera(pick):
+    """The outline of a ball is an ellipse, whose centre is the centre of its bounding box."""
     assert len(pick("moved")) == 16
     for _, frame in pick("moved"):
         outline = seen(frame, sphere_points())
@@ -149,16 +149,16 @@ def test_metadata_find_the_object_however_the_camera_is_turned(pick):
         np.testing.assert_allclose([left, top, right, bottom], [*low, *high], atol=1.0)
 
 
-def test_pictures_move_as_said(pick):
-    """Right and down, clockwise and larger: by the masks alone."""
+def test_shift_roll_and_zoom_move_the_image(pick):
+    """Masks show shift to the right and down, roll clockwise, and zoom."""
     at = {tuple(s.factors[f] for f in ("roll", "x", "y", "zoom")): f for s, f in pick("moved")}
     middles = {key: middle(frame.layers["object"] == 1) for key, frame in at.items()}
     still = middles[0, 0, 0, 1]
-    degree = 24 / math.tan(math.radians(18)) * math.tan(math.radians(1))  # pixels, at the middle
+    degree = 24 / math.tan(math.radians(18)) * math.tan(math.radians(1))  # pixels, in the middle of the image
     np.testing.assert_allclose(middles[0, 2.5, 0, 1] - still, (2.5 * degree, 0), atol=0.3)
     np.testing.assert_allclose(middles[0, 0, -1.5, 1] - still, (0, -1.5 * degree), atol=0.3)
     c, s = math.cos(math.radians(25)), math.sin(math.radians(25))
-    # Clockwise, with y downwards: x to the right turns towards y.
+    # Clockwise with y down: the x axis turns towards the y axis.
     turned = (24, 18) + np.array([[c, -s], [s, c]]) @ (still - (24, 18))
     np.testing.assert_allclose(middles[25, 0, 0, 1], turned, atol=0.3)
     np.testing.assert_allclose(middles[0, 0, 0, 1.4], (24, 18) + 1.4 * (still - (24, 18)), atol=0.4)
@@ -166,19 +166,19 @@ def test_pictures_move_as_said(pick):
     assert areas[1] / areas[0] == pytest.approx(1.4**2, rel=0.06)
 
 
-def test_a_turned_box_in_the_air_is_where_its_numbers_say(pick):
+def test_a_raised_and_turned_box_has_its_planned_pose(pick):
     ((sample, frame),) = pick("boxed")
-    thing, written = sample.trace.objects[0], frame.metadata.objects[0]
-    assert (written.tilt, written.rotation, written.location) == (TILT, TURN, thing.location)
+    planned, written = sample.trace.objects[0], frame.metadata.objects[0]
+    assert (written.tilt, written.rotation, written.location) == (TILT, TURN, planned.location)
     unit = np.array([(x, y, z) for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (0.0, 1.0)])
-    corners = thing.location + 0.9 * unit @ turn(TILT, TURN).T
+    corners = planned.location + 0.9 * unit @ turn(TILT, TURN).T
     np.testing.assert_allclose(corners.mean(axis=0), BOX, atol=1e-9)
     outline = seen(frame, corners)
     np.testing.assert_allclose(written.bbox, [*outline.min(axis=0), *outline.max(axis=0)], atol=1.0)
     assert written.base_color == pytest.approx((0.4, 0.4 + 0.4 * 2 / 3, 0.8), abs=1e-5)
 
 
-def test_spot_lights_its_cone_as_a_point_does_and_nothing_else(pick):
+def test_a_spot_light_equals_a_point_light_inside_its_cone_only(pick):
     ((_, spot),), ((_, point),) = pick("spots"), pick("points")
     assert (spot.metadata.lights[0].kind, spot.metadata.lights[0].cone) == ("spot", 20)
     assert spot.metadata.lights[0].direction == (0, 0, -1)
@@ -195,7 +195,7 @@ def test_spot_lights_its_cone_as_a_point_does_and_nothing_else(pick):
     assert (at(spot, 1.5 * edge) < 1e-3 * at(point, 1.5 * edge)).all()
 
 
-def test_colours_of_light_come_from_one_trace_and_are_multiples_of_it(pick):
+def test_colours_of_light_share_a_trace_and_are_multiples_of_it(pick):
     pairs = pick("hues")
     assert len({sample.group for sample, _ in pairs}) == 1
     gains = []
@@ -208,14 +208,14 @@ def test_colours_of_light_come_from_one_trace_and_are_multiples_of_it(pick):
         np.testing.assert_allclose(other, gains[0], rtol=2.1 * HALF, atol=2e-7)
 
 
-def test_a_lamp_traced_in_its_colour_gives_the_same_light(pick):
-    ((coloured, traced),) = pick("lamps")
+def test_a_light_traced_in_its_own_colour_gives_the_same_result(pick):
+    ((coloured, traced),) = pick("coloured")
     assert coloured.gain == (1, 1, 1)
     assert coloured.trace.lights[0].color == illuminant(-510, 8)
     (scaled,) = [frame for sample, frame in pick("hues") if sample.factors == coloured.factors]
     lit = scaled.layers["shading"].astype(float) > 0.05
     ratio = traced.layers["shading"].astype(float)[lit] / scaled.layers["shading"].astype(float)[lit]
-    # Of every channel: 8 steps of this hue differ from 7 by up to 3 %, and from white by up to 20 %.
+    # For scale: 8 steps of this hue differ from 7 by up to 3 % in a channel, and from white by up to 20 %.
     assert np.median(np.abs(ratio - 1)) < 0.01
     sums = [frame.layers["shading"].astype(float).mean(axis=(0, 1)) for frame in (traced, scaled)]
     np.testing.assert_allclose(sums[0], sums[1], rtol=0.01)

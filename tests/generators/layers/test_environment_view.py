@@ -1,4 +1,4 @@
-"""The map as the camera sees it, against closed forms, a slow reference and Cycles."""
+"""The computed view of an environment map, against closed forms, a slow loop and Cycles."""
 
 import math
 import os
@@ -21,23 +21,23 @@ def noise(rows, columns):
     return np.random.default_rng(0).random((rows, columns, 3), np.float32)
 
 
-def test_a_map_of_one_radiance_is_seen_as_it_is_times_the_strength():
-    picture = np.full((8, 16, 3), (0.5, 1.0, 2.0), np.float32)
-    seen = view_map(picture, Environment(map="any", strength=3, rotation=40), CAMERA, 9, 7)
+def test_a_constant_map_is_seen_as_its_radiance_times_the_strength():
+    pixels = np.full((8, 16, 3), (0.5, 1.0, 2.0), np.float32)
+    seen = view_map(pixels, Environment(map="any", strength=3, rotation=40), CAMERA, 9, 7)
     np.testing.assert_allclose(seen, np.broadcast_to(np.float32((1.5, 3, 6)), (7, 9, 3)), rtol=1e-5)
     assert seen.dtype == np.float32
 
 
-def test_turning_the_map_by_whole_texels_is_to_roll_its_columns():
-    picture = noise(64, 128)
-    turned = view_map(picture, Environment(map="any", rotation=360 * 5 / 128), CAMERA, 12, 9)
-    # Azimuth decreases with the column, so that a turn of a direction moves it to an earlier one.
-    np.testing.assert_allclose(turned, view_map(np.roll(picture, 5, axis=1), PLAIN, CAMERA, 12, 9), atol=2e-4)
+def test_turning_a_map_by_whole_texels_rolls_its_columns():
+    pixels = noise(64, 128)
+    turned = view_map(pixels, Environment(map="any", rotation=360 * 5 / 128), CAMERA, 12, 9)
+    # Azimuth decreases with the column, so a turned direction falls into an earlier column.
+    np.testing.assert_allclose(turned, view_map(np.roll(pixels, 5, axis=1), PLAIN, CAMERA, 12, 9), atol=2e-4)
 
 
-def looked_up(picture, direction):
-    """One direction of a map by linear interpolation, texel by texel."""
-    rows, columns = picture.shape[:2]
+def interpolated(pixels, direction):
+    """Interpolate a map linearly in one direction, texel by texel."""
+    rows, columns = pixels.shape[:2]
     x, y, z = direction / np.linalg.norm(direction)
     column = (0.5 - math.atan2(y, x) / (2 * math.pi)) * columns - 0.5
     row = (0.5 + math.asin(z) / math.pi) * rows - 0.5
@@ -45,18 +45,18 @@ def looked_up(picture, direction):
     for i in (math.floor(row), math.floor(row) + 1):
         for j in (math.floor(column), math.floor(column) + 1):
             weight = (1 - abs(row - i)) * (1 - abs(column - j))
-            total += weight * picture[min(max(i, 0), rows - 1), j % columns]
+            total += weight * pixels[min(max(i, 0), rows - 1), j % columns]
     return total
 
 
 def window(offset):
-    """The Blackman-Harris window of three pixels, from its definition."""
+    """Return the Blackman-Harris window of three pixels, by its definition."""
     angle = 2 * math.pi * (offset / 3 + 0.5)
     return 0.35875 - 0.48829 * math.cos(angle) + 0.14128 * math.cos(2 * angle) - 0.01168 * math.cos(3 * angle)
 
 
-def test_a_pixel_is_the_filtered_map_of_a_slow_reference():
-    picture, width, height, points = noise(48, 96), 5, 4, 12
+def test_pixels_match_a_slow_loop_over_the_filter():
+    pixels, width, height, points = noise(48, 96), 5, 4, 12
     matrix, axes = intrinsics(CAMERA, width, height), world_to_camera(CAMERA)[:3, :3]
     steps = (np.arange(-points, 2 * points) + 0.5) / points
     for x, y in ((0, 0), (2, 1), (4, 3)):
@@ -65,17 +65,17 @@ def test_a_pixel_is_the_filtered_map_of_a_slow_reference():
             for u in steps:
                 ray = ((x + u - matrix[0, 2]) / matrix[0, 0], (y + v - matrix[1, 2]) / matrix[1, 1], 1.0)
                 weight = window(u - 0.5) * window(v - 0.5)
-                total += weight * looked_up(picture, np.array(ray) @ axes)
+                total += weight * interpolated(pixels, np.array(ray) @ axes)
                 weights += weight
-        seen = view_map(picture, PLAIN, CAMERA, width, height)[y, x]
+        seen = view_map(pixels, PLAIN, CAMERA, width, height)[y, x]
         np.testing.assert_allclose(seen, total / weights, atol=0.03)
 
 
-def test_a_look_straight_up_sees_the_last_row():
-    picture = np.zeros((32, 64, 3), np.float32)
-    picture[-2:] = 1
+def test_a_camera_that_looks_straight_up_sees_the_last_row():
+    pixels = np.zeros((32, 64, 3), np.float32)
+    pixels[-2:] = 1
     up = Camera(location=(0, 0, 0), look_at=(0, 1e-3, 1), field_of_view=4)
-    np.testing.assert_allclose(view_map(picture, PLAIN, up, 4, 4), 1, rtol=1e-5)
+    np.testing.assert_allclose(view_map(pixels, PLAIN, up, 4, 4), 1, rtol=1e-5)
 
 
 TRACED = Trace(
@@ -91,26 +91,27 @@ import sys
 import numpy as np
 from blender_assets import AssetLibrary
 from generators.blender import passes
-from generators.blender.blender_scene import Stage
+from generators.blender.blender_scene import BlenderScene
 from generators.scenes.scene import Trace
 
 trace = Trace.model_validate_json(sys.argv[1])
-stage = Stage(width=48, height=36, samples=512, bounces=0, threads=1, library=AssetLibrary(()))
-passes.request(stage.scene, ())
-stage.show(trace)
+scene = BlenderScene(width=48, height=36, samples=512, bounces=0, threads=1, library=AssetLibrary(()))
+passes.request(scene.bpy_scene, ())
+scene.show(trace)
 file = passes.scratch_file()
-passes.trace(stage.scene, file)
-np.savez(sys.argv[2], picture=stage.map_picture(trace), seen=passes.read(file)["Environment"])
+passes.trace(scene.bpy_scene, file)
+pixels = scene.environment.map_pixels(trace.environment)
+np.savez(sys.argv[2], pixels=pixels, seen=passes.read(file)["Environment"])
 """
 
 
 @pytest.mark.blender
-def test_cycles_sees_the_same_with_many_samples(tmp_path):
+def test_cycles_traces_the_same_with_many_samples(tmp_path):
     file = tmp_path / "traced.npz"
     command = [sys.executable, "-c", BLENDER, TRACED.model_dump_json(), str(file)]
     subprocess.run(command, env={**os.environ, THREADS_VARIABLE: "1"}, stdout=subprocess.DEVNULL, check=True)
     with np.load(file) as traced:
-        seen = view_map(traced["picture"], TRACED.environment, CAMERA, 48, 36)
-        # Measured 0.004; half a pixel beside it is 0.1.
+        seen = view_map(traced["pixels"], TRACED.environment, CAMERA, 48, 36)
+        # Measured 0.004; a shift by half a pixel gives 0.1.
         error = np.clip(seen, 0, 1) - np.clip(traced["seen"], 0, 1)
         assert np.sqrt(np.mean(error**2)) < 0.01

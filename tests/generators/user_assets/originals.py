@@ -1,14 +1,15 @@
-"""Make .blend files in the convention of CANDLE's own assets: ``python originals.py GOOD BAD``.
+"""Make .blend files in the convention of CANDLE's generator: ``python originals.py GOOD BAD IMAGE``.
 
-They are whole files, as an author saves them, and not single datablocks: names are capitalised, the scene and
-its collection are there too. GOOD gets folders of each kind; BAD gets files that must be refused.
+Each is a whole file, as Blender saves it, and not a single datablock: names are capitalised, and the file
+holds the scene and its collection, too. GOOD gets a folder of each kind; BAD gets files that must be refused,
+one of which refers to IMAGE.
 """
 
 import math
 import sys
 from pathlib import Path
 
-import bpy  # noqa: TID251 - a script of its own, run in a process of its own
+import bpy  # noqa: TID251 - a script that runs in its own process
 
 
 def start():
@@ -21,14 +22,13 @@ def save(folder, name):
 
 
 def shape(add, name, lift, **sizes):
-    """Add a primitive of 2 m whose origin is at its base, scaled down by half on the object alone."""
+    """Add a primitive of 2 m with its origin at its base, scaled by half on the object but not its mesh."""
     add(**sizes)
-    thing = bpy.context.object
-    thing.name = name
-    for vertex in thing.data.vertices:
+    made = bpy.context.object
+    made.name = name
+    for vertex in made.data.vertices:
         vertex.co.z += lift
-    thing.scale = (0.5, 0.5, 0.5)
-    return thing
+    made.scale = (0.5, 0.5, 0.5)
 
 
 def material(name, color):
@@ -40,28 +40,28 @@ def material(name, color):
 
 
 def light(name, location, kind="POINT"):
-    lamp = bpy.data.lights.new(name, kind)
-    lamp.energy = 5000.0
+    data = bpy.data.lights.new(name, kind)
+    data.energy = 5000.0
     if kind == "POINT":
-        lamp.shadow_soft_size = 0.25
-    hung = bpy.data.objects.new(name, lamp)
-    hung.location = location
-    bpy.context.scene.collection.objects.link(hung)
-    return hung
+        data.shadow_soft_size = 0.25
+    made = bpy.data.objects.new(name, data)
+    made.location = location
+    bpy.context.scene.collection.objects.link(made)
+    return made
 
 
-def world(picture=None):
-    """Make a world whose map is ``picture``, or small, packed, blue above and green below."""
+def world(image=None):
+    """Make a world that shows ``image``, or by default a small packed map, blue above and green below."""
     made = bpy.data.worlds.new("World")
     bpy.context.scene.world = made
     tree = made.node_tree
     background = next(node for node in tree.nodes if node.type == "BACKGROUND")
     node = tree.nodes.new("ShaderNodeTexEnvironment")
-    if picture is None:
-        picture = bpy.data.images.new("sky", 32, 16, float_buffer=True)
-        picture.pixels = [c for row in range(16) for _ in range(32) for c in _color(row)]
-        picture.pack()
-    node.image = picture
+    if image is None:
+        image = bpy.data.images.new("sky", 32, 16, float_buffer=True)
+        image.pixels = [c for row in range(16) for _ in range(32) for c in _color(row)]
+        image.pack()
+    node.image = image
     tree.links.new(node.outputs["Color"], background.inputs["Color"])
 
 
@@ -70,7 +70,7 @@ def _color(row):
 
 
 def camera(pitch=0.0, roll=0.0, **optics):
-    """Stand a camera at (1, 15, 3) that looks along -y, in the collection that Blender gives a new file."""
+    """Add a camera at (1, 15, 3) that looks along -y, in a collection named as in a new Blender file."""
     collection = bpy.data.collections.new("Collection")
     bpy.context.scene.collection.children.link(collection)
     made = bpy.data.cameras.new("Camera")

@@ -11,7 +11,7 @@ from candlelight import main
 from generators.user_assets.import_meshes import add_mesh, list_objects
 from loaders.errors import InputError
 
-# A box of 2 x 6 x 4, its middle far from the origin.
+# A box of 2 x 6 x 4, far from the origin.
 CORNERS = [(x, y, z) for x in (99, 101) for y in (-3, 3) for z in (5, 9)]
 QUADS = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
 TRIANGLES = [face for a, b, c, d in QUADS for face in ((a, b, c), (a, c, d))]
@@ -42,7 +42,7 @@ def stl(corners=CORNERS):
 
 
 def glb():
-    """Two halves of the box, one of them moved into place by its node."""
+    """Make a file with the two halves of the box as nodes."""
     points = b"".join(struct.pack("<3f", *corner) for corner in CORNERS)
     halves = [TRIANGLES[:6], TRIANGLES[6:]]
     indices = b"".join(struct.pack("<3H", *face) for face in TRIANGLES)
@@ -120,7 +120,7 @@ NAN = [(99, -3, float("nan")), *CORNERS[1:]]
         ("a.obj", obj(faces=[]), "expected a mesh with faces, got none"),
         ("a.obj", obj(NAN), "expected finite numbers, got `v 99 -3 nan`"),
         ("a.obj", obj(faces=[*QUADS, (0, 1, 8)]), "a face names vertex 9, but there are 8"),
-        ("a.obj", obj(faces=QUADS[:1]), "expected a body, got one that is flat: "),
+        ("a.obj", obj(faces=QUADS[:1]), "expected a body, got a flat shape: "),
         ("a.ply", ply(NAN), "expected finite numbers, got `99 -3 nan`"),
         ("a.stl", stl(NAN), "expected finite vertices, got some that are not numbers or infinite"),
         ("a.glb", b"glTF, or not", "repair the mesh"),
@@ -138,7 +138,7 @@ def test_broken_meshes_are_refused_in_one_line(write, tmp_path, name, data, mess
     assert not (tmp_path / "objects").exists()
 
 
-def test_what_need_not_be_opened_is_refused_at_once(write, tmp_path):
+def test_bad_arguments_are_refused_before_blender_starts(write, tmp_path):
     out = tmp_path / "objects"
     with pytest.raises(
         InputError, match=r"a\.fbx: expected a mesh of type \.obj, \.ply, \.stl, \.glb; convert"
@@ -148,13 +148,13 @@ def test_what_need_not_be_opened_is_refused_at_once(write, tmp_path):
         add_mesh(tmp_path / "b.obj", out)
     write("a.obj", obj())
     for label in ("../a", "", ".a", "a/b", "a.b", "x" * 65):
-        with pytest.raises(InputError, match=r"does not do as a file name; .* give another with --name"):
+        with pytest.raises(InputError, match=r"is not a valid file name; .* give another with --name"):
             add_mesh(tmp_path / "a.obj", out, label=label)
     with pytest.raises(InputError, match=r"--up: expected one of x, y, z, -x, -y, -z, got `up`"):
         add_mesh(tmp_path / "a.obj", out, up="up")
     out.mkdir()
     (out / "a.blend").touch()
-    with pytest.raises(InputError, match=r"a\.blend is there already; give another --name, or --replace it"):
+    with pytest.raises(InputError, match=r"a\.blend already exists; give another --name, or --replace it"):
         add_mesh(tmp_path / "a.obj", out)
     (out / "manifest.json").write_text("{}")
     with pytest.raises(InputError, match="schema: Field required"):
@@ -163,14 +163,14 @@ def test_what_need_not_be_opened_is_refused_at_once(write, tmp_path):
 
 @pytest.mark.blender
 @needs_blender
-def test_an_import_that_takes_too_long_is_given_up(write, tmp_path):
+def test_an_import_stops_at_its_time_limit(write, tmp_path):
     with pytest.raises(InputError, match=r"a\.obj: not imported within 0\.01 s; reduce the mesh"):
         add_mesh(write("a.obj", obj()), tmp_path / "objects", time_limit=0.01)
 
 
 @pytest.mark.blender
 @needs_blender
-def test_the_commands(write, tmp_path):
+def test_the_commands_add_and_list(write, tmp_path):
     mesh, out = write("box.obj", obj()), tmp_path / "objects"
     command = ["assets", "add", str(mesh), "--out", str(out)]
     done = CliRunner().invoke(main, [*command, "--name", "my box"])

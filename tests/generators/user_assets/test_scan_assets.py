@@ -1,4 +1,4 @@
-"""Assets in the convention of CANDLE's own: scanned, planned with, and rendered."""
+"""Assets in the convention of CANDLE's generator: scanned, planned and rendered."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ from generators.engine.helper_process import run_helper
 from generators.engine.render_plan import render
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
-from generators.user_assets.scan_assets import KINDS, scan_assets
+from generators.user_assets.scan_assets import ASSET_KINDS, scan_assets
 from loaders.errors import InputError
 from loaders.exports.export_candle import projected_bounds
 from loaders.frames import FrameFolder
@@ -42,7 +42,7 @@ ONE = {
     "size": 2,
     "rotation": 15,
 }
-# What each bad file is taken for, and what is said of it.
+# The kind that each bad file is scanned as, and the message.
 BAD = {
     "hollow": ("objects", "hollow.blend: expected a mesh object with faces, got one without faces"),
     "torn": ("objects", "torn.blend: cannot be read as a .blend file; replace it"),
@@ -55,8 +55,8 @@ BAD = {
     ),
     "nowhere": ("scenes", "nowhere.blend: expected a world, or a collection named `nowhere`"),
     "elsewhere": ("scenes", "elsewhere.blend: `garden.exr` needs `"),
-    "rolled": ("scenes", "rolled.blend: expected a camera that is level from side to side"),
-    "upright": ("scenes", "upright.blend: expected a camera that is level from side to side"),
+    "rolled": ("scenes", "rolled.blend: expected a camera without roll"),
+    "upright": ("scenes", "upright.blend: expected a camera without roll, upright"),
     "flat": ("scenes", "flat.blend: expected `Camera` to be a perspective camera"),
     "shifted": ("scenes", "shifted.blend: expected a camera without shift"),
 }
@@ -64,7 +64,7 @@ BAD = {
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory):
-    """Make files of the convention, good and bad."""
+    """Make files that follow the convention, and files that do not."""
     root = tmp_path_factory.mktemp("originals")
     script, outside = Path(__file__).with_name("originals.py"), shipped() / "scenes" / "garden.exr"
     command = [sys.executable, str(script), str(root / "good"), str(root / "bad"), str(outside)]
@@ -74,7 +74,7 @@ def originals(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def scanned(originals):
-    """Scan the good files by the command line."""
+    """Scan the good files with the command."""
     before = {path: path.read_bytes() for path in (originals / "good").rglob("*.blend")}
     result = CliRunner().invoke(main, ["assets", "scan", str(originals / "good")])
     assert result.exit_code == 0, result.output
@@ -84,9 +84,9 @@ def scanned(originals):
 
 @pytest.fixture(scope="module")
 def rendered(scanned, tmp_path_factory):
-    """Render the faithful CANDLE with these assets alone."""
+    """Render `candle-faithful` with the scanned assets only."""
     folder, _ = scanned
-    assets = {kind: folder / kind for kind in KINDS}
+    assets = {kind: folder / kind for kind in ASSET_KINDS}
     plan = make_plan(load_recipe("candle-faithful", SMALL, assets=assets))
     root = tmp_path_factory.mktemp("frames") / "originals"
     assert not render(plan, root, workers=1).failed
@@ -97,15 +97,15 @@ def rendered(scanned, tmp_path_factory):
 
 
 @pytest.mark.blender
-def test_objects_are_measured_as_they_stand(scanned):
+def test_objects_are_measured_with_the_scale_in_their_file(scanned):
     library = AssetLibrary({"objects": scanned[0] / "objects"})
     assert library.facts("objects", "cube") == {"dimensions": [1, 1, 1], "footprint": 0.707107}
     assert library.facts("objects", "torus") == {"dimensions": [1.25, 1.25, 0.25], "footprint": 0.625}
 
 
 @pytest.mark.blender
-def test_lights_materials_and_scenes_are_read(scanned):
-    library = AssetLibrary({kind: scanned[0] / kind for kind in KINDS})
+def test_facts_of_lights_materials_and_scenes(scanned):
+    library = AssetLibrary({kind: scanned[0] / kind for kind in ASSET_KINDS})
     white = {"power": 5000, "radius": 0.25, "color": [1, 1, 1]}
     assert library.facts("lights", "left") == {**white, "location": [5, -5, 7]}
     assert library.facts("lights", "right") == {**white, "location": [-5, 5, 7]}
@@ -114,20 +114,20 @@ def test_lights_materials_and_scenes_are_read(scanned):
     view = harbour.pop("camera")
     assert harbour == {"modelled": False}
     assert (view["location"], view["look_at"]) == ([1, 15, 3], [1, 14, 3])
-    # 36 mm of sensor behind 40 mm of lens.
+    # A sensor of 36 mm and a lens of 40 mm.
     assert view["field_of_view"] == pytest.approx(np.degrees(2 * np.arctan(18 / 40)), abs=1e-5)
 
 
 @pytest.mark.blender
-def test_the_command_names_what_it_found(scanned):
+def test_the_command_prints_the_labels(scanned):
     folder, output = scanned
-    lines = [f"{folder / kind / 'manifest.json'}" for kind in KINDS]
+    lines = [f"{folder / kind / 'manifest.json'}" for kind in ASSET_KINDS]
     labels = ("cube, torus", "red", "left, right", "harbour")
     assert output == "".join(f"{line}: {names}\n" for line, names in zip(lines, labels, strict=True))
 
 
 @pytest.mark.blender
-def test_scanning_again_keeps_licences_and_maps(scanned, tmp_path):
+def test_a_second_scan_keeps_licences_and_environment_maps(scanned, tmp_path):
     folder = shutil.copytree(scanned[0] / "materials", tmp_path / "colours")
     manifest = folder / "manifest.json"
     data = json.loads(manifest.read_text())
@@ -140,7 +140,7 @@ def test_scanning_again_keeps_licences_and_maps(scanned, tmp_path):
 
 
 @pytest.mark.blender
-def test_a_malformed_manifest_is_written_anew(scanned, tmp_path):
+def test_a_malformed_manifest_is_replaced(scanned, tmp_path):
     folder = shutil.copytree(scanned[0] / "materials", tmp_path / "materials")
     (folder / "manifest.json").write_text("{")
     (done,) = scan_assets(folder)
@@ -152,7 +152,7 @@ def test_a_malformed_manifest_is_written_anew(scanned, tmp_path):
 
 
 @pytest.mark.blender
-def test_files_that_are_not_of_the_convention_are_told_apart(originals):
+def test_files_that_break_the_convention_are_refused_with_a_reason(originals):
     files = [(kind, label, str(originals / "bad" / f"{label}.blend")) for label, (kind, _) in BAD.items()]
     files.append(("objects", "sunk", str(originals / "bad" / "sunk.blend")))
     answers = run_helper("generators.blender.scan_file", files, 200.0).replies
@@ -163,7 +163,7 @@ def test_files_that_are_not_of_the_convention_are_told_apart(originals):
 
 
 @pytest.mark.blender
-def test_one_bad_file_leaves_no_manifest(originals, tmp_path):
+def test_no_manifest_is_written_if_a_file_is_bad(originals, tmp_path):
     folder = tmp_path / "lights"
     folder.mkdir()
     for label in ("sun", "warm"):
@@ -177,10 +177,10 @@ def test_one_bad_file_leaves_no_manifest(originals, tmp_path):
     assert {path.name for path in folder.iterdir()} == {"sun.blend", "warm.blend"}
 
 
-def test_nothing_to_scan_is_refused(tmp_path):
+def test_a_folder_without_assets_is_refused(tmp_path):
     with pytest.raises(InputError, match="nowhere: there is no such folder"):
         scan_assets(tmp_path / "nowhere")
-    with pytest.raises(InputError, match=r"expected folders objects, .*; say with --kind what it holds"):
+    with pytest.raises(InputError, match=r"expected folders objects, .* give their --kind"):
         scan_assets(tmp_path)
     (tmp_path / "lights").mkdir()
     with pytest.raises(InputError, match=r"there is no \.blend file in .*lights"):
@@ -195,7 +195,7 @@ def test_nothing_to_scan_is_refused(tmp_path):
         ({"location": [0, 1], "look_at": [0, 0, 2], "field_of_view": 50}, r"camera.location"),
     ],
 )
-def test_a_camera_that_is_none_is_refused(tmp_path, camera, message):
+def test_an_incomplete_camera_in_a_manifest_is_refused(tmp_path, camera, message):
     (tmp_path / "dock.blend").write_bytes(b"dock")
     entry = {"kind": "scenes", "name": "dock", "file": "dock.blend", "licence": "", "source": ""}
     entry |= {"sha256": file_sha256(tmp_path / "dock.blend"), "facts": {"camera": camera}}
@@ -212,13 +212,13 @@ def one_plan(*overrides, assets=None):
     return make_plan(load_recipe("candle", [*few, *overrides], assets=assets))
 
 
-def test_a_scene_without_a_camera_leaves_the_recipes(tmp_path):
+def test_a_scene_without_a_camera_keeps_the_recipes_camera(tmp_path):
     (own,) = one_plan().samples
     (same,) = one_plan("sets.candle.layout.camera.scene=$scene").samples
     assert same.trace == own.trace
 
 
-def test_the_camera_of_a_scene_goes_first_and_turns_are_kept(tmp_path):
+def test_the_camera_of_a_scene_replaces_the_recipes_camera_but_not_its_turns(tmp_path):
     view = {"location": [1, 15, 3], "look_at": [1, 14, 3], "field_of_view": 40}
     shutil.copy(shipped() / "scenes" / "garden.exr", tmp_path)
     entry = {"kind": "scenes", "name": "garden", "file": "garden.exr", "licence": "", "source": ""}
@@ -234,7 +234,7 @@ def test_the_camera_of_a_scene_goes_first_and_turns_are_kept(tmp_path):
     assert moved.trace.camera.yaw != 0
 
 
-def test_the_camera_of_a_scene_that_is_not_there_is_refused():
+def test_the_camera_of_a_missing_scene_is_refused():
     with pytest.raises(InputError, match=r"layout\.camera\.scene: asset `attic` is not among the scenes"):
         one_plan("sets.candle.layout.camera.scene=attic")
 
@@ -243,25 +243,25 @@ def test_the_camera_of_a_scene_that_is_not_there_is_refused():
 
 
 @pytest.mark.blender
-def test_originals_stand_as_in_their_files(rendered):
+def test_objects_have_the_size_of_their_files(rendered):
     plan, frames = rendered
     for sample, row in zip(plan.samples, range(len(frames)), strict=True):
-        (thing,) = frames.metadata(row).objects
-        corners = np.array(thing.corners).reshape(8, 3)
-        x, y, _ = thing.location
-        # Half of 2.5 m to each side at size 2.5 m, for the torus a quarter more; the base on the floor.
-        height, across = (2.5, 2.5) if thing.type == "cube" else (0.625, 3.125)
+        (written,) = frames.metadata(row).objects
+        corners = np.array(written.corners).reshape(8, 3)
+        x, y, _ = written.location
+        # A cube of 2.5 m, and a torus a quarter wider, both on the floor.
+        height, across = (2.5, 2.5) if written.type == "cube" else (0.625, 3.125)
         assert corners.min(axis=0)[2] == pytest.approx(0, abs=1e-5)
         assert corners.max(axis=0)[2] == pytest.approx(height, abs=1e-5)
         assert corners.mean(axis=0)[:2] == pytest.approx((x, y), abs=1e-5)
         edge = min(np.linalg.norm(corners[0] - corner) for corner in corners[1:])
         assert edge == pytest.approx(min(height, across), abs=1e-4)
         assert sample.factors["rotation"] == 15
-        assert thing.rotation == pytest.approx(139.4367, abs=1e-3)
+        assert written.rotation == pytest.approx(139.4367, abs=1e-3)
 
 
 @pytest.mark.blender
-def test_the_scenes_own_camera_and_world_are_used(rendered):
+def test_the_camera_and_the_world_of_the_scene_are_used(rendered):
     plan, frames = rendered
     assert {sample.trace.camera.location for sample in plan.samples} == {(1, 15, 3)}
     assert {sample.trace.camera.look_at for sample in plan.samples} == {(1, 14, 3)}
@@ -274,7 +274,7 @@ def test_the_scenes_own_camera_and_world_are_used(rendered):
 
 
 @pytest.mark.blender
-def test_a_world_that_was_not_scanned_is_not_taken_for_a_set(scanned, tmp_path):
+def test_a_world_that_was_not_scanned_is_refused_as_a_modelled_scene(scanned, tmp_path):
     scenes = tmp_path / "scenes"
     scenes.mkdir()
     shutil.copy(scanned[0] / "scenes" / "harbour.blend", scenes)
@@ -289,22 +289,22 @@ def test_a_world_that_was_not_scanned_is_not_taken_for_a_set(scanned, tmp_path):
 
 
 @pytest.mark.blender
-def test_bounds_hold_the_mask_and_faithful_ones_are_before_the_turn(rendered):
+def test_bounds_contain_the_mask_and_faithful_bounds_ignore_the_camera_turn(rendered):
     plan, frames = rendered
     for sample, row in zip(plan.samples, range(len(frames)), strict=True):
         metadata = frames.metadata(row)
-        thing, camera = metadata.objects[0], metadata.camera
-        left, top, right, bottom = thing.bbox
-        (x_low, y_low), (x_high, y_high) = projected_bounds(thing, camera, 96, 72)
+        written, camera = metadata.objects[0], metadata.camera
+        left, top, right, bottom = written.bbox
+        (x_low, y_low), (x_high, y_high) = projected_bounds(written, camera, 96, 72)
         box, mask = (x_low, y_low, -x_high, -y_high), (left, 72 - bottom, -right, top - 72)
-        # A pixel's one sample of the index may lie up to three quarters of a pixel beside it.
+        # The single index sample of a pixel may lie three quarters of a pixel off its middle.
         slack = np.subtract(mask, box)
         assert slack.min() >= -1
-        # A cube fills its bounds, whichever way it is turned.
-        assert slack.max() <= 2 or thing.type == "torus"
+        # A cube fills its bounds at any rotation.
+        assert slack.max() <= 2 or written.type == "torus"
         still = camera.model_copy(update={"world_to_camera": camera.aimed})
-        assert projected_bounds(thing, camera, 96, 72, "faithful") == projected_bounds(
-            thing, still, 96, 72, "faithful"
+        assert projected_bounds(written, camera, 96, 72, "faithful") == projected_bounds(
+            written, still, 96, 72, "faithful"
         )
         jitter = np.radians([sample.trace.camera.pitch, sample.trace.camera.yaw])
         turn = np.array(camera.world_to_camera)[:3, :3] @ np.array(camera.aimed)[:3, :3].T

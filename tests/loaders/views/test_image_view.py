@@ -137,6 +137,8 @@ def test_a_data_set_that_is_not_there(monkeypatch):
         raise OSError("offline")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # else it tries again for 20 seconds
+    monkeypatch.setattr(
+        "huggingface_hub.constants.HF_HUB_OFFLINE", True
+    )  # else it tries again for 20 seconds
     with pytest.raises(InputError, match=r"^hf:nobody/nothing: cannot be loaded: "):
         open_images("hf:nobody/nothing")

@@ -8,7 +8,7 @@ from shapes import Shape
 
 @dataclass(frozen=True)
 class Robot:
-    """Width, depth and height of torso and head, thickness and length of the limbs; round or boxed."""
+    """Width, depth and height of torso and head; thickness and length of the limbs; round or angular."""
 
     torso: tuple[float, float, float]
     head: tuple[float, float, float]
@@ -54,7 +54,7 @@ ROBOTS = {
 
 
 def robot(r: Robot) -> dict[str, list[Shape]]:
-    """Put a robot together."""
+    """Return the shapes of each part of a robot."""
     width, depth, height = r.torso
     thick, long = r.leg
     belly, neck = long + height / 2, long + height
@@ -94,7 +94,7 @@ def robot(r: Robot) -> dict[str, list[Shape]]:
 
 @dataclass(frozen=True)
 class House:
-    """Width, depth and height of the walls; height and overhang of the roof, which is a gable or a hip."""
+    """Width, depth and height of the walls; height and overhang of the gable or hip roof."""
 
     walls: tuple[float, float, float]
     roof: tuple[float, float]
@@ -134,7 +134,7 @@ HOUSES = {
 
 
 def house(h: House) -> dict[str, list[Shape]]:
-    """Put a house together; the door is in front."""
+    """Return the shapes of each part of a house, with the door in front."""
     width, depth, height = h.walls
     rise, over = h.roof
     front = -depth / 2
@@ -143,7 +143,7 @@ def house(h: House) -> dict[str, list[Shape]]:
     roof = box(
         (0, 0, height + rise / 2 - 0.02), (across, depth + 2 * over, rise), (0.02, 1.0 if h.gable else 0.02)
     )
-    # Beside the door, or above it where there is no room.
+    # Windows are next to the door, or above it if there is no room.
     beside = (width + h.door[0]) / 4
     x, z = (beside, 0.55 * height) if beside - wide / 2 > h.door[0] / 2 else (0.27 * width, 0.68 * height)
     window = [box((x, front, z), (wide, 0.12, tall)), box((width / 2, 0.0, 0.6 * height), (0.12, wide, tall))]

@@ -1,0 +1,131 @@
+"""Metadata of a rendered frame, from the plan, from Blender's scene and from the pixels."""
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from generators.blender import bpy
+from generators.blender.blender_scene import PlacedObject
+from generators.engine.dead_leaves_process import PLAN_FIELDS
+from generators.engine.devices import Device
+from generators.engine.render_server import cpu_features
+from generators.language.set_settings import SetSettings
+from generators.layers.decompose_trace import TracedLayers
+from generators.scenes.camera import record
+from generators.scenes.scene import SamplePlan, Thing
+from loaders.schema import (
+    ChecksRecord,
+    EnvironmentRecord,
+    Metadata,
+    ObjectRecord,
+    PartRecord,
+    RecipeRecord,
+    RendererRecord,
+    Vector,
+    array_sha256,
+)
+
+
+def frame_metadata(
+    sample: SamplePlan,
+    recipe: RecipeRecord,
+    chosen: SetSettings,
+    device: Device,
+    objects: Sequence[PlacedObject],
+    traced: TracedLayers,
+    layers: Mapping[str, ndarray],
+    checks: ChecksRecord,
+) -> Metadata:
+    """Describe one frame.
+
+    Args:
+        sample: the planned sample.
+        recipe: name and hash of its recipe.
+        chosen: settings of its image set.
+        device: the device that traced.
+        objects: the objects as Blender placed them, in the order of the plan.
+        traced: layers of the trace, for the masks of objects and parts.
+        layers: the stored layers, for their hashes.
+        checks: the checks of the stored layers.
+    """
+    trace, image = sample.trace, chosen.image
+    pairs = enumerate(zip(trace.objects, objects, strict=True), start=1)
+    return Metadata(
+        **sample.model_dump(include=PLAN_FIELDS),
+        recipe=recipe,
+        objects=tuple(_object_record(planned, placed, i, traced) for i, (planned, placed) in pairs),
+        environment=None
+        if trace.environment is None
+        else EnvironmentRecord(**trace.environment.model_dump()),
+        camera=None if trace.camera is None else record(trace.camera, image.width, image.height),
+        exposure=chosen.exposure,
+        renderer=_renderer_record(sample, chosen, device, traced.catcher),
+        checks=checks,
+        layers={name: array_sha256(array) for name, array in layers.items()},
+    )
+
+
+def _renderer_record(
+    sample: SamplePlan, chosen: SetSettings, device: Device, catcher: bool
+) -> RendererRecord:
+    render = chosen.render
+    return RendererRecord(
+        blender=bpy.app.version_string,
+        device=device.label,
+        cpu_features=cpu_features(),
+        samples=render.samples,
+        bounces=render.bounces,
+        geometry_samples=render.geometry_samples if render.has_geometry_trace and catcher else None,
+        denoiser=f"pyoidn {version('pyoidn')}, parts apart" if render.denoise else "none",
+        cycles_seed=sample.trace.cycles_seed,
+    )
+
+
+def _object_record(planned: Thing, placed: PlacedObject, index: int, traced: TracedLayers) -> ObjectRecord:
+    """Describe one object, whose pixels have the value ``index``."""
+    mask, colors = traced.object == index, placed.colors
+    return ObjectRecord(
+        type=planned.type,
+        material=planned.material.label,
+        base_color=colors[0] if len(set(colors)) == 1 else None,
+        size=planned.size,
+        rotation=planned.rotation,
+        tilt=planned.tilt,
+        location=planned.location,
+        **mask_extent(mask),
+        corners=placed.corners,
+        parts=_part_records(planned, colors, np.where(mask, traced.part, 0)),
+    )
+
+
+def _part_records(planned: Thing, colors: Sequence[Vector | None], part: ndarray) -> tuple[PartRecord, ...]:
+    """Describe the parts of an object; ``part`` is the part layer, 0 outside the object."""
+    numbered = enumerate(zip(planned.parts, colors, strict=bool(planned.parts)), start=1)
+    return tuple(
+        PartRecord(
+            name=planned_part.name,
+            index=i,
+            material=planned_part.material.label,
+            base_color=color,
+            **mask_extent(part == i),
+        )
+        for i, (planned_part, color) in numbered
+    )
+
+
+def mask_extent(mask: Any) -> dict[str, Any]:
+    """Return bounding box (left, top, right, bottom; pixels, y down, ends exclusive) and area of a mask.
+
+    Example:
+        >>> import numpy as np
+        >>> mask_extent(np.array([[0, 0, 0], [0, 1, 1]], bool))
+        {'bbox': (1, 1, 3, 2), 'area': 2}
+    """
+    rows, columns = mask.nonzero()
+    if not len(rows):
+        return {"bbox": None, "area": 0}
+    corners = (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
+    return {"bbox": tuple(int(corner) for corner in corners), "area": len(rows)}
