@@ -37,16 +37,16 @@ from loaders.errors import InputError, memory_ended
 from loaders.files.urls import local_folder
 
 
-class UseError(click.ClickException):
+class _UseError(click.ClickException):
     """Bad use or bad input: one line, status 2."""
 
     exit_code = 2
 
 
-GO_ON = ("counterfactual", "evaluate", "export", "pack", "render")  # commands that resume
+_RESUMING = ("counterfactual", "evaluate", "export", "pack", "render")  # commands that resume
 
 
-class OneLineGroup(click.Group):
+class _OneLineGroup(click.Group):
     """A group whose commands end in one line for whatever goes wrong, never in a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -57,10 +57,10 @@ class OneLineGroup(click.Group):
         try:
             return super().invoke(ctx)
         except InputError as error:
-            raise UseError(" ".join(str(error).split())) from None
+            raise _UseError(" ".join(str(error).split())) from None
         except ModuleNotFoundError as error:
             package = str(error.name).partition(".")[0]
-            raise UseError(
+            raise _UseError(
                 f"this needs {package}, not installed here; run `pip install {package}`, and see "
                 "`candlelight doctor`"
             ) from None
@@ -68,7 +68,7 @@ class OneLineGroup(click.Group):
             if not memory_ended(error):
                 raise
             reason = str(error).partition("\n")[0][:200]
-            raise UseError(
+            raise _UseError(
                 f"memory ran out{f' ({reason})' if reason else ''}; end other programs, use fewer workers or "
                 "smaller images"
             ) from None
@@ -76,9 +76,9 @@ class OneLineGroup(click.Group):
             if error.errno == errno.EPIPE:  # the reader of a pipe has seen enough; click ends quietly
                 raise
             where = f"{error.filename}: " if error.filename else ""
-            raise UseError(f"{where}{error.strerror or error}") from None
+            raise _UseError(f"{where}{error.strerror or error}") from None
         except KeyboardInterrupt:
-            goes_on = ctx.invoked_subcommand in GO_ON
+            goes_on = ctx.invoked_subcommand in _RESUMING
             raise Interrupted(f"interrupted{'; run the same command again to go on' * goes_on}") from None
         finally:
             if program:  # only the end of the process is left
@@ -86,7 +86,7 @@ class OneLineGroup(click.Group):
 
 
 @click.group(
-    cls=OneLineGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=_OneLineGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(package_name="candlelight")
 def main() -> None:
@@ -186,24 +186,25 @@ def counterfactual(
     candlelight counterfactual candle --limit 3 --do color=blue --do object_type=cube,color=blue --out what-if
     """
     from evaluation.report.counterfactuals import write_counterfactual_page
-    from generators import counterfactual as plan_twins
+    from generators import counterfactual as plan_counterfactuals
     from generators import render as render_plan
-    from generators.planning.counterfactual import SUFFIX
-    from generators.planning.packed_samples import pack
+    from generators.planning.interventions import COUNTERFACTUAL_SUFFIX
     from generators.planning.plan_table import join
+    from generators.planning.planned_samples import compress_samples
 
     if (not ids) == (limit is None):
-        raise UseError("expected --sample ID, or --limit N to ask about N samples of each set, and not both")
+        raise _UseError("expected --sample ID, or --limit N to ask about N samples of each set, and not both")
     asked = load_any_plan(recipe, overrides, limit, ids, preset, assets)
     if ids:
         chosen = [sample for name in dict.fromkeys(ids) for sample in asked[name].samples]
-        asked = dataclasses.replace(asked, samples=pack(chosen))
-    twins = plan_twins(asked, *changes)
-    both = join(asked, twins)
+        asked = dataclasses.replace(asked, samples=compress_samples(chosen))
+    both = join(asked, plan_counterfactuals(asked, *changes))
     with progress(len(both), "render") as advance:
         outcome = render_plan(both, out, advance=advance, **how)
     check_outcome(outcome, out)
-    pairs = [(name, name + SUFFIX) for name in dict.fromkeys(key.set for key in asked.samples.keys)]
+    pairs = [
+        (name, name + COUNTERFACTUAL_SUFFIX) for name in dict.fromkeys(key.set for key in asked.samples.keys)
+    ]
     click.echo(str(write_counterfactual_page(out / "counterfactuals.html", out, pairs)))
 
 
@@ -303,7 +304,7 @@ def doctor() -> None:
         if not finding.ok:
             click.echo(f"        {finding.remedy}")
     if any(finding.needed and not finding.ok for finding in findings):
-        raise UseError("something that rendering needs is missing; see above")
+        raise _UseError("something that rendering needs is missing; see above")
 
 
 for command in (assets, evaluate, export, pack, plan, push, recipes):

@@ -6,7 +6,7 @@ import click
 
 from loaders.errors import InputError
 
-POSITIVE = click.FloatRange(0, min_open=True)
+_POSITIVE = click.FloatRange(0, min_open=True)
 
 
 @click.group()
@@ -31,7 +31,7 @@ def assets() -> None:
     help="Axis that points up in the file.  [default: y for obj and glb, z for ply and stl]",
 )
 @click.option("--replace", is_flag=True, help="Replace objects of the same label.")
-@click.option("--time-limit", type=POSITIVE, default=300.0, show_default=True, help="Seconds for one mesh.")
+@click.option("--time-limit", type=_POSITIVE, default=300.0, show_default=True, help="Seconds for one mesh.")
 def add(
     meshes: tuple[Path, ...],
     out: Path,

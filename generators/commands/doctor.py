@@ -11,7 +11,7 @@ from generators.engine.devices import find_devices
 from loaders.errors import InputError
 
 # What bpy 5.0.1 links to beyond glibc and libstdc++: library and the Debian package that has it.
-SYSTEM_LIBRARIES = {
+_SYSTEM_LIBRARIES = {
     "GL": "libgl1",
     "SM": "libsm6",
     "ICE": "libice6",
@@ -22,7 +22,7 @@ SYSTEM_LIBRARIES = {
     "xkbcommon": "libxkbcommon0",
     "Xrender": "libxrender1",
 }
-ENOUGH_DISK = 5e9  # bytes: the packages take about 3, the demo 0.1
+_ENOUGH_DISK = 5e9  # bytes: the packages take about 3, the demo 0.1
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _packages() -> list[Finding]:
 
 
 def _libraries() -> Finding:
-    absent = [package for name, package in SYSTEM_LIBRARIES.items() if not ctypes.util.find_library(name)]
+    absent = [package for name, package in _SYSTEM_LIBRARIES.items() if not ctypes.util.find_library(name)]
     if sys.platform != "linux" or not absent:
         return Finding("system libraries", True, "complete")
     return Finding(
@@ -115,5 +115,5 @@ def _gpu() -> Finding:
 def _disk() -> Finding:
     free = shutil.disk_usage(Path.cwd()).free
     return Finding(
-        "disk", free >= ENOUGH_DISK, f"{free / 1e9:.0f} GB free here", "free some space, or work elsewhere"
+        "disk", free >= _ENOUGH_DISK, f"{free / 1e9:.0f} GB free here", "free some space, or work elsewhere"
     )

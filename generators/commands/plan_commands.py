@@ -75,7 +75,7 @@ def load_any_plan(
     from generators import load_recipe, make_plan
     from generators.planning.plan import plan_samples
     from generators.planning.plan_table import load_plan
-    from generators.planning.sample_values import count_rows
+    from generators.planning.sample_values import count_samples
 
     if recipe.endswith(".parquet"):
         if overrides or preset:
@@ -86,7 +86,7 @@ def load_any_plan(
         loaded = load_recipe(recipe, overrides, preset, assets)
         if ids:
             return plan_samples(loaded, ids)
-        total = count_rows(loaded, AssetLibrary(loaded.assets)) if limit is None else None
+        total = count_samples(loaded, AssetLibrary(loaded.assets)) if limit is None else None
         with progress(total, "plan", "sample") as advance:
             return make_plan(loaded, limit, advance)
     return plan.limit(limit) if limit else plan

@@ -12,7 +12,7 @@ from loaders.verification.verify_frames import PLAN, Findings, verify
 from loaders.verification.verify_pack import is_pack, verify_pack
 from loaders.verification.verify_store import verify_store
 
-SHOWN = 20  # missing samples and strangers by name; damaged files are all named
+MOST_NAMED = 20  # missing samples and strangers by name; damaged files are all named
 
 
 def verify_path(path: Path | str) -> None:
@@ -56,6 +56,6 @@ def verdict(path: Path | str, findings: Findings, packed: bool = False) -> Itera
 
 
 def _some(what: str, things: tuple[object, ...]) -> Iterator[str]:
-    yield from (f"{what}: {thing}" for thing in things[:SHOWN])
-    if len(things) > SHOWN:
-        yield f"{what}: {len(things) - SHOWN} more"
+    yield from (f"{what}: {thing}" for thing in things[:MOST_NAMED])
+    if len(things) > MOST_NAMED:
+        yield f"{what}: {len(things) - MOST_NAMED} more"

@@ -23,8 +23,8 @@ from generators.engine import limits
 from generators.engine.render_process import Job, Receipt, RenderChild
 from generators.engine.repair import set_aside
 from generators.engine.staging_folders import staging
-from generators.planning.packed_samples import SampleKey
 from generators.planning.plan import Plan
+from generators.planning.planned_samples import SampleKey
 from generators.scenes.scene import SamplePlan
 from loaders.errors import InputError
 from loaders.files.object_stores import Store, open_store

@@ -20,8 +20,8 @@ from generators.engine.tasks import Hands, receipts
 from generators.engine.worker import Group
 from generators.language.recipe import Recipe
 from generators.language.set_settings import is_traced
-from generators.planning.packed_samples import PackedSamples
 from generators.planning.plan import Plan
+from generators.planning.planned_samples import PlannedSamples
 from generators.planning.provenance import check_assets
 from loaders.errors import InputError
 from loaders.files.atomic_files import is_partial
@@ -211,7 +211,7 @@ def _clean(out: Path, handle: int) -> None:
         drop_replaced(out)
 
 
-def _missing(group: PackedSamples, place: Landing) -> PackedSamples:
+def _missing(group: PlannedSamples, place: Landing) -> PlannedSamples:
     return group.where(lambda key: not place.has(key))
 
 

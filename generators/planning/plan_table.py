@@ -17,19 +17,25 @@ from generators.language.factor_values import listed_values
 from generators.language.factors import Categorical
 from generators.language.load_recipe import first_error
 from generators.language.recipe import Recipe
-from generators.planning.packed_samples import Line, PackedSamples, Packer, SampleKey, pack
 from generators.planning.plan import Plan
+from generators.planning.planned_samples import (
+    PlannedSamples,
+    SampleCompressor,
+    SampleKey,
+    SampleLine,
+    compress_samples,
+)
 from generators.scenes.scene import SamplePlan
 from loaders.errors import InputError
 from loaders.files.atomic_files import replacing
 from loaders.schema import AssetRecord, FactorValue
 
-PLAN_VERSION = 2
+_PLAN_VERSION = 2
 _FACTOR, _DRAWN, _DO, _PROPENSITY = "factor.", "drawn.", "do.", "propensity."
 _PREFIXES = {"factors": _FACTOR, "exogenous": _DRAWN, "intervention": _DO, "propensity": _PROPENSITY}
 _VERSION, _RECIPE, _ASSETS = b"candlelight.plan", b"candlelight.recipe", b"candlelight.assets"
-CHUNK = 1024  # rows that are read, or put in columns, at a time
-ROW_GROUP = 64 * CHUNK  # rows of the file that are written together
+_CHUNK = 1024  # rows that are read, or put in columns, at a time
+_ROW_GROUP = 64 * _CHUNK  # rows of the file that are written together
 _Item = TypeVar("_Item")
 _RECORDS = TypeAdapter(tuple[AssetRecord, ...])
 
@@ -46,14 +52,14 @@ def save_plan(plan: Plan, path: Path) -> None:
         path: the file; written beside it and renamed.
     """
     about = {
-        _VERSION: str(PLAN_VERSION).encode(),
+        _VERSION: str(_PLAN_VERSION).encode(),
         _RECIPE: plan.recipe.model_dump_json(exclude={"assets"}).encode(),
         _ASSETS: _RECORDS.dump_json(plan.assets),
     }
     schema = _schema(plan).with_metadata(about)
     with replacing(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as file:
-        for tables in _batches(_tables(plan, schema), ROW_GROUP // CHUNK):
-            file.write_table(pa.concat_tables(tables), row_group_size=ROW_GROUP)
+        for tables in _batches(_tables(plan, schema), _ROW_GROUP // _CHUNK):
+            file.write_table(pa.concat_tables(tables), row_group_size=_ROW_GROUP)
 
 
 def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
@@ -80,9 +86,9 @@ def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
             recipe = recipe.model_copy(update={"assets": folders})
             records = _RECORDS.validate_json(about[_ASSETS])
             values = _values(recipe)
-            samples = pack(
+            samples = compress_samples(
                 _sample(row, recipe, values)
-                for batch in file.iter_batches(CHUNK)
+                for batch in file.iter_batches(_CHUNK)
                 for row in batch.to_pylist()
             )
         except ValidationError as error:
@@ -112,7 +118,7 @@ def planned_traces(path: Path) -> dict[str, tuple[str, tuple[float, ...]]]:
         InputError: the file is no plan of this version.
     """
     with _open(path, columns=["id", "group", "gain"]) as file:
-        batches = file.iter_batches(CHUNK, columns=["id", "group", "gain"])
+        batches = file.iter_batches(_CHUNK, columns=["id", "group", "gain"])
         return {
             row["id"]: (row["group"], tuple(row["gain"])) for batch in batches for row in batch.to_pylist()
         }
@@ -137,9 +143,9 @@ def _open(path: Path, columns: Collection[str] = ()) -> Iterator[pq.ParquetFile]
     try:
         with pq.ParquetFile(path) as file:
             about = file.schema_arrow.metadata or {}
-            if _RECIPE in about and about.get(_VERSION) != str(PLAN_VERSION).encode():
+            if _RECIPE in about and about.get(_VERSION) != str(_PLAN_VERSION).encode():
                 raise InputError(
-                    f"plan {path}: expected version {PLAN_VERSION}; plan again with `candlelight plan`"
+                    f"plan {path}: expected version {_PLAN_VERSION}; plan again with `candlelight plan`"
                 )
             if _RECIPE not in about or not set(columns) <= set(file.schema_arrow.names):
                 raise _not_a_plan(path)
@@ -160,17 +166,17 @@ def join(first: Plan, second: Plan) -> Plan:
     def order(key: SampleKey) -> tuple[int, int]:
         return place[key.set], key.index
 
-    def ordered(samples: PackedSamples) -> Iterator[Line]:
+    def ordered(samples: PlannedSamples) -> Iterator[SampleLine]:
         keys = samples.keys
         return samples.take(sorted(range(len(keys)), key=lambda row: order(keys[row]))).lines()
 
     again = {key.id for key in second.samples.keys}
     others = first.samples.where(lambda key: key.id not in again)
-    packer = Packer()
+    compressor = SampleCompressor()
     for line in heapq.merge(ordered(others), ordered(second.samples), key=lambda line: order(line[0])):
-        packer.add_line(line)
+        compressor.add_line(line)
     assets = {(one.kind, one.label): one for plan in (first, second) for one in plan.assets}
-    return Plan(second.recipe, packer.finish(), tuple(assets[key] for key in sorted(assets)))
+    return Plan(second.recipe, compressor.finish(), tuple(assets[key] for key in sorted(assets)))
 
 
 def _not_a_plan(path: Path) -> InputError:
@@ -188,7 +194,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _chunks(plan: Plan) -> Iterator[list[dict[str, Any]]]:
-    return _batches(map(_row, plan.samples.records()), CHUNK)
+    return _batches(map(_row, plan.samples.records()), _CHUNK)
 
 
 def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:

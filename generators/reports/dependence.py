@@ -12,10 +12,10 @@ from generators.random_streams import stream
 from generators.scenes.scene import SamplePlan
 from loaders.schema import FactorValue
 
-BINS = 10  # ranges, of a factor or variable of many numbers
-SHUFFLES = 400  # tables by which chance is counted
-CELLS = 2**22  # of random tables that are held at a time
-MOST_LISTED = 60  # distinct whole numbers up to which a column is taken as it is; of others, BINS
+_BINS = 10  # ranges, of a factor or variable of many numbers
+_SHUFFLES = 400  # tables by which chance is counted
+_TABLE_CELLS = 2**22  # of random tables that are held at a time
+_MOST_LISTED = 60  # distinct whole numbers up to which a column is taken as it is; of others, _BINS
 
 
 @dataclass(frozen=True)
@@ -112,14 +112,14 @@ def _coded(column: list[FactorValue], equal_count: bool = True) -> tuple[list[st
     numbers = np.array(column)
     distinct, codes = np.unique(numbers, return_inverse=True)
     named = distinct.dtype.kind == "U"
-    if named or len(distinct) <= (MOST_LISTED if (distinct % 1 == 0).all() else BINS):
+    if named or len(distinct) <= (_MOST_LISTED if (distinct % 1 == 0).all() else _BINS):
         return [
             f"{value:.6g}" if isinstance(value, float) else str(value) for value in distinct.tolist()
         ], codes
     edges = (
-        np.unique(np.quantile(numbers, np.linspace(0, 1, BINS + 1)))
+        np.unique(np.quantile(numbers, np.linspace(0, 1, _BINS + 1)))
         if equal_count
-        else np.histogram_bin_edges(numbers, BINS)
+        else np.histogram_bin_edges(numbers, _BINS)
     )
     codes = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(edges) - 2)
     return _ranges(edges.tolist()), codes
@@ -145,11 +145,11 @@ def _dependence(
     np.add.at(table, (a, b), 1)
     information = float(_information(table[None])[0])
     shuffled = random_table(np.bincount(a[apart]), np.bincount(b[apart]))
-    draws, most = stream(0, first, second), max(1, CELLS // table.size)
+    draws, most = stream(0, first, second), max(1, _TABLE_CELLS // table.size)
     chance = np.concatenate(
         [
-            _information(shuffled.rvs(min(most, SHUFFLES - done), random_state=draws))
-            for done in range(0, SHUFFLES, most)
+            _information(shuffled.rvs(min(most, _SHUFFLES - done), random_state=draws))
+            for done in range(0, _SHUFFLES, most)
         ]
     )
     mean = float(chance.mean())

@@ -24,12 +24,12 @@ from generators.random_streams import stream
 from loaders.errors import InputError
 from loaders.frames import frame_path
 
-LEAST = 2  # groups timed of each set, however little time there is
-GOLDEN = (math.sqrt(5) - 1) / 2
-BLOCK = 512  # bytes; the unit of `st_blocks`, whatever the file system's own blocks are
-TICK = 0.5  # s between two steps of the progress bar
-WORKERS = (1, 16, 128)  # rows of the report by default
-NOTES = """\
+_FEWEST_TIMED = 2  # groups timed of each set, however little time there is
+_GOLDEN_SECTION = (math.sqrt(5) - 1) / 2
+_BLOCK_BYTES = 512  # bytes; the unit of `st_blocks`, whatever the file system's own blocks are
+_PROGRESS_INTERVAL = 0.5  # s between two steps of the progress bar
+_WORKERS_SHOWN = (1, 16, 128)  # rows of the report by default
+_NOTES = """\
 A worker is one render process on a processor (or GPU) of its own, as fast as here with this machine's default
 number of workers; more workers than that need more such machines. Time is from start to end. CPU time is of
 planning and all render processes; +- is two standard errors, from the spread between the traces timed."""
@@ -149,7 +149,7 @@ def estimate(
         stack.callback(setattr, run, "seconds", 0.0)  # no thread goes on with a process that was killed
         working = {pool.submit(run.work, *pair) for pair in zip(children, firsts, strict=True)}
         while working:
-            done, working = wait(working, TICK, FIRST_EXCEPTION)
+            done, working = wait(working, _PROGRESS_INTERVAL, FIRST_EXCEPTION)
             for one in done:
                 one.result()
             if advance:
@@ -185,9 +185,9 @@ class _Run:
             share += len(groups) / len(self.plan.groups)
             offset = stream(recipe.seed, f"{recipe.name}/{name}", "estimate").random()
             for k in range(len(groups)):
-                if k >= LEAST and time.perf_counter() - began > self.seconds * share:
+                if k >= _FEWEST_TIMED and time.perf_counter() - began > self.seconds * share:
                     break
-                i = int((offset + k * GOLDEN) % 1 * len(groups))
+                i = int((offset + k * _GOLDEN_SECTION) % 1 * len(groups))
                 yield groups[i - 1], groups[i]
 
     def work(self, child: RenderChild, first: Group) -> None:
@@ -225,7 +225,7 @@ class _Run:
             return cost, None
         folders = [frame_path(child.job.root, sample.set, sample.index) for sample in group]
         paths = [path for folder in folders for path in (folder, *folder.rglob("*"))]
-        size = sum(path.lstat().st_blocks for path in paths) * BLOCK
+        size = sum(path.lstat().st_blocks for path in paths) * _BLOCK_BYTES
         return cost._replace(bytes=size, inodes=len(paths)), group
 
     def result(self) -> tuple[tuple[SetCost, ...], Cost]:
@@ -273,12 +273,12 @@ def estimate_text(plan: Plan, found: Estimate, workers: Sequence[int] = ()) -> s
         "",
         "workers  time      CPU time",
     ]
-    for count in sorted({*workers} or {*WORKERS, here}):
+    for count in sorted({*workers} or {*_WORKERS_SHOWN, here}):
         total = found.total(count)
         spread = f"+-{found.uncertainty / max(total.cpu, 1e-9):.0%}"
         note = "  this machine's default" if count == here else ""
         lines.append(f"{count:7d}  {duration(total.seconds):8}  {duration(total.cpu):8} {spread}{note}")
-    lines.append(NOTES)
+    lines.append(_NOTES)
     if found.failed:
         first, reason = next(iter(found.failed.items()))
         lines.append(f"{len(found.failed)} traces failed and count like the others, first {first}: {reason}")

@@ -6,12 +6,12 @@ from html import escape
 from generators.language.causal_graph import Graph, causal_order
 from generators.language.factors import Rule
 
-BOX = (132, 34)  # pixels of a node
-LETTER = 7.5  # pixels
-GAP = (28, 64)  # between nodes of a row, and between rows
-MARGIN = 16
-IMAGE = "the image"  # which no factor or variable can be called
-STYLES = {
+_BOX = (132, 34)  # pixels of a node
+_LETTER = 7.5  # pixels
+_GAP = (28, 64)  # between nodes of a row, and between rows
+_MARGIN = 16
+_IMAGE = "the image"  # which no factor or variable can be called
+_STYLES = {
     "factor": ("#eef4fb", "#1f5f99", ""),
     "hidden": ("#ffffff", "#777777", ' stroke-dasharray="5 4"'),
     "image": ("#1f3348", "#1f3348", ""),
@@ -39,20 +39,20 @@ def draw_graph(graph: Graph, factors: Collection[str], selections: Collection[Ru
     """
     graph = _with_ends(graph, selections)
     rows = _rows(graph)
-    width = max(len(row) for row in rows) * (BOX[0] + GAP[0]) - GAP[0] + 2 * MARGIN
-    height = len(rows) * (BOX[1] + GAP[1]) - GAP[1] + 2 * MARGIN
+    width = max(len(row) for row in rows) * (_BOX[0] + _GAP[0]) - _GAP[0] + 2 * _MARGIN
+    height = len(rows) * (_BOX[1] + _GAP[1]) - _GAP[1] + 2 * _MARGIN
     centres = {}
     for j, row in enumerate(rows):
-        left = (width - len(row) * (BOX[0] + GAP[0]) + GAP[0]) / 2
+        left = (width - len(row) * (_BOX[0] + _GAP[0]) + _GAP[0]) / 2
         for i, name in enumerate(row):
             centres[name] = (
-                left + i * (BOX[0] + GAP[0]) + BOX[0] / 2,
-                MARGIN + j * (BOX[1] + GAP[1]) + BOX[1] / 2,
+                left + i * (_BOX[0] + _GAP[0]) + _BOX[0] / 2,
+                _MARGIN + j * (_BOX[1] + _GAP[1]) + _BOX[1] / 2,
             )
     # Every node acts on the image; those arrows are pale, and lie below the others.
     arrows = [
-        _arrow(centres[parent], centres[name], pale=name == IMAGE)
-        for name in sorted(graph, key=lambda name: name != IMAGE)
+        _arrow(centres[parent], centres[name], pale=name == _IMAGE)
+        for name in sorted(graph, key=lambda name: name != _IMAGE)
         for parent in graph[name]
     ]
     boxes = [_box(name, centres[name], _style(name, factors)) for name in graph]
@@ -70,7 +70,7 @@ def _with_ends(graph: Graph, selections: Collection[Rule]) -> Graph:
     whole = dict(graph)
     for i, rule in enumerate(selections):
         whole[f"selection {i + 1}"] = tuple(rule.exclude)
-    return {**whole, IMAGE: tuple(graph)}
+    return {**whole, _IMAGE: tuple(graph)}
 
 
 def _rows(graph: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
@@ -79,15 +79,15 @@ def _rows(graph: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
     for name in causal_order(dict(graph)):
         depth[name] = 1 + max((depth[parent] for parent in graph[name]), default=-1)
     last = max(depth.values())
-    depth[IMAGE] = last + 1 if any(depth[name] == last for name in depth if name != IMAGE) else last
-    rows: list[list[str]] = [[] for _ in range(depth[IMAGE] + 1)]
+    depth[_IMAGE] = last + 1 if any(depth[name] == last for name in depth if name != _IMAGE) else last
+    rows: list[list[str]] = [[] for _ in range(depth[_IMAGE] + 1)]
     for name in graph:
         rows[depth[name]].append(name)
     return rows
 
 
 def _style(name: str, factors: Collection[str]) -> str:
-    if name == IMAGE:
+    if name == _IMAGE:
         return "image"
     if name.startswith("selection "):
         return "selection"
@@ -95,7 +95,7 @@ def _style(name: str, factors: Collection[str]) -> str:
 
 
 def _arrow(start: tuple[float, float], end: tuple[float, float], pale: bool) -> str:
-    half = BOX[1] / 2
+    half = _BOX[1] / 2
     middle = (start[1] + half + end[1] - half) / 2
     return (
         f'<path d="M{start[0]:g} {start[1] + half:g} C{start[0]:g} {middle:g} {end[0]:g} {middle:g} '
@@ -105,13 +105,13 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], pale: bool) -> 
 
 
 def _box(name: str, centre: tuple[float, float], style: str) -> str:
-    fill, stroke, dash = STYLES[style]
+    fill, stroke, dash = _STYLES[style]
     color = "#ffffff" if style == "image" else "#1d2733"
-    room = BOX[0] - 14
-    squeezed = f' textLength="{room}" lengthAdjust="spacingAndGlyphs"' if len(name) * LETTER > room else ""
+    room = _BOX[0] - 14
+    squeezed = f' textLength="{room}" lengthAdjust="spacingAndGlyphs"' if len(name) * _LETTER > room else ""
     return (
-        f'<rect x="{centre[0] - BOX[0] / 2:g}" y="{centre[1] - BOX[1] / 2:g}" width="{BOX[0]}" '
-        f'height="{BOX[1]}" rx="{4 if style in ("image", "selection") else 17}" fill="{fill}" '
+        f'<rect x="{centre[0] - _BOX[0] / 2:g}" y="{centre[1] - _BOX[1] / 2:g}" width="{_BOX[0]}" '
+        f'height="{_BOX[1]}" rx="{4 if style in ("image", "selection") else 17}" fill="{fill}" '
         f'stroke="{stroke}"{dash}/>'
         f'<text x="{centre[0]:g}" y="{centre[1] + 4.5:g}" text-anchor="middle" fill="{color}"{squeezed}>'
         f"{escape(name)}</text>"

@@ -15,11 +15,11 @@ CALLS = {
 }
 # The engine measures how long work takes and names runs and files; no number of a sample comes from there.
 ENGINE = {
-    "child.py": {"time.perf_counter"},
-    "crew.py": {"time.monotonic"},
-    "dispatch.py": {"uuid"},
-    "estimate.py": {"time.perf_counter"},
-    "fitness.py": {"uuid"},
+    "engine/render_process.py": {"time.perf_counter"},
+    "engine/worker_pool.py": {"time.monotonic"},
+    "engine/tasks.py": {"uuid"},
+    "reports/estimate.py": {"time.perf_counter"},
+    "engine/worker_checks.py": {"uuid"},
 }
 STREAMS = {"Generator", "PCG64", "SeedSequence"}  # of numpy.random, what makes a stream out of a name
 

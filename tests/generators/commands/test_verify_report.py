@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.commands.verify_report import SHOWN, verdict
+from generators.commands.verify_report import MOST_NAMED, verdict
 from loaders.verification.verify_frames import Damage, Findings
 
 ROOT = Path("frames")
@@ -12,15 +12,15 @@ IMAGE = Damage(ROOT / "a", ROOT / "a" / "image.png", "is missing")
 
 
 def test_damaged_files_are_all_named_and_of_the_rest_a_few():
-    damaged = tuple(Damage(ROOT, ROOT / f"{i}", "is missing") for i in range(SHOWN + 5))
-    ids, strangers = tuple(f"candle-{i:06d}" for i in range(SHOWN + 2)), (ROOT / "x",)
+    damaged = tuple(Damage(ROOT, ROOT / f"{i}", "is missing") for i in range(MOST_NAMED + 5))
+    ids, strangers = tuple(f"candle-{i:06d}" for i in range(MOST_NAMED + 2)), (ROOT / "x",)
     lines = list(verdict(ROOT, Findings(9, damaged, ids, strangers)))
-    assert lines[: SHOWN + 5] == [f"damaged: frames/{i}: is missing" for i in range(SHOWN + 5)]
-    assert lines[SHOWN + 5 : 2 * SHOWN + 5] == [f"missing: {id}" for id in ids[:SHOWN]]
-    assert lines[2 * SHOWN + 5 :] == [
+    assert lines[: MOST_NAMED + 5] == [f"damaged: frames/{i}: is missing" for i in range(MOST_NAMED + 5)]
+    assert lines[MOST_NAMED + 5 : 2 * MOST_NAMED + 5] == [f"missing: {id}" for id in ids[:MOST_NAMED]]
+    assert lines[2 * MOST_NAMED + 5 :] == [
         "missing: 2 more",
         "belongs to nothing: frames/x",
-        f"frames: 9 samples checked, {SHOWN + 5} files damaged, {SHOWN + 2} samples missing",
+        f"frames: 9 samples checked, {MOST_NAMED + 5} files damaged, {MOST_NAMED + 2} samples missing",
         "render what is damaged anew: candlelight render --repair --out frames",
     ]
 

@@ -8,10 +8,10 @@ import pytest
 
 from blender_assets import AssetLibrary
 from generators.language.load_recipe import load_recipe
-from generators.planning.counterfactual import counterfactual
-from generators.planning.inverse_propensity import inverse_propensity
-from generators.planning.plan import do, make_plan, plan_samples
-from generators.planning.sample_values import rows_of, unit_indices
+from generators.planning.interventions import counterfactual, do
+from generators.planning.inverse_propensity import inverse_propensity_weights
+from generators.planning.plan import make_plan, plan_samples
+from generators.planning.sample_values import sample_values, unit_indices
 from loaders.errors import InputError
 
 # A scene has kinds, and a kind has sizes: kind and size are listed, each as the table or the rule allows.
@@ -45,7 +45,7 @@ def load(write_recipe):
 
 
 def rows(recipe, only=None):
-    return list(rows_of(recipe, "s", AssetLibrary(), only))
+    return list(sample_values(recipe, "s", AssetLibrary(), only))
 
 
 def test_the_rows_are_those_that_the_mechanisms_allow(load):
@@ -99,12 +99,12 @@ def test_what_follows_in_a_grid_has_the_distribution_of_its_mechanism(load):
 
 def test_a_counterfactual_in_a_grid_is_do_on_its_unit(load):
     plan = make_plan(load(), 12)
-    twins = counterfactual(plan, scene="hall").samples
+    changed = counterfactual(plan, scene="hall").samples
     made = {row.index: row.values for row in rows(do(load(), scene="hall"))}
-    assert [twin.factors for twin in twins] == [
+    assert [other.factors for other in changed] == [
         {name: made[sample.index][name] for name in sample.factors} for sample in plan.samples
     ]
-    assert not any(twin.factors["kind"] == "sphere" for twin in twins)
+    assert not any(other.factors["kind"] == "sphere" for other in changed)
     assert any(sample.factors["kind"] == "sphere" for sample in plan.samples)
 
 
@@ -118,11 +118,11 @@ def test_a_table_with_unequal_weights_is_no_grid(load):
 
 def test_listed_factors_have_no_inverse_propensities_where_rows_are_missing(load):
     with pytest.raises(
-        InputError, match="`scene` is not drawn but listed, in a grid without the rows that `kind`"
+        InputError, match="`scene` is not drawn but listed, in a grid without the cells that `kind`"
     ):
-        inverse_propensity(make_plan(load(), 5), "scene")
+        inverse_propensity_weights(make_plan(load(), 5), "scene")
     full = load("sets.s.rules=[]", "sets.s.grid=[scene, kind]")
-    assert set(inverse_propensity(make_plan(full, 5), "scene").values()) == {1.0}
+    assert set(inverse_propensity_weights(make_plan(full, 5), "scene").values()) == {1.0}
 
 
 def test_only_some_rows_of_a_huge_grid_are_looked_at(load):
@@ -133,7 +133,7 @@ def test_only_some_rows_of_a_huge_grid_are_looked_at(load):
     assert [row.index for row in found] == [12_345_678, 98_765_432]
     assert "".join(str(value) for value in found[0].values.values()) == "12345678"
     twice = load(*huge[:2], "sets.s.draws=2", rule)
-    with pytest.raises(InputError, match=r"draws: expected at most 1e\+08 rows, got 100000000 cells x 2"):
+    with pytest.raises(InputError, match=r"draws: expected at most 1e\+08 samples, got 100000000 cells x 2"):
         rows(twice, [5])
 
 
@@ -144,19 +144,19 @@ def test_some_samples_are_planned_without_the_others(load):
     assert plan_samples(recipe, ids) == plan
     # A row that a mechanism leaves out, one beyond the grid, another set's, and no id at all.
     assert len(plan_samples(recipe, ["s-000200", "s-999999", "t-000000", "s", "s-x"])) == 0
-    twins = counterfactual(plan, {"scene": "hall"}, {"size": 3})
-    again = plan_samples(twins.recipe, [sample.id for sample in twins.samples[3:]])
-    assert again.samples == twins.samples[3:]
+    changed = counterfactual(plan, {"scene": "hall"}, {"size": 3})
+    again = plan_samples(changed.recipe, [sample.id for sample in changed.samples[3:]])
+    assert again.samples == changed.samples[3:]
 
 
-def test_twins_without_their_samples_can_be_limited(load):
-    twins = counterfactual(make_plan(load(), 10), {"scene": "hall"}, {"size": 3})
-    some = twins.limit(4)
-    assert Counter(Counter(twin.counterfactual_of for twin in some.samples).values()) == {2: 4}
-    assert twins.limit(99) == twins
+def test_counterfactuals_without_their_factual_samples_can_be_limited(load):
+    changed = counterfactual(make_plan(load(), 10), {"scene": "hall"}, {"size": 3})
+    some = changed.limit(4)
+    assert Counter(Counter(other.counterfactual_of for other in some.samples).values()) == {2: 4}
+    assert changed.limit(99) == changed
 
 
-def test_a_set_of_the_name_of_the_twins_is_not_replaced(write_recipe):
+def test_a_set_with_the_name_of_the_counterfactuals_is_not_replaced(write_recipe):
     text = LISTED + "  s_counterfactual: {extends: candle/candle}\n"
     with pytest.raises(InputError, match="there is a set `s_counterfactual` already"):
         counterfactual(make_plan(load_recipe(write_recipe(text)), 1), scene="hall")

@@ -8,11 +8,11 @@ import pytest
 
 from blender_assets import AssetLibrary
 from generators.language.load_recipe import load_recipe
-from generators.planning.counterfactual import counterfactual
+from generators.planning.interventions import counterfactual, do
 from generators.planning.mechanisms import mechanisms_of
-from generators.planning.plan import do, make_plan
+from generators.planning.plan import make_plan
 from generators.planning.plan_table import load_plan, save_plan
-from generators.planning.sample_values import rows_of
+from generators.planning.sample_values import sample_values
 from loaders.errors import InputError
 
 LAYOUT = """
@@ -65,7 +65,7 @@ def load(tmp_path, text, *overrides):
 
 
 def rows(recipe, only=None):
-    return list(rows_of(recipe, "s", AssetLibrary(), only))
+    return list(sample_values(recipe, "s", AssetLibrary(), only))
 
 
 @pytest.fixture(scope="module")
@@ -193,46 +193,52 @@ def test_do_is_not_condition(confounded, drawn):
 
 def test_a_counterfactual_keeps_the_exogenous_numbers(confounded):
     plan = make_plan(confounded, 20)
-    twins = counterfactual(plan, {"kind": "cube"}, {"toy": "a", "x": 0.0})
-    assert len(twins) == 40
+    changed = counterfactual(plan, {"kind": "cube"}, {"toy": "a", "x": 0.0})
+    assert len(changed) == 40
     by_id = {sample.id: sample for sample in plan.samples}
-    for i, twin in enumerate(twins.samples):
-        of = by_id[twin.counterfactual_of]
-        assert twin.unit == of.unit
-        assert twin.trace.cycles_seed == of.trace.cycles_seed
-        assert twin.intervention == ({"kind": "cube"} if i % 2 == 0 else {"toy": "a", "x": 0.0})
+    for i, other in enumerate(changed.samples):
+        of = by_id[other.counterfactual_of]
+        assert other.unit == of.unit
+        assert other.trace.cycles_seed == of.trace.cycles_seed
+        assert other.intervention == ({"kind": "cube"} if i % 2 == 0 else {"toy": "a", "x": 0.0})
         if i % 2 == 0:
-            assert (twin.exogenous, twin.factors["tone"]) == (of.exogenous, of.factors["tone"])
+            assert (other.exogenous, other.factors["tone"]) == (of.exogenous, of.factors["tone"])
             if of.factors["kind"] == "cube":
-                assert twin.factors == of.factors
+                assert other.factors == of.factors
         # The same uniform numbers under the changed parents' mechanisms.
-        again = rows(do(confounded, **twin.intervention), [of.index])[0].values
-        assert {**twin.factors, **twin.exogenous} == again
+        again = rows(do(confounded, **other.intervention), [of.index])[0].values
+        assert {**other.factors, **other.exogenous} == again
 
 
 def test_counterfactuals_of_no_change_are_the_samples_themselves(confounded):
     plan = make_plan(confounded, 10)
     for sample in plan.samples:
-        twin = counterfactual(plan[sample.id], **{k: sample.factors[k] for k in ("kind", "color")}).samples[0]
-        assert (twin.factors, twin.exogenous, twin.trace) == (sample.factors, sample.exogenous, sample.trace)
+        other = counterfactual(plan[sample.id], **{k: sample.factors[k] for k in ("kind", "color")}).samples[
+            0
+        ]
+        assert (other.factors, other.exogenous, other.trace) == (
+            sample.factors,
+            sample.exogenous,
+            sample.trace,
+        )
 
 
 def test_planned_in_bulk_they_are_the_same(tmp_path):
-    text = CONFOUNDED + "  twins: {counterfactual: {of: s, do: [{kind: cube}, {color: red, toy: b}]}}\n"
+    text = CONFOUNDED + "  changed: {counterfactual: {of: s, do: [{kind: cube}, {color: red, toy: b}]}}\n"
     recipe = load(tmp_path, text, "sets.s.draws=30")
     bulk = make_plan(recipe)
     asked = [{"kind": "cube"}, {"color": "red", "toy": "b"}]
     plain = make_plan(load(tmp_path, CONFOUNDED, "sets.s.draws=30"))
     single = counterfactual(plain, *asked)
-    twins = [sample for sample in bulk.samples if sample.set == "twins"]
-    assert [t.index for t in twins] == list(range(60))
-    for one, other in zip(twins, single.samples, strict=True):
+    changed = [sample for sample in bulk.samples if sample.set == "changed"]
+    assert [t.index for t in changed] == list(range(60))
+    for one, other in zip(changed, single.samples, strict=True):
         same = ("factors", "exogenous", "intervention", "counterfactual_of", "unit", "index", "trace")
         assert {k: getattr(one, k) for k in same} == {k: getattr(other, k) for k in same}
     limited = bulk.limit(4)
     kept = {sample.id for sample in limited.samples if sample.set == "s"}
     assert len(kept) == 4
-    assert {s.counterfactual_of for s in limited.samples if s.set == "twins"} == kept
+    assert {s.counterfactual_of for s in limited.samples if s.set == "changed"} == kept
     assert make_plan(recipe, 4) == limited
     save_plan(bulk, tmp_path / "plan.parquet")
     assert load_plan(tmp_path / "plan.parquet") == bulk
@@ -253,9 +259,9 @@ def test_counterfactual_errors(confounded, changes, values, message):
 
 
 def test_counterfactuals_of_counterfactuals_are_refused(confounded):
-    twins = counterfactual(make_plan(confounded, 2), kind="cube")
-    with pytest.raises(InputError, match="holds counterfactuals; name the samples they are of"):
-        counterfactual(twins, color="red")
+    changed = counterfactual(make_plan(confounded, 2), kind="cube")
+    with pytest.raises(InputError, match="holds counterfactuals; name the samples that they are of"):
+        counterfactual(changed, color="red")
 
 
 # --------------------------------------------------------------------------------------------------- rules
@@ -358,7 +364,7 @@ def test_a_selection_on_drawn_values_rejects_whole_samples(tmp_path):
             "[{exclude: {size: 4}, selection: true}]",
             r"rules\.0\.exclude\.size: expected some of 1, 2, 3, got \[4\]",
         ),
-        ("[{exclude: {size: [1, 2, 3]}, selection: true}]", "they leave no row of the grid"),
+        ("[{exclude: {size: [1, 2, 3]}, selection: true}]", "they leave no cell of the grid"),
         (
             "[{exclude: {size: [1, 2], scene: hall}, target: size}, {exclude: {size: 3}, target: size}]",
             "leave no value of `size` where scene=hall",
@@ -436,13 +442,13 @@ def test_a_recipe_with_tables_survives_json_and_overrides(confounded):
     assert rows(again, range(20)) == rows(confounded, range(20))
 
 
-def test_a_twin_with_fields_of_its_own_is_refused(tmp_path):
-    text = CONFOUNDED + "  twins: {draws: 3, counterfactual: {of: s, do: [{kind: cube}]}}\n"
-    with pytest.raises(InputError, match=r"sets\.twins"):
+def test_a_counterfactual_set_with_fields_of_its_own_is_refused(tmp_path):
+    text = CONFOUNDED + "  changed: {draws: 3, counterfactual: {of: s, do: [{kind: cube}]}}\n"
+    with pytest.raises(InputError, match=r"sets\.changed"):
         load(tmp_path, text)
 
 
-def test_a_twin_of_nothing_is_refused(tmp_path):
-    text = CONFOUNDED + "  twins: {counterfactual: {of: t, do: [{kind: cube}]}}\n"
-    with pytest.raises(InputError, match=r"sets\.twins"):
+def test_a_counterfactual_set_of_an_unknown_set_is_refused(tmp_path):
+    text = CONFOUNDED + "  changed: {counterfactual: {of: t, do: [{kind: cube}]}}\n"
+    with pytest.raises(InputError, match=r"sets\.changed"):
         load(tmp_path, text)

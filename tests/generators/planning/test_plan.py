@@ -7,8 +7,9 @@ from generators.language.factors import Categorical, Continuous
 from generators.language.load_recipe import load_recipe, recipe_sha256
 from generators.language.recipe import ImageSet
 from generators.language.set_settings import factor_infos
+from generators.planning.interventions import condition, do
 from generators.planning.mechanisms import Mechanisms
-from generators.planning.plan import Plan, condition, do, make_plan
+from generators.planning.plan import Plan, make_plan
 from loaders.errors import InputError
 from loaders.factor_space import FactorSpace
 

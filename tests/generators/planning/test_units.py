@@ -63,8 +63,8 @@ def test_sets_that_say_so_share_all_draws(draws):
 
 def test_counterfactuals_keep_the_units_of_their_set(draws):
     for said in ([], SHARED[:1]):
-        of, _, twins = draws(*said, "sets.twins={counterfactual: {of: train, do: [{look: 0}]}}").values()
-        assert of == twins
+        of, _, changed = draws(*said, "sets.changed={counterfactual: {of: train, do: [{look: 0}]}}").values()
+        assert of == changed
 
 
 def test_what_a_set_extends_shares_nothing_with_it(write_recipe):

@@ -12,8 +12,9 @@ from sklearn.metrics.cluster import contingency_matrix, expected_mutual_informat
 from blender_assets import AssetLibrary
 from candlelight import main
 from generators.language.load_recipe import load_recipe
-from generators.planning.inverse_propensity import inverse_propensity
-from generators.planning.plan import do, make_plan
+from generators.planning.interventions import do
+from generators.planning.inverse_propensity import inverse_propensity_weights
+from generators.planning.plan import make_plan
 from generators.planning.sample_values import unit_indices
 from generators.reports.dependence import dependences, marginals
 from generators.reports.plan_report import report_plan, report_text, write_plan_report
@@ -166,21 +167,21 @@ def test_chance_in_sparse_cells_is_told_from_dependence():
 
 
 def test_counterfactuals_are_no_evidence_of_their_own(tmp_path):
-    path = tmp_path / "twins.yaml"
+    path = tmp_path / "trial.yaml"
     many = ", ".join(f"{{color: {color}}}" for color in ("red", "blue") * 4)
     path.write_text(
         CONFOUNDED.replace("draws: 900", "draws: 60").replace(
             "    variables:", "      turn: {low: 0, high: 1}\n    variables:"
         )
-        + f"  twins: {{counterfactual: {{of: s, do: [{many}]}}}}\n"
+        + f"  changed: {{counterfactual: {{of: s, do: [{many}]}}}}\n"
     )
-    own, twins = report_plan(make_plan(load_recipe(path)))
-    assert (own.count, own.units, twins.count, twins.units) == (60, 60, 480, 60)
-    pairs = [{(pair.first, pair.second) for pair in one.pairs} for one in (own, twins)]
+    own, changed = report_plan(make_plan(load_recipe(path)))
+    assert (own.count, own.units, changed.count, changed.units) == (60, 60, 480, 60)
+    pairs = [{(pair.first, pair.second) for pair in one.pairs} for one in (own, changed)]
     assert ("size", "turn") not in pairs[0]
     assert ("size", "turn") not in pairs[1]
     assert ("kind", "toy") in pairs[0] & pairs[1]
-    assert "twins: 480 samples of 60 units" in report_text(make_plan(load_recipe(path)))
+    assert "changed: 480 samples of 60 units" in report_text(make_plan(load_recipe(path)))
 
 
 def test_factors_of_a_grid_count_row_by_row(tmp_path):
@@ -200,7 +201,7 @@ def test_what_does_not_vary_is_in_no_pair():
 
 
 def test_weights_undo_the_confounding(plan):
-    weights = inverse_propensity(plan, "color")
+    weights = inverse_propensity_weights(plan, "color")
     w = np.array([weights[s.id] for s in plan.samples])
     red = np.array([s.factors["color"] == "red" for s in plan.samples])
     cube = np.array([s.factors["kind"] == "cube" for s in plan.samples])
@@ -220,21 +221,21 @@ def test_without_positivity_there_are_no_weights(plan, tmp_path):
     (tmp_path / "t.yaml").write_text(CONFOUNDED)
     certain = make_plan(load_recipe(tmp_path / "t.yaml", ["sets.s.factors.color.strength=1"]), 20)
     with pytest.raises(InputError, match=r"`color` is never (red|blue) where toy=[ab]; without positivity"):
-        inverse_propensity(certain, "color")
+        inverse_propensity_weights(certain, "color")
 
 
 def test_what_else_weights_are_refused_for(plan, tmp_path):
     (tmp_path / "t.yaml").write_text(CONFOUNDED)
     for factor in ("size", "shape"):
         with pytest.raises(InputError, match=f"expected one of kind, color, toy, got `{factor}`"):
-            inverse_propensity(plan, factor)
-    with pytest.raises(InputError, match="was set by intervention"):
-        inverse_propensity(make_plan(do(plan.recipe, color="red"), 5), "color")
+            inverse_propensity_weights(plan, factor)
+    with pytest.raises(InputError, match="was set by intervention and depends on no parent"):
+        inverse_propensity_weights(make_plan(do(plan.recipe, color="red"), 5), "color")
     rule = "sets.s.rules=[{selection: true, exclude: {kind: cube, color: red}}]"
-    with pytest.raises(InputError, match="`s` has selections, which mechanisms know nothing of"):
-        inverse_propensity(make_plan(load_recipe(tmp_path / "t.yaml", [rule]), 5), "color")
+    with pytest.raises(InputError, match="`s` has selections, whose effect mechanisms do not describe"):
+        inverse_propensity_weights(make_plan(load_recipe(tmp_path / "t.yaml", [rule]), 5), "color")
     with pytest.raises(InputError, match="expected samples of one set"):
-        inverse_propensity(make_plan(load_recipe("demo"), 1), "scene")
+        inverse_propensity_weights(make_plan(load_recipe("demo"), 1), "scene")
 
 
 # ------------------------------------------------------------------------------------------------- report

@@ -1,6 +1,6 @@
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
-from generators.reports.preview import FIRST, LONGEST_SIDE, preview_plan
+from generators.reports.preview import PREVIEW_SAMPLES, PREVIEW_SIDE, preview_plan
 
 
 def shown(plan, name, factor):
@@ -16,7 +16,7 @@ def test_every_value_of_a_categorical_factor_is_shown_whole_number_or_not():
     assert shown(draft, "candle", "scene") == {"garden", "hall"}
     assert shown(draft, "candle", "rotation") == {0, 15, 30, 45, 60, 90}
     assert len(draft.samples) == 6
-    assert draft.recipe.sets["candle"].image.width == LONGEST_SIDE
+    assert draft.recipe.sets["candle"].image.width == PREVIEW_SIDE
     assert draft.recipe.sets["candle"].render.preset == "draft"
 
 
@@ -32,5 +32,5 @@ def test_a_set_of_continuous_factors_alone_shows_its_first_samples():
         load_recipe("identifiable", [f"sets.{name}.draws=20" for name in ("teapot", "shapes", "causal")])
     )
     draft = preview_plan(plan)
-    assert [s.index for s in draft.samples if s.set == "teapot"] == list(range(FIRST))
+    assert [s.index for s in draft.samples if s.set == "teapot"] == list(range(PREVIEW_SAMPLES))
     assert len(shown(draft, "shapes", "object_type")) == 7

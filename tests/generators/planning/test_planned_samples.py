@@ -4,8 +4,8 @@ import zlib
 import pytest
 
 from generators.language.load_recipe import load_recipe
-from generators.planning.packed_samples import pack
 from generators.planning.plan import make_plan
+from generators.planning.planned_samples import compress_samples
 
 ROWS = 40
 
@@ -17,8 +17,10 @@ def plan():
 
 def test_a_sample_is_the_same_after_packing(plan):
     samples = list(plan.samples)
-    assert [sample.model_dump_json() for sample in pack(samples)] == [s.model_dump_json() for s in samples]
-    assert pack(samples) == plan.samples
+    assert [sample.model_dump_json() for sample in compress_samples(samples)] == [
+        s.model_dump_json() for s in samples
+    ]
+    assert compress_samples(samples) == plan.samples
     assert list(plan.samples.records()) == [sample.model_dump(mode="json") for sample in samples]
     assert [(key.id, key.set, key.index, key.group) for key in plan.samples.keys] == [
         (s.id, s.set, s.index, s.group) for s in samples
@@ -31,7 +33,7 @@ def test_samples_are_read_as_those_of_a_list(plan):
     assert list(plan.samples[::-3]) == samples[::-3]
     assert list(plan.samples[5:30].take([3, 20, 3])) == [samples[8], samples[25], samples[8]]
     assert list(plan.samples[5:].where(lambda key: key.index % 7 == 0)) == samples[7::7]
-    assert plan.samples != pack(samples[1:])
+    assert plan.samples != compress_samples(samples[1:])
     with pytest.raises(IndexError):
         plan.samples[ROWS]
 
@@ -45,9 +47,9 @@ def test_one_sample_is_found_without_reading_the_others(plan, monkeypatch):
 
 def test_a_row_takes_less_than_a_thousand_bytes(plan):
     samples = list(plan.samples)
-    pack(samples)
+    compress_samples(samples)
     tracemalloc.start()
-    kept = pack(samples)
+    kept = compress_samples(samples)
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert taken / len(kept) < 1000
