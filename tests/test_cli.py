@@ -1,4 +1,4 @@
-"""The command line without rendering: help, recipes, plans, one line and status 2 for what is wrong."""
+"""The command line without rendering: recipes, plans, and errors of one line with exit status 2."""
 
 import importlib
 import os
@@ -18,12 +18,6 @@ from generators.planning.plan_table import load_plan
 from loaders.commands import interrupts
 
 
-def commands(group, path=()):
-    yield path
-    for name, command in getattr(group, "commands", {}).items():
-        yield from commands(command, (*path, name))
-
-
 def run(*words):
     return CliRunner().invoke(main, [str(word) for word in words])
 
@@ -35,13 +29,6 @@ def refused(result):
     errors = [line for line in result.output.splitlines() if line.startswith("Error: ")]
     assert len(errors) == 1, result.output
     return errors[0]
-
-
-@pytest.mark.parametrize("path", list(commands(main)), ids=" ".join)
-def test_help_has_an_example(path):
-    result = run(*path, "--help")
-    assert result.exit_code == 0
-    assert "candlelight " in result.output.split("Usage:")[1].split("\n", 1)[1]
 
 
 def test_the_commands_of_the_design_exist():
@@ -190,6 +177,22 @@ def test_overrides_do_not_change_a_plan(tmp_path):
     assert "plan again" in refused(run("render", path, "--set", "seed=2", "--out", tmp_path / "frames"))
 
 
+def test_a_seed_replaces_that_of_the_recipe_and_changes_no_plan(tmp_path):
+    path = tmp_path / "plan.parquet"
+    run("plan", "negatives", "--set", "sets.negatives.draws=1", "--seed", "7", "--out", path)
+    assert load_plan(path).recipe.seed == 7
+    for command in (
+        ["render", path],
+        ["plan", path],
+        ["counterfactual", path, "--do", "count=1", "--limit", 1],
+    ):
+        line = refused(run(*command, "--seed", "8", "--out", tmp_path / "other.parquet"))
+        assert (
+            line
+            == f"Error: --seed changes a recipe, but {path} is a plan, whose numbers are fixed; plan again"
+        )
+
+
 def test_a_preset_is_planned_and_changes_no_plan(tmp_path):
     path = tmp_path / "plan.parquet"
     run("plan", "demo", "--limit", "1", "--preset", "draft", "--out", path)
@@ -252,7 +255,7 @@ def test_ctrl_c_while_a_command_imports_ends_it(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["render", "demo", "--out", "frames"], "interrupted; run the same command again to go on"),
+        (["render", "demo", "--out", "frames"], "interrupted; run the same command again to continue"),
         (["plan", "demo", "--out", "plan.parquet"], "interrupted"),
     ],
 )

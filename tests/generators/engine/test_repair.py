@@ -194,7 +194,7 @@ def test_the_commands_find_name_and_repair(whole, out):
 def test_a_repair_without_a_recipe_needs_the_plan(out, tmp_path):
     result = run("render", "--out", out)
     assert result.exit_code == 2
-    assert "Missing argument 'RECIPE'; only --repair does without." in result.output
+    assert "Missing argument 'RECIPE'; it may be left out only with --repair." in result.output
     flip(out / "plan.parquet", np.random.default_rng(14))
     for folder, why in ((out, "differs from its line in SHA256SUMS"), (tmp_path / "none", "is missing")):
         result = run("render", "--repair", "--out", folder)

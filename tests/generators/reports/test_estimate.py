@@ -231,7 +231,7 @@ def test_what_is_there_already_is_not_counted(fake, tiny):
     [
         (["--estimate", "--workers", "4,none"], "expected numbers from 1 on as in 1,8,64, got 4,none"),
         (["--estimate", "--workers", "0"], "expected numbers from 1 on as in 1,8,64, got 0"),
-        (["--workers", "4", "--report"], "--workers and --frames: expected --estimate beside them"),
+        (["--workers", "4", "--report"], "--workers and --frames: expected together with --estimate"),
         ([], "expected --out FILE.parquet, --report, --estimate, or several of them"),
         (["--estimate", "--seconds", "0"], "0"),
     ],
