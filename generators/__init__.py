@@ -1,6 +1,6 @@
 """Recipes, plans and rendering of image sets in which exactly one thing changes.
 
-Importing this package brings neither Blender nor torch.
+Importing this package imports neither Blender nor torch.
 """
 
 from generators.engine.render_plan import render as render

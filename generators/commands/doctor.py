@@ -1,4 +1,4 @@
-"""What this machine has and lacks for rendering and evaluating."""
+"""Check what this machine has for rendering and evaluating."""
 
 import ctypes.util
 import shutil
@@ -10,7 +10,7 @@ from pathlib import Path
 from generators.engine.devices import find_devices
 from loaders.errors import InputError
 
-# What bpy 5.0.1 links to beyond glibc and libstdc++: library and the Debian package that has it.
+# Libraries that bpy 5.0.1 links to, besides glibc and libstdc++, and the Debian package of each.
 _SYSTEM_LIBRARIES = {
     "GL": "libgl1",
     "SM": "libsm6",
@@ -27,9 +27,9 @@ _ENOUGH_DISK = 5e9  # bytes: the packages take about 3, the demo 0.1
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked for: what, whether it is there, how it is, and how to get it.
+    """One checked item: its name, whether it is usable, its state, and how to get it.
 
-    ``needed`` says that rendering does not work without it.
+    ``needed`` tells that rendering does not work without the item.
     """
 
     what: str
@@ -40,7 +40,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Look at Python, packages, system libraries, what Blender can trace on, what torch can use, and disk.
+    """Check Python, packages, system libraries, the devices of Blender and of torch, and disk space.
 
     Example:
         >>> examine()[0].what
@@ -55,7 +55,7 @@ def _python() -> Finding:
         "Python",
         sys.version_info[:2] == (3, 11),
         version,
-        "rendering needs Python 3.11, which bpy is built for; loaders and evaluation run on 3.11 to 3.13",
+        "rendering needs Python 3.11, for which bpy is built; loaders and evaluation run on 3.11 to 3.13",
     )
 
 
@@ -79,26 +79,28 @@ def _libraries() -> Finding:
     return Finding(
         "system libraries",
         False,
-        f"without {', '.join(absent)}",
+        f"missing {', '.join(absent)}",
         f"sudo apt-get install -y {' '.join(absent)}",
     )
 
 
 def _devices() -> list[Finding]:
-    """Have Blender list what it can trace on, if it is there."""
+    """Let Blender list its devices, if bpy is installed."""
     if find_spec("bpy") is None:
         return []
     try:
         found = find_devices()
     except InputError as error:
-        return [Finding("Blender's devices", False, str(error), "look into the driver, or use the processor")]
+        return [Finding("Blender's devices", False, str(error), "check the driver, or use the processor")]
     named = dict.fromkeys(f"{device.kind} {device.name}" for device in found)
     return [Finding("Blender's devices", True, ", ".join(named) or "none listed")]
 
 
 def _gpu() -> Finding:
     if find_spec("torch") is None:
-        return Finding("GPU", False, "not looked for, torch is missing", "install torch first", needed=False)
+        return Finding(
+            "GPU", False, "not checked, because torch is missing", "install torch first", needed=False
+        )
     import torch
 
     if torch.cuda.is_available():
@@ -107,7 +109,7 @@ def _gpu() -> Finding:
         "GPU",
         False,
         "none that torch can use; everything runs on the processor",
-        "evaluation is faster with one: install a CUDA build of torch where there is an NVIDIA GPU",
+        "evaluation is faster with a GPU: install a CUDA build of torch on a machine with an NVIDIA GPU",
         needed=False,
     )
 
@@ -115,5 +117,5 @@ def _gpu() -> Finding:
 def _disk() -> Finding:
     free = shutil.disk_usage(Path.cwd()).free
     return Finding(
-        "disk", free >= _ENOUGH_DISK, f"{free / 1e9:.0f} GB free here", "free some space, or work elsewhere"
+        "disk", free >= _ENOUGH_DISK, f"{free / 1e9:.0f} GB free here", "free some space, or use another disk"
     )

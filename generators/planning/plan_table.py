@@ -1,4 +1,4 @@
-"""A plan as a Parquet table: one row per sample, every number in a column of its own."""
+"""Save and load plans as Parquet tables, with one row per sample and a column for each number."""
 
 import heapq
 import itertools
@@ -34,8 +34,8 @@ _PLAN_VERSION = 2
 _FACTOR, _DRAWN, _DO, _PROPENSITY = "factor.", "drawn.", "do.", "propensity."
 _PREFIXES = {"factors": _FACTOR, "exogenous": _DRAWN, "intervention": _DO, "propensity": _PROPENSITY}
 _VERSION, _RECIPE, _ASSETS = b"candlelight.plan", b"candlelight.recipe", b"candlelight.assets"
-_CHUNK = 1024  # rows that are read, or put in columns, at a time
-_ROW_GROUP = 64 * _CHUNK  # rows of the file that are written together
+_CHUNK = 1024  # rows that are read or converted at a time
+_ROW_GROUP = 64 * _CHUNK  # rows of one row group of the file
 _Item = TypeVar("_Item")
 _RECORDS = TypeAdapter(tuple[AssetRecord, ...])
 
@@ -43,13 +43,13 @@ _RECORDS = TypeAdapter(tuple[AssetRecord, ...])
 def save_plan(plan: Plan, path: Path) -> None:
     """Write a plan as a Parquet file, in one step.
 
-    Columns are ``id set index unit group counterfactual_of gain lights trace`` and, by name, ``factor.*``,
-    ``drawn.*``, ``do.*`` and ``propensity.*``; the recipe, without its folders of assets, and the hashes of
-    the assets lie in the file's metadata.
+    The columns are ``id set index unit group counterfactual_of gain lights trace`` and, by name,
+    ``factor.*``, ``drawn.*``, ``do.*`` and ``propensity.*``. The file's metadata holds the recipe, without
+    its folders of assets, and the hashes of the assets.
 
     Args:
         plan: the plan.
-        path: the file; written beside it and renamed.
+        path: the file; it is written under a temporary name and renamed.
     """
     about = {
         _VERSION: str(_PLAN_VERSION).encode(),
@@ -65,11 +65,11 @@ def save_plan(plan: Plan, path: Path) -> None:
 def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
     """Read a plan that `save_plan` wrote.
 
-    A plan of others decides nothing about which folders are read, nor about where anything is written.
+    A plan file from elsewhere cannot choose which folders are read or written, because it holds no paths.
 
     Args:
         path: the file.
-        assets: the user's own folders of assets, by kind: a plan holds their content's hashes, and no paths.
+        assets: the user's own folders of assets, by kind; the plan holds only the hashes of their content.
 
     Returns:
         The plan, equal to the one that was written.
@@ -81,7 +81,7 @@ def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
         try:
             about = file.schema_arrow.metadata
             recipe = Recipe.model_validate_json(about[_RECIPE])
-            # Absolute, because workers may have another working directory.
+            # Workers may have another working directory.
             folders = {kind: Path(folder).absolute() for kind, folder in (assets or {}).items()}
             recipe = recipe.model_copy(update={"assets": folders})
             records = _RECORDS.validate_json(about[_ASSETS])
@@ -100,19 +100,21 @@ def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
 
 
 def _refuse_duplicates(keys: Sequence[SampleKey], path: Path) -> None:
-    """Refuse two rows for one frame: only one of them would be rendered, and the other missed for ever."""
+    """Refuse two rows for one frame, because only one of them would be rendered."""
     names = {"id": [key.id for key in keys], "set and index": [f"{key.set}, {key.index}" for key in keys]}
     for what, given in names.items():
         for twice, count in Counter(given).most_common(1):
             if count > 1:
                 raise InputError(
                     f"plan {path}: expected one row for each {what}, got {count} with `{twice}`; "
-                    "leave the others out, or plan again"
+                    "remove the other rows, or plan again"
                 )
 
 
 def planned_traces(path: Path) -> dict[str, tuple[str, tuple[float, ...]]]:
-    """Map the ids in a plan's file to group and gain, which decide all pixels, without reading the rest.
+    """Map the ids in a plan file to trace group and gain, which together decide all pixels of a sample.
+
+    Only these columns are read.
 
     Raises:
         InputError: the file is no plan of this version.
@@ -125,7 +127,7 @@ def planned_traces(path: Path) -> dict[str, tuple[str, tuple[float, ...]]]:
 
 
 def planned_assets(path: Path) -> tuple[AssetRecord, ...]:
-    """List the assets that the plan in a file was made with.
+    """List the assets that the plan in a file needs, with their content when it was made.
 
     Raises:
         InputError: the file is no plan of this version.
@@ -139,7 +141,7 @@ def planned_assets(path: Path) -> tuple[AssetRecord, ...]:
 
 @contextmanager
 def _open(path: Path, columns: Collection[str] = ()) -> Iterator[pq.ParquetFile]:
-    """Open a plan's file, to be read in chunks; a file that is damaged is refused when that is found out."""
+    """Open a plan file to read it in chunks; damage is refused when reading finds it."""
     try:
         with pq.ParquetFile(path) as file:
             about = file.schema_arrow.metadata or {}
@@ -157,9 +159,10 @@ def _open(path: Path, columns: Collection[str] = ()) -> Iterator[pq.ParquetFile]
 
 
 def join(first: Plan, second: Plan) -> Plan:
-    """Put the samples of two plans of one recipe together, sets in its order, samples by index.
+    """Join the samples of two plans of one recipe, with sets in the recipe's order and samples by index.
 
-    Where they differ, in prose or in folders of assets, the second counts.
+    If both plans have a sample, or their recipes differ in prose or in folders of assets, the second plan
+    takes precedence.
     """
     place = {name: i for i, name in enumerate(second.recipe.sets)}
 
@@ -206,19 +209,19 @@ def _tables(plan: Plan, schema: pa.Schema) -> Iterator[pa.Table]:
 
 
 def _schema(plan: Plan) -> pa.Schema:
-    """Infer a schema from all rows: sets differ in their factors, and a column exists if any row has it."""
+    """Infer the schema from all rows; a column exists if any row has it, because sets differ in factors."""
     found = pa.schema([])
     for rows in _chunks(plan):
         names = dict.fromkeys(name for row in rows for name in row)
         columns = {name: pa.array([row.get(name) for row in rows]) for name in names}
         new = pa.schema([pa.field(name, column.type) for name, column in columns.items()])
-        # Permissive, for columns of nothing but None in some chunk, and of whole numbers in some.
+        # A column may be all None, or all whole numbers, in one chunk and not in another.
         found = pa.unify_schemas([found, new], promote_options="permissive")
     return found
 
 
 def _values(recipe: Recipe) -> dict[tuple[str, str], tuple[FactorValue, ...]]:
-    """List the values of every categorical factor, so that 15 is read as 15 and not as 15.0."""
+    """List the values of every categorical factor, so that 15 in a column of numbers is not read as 15.0."""
     return {
         (set_name, name): listed_values(factor)
         for set_name, image_set in recipe.sets.items()
@@ -235,7 +238,7 @@ def _sample(
         return known[known.index(value)] if value in known else value
 
     def take(prefix: str, names: Iterable[str]) -> dict[str, Any]:
-        # In the recipe's order, which the columns of several sets do not keep and the metadata do.
+        # The order is the recipe's, as in the metadata; columns of several sets are in another order.
         found = {name: row.get(prefix + name) for name in names}
         return {name: restore(name, value) for name, value in found.items() if value is not None}
 
@@ -243,7 +246,7 @@ def _sample(
     for name in image_set.factors:
         value, known = row.get(_FACTOR + name), values.get((row["set"], name), ())
         if value is None or (known and value not in known):
-            raise KeyError(name)  # edited: packs would refuse it, once all is rendered
+            raise KeyError(name)  # the file was edited; otherwise packing would fail after all is rendered
     asked = image_set.counterfactual.do if image_set.counterfactual else ({},)
     changed = {**recipe.do, **image_set.do, **asked[row["index"] % len(asked)]}
     plain = {key: value for key, value in row.items() if "." not in key}
@@ -253,5 +256,5 @@ def _sample(
         "intervention": take(_DO, changed),
         "propensity": take(_PROPENSITY, image_set.mechanisms()),
     }
-    # Through JSON, so that lists are taken for the tuples that they were.
+    # Validation from JSON turns lists into tuples.
     return SamplePlan.model_validate_json(json.dumps({**plain, **parts}))

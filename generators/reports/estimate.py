@@ -1,4 +1,4 @@
-"""What rendering a plan takes: some trace groups of each image set are rendered and multiplied."""
+"""Estimate the cost of rendering a plan from the cost of some of its trace groups."""
 
 import math
 import threading
@@ -24,19 +24,20 @@ from generators.random_streams import stream
 from loaders.errors import InputError
 from loaders.frames import frame_path
 
-_FEWEST_TIMED = 2  # groups timed of each set, however little time there is
+_FEWEST_TIMED = 2  # groups of each set that are timed even if the time is up
 _GOLDEN_SECTION = (math.sqrt(5) - 1) / 2
-_BLOCK_BYTES = 512  # bytes; the unit of `st_blocks`, whatever the file system's own blocks are
+_BLOCK_BYTES = 512  # unit of `st_blocks`, on every file system
 _PROGRESS_INTERVAL = 0.5  # s between two steps of the progress bar
-_WORKERS_SHOWN = (1, 16, 128)  # rows of the report by default
+_WORKERS_SHOWN = (1, 16, 128)  # numbers of workers in the report by default
 _NOTES = """\
-A worker is one render process on a processor (or GPU) of its own, as fast as here with this machine's default
-number of workers; more workers than that need more such machines. Time is from start to end. CPU time is of
-planning and all render processes; +- is two standard errors, from the spread between the traces timed."""
+A worker is one render process with its own processor (or GPU). Each is as fast as on this machine with its
+default number of workers; more workers need more machines of this kind. Time is measured from start to end.
+CPU time includes planning and all render processes; +- is two standard errors, from the spread of the timed
+traces."""
 
 
 class Cost(NamedTuple):
-    """Cost of rendering: seconds of processors, seconds of the clock, bytes and inodes of the frames."""
+    """Cost of rendering: CPU seconds, seconds of the clock, and bytes and inodes of the frames."""
 
     cpu: float
     seconds: float
@@ -46,7 +47,7 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True)
 class SetCost:
-    """An image set: its name, the number of its trace groups, and a row of `Cost` for each one timed."""
+    """The cost of an image set: its name, its number of trace groups, and a `Cost` for each timed group."""
 
     name: str
     groups: int
@@ -54,12 +55,12 @@ class SetCost:
 
     @property
     def mean(self) -> Float64[ndarray, "4"]:
-        """Cost of a group."""
+        """Mean cost of a group."""
         return np.asarray(self.timed.mean(0))
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the CPU seconds from group to group; where one was timed, all of its own."""
+        """Standard deviation of the CPU seconds of a group; the whole mean if only one group was timed."""
         cpu = self.timed[:, 0]
         return float(cpu.std(ddof=1) if len(cpu) > 1 else cpu[0])
 
@@ -72,10 +73,11 @@ class Estimate:
         samples: number of frames.
         sets: cost of each image set.
         start: CPU seconds and seconds that a render process takes to start.
-        planning: CPU seconds of planning, and of this process meanwhile, taken for those of handing out.
+        planning: CPU seconds of planning, and of this process during the estimate, which stand for the cost
+            of distributing the groups.
         workers: number of render processes that this machine runs by default, and ran for the estimate.
-        failed: reason by id of the first sample of each group that could not be rendered.
-        seconds: time that the estimate took.
+        failed: reasons why groups could not be rendered, by the id of the first sample of the group.
+        seconds: duration of the estimate.
     """
 
     samples: int
@@ -87,7 +89,7 @@ class Estimate:
     seconds: float
 
     def total(self, workers: int) -> Cost:
-        """Cost of the whole run with so many workers; the seconds are those from start to end."""
+        """Return the cost of the whole run with a number of workers; its seconds are from start to end."""
         used = max(1, min(workers, sum(one.groups for one in self.sets)))
         processes = used * max(1, math.ceil(self.samples / used / Job.lifetime))
         rows = (*(one.mean * one.groups for one in self.sets), np.multiply(self.start, processes))
@@ -96,7 +98,7 @@ class Estimate:
 
     @property
     def uncertainty(self) -> float:
-        """Two standard errors of the CPU seconds, from the spread between the groups of each set."""
+        """Two standard errors of the CPU seconds, from the spread of the groups of each set."""
         return 2 * math.hypot(*(one.deviation * one.groups / len(one.timed) ** 0.5 for one in self.sets))
 
 
@@ -109,16 +111,16 @@ def estimate(
 ) -> Estimate:
     """Render some trace groups of each image set of a plan, and multiply their cost by the number of groups.
 
-    As many render processes are at work as `generators.render` starts here by default, because each is slower
-    when others use the same memory. The frames go into a temporary folder. The choice of the groups is
-    random, but always the same.
+    The estimate runs as many render processes as `generators.render` starts here by default, because each is
+    slower when others use the same memory. The frames are written into a temporary folder. The choice of the
+    groups is random, but always the same.
 
     Args:
         plan: the plan.
-        seconds: time for it once a render process has started, shared among the sets by the number of
-            their groups; two groups of each set are timed even if that takes longer.
+        seconds: duration of the estimate after a render process has started, divided among the sets by the
+            number of their groups; two groups of each set are timed even if that takes longer.
         planning: CPU seconds that making the plan took.
-        advance: called now and then with the seconds passed, for a progress bar.
+        advance: called about twice a second with the seconds passed, for a progress bar.
 
     Returns:
         The estimate.
@@ -143,10 +145,10 @@ def estimate(
         firsts = list(plan.groups.values())[:workers]
         wishes = [Wish(devices[0].kind.lower(), i) for i in range(len(firsts))]
         children = [RenderChild(Job(folder, plan.recipe, device=wish)) for wish in wishes]
-        # Done backwards: the processes are killed, which ends the threads, then what they had open is closed.
+        # The callbacks run in reverse: kill the processes, which ends the threads, then close their files.
         for end in (*(child.close for child in children), pool.shutdown, *(one.retire for one in children)):
             stack.callback(end)
-        stack.callback(setattr, run, "seconds", 0.0)  # no thread goes on with a process that was killed
+        stack.callback(setattr, run, "seconds", 0.0)  # threads stop before they use a killed process
         working = {pool.submit(run.work, *pair) for pair in zip(children, firsts, strict=True)}
         while working:
             done, working = wait(working, _PROGRESS_INTERVAL, FIRST_EXCEPTION)
@@ -160,7 +162,7 @@ def estimate(
 
 @dataclass
 class _Run:
-    """State that the threads of an estimate share: the groups to come, and what was measured."""
+    """The state that the threads of an estimate share: the groups to render, and the costs measured."""
 
     plan: Plan
     seconds: float
@@ -175,10 +177,10 @@ class _Run:
         self._lock, self._choices = threading.Lock(), self._choose()
 
     def _choose(self) -> Iterator[tuple[Group, Group]]:
-        """Choose groups set by set, each with the one before it in the plan.
+        """Choose groups set by set, each with the group before it in the plan.
 
-        Multiples of the golden section, from a random start, are spread evenly over a set however many there
-        are. A grid is planned value by value, so every scene and object gets its share.
+        Multiples of the golden section, from a random start, are spread evenly over a set, whatever their
+        number. A grid is planned value by value, so the choice covers every scene and object.
         """
         recipe, began, share = self.plan.recipe, time.perf_counter(), 0.0
         for name, groups in self._groups.items():
@@ -191,10 +193,11 @@ class _Run:
                 yield groups[i - 1], groups[i]
 
     def work(self, child: RenderChild, first: Group) -> None:
-        """Start one render process with a group, and time others until the time is up.
+        """Start one render process with a group, and time other groups until the time is up.
 
-        A group after one in another environment costs more, because the environment is set up. Where a jump
-        to a group changes that, the group before it in the plan is rendered first and not timed.
+        A group costs more if its environment differs from that of the group rendered before it, because the
+        environment is set up first. If rendering a chosen group next would not match its cost in the plan in
+        this respect, the group before it in the plan is rendered first and not timed.
         """
         cost, last = self._render(child, first)
         self.starts.append((first[0].set, cost))
@@ -213,7 +216,7 @@ class _Run:
             return next(self._choices, None)
 
     def _render(self, child: RenderChild, group: Group) -> tuple[Cost, Group | None]:
-        """Render one group; give its cost, and the group itself unless it failed."""
+        """Render one group; return its cost, and the group itself unless it failed."""
         began = time.perf_counter()
         receipt = child.render(group)
         cost = Cost(receipt.cpu_seconds, time.perf_counter() - began)
@@ -229,7 +232,7 @@ class _Run:
         return cost._replace(bytes=size, inodes=len(paths)), group
 
     def result(self) -> tuple[tuple[SetCost, ...], Cost]:
-        """Gather the costs by set, and what the first group of a process took beyond another of its set."""
+        """Return the costs by set, and the mean extra cost of the first group of each process."""
         sets = {}
         for name, groups in self._groups.items():
             if name not in self.timed:
@@ -243,25 +246,25 @@ class _Run:
 
 
 def _place(group: Group) -> tuple[str, str]:
-    """Return what a renderer sets up and keeps for the next group: the image set and its environment."""
+    """Return the image set and environment of a group, which a renderer keeps for the next group."""
     environment = group[0].trace.environment
     return group[0].set, environment.map if environment else ""
 
 
 def estimate_text(plan: Plan, found: Estimate, workers: Sequence[int] = ()) -> str:
-    """Write an estimate for people: traces timed, gigabytes, hours for some numbers of workers.
+    """Describe an estimate as text: timed traces, gigabytes, and hours for some numbers of workers.
 
     Args:
         plan: the plan.
         found: its estimate.
-        workers: numbers of workers; by default some, and this machine's.
+        workers: numbers of workers; by default 1, 16, 128 and this machine's.
     """
     head = f"{plan.recipe.name}: {found.samples} samples from {len(plan.groups)} traces"
     if not found.sets:
-        return f"{head}\nnothing is left to render"
+        return f"{head}\nall frames are rendered"
     here = found.workers
     lines = [
-        f"{head}, planned and handed out in {duration(found.planning)} of CPU time",
+        f"{head}, planned and distributed in {duration(found.planning)} of CPU time",
         *(
             f"  {one.name}: {one.groups} traces of {_short(one.mean[0])} CPU s (standard deviation "
             f"{one.deviation:.2g}) and {_short(one.mean[2] / 1e6)} MB; {len(one.timed)} timed"
@@ -281,12 +284,14 @@ def estimate_text(plan: Plan, found: Estimate, workers: Sequence[int] = ()) -> s
     lines.append(_NOTES)
     if found.failed:
         first, reason = next(iter(found.failed.items()))
-        lines.append(f"{len(found.failed)} traces failed and count like the others, first {first}: {reason}")
+        lines.append(
+            f"{len(found.failed)} traces failed and are counted like the others, the first {first}: {reason}"
+        )
     return "\n".join(lines)
 
 
 def duration(seconds: float) -> str:
-    """Write a duration with a unit that fits.
+    """Write a duration in seconds, minutes or hours.
 
     Example:
         >>> [duration(one) for one in (0.25, 59.0, 90.0, 7200.0, 3.6e6)]

@@ -1,4 +1,4 @@
-"""A picture of a causal graph, as SVG: what is drawn, what is hidden, what selects."""
+"""Draw a causal graph as SVG: factors, hidden variables, selections and the image."""
 
 from collections.abc import Collection, Mapping
 from html import escape
@@ -6,11 +6,11 @@ from html import escape
 from generators.language.causal_graph import Graph, causal_order
 from generators.language.factors import Rule
 
-_BOX = (132, 34)  # pixels of a node
-_LETTER = 7.5  # pixels
-_GAP = (28, 64)  # between nodes of a row, and between rows
-_MARGIN = 16
-_IMAGE = "the image"  # which no factor or variable can be called
+_BOX = (132, 34)  # width and height of a node, pixels
+_LETTER = 7.5  # width of a letter, pixels
+_GAP = (28, 64)  # distance of nodes in a row, and of rows, pixels
+_MARGIN = 16  # pixels
+_IMAGE = "the image"  # no factor or variable can have this name
 _STYLES = {
     "factor": ("#eef4fb", "#1f5f99", ""),
     "hidden": ("#ffffff", "#777777", ' stroke-dasharray="5 4"'),
@@ -22,13 +22,13 @@ _STYLES = {
 def draw_graph(graph: Graph, factors: Collection[str], selections: Collection[Rule] = ()) -> str:
     """Draw a causal graph.
 
-    Nodes lie below all their parents, the image below everything, for every factor and variable acts on it.
-    Variables, which are no labels, have a dashed frame; a selection is a box that its factors point to.
+    Every node lies below its parents, and the image lies below all nodes, because every factor and variable
+    is a cause of it. Hidden variables have a dashed frame. A selection is a box to which its factors point.
 
     Args:
         graph: name to its parents.
-        factors: names that are labels; all others are hidden.
-        selections: the rules that throw samples away.
+        factors: names of the factors; all other names are hidden variables.
+        selections: the rules that reject samples.
 
     Returns:
         An SVG document.
@@ -37,7 +37,7 @@ def draw_graph(graph: Graph, factors: Collection[str], selections: Collection[Ru
         >>> "<svg" in draw_graph({"kind": (), "color": ("kind",)}, ["kind", "color"])
         True
     """
-    graph = _with_ends(graph, selections)
+    graph = _with_selections_and_image(graph, selections)
     rows = _rows(graph)
     width = max(len(row) for row in rows) * (_BOX[0] + _GAP[0]) - _GAP[0] + 2 * _MARGIN
     height = len(rows) * (_BOX[1] + _GAP[1]) - _GAP[1] + 2 * _MARGIN
@@ -49,7 +49,7 @@ def draw_graph(graph: Graph, factors: Collection[str], selections: Collection[Ru
                 left + i * (_BOX[0] + _GAP[0]) + _BOX[0] / 2,
                 _MARGIN + j * (_BOX[1] + _GAP[1]) + _BOX[1] / 2,
             )
-    # Every node acts on the image; those arrows are pale, and lie below the others.
+    # Every node has an arrow to the image; these arrows are pale, and drawn first.
     arrows = [
         _arrow(centres[parent], centres[name], pale=name == _IMAGE)
         for name in sorted(graph, key=lambda name: name != _IMAGE)
@@ -66,7 +66,7 @@ def draw_graph(graph: Graph, factors: Collection[str], selections: Collection[Ru
     )
 
 
-def _with_ends(graph: Graph, selections: Collection[Rule]) -> Graph:
+def _with_selections_and_image(graph: Graph, selections: Collection[Rule]) -> Graph:
     whole = dict(graph)
     for i, rule in enumerate(selections):
         whole[f"selection {i + 1}"] = tuple(rule.exclude)
@@ -74,7 +74,7 @@ def _with_ends(graph: Graph, selections: Collection[Rule]) -> Graph:
 
 
 def _rows(graph: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
-    """Put each node one row below the lowest of its parents; the image has the last row for itself."""
+    """Put each node one row below the lowest of its parents, and the image alone into the last row."""
     depth: dict[str, int] = {}
     for name in causal_order(dict(graph)):
         depth[name] = 1 + max((depth[parent] for parent in graph[name]), default=-1)

@@ -1,4 +1,4 @@
-"""A draft of a plan: one small, quick picture of each factor value."""
+"""Plan a preview: small draft images that show every factor value at least once."""
 
 import itertools
 
@@ -11,21 +11,21 @@ from generators.planning.plan import Plan, plan_samples
 from generators.planning.planned_samples import PlannedSamples
 from loaders.schema import FactorValue
 
-PREVIEW_SIDE = 96  # pixels
+PREVIEW_SIDE = 96  # longest side of a preview image, pixels
 _DRAFT = Render.model_validate({"preset": "draft"})
-PREVIEW_SAMPLES = 6  # samples of a set that has no values to show
+PREVIEW_SAMPLES = 6  # samples of a set without categorical factors
 
 
 def preview_plan(plan: Plan) -> Plan:
-    """Choose the fewest samples that show every value of every categorical factor, small and quick.
+    """Choose few samples that show every value of every categorical factor, small and at draft quality.
 
-    Of a set of continuous factors alone, the first `PREVIEW_SAMPLES` samples.
+    A set without categorical factors is shown by its first `PREVIEW_SAMPLES` samples.
 
     Args:
         plan: the plan.
 
     Returns:
-        A plan of the same scenes at most `PREVIEW_SIDE` pixels wide, at draft quality.
+        A plan of these samples, with images of at most `PREVIEW_SIDE` pixels a side.
 
     Example:
         >>> from generators import load_recipe, make_plan
@@ -47,7 +47,7 @@ def _draft(plan: Plan, name: str) -> ImageSet:
 
 
 def _cover(samples: PlannedSamples, image_set: ImageSet) -> list[str]:
-    """Take ids of a set greedily, each sample showing as many values not shown yet as any other."""
+    """Choose ids of samples greedily: each next sample shows most of the values not shown yet."""
     listed = [name for name, factor in image_set.factors.items() if isinstance(factor, Categorical)]
     if not listed:
         return [key.id for key in samples.keys[:PREVIEW_SAMPLES]]

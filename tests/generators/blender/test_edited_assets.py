@@ -165,7 +165,7 @@ def test_what_if_is_asked_of_the_assets_that_a_plan_was_made_with(recipe, tmp_pa
     paint(tmp_path / "colours", pink="blue", gold="blue")
     with pytest.raises(InputError, match=r"the plan of `paint` was made with another `(pink|gold)`"):
         counterfactual(asked, color=other)
-    with pytest.raises(InputError, match="shows `cube` of objects and holds no hash of it"):
+    with pytest.raises(InputError, match="uses `cube` of objects but holds no hash of it"):
         dataset_info(Plan(plan.recipe, plan.samples, ()))
 
 

@@ -19,9 +19,9 @@ def test_damaged_files_are_all_named_and_of_the_rest_a_few():
     assert lines[MOST_NAMED + 5 : 2 * MOST_NAMED + 5] == [f"missing: {id}" for id in ids[:MOST_NAMED]]
     assert lines[2 * MOST_NAMED + 5 :] == [
         "missing: 2 more",
-        "belongs to nothing: frames/x",
+        "belongs to no sample: frames/x",
         f"frames: 9 samples checked, {MOST_NAMED + 5} files damaged, {MOST_NAMED + 2} samples missing",
-        "render what is damaged anew: candlelight render --repair --out frames",
+        "render damaged frames again: candlelight render --repair --out frames",
     ]
 
 

@@ -184,7 +184,7 @@ def test_the_commands_find_name_and_repair(whole, out):
     result = run("info", out, "--verify")
     assert result.exit_code == 1
     assert f"damaged: {folder / 'image.png'}: differs from its line in SHA256SUMS\n" in result.stdout
-    assert result.stdout.endswith(f"render what is damaged anew: candlelight render --repair --out {out}\n")
+    assert result.stdout.endswith(f"render damaged frames again: candlelight render --repair --out {out}\n")
     result = run("render", "--repair", "--out", out, "--workers", "1")
     assert result.exit_code == 0, result.output
     assert "1 frames were damaged and rendered again\n" in result.stdout

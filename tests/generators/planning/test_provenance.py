@@ -82,9 +82,9 @@ def test_a_group_holds_equal_numbers_and_its_own_assets(tmp_path):
     first, second, *_ = make_plan(load_recipe("dead-leaves"), limit=2).samples
     library = AssetLibrary()
     check_group([first], library)
-    with pytest.raises(ValueError, match=f"trace group `{first.group}` has samples of other numbers"):
+    with pytest.raises(ValueError, match=f"trace group `{first.group}` has samples with different numbers"):
         check_group([first, second.model_copy(update={"group": first.group})], library)
-    with pytest.raises(EditedAssetError, match=f"numbers or assets of `{second.id}` are not those"):
+    with pytest.raises(EditedAssetError, match=f"numbers or assets of `{second.id}` differ from the plan"):
         check_group([second.model_copy(update={"trace": first.trace})], library)
 
 

@@ -145,7 +145,7 @@ def test_what_fails_is_named_and_counts_like_the_others(fake, plan):
     assert set(found.failed.values()) == {"no such colour"}
     assert found.sets[0].mean[0] == 1
     text = estimate_text(plan, found)
-    assert f"{len(found.failed)} traces failed and count like the others, first cubes-" in text
+    assert f"{len(found.failed)} traces failed and are counted like the others, the first cubes-" in text
     assert text.endswith(": no such colour")
 
 
@@ -204,7 +204,7 @@ def test_the_command_prints_a_table(fake, tiny):
     result = run("plan", tiny, "--limit", 3, "--estimate", "--seconds", 0.1, "--workers", "1,64")
     assert result.exit_code == 0, result.output
     text = result.stdout
-    assert text.startswith("tiny: 3 samples from 3 traces, planned and handed out in ")
+    assert text.startswith("tiny: 3 samples from 3 traces, planned and distributed in ")
     assert "  cubes: 3 traces of 1 CPU s (standard deviation 0) and 0.0" in text
     assert " GB on disk, 9 inodes\n" in text
     rows = [line.split()[0] for line in text.partition("workers  time")[2].splitlines()[1:3]]
@@ -223,7 +223,7 @@ def test_what_is_there_already_is_not_counted(fake, tiny):
     (frames / "samples" / "cubes" / "0000" / "000003").mkdir()
     (frames / "samples" / "cubes" / "0000" / "000003" / "metadata.json").write_text("{}")
     result = run("plan", tiny, "--estimate", "--frames", frames)
-    assert result.stdout.endswith("nothing is left to render\n")
+    assert result.stdout.endswith("all frames are rendered\n")
 
 
 @pytest.mark.parametrize(
