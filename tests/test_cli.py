@@ -44,11 +44,11 @@ def test_the_commands_of_the_design_exist():
 @pytest.mark.parametrize(
     "words", [("render", "candle", "--out", "out"), ("assets", "add", "cube.obj", "--out", "out")]
 )
-def test_limits_that_nothing_can_keep_are_refused(words):
+def test_a_time_limit_of_zero_is_refused(words):
     assert "range x>0" in refused(run(*words, "--time-limit", "0"))
 
 
-def test_a_package_that_is_missing_is_told_in_one_line(monkeypatch, tmp_path):
+def test_a_missing_package_is_named_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "torch", None)
     assert refused(run("demo", "--out", tmp_path)).startswith("Error: this needs torch, not installed here")
     monkeypatch.setattr("sys.version_info", (3, 12, 1, "final", 0))
@@ -65,7 +65,7 @@ def test_recipes_are_listed():
         assert f"\n{name} " in f"\n{result.output}"
 
 
-def test_a_recipe_is_shown_as_it_can_be_loaded(tmp_path):
+def test_a_shown_recipe_can_be_loaded(tmp_path):
     copy = tmp_path / "mine.yaml"
     copy.write_text(run("recipes", "show", "negatives").output)
     result = run("recipes", "validate", copy, "--set", "sets.negatives.draws=4")
@@ -77,7 +77,7 @@ def test_a_kind_of_assets_has_one_folder(tmp_path):
     assert "expected one folder of materials" in refused(run("recipes", "validate", "candle", *twice))
 
 
-def test_draws_are_told_by_what_they_count(tmp_path):
+def test_draws_of_each_combination_are_reported(tmp_path):
     recipe = tmp_path / "own.yaml"
     recipe.write_text(
         "name: own\nlayers: [image]\nsets:\n  a: {draws: 3, factors: {shape: {values: [disc, ellipse]}}, "
@@ -211,7 +211,7 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path):
     )
 
 
-def test_doctor_says_what_is_there():
+def test_doctor_lists_every_item():
     result = run("doctor")
     assert result.exit_code in (0, 2)
     for what in ("Python", "bpy", "system libraries", "GPU", "disk"):
@@ -221,14 +221,14 @@ def test_doctor_says_what_is_there():
 # ------------------------------------------------------------------------------------------------- Ctrl-C
 
 
-def test_ctrl_c_while_the_program_imports_ends_it_without_a_word(tmp_path):
+def test_ctrl_c_while_the_program_imports_ends_it_without_a_message(tmp_path):
     (tmp_path / "click.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n")
     program = str(Path(sys.executable).with_name("candlelight"))
-    # Background jobs are started with Ctrl-C ignored, which their children inherit.
-    heed = "import os, signal; signal.signal(signal.SIGINT, signal.SIG_DFL); "
-    heed += f"os.execv({program!r}, {[program, 'info']})"
+    # A shell starts background jobs with Ctrl-C ignored, and their children inherit this.
+    restore = "import os, signal; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    restore += f"os.execv({program!r}, {[program, 'info']})"
     done = subprocess.run(
-        [sys.executable, "-c", heed],
+        [sys.executable, "-c", restore],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         check=False,
@@ -237,7 +237,7 @@ def test_ctrl_c_while_the_program_imports_ends_it_without_a_word(tmp_path):
 
 
 def test_ctrl_c_while_a_command_imports_ends_it(tmp_path, monkeypatch):
-    """Whatever the library that is imported makes of exceptions: some of numpy's and h5py's get lost."""
+    """The process ends even if the imported library swallows exceptions, as numpy and h5py do."""
     ended = []
     monkeypatch.setattr(interrupts.os, "_exit", ended.append)
     monkeypatch.syspath_prepend(tmp_path)

@@ -58,8 +58,9 @@ def save_plan(plan: Plan, path: Path) -> None:
     }
     schema = _schema(plan).with_metadata(about)
     with replacing(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as file:
-        for tables in _batches(_tables(plan, schema), _ROW_GROUP // _CHUNK):
-            file.write_table(pa.concat_tables(tables), row_group_size=_ROW_GROUP)
+        tables = (pa.Table.from_pylist(rows, schema=schema) for rows in _chunks(plan))
+        for row_group in _batches(tables, _ROW_GROUP // _CHUNK):
+            file.write_table(pa.concat_tables(row_group), row_group_size=_ROW_GROUP)
 
 
 def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
@@ -85,7 +86,7 @@ def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
             folders = {kind: Path(folder).absolute() for kind, folder in (assets or {}).items()}
             recipe = recipe.model_copy(update={"assets": folders})
             records = _RECORDS.validate_json(about[_ASSETS])
-            values = _values(recipe)
+            values = _listed_values(recipe)
             samples = compress_samples(
                 _sample(row, recipe, values)
                 for batch in file.iter_batches(_CHUNK)
@@ -102,11 +103,11 @@ def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
 def _refuse_duplicates(keys: Sequence[SampleKey], path: Path) -> None:
     """Refuse two rows for one frame, because only one of them would be rendered."""
     names = {"id": [key.id for key in keys], "set and index": [f"{key.set}, {key.index}" for key in keys]}
-    for what, given in names.items():
-        for twice, count in Counter(given).most_common(1):
+    for column, values in names.items():
+        for value, count in Counter(values).most_common(1):
             if count > 1:
                 raise InputError(
-                    f"plan {path}: expected one row for each {what}, got {count} with `{twice}`; "
+                    f"plan {path}: expected one row for each {column}, got {count} with `{value}`; "
                     "remove the other rows, or plan again"
                 )
 
@@ -190,6 +191,7 @@ def _not_a_plan(path: Path) -> InputError:
 
 
 def _row(record: dict[str, Any]) -> dict[str, Any]:
+    """Give each factor, exogenous variable, intervention and propensity of a sample a column of its own."""
     named = {field: record.pop(field) for field in _PREFIXES}
     for field, prefix in _PREFIXES.items():
         record |= {prefix + name: value for name, value in named[field].items()}
@@ -204,10 +206,6 @@ def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
     return iter(lambda: list(itertools.islice(items, size)), [])
 
 
-def _tables(plan: Plan, schema: pa.Schema) -> Iterator[pa.Table]:
-    return (pa.Table.from_pylist(rows, schema=schema) for rows in _chunks(plan))
-
-
 def _schema(plan: Plan) -> pa.Schema:
     """Infer the schema from all rows; a column exists if any row has it, because sets differ in factors."""
     found = pa.schema([])
@@ -220,7 +218,7 @@ def _schema(plan: Plan) -> pa.Schema:
     return found
 
 
-def _values(recipe: Recipe) -> dict[tuple[str, str], tuple[FactorValue, ...]]:
+def _listed_values(recipe: Recipe) -> dict[tuple[str, str], tuple[FactorValue, ...]]:
     """List the values of every categorical factor, so that 15 in a column of numbers is not read as 15.0."""
     return {
         (set_name, name): listed_values(factor)
@@ -233,14 +231,14 @@ def _values(recipe: Recipe) -> dict[tuple[str, str], tuple[FactorValue, ...]]:
 def _sample(
     row: dict[str, Any], recipe: Recipe, values: dict[tuple[str, str], tuple[FactorValue, ...]]
 ) -> SamplePlan:
-    def restore(name: str, value: FactorValue) -> FactorValue:
+    def as_listed(name: str, value: FactorValue) -> FactorValue:
         known = values.get((row["set"], name), ())
         return known[known.index(value)] if value in known else value
 
     def take(prefix: str, names: Iterable[str]) -> dict[str, Any]:
         # The order is the recipe's, as in the metadata; columns of several sets are in another order.
         found = {name: row.get(prefix + name) for name in names}
-        return {name: restore(name, value) for name, value in found.items() if value is not None}
+        return {name: as_listed(name, value) for name, value in found.items() if value is not None}
 
     image_set = recipe.sets[row["set"]]
     for name in image_set.factors:

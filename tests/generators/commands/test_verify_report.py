@@ -1,4 +1,4 @@
-"""What ``candlelight info --verify`` prints: every damaged file, a few of the rest, and what to do."""
+"""The output of ``candlelight info --verify``: all damaged files, some of the others, and a remedy."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ ROOT = Path("frames")
 IMAGE = Damage(ROOT / "a", ROOT / "a" / "image.png", "is missing")
 
 
-def test_damaged_files_are_all_named_and_of_the_rest_a_few():
+def test_all_damaged_files_are_named_and_some_of_the_others():
     damaged = tuple(Damage(ROOT, ROOT / f"{i}", "is missing") for i in range(MOST_NAMED + 5))
     ids, strangers = tuple(f"candle-{i:06d}" for i in range(MOST_NAMED + 2)), (ROOT / "x",)
     lines = list(verdict(ROOT, Findings(9, damaged, ids, strangers)))

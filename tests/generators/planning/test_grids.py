@@ -1,4 +1,4 @@
-"""Grids whose factors depend on each other: which rows there are, and what interventions make of them."""
+"""Grids whose factors depend on each other: their cells, and the effect of interventions on them."""
 
 import itertools
 from collections import Counter
@@ -14,7 +14,7 @@ from generators.planning.plan import make_plan, plan_samples
 from generators.planning.sample_values import sample_values, unit_indices
 from loaders.errors import InputError
 
-# A scene has kinds, and a kind has sizes: kind and size are listed, each as the table or the rule allows.
+# The rule limits the kinds of a scene, and the table the sizes of a kind; the grid lists all three factors.
 LISTED = """
 name: trial
 description: A grid with mechanisms.
@@ -48,7 +48,7 @@ def rows(recipe, only=None):
     return list(sample_values(recipe, "s", AssetLibrary(), only))
 
 
-def test_the_rows_are_those_that_the_mechanisms_allow(load):
+def test_a_grid_has_the_cells_that_its_mechanisms_allow(load):
     cells = itertools.product(["hall", "yard"], ["cube", "cone", "sphere"], [1, 2, 3, 4])
     allowed = {
         number: cell
@@ -63,7 +63,7 @@ def test_the_rows_are_those_that_the_mechanisms_allow(load):
 
 
 @pytest.mark.parametrize(("name", "value"), [("scene", "hall"), ("kind", "cone"), ("size", 1), ("tone", 2.0)])
-def test_do_keeps_the_rows_and_recomputes_what_follows(load, name, value):
+def test_do_keeps_the_samples_and_recomputes_descendants(load, name, value):
     before, after = rows(load()), rows(do(load(), **{name: value}))
     assert [(row.index, row.unit) for row in before] == [(row.index, row.unit) for row in after]
     below = {"scene": {"kind", "size"}, "kind": {"size"}}.get(name, set())
@@ -77,8 +77,8 @@ def test_do_keeps_the_rows_and_recomputes_what_follows(load, name, value):
         assert min(other.propensities.values()) > 0
 
 
-def test_what_follows_in_a_grid_has_the_distribution_of_its_mechanism(load):
-    # By hand: a cube's size is uniform on its half of [0, 1), a cone's on its third, a sphere's on all of it.
+def test_descendants_in_a_grid_have_the_distribution_of_their_mechanism(load):
+    # By hand: the draw of a cube's size is uniform on half of [0, 1), a cone's on a third, a sphere's on all.
     after = rows(do(load("sets.s.factors.scene.values=[yard]", "sets.s.rules=[]"), kind="cone"))
     sizes = {"cube 1": [0, 1 / 2], "cone 3": [1 / 3, 2 / 3], "sphere 4": [0, 1]}
     plain = rows(load("sets.s.factors.scene.values=[yard]", "sets.s.rules=[]"))
@@ -97,7 +97,7 @@ def test_what_follows_in_a_grid_has_the_distribution_of_its_mechanism(load):
         )
 
 
-def test_a_counterfactual_in_a_grid_is_do_on_its_unit(load):
+def test_a_counterfactual_in_a_grid_equals_do_on_its_unit(load):
     plan = make_plan(load(), 12)
     changed = counterfactual(plan, scene="hall").samples
     made = {row.index: row.values for row in rows(do(load(), scene="hall"))}
@@ -108,7 +108,7 @@ def test_a_counterfactual_in_a_grid_is_do_on_its_unit(load):
     assert any(sample.factors["kind"] == "sphere" for sample in plan.samples)
 
 
-def test_a_table_with_unequal_weights_is_no_grid(load):
+def test_a_table_with_unequal_weights_cannot_be_listed(load):
     table = "sets.s.factors.size.table={cube: {1: 1, 2: 2}, cone: [2], sphere: [4]}"
     with pytest.raises(InputError, match="grid: lists every combination once, but `size` has weights"):
         load(table)
@@ -116,7 +116,7 @@ def test_a_table_with_unequal_weights_is_no_grid(load):
     assert {row.values["size"] for row in rows(even) if row.values["kind"] == "cube"} == {1, 2}
 
 
-def test_listed_factors_have_no_inverse_propensities_where_rows_are_missing(load):
+def test_inverse_propensities_of_listed_factors_need_a_full_grid(load):
     with pytest.raises(
         InputError, match="`scene` is not drawn but listed, in a grid without the cells that `kind`"
     ):
@@ -125,7 +125,7 @@ def test_listed_factors_have_no_inverse_propensities_where_rows_are_missing(load
     assert set(inverse_propensity_weights(make_plan(full, 5), "scene").values()) == {1.0}
 
 
-def test_only_some_rows_of_a_huge_grid_are_looked_at(load):
+def test_some_units_of_a_huge_grid_are_planned_alone(load):
     factors = ", ".join(f"f{i}: {{count: 10}}" for i in range(8))
     huge = [f"sets.s.factors={{{factors}}}", "sets.s.grid=null", "sets.s.draws=1"]
     rule = "sets.s.rules=[{target: f7, exclude: {f7: 3, f0: 1}}]"
@@ -137,12 +137,12 @@ def test_only_some_rows_of_a_huge_grid_are_looked_at(load):
         rows(twice, [5])
 
 
-def test_some_samples_are_planned_without_the_others(load):
+def test_some_samples_can_be_planned_alone(load):
     recipe = load()
     plan = make_plan(recipe, 10)
     ids = [sample.id for sample in plan.samples]
     assert plan_samples(recipe, ids) == plan
-    # A row that a mechanism leaves out, one beyond the grid, another set's, and no id at all.
+    # Unknown ids: a cell that a mechanism excludes, an index beyond the grid, another set, and no index.
     assert len(plan_samples(recipe, ["s-000200", "s-999999", "t-000000", "s", "s-x"])) == 0
     changed = counterfactual(plan, {"scene": "hall"}, {"size": 3})
     again = plan_samples(changed.recipe, [sample.id for sample in changed.samples[3:]])

@@ -1,4 +1,4 @@
-"""Sets of an intervention, beside the observed one, and `do` in some sets alone."""
+"""Sets with an intervention of their own, and `do` on some sets alone."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def intervened(write_recipe):
     return load_recipe(write_recipe(INTERVENED))
 
 
-def test_a_set_of_an_intervention_has_units_of_its_own(intervened, tmp_path):
+def test_an_interventional_set_has_units_of_its_own(intervened, tmp_path):
     plan = make_plan(intervened)
     observed, red, changed = (list(plan.samples.of_set(name)) for name in intervened.sets)
     assert [sample.intervention for sample in observed] == [{}] * 5
@@ -36,7 +36,7 @@ def test_a_set_of_an_intervention_has_units_of_its_own(intervened, tmp_path):
     assert load_plan(tmp_path / "plan.parquet") == plan
 
 
-def test_do_names_the_sets_that_it_is_for(intervened):
+def test_do_can_name_sets(intervened):
     changed = do(intervened, "observed", color="blue")
     assert [one.do for one in changed.sets.values()] == [
         {"color": "blue"},
@@ -54,7 +54,7 @@ def test_do_names_the_sets_that_it_is_for(intervened):
         do(intervened, "changed", color="red")
 
 
-def test_a_value_that_one_of_two_sets_lacks(write_recipe):
+def test_do_on_all_sets_needs_the_value_in_all_sets(write_recipe):
     text = INTERVENED.replace("do: {color: red}}", "factors: {color: {assets: materials, values: [purple]}}}")
     recipe = load_recipe(write_recipe(text.replace("  changed", "  # changed")))
     with pytest.raises(
@@ -65,7 +65,7 @@ def test_a_value_that_one_of_two_sets_lacks(write_recipe):
     assert {sample.factors["color"] for sample in plan.samples} == {"blue", "purple"}
 
 
-def test_a_set_of_an_intervention_names_factors(write_recipe):
+def test_do_of_a_set_names_its_own_factors(write_recipe):
     with pytest.raises(
         InputError, match=r"do: `colour` is no factor or variable of this set; did you mean `color`"
     ):

@@ -1,3 +1,5 @@
+"""Previews show every value of every categorical factor in few small samples."""
+
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from generators.reports.preview import PREVIEW_SAMPLES, PREVIEW_SIDE, preview_plan
@@ -7,7 +9,7 @@ def shown(plan, name, factor):
     return {sample.factors[factor] for sample in plan.samples if sample.set == name}
 
 
-def test_every_value_of_a_categorical_factor_is_shown_whole_number_or_not():
+def test_every_value_of_a_categorical_factor_is_shown():
     few = {"scene": "[garden, hall]", "object_type": "[cube]", "color": "[red]"}
     overrides = [f"sets.candle.factors.{name}.values={values}" for name, values in few.items()]
     plan = make_plan(load_recipe("candle", overrides))
@@ -20,7 +22,7 @@ def test_every_value_of_a_categorical_factor_is_shown_whole_number_or_not():
     assert draft.recipe.sets["candle"].render.preset == "draft"
 
 
-def test_values_that_are_counted_are_shown_too():
+def test_values_of_a_factor_with_a_count_are_shown():
     plan = make_plan(load_recipe("dead-leaves", ["sets.dead_leaves.draws=40"]))
     draft = preview_plan(plan)
     assert shown(draft, "dead_leaves", "contrast") == {0, 0.5}
