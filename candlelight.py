@@ -262,7 +262,7 @@ def demo(out: Path, **how: Any) -> None:
 
 @main.command()
 def doctor() -> None:
-    """Check what this machine has for rendering and evaluating.
+    """Check whether this machine can render and evaluate.
 
     For each missing item the command prints how to get it.
 
@@ -273,7 +273,7 @@ def doctor() -> None:
 
     findings = examine()
     for finding in findings:
-        click.echo(f"{'ok     ' if finding.ok else 'missing'} {finding.what}: {finding.state}")
+        click.echo(f"{'ok     ' if finding.ok else 'missing'} {finding.item}: {finding.state}")
         if not finding.ok:
             click.echo(f"        {finding.remedy}")
     if any(finding.needed and not finding.ok for finding in findings):

@@ -53,7 +53,7 @@ def test_a_missing_package_is_named_in_one_line(monkeypatch, tmp_path):
     assert refused(run("demo", "--out", tmp_path)).startswith("Error: this needs torch, not installed here")
     monkeypatch.setattr("sys.version_info", (3, 12, 1, "final", 0))
     monkeypatch.setattr("generators.commands.doctor.find_spec", lambda name: None)
-    found = {finding.what: finding.remedy for finding in examine()}
+    found = {finding.item: finding.remedy for finding in examine()}
     assert found["bpy"].startswith("python3.11 -m venv env")
     assert found["torch"] == "pip install -c constraints.txt torch"
 
@@ -214,8 +214,8 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path):
 def test_doctor_lists_every_item():
     result = run("doctor")
     assert result.exit_code in (0, 2)
-    for what in ("Python", "bpy", "system libraries", "GPU", "disk"):
-        assert f" {what}: " in result.output
+    for item in ("Python", "bpy", "system libraries", "GPU", "disk"):
+        assert f" {item}: " in result.output
 
 
 # ------------------------------------------------------------------------------------------------- Ctrl-C

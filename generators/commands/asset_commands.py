@@ -71,8 +71,8 @@ def add(
 def list_(folder: Path | None, kind: str | None) -> None:
     """List the shipped assets, or the assets in FOLDER: label, facts, licence and source.
 
-    FOLDER holds a folder for each kind, or is the folder of one kind. The facts are those that a manifest
-    records, such as the dimensions of an object at size 1.
+    FOLDER holds a folder for each kind, or is the folder of one kind. Manifests record the facts, such as
+    the dimensions of an object at size 1.
 
     \b
     candlelight assets list

@@ -1,4 +1,4 @@
-"""Check what this machine has for rendering and evaluating."""
+"""Check whether this machine can render and evaluate."""
 
 import ctypes.util
 import shutil
@@ -32,7 +32,7 @@ class Finding:
     ``needed`` tells that rendering does not work without the item.
     """
 
-    what: str
+    item: str
     ok: bool
     state: str
     remedy: str = ""
@@ -43,7 +43,7 @@ def examine() -> list[Finding]:
     """Check Python, packages, system libraries, the devices of Blender and of torch, and disk space.
 
     Example:
-        >>> examine()[0].what
+        >>> examine()[0].item
         'Python'
     """
     return [_python(), *_packages(), _libraries(), *_devices(), _gpu(), _disk()]

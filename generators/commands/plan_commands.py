@@ -257,7 +257,8 @@ def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path 
     """Print the estimated cost of rendering a plan, without the frames that a folder already holds."""
     from tqdm import tqdm
 
-    from generators.reports.estimate import estimate, estimate_text
+    from generators.reports.estimate import estimate
+    from generators.reports.estimate_text import estimate_text
     from loaders.frames import is_complete
 
     # Until now this process has only planned.

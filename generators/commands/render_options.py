@@ -48,7 +48,7 @@ def worker_options(command: _Command) -> _Command:
 
 
 def render_options(command: _Command) -> _Command:
-    """Add the options of `worker_options`, and those that say how samples are rendered."""
+    """Add the options of `worker_options`, and options for threads, shards, time limit and repair."""
     command = _with(
         command,
         click.option(

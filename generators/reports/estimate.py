@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -28,12 +28,6 @@ _FEWEST_TIMED = 2  # groups of each set that are timed even if the time is up
 _GOLDEN_SECTION = (math.sqrt(5) - 1) / 2
 _BLOCK_BYTES = 512  # unit of `st_blocks`, on every file system
 _PROGRESS_INTERVAL = 0.5  # s between two steps of the progress bar
-_WORKERS_SHOWN = (1, 16, 128)  # numbers of workers in the report by default
-_NOTES = """\
-A worker is one render process with its own processor (or GPU). Each is as fast as on this machine with its
-default number of workers; more workers need more machines of this kind. Time is measured from start to end.
-CPU time includes planning and all render processes; +- is two standard errors, from the spread of the timed
-traces."""
 
 
 class Cost(NamedTuple):
@@ -144,12 +138,16 @@ def estimate(
         pool = ThreadPoolExecutor(workers)
         firsts = list(plan.groups.values())[:workers]
         wishes = [Wish(devices[0].kind.lower(), i) for i in range(len(firsts))]
-        children = [RenderChild(Job(folder, plan.recipe, device=wish)) for wish in wishes]
+        processes = [RenderChild(Job(folder, plan.recipe, device=wish)) for wish in wishes]
         # The callbacks run in reverse: kill the processes, which ends the threads, then close their files.
-        for end in (*(child.close for child in children), pool.shutdown, *(one.retire for one in children)):
+        for end in (
+            *(process.close for process in processes),
+            pool.shutdown,
+            *(process.retire for process in processes),
+        ):
             stack.callback(end)
         stack.callback(setattr, run, "seconds", 0.0)  # threads stop before they use a killed process
-        working = {pool.submit(run.work, *pair) for pair in zip(children, firsts, strict=True)}
+        working = {pool.submit(run.work, *pair) for pair in zip(processes, firsts, strict=True)}
         while working:
             done, working = wait(working, _PROGRESS_INTERVAL, FIRST_EXCEPTION)
             for one in done:
@@ -192,22 +190,22 @@ class _Run:
                 i = int((offset + k * _GOLDEN_SECTION) % 1 * len(groups))
                 yield groups[i - 1], groups[i]
 
-    def work(self, child: RenderChild, first: Group) -> None:
+    def work(self, process: RenderChild, first: Group) -> None:
         """Start one render process with a group, and time other groups until the time is up.
 
         A group costs more if its environment differs from that of the group rendered before it, because the
         environment is set up first. If rendering a chosen group next would not match its cost in the plan in
         this respect, the group before it in the plan is rendered first and not timed.
         """
-        cost, last = self._render(child, first)
+        cost, last = self._render(process, first)
         self.starts.append((first[0].set, cost))
         while pair := self._next():
             before, group = pair
             here = _place(group)
             if last is None or (_place(last) == here) != (_place(before) == here):
-                _, last = self._render(child, before)
+                _, last = self._render(process, before)
             if last is not None:
-                cost, last = self._render(child, group)
+                cost, last = self._render(process, group)
                 if last is not None:
                     self.timed.setdefault(group[0].set, []).append(cost)
 
@@ -215,10 +213,10 @@ class _Run:
         with self._lock:
             return next(self._choices, None)
 
-    def _render(self, child: RenderChild, group: Group) -> tuple[Cost, Group | None]:
+    def _render(self, process: RenderChild, group: Group) -> tuple[Cost, Group | None]:
         """Render one group; return its cost, and the group itself unless it failed."""
         began = time.perf_counter()
-        receipt = child.render(group)
+        receipt = process.render(group)
         cost = Cost(receipt.cpu_seconds, time.perf_counter() - began)
         if receipt.fatal:
             last = receipt.log.strip().rpartition("\n")[2]
@@ -226,7 +224,7 @@ class _Run:
         if receipt.error:
             self.failed[group[0].id] = receipt.error
             return cost, None
-        folders = [frame_path(child.job.root, sample.set, sample.index) for sample in group]
+        folders = [frame_path(process.job.root, sample.set, sample.index) for sample in group]
         paths = [path for folder in folders for path in (folder, *folder.rglob("*"))]
         size = sum(path.lstat().st_blocks for path in paths) * _BLOCK_BYTES
         return cost._replace(bytes=size, inodes=len(paths)), group
@@ -249,57 +247,3 @@ def _place(group: Group) -> tuple[str, str]:
     """Return the image set and environment of a group, which a renderer keeps for the next group."""
     environment = group[0].trace.environment
     return group[0].set, environment.map if environment else ""
-
-
-def estimate_text(plan: Plan, found: Estimate, workers: Sequence[int] = ()) -> str:
-    """Describe an estimate as text: timed traces, gigabytes, and hours for some numbers of workers.
-
-    Args:
-        plan: the plan.
-        found: its estimate.
-        workers: numbers of workers; by default 1, 16, 128 and this machine's.
-    """
-    head = f"{plan.recipe.name}: {found.samples} samples from {len(plan.groups)} traces"
-    if not found.sets:
-        return f"{head}\nall frames are rendered"
-    here = found.workers
-    lines = [
-        f"{head}, planned and distributed in {duration(found.planning)} of CPU time",
-        *(
-            f"  {one.name}: {one.groups} traces of {_short(one.mean[0])} CPU s (standard deviation "
-            f"{one.deviation:.2g}) and {_short(one.mean[2] / 1e6)} MB; {len(one.timed)} timed"
-            for one in found.sets
-        ),
-        f"timed {sum(len(one.timed) for one in found.sets)} traces in {duration(found.seconds)}, {here} at a "
-        f"time; a render process starts in {duration(found.start.cpu)} of CPU time",
-        f"frames: {_short(found.total(1).bytes / 1e9)} GB on disk, {found.total(1).inodes:.0f} inodes",
-        "",
-        "workers  time      CPU time",
-    ]
-    for count in sorted({*workers} or {*_WORKERS_SHOWN, here}):
-        total = found.total(count)
-        spread = f"+-{found.uncertainty / max(total.cpu, 1e-9):.0%}"
-        note = "  this machine's default" if count == here else ""
-        lines.append(f"{count:7d}  {duration(total.seconds):8}  {duration(total.cpu):8} {spread}{note}")
-    lines.append(_NOTES)
-    if found.failed:
-        first, reason = next(iter(found.failed.items()))
-        lines.append(
-            f"{len(found.failed)} traces failed and are counted like the others, the first {first}: {reason}"
-        )
-    return "\n".join(lines)
-
-
-def duration(seconds: float) -> str:
-    """Write a duration in seconds, minutes or hours.
-
-    Example:
-        >>> [duration(one) for one in (0.25, 59.0, 90.0, 7200.0, 3.6e6)]
-        ['0.25 s', '59 s', '1.5 min', '2 h', '1000 h']
-    """
-    unit, divisor = ("s", 1) if seconds < 60 else ("min", 60) if seconds < 3600 else ("h", 3600)
-    return f"{_short(seconds / divisor)} {unit}"
-
-
-def _short(value: float) -> str:
-    return f"{value:.3g}" if value < 100 else f"{value:.0f}"

@@ -17,7 +17,8 @@ import generators.reports.estimate
 from candlelight import main
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
-from generators.reports.estimate import Cost, Estimate, SetCost, estimate, estimate_text
+from generators.reports.estimate import Cost, Estimate, SetCost, estimate
+from generators.reports.estimate_text import estimate_text
 from loaders.errors import InputError
 
 pytest.importorskip("distributed")
