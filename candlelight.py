@@ -1,10 +1,9 @@
 """The command line: ``candlelight demo | recipes | plan | render | pack | info | evaluate | doctor``.
 
-Commands parse, call one library function and print; what is heavy is imported inside them.
+Each command reads its options, calls one library function and prints; it imports heavy modules when it runs.
 """
 
 import dataclasses
-import errno
 import functools
 import signal
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 if Path(sys.argv[0]).stem == "candlelight" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    # Until a command runs, Ctrl-C ends the program in silence, also while modules are imported.
+    # Before a command runs, Ctrl-C ends the program without a message, also while modules are imported.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import click
@@ -30,59 +29,10 @@ from generators.commands.render_options import (
 )
 from generators.commands.verify_report import verify_path
 from loaders.commands.command_line import Folder, progress
-from loaders.commands.interrupts import Interrupted, interrupt
+from loaders.commands.one_line_errors import OneLineGroup, UseError
 from loaders.commands.pack_commands import export, pack, push
 from loaders.commands.sheet_options import check_options, sheet_options
-from loaders.errors import InputError, memory_ended
 from loaders.files.urls import local_folder
-
-
-class UseError(click.ClickException):
-    """Bad use or bad input: one line, status 2."""
-
-    exit_code = 2
-
-
-GO_ON = ("counterfactual", "evaluate", "export", "pack", "render")  # commands that resume
-
-
-class OneLineGroup(click.Group):
-    """A group whose commands end in one line for whatever goes wrong, never in a traceback."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a command, and say what was wrong with its input in one line."""
-        program = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
-        if program:
-            signal.signal(signal.SIGINT, interrupt)
-        try:
-            return super().invoke(ctx)
-        except InputError as error:
-            raise UseError(" ".join(str(error).split())) from None
-        except ModuleNotFoundError as error:
-            package = str(error.name).partition(".")[0]
-            raise UseError(
-                f"this needs {package}, not installed here; run `pip install {package}`, and see "
-                "`candlelight doctor`"
-            ) from None
-        except (MemoryError, RuntimeError) as error:
-            if not memory_ended(error):
-                raise
-            reason = str(error).partition("\n")[0][:200]
-            raise UseError(
-                f"memory ran out{f' ({reason})' if reason else ''}; end other programs, use fewer workers or "
-                "smaller images"
-            ) from None
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # the reader of a pipe has seen enough; click ends quietly
-                raise
-            where = f"{error.filename}: " if error.filename else ""
-            raise UseError(f"{where}{error.strerror or error}") from None
-        except KeyboardInterrupt:
-            goes_on = ctx.invoked_subcommand in GO_ON
-            raise Interrupted(f"interrupted{'; run the same command again to go on' * goes_on}") from None
-        finally:
-            if program:  # only the end of the process is left
-                signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @click.group(
@@ -93,37 +43,44 @@ def main() -> None:
     """Render image sets in which exactly one thing changes, and measure how models respond.
 
     \b
-    candlelight demo                                 everything once, in a few minutes
-    candlelight render candle --limit 20 --out out   twenty frames of a shipped recipe
-    candlelight pack out --to hub --out pack         for datasets.load_dataset
+    candlelight demo                                    # every step once, in a few minutes
+    candlelight recipes                                 # the shipped recipes
+    candlelight render candle --limit 20 --out frames   # 20 frames of a shipped recipe
+    candlelight pack frames --to hub --out pack         # a folder for datasets.load_dataset
     """
 
 
 @main.command()
 @functools.partial(recipe_options, required=False)
 @click.option(
-    "--out", type=Folder(remote=True), required=True, help="Folder or URL of frames to write or resume."
+    "--out", type=Folder(remote=True), required=True, help="Folder or URL of frames to write or continue."
 )
 @render_options
-@click.option("--preview", is_flag=True, help="A draft picture of each factor value instead, on one sheet.")
+@click.option(
+    "--preview",
+    is_flag=True,
+    help="Render only a small draft of each factor value, and draw a contact sheet.",
+)
 def render(
     recipe: str | None,
     overrides: tuple[str, ...],
     assets: dict[str, Path],
     preset: str | None,
+    seed: int | None,
     limit: int | None,
     out: Path | str,
     preview: bool,
     **how: Any,
 ) -> None:
-    """Render RECIPE (a shipped name, a YAML file, or a plan's .parquet) into a folder of frames.
+    """Render RECIPE into a folder of frames.
 
-    Frames that are there already are kept, so a run that was stopped goes on where it was. With --repair they
-    are checked first, and RECIPE may be left out: what the folder was planned to hold is then made whole.
+    RECIPE is the name of a shipped recipe, a YAML file, or a plan file (.parquet). Finished frames are kept,
+    so the same command continues an interrupted run. With --repair finished frames are checked first, and
+    RECIPE may be left out: the plan in the folder is then rendered.
 
     \b
     candlelight render candle --limit 20 --preset draft --out frames
-    candlelight render mine.yaml --assets materials=./colours --out frames
+    candlelight render mine.yaml --seed 3 --assets materials=colours --out frames
     candlelight render candle.parquet --shard 3/16 --out /shared/frames
     candlelight render --repair --out frames
     candlelight render candle --out s3://bucket/frames
@@ -132,7 +89,7 @@ def render(
     from generators.reports.preview import preview_plan
 
     source = recipe or plan_to_repair(out, how["repair"])
-    made = load_any_plan(source, overrides, limit, preset=preset, assets=assets)
+    made = load_any_plan(source, overrides, limit, preset=preset, assets=assets, seed=seed)
     if preview:
         made, out = preview_plan(made), local_folder(out)
     selected = made.shard(*how["shard"]) if how["shard"] else made
@@ -140,7 +97,7 @@ def render(
         outcome = render_plan(made, out, advance=advance, **how)
     click.echo(
         f"{out}: {outcome.written} frames written, {outcome.found} were there, "
-        f"{outcome.cpu_seconds:.0f} CPU s in the renderers"
+        f"{outcome.cpu_seconds:.0f} CPU s in render processes"
     )
     if preview:
         _sheets(local_folder(out))
@@ -153,7 +110,9 @@ def render(
 
 @main.command()
 @recipe_options
-@click.option("--sample", "ids", multiple=True, help="Id of a sample, as in candle-000012; repeatable.")
+@click.option(
+    "--sample", "ids", multiple=True, metavar="ID", help="Sample to change, as in candle-000012; repeatable."
+)
 @click.option(
     "--do",
     "changes",
@@ -161,49 +120,53 @@ def render(
     required=True,
     callback=read_changes,
     metavar="FACTOR=VALUE,...",
-    help="One question: the factors to change; repeatable.",
+    help="Factors to set, and their values; repeatable, for several counterfactuals of each sample.",
 )
-@click.option("--out", type=Folder(), required=True, help="Folder of frames to write.")
+@click.option("--out", type=Folder(), required=True, help="Folder of frames to write or continue.")
 @worker_options
 def counterfactual(
     recipe: str,
     overrides: tuple[str, ...],
     assets: dict[str, Path],
     preset: str | None,
+    seed: int | None,
     limit: int | None,
     ids: tuple[str, ...],
     changes: list[dict[str, Any]],
     out: Path,
     **how: Any,
 ) -> None:
-    """Render samples of RECIPE, and what each would have been had some factors been otherwise.
+    """Render samples of RECIPE and their counterfactuals.
 
-    Every other draw of a sample is kept, and what depends on the changed factors is worked out anew. Name
-    samples by --sample, or take N of each set by --limit N. Writes counterfactuals.html beside the frames.
+    RECIPE is the name of a shipped recipe, a YAML file, or a plan file (.parquet). A counterfactual
+    is the same sample with some factors set: its exogenous draws are kept, and the factors that depend on the
+    set factors are recomputed. Choose samples by --sample, or N samples of each set by --limit. The page
+    counterfactuals.html in the folder of frames shows them side by side.
 
     \b
     candlelight counterfactual candle --sample candle-000012 --do color=yellow --out what-if
     candlelight counterfactual candle --limit 3 --do color=blue --do object_type=cube,color=blue --out what-if
     """
     from evaluation.report.counterfactuals import write_counterfactual_page
-    from generators import counterfactual as plan_twins
+    from generators import counterfactual as plan_counterfactuals
     from generators import render as render_plan
-    from generators.planning.counterfactual import SUFFIX
-    from generators.planning.packed_samples import pack
+    from generators.planning.interventions import COUNTERFACTUAL_SUFFIX
     from generators.planning.plan_table import join
+    from generators.planning.planned_samples import compress_samples
 
     if (not ids) == (limit is None):
-        raise UseError("expected --sample ID, or --limit N to ask about N samples of each set, and not both")
-    asked = load_any_plan(recipe, overrides, limit, ids, preset, assets)
+        raise UseError("expected --sample ID, or --limit N for N samples of each set, and not both")
+    asked = load_any_plan(recipe, overrides, limit, ids, preset, assets, seed)
     if ids:
         chosen = [sample for name in dict.fromkeys(ids) for sample in asked[name].samples]
-        asked = dataclasses.replace(asked, samples=pack(chosen))
-    twins = plan_twins(asked, *changes)
-    both = join(asked, twins)
+        asked = dataclasses.replace(asked, samples=compress_samples(chosen))
+    both = join(asked, plan_counterfactuals(asked, *changes))
     with progress(len(both), "render") as advance:
         outcome = render_plan(both, out, advance=advance, **how)
     check_outcome(outcome, out)
-    pairs = [(name, name + SUFFIX) for name in dict.fromkeys(key.set for key in asked.samples.keys)]
+    pairs = [
+        (name, name + COUNTERFACTUAL_SUFFIX) for name in dict.fromkeys(key.set for key in asked.samples.keys)
+    ]
     click.echo(str(write_counterfactual_page(out / "counterfactuals.html", out, pairs)))
 
 
@@ -217,7 +180,7 @@ def _warn_of_clipping(frames: Path) -> None:
 
 
 def _sheets(frames: Path) -> None:
-    """Draw a contact sheet of each set beside its frames."""
+    """Draw a contact sheet of each set into the folder of frames."""
     from evaluation.report import contact_sheet, write_png
     from loaders.frames import read_dataset_info
     from loaders.open_frames import open_frames
@@ -232,11 +195,17 @@ def _sheets(frames: Path) -> None:
 
 @main.command()
 @click.argument("path", type=Folder(remote=True))
-@click.option("--verify", is_flag=True, help="Hash every file instead; exit 1 if any is damaged or missing.")
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Check every file against its hash instead; exit with 1 if one is damaged or missing.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @sheet_options
 def info(path: Path | str, verify: bool, as_json: bool, sheet: Path | None, **what: Any) -> None:
-    """Say what a folder of frames or a pack holds, whether all of it is there and whole, or draw it.
+    """Describe a folder of frames or a pack, or check it.
+
+    With --sheet the command draws a contact sheet of some of its samples.
 
     \b
     candlelight info frames
@@ -259,12 +228,15 @@ def info(path: Path | str, verify: bool, as_json: bool, sheet: Path | None, **wh
 
 
 @main.command()
-@click.option("--out", type=Folder(), default=Path("demo"), show_default=True, help="Folder.")
+@click.option(
+    "--out", type=Folder(), default=Path("demo"), show_default=True, help="Folder to write or continue."
+)
 @worker_options
 def demo(out: Path, **how: Any) -> None:
-    """Do everything once: plan, render, pack, load, train, evaluate, and write a report.
+    """Run every step once, from a recipe to a report.
 
-    A second run leaves out all that is there and was made of the same frames, settings and versions.
+    The steps are: plan, render, pack, load, train, evaluate, and write a report. A second run repeats only
+    the steps whose frames, settings or versions have changed.
 
     \b
     candlelight demo --out demo
@@ -276,7 +248,7 @@ def demo(out: Path, **how: Any) -> None:
     from generators import render as render_plan
 
     require()
-    tell = with_seconds(tqdm.write)  # which does not break the bars
+    tell = with_seconds(tqdm.write)  # `tqdm.write` does not break progress bars
     made, frames = make_plan(load_recipe("demo")), out / "frames"
     tell(f"planned {len(made)} small frames of {len(made.recipe.sets)} image sets")
     with progress(len(made), "render") as advance:
@@ -290,7 +262,9 @@ def demo(out: Path, **how: Any) -> None:
 
 @main.command()
 def doctor() -> None:
-    """Say what this machine has and lacks for rendering and evaluating, and how to get it.
+    """Check whether this machine can render and evaluate.
+
+    For each missing item the command prints how to get it.
 
     \b
     candlelight doctor
@@ -299,11 +273,11 @@ def doctor() -> None:
 
     findings = examine()
     for finding in findings:
-        click.echo(f"{'ok     ' if finding.ok else 'missing'} {finding.what}: {finding.state}")
+        click.echo(f"{'ok     ' if finding.ok else 'missing'} {finding.item}: {finding.state}")
         if not finding.ok:
             click.echo(f"        {finding.remedy}")
     if any(finding.needed and not finding.ok for finding in findings):
-        raise UseError("something that rendering needs is missing; see above")
+        raise UseError("rendering needs something that is missing; see above")
 
 
 for command in (assets, evaluate, export, pack, plan, push, recipes):

@@ -20,8 +20,8 @@ from pathlib import Path
 from benchmarks.processes import print_table
 from generators import load_recipe, make_plan
 from generators.engine.processor_count import THREADS_VARIABLE
-from generators.planning.packed_samples import pack
 from generators.planning.plan import Plan
+from generators.planning.planned_samples import compress_samples
 
 BASE = ["render.samples=16", "image={width: 320, height: 240}"]
 MAP = ("candle", ["sets.candle.factors.scene.values=[garden]"])
@@ -59,7 +59,7 @@ def planned(case: tuple[tuple[str, list[str]], list[str]], traces: int) -> Plan:
     groups = [group for group in plan.groups.values() if group.keys[0].set == first]
     step = max(1, len(groups) // traces)
     samples = (sample for group in groups[::step][:traces] for sample in group)
-    return Plan(plan.recipe, pack(samples))
+    return Plan(plan.recipe, compress_samples(samples))
 
 
 def measure(plan: Plan, root: Path) -> tuple[float, float, float, float]:

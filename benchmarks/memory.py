@@ -22,9 +22,9 @@ import psutil
 
 from benchmarks.processes import candlelight, finished, print_table, start, tree
 from generators import load_recipe, make_plan
-from generators.planning.packed_samples import pack
 from generators.planning.plan import Plan
 from generators.planning.plan_table import save_plan
+from generators.planning.planned_samples import compress_samples
 
 PERIOD = 0.2  # s
 EARLY = 50  # frames
@@ -74,7 +74,7 @@ def chosen(recipe: str, size: str, frames: int, in_order: bool) -> Plan:
     groups = list(plan.groups.values())
     order = np.random.default_rng(0).permutation(len(groups))[: -(-frames * len(groups) // len(plan))]
     drawn = [groups[i] for i in (sorted(order) if in_order else order)]
-    return replace(plan, samples=pack(sample for group in drawn for sample in group)[:frames])
+    return replace(plan, samples=compress_samples(sample for group in drawn for sample in group)[:frames])
 
 
 def main() -> None:

@@ -32,9 +32,9 @@ import psutil
 from benchmarks.processes import candlelight, cpu_seconds, finished, print_table, start, tree, wait_until
 from generators import load_recipe, make_plan
 from generators.engine.processor_count import THREADS_VARIABLE
-from generators.planning.packed_samples import pack
 from generators.planning.plan import Plan
 from generators.planning.plan_table import save_plan
+from generators.planning.planned_samples import compress_samples
 
 LIMITS = {"64x64": 1.5, "320x240": 1.15}
 HERE = Path(__file__).parent
@@ -82,7 +82,7 @@ def spread(plan: Plan, frames: int) -> Plan:
     groups = list(plan.groups.values())
     count = max(1, round(frames * len(groups) / len(plan)))
     kept = [groups[i] for i in np.linspace(0, len(groups) - 1, count).round().astype(int)]
-    return replace(plan, samples=pack(itertools.chain.from_iterable(kept)))
+    return replace(plan, samples=compress_samples(itertools.chain.from_iterable(kept)))
 
 
 def measure(plan: Plan, blocks: int, folder: Path) -> tuple[Side, Side, float, float]:

@@ -1,4 +1,4 @@
-"""Randomness: one stream per named variable of a unit, so that fixing one never shifts another."""
+"""One random stream for each named variable of a unit, so that fixing a variable shifts no other."""
 
 import hashlib
 
@@ -8,8 +8,8 @@ import numpy as np
 def stream(seed: int, unit: str, name: str) -> np.random.Generator:
     """Return the random stream of one variable in one unit.
 
-    The stream is ``PCG64(SeedSequence([seed, *SHA-256("unit", "name")]))``: it depends on these three and on
-    nothing else, neither on order nor on what else is drawn.
+    The stream is ``PCG64(SeedSequence([seed, *SHA-256("unit", "name")]))``. It depends on these three
+    arguments alone, not on the order of draws nor on other streams.
 
     Args:
         seed: the recipe's seed, at least 0.
@@ -17,7 +17,7 @@ def stream(seed: int, unit: str, name: str) -> np.random.Generator:
         name: the variable, for instance "x".
 
     Returns:
-        A generator at the start of the stream; asking again gives the same numbers again.
+        A generator at the start of the stream; each call returns the same stream from its start.
 
     Example:
         >>> stream(0, "candle/000000", "x").random() == stream(0, "candle/000000", "x").random()
@@ -33,8 +33,8 @@ def stream(seed: int, unit: str, name: str) -> np.random.Generator:
 def cycles_seed(seed: int, unit: str) -> int:
     """Return the renderer's seed of a unit, in 0 .. 2^31 - 1.
 
-    It belongs to the unit and not to the sample: with another seed, anti-aliased edges move even where
-    nothing in the scene has changed.
+    The seed belongs to the unit, not to the sample, because another seed moves anti-aliased edges even where
+    the scene is the same.
 
     Example:
         >>> cycles_seed(0, "scene=suzanne") == cycles_seed(0, "scene=suzanne")

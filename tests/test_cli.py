@@ -1,4 +1,4 @@
-"""The command line without rendering: help, recipes, plans, one line and status 2 for what is wrong."""
+"""The command line without rendering: recipes, plans, and errors of one line with exit status 2."""
 
 import importlib
 import os
@@ -18,12 +18,6 @@ from generators.planning.plan_table import load_plan
 from loaders.commands import interrupts
 
 
-def commands(group, path=()):
-    yield path
-    for name, command in getattr(group, "commands", {}).items():
-        yield from commands(command, (*path, name))
-
-
 def run(*words):
     return CliRunner().invoke(main, [str(word) for word in words])
 
@@ -35,13 +29,6 @@ def refused(result):
     errors = [line for line in result.output.splitlines() if line.startswith("Error: ")]
     assert len(errors) == 1, result.output
     return errors[0]
-
-
-@pytest.mark.parametrize("path", list(commands(main)), ids=" ".join)
-def test_help_has_an_example(path):
-    result = run(*path, "--help")
-    assert result.exit_code == 0
-    assert "candlelight " in result.output.split("Usage:")[1].split("\n", 1)[1]
 
 
 def test_the_commands_of_the_design_exist():
@@ -57,16 +44,16 @@ def test_the_commands_of_the_design_exist():
 @pytest.mark.parametrize(
     "words", [("render", "candle", "--out", "out"), ("assets", "add", "cube.obj", "--out", "out")]
 )
-def test_limits_that_nothing_can_keep_are_refused(words):
+def test_a_time_limit_of_zero_is_refused(words):
     assert "range x>0" in refused(run(*words, "--time-limit", "0"))
 
 
-def test_a_package_that_is_missing_is_told_in_one_line(monkeypatch, tmp_path):
+def test_a_missing_package_is_named_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "torch", None)
     assert refused(run("demo", "--out", tmp_path)).startswith("Error: this needs torch, not installed here")
     monkeypatch.setattr("sys.version_info", (3, 12, 1, "final", 0))
     monkeypatch.setattr("generators.commands.doctor.find_spec", lambda name: None)
-    found = {finding.what: finding.remedy for finding in examine()}
+    found = {finding.item: finding.remedy for finding in examine()}
     assert found["bpy"].startswith("python3.11 -m venv env")
     assert found["torch"] == "pip install -c constraints.txt torch"
 
@@ -78,7 +65,7 @@ def test_recipes_are_listed():
         assert f"\n{name} " in f"\n{result.output}"
 
 
-def test_a_recipe_is_shown_as_it_can_be_loaded(tmp_path):
+def test_a_shown_recipe_can_be_loaded(tmp_path):
     copy = tmp_path / "mine.yaml"
     copy.write_text(run("recipes", "show", "negatives").output)
     result = run("recipes", "validate", copy, "--set", "sets.negatives.draws=4")
@@ -90,7 +77,7 @@ def test_a_kind_of_assets_has_one_folder(tmp_path):
     assert "expected one folder of materials" in refused(run("recipes", "validate", "candle", *twice))
 
 
-def test_draws_are_told_by_what_they_count(tmp_path):
+def test_draws_of_each_combination_are_reported(tmp_path):
     recipe = tmp_path / "own.yaml"
     recipe.write_text(
         "name: own\nlayers: [image]\nsets:\n  a: {draws: 3, factors: {shape: {values: [disc, ellipse]}}, "
@@ -190,6 +177,22 @@ def test_overrides_do_not_change_a_plan(tmp_path):
     assert "plan again" in refused(run("render", path, "--set", "seed=2", "--out", tmp_path / "frames"))
 
 
+def test_a_seed_replaces_that_of_the_recipe_and_changes_no_plan(tmp_path):
+    path = tmp_path / "plan.parquet"
+    run("plan", "negatives", "--set", "sets.negatives.draws=1", "--seed", "7", "--out", path)
+    assert load_plan(path).recipe.seed == 7
+    for command in (
+        ["render", path],
+        ["plan", path],
+        ["counterfactual", path, "--do", "count=1", "--limit", 1],
+    ):
+        line = refused(run(*command, "--seed", "8", "--out", tmp_path / "other.parquet"))
+        assert (
+            line
+            == f"Error: --seed changes a recipe, but {path} is a plan, whose numbers are fixed; plan again"
+        )
+
+
 def test_a_preset_is_planned_and_changes_no_plan(tmp_path):
     path = tmp_path / "plan.parquet"
     run("plan", "demo", "--limit", "1", "--preset", "draft", "--out", path)
@@ -208,24 +211,24 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path):
     )
 
 
-def test_doctor_says_what_is_there():
+def test_doctor_lists_every_item():
     result = run("doctor")
     assert result.exit_code in (0, 2)
-    for what in ("Python", "bpy", "system libraries", "GPU", "disk"):
-        assert f" {what}: " in result.output
+    for item in ("Python", "bpy", "system libraries", "GPU", "disk"):
+        assert f" {item}: " in result.output
 
 
 # ------------------------------------------------------------------------------------------------- Ctrl-C
 
 
-def test_ctrl_c_while_the_program_imports_ends_it_without_a_word(tmp_path):
+def test_ctrl_c_while_the_program_imports_ends_it_without_a_message(tmp_path):
     (tmp_path / "click.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n")
     program = str(Path(sys.executable).with_name("candlelight"))
-    # Background jobs are started with Ctrl-C ignored, which their children inherit.
-    heed = "import os, signal; signal.signal(signal.SIGINT, signal.SIG_DFL); "
-    heed += f"os.execv({program!r}, {[program, 'info']})"
+    # A shell starts background jobs with Ctrl-C ignored, and their children inherit this.
+    restore = "import os, signal; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    restore += f"os.execv({program!r}, {[program, 'info']})"
     done = subprocess.run(
-        [sys.executable, "-c", heed],
+        [sys.executable, "-c", restore],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         check=False,
@@ -234,7 +237,7 @@ def test_ctrl_c_while_the_program_imports_ends_it_without_a_word(tmp_path):
 
 
 def test_ctrl_c_while_a_command_imports_ends_it(tmp_path, monkeypatch):
-    """Whatever the library that is imported makes of exceptions: some of numpy's and h5py's get lost."""
+    """The process ends even if the imported library swallows exceptions, as numpy and h5py do."""
     ended = []
     monkeypatch.setattr(interrupts.os, "_exit", ended.append)
     monkeypatch.syspath_prepend(tmp_path)
@@ -252,7 +255,7 @@ def test_ctrl_c_while_a_command_imports_ends_it(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["render", "demo", "--out", "frames"], "interrupted; run the same command again to go on"),
+        (["render", "demo", "--out", "frames"], "interrupted; run the same command again to continue"),
         (["plan", "demo", "--out", "plan.parquet"], "interrupted"),
     ],
 )

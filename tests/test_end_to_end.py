@@ -1,4 +1,4 @@
-"""One path through everything, at the smallest size: rendered, packed, loaded, trained on and scored."""
+"""The demo at the smallest size: render, pack, load, train and evaluate."""
 
 from importlib.util import find_spec
 
@@ -44,8 +44,8 @@ def run(*words):
 
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory, datasets):
-    """The demo's sets at the smallest size, rendered and packed by the command line."""
-    del datasets  # keeps what is opened out of the user's cache
+    """Render and pack the demo's sets at the smallest size, by the command line."""
+    del datasets  # the fixture keeps opened data out of the user's cache
     root = tmp_path_factory.mktemp("demo")
     overrides = [word for override in SMALLER for word in ("--set", override)]
     run("render", "demo", *overrides, "--out", root / "frames", "--workers", "2")
@@ -75,7 +75,7 @@ def test_load_dataset_gives_what_was_rendered(rendered, datasets):
     assert 0 <= box[1] < box[3] <= 24
 
 
-def test_the_three_readers_agree(rendered):
+def test_the_readers_of_frames_and_packs_agree(rendered):
     folder = FrameFolder(rendered / "frames", "albedo")
     others = [HDF5Frames(rendered / "hdf5" / "albedo.h5"), HubFrames(rendered / "hub", "albedo")]
     for other in others:
@@ -87,7 +87,7 @@ def test_the_three_readers_agree(rendered):
                     assert value == other[row][name], name
 
 
-def test_a_network_is_trained_and_scored_on_what_load_dataset_gives(rendered):
+def test_a_network_is_trained_and_scored_on_a_loaded_pack(rendered):
     from evaluation.demo.study import run_study
 
     study = run_study(rendered / "hub", rendered / "study", epochs=1)
@@ -115,7 +115,7 @@ def test_evaluations_on_the_command_line(rendered):
     assert printed.splitlines()[1].startswith("retinex")
     (result,) = read_results(out)
     assert len(result.ids) == 4
-    # The same data have the same hash in every form.
+    # The hash of the data does not depend on the form of the pack.
     for form in ("hdf5", "hub"):
         words = (rendered / form, "--set", "tabletop_test", "--model", "retinex", "--out", out)
         run("evaluate", "intrinsic", *words)

@@ -1,4 +1,4 @@
-"""What each package imports: the direction of the arrows between them, and the weight of importing them."""
+"""Imports between packages go in one direction, and importing a package stays light."""
 
 import ast
 import subprocess
@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "generators": {"loaders", "blender_assets"},
 }
 PACKAGES = {*MAY_IMPORT, "candlelight"}
-# The way of the data: each folder imports from folders on its left alone.
+# In the order of the data flow: each folder imports only from folders before it.
 GENERATORS = [
     "language",
     "scenes",
@@ -58,7 +58,7 @@ def test_the_weight_check_can_fail():
 
 
 def imports_of(path):
-    """Yield (top-level package, whether it is imported whenever the module is) of every import."""
+    """Yield the top-level package of every import."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".")[0] for alias in node.names)

@@ -1,4 +1,4 @@
-"""README.md lists every recipe, and its example runs as it stands."""
+"""README.md lists every recipe, and its example runs unchanged."""
 
 import os
 import re

@@ -1,1 +1,1 @@
-"""The commands of planning and rendering, thin wrappers of the functions of this package."""
+"""The commands that plan and render; each calls a function of this package."""

@@ -1,21 +1,22 @@
-"""The commands of ``candlelight assets``: bringing in and listing what recipes can name."""
+"""The commands of ``candlelight assets``: import, list and scan the assets that recipes name."""
 
 from pathlib import Path
 
 import click
 
+from blender_assets import SUFFIXES
 from loaders.errors import InputError
 
-POSITIVE = click.FloatRange(0, min_open=True)
+_POSITIVE = click.FloatRange(0, min_open=True)
 
 
 @click.group()
 def assets() -> None:
-    """Bring in assets of your own, and list them.
+    """Import assets of your own, and list assets.
 
     \b
+    candlelight assets list
     candlelight assets add scans/*.obj --out objects
-    candlelight assets list --folder objects
     candlelight assets scan my-assets
     candlelight render mine.yaml --assets objects=objects --out frames
     """
@@ -23,15 +24,22 @@ def assets() -> None:
 
 @assets.command()
 @click.argument("meshes", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of objects to add to.")
-@click.option("--name", help="Label of the object, for a single mesh.  [default: the file's name]")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of objects to write to.")
+@click.option("--name", help="Label of the object, if there is one mesh.  [default: the name of its file]")
 @click.option(
     "--up",
     type=click.Choice(["x", "y", "z", "-x", "-y", "-z"]),
-    help="Axis that points up in the file.  [default: y for obj and glb, z for ply and stl]",
+    help="Axis of the mesh that points up.  [default: y for obj and glb, z for ply and stl]",
 )
-@click.option("--replace", is_flag=True, help="Replace objects of the same label.")
-@click.option("--time-limit", type=POSITIVE, default=300.0, show_default=True, help="Seconds for one mesh.")
+@click.option("--replace", is_flag=True, help="Replace an object that has the same label.")
+@click.option(
+    "--time-limit",
+    type=_POSITIVE,
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit of one mesh.",
+)
 def add(
     meshes: tuple[Path, ...],
     out: Path,
@@ -40,10 +48,10 @@ def add(
     replace: bool,
     time_limit: float,
 ) -> None:
-    """Import MESHES (obj, ply, stl, glb) as objects that recipes can name by their labels.
+    """Import MESHES (obj, ply, stl, glb) as objects that recipes can name.
 
-    Each becomes one object, without materials: origin in the middle of the base, longest side one unit,
-    normals outwards. Broken meshes are refused.
+    Each mesh becomes one object without materials, with its origin in the middle of its base, a longest side
+    of 1 m and normals that point outwards. Broken meshes are refused.
 
     \b
     candlelight assets add spot.obj teapot.obj --out objects
@@ -54,29 +62,26 @@ def add(
     if name is not None and len(meshes) > 1:
         raise InputError(f"--name: expected one mesh to name, got {len(meshes)}; add them one by one")
     for mesh in meshes:
-        path = add_mesh(
-            mesh,
-            out,
-            label=name,
-            up=up,
-            replace=replace,
-            time_limit=time_limit,
-        )
-        click.echo(str(path))
+        click.echo(str(add_mesh(mesh, out, label=name, up=up, replace=replace, time_limit=time_limit)))
 
 
 @assets.command(name="list")
-@click.option("--folder", type=click.Path(path_type=Path), help="Folder of objects.  [default: shipped]")
-def list_(folder: Path | None) -> None:
-    """List objects with their dimensions at size 1, licence and source.
+@click.argument("folder", type=click.Path(path_type=Path), required=False)
+@click.option("--kind", type=click.Choice(list(SUFFIXES)), help="List only this kind of assets.")
+def list_(folder: Path | None, kind: str | None) -> None:
+    """List the shipped assets, or the assets in FOLDER: label, facts, licence and source.
+
+    FOLDER holds a folder for each kind, or is the folder of one kind. Manifests record the facts, such as
+    the dimensions of an object at size 1.
 
     \b
     candlelight assets list
-    candlelight assets list --folder objects
+    candlelight assets list --kind scenes
+    candlelight assets list my-assets
     """
-    from generators.user_assets.import_meshes import list_objects
+    from generators.user_assets.list_assets import list_assets
 
-    for line in list_objects(folder):
+    for line in list_assets(folder, kind):
         click.echo(line)
 
 
@@ -85,13 +90,13 @@ def list_(folder: Path | None) -> None:
 @click.option(
     "--kind",
     type=click.Choice(["objects", "materials", "lights", "scenes"]),
-    help="What FOLDER itself holds, where its name does not say it.",
+    help="Kind of the files in FOLDER, if FOLDER is the folder of one kind and not named after it.",
 )
 def scan(folder: Path, kind: str | None) -> None:
-    """Note what a plan must know of the .blend files in FOLDER/{objects,materials,lights,scenes}.
+    """Write manifests of the .blend files in FOLDER/{objects,materials,lights,scenes}.
 
-    This is the layout of CANDLE's own asset folders. A manifest.json is written beside the files of each
-    kind; the files stay as they are.
+    A manifest records the facts that plans need, such as sizes of objects and powers of lights. CANDLE's own
+    asset folders have this layout. The .blend files are not changed.
 
     \b
     candlelight assets scan my-assets

@@ -1,4 +1,4 @@
-"""What this machine has and lacks for rendering and evaluating."""
+"""Check whether this machine can render and evaluate."""
 
 import ctypes.util
 import shutil
@@ -10,8 +10,8 @@ from pathlib import Path
 from generators.engine.devices import find_devices
 from loaders.errors import InputError
 
-# What bpy 5.0.1 links to beyond glibc and libstdc++: library and the Debian package that has it.
-SYSTEM_LIBRARIES = {
+# Libraries that bpy 5.0.1 links to, besides glibc and libstdc++, and the Debian package of each.
+_SYSTEM_LIBRARIES = {
     "GL": "libgl1",
     "SM": "libsm6",
     "ICE": "libice6",
@@ -22,17 +22,17 @@ SYSTEM_LIBRARIES = {
     "xkbcommon": "libxkbcommon0",
     "Xrender": "libxrender1",
 }
-ENOUGH_DISK = 5e9  # bytes: the packages take about 3, the demo 0.1
+_ENOUGH_DISK = 5e9  # bytes: the packages take about 3, the demo 0.1
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked for: what, whether it is there, how it is, and how to get it.
+    """One checked item: its name, whether it is usable, its state, and how to get it.
 
-    ``needed`` says that rendering does not work without it.
+    ``needed`` tells that rendering does not work without the item.
     """
 
-    what: str
+    item: str
     ok: bool
     state: str
     remedy: str = ""
@@ -40,10 +40,10 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Look at Python, packages, system libraries, what Blender can trace on, what torch can use, and disk.
+    """Check Python, packages, system libraries, the devices of Blender and of torch, and disk space.
 
     Example:
-        >>> examine()[0].what
+        >>> examine()[0].item
         'Python'
     """
     return [_python(), *_packages(), _libraries(), *_devices(), _gpu(), _disk()]
@@ -55,7 +55,7 @@ def _python() -> Finding:
         "Python",
         sys.version_info[:2] == (3, 11),
         version,
-        "rendering needs Python 3.11, which bpy is built for; loaders and evaluation run on 3.11 to 3.13",
+        "rendering needs Python 3.11, for which bpy is built; loaders and evaluation run on 3.11 to 3.13",
     )
 
 
@@ -73,32 +73,34 @@ def _packages() -> list[Finding]:
 
 
 def _libraries() -> Finding:
-    absent = [package for name, package in SYSTEM_LIBRARIES.items() if not ctypes.util.find_library(name)]
+    absent = [package for name, package in _SYSTEM_LIBRARIES.items() if not ctypes.util.find_library(name)]
     if sys.platform != "linux" or not absent:
         return Finding("system libraries", True, "complete")
     return Finding(
         "system libraries",
         False,
-        f"without {', '.join(absent)}",
+        f"missing {', '.join(absent)}",
         f"sudo apt-get install -y {' '.join(absent)}",
     )
 
 
 def _devices() -> list[Finding]:
-    """Have Blender list what it can trace on, if it is there."""
+    """Let Blender list its devices, if bpy is installed."""
     if find_spec("bpy") is None:
         return []
     try:
         found = find_devices()
     except InputError as error:
-        return [Finding("Blender's devices", False, str(error), "look into the driver, or use the processor")]
+        return [Finding("Blender's devices", False, str(error), "check the driver, or use the processor")]
     named = dict.fromkeys(f"{device.kind} {device.name}" for device in found)
     return [Finding("Blender's devices", True, ", ".join(named) or "none listed")]
 
 
 def _gpu() -> Finding:
     if find_spec("torch") is None:
-        return Finding("GPU", False, "not looked for, torch is missing", "install torch first", needed=False)
+        return Finding(
+            "GPU", False, "not checked, because torch is missing", "install torch first", needed=False
+        )
     import torch
 
     if torch.cuda.is_available():
@@ -107,7 +109,7 @@ def _gpu() -> Finding:
         "GPU",
         False,
         "none that torch can use; everything runs on the processor",
-        "evaluation is faster with one: install a CUDA build of torch where there is an NVIDIA GPU",
+        "evaluation is faster with a GPU: install a CUDA build of torch on a machine with an NVIDIA GPU",
         needed=False,
     )
 
@@ -115,5 +117,5 @@ def _gpu() -> Finding:
 def _disk() -> Finding:
     free = shutil.disk_usage(Path.cwd()).free
     return Finding(
-        "disk", free >= ENOUGH_DISK, f"{free / 1e9:.0f} GB free here", "free some space, or work elsewhere"
+        "disk", free >= _ENOUGH_DISK, f"{free / 1e9:.0f} GB free here", "free some space, or use another disk"
     )

@@ -1,4 +1,4 @@
-"""The commands ``candlelight recipes`` and ``candlelight plan``, and how a command is told which recipe."""
+"""The commands ``candlelight recipes`` and ``candlelight plan``, and the options that name a recipe."""
 
 import dataclasses
 import sys
@@ -38,12 +38,12 @@ assets_option = click.option(
     multiple=True,
     callback=_folders,
     metavar="KIND=FOLDER",
-    help=f"Your own folder of {', '.join(SUFFIXES)}; repeatable.",
+    help=f"Folder of your own assets of one kind ({', '.join(SUFFIXES)}); repeatable.",
 )
 
 
 def recipe_options(command: _Command, required: bool = True) -> _Command:
-    """Add what says which recipe is meant, and how it is changed."""
+    """Add the argument RECIPE, and the options that change a recipe or choose among its samples."""
     for option in (
         click.option(
             "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help="Override a field; repeatable."
@@ -52,10 +52,19 @@ def recipe_options(command: _Command, required: bool = True) -> _Command:
         click.option(
             "--preset",
             type=click.Choice(["draft", "standard", "reference"]),
-            help="Quality of all sets, whatever the recipe says of `render`; --set wins over it.",
+            help="Render quality of all sets, in place of the recipe's; --set takes precedence.",
         ),
         click.option(
-            "--limit", type=click.IntRange(1), help="Only N samples of each set, always the same ones."
+            "--seed",
+            type=click.IntRange(0),
+            metavar="N",
+            help="Seed of all random draws, in place of the recipe's.",
+        ),
+        click.option(
+            "--limit",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Take only N samples of each set, always the same ones.",
         ),
         click.argument("recipe", required=required),
     ):
@@ -70,23 +79,28 @@ def load_any_plan(
     ids: tuple[str, ...] = (),
     preset: str | None = None,
     assets: Mapping[str, Path] | None = None,
+    seed: int | None = None,
 ) -> Any:
-    """Return the plan of a recipe, or of a plan file; of a recipe, the samples of some ids alone."""
+    """Plan a recipe (with ``ids``, only the samples of these ids), or read a plan file."""
     from generators import load_recipe, make_plan
     from generators.planning.plan import plan_samples
     from generators.planning.plan_table import load_plan
-    from generators.planning.sample_values import count_rows
+    from generators.planning.sample_values import count_samples
 
     if recipe.endswith(".parquet"):
-        if overrides or preset:
-            flag = "--set" if overrides else "--preset"
-            raise InputError(f"{flag} changes a recipe; this is a plan, whose numbers are fixed: plan again")
+        for flag, given in (("--set", overrides), ("--preset", preset), ("--seed", seed is not None)):
+            if given:
+                raise InputError(
+                    f"{flag} changes a recipe, but {recipe} is a plan, whose numbers are fixed; plan again"
+                )
         plan = load_plan(Path(recipe), assets)
     else:
+        if seed is not None:
+            overrides = (*overrides, f"seed={seed}")
         loaded = load_recipe(recipe, overrides, preset, assets)
         if ids:
             return plan_samples(loaded, ids)
-        total = count_rows(loaded, AssetLibrary(loaded.assets)) if limit is None else None
+        total = count_samples(loaded, AssetLibrary(loaded.assets)) if limit is None else None
         with progress(total, "plan", "sample") as advance:
             return make_plan(loaded, limit, advance)
     return plan.limit(limit) if limit else plan
@@ -153,29 +167,39 @@ def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -
 
 @click.command()
 @recipe_options
-@click.option("--out", type=click.Path(path_type=Path), help="Parquet file to write.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE.parquet", help="Plan file to write.")
 @click.option(
     "--report",
     is_flag=True,
-    help="Print marginals, dependences and the graph; write a page of them beside --out.",
+    help="Print marginals, dependences and the causal graph; with --out also write them as an HTML page.",
 )
-@click.option("--estimate", is_flag=True, help="Render some traces of each set, and say what all take.")
-@click.option("--workers", callback=_counts, metavar="N,...", help="With --estimate: for so many renderers.")
+@click.option(
+    "--estimate",
+    is_flag=True,
+    help="Render some samples of each set, and estimate the time and disk space of all.",
+)
+@click.option(
+    "--workers", callback=_counts, metavar="N,...", help="Estimate: numbers of render processes at a time."
+)
 @click.option(
     "--seconds",
     type=click.FloatRange(0, min_open=True),
     default=60.0,
     show_default=True,
-    help="With --estimate: time for it.",
+    metavar="SECONDS",
+    help="Estimate: time to spend on it.",
 )
 @click.option(
-    "--frames", type=click.Path(path_type=Path), help="With --estimate: only what is missing in this folder."
+    "--frames",
+    type=click.Path(path_type=Path),
+    help="Estimate: folder whose finished frames are not counted.",
 )
 def plan(
     recipe: str,
     overrides: tuple[str, ...],
     assets: dict[str, Path],
     preset: str | None,
+    seed: int | None,
     limit: int | None,
     out: Path | None,
     report: bool,
@@ -184,14 +208,15 @@ def plan(
     seconds: float,
     frames: Path | None,
 ) -> None:
-    """Fix every number of every sample of RECIPE in a table, without Blender.
+    """Plan RECIPE: fix every number of every sample.
 
-    RECIPE is a shipped name, a YAML file, or the .parquet of a plan.
+    RECIPE is the name of a shipped recipe, a YAML file, or a plan file (.parquet). The plan is a table with
+    one row per sample; planning needs no Blender.
 
     \b
     candlelight plan candle --out candle.parquet
     candlelight plan candle-confounded-color --report
-    candlelight plan mine.yaml --set seed=1 --limit 100 --out small.parquet --report
+    candlelight plan mine.yaml --seed 1 --limit 100 --out small.parquet --report
     candlelight plan candle --estimate --workers 1,8,64
     """
     from generators.planning.plan_table import save_plan
@@ -200,17 +225,19 @@ def plan(
     if out is None and not report and not estimate:
         raise InputError("expected --out FILE.parquet, --report, --estimate, or several of them")
     if (workers or frames) and not estimate:
-        raise InputError("--workers and --frames: expected --estimate beside them")
+        raise InputError("--workers and --frames: expected together with --estimate")
     if out is not None and out.suffix != ".parquet":
-        raise InputError(f"--out: expected FILE.parquet, which is how other commands tell a plan, got {out}")
+        raise InputError(
+            f"--out: expected FILE.parquet, because commands know plan files by this ending, got {out}"
+        )
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-    made = load_any_plan(recipe, overrides, limit, preset=preset, assets=assets)
+    made = load_any_plan(recipe, overrides, limit, preset=preset, assets=assets, seed=seed)
     if report:
         click.echo(report_text(made))
     if report and out is not None:
         write_plan_report(made, out.with_suffix(".html"))
-        click.echo(f"page with a picture of the graph: {out.with_suffix('.html')}")
+        click.echo(f"{out.with_suffix('.html')}: the report as a page, with a picture of the graph")
     if out is not None:
         save_plan(made, out)
         click.echo(f"{out}: {len(made)} samples from {len(made.groups)} traces")
@@ -220,20 +247,21 @@ def plan(
 
 
 def _tell_draws(made: Any) -> None:
-    """Say of what ``draws`` counts draws: listed factors multiply them."""
+    """Tell that ``draws`` counts the draws of each combination of listed factors, not of the whole set."""
     for name, image_set in made.recipe.sets.items():
         if image_set.draws > 1 and (crossed := image_set.crossed()):
             click.echo(f"set {name}: {image_set.draws} draws of each combination of {', '.join(crossed)}")
 
 
 def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path | None) -> None:
-    """Print what rendering a plan takes, or what is missing of it."""
+    """Print the estimated cost of rendering a plan, without the frames that a folder already holds."""
     from tqdm import tqdm
 
-    from generators.reports.estimate import estimate, estimate_text
+    from generators.reports.estimate import estimate
+    from generators.reports.estimate_text import estimate_text
     from loaders.frames import is_complete
 
-    # All that this process has done until now was to plan.
+    # Until now this process has only planned.
     planning = time.process_time()
     if frames is not None:
         missing = made.samples.where(lambda key: not is_complete(frames, key.set, key.index))

@@ -1,4 +1,4 @@
-"""What the commands that render have in common: options, a progress bar, and what is said at the end."""
+"""Options of the commands that render, and the lines that they print at the end."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,34 +18,37 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def worker_options(command: _Command) -> _Command:
-    """Add what says where samples are rendered; the names are those of the arguments of `render`."""
+    """Add the options that say where samples are rendered, named as the arguments of `render`."""
     return _with(
         command,
         click.option(
             "--workers",
             type=click.IntRange(1),
-            help="Renderers at a time.  [default: one per processor or GPU]",
+            metavar="N",
+            help="Number of render processes at a time.  [default: one per processor or GPU]",
         ),
         click.option(
             "--device",
             type=click.Choice(DEVICE_CHOICES),
             default="auto",
             show_default=True,
-            help="What to trace on; each renderer takes one GPU.",
+            help="Device to render on; each render process uses one GPU.",
         ),
         click.option(
-            "--scheduler", metavar="ADDRESS", help="Render with the workers of a dask scheduler, or its file."
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Render with the workers of a dask scheduler, given by its address or its file.",
         ),
         click.option(
             "--cluster",
             type=click.Choice(CLUSTER_KINDS),
-            help="Start --workers there, as the configuration of dask says, and render with them.",
+            help="Start --workers workers on a cluster, as dask's configuration says, and render with them.",
         ),
     )
 
 
 def render_options(command: _Command) -> _Command:
-    """Add how samples are rendered; the names are those of the arguments of `render`."""
+    """Add the options of `worker_options`, and options for threads, shards, time limit and repair."""
     command = _with(
         command,
         click.option(
@@ -53,38 +56,43 @@ def render_options(command: _Command) -> _Command:
             type=click.IntRange(1),
             default=1,
             show_default=True,
-            help="Threads of each renderer.",
+            metavar="N",
+            help="Number of threads of each render process.",
         ),
         click.option(
-            "--shard", callback=_shard, metavar="I/N", help="Only the I-th of N parts, for job arrays."
+            "--shard", callback=_shard, metavar="I/N", help="Render only part I of N, for job arrays."
         ),
         click.option(
             "--time-limit",
             type=click.FloatRange(0, min_open=True),
             default=900.0,
             show_default=True,
-            help="Seconds for one trace.",
+            metavar="SECONDS",
+            help="Time limit of one trace.",
         ),
         click.option(
-            "--repair", is_flag=True, help="Check every file that is there, and render again what is damaged."
+            "--repair", is_flag=True, help="Check all finished frames, and render damaged frames again."
         ),
     )
     return worker_options(command)
 
 
 def plan_to_repair(out: Path | str, repair: bool) -> str:
-    """Name the plan of a folder of frames, for a repair that is told no recipe.
+    """Return the plan file in a folder of frames, for a repair without a RECIPE.
 
     Raises:
-        InputError: no repair is asked for, or the plan is damaged itself.
+        UsageError: there is no --repair, or the folder is not on this machine.
+        InputError: the plan file is damaged or missing.
     """
     from loaders.verification.checksums import find_unlike
     from loaders.verification.verify_frames import DESCRIPTION, PLAN
 
     if not repair:
-        raise click.UsageError("Missing argument 'RECIPE'; only --repair does without.")
+        raise click.UsageError("Missing argument 'RECIPE'; it may be left out only with --repair.")
     if isinstance(out, str):
-        raise click.UsageError("Missing argument 'RECIPE'; only --repair of a local folder does without.")
+        raise click.UsageError(
+            "Missing argument 'RECIPE'; it may be left out only with --repair of a folder on this machine."
+        )
     if wrong := find_unlike(out, DESCRIPTION).get(PLAN):
         remedy = f"name the recipe: candlelight render RECIPE --repair --out {out}"
         raise InputError(f"{out / PLAN} {wrong}; {remedy}")
@@ -92,46 +100,50 @@ def plan_to_repair(out: Path | str, repair: bool) -> str:
 
 
 def repaired_line(outcome: "RenderOutcome") -> str:
-    """Say what a repair did."""
+    """Return the line that says how many frames a repair rendered again."""
     line = f"{outcome.damaged} frames were damaged and rendered again"
     if outcome.damaged_outside_plan:
-        line += f"; {outcome.damaged_outside_plan} more are damaged, but not of this plan: leave out RECIPE"
+        line += f"; {outcome.damaged_outside_plan} damaged frames are not in this plan; leave RECIPE out"
     return line
 
 
 def check_outcome(outcome: "RenderOutcome", out: Path | str) -> None:
-    """Refuse to go on from a run that set samples aside.
+    """Refuse to continue after a run in which samples failed.
 
     Raises:
-        InputError: it did; the message says how many, and where their logs are.
+        InputError: samples failed; the message says how many, and where their logs are.
     """
     if outcome.failed:
         first, reason = next(iter(outcome.failed.items()))
         raise InputError(
             f"{len(outcome.failed)} samples could not be rendered, the first {first}: {reason}; "
-            f"see {out}/failed, and run again to try them once more"
+            f"see {out}/failed, and run the command again to retry"
         )
 
 
 def read_changes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Read interventions such as ``color=blue,object_type=cube``; a callback of click."""
+    """Read interventions such as ``color=blue,object_type=cube``, as a callback of click."""
     from loaders.files.plain_yaml import parse_yaml
 
     changes: list[dict[str, Any]] = []
     for value in values:
-        pairs = [part.partition("=") for part in value.split(",")]
-        if not all(name.strip() and equals and text.strip() for name, equals, text in pairs):
-            raise click.BadParameter(
-                f"expected FACTOR=VALUE,... as in color=blue,object_type=cube, got {value}"
-            )
-        try:
-            change = {name.strip(): parse_yaml(text) for name, _, text in pairs}
-        except InputError:
-            change = {"": None}
-        if any(isinstance(one, bool) or not isinstance(one, str | int | float) for one in change.values()):
-            raise click.BadParameter(f"expected names or numbers as values, 'yes' in quotes, got {value!r}")
-        if len(change) < len(pairs):
-            raise click.BadParameter(f"expected each factor once, got {value}; --do may be given again")
+        change: dict[str, Any] = {}
+        for part in value.split(","):
+            name, equals, text = (piece.strip() for piece in part.partition("="))
+            if not (name and equals and text):
+                raise click.BadParameter(
+                    f"expected FACTOR=VALUE,... as in color=blue,object_type=cube, got {value}"
+                )
+            if name in change:
+                raise click.BadParameter(f"expected each factor once, got {value}; --do may be given again")
+            try:
+                change[name] = parse_yaml(text)
+            except InputError:
+                change[name] = None
+            if isinstance(change[name], bool) or not isinstance(change[name], str | int | float):
+                raise click.BadParameter(
+                    f"expected names or numbers as values, 'yes' in quotes, got {value!r}"
+                )
         changes.append(change)
     return changes
 

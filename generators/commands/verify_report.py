@@ -1,4 +1,4 @@
-"""What ``candlelight info --verify`` prints."""
+"""Print the findings of ``candlelight info --verify``."""
 
 import sys
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from loaders.verification.verify_frames import PLAN, Findings, verify
 from loaders.verification.verify_pack import is_pack, verify_pack
 from loaders.verification.verify_store import verify_store
 
-SHOWN = 20  # missing samples and strangers by name; damaged files are all named
+MOST_NAMED = 20  # missing samples and unknown files that are named; all damaged files are named
 
 
 def verify_path(path: Path | str) -> None:
-    """Check a folder of frames or a pack, print what was found, and exit with status 1 if it is not whole."""
+    """Check a folder of frames or a pack, print the findings, and exit with status 1 if there are any."""
     packed = isinstance(path, Path) and is_pack(path)
     with progress(None, "verify") as advance:
         if isinstance(path, str):
@@ -30,32 +30,32 @@ def verify_path(path: Path | str) -> None:
 
 
 def verdict(path: Path | str, findings: Findings, packed: bool = False) -> Iterator[str]:
-    r"""Yield the lines that say what was found, and what to do.
+    r"""Yield lines that describe the findings, and a remedy.
 
     Example:
         >>> print(*verdict(Path("frames"), Findings(3, (), ("candle-000007",), ())), sep="\n")
         missing: candle-000007
         frames: 3 samples checked, 0 files damaged, 1 samples missing
-        render what is missing: candlelight render frames/plan.parquet --out frames
+        render missing frames: candlelight render frames/plan.parquet --out frames
     """
     yield from (f"damaged: {damage}" for damage in findings.damaged)
     yield from _some("missing", findings.missing)
-    yield from _some("belongs to nothing", findings.strangers)
-    files = {damage.path for damage in findings.damaged}  # there may be several things wrong with one
+    yield from _some("belongs to no sample", findings.strangers)
+    files = {damage.path for damage in findings.damaged}  # one file may have several damages
     counts = f"{findings.checked} samples checked, {len(files)} files damaged"
     yield f"{path}: {counts}, {len(findings.missing)} samples missing"
-    # A plan that lies elsewhere, or is damaged, cannot say what to render.
+    # Without RECIPE a repair reads the folder's plan, which must be on this machine and whole.
     plan = None if isinstance(path, str) else path / PLAN
     if packed and findings.damaged:
         yield "pack the frames again: candlelight pack --help"
     elif findings.damaged:
         recipe = "" if plan and all(damage.path != plan for damage in findings.damaged) else "RECIPE "
-        yield f"render what is damaged anew: candlelight render {recipe}--repair --out {path}"
+        yield f"render damaged frames again: candlelight render {recipe}--repair --out {path}"
     elif findings.missing:
-        yield f"render what is missing: candlelight render {plan or 'RECIPE'} --out {path}"
+        yield f"render missing frames: candlelight render {plan or 'RECIPE'} --out {path}"
 
 
-def _some(what: str, things: tuple[object, ...]) -> Iterator[str]:
-    yield from (f"{what}: {thing}" for thing in things[:SHOWN])
-    if len(things) > SHOWN:
-        yield f"{what}: {len(things) - SHOWN} more"
+def _some(finding: str, items: tuple[object, ...]) -> Iterator[str]:
+    yield from (f"{finding}: {item}" for item in items[:MOST_NAMED])
+    if len(items) > MOST_NAMED:
+        yield f"{finding}: {len(items) - MOST_NAMED} more"

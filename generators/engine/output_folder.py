@@ -14,8 +14,8 @@ from pathlib import Path
 from generators.engine.group_result import GroupResult
 from generators.engine.repair import find_damaged, move_damaged_samples
 from generators.engine.staging_folders import staging_folder
-from generators.planning.packed_samples import SampleKey
 from generators.planning.plan import Plan
+from generators.planning.planned_samples import SampleKey
 from generators.scenes.scene import SamplePlan
 from loaders.errors import InputError
 from loaders.files.object_stores import Store, open_store

@@ -1,4 +1,4 @@
-"""The causal graph of an image set: which factors and variables each one's mechanism depends on."""
+"""The causal graph of an image set: the parents of every factor and variable."""
 
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -9,9 +9,9 @@ Graph = dict[str, tuple[str, ...]]
 
 
 def causal_graph(mechanisms: Mapping[str, Factor], rules: Iterable[Rule]) -> Graph:
-    """Return the parents of every factor and variable, by its mechanism and by the rules that act on it.
+    """Return the parents of every factor and variable, by its mechanism and by the rules that target it.
 
-    A selection adds no arrow: it acts on what has been made.
+    A selection adds no parent, because it rejects whole samples after they are drawn.
 
     Args:
         mechanisms: factors and variables by name.
@@ -35,7 +35,7 @@ def causal_graph(mechanisms: Mapping[str, Factor], rules: Iterable[Rule]) -> Gra
 
 
 def causal_order(graph: Graph) -> tuple[str, ...]:
-    """Order the names so that parents come before children; otherwise as they are written.
+    """Order the names so that parents come before children, and otherwise as they are written.
 
     Raises:
         ValueError: the graph has a cycle; the message names it.

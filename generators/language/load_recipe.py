@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from generators.language.factor_values import check_interventions
+from generators.language.intervention_values import check_interventions
 from generators.language.overrides import copy_apart, override
 from generators.language.recipe import Recipe
 from loaders.errors import InputError, did_you_mean, nearest_file

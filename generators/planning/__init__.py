@@ -1,1 +1,1 @@
-"""From a recipe to a plan: the value of every factor of every sample, and the file that keeps them."""
+"""Plan the samples of a recipe: draw their factor values, intervene on them, and save them in a file."""

@@ -1,39 +1,38 @@
-"""Draws of continuous factors: uniform, truncated normal, or exactly what an expression says."""
+"""Draw continuous factors: uniform, truncated normal, or the value of an expression."""
 
 import math
-from collections.abc import Mapping
 from statistics import NormalDist
 
 from generators.language.expressions import evaluate
+from generators.language.factor_values import FactorValues
 from generators.language.factors import Continuous, Quantity
 from loaders.errors import InputError
-from loaders.schema import FactorValue
 
-Values = Mapping[str, FactorValue]
-DECIMALS = 9  # of every value that spreads over a thousandth or more
-DIGITS = 6  # of the spread, at least
-FLAT = 1e-6  # of its deviation, a piece of a normal distribution over which it is as good as uniform
-FEWEST = 1e-12  # probability below which a normal distribution does not reach a range
+_DECIMALS = 9  # decimals kept of every value whose spread is a thousandth or more
+_DIGITS = 6  # decimals kept below the leading digit of a smaller spread
+_FLAT_WIDTH = 1e-6  # width in standard deviations below which a piece of a normal distribution is uniform
+_SMALLEST_MASS = 1e-12  # probability below which a normal distribution does not reach a range
 
 
-def _number(quantity: Quantity, values: Values) -> float:
+def _number(quantity: Quantity, values: FactorValues) -> float:
     return evaluate(quantity, values) if isinstance(quantity, str) else float(quantity)
 
 
-def draw_number(mechanism: Continuous, values: Values, u: float) -> tuple[float, float]:
+def draw_number(mechanism: Continuous, values: FactorValues, u: float) -> tuple[float, float]:
     """Return the value of a continuous factor at an exogenous uniform number, and its density.
 
     Args:
-        mechanism: its bounds, and its mean and deviation or its value where it has them.
+        mechanism: the mechanism of the factor.
         values: values of its parents at least.
-        u: exogenous number in [0, 1).
+        u: exogenous draw in [0, 1).
 
     Returns:
-        The value, rounded, and its density given the parents; 1 where an expression decides. Nine decimals
-        are kept, and of a range (or deviation) below a thousandth more, to a millionth of it or finer.
+        The value, rounded, and its density given the parents, or 1 if an expression gives the value. Nine
+        decimals are kept; if the range (or deviation) is below a thousandth, more are kept, to a millionth of
+        it or finer.
 
     Raises:
-        InputError: numbers that do not fit each other, or an expression without a value.
+        InputError: bounds, mean or deviation contradict each other, or an expression has no value.
 
     Example:
         >>> draw_number(Continuous(low=0, high="2 * x"), {"x": 2}, 0.25)
@@ -62,26 +61,27 @@ def draw_number(mechanism: Continuous, values: Values, u: float) -> tuple[float,
 
 
 def _rounded(value: float, low: float, high: float, spread: float) -> float:
-    """Round to `DECIMALS`, or more where these would leave fewer than a million steps of the spread.
+    """Round to nine decimals, or to more if nine would leave fewer than a million steps of the spread.
 
-    How many depends on the spread, not on the value: near 0 in a wide range noise stays 0.
+    The number of decimals depends on the spread, not on the value, so that rounding errors near 0 in a wide
+    range become 0.
     """
     if spread == 0:
         return value
-    decimals = max(DECIMALS, DIGITS - math.floor(math.log10(spread)))
+    decimals = max(_DECIMALS, _DIGITS - math.floor(math.log10(spread)))
     return min(max(round(value, decimals), low), high)
 
 
 def _truncated_normal(normal: NormalDist, low: float, high: float, u: float) -> tuple[float, float]:
-    if high - low < FLAT * normal.stdev:
+    if high - low < _FLAT_WIDTH * normal.stdev:
         return low + u * (high - low), 1.0 / (high - low) if high > low else 1.0
     below, above = normal.cdf(low), normal.cdf(high)
-    if above - below <= FEWEST:
+    if above - below <= _SMALLEST_MASS:
         raise InputError(
             f"mean: expected a normal distribution that reaches [{low:g}, {high:g}], "
             f"got mean {normal.mean:g} and std {normal.stdev:g}"
         )
-    # The inverse is not defined at 0 and 1, which bounds far out give.
+    # The inverse is not defined at 0 and 1, which bounds far from the mean would give.
     share = min(max(below + u * (above - below), 1e-300), 1 - 1e-16)
     value = normal.inv_cdf(share)
     return value, normal.pdf(value) / (above - below)

@@ -1,4 +1,4 @@
-"""Inverse propensities: weights that undo what a mechanism made a factor depend on."""
+"""Weight planned samples so that a factor no longer depends on its parents."""
 
 import numpy as np
 
@@ -11,29 +11,29 @@ from loaders.schema import FactorValue
 from loaders.selection.conditional import inverse_weights
 
 
-def inverse_propensity(plan: Plan, factor: str) -> dict[str, float]:
+def inverse_propensity_weights(plan: Plan, factor: str) -> dict[str, float]:
     """Weight the samples of a plan so that a factor no longer depends on its parents.
 
-    `loaders.selection.conditional.inverse_weights` with the propensities of the mechanism, hidden confounders
-    included.
+    The weights are `loaders.selection.conditional.inverse_weights` of the mechanism's propensities given all
+    parents, hidden confounders included.
 
     Args:
-        plan: samples of one set, drawn, not intervened on in ``factor``.
+        plan: samples of one set, without an intervention on ``factor``.
         factor: a categorical factor.
 
     Returns:
-        Weight by id of the sample; their mean is 1 on the average.
+        Weight by id of the sample, with an expected mean of 1.
 
     Raises:
-        InputError: no such factor; several sets; an intervention on it; a selection, or a grid that is not
-            full, of whose effect the mechanism does not know; or no positivity: a value that does not occur
-            for some parents, so that no weight can make up for it.
+        InputError: no such factor; several sets; an intervention on it; a selection or an incomplete grid,
+            whose effect the mechanism does not describe; or no positivity: a value never occurs for some
+            values of the parents, so that no weight can make up for it.
 
     Example:
         >>> from generators.language.load_recipe import load_recipe
         >>> from generators.planning.plan import make_plan
         >>> plan = make_plan(load_recipe("negatives"), 20)
-        >>> set(inverse_propensity(plan, "texturing").values())
+        >>> set(inverse_propensity_weights(plan, "texturing").values())
         {1.0}
     """
     mechanisms = _mechanisms(plan, factor)
@@ -42,7 +42,7 @@ def inverse_propensity(plan: Plan, factor: str) -> dict[str, float]:
     for sample in plan.samples:
         if factor in sample.intervention:
             raise InputError(
-                f"inverse propensity: `{factor}` was set by intervention; nothing is left to undo"
+                f"inverse propensity: `{factor}` was set by intervention and depends on no parent"
             )
         values.append({**sample.factors, **sample.exogenous})
         propensities.append(sample.propensity[factor])
@@ -68,14 +68,14 @@ def _mechanisms(plan: Plan, factor: str) -> Mechanisms:
         raise InputError(f"inverse propensity: expected one of {known}, got `{factor}`")
     if any(rule.selection for rule in image_set.rules):
         raise InputError(
-            f"inverse propensity: `{set_name}` has selections, which mechanisms know nothing of; "
-            "declare the rules by their target, or leave them out"
+            f"inverse propensity: `{set_name}` has selections, whose effect mechanisms do not describe; "
+            "give the rules a target, or leave them out"
         )
     mechanisms = mechanisms_of(image_set, AssetLibrary(plan.recipe.assets))
     partial = [name for name in image_set.crossed() if mechanisms.constrained(name)]
     if factor in image_set.crossed() and partial:
         raise InputError(
-            f"inverse propensity: `{factor}` is not drawn but listed, in a grid without the rows that "
-            f"`{partial[0]}` rules out; leave it out of `grid` to draw it"
+            f"inverse propensity: `{factor}` is not drawn but listed, in a grid without the cells that "
+            f"`{partial[0]}` excludes; leave it out of `grid` to draw it"
         )
     return mechanisms

@@ -1,4 +1,4 @@
-"""From the mechanisms of an image set to the values of one sample, each with its propensity."""
+"""Draw the factor values of one sample by the mechanisms of its image set, each with its propensity."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from numpy import ndarray
 from blender_assets import AssetLibrary
 from generators.language.causal_graph import Graph, causal_order
 from generators.language.expressions import comparisons
-from generators.language.factor_values import values_of
+from generators.language.factor_values import FactorValues, values_of
 from generators.language.factors import Categorical, Continuous, Factor, Rule, key_of
 from generators.language.recipe import ImageSet
 from generators.planning.distributions import draw_number
@@ -20,8 +20,7 @@ from loaders.errors import InputError
 from loaders.schema import FactorValue
 from loaders.selection.conditional import conditional
 
-Values = Mapping[str, FactorValue]
-FEWEST = 1e-12  # probability below which a rounding error is taken for a value that does not occur
+_SMALLEST_SUM = 1e-12  # sum of probabilities that counts as 0, because of rounding errors
 
 
 @dataclass(frozen=True)
@@ -48,30 +47,30 @@ class Mechanisms:
 
     @cached_property
     def selections(self) -> tuple[Rule, ...]:
-        """Rules that throw whole samples away."""
+        """Rules that reject whole samples."""
         return tuple(rule for rule in self.image_set.rules if rule.selection)
 
     @cached_property
     def _known(self) -> dict[tuple[object, ...], Float64[ndarray, " n"]]:
-        # A grid asks for the same few rows again and again, once for each of its cells.
+        # Every cell of a grid asks for one of the same few distributions.
         return {}
 
     @cached_property
     def _rows(self) -> dict[str, dict[tuple[str, ...], dict[str, float]]]:
         return {name: m.rows() for name, m in self.by_name.items() if isinstance(m, Categorical)}
 
-    def probabilities(self, name: str, values: Values) -> Float64[ndarray, " n"]:
+    def probabilities(self, name: str, values: FactorValues) -> Float64[ndarray, " n"]:
         """Return the probability of each value of a categorical factor or variable, given its parents.
 
-        The table's row, mixed with the weights by the strength; values that a rule excludes get 0 and the
-        rest is scaled to add up to 1.
+        The probabilities are the row of the conditional table, mixed with the weights by the strength. Values
+        that a rule excludes get probability 0, and the others are scaled to a sum of 1.
 
         Args:
             name: the factor or variable.
             values: values of its parents at least.
 
         Raises:
-            InputError: the table has no row for the parents' values, or the rules leave no value.
+            InputError: the table has no row for the parents' values, or the rules exclude every value.
         """
         key = (name, *(values[parent] for parent in self.graph[name]))
         if key not in self._known:
@@ -79,7 +78,7 @@ class Mechanisms:
             self._known[key].setflags(write=False)
         return self._known[key]
 
-    def _work_out(self, name: str, values: Values) -> Float64[ndarray, " n"]:
+    def _work_out(self, name: str, values: FactorValues) -> Float64[ndarray, " n"]:
         factor, listed = self.by_name[name], self.lists[name]
         assert isinstance(factor, Categorical)
         weights = np.array(factor.weights if factor.weights is not None else [1.0] * len(listed))
@@ -90,35 +89,36 @@ class Mechanisms:
             if rule.target == name and rule.holds(values, rule.parents()):
                 excluded = rule.exclude[name]
                 weights = np.where([value in excluded for value in listed], 0.0, weights)
-        if weights.sum() <= FEWEST:
+        if weights.sum() <= _SMALLEST_SUM:
             given = ", ".join(f"{parent}={values[parent]}" for parent in self.graph[name])
             raise InputError(f"rules: they leave no value of `{name}`{given and ' where ' + given}")
         return weights / weights.sum()
 
-    def _table_row(self, name: str, factor: Categorical, values: Values) -> Float64[ndarray, " n"]:
+    def _table_row(self, name: str, factor: Categorical, values: FactorValues) -> Float64[ndarray, " n"]:
         row = self._rows[name].get(tuple(key_of(values[parent]) for parent in factor.given))
         if row is None:
             given = ", ".join(f"{parent}={values[parent]}" for parent in factor.given)
             raise InputError(f"`{name}`.table: expected a row for {given}, got none; add it")
         return np.array([row.get(key_of(value), 0.0) for value in self.lists[name]])
 
-    def draw(self, name: str, values: Values, u: float) -> tuple[FactorValue, float]:
-        """Return the value at an exogenous uniform number, and its propensity.
+    def draw(self, name: str, values: FactorValues, u: float) -> tuple[FactorValue, float]:
+        """Return the value of a factor or variable at an exogenous draw, and its propensity.
 
-        The value is the inverse of the distribution function at ``u``, so that the same ``u`` under another
-        mechanism, or other parents, gives the counterfactual value.
+        The value is the inverse of the distribution function at ``u``. The same ``u`` under another
+        mechanism, or with other values of the parents, gives the counterfactual value.
 
         Args:
             name: the factor or variable.
             values: values of its parents at least.
-            u: exogenous number in [0, 1).
+            u: exogenous draw in [0, 1).
 
         Returns:
-            The value (a number rounded as by `draw_number`), and its probability given the parents; of a
-            continuous one the density, of one that an expression decides 1.
+            The value (numbers rounded as by `draw_number`), and its probability given the parents: the
+            density if it is continuous, 1 if an expression gives it.
 
         Raises:
-            InputError: a table or an expression cannot be used for these values; the message names it.
+            InputError: a table or an expression cannot be used for these values; the message names the
+                factor.
         """
         mechanism = self.by_name[name]
         if isinstance(mechanism, Categorical):
@@ -132,17 +132,18 @@ class Mechanisms:
             raise InputError(f"`{name}`: {error}") from None
 
     def sample(
-        self, seed: int, unit: str, given: Values, changes: Values, attempt: int = 0
+        self, seed: int, unit: str, given: FactorValues, changes: FactorValues, attempt: int = 0
     ) -> tuple[dict[str, FactorValue], dict[str, float]]:
         """Give every factor and variable its value, parents first.
 
         Args:
-            seed: the recipe's.
-            unit: whose streams are drawn from.
-            given: values that the grid assigns. One whose parents an intervention has moved follows them:
-                where it lay within the probability of its value is drawn, and it is the value found there.
-            changes: interventions; their mechanisms are not asked.
-            attempt: how many draws of this unit a selection has thrown away before.
+            seed: seed of the recipe.
+            unit: the unit, whose random streams give the exogenous draws.
+            given: values that the grid assigns. If an intervention changes a parent of such a factor, its
+                exogenous draw is taken uniformly from the draws that give the assigned value, and the factor
+                gets the value that its mechanism gives at that draw.
+            changes: the values set by intervention; the mechanisms of these factors are not used.
+            attempt: number of draws of this unit that selections have rejected before.
 
         Returns:
             Values and propensities by name, in causal order.
@@ -158,34 +159,34 @@ class Mechanisms:
                 label = f"{name}#{attempt}" if attempt else name
                 u = float(stream(seed, unit, label).random())
                 if name in given:
-                    u = self._within(name, given, u)
+                    u = self._draw_of_given(name, given, u)
                 values[name], propensities[name] = self.draw(name, values, u)
         return values, propensities
 
     def constrained(self, name: str) -> bool:
-        """Say whether some values of a categorical factor may not occur: by a table, a rule or a weight."""
+        """Tell whether a table, a rule or weights may exclude values of a categorical factor."""
         factor = self.by_name[name]
         assert isinstance(factor, Categorical)
         ruled = any(rule.target == name for rule in self.image_set.rules)
         return ruled or factor.table is not None or factor.weights is not None
 
-    def probability(self, name: str, values: Values) -> float:
+    def probability(self, name: str, values: FactorValues) -> float:
         """Return the probability of the value of a categorical factor or variable, given its parents."""
         return float(self.probabilities(name, values)[self.lists[name].index(values[name])])
 
-    def _within(self, name: str, given: Values, share: float) -> float:
-        """Return the exogenous number that lies so far into the probability of the value given by a grid."""
+    def _draw_of_given(self, name: str, given: FactorValues, share: float) -> float:
+        """Return an exogenous draw that gives the grid's value: ``share`` of the way through all of them."""
         probabilities = self.probabilities(name, given)
         place = self.lists[name].index(given[name])
         return float(probabilities[:place].sum() + share * probabilities[place])
 
 
 def mechanisms_of(image_set: ImageSet, library: AssetLibrary) -> Mechanisms:
-    """Look up the values of every categorical factor and variable of a set, and check what names them.
+    """List the values of every categorical factor and variable of a set, and check all uses of values.
 
     Raises:
         InputError: an asset that does not exist, weights that do not match the values, or a table, a rule or
-            an expression about a value that there is not; the message names the field.
+            an expression with an unknown value; the message names the field.
     """
     lists: dict[str, tuple[FactorValue, ...]] = {}
     for name, mechanism in image_set.mechanisms().items():
@@ -204,7 +205,9 @@ def mechanisms_of(image_set: ImageSet, library: AssetLibrary) -> Mechanisms:
     _check_comparisons(image_set, lists, library)
     for i, rule in enumerate(image_set.rules):
         for name, excluded in rule.exclude.items():
-            unknown = [value for value in excluded if not _may_be(image_set, name, value, lists, library)]
+            unknown = [
+                value for value in excluded if not _is_possible(image_set, name, value, lists, library)
+            ]
             if unknown:
                 known = ", ".join(map(str, lists[name]))
                 raise InputError(f"rules.{i}.exclude.{name}: expected some of {known}, got {unknown}")
@@ -216,26 +219,26 @@ def _field(image_set: ImageSet, name: str) -> str:
 
 
 def _check_tables(image_set: ImageSet, lists: Mapping[str, tuple[FactorValue, ...]]) -> None:
-    """Refuse values in tables that there are not; rows for parents that there are not are no harm."""
+    """Refuse tables with unknown values; rows for unknown values of the parents are allowed."""
     keys = {name: {key_of(value) for value in listed} for name, listed in lists.items()}
     for name, mechanism in image_set.mechanisms().items():
         for parents, weights in mechanism.rows().items() if isinstance(mechanism, Categorical) else ():
-            there = all(key in keys[parent] for parent, key in zip(mechanism.parents(), parents, strict=True))
-            if there and (unknown := sorted(weights.keys() - keys[name])):
+            known = all(key in keys[parent] for parent, key in zip(mechanism.parents(), parents, strict=True))
+            if known and (unknown := sorted(weights.keys() - keys[name])):
                 raise InputError(
                     f"{_field(image_set, name)}.table.{'.'.join(parents)}: expected values among "
                     f"{list(lists[name])}, got {unknown}"
                 )
 
 
-def _may_be(
+def _is_possible(
     image_set: ImageSet,
     name: str,
     value: FactorValue,
     lists: Mapping[str, tuple[FactorValue, ...]],
     library: AssetLibrary,
 ) -> bool:
-    """Say whether a variable has a value, or would have if the list of its assets were not narrowed."""
+    """Tell whether a variable has a value, or would have it if its list held all assets of its kind."""
     mechanism = image_set.mechanisms()[name]
     assets = mechanism.assets if isinstance(mechanism, Categorical) else None
     return value in lists.get(name, ()) or (assets is not None and library.has(assets, str(value)))
@@ -244,11 +247,14 @@ def _may_be(
 def _check_comparisons(
     image_set: ImageSet, lists: Mapping[str, tuple[FactorValue, ...]], library: AssetLibrary
 ) -> None:
-    """Refuse expressions that ask for a name that their variable never has; an asset's may be left out."""
+    """Refuse expressions that compare a variable with a value that it never has.
+
+    A label that the variable's list of assets leaves out is allowed.
+    """
     for name, mechanism in image_set.mechanisms().items():
         for field, text in mechanism.expressions().items() if isinstance(mechanism, Continuous) else ():
             for other, value in comparisons(text):
-                if not _may_be(image_set, other, value, lists, library):
+                if not _is_possible(image_set, other, value, lists, library):
                     known = ", ".join(map(str, lists.get(other, ()))) or "numbers"
                     raise InputError(
                         f"{_field(image_set, name)}.{field}: `{other}` is compared with '{value}'; "

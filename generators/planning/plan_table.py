@@ -1,4 +1,4 @@
-"""A plan as a Parquet table: one row per sample, every number in a column of its own."""
+"""Save and load plans as Parquet tables, with one row per sample and a column for each number."""
 
 import heapq
 import itertools
@@ -17,19 +17,25 @@ from generators.language.factor_values import listed_values
 from generators.language.factors import Categorical
 from generators.language.load_recipe import first_error
 from generators.language.recipe import Recipe
-from generators.planning.packed_samples import Line, PackedSamples, Packer, SampleKey, pack
 from generators.planning.plan import Plan
+from generators.planning.planned_samples import (
+    PlannedSamples,
+    SampleCompressor,
+    SampleKey,
+    SampleLine,
+    compress_samples,
+)
 from generators.scenes.scene import SamplePlan
 from loaders.errors import InputError
 from loaders.files.atomic_files import replacing
 from loaders.schema import AssetRecord, FactorValue
 
-PLAN_VERSION = 2
+_PLAN_VERSION = 2
 _FACTOR, _DRAWN, _DO, _PROPENSITY = "factor.", "drawn.", "do.", "propensity."
 _PREFIXES = {"factors": _FACTOR, "exogenous": _DRAWN, "intervention": _DO, "propensity": _PROPENSITY}
 _VERSION, _RECIPE, _ASSETS = b"candlelight.plan", b"candlelight.recipe", b"candlelight.assets"
-CHUNK = 1024  # rows that are read, or put in columns, at a time
-ROW_GROUP = 64 * CHUNK  # rows of the file that are written together
+_CHUNK = 1024  # rows that are read or converted at a time
+_ROW_GROUP = 64 * _CHUNK  # rows of one row group of the file
 _Item = TypeVar("_Item")
 _RECORDS = TypeAdapter(tuple[AssetRecord, ...])
 
@@ -37,33 +43,34 @@ _RECORDS = TypeAdapter(tuple[AssetRecord, ...])
 def save_plan(plan: Plan, path: Path) -> None:
     """Write a plan as a Parquet file, in one step.
 
-    Columns are ``id set index unit group counterfactual_of gain lights trace`` and, by name, ``factor.*``,
-    ``drawn.*``, ``do.*`` and ``propensity.*``; the recipe, without its folders of assets, and the hashes of
-    the assets lie in the file's metadata.
+    The columns are ``id set index unit group counterfactual_of gain lights trace`` and, by name,
+    ``factor.*``, ``drawn.*``, ``do.*`` and ``propensity.*``. The file's metadata holds the recipe, without
+    its folders of assets, and the hashes of the assets.
 
     Args:
         plan: the plan.
-        path: the file; written beside it and renamed.
+        path: the file; it is written under a temporary name and renamed.
     """
     about = {
-        _VERSION: str(PLAN_VERSION).encode(),
+        _VERSION: str(_PLAN_VERSION).encode(),
         _RECIPE: plan.recipe.model_dump_json(exclude={"assets"}).encode(),
         _ASSETS: _RECORDS.dump_json(plan.assets),
     }
     schema = _schema(plan).with_metadata(about)
     with replacing(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as file:
-        for tables in _batches(_tables(plan, schema), ROW_GROUP // CHUNK):
-            file.write_table(pa.concat_tables(tables), row_group_size=ROW_GROUP)
+        tables = (pa.Table.from_pylist(rows, schema=schema) for rows in _chunks(plan))
+        for row_group in _batches(tables, _ROW_GROUP // _CHUNK):
+            file.write_table(pa.concat_tables(row_group), row_group_size=_ROW_GROUP)
 
 
 def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
     """Read a plan that `save_plan` wrote.
 
-    A plan of others decides nothing about which folders are read, nor about where anything is written.
+    A plan file from elsewhere cannot choose which folders are read or written, because it holds no paths.
 
     Args:
         path: the file.
-        assets: the user's own folders of assets, by kind: a plan holds their content's hashes, and no paths.
+        assets: the user's own folders of assets, by kind; the plan holds only the hashes of their content.
 
     Returns:
         The plan, equal to the one that was written.
@@ -75,14 +82,14 @@ def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
         try:
             about = file.schema_arrow.metadata
             recipe = Recipe.model_validate_json(about[_RECIPE])
-            # Absolute, because workers may have another working directory.
+            # Workers may have another working directory.
             folders = {kind: Path(folder).absolute() for kind, folder in (assets or {}).items()}
             recipe = recipe.model_copy(update={"assets": folders})
             records = _RECORDS.validate_json(about[_ASSETS])
-            values = _values(recipe)
-            samples = pack(
+            values = _listed_values(recipe)
+            samples = compress_samples(
                 _sample(row, recipe, values)
-                for batch in file.iter_batches(CHUNK)
+                for batch in file.iter_batches(_CHUNK)
                 for row in batch.to_pylist()
             )
         except ValidationError as error:
@@ -94,32 +101,34 @@ def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
 
 
 def _refuse_duplicates(keys: Sequence[SampleKey], path: Path) -> None:
-    """Refuse two rows for one frame: only one of them would be rendered, and the other missed for ever."""
+    """Refuse two rows for one frame, because only one of them would be rendered."""
     names = {"id": [key.id for key in keys], "set and index": [f"{key.set}, {key.index}" for key in keys]}
-    for what, given in names.items():
-        for twice, count in Counter(given).most_common(1):
+    for column, values in names.items():
+        for value, count in Counter(values).most_common(1):
             if count > 1:
                 raise InputError(
-                    f"plan {path}: expected one row for each {what}, got {count} with `{twice}`; "
-                    "leave the others out, or plan again"
+                    f"plan {path}: expected one row for each {column}, got {count} with `{value}`; "
+                    "remove the other rows, or plan again"
                 )
 
 
 def planned_traces(path: Path) -> dict[str, tuple[str, tuple[float, ...]]]:
-    """Map the ids in a plan's file to group and gain, which decide all pixels, without reading the rest.
+    """Map the ids in a plan file to trace group and gain, which together decide all pixels of a sample.
+
+    Only these columns are read.
 
     Raises:
         InputError: the file is no plan of this version.
     """
     with _open(path, columns=["id", "group", "gain"]) as file:
-        batches = file.iter_batches(CHUNK, columns=["id", "group", "gain"])
+        batches = file.iter_batches(_CHUNK, columns=["id", "group", "gain"])
         return {
             row["id"]: (row["group"], tuple(row["gain"])) for batch in batches for row in batch.to_pylist()
         }
 
 
 def planned_assets(path: Path) -> tuple[AssetRecord, ...]:
-    """List the assets that the plan in a file was made with.
+    """List the assets that the plan in a file needs, with their content when it was made.
 
     Raises:
         InputError: the file is no plan of this version.
@@ -133,13 +142,13 @@ def planned_assets(path: Path) -> tuple[AssetRecord, ...]:
 
 @contextmanager
 def _open(path: Path, columns: Collection[str] = ()) -> Iterator[pq.ParquetFile]:
-    """Open a plan's file, to be read in chunks; a file that is damaged is refused when that is found out."""
+    """Open a plan file to read it in chunks; damage is refused when reading finds it."""
     try:
         with pq.ParquetFile(path) as file:
             about = file.schema_arrow.metadata or {}
-            if _RECIPE in about and about.get(_VERSION) != str(PLAN_VERSION).encode():
+            if _RECIPE in about and about.get(_VERSION) != str(_PLAN_VERSION).encode():
                 raise InputError(
-                    f"plan {path}: expected version {PLAN_VERSION}; plan again with `candlelight plan`"
+                    f"plan {path}: expected version {_PLAN_VERSION}; plan again with `candlelight plan`"
                 )
             if _RECIPE not in about or not set(columns) <= set(file.schema_arrow.names):
                 raise _not_a_plan(path)
@@ -151,26 +160,27 @@ def _open(path: Path, columns: Collection[str] = ()) -> Iterator[pq.ParquetFile]
 
 
 def join(first: Plan, second: Plan) -> Plan:
-    """Put the samples of two plans of one recipe together, sets in its order, samples by index.
+    """Join the samples of two plans of one recipe, with sets in the recipe's order and samples by index.
 
-    Where they differ, in prose or in folders of assets, the second counts.
+    If both plans have a sample, or their recipes differ in prose or in folders of assets, the second plan
+    takes precedence.
     """
     place = {name: i for i, name in enumerate(second.recipe.sets)}
 
     def order(key: SampleKey) -> tuple[int, int]:
         return place[key.set], key.index
 
-    def ordered(samples: PackedSamples) -> Iterator[Line]:
+    def ordered(samples: PlannedSamples) -> Iterator[SampleLine]:
         keys = samples.keys
         return samples.take(sorted(range(len(keys)), key=lambda row: order(keys[row]))).lines()
 
     again = {key.id for key in second.samples.keys}
     others = first.samples.where(lambda key: key.id not in again)
-    packer = Packer()
+    compressor = SampleCompressor()
     for line in heapq.merge(ordered(others), ordered(second.samples), key=lambda line: order(line[0])):
-        packer.add_line(line)
+        compressor.add_line(line)
     assets = {(one.kind, one.label): one for plan in (first, second) for one in plan.assets}
-    return Plan(second.recipe, packer.finish(), tuple(assets[key] for key in sorted(assets)))
+    return Plan(second.recipe, compressor.finish(), tuple(assets[key] for key in sorted(assets)))
 
 
 def _not_a_plan(path: Path) -> InputError:
@@ -181,6 +191,7 @@ def _not_a_plan(path: Path) -> InputError:
 
 
 def _row(record: dict[str, Any]) -> dict[str, Any]:
+    """Give each factor, exogenous variable, intervention and propensity of a sample a column of its own."""
     named = {field: record.pop(field) for field in _PREFIXES}
     for field, prefix in _PREFIXES.items():
         record |= {prefix + name: value for name, value in named[field].items()}
@@ -188,31 +199,27 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _chunks(plan: Plan) -> Iterator[list[dict[str, Any]]]:
-    return _batches(map(_row, plan.samples.records()), CHUNK)
+    return _batches(map(_row, plan.samples.records()), _CHUNK)
 
 
 def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
     return iter(lambda: list(itertools.islice(items, size)), [])
 
 
-def _tables(plan: Plan, schema: pa.Schema) -> Iterator[pa.Table]:
-    return (pa.Table.from_pylist(rows, schema=schema) for rows in _chunks(plan))
-
-
 def _schema(plan: Plan) -> pa.Schema:
-    """Infer a schema from all rows: sets differ in their factors, and a column exists if any row has it."""
+    """Infer the schema from all rows; a column exists if any row has it, because sets differ in factors."""
     found = pa.schema([])
     for rows in _chunks(plan):
         names = dict.fromkeys(name for row in rows for name in row)
         columns = {name: pa.array([row.get(name) for row in rows]) for name in names}
         new = pa.schema([pa.field(name, column.type) for name, column in columns.items()])
-        # Permissive, for columns of nothing but None in some chunk, and of whole numbers in some.
+        # A column may be all None, or all whole numbers, in one chunk and not in another.
         found = pa.unify_schemas([found, new], promote_options="permissive")
     return found
 
 
-def _values(recipe: Recipe) -> dict[tuple[str, str], tuple[FactorValue, ...]]:
-    """List the values of every categorical factor, so that 15 is read as 15 and not as 15.0."""
+def _listed_values(recipe: Recipe) -> dict[tuple[str, str], tuple[FactorValue, ...]]:
+    """List the values of every categorical factor, so that 15 in a column of numbers is not read as 15.0."""
     return {
         (set_name, name): listed_values(factor)
         for set_name, image_set in recipe.sets.items()
@@ -224,20 +231,20 @@ def _values(recipe: Recipe) -> dict[tuple[str, str], tuple[FactorValue, ...]]:
 def _sample(
     row: dict[str, Any], recipe: Recipe, values: dict[tuple[str, str], tuple[FactorValue, ...]]
 ) -> SamplePlan:
-    def restore(name: str, value: FactorValue) -> FactorValue:
+    def as_listed(name: str, value: FactorValue) -> FactorValue:
         known = values.get((row["set"], name), ())
         return known[known.index(value)] if value in known else value
 
     def take(prefix: str, names: Iterable[str]) -> dict[str, Any]:
-        # In the recipe's order, which the columns of several sets do not keep and the metadata do.
+        # The order is the recipe's, as in the metadata; columns of several sets are in another order.
         found = {name: row.get(prefix + name) for name in names}
-        return {name: restore(name, value) for name, value in found.items() if value is not None}
+        return {name: as_listed(name, value) for name, value in found.items() if value is not None}
 
     image_set = recipe.sets[row["set"]]
     for name in image_set.factors:
         value, known = row.get(_FACTOR + name), values.get((row["set"], name), ())
         if value is None or (known and value not in known):
-            raise KeyError(name)  # edited: packs would refuse it, once all is rendered
+            raise KeyError(name)  # the file was edited; otherwise packing would fail after all is rendered
     asked = image_set.counterfactual.do if image_set.counterfactual else ({},)
     changed = {**recipe.do, **image_set.do, **asked[row["index"] % len(asked)]}
     plain = {key: value for key, value in row.items() if "." not in key}
@@ -247,5 +254,5 @@ def _sample(
         "intervention": take(_DO, changed),
         "propensity": take(_PROPENSITY, image_set.mechanisms()),
     }
-    # Through JSON, so that lists are taken for the tuples that they were.
+    # Validation from JSON turns lists into tuples.
     return SamplePlan.model_validate_json(json.dumps({**plain, **parts}))

@@ -1,4 +1,4 @@
-"""Which files of the libraries show in the pictures of a plan, their content, and their licence."""
+"""Record the asset files that a plan needs, with hash and licence, and refuse edited ones."""
 
 import hashlib
 import json
@@ -15,14 +15,14 @@ from loaders.schema import AssetKind, AssetRecord
 def used_assets(traces: Iterable[Trace], library: AssetLibrary) -> tuple[AssetRecord, ...]:
     """List the objects, materials, textures and scenes of some traces, by kind and label.
 
-    Lamps are not among them: a plan holds their numbers, and nothing of a file is rendered.
+    Assets of lights are not listed, because a plan holds all their numbers and their files are not rendered.
 
     Args:
-        traces: what is traced.
+        traces: the traces.
         library: where assets are found.
 
     Raises:
-        InputError: an asset is not to be found, or is not what the manifest beside it says.
+        InputError: an asset is not found, or its manifest describes another file.
 
     Example:
         >>> from generators import load_recipe, make_plan
@@ -35,40 +35,40 @@ def used_assets(traces: Iterable[Trace], library: AssetLibrary) -> tuple[AssetRe
 
 
 def shown_assets(traces: Iterable[Trace], records: Iterable[AssetRecord]) -> tuple[AssetRecord, ...]:
-    """Choose those of the recorded assets that show in some traces.
+    """Choose the recorded assets that are used in some traces.
 
     Raises:
-        InputError: an asset shows that was not recorded.
+        InputError: a trace uses an asset that was not recorded.
     """
     known = {(record.kind, record.label): record for record in records}
     used = {
         asset for trace in traces for asset in _assets(trace, lambda label: ("materials", label) in known)
     }
     for kind, label in sorted(used - known.keys()):
-        raise InputError(f"the plan shows `{label}` of {kind} and holds no hash of it; plan again")
+        raise InputError(f"the plan uses `{label}` of {kind} but holds no hash of it; plan again")
     return tuple(known[asset] for asset in sorted(used))
 
 
 class EditedAssetError(InputError):
-    """An asset is not the file that a sample was planned with."""
+    """An asset file differs from the file that a sample was planned with."""
 
 
 def group_id(set_name: str, trace: Trace, library: AssetLibrary) -> str:
-    """Identify all that decides the light of a trace: its numbers, and the content of its assets.
+    """Return the id of a trace group: a hash of the numbers of its trace and the content of its assets.
 
-    Samples of a set with equal ids share one render. The child that renders it works the id out again from
-    the files that it reads, so that a label never stands for two contents in one folder of frames.
+    Samples of a set with equal ids share one trace. The render process computes the id again from the files
+    that it reads, so that a label never stands for two contents in one folder of frames.
 
     Args:
         set_name: the set, whose settings the trace is rendered with.
-        trace: the numbers.
+        trace: the numbers of the trace.
         library: where assets are found.
 
     Returns:
         16 hexadecimal digits.
 
     Raises:
-        InputError: an asset is not to be found.
+        InputError: an asset is not found.
     """
     is_material = partial(library.has, "materials")
     used = {f"{kind}/{label}": library.sha256(kind, label) for kind, label in _assets(trace, is_material)}
@@ -77,77 +77,77 @@ def group_id(set_name: str, trace: Trace, library: AssetLibrary) -> str:
 
 
 def check_group(group: Sequence[SamplePlan], library: AssetLibrary) -> None:
-    """Refuse to render samples together whose numbers or assets are not those of their trace group.
+    """Refuse samples whose numbers or assets do not match the id of their trace group.
 
     Args:
-        group: samples that are to share one render.
+        group: samples that are to share one trace.
         library: where assets are found now.
 
     Raises:
-        ValueError: their numbers differ; the plan was edited.
-        EditedAssetError: an asset is not the file that they were planned with, or is not to be found.
+        ValueError: the numbers of the samples differ, because the plan was edited.
+        EditedAssetError: an asset differs from the file that the samples were planned with, or is missing.
     """
     first = group[0]
     if any(
         (sample.set, sample.trace, sample.group) != (first.set, first.trace, first.group) for sample in group
     ):
-        raise ValueError(f"trace group `{first.group}` has samples of other numbers; plan again")
+        raise ValueError(f"trace group `{first.group}` has samples with different numbers; plan again")
     try:
         same = group_id(first.set, first.trace, library) == first.group
     except InputError as error:
         raise EditedAssetError(str(error)) from None
     if not same:
         raise EditedAssetError(
-            f"numbers or assets of `{first.id}` are not those that its trace group was planned with; put its "
-            "files back, or plan again for another output folder"
+            f"numbers or assets of `{first.id}` differ from the plan of its trace group; restore the asset "
+            "files, or plan again for another output folder"
         )
 
 
 def check_assets(records: Iterable[AssetRecord], library: AssetLibrary, where: str, otherwise: str) -> None:
-    """Refuse assets that are not what they were when they were recorded.
+    """Refuse assets whose content differs from their records.
 
     Args:
-        records: the assets as they were.
-        library: where they are found now.
-        where: what holds the records, for the message.
-        otherwise: what to do if the file is meant to be another, for the message.
+        records: the recorded assets.
+        library: where assets are found now.
+        where: the plan or folder that holds the records, for the message.
+        otherwise: the remedy if the asset was edited on purpose, for the message.
 
     Raises:
-        InputError: one of them is not to be found, or has another content.
+        InputError: an asset is missing, or has another content.
     """
     for record in records:
         if not library.has(record.kind, record.label):
             raise InputError(
-                f"{where} needs `{record.label}` of {record.kind}, which is not to be found; name its "
-                f"folder: --assets {record.kind}=FOLDER"
+                f"{where} needs `{record.label}` of {record.kind}, which was not found; name its folder: "
+                f"--assets {record.kind}=FOLDER"
             )
         now = library.sha256(record.kind, record.label)
         if now != record.sha256:
             raise InputError(
                 f"{where} was made with another `{record.label}` of {record.kind} (SHA-256 "
-                f"{record.sha256[:12]}, the file now {now[:12]}); put that file back, name its folder with "
+                f"{record.sha256[:12]}, the file now {now[:12]}); restore that file, name its folder with "
                 f"--assets {record.kind}=FOLDER, or {otherwise}"
             )
 
 
 def _assets(trace: Trace, is_material: Callable[[str], bool]) -> Iterator[tuple[AssetKind, str]]:
-    materials = [thing.material for thing in trace.objects]
-    materials += [part.material for thing in trace.objects for part in thing.parts]
+    materials = [one.material for one in trace.objects]
+    materials += [part.material for one in trace.objects for part in one.parts]
     if trace.floor is not None and trace.floor.material is not None:
         materials.append(trace.floor.material)
-    yield from (("objects", thing.type) for thing in trace.objects)
+    yield from (("objects", one.type) for one in trace.objects)
     yield from (_kind_and_label(material, is_material) for material in materials if _is_file(material))
     if trace.environment is not None and trace.environment.map:
         yield "scenes", trace.environment.map
 
 
 def _is_file(material: Material) -> bool:
-    """Tell a file of a library from a stated colour, and from "own", which stands for those of the parts."""
+    """Tell whether a material is a file, not a colour of the recipe or the object's own materials."""
     return material.image or material.label not in (PLAIN, OWN)
 
 
 def _kind_and_label(material: Material, is_material: Callable[[str], bool]) -> tuple[AssetKind, str]:
-    # As the renderer looks them up: a picture is a texture, and any other label a material first.
+    # The renderer looks assets up in the same way: images are textures, other labels materials first.
     plain = not material.image and is_material(material.label)
     return "materials" if plain else "textures", material.label
 

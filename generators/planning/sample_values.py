@@ -1,4 +1,4 @@
-"""The rows of an image set: which units there are, and the value of every factor and variable of each."""
+"""Give every factor and variable of every sample of an image set its value."""
 
 import itertools
 import math
@@ -6,20 +6,20 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from blender_assets import AssetLibrary
-from generators.language.factor_values import interventions
+from generators.language.factor_values import FactorValues
+from generators.language.intervention_values import intervention_values
 from generators.language.recipe import ImageSet, Recipe
-from generators.planning.mechanisms import Mechanisms, Values, mechanisms_of
+from generators.planning.mechanisms import Mechanisms, mechanisms_of
 from loaders.errors import InputError
 from loaders.schema import FactorValue
 
-NOTHING_LEFT = "rules: they leave no row of the grid; expected at least one"
-ATTEMPTS = 1000  # draws of one row that a selection may throw away
-MOST = 10**8  # rows of a set, those that rules leave out among them
+_MOST_ATTEMPTS = 1000  # draws of one unit that selections may reject
+_LARGEST_SET = 10**8  # units of a set, including the units that rules leave out
 
 
 @dataclass(frozen=True)
-class Row:
-    """One sample before its layout is resolved.
+class SampleValues:
+    """The factor values of one sample before its layout is resolved.
 
     ``propensities`` gives for each factor and variable the probability (or density) of its value given its
     parents, by its mechanism, before any selection.
@@ -43,64 +43,65 @@ def sample_id(set_name: str, index: int) -> str:
     return f"{set_name}-{index:06d}"
 
 
-def rows_of(
-    recipe: Recipe, set_name: str, library: AssetLibrary, only: Collection[int] | None = None
-) -> Iterator[Row]:
-    """Yield the rows of a set, by index.
+def factual_set(recipe: Recipe, set_name: str) -> str:
+    """Return the set whose units a set has: of a set of counterfactuals its factual set, else the set."""
+    asked = recipe.sets[set_name].counterfactual
+    return set_name if asked is None else asked.of
+
+
+def unit_index(image_set: ImageSet, index: int) -> int:
+    """Return the index of the unit of a sample; counterfactuals of one unit have consecutive indices."""
+    return index if image_set.counterfactual is None else index // len(image_set.counterfactual.do)
+
+
+def sample_values(
+    recipe: Recipe, set_name: str, library: AssetLibrary, units: Collection[int] | None = None
+) -> Iterator[SampleValues]:
+    """Yield the factor values of the samples of a set, by index.
+
+    A set of samples has one sample for each unit, a set of counterfactuals one for each unit and
+    intervention.
 
     Args:
         recipe: the recipe.
         set_name: the set.
         library: where assets are found.
-        only: indices of the units to list, all by default; of a set of counterfactuals, those it is of.
+        units: indices of the units to plan, by default all.
 
     Yields:
-        The rows; a row does not depend on which others are listed.
+        The values of each sample; they do not depend on which other units are planned.
 
     Raises:
-        InputError: a table, rule, expression or intervention that cannot be used, or a set without rows; the
-            message names the field.
+        InputError: a table, rule, expression or intervention that cannot be used, or a set without samples;
+            the message names the field.
     """
-    asked = recipe.sets[set_name].counterfactual
-    base_name = set_name if asked is None else asked.of
-    mechanisms = mechanisms_of(recipe.sets[base_name], library)
-    changes = interventions({**recipe.do, **mechanisms.image_set.do}, "do", mechanisms.image_set, library)
-    found = _units(recipe, base_name, mechanisms, changes, only)
-    twins = [
-        interventions(change, f"counterfactual.do.{k}", mechanisms.image_set, library)
-        for k, change in enumerate(asked.do if asked else ())
-    ]
-    empty = True
-    for unit in found:
-        empty = False
-        if asked is None:
-            yield unit.row
-        for k, twin in enumerate(twins):
-            index = unit.row.index * len(twins) + k
-            yield _twin(recipe, base_name, mechanisms, unit, {**changes, **twin}, index)
-    if empty and only is None:
-        raise InputError(NOTHING_LEFT)
+    mechanisms = mechanisms_of(recipe.sets[set_name], library)
+    changes = intervention_values(recipe, set_name, library)
+    factual = factual_set(recipe, set_name)
+    for unit in _units(recipe.seed, factual, mechanisms, units):
+        counterfactual_of = None if factual == set_name else sample_id(factual, unit.index)
+        for k, change in enumerate(changes):
+            drawn = mechanisms.sample(recipe.seed, unit.name, unit.given, change, unit.attempt)
+            index = unit.index * len(changes) + k
+            yield SampleValues(index, unit.name, *drawn, change, counterfactual_of)
 
 
 def unit_indices(recipe: Recipe, set_name: str, library: AssetLibrary) -> list[int]:
     """List the indices of the units of a set, without drawing any of their values.
 
     Raises:
-        InputError: as `rows_of`.
+        InputError: as `sample_values`.
     """
     mechanisms = mechanisms_of(recipe.sets[set_name], library)
     draws = mechanisms.image_set.draws
-    found = [cell * draws + draw for cell, _ in _cells(mechanisms, None) for draw in range(draws)]
-    if not found:
-        raise InputError(NOTHING_LEFT)
-    return found
+    return [cell * draws + draw for cell, _ in _grid_cells(mechanisms, None) for draw in range(draws)]
 
 
-def count_rows(recipe: Recipe, library: AssetLibrary) -> int:
-    """Count the rows of all sets, without drawing any of their values.
+def count_samples(recipe: Recipe, library: AssetLibrary) -> int:
+    """Count the samples of all sets, without drawing any of their values.
 
     Raises:
-        InputError: as `rows_of`, with the name of the set.
+        InputError: as `sample_values`, with the name of the set.
     """
     units: dict[str, int] = {}
     total = 0
@@ -117,56 +118,63 @@ def count_rows(recipe: Recipe, library: AssetLibrary) -> int:
 
 @dataclass(frozen=True)
 class _Unit:
-    row: Row
-    given: Values
+    """A unit: its index and name, the values that the grid gives it, and the draws rejected before it."""
+
+    index: int
+    name: str
+    given: FactorValues
     attempt: int
 
 
 def _units(
-    recipe: Recipe, name: str, mechanisms: Mechanisms, changes: Values, only: Collection[int] | None
+    seed: int, set_name: str, mechanisms: Mechanisms, units: Collection[int] | None
 ) -> Iterator[_Unit]:
     image_set = mechanisms.image_set
-    for cell, given in _cells(mechanisms, only):
+    for cell, given in _grid_cells(mechanisms, units):
         for draw in range(image_set.draws):
             index = cell * image_set.draws + draw
-            if only is not None and index not in only:
-                continue
-            unit = _unit_name(name, image_set, given, index, draw)
-            attempt = _accepted(recipe.seed, unit, mechanisms, given)
-            values, propensities = mechanisms.sample(recipe.seed, unit, given, changes, attempt)
-            yield _Unit(Row(index, unit, values, propensities, dict(changes)), given, attempt)
+            if units is None or index in units:
+                name = _unit_name(set_name, image_set, given, index, draw)
+                yield _Unit(index, name, given, _rejected_draws(seed, name, mechanisms, given))
 
 
-def _cells(
-    mechanisms: Mechanisms, only: Collection[int] | None
+def _grid_cells(
+    mechanisms: Mechanisms, units: Collection[int] | None
 ) -> Iterator[tuple[int, dict[str, FactorValue]]]:
-    """Yield the cells of the grid that exist, with their number in the full product; only those of some rows.
+    """Yield the possible cells of the grid, each with its number in the full product.
 
-    Which exist does not depend on interventions: those act on the units that there are.
+    Interventions do not change which cells are possible, because they act on existing units. With ``units``
+    only the cells of these units are yielded; without, an empty grid is refused.
     """
     image_set = mechanisms.image_set
     crossed = image_set.crossed()
     lists = [mechanisms.lists[factor] for factor in crossed]
     count = math.prod(map(len, lists))
-    if count * image_set.draws > MOST:
-        raise InputError(f"draws: expected at most {MOST:g} rows, got {count} cells x {image_set.draws}")
+    if count * image_set.draws > _LARGEST_SET:
+        raise InputError(
+            f"draws: expected at most {_LARGEST_SET:g} samples, got {count} cells x {image_set.draws}"
+        )
     selections = [rule for rule in mechanisms.selections if set(rule.exclude) <= set(crossed)]
-    # Parents first, so that no mechanism is asked about parents that do not occur.
-    asked = [name for name in mechanisms.order if name in crossed and mechanisms.constrained(name)]
+    # Parents come first, because a table need not have a row for parents that do not occur.
+    constrained = [name for name in mechanisms.order if name in crossed and mechanisms.constrained(name)]
     cells: Iterable[tuple[int, tuple[FactorValue, ...]]] = enumerate(itertools.product(*lists))
-    if only is not None:
-        numbers = sorted({row // image_set.draws for row in only})
-        cells = ((number, _cell(lists, number)) for number in numbers if 0 <= number < count)
+    if units is not None:
+        numbers = sorted({unit // image_set.draws for unit in units})
+        cells = ((number, _cell_values(lists, number)) for number in numbers if 0 <= number < count)
+    empty = units is None
     for number, values in cells:
         given = dict(zip(crossed, values, strict=True))
         if not any(rule.holds(given) for rule in selections) and all(
-            mechanisms.probability(name, given) > 0 for name in asked
+            mechanisms.probability(name, given) > 0 for name in constrained
         ):
+            empty = False
             yield number, given
+    if empty:
+        raise InputError("rules: they leave no cell of the grid; expected at least one")
 
 
-def _cell(lists: Sequence[Sequence[FactorValue]], number: int) -> tuple[FactorValue, ...]:
-    """Return one cell of the full product of lists, the last of which is fastest."""
+def _cell_values(lists: Sequence[Sequence[FactorValue]], number: int) -> tuple[FactorValue, ...]:
+    """Return one cell of the full product of lists, in which the last list changes fastest."""
     values = []
     for listed in reversed(lists):
         number, place = divmod(number, len(listed))
@@ -174,32 +182,25 @@ def _cell(lists: Sequence[Sequence[FactorValue]], number: int) -> tuple[FactorVa
     return tuple(reversed(values))
 
 
-def _accepted(seed: int, unit: str, mechanisms: Mechanisms, given: Values) -> int:
-    """Count the draws of a row that the selections throw away before one is kept.
+def _rejected_draws(seed: int, unit: str, mechanisms: Mechanisms, given: FactorValues) -> int:
+    """Count the draws of a unit that selections reject before they accept one.
 
-    Interventions are not applied: a selection decides which units there are, an intervention acts on those.
+    Interventions are not applied: selections decide which units exist, and interventions act on these units.
     """
-    asked = [rule for rule in mechanisms.selections if not set(rule.exclude) <= given.keys()]
-    if not asked:
+    selections = [rule for rule in mechanisms.selections if not set(rule.exclude) <= given.keys()]
+    if not selections:
         return 0
-    for attempt in range(ATTEMPTS):
+    for attempt in range(_MOST_ATTEMPTS):
         values, _ = mechanisms.sample(seed, unit, given, {}, attempt)
-        if not any(rule.holds(values) for rule in asked):
+        if not any(rule.holds(values) for rule in selections):
             return attempt
     cell = ", ".join(f"{name}={value}" for name, value in given.items())
-    raise InputError(f"rules: the selections left none of {ATTEMPTS} draws{cell and ' with ' + cell}")
+    raise InputError(f"rules: the selections left none of {_MOST_ATTEMPTS} draws{cell and ' with ' + cell}")
 
 
-def _twin(recipe: Recipe, base: str, mechanisms: Mechanisms, unit: _Unit, changes: Values, index: int) -> Row:
-    """Return the counterfactual of a unit: its exogenous draws, the changes, and what follows from them."""
-    values, propensities = mechanisms.sample(recipe.seed, unit.row.unit, unit.given, changes, unit.attempt)
-    twin_of = sample_id(base, unit.row.index)
-    return Row(index, unit.row.unit, values, propensities, dict(changes), twin_of)
-
-
-def _unit_name(name: str, image_set: ImageSet, given: Values, index: int, draw: int) -> str:
+def _unit_name(set_name: str, image_set: ImageSet, given: FactorValues, index: int, draw: int) -> str:
     if image_set.unit is None:
-        return f"{name}/{index:06d}"
+        return f"{set_name}/{index:06d}"
     parts = [f"{factor}={given[factor]}" for factor in image_set.unit]
     unit = ",".join([*parts, f"draw={draw}"] if image_set.draws > 1 else parts)
-    return unit if image_set.shares_units else f"{name}/{unit}"
+    return unit if image_set.shares_units else f"{set_name}/{unit}"

@@ -1,1 +1,1 @@
-"""Looking at a plan before it is rendered: marginals, the causal graph, costs, previews."""
+"""Report on a plan before it is rendered: marginals, causal graph, cost and preview."""

@@ -1,4 +1,4 @@
-"""How the factors of planned samples are distributed, and how much each tells of another."""
+"""Marginal distributions of the factors of planned samples, and their mutual information."""
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
@@ -12,15 +12,15 @@ from generators.random_streams import stream
 from generators.scenes.scene import SamplePlan
 from loaders.schema import FactorValue
 
-BINS = 10  # ranges, of a factor or variable of many numbers
-SHUFFLES = 400  # tables by which chance is counted
-CELLS = 2**22  # of random tables that are held at a time
-MOST_LISTED = 60  # distinct whole numbers up to which a column is taken as it is; of others, BINS
+_BINS = 10  # number of ranges that many numbers are sorted into
+_SHUFFLES = 400  # number of random tables that estimate the information by chance
+_TABLE_CELLS = 2**22  # cells of the random tables in memory at a time
+_MOST_LISTED = 60  # largest number of distinct whole numbers that are not sorted into ranges
 
 
 @dataclass(frozen=True)
 class Marginal:
-    """How often each value, or range of values, occurs."""
+    """The number of samples for each value, or range of values, of a factor or variable."""
 
     name: str
     counts: dict[str, int]
@@ -28,15 +28,15 @@ class Marginal:
 
 @dataclass(frozen=True)
 class Dependence:
-    """How much one factor tells of another.
+    """The dependence of two factors or variables.
 
     Attributes:
-        first: name of one.
-        second: name of the other.
+        first: name of the first.
+        second: name of the second.
         information: mutual information of the empirical distribution, nats.
-        share: of the smaller of the two entropies, 0 to 1; 0 where one does not vary.
-        chance: what independent ones would give on the average with so few units, nats.
-        limit: what independent ones seldom exceed: four deviations above ``chance``.
+        share: information divided by the smaller of the two entropies, 0 to 1.
+        chance: mean information of independent factors with the same number of units, nats.
+        limit: information that independent factors seldom exceed: ``chance`` and four standard deviations.
     """
 
     first: str
@@ -54,7 +54,8 @@ def marginals(samples: Sequence[SamplePlan]) -> list[Marginal]:
         samples: of one set, at least one.
 
     Returns:
-        Factors, then variables, as they are written; of those with many numbers, ranges of equal width.
+        One marginal for each factor, then for each variable, in the recipe's order. Many numbers are sorted
+        into ranges of equal width.
     """
     found = []
     for name, column in _columns(samples).items():
@@ -67,20 +68,22 @@ def marginals(samples: Sequence[SamplePlan]) -> list[Marginal]:
 def dependences(samples: Sequence[SamplePlan], listed: Collection[str] = ()) -> list[Dependence]:
     """Measure the mutual information of every pair of factors and variables of samples of one set.
 
-    ``I(X; Y) = H(X) + H(Y) - H(X, Y)`` of the counts of all samples, in nats. What chance gives is counted on
-    random tables with the same sums of rows and columns, as shuffling one of the columns makes them. Samples
-    of a unit, as counterfactuals are, share draws: those tables are of one sample of each unit, at random.
+    ``I(X; Y) = H(X) + H(Y) - H(X, Y)`` of the counts of all samples, in nats. The information by chance is
+    that of random tables with the same sums of rows and columns, which shuffling one of the columns gives.
+    Samples of one unit, such as counterfactuals, share draws; therefore these tables count one random sample
+    of each unit.
 
     Args:
         samples: of one set, at least one.
-        listed: factors of a grid, which are not drawn: tables of two of these are of all samples.
+        listed: factors that a grid lists. They are not drawn, so the random tables of two of them count all
+            samples.
 
     Returns:
-        One for each pair of columns that vary, largest information first.
+        One dependence for each pair of factors or variables that vary, largest information first.
     """
     coded = {name: _coded(column)[1] for name, column in _columns(samples).items()}
     varying = [(name, codes) for name, codes in coded.items() if codes.max() > 0]
-    every, once = np.arange(len(samples)), _one_of_each([sample.unit for sample in samples])
+    every, once = np.arange(len(samples)), _one_sample_of_each_unit([sample.unit for sample in samples])
     found = [
         _dependence(*first, *second, every if {first[0], second[0]} <= set(listed) else once)
         for first, second in itertools.combinations(varying, 2)
@@ -101,32 +104,35 @@ def _columns(samples: Sequence[SamplePlan]) -> Mapping[str, list[FactorValue]]:
     return columns
 
 
-def _one_of_each(units: Sequence[str]) -> Int[ndarray, " units"]:
-    """Choose one row of each unit, at random but always the same."""
+def _one_sample_of_each_unit(units: Sequence[str]) -> Int[ndarray, " units"]:
+    """Choose the index of one sample of each unit, at random but always the same."""
     order = stream(0, "dependence", "units").permutation(len(units))
     return order[np.unique(np.array(units)[order], return_index=True)[1]]
 
 
 def _coded(column: list[FactorValue], equal_count: bool = True) -> tuple[list[str], Int[ndarray, " n"]]:
-    """Number the values of a column, in order of value; ranges, of equal count or width, of too many."""
+    """Number the values of a column in ascending order.
+
+    Many numbers are sorted into ranges, of equal count or of equal width, and the ranges are numbered.
+    """
     numbers = np.array(column)
     distinct, codes = np.unique(numbers, return_inverse=True)
     named = distinct.dtype.kind == "U"
-    if named or len(distinct) <= (MOST_LISTED if (distinct % 1 == 0).all() else BINS):
+    if named or len(distinct) <= (_MOST_LISTED if (distinct % 1 == 0).all() else _BINS):
         return [
             f"{value:.6g}" if isinstance(value, float) else str(value) for value in distinct.tolist()
         ], codes
     edges = (
-        np.unique(np.quantile(numbers, np.linspace(0, 1, BINS + 1)))
+        np.unique(np.quantile(numbers, np.linspace(0, 1, _BINS + 1)))
         if equal_count
-        else np.histogram_bin_edges(numbers, BINS)
+        else np.histogram_bin_edges(numbers, _BINS)
     )
     codes = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(edges) - 2)
     return _ranges(edges.tolist()), codes
 
 
 def _ranges(edges: list[float]) -> list[str]:
-    """Write ranges between numbers, with as few digits as tell the numbers apart, three at least."""
+    """Write the ranges between numbers with at least three digits, and more to distinguish the numbers."""
     texts: list[str] = []
     for digits in range(3, 18):
         texts = [f"{edge:.{digits}g}" for edge in edges]
@@ -138,18 +144,18 @@ def _ranges(edges: list[float]) -> list[str]:
 def _dependence(
     first: str, a: Int[ndarray, " n"], second: str, b: Int[ndarray, " n"], apart: Int[ndarray, " units"]
 ) -> Dependence:
-    """Compare two columns; ``apart`` are rows that share no draw."""
+    """Measure the dependence of two columns; ``apart`` are indices of samples that share no draw."""
     from scipy.stats import entropy, random_table
 
     table = np.zeros((a.max() + 1, b.max() + 1), np.int64)
     np.add.at(table, (a, b), 1)
     information = float(_information(table[None])[0])
     shuffled = random_table(np.bincount(a[apart]), np.bincount(b[apart]))
-    draws, most = stream(0, first, second), max(1, CELLS // table.size)
+    draws, most = stream(0, first, second), max(1, _TABLE_CELLS // table.size)
     chance = np.concatenate(
         [
-            _information(shuffled.rvs(min(most, SHUFFLES - done), random_state=draws))
-            for done in range(0, SHUFFLES, most)
+            _information(shuffled.rvs(min(most, _SHUFFLES - done), random_state=draws))
+            for done in range(0, _SHUFFLES, most)
         ]
     )
     mean = float(chance.mean())
@@ -158,7 +164,7 @@ def _dependence(
 
 
 def _information(tables: Int[ndarray, "tables a b"]) -> Float[ndarray, " tables"]:
-    """Mutual information of each table of counts, nats."""
+    """Return the mutual information of each table of counts, nats."""
     from scipy.stats import entropy
 
     rows, columns = entropy(tables.sum(2), axis=1), entropy(tables.sum(1), axis=1)

@@ -1,9 +1,9 @@
-"""What rendering a plan takes: some trace groups of each image set are rendered and multiplied."""
+"""Estimate the cost of rendering a plan from the cost of some of its trace groups."""
 
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -25,19 +25,14 @@ from generators.random_streams import stream
 from loaders.errors import InputError
 from loaders.frames import frame_path
 
-LEAST = 2  # groups timed of each set, however little time there is
-GOLDEN = (math.sqrt(5) - 1) / 2
-BLOCK = 512  # bytes; the unit of `st_blocks`, whatever the file system's own blocks are
-TICK = 0.5  # s between two steps of the progress bar
-WORKERS = (1, 16, 128)  # rows of the report by default
-NOTES = """\
-A worker is one render process on a processor (or GPU) of its own, as fast as here with this machine's default
-number of workers; more workers than that need more such machines. Time is from start to end. CPU time is of
-planning and all render processes; +- is two standard errors, from the spread between the traces timed."""
+_FEWEST_TIMED = 2  # groups of each set that are timed even if the time is up
+_GOLDEN_SECTION = (math.sqrt(5) - 1) / 2
+_BLOCK_BYTES = 512  # unit of `st_blocks`, on every file system
+_PROGRESS_INTERVAL = 0.5  # s between two steps of the progress bar
 
 
 class Cost(NamedTuple):
-    """Cost of rendering: seconds of processors, seconds of the clock, bytes and inodes of the frames."""
+    """Cost of rendering: CPU seconds, seconds of the clock, and bytes and inodes of the frames."""
 
     cpu: float
     seconds: float
@@ -47,7 +42,7 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True)
 class SetCost:
-    """An image set: its name, the number of its trace groups, and a row of `Cost` for each one timed."""
+    """The cost of an image set: its name, its number of trace groups, and a `Cost` for each timed group."""
 
     name: str
     groups: int
@@ -55,12 +50,12 @@ class SetCost:
 
     @property
     def mean(self) -> Float64[ndarray, "4"]:
-        """Cost of a group."""
+        """Mean cost of a group."""
         return np.asarray(self.timed.mean(0))
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the CPU seconds from group to group; where one was timed, all of its own."""
+        """Standard deviation of the CPU seconds of a group; the whole mean if only one group was timed."""
         cpu = self.timed[:, 0]
         return float(cpu.std(ddof=1) if len(cpu) > 1 else cpu[0])
 
@@ -73,10 +68,11 @@ class Estimate:
         samples: number of frames.
         sets: cost of each image set.
         start: CPU seconds and seconds that a render process takes to start.
-        planning: CPU seconds of planning, and of this process meanwhile, taken for those of handing out.
+        planning: CPU seconds of planning, and of this process during the estimate, which stand for the cost
+            of distributing the groups.
         workers: number of render processes that this machine runs by default, and ran for the estimate.
-        failed: reason by id of the first sample of each group that could not be rendered.
-        seconds: time that the estimate took.
+        failed: reasons why groups could not be rendered, by the id of the first sample of the group.
+        seconds: duration of the estimate.
     """
 
     samples: int
@@ -88,7 +84,7 @@ class Estimate:
     seconds: float
 
     def total(self, workers: int) -> Cost:
-        """Cost of the whole run with so many workers; the seconds are those from start to end."""
+        """Return the cost of the whole run with a number of workers; its seconds are from start to end."""
         used = max(1, min(workers, sum(one.groups for one in self.sets)))
         processes = used * max(1, math.ceil(self.samples / used / RunSettings.lifetime))
         rows = (*(one.mean * one.groups for one in self.sets), np.multiply(self.start, processes))
@@ -97,7 +93,7 @@ class Estimate:
 
     @property
     def uncertainty(self) -> float:
-        """Two standard errors of the CPU seconds, from the spread between the groups of each set."""
+        """Two standard errors of the CPU seconds, from the spread of the groups of each set."""
         return 2 * math.hypot(*(one.deviation * one.groups / len(one.timed) ** 0.5 for one in self.sets))
 
 
@@ -110,16 +106,16 @@ def estimate(
 ) -> Estimate:
     """Render some trace groups of each image set of a plan, and multiply their cost by the number of groups.
 
-    As many render processes are at work as `generators.render` starts here by default, because each is slower
-    when others use the same memory. The frames go into a temporary folder. The choice of the groups is
-    random, but always the same.
+    The estimate runs as many render processes as `generators.render` starts here by default, because each is
+    slower when others use the same memory. The frames are written into a temporary folder. The choice of the
+    groups is random, but always the same.
 
     Args:
         plan: the plan.
-        seconds: time for it once a render process has started, shared among the sets by the number of
-            their groups; two groups of each set are timed even if that takes longer.
+        seconds: duration of the estimate after a render process has started, divided among the sets by the
+            number of their groups; two groups of each set are timed even if that takes longer.
         planning: CPU seconds that making the plan took.
-        advance: called now and then with the seconds passed, for a progress bar.
+        advance: called about twice a second with the seconds passed, for a progress bar.
 
     Returns:
         The estimate.
@@ -142,15 +138,21 @@ def estimate(
     with staging_folder() as folder, ExitStack() as stack:
         pool = ThreadPoolExecutor(workers)
         firsts = list(plan.groups.values())[:workers]
-        wishes = [DeviceRequest(devices[0].kind.lower(), i) for i in range(len(firsts))]
-        children = [RenderProcess(RunSettings(folder, plan.recipe, device=wish)) for wish in wishes]
-        # Done backwards: the processes are killed, which ends the threads, then what they had open is closed.
-        for end in (*(child.close for child in children), pool.shutdown, *(one.retire for one in children)):
+        processes = [
+            RenderProcess(RunSettings(folder, plan.recipe, device=DeviceRequest(devices[0].kind.lower(), i)))
+            for i in range(len(firsts))
+        ]
+        # The callbacks run in reverse: kill the processes, which ends the threads, then close their files.
+        for end in (
+            *(process.close for process in processes),
+            pool.shutdown,
+            *(process.retire for process in processes),
+        ):
             stack.callback(end)
-        stack.callback(setattr, run, "seconds", 0.0)  # no thread goes on with a process that was killed
-        working = {pool.submit(run.work, *pair) for pair in zip(children, firsts, strict=True)}
+        stack.callback(setattr, run, "seconds", 0.0)  # threads stop before they use a killed process
+        working = {pool.submit(run.work, *pair) for pair in zip(processes, firsts, strict=True)}
         while working:
-            done, working = wait(working, TICK, FIRST_EXCEPTION)
+            done, working = wait(working, _PROGRESS_INTERVAL, FIRST_EXCEPTION)
             for one in done:
                 one.result()
             if advance:
@@ -161,7 +163,7 @@ def estimate(
 
 @dataclass
 class _Run:
-    """State that the threads of an estimate share: the groups to come, and what was measured."""
+    """The state that the threads of an estimate share: the groups to render, and the costs measured."""
 
     plan: Plan
     seconds: float
@@ -176,36 +178,37 @@ class _Run:
         self._lock, self._choices = threading.Lock(), self._choose()
 
     def _choose(self) -> Iterator[tuple[TraceGroup, TraceGroup]]:
-        """Choose groups set by set, each with the one before it in the plan.
+        """Choose groups set by set, each with the group before it in the plan.
 
-        Multiples of the golden section, from a random start, are spread evenly over a set however many there
-        are. A grid is planned value by value, so every scene and object gets its share.
+        Multiples of the golden section, from a random start, are spread evenly over a set, whatever their
+        number. A grid is planned value by value, so the choice covers every scene and object.
         """
         recipe, began, share = self.plan.recipe, time.perf_counter(), 0.0
         for name, groups in self._groups.items():
             share += len(groups) / len(self.plan.groups)
             offset = stream(recipe.seed, f"{recipe.name}/{name}", "estimate").random()
             for k in range(len(groups)):
-                if k >= LEAST and time.perf_counter() - began > self.seconds * share:
+                if k >= _FEWEST_TIMED and time.perf_counter() - began > self.seconds * share:
                     break
-                i = int((offset + k * GOLDEN) % 1 * len(groups))
+                i = int((offset + k * _GOLDEN_SECTION) % 1 * len(groups))
                 yield groups[i - 1], groups[i]
 
-    def work(self, child: RenderProcess, first: TraceGroup) -> None:
-        """Start one render process with a group, and time others until the time is up.
+    def work(self, process: RenderProcess, first: TraceGroup) -> None:
+        """Start one render process with a group, and time other groups until the time is up.
 
-        A group after one in another environment costs more, because the environment is set up. Where a jump
-        to a group changes that, the group before it in the plan is rendered first and not timed.
+        A group costs more if its environment differs from that of the group rendered before it, because the
+        environment is set up first. If rendering a chosen group next would not match its cost in the plan in
+        this respect, the group before it in the plan is rendered first and not timed.
         """
-        cost, last = self._render(child, first)
+        cost, last = self._render(process, first)
         self.starts.append((first[0].set, cost))
         while pair := self._next():
             before, group = pair
             here = _place(group)
             if last is None or (_place(last) == here) != (_place(before) == here):
-                _, last = self._render(child, before)
+                _, last = self._render(process, before)
             if last is not None:
-                cost, last = self._render(child, group)
+                cost, last = self._render(process, group)
                 if last is not None:
                     self.timed.setdefault(group[0].set, []).append(cost)
 
@@ -213,23 +216,23 @@ class _Run:
         with self._lock:
             return next(self._choices, None)
 
-    def _render(self, child: RenderProcess, group: TraceGroup) -> tuple[Cost, TraceGroup | None]:
-        """Render one group; give its cost, and the group itself unless it failed."""
+    def _render(self, process: RenderProcess, group: TraceGroup) -> tuple[Cost, TraceGroup | None]:
+        """Render one group; return its cost, and the group itself unless it failed."""
         began = time.perf_counter()
-        result = child.render(group)
+        result = process.render(group)
         cost = Cost(result.cpu_seconds, time.perf_counter() - began)
         if result.status is GroupStatus.FATAL:
             raise InputError(f"--estimate: {result.error}")
         if result.error:
             self.failed[group[0].id] = result.error
             return cost, None
-        folders = [frame_path(child.settings.root, sample.set, sample.index) for sample in group]
+        folders = [frame_path(process.settings.root, sample.set, sample.index) for sample in group]
         paths = [path for folder in folders for path in (folder, *folder.rglob("*"))]
-        size = sum(path.lstat().st_blocks for path in paths) * BLOCK
+        size = sum(path.lstat().st_blocks for path in paths) * _BLOCK_BYTES
         return cost._replace(bytes=size, inodes=len(paths)), group
 
     def result(self) -> tuple[tuple[SetCost, ...], Cost]:
-        """Gather the costs by set, and what the first group of a process took beyond another of its set."""
+        """Return the costs by set, and the mean extra cost of the first group of each process."""
         sets = {}
         for name, groups in self._groups.items():
             if name not in self.timed:
@@ -243,58 +246,6 @@ class _Run:
 
 
 def _place(group: TraceGroup) -> tuple[str, str]:
-    """Return what a renderer sets up and keeps for the next group: the image set and its environment."""
+    """Return the image set and environment of a group, which a renderer keeps for the next group."""
     environment = group[0].trace.environment
     return group[0].set, environment.map if environment else ""
-
-
-def estimate_text(plan: Plan, found: Estimate, workers: Sequence[int] = ()) -> str:
-    """Write an estimate for people: traces timed, gigabytes, hours for some numbers of workers.
-
-    Args:
-        plan: the plan.
-        found: its estimate.
-        workers: numbers of workers; by default some, and this machine's.
-    """
-    head = f"{plan.recipe.name}: {found.samples} samples from {len(plan.groups)} traces"
-    if not found.sets:
-        return f"{head}\nnothing is left to render"
-    here = found.workers
-    lines = [
-        f"{head}, planned and handed out in {duration(found.planning)} of CPU time",
-        *(
-            f"  {one.name}: {one.groups} traces of {_short(one.mean[0])} CPU s (standard deviation "
-            f"{one.deviation:.2g}) and {_short(one.mean[2] / 1e6)} MB; {len(one.timed)} timed"
-            for one in found.sets
-        ),
-        f"timed {sum(len(one.timed) for one in found.sets)} traces in {duration(found.seconds)}, {here} at a "
-        f"time; a render process starts in {duration(found.start.cpu)} of CPU time",
-        f"frames: {_short(found.total(1).bytes / 1e9)} GB on disk, {found.total(1).inodes:.0f} inodes",
-        "",
-        "workers  time      CPU time",
-    ]
-    for count in sorted({*workers} or {*WORKERS, here}):
-        total = found.total(count)
-        spread = f"+-{found.uncertainty / max(total.cpu, 1e-9):.0%}"
-        note = "  this machine's default" if count == here else ""
-        lines.append(f"{count:7d}  {duration(total.seconds):8}  {duration(total.cpu):8} {spread}{note}")
-    lines.append(NOTES)
-    if found.failed:
-        first, reason = next(iter(found.failed.items()))
-        lines.append(f"{len(found.failed)} traces failed and count like the others, first {first}: {reason}")
-    return "\n".join(lines)
-
-
-def duration(seconds: float) -> str:
-    """Write a duration with a unit that fits.
-
-    Example:
-        >>> [duration(one) for one in (0.25, 59.0, 90.0, 7200.0, 3.6e6)]
-        ['0.25 s', '59 s', '1.5 min', '2 h', '1000 h']
-    """
-    unit, divisor = ("s", 1) if seconds < 60 else ("min", 60) if seconds < 3600 else ("h", 3600)
-    return f"{_short(seconds / divisor)} {unit}"
-
-
-def _short(value: float) -> str:
-    return f"{value:.3g}" if value < 100 else f"{value:.0f}"

@@ -1,4 +1,4 @@
-"""A picture of a causal graph, as SVG: what is drawn, what is hidden, what selects."""
+"""Draw a causal graph as SVG: factors, hidden variables, selections and the image."""
 
 from collections.abc import Collection, Mapping
 from html import escape
@@ -6,12 +6,12 @@ from html import escape
 from generators.language.causal_graph import Graph, causal_order
 from generators.language.factors import Rule
 
-BOX = (132, 34)  # pixels of a node
-LETTER = 7.5  # pixels
-GAP = (28, 64)  # between nodes of a row, and between rows
-MARGIN = 16
-IMAGE = "the image"  # which no factor or variable can be called
-STYLES = {
+_BOX = (132, 34)  # width and height of a node, pixels
+_LETTER = 7.5  # width of a letter, pixels
+_GAP = (28, 64)  # distance of nodes in a row, and of rows, pixels
+_MARGIN = 16  # pixels
+_IMAGE = "the image"  # no factor or variable can have this name
+_STYLES = {
     "factor": ("#eef4fb", "#1f5f99", ""),
     "hidden": ("#ffffff", "#777777", ' stroke-dasharray="5 4"'),
     "image": ("#1f3348", "#1f3348", ""),
@@ -22,13 +22,13 @@ STYLES = {
 def draw_graph(graph: Graph, factors: Collection[str], selections: Collection[Rule] = ()) -> str:
     """Draw a causal graph.
 
-    Nodes lie below all their parents, the image below everything, for every factor and variable acts on it.
-    Variables, which are no labels, have a dashed frame; a selection is a box that its factors point to.
+    Every node lies below its parents, and the image lies below all nodes, because every factor and variable
+    is a cause of it. Hidden variables have a dashed frame. A selection is a box to which its factors point.
 
     Args:
         graph: name to its parents.
-        factors: names that are labels; all others are hidden.
-        selections: the rules that throw samples away.
+        factors: names of the factors; all other names are hidden variables.
+        selections: the rules that reject samples.
 
     Returns:
         An SVG document.
@@ -37,22 +37,22 @@ def draw_graph(graph: Graph, factors: Collection[str], selections: Collection[Ru
         >>> "<svg" in draw_graph({"kind": (), "color": ("kind",)}, ["kind", "color"])
         True
     """
-    graph = _with_ends(graph, selections)
+    graph = _with_selections_and_image(graph, selections)
     rows = _rows(graph)
-    width = max(len(row) for row in rows) * (BOX[0] + GAP[0]) - GAP[0] + 2 * MARGIN
-    height = len(rows) * (BOX[1] + GAP[1]) - GAP[1] + 2 * MARGIN
+    width = max(len(row) for row in rows) * (_BOX[0] + _GAP[0]) - _GAP[0] + 2 * _MARGIN
+    height = len(rows) * (_BOX[1] + _GAP[1]) - _GAP[1] + 2 * _MARGIN
     centres = {}
     for j, row in enumerate(rows):
-        left = (width - len(row) * (BOX[0] + GAP[0]) + GAP[0]) / 2
+        left = (width - len(row) * (_BOX[0] + _GAP[0]) + _GAP[0]) / 2
         for i, name in enumerate(row):
             centres[name] = (
-                left + i * (BOX[0] + GAP[0]) + BOX[0] / 2,
-                MARGIN + j * (BOX[1] + GAP[1]) + BOX[1] / 2,
+                left + i * (_BOX[0] + _GAP[0]) + _BOX[0] / 2,
+                _MARGIN + j * (_BOX[1] + _GAP[1]) + _BOX[1] / 2,
             )
-    # Every node acts on the image; those arrows are pale, and lie below the others.
+    # Every node has an arrow to the image; these arrows are pale, and drawn first.
     arrows = [
-        _arrow(centres[parent], centres[name], pale=name == IMAGE)
-        for name in sorted(graph, key=lambda name: name != IMAGE)
+        _arrow(centres[parent], centres[name], pale=name == _IMAGE)
+        for name in sorted(graph, key=lambda name: name != _IMAGE)
         for parent in graph[name]
     ]
     boxes = [_box(name, centres[name], _style(name, factors)) for name in graph]
@@ -66,28 +66,28 @@ def draw_graph(graph: Graph, factors: Collection[str], selections: Collection[Ru
     )
 
 
-def _with_ends(graph: Graph, selections: Collection[Rule]) -> Graph:
+def _with_selections_and_image(graph: Graph, selections: Collection[Rule]) -> Graph:
     whole = dict(graph)
     for i, rule in enumerate(selections):
         whole[f"selection {i + 1}"] = tuple(rule.exclude)
-    return {**whole, IMAGE: tuple(graph)}
+    return {**whole, _IMAGE: tuple(graph)}
 
 
 def _rows(graph: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
-    """Put each node one row below the lowest of its parents; the image has the last row for itself."""
+    """Put each node one row below the lowest of its parents, and the image alone into the last row."""
     depth: dict[str, int] = {}
     for name in causal_order(dict(graph)):
         depth[name] = 1 + max((depth[parent] for parent in graph[name]), default=-1)
     last = max(depth.values())
-    depth[IMAGE] = last + 1 if any(depth[name] == last for name in depth if name != IMAGE) else last
-    rows: list[list[str]] = [[] for _ in range(depth[IMAGE] + 1)]
+    depth[_IMAGE] = last + 1 if any(depth[name] == last for name in depth if name != _IMAGE) else last
+    rows: list[list[str]] = [[] for _ in range(depth[_IMAGE] + 1)]
     for name in graph:
         rows[depth[name]].append(name)
     return rows
 
 
 def _style(name: str, factors: Collection[str]) -> str:
-    if name == IMAGE:
+    if name == _IMAGE:
         return "image"
     if name.startswith("selection "):
         return "selection"
@@ -95,7 +95,7 @@ def _style(name: str, factors: Collection[str]) -> str:
 
 
 def _arrow(start: tuple[float, float], end: tuple[float, float], pale: bool) -> str:
-    half = BOX[1] / 2
+    half = _BOX[1] / 2
     middle = (start[1] + half + end[1] - half) / 2
     return (
         f'<path d="M{start[0]:g} {start[1] + half:g} C{start[0]:g} {middle:g} {end[0]:g} {middle:g} '
@@ -105,13 +105,13 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], pale: bool) -> 
 
 
 def _box(name: str, centre: tuple[float, float], style: str) -> str:
-    fill, stroke, dash = STYLES[style]
+    fill, stroke, dash = _STYLES[style]
     color = "#ffffff" if style == "image" else "#1d2733"
-    room = BOX[0] - 14
-    squeezed = f' textLength="{room}" lengthAdjust="spacingAndGlyphs"' if len(name) * LETTER > room else ""
+    room = _BOX[0] - 14
+    squeezed = f' textLength="{room}" lengthAdjust="spacingAndGlyphs"' if len(name) * _LETTER > room else ""
     return (
-        f'<rect x="{centre[0] - BOX[0] / 2:g}" y="{centre[1] - BOX[1] / 2:g}" width="{BOX[0]}" '
-        f'height="{BOX[1]}" rx="{4 if style in ("image", "selection") else 17}" fill="{fill}" '
+        f'<rect x="{centre[0] - _BOX[0] / 2:g}" y="{centre[1] - _BOX[1] / 2:g}" width="{_BOX[0]}" '
+        f'height="{_BOX[1]}" rx="{4 if style in ("image", "selection") else 17}" fill="{fill}" '
         f'stroke="{stroke}"{dash}/>'
         f'<text x="{centre[0]:g}" y="{centre[1] + 4.5:g}" text-anchor="middle" fill="{color}"{squeezed}>'
         f"{escape(name)}</text>"

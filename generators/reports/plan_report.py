@@ -1,4 +1,4 @@
-"""What a plan holds, for people: marginals, dependences and the causal graph, as text and as a page."""
+"""Report the marginals, dependences and causal graph of a plan, as text and as an HTML page."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from loaders.files.atomic_files import replacing
 
 @dataclass(frozen=True)
 class SetReport:
-    """What a plan holds of one image set: samples, units; ``pairs`` are those that depend on each other."""
+    """The report of one image set: numbers of samples and units, marginals, and pairs that are dependent."""
 
     name: str
     image_set: ImageSet
@@ -27,7 +27,7 @@ class SetReport:
 
 
 def report_plan(plan: Plan) -> list[SetReport]:
-    """Count and compare the values that a plan has given, set by set.
+    """Count the values of factors and variables in a plan, and measure their dependence, set by set.
 
     Args:
         plan: the plan.
@@ -45,7 +45,7 @@ def report_plan(plan: Plan) -> list[SetReport]:
     for name, image_set in plan.recipe.sets.items():
         samples = plan.samples.of_set(name)
         if len(samples):
-            # A counterfactual changes what its grid listed.
+            # Counterfactuals change factors that the grid lists, so these no longer form a grid.
             listed = image_set.crossed() if image_set.counterfactual is None else ()
             pairs = [pair for pair in dependences(samples, listed) if pair.information > pair.limit]
             units = len({sample.unit for sample in samples})
@@ -105,7 +105,7 @@ def _lines(report: SetReport) -> Iterator[str]:
     if not report.pairs:
         yield "    none"
     yield "  graph"
-    yield from (f"    {line}" for line in _mechanisms(report.image_set) or ("no arrows but to the image",))
+    yield from (f"    {line}" for line in _mechanisms(report.image_set) or ("no arrows except to the image",))
 
 
 def _size(report: SetReport) -> str:
@@ -113,7 +113,7 @@ def _size(report: SetReport) -> str:
 
 
 def _mechanisms(image_set: ImageSet) -> Sequence[str]:
-    """Say of each factor and variable with parents what it depends on, and of each rule what it does."""
+    """Describe the parents of each factor and variable, and the effect of each rule, one line each."""
     lines = []
     for name, parents in image_set.graph().items():
         mechanism = image_set.mechanisms()[name]
@@ -126,5 +126,5 @@ def _mechanisms(image_set: ImageSet) -> Sequence[str]:
             lines.append(f"{', '.join(parents)} -> {name}{strength}")
     for rule in image_set.rules:
         excluded = " and ".join(f"{name} in {list(values)}" for name, values in rule.exclude.items())
-        lines.append(f"{f'acts on {rule.target}' if rule.target else 'selection'}: never {excluded}")
+        lines.append(f"{f'rule on {rule.target}' if rule.target else 'selection'}: never {excluded}")
     return lines

@@ -1,4 +1,4 @@
-"""A draft of a plan: one small, quick picture of each factor value."""
+"""Plan a preview: small draft images that show every factor value at least once."""
 
 import itertools
 
@@ -7,25 +7,25 @@ from generators.language.image_and_render import Image, Render
 from generators.language.load_recipe import revise
 from generators.language.recipe import ImageSet
 from generators.language.set_settings import settings
-from generators.planning.packed_samples import PackedSamples
 from generators.planning.plan import Plan, plan_samples
+from generators.planning.planned_samples import PlannedSamples
 from loaders.schema import FactorValue
 
-LONGEST_SIDE = 96  # pixels
-DRAFT = Render.model_validate({"preset": "draft"})
-FIRST = 6  # samples of a set that has no values to show
+PREVIEW_SIDE = 96  # longest side of a preview image, pixels
+_DRAFT = Render.model_validate({"preset": "draft"})
+PREVIEW_SAMPLES = 6  # samples of a set without categorical factors
 
 
 def preview_plan(plan: Plan) -> Plan:
-    """Choose the fewest samples that show every value of every categorical factor, small and quick.
+    """Choose few samples that show every value of every categorical factor, small and at draft quality.
 
-    Of a set of continuous factors alone, the first `FIRST` samples.
+    A set without categorical factors is shown by its first `PREVIEW_SAMPLES` samples.
 
     Args:
         plan: the plan.
 
     Returns:
-        A plan of the same scenes at most `LONGEST_SIDE` pixels wide, at draft quality.
+        A plan of these samples, with images of at most `PREVIEW_SIDE` pixels a side.
 
     Example:
         >>> from generators import load_recipe, make_plan
@@ -41,16 +41,16 @@ def preview_plan(plan: Plan) -> Plan:
 
 def _draft(plan: Plan, name: str) -> ImageSet:
     image = settings(plan.recipe, name).image
-    scale = min(1.0, LONGEST_SIDE / max(image.width, image.height))
+    scale = min(1.0, PREVIEW_SIDE / max(image.width, image.height))
     small = Image(width=max(8, round(image.width * scale)), height=max(8, round(image.height * scale)))
-    return plan.recipe.sets[name].model_copy(update={"image": small, "render": DRAFT})
+    return plan.recipe.sets[name].model_copy(update={"image": small, "render": _DRAFT})
 
 
-def _cover(samples: PackedSamples, image_set: ImageSet) -> list[str]:
-    """Take ids of a set greedily, each sample showing as many values not shown yet as any other."""
+def _cover(samples: PlannedSamples, image_set: ImageSet) -> list[str]:
+    """Choose ids of samples greedily: each next sample shows most of the values not shown yet."""
     listed = [name for name, factor in image_set.factors.items() if isinstance(factor, Categorical)]
     if not listed:
-        return [key.id for key in samples.keys[:FIRST]]
+        return [key.id for key in samples.keys[:PREVIEW_SAMPLES]]
     shown: set[tuple[str, FactorValue]] = set()
     values = {sample.id: {(name, sample.factors[name]) for name in listed} for sample in samples}
     chosen: list[str] = []

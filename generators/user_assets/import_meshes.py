@@ -6,7 +6,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from blender_assets import AssetLibrary
 from blender_assets.asset_manifest import MANIFEST, entry_of, read_manifest, write_manifest
 from generators.engine.helper_process import run_helper
 from loaders.errors import InputError
@@ -112,32 +111,3 @@ def _import_in_process(
             error = reply["error"].replace(str(source), mesh.name).removeprefix("Error: ")
             raise InputError(f"{mesh}: {error}; repair the mesh or export it again")
         return target.read_bytes(), reply
-
-
-def list_objects(folder: Path | None = None) -> list[str]:
-    """Describe the objects of a folder, or the shipped objects, in one line each.
-
-    Args:
-        folder: folder of objects; by default the shipped objects.
-
-    Returns:
-        Label, dimensions at size 1 in metres, licence and source.
-
-    Raises:
-        InputError: the folder does not exist, or its manifest is malformed.
-
-    Example:
-        >>> next(line for line in list_objects() if line.startswith("arch"))
-        'arch       1.00 x 0.35 x 0.80 m  CC0-1.0  built by scripts/assets/build.py'
-    """
-    library = AssetLibrary({} if folder is None else {"objects": folder})
-    labels = library.labels("objects")
-    width = max(map(len, labels), default=0)
-    return [f"{label:{width}}  {_describe(library.entry('objects', label))}" for label in labels]
-
-
-def _describe(entry: dict[str, Any] | None) -> str:
-    if entry is None:
-        return "not in the manifest: counts as a unit box"
-    sides = " x ".join(f"{side:.2f}" for side in entry["facts"].get("dimensions", ()))
-    return f"{sides} m  {entry['licence']}  {entry['source']}"

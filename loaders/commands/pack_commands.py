@@ -11,15 +11,15 @@ from loaders.commands.pack_options import pack_options, refuse_options_of_others
 
 @click.command()
 @click.argument("frames", type=Folder())
-@click.option("--to", "kind", type=click.Choice(["hub", "hdf5"]), required=True, help="What to write.")
-@click.option("--out", type=Folder(), required=True, help="Folder to write.")
+@click.option("--to", "kind", type=click.Choice(["hub", "hdf5"]), required=True, help="Format to write.")
+@click.option("--out", type=Folder(), required=True, help="Folder to write or continue.")
 @pack_options
 @click.option(
     "--compression",
     type=click.Choice(["gzip", "none", "zstd", "blosc"]),
     default="gzip",
     show_default=True,
-    help="HDF5 only; zstd and blosc need hdf5plugin.",
+    help="HDF5: compression of layers; zstd and blosc need the package hdf5plugin.",
 )
 def pack(
     frames: Path,
@@ -32,13 +32,15 @@ def pack(
     hold_out: tuple[str, ...],
     **what: Any,
 ) -> None:
-    """Pack a folder of frames into Hugging Face Parquet (hub) or HDF5, one file per image set and split.
+    """Pack a folder of frames for Hugging Face datasets or HDF5.
 
-    Run again after it was stopped, it goes on where it was.
+    A pack holds Parquet files (hub) or HDF5 files, one or more for each image set and split.
+    The same command continues an interrupted run. Read a pack with datasets.load_dataset("pack", "candle") or
+    loaders.open_frames("h5", "candle", split="train").
 
     \b
-    candlelight pack frames --to hub --out pack     then: datasets.load_dataset("pack", "candle")
-    candlelight pack frames --to hdf5 --out h5      then: loaders.open_frames("h5", "candle", split="train")
+    candlelight pack frames --to hub --out pack
+    candlelight pack frames --to hdf5 --out h5
     candlelight pack frames --to hub --out small --layers image,albedo --size 64x48
     candlelight pack frames --sets candle --to hub --out pack --split train=0.8,val=0.1,test=0.1
     candlelight pack frames --sets candle --to hub --out pack --split-by color --split test=blue,red
@@ -59,15 +61,18 @@ def pack(
 @click.command()
 @click.argument("folder", type=Folder())
 @click.argument("repo", metavar="ORG/NAME")
-@click.option("--private", is_flag=True, help="Make the repository private if it is new.")
-@click.option("--revision", help="Branch to write to; made if it is not there.")
-@click.option("--message", help="Of the commit.")
-@click.option("--dry-run", is_flag=True, help="Check the pack and say what would be sent; needs no network.")
-@click.option("--yes", is_flag=True, help="Do not ask whether to send a pack that states no licence.")
+@click.option("--private", is_flag=True, help="Make a new repository private.")
+@click.option("--revision", metavar="NAME", help="Branch to write to; it is made if it does not exist.")
+@click.option("--message", help="Message of the commit.")
+@click.option(
+    "--dry-run", is_flag=True, help="Check the pack, and list what would be sent, without a network."
+)
+@click.option("--yes", is_flag=True, help="Send a pack without a licence without asking.")
 def push(folder: Path, repo: str, dry_run: bool, yes: bool, **how: Any) -> None:
-    """Upload FOLDER, a pack made with --to hub, to the Hugging Face Hub, once every byte of it is checked.
+    """Upload FOLDER, a pack, to the Hugging Face Hub.
 
-    Takes the token of `hf auth login` or HF_TOKEN. If the upload is interrupted, the same command goes on.
+    FOLDER was written by `candlelight pack --to hub`; every byte of it is checked before the upload.
+    The token is that of `hf auth login`, or HF_TOKEN. The same command continues an interrupted upload.
 
     \b
     candlelight push pack me/candle --dry-run
@@ -98,37 +103,38 @@ def push(folder: Path, repo: str, dry_run: bool, yes: bool, **how: Any) -> None:
     "kind",
     type=click.Choice(["candle", "concepts", "mit", "webdataset"]),
     required=True,
-    help="Layout.",
+    help="Layout to write.",
 )
-@click.option("--out", type=Folder(), required=True, help="Folder to write or resume.")
-@click.option("--set", "set_name", help="Image set; may be left out where only one fits.")
+@click.option("--out", type=Folder(), required=True, help="Folder to write or continue.")
+@click.option("--set", "set_name", metavar="NAME", help="Image set; may be left out if only one fits.")
 @click.option(
     "--layout",
     type=click.Choice(["flat", "nested"]),
     default="flat",
     show_default=True,
-    help="CANDLE: metadata as in its second release, or under the id as in its first.",
+    help="CANDLE: flat metadata as in its second release, or nested under the id as in its first.",
 )
 @click.option(
     "--bounds",
     type=click.Choice(["exact", "faithful"]),
     default="exact",
     show_default=True,
-    help="CANDLE: of the picture, or before the camera's small turns as published.",
+    help="CANDLE: bounding boxes of the image, or as published, before the camera's small turns.",
 )
 @click.option(
     "--by",
     type=click.Choice(["paper", "passes"]),
     default="paper",
     show_default=True,
-    help="MIT: by the paper's equations from captures and a twin, or from the layers of one frame.",
+    help="MIT: by the paper's equations from captures in two materials, or from the layers of one frame.",
 )
 @click.option(
     "--shard-size",
     type=click.IntRange(1),
     default=1000,
     show_default=True,
-    help="WebDataset: samples in each tar file.",
+    metavar="N",
+    help="WebDataset: number of samples in each tar file.",
 )
 def export(
     frames: Path,
@@ -140,7 +146,9 @@ def export(
     by: Literal["paper", "passes"],
     shard_size: int,
 ) -> None:
-    """Write frames as a published data set lies on disk, for code that reads that, or as WebDataset.
+    """Write frames in the layout of a published data set.
+
+    The layouts are those of CANDLE, of concept sets (CSM), of MIT Intrinsic Images, and WebDataset.
 
     \b
     candlelight export frames --to candle --out candle

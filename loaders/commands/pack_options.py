@@ -15,27 +15,41 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def pack_options(command: _Command) -> _Command:
     """Add what says which sets, layers, size and splits; the names are those of what takes them."""
     options = [
-        click.option("--sets", callback=split_names, metavar="NAME,...", help="Image sets.  [default: all]"),
-        click.option("--layers", callback=split_names, metavar="NAME,...", help="Layers.  [default: all]"),
+        click.option(
+            "--sets", callback=split_names, metavar="NAME,...", help="Image sets to pack.  [default: all]"
+        ),
+        click.option(
+            "--layers", callback=split_names, metavar="NAME,...", help="Layers to pack.  [default: all]"
+        ),
         click.option(
             "--size",
             callback=_size,
             metavar="WxH",
-            help="Average down to this size, of which the frames' is a multiple.",
+            help="Average images down to this size, which must divide theirs.",
         ),
         click.option(
             "--split",
             multiple=True,
             metavar="NAME=SHARE,...",
-            help="Random splits; with --split-by NAME=VALUE,..., repeatable.  [default: all rows are train]",
+            help="Shares of random splits; with --split-by NAME=VALUE,... and repeatable.  "
+            "[default: all rows are train]",
         ),
-        click.option("--split-seed", type=int, default=0, show_default=True, help="Of random splits."),
-        click.option("--split-by", metavar="FACTOR", help="Split by the values of a factor instead."),
+        click.option(
+            "--split-seed",
+            type=int,
+            default=0,
+            show_default=True,
+            metavar="N",
+            help="Seed of the random splits.",
+        ),
+        click.option(
+            "--split-by", metavar="FACTOR", help="Split by the values of this factor, not at random."
+        ),
         click.option(
             "--hold-out",
             multiple=True,
             metavar="FACTOR=VALUE,...",
-            help="Rows that show this combination are split test_ood; repeatable.",
+            help="Put samples with this combination into a split test_ood; repeatable.",
         ),
     ]
     for option in reversed(options):

@@ -10,22 +10,44 @@ from loaders.commands.command_line import given_options, split_names
 from loaders.errors import InputError
 
 _ONE_OF = ("--verify", "--json", "--sheet")
-_OF_SHEETS = ("--set", "--split", "--layers", "--by", "--rows", "--seed")
+_OF_SHEETS = ("--set", "--split", "--layers", "--by", "--limit", "--seed")
 
 
 def sheet_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of `loaders.looking.draw_sheet`."""
     options = (
         click.option(
-            "--sheet", type=click.Path(path_type=Path), help="Draw a contact sheet to this PNG instead."
+            "--sheet",
+            type=click.Path(path_type=Path),
+            help="Draw a contact sheet into this PNG file instead.",
         ),
-        click.option("--set", "set_name", help="Sheet: image set; may be left out where there is one."),
-        click.option("--split", help="Sheet: split; may be left out where there is one, or for train."),
-        click.option("--layers", callback=split_names, metavar="NAME,...", help="Sheet: layers to show."),
-        click.option("--by", metavar="FACTOR", help="Sheet: samples for each value of this factor."),
-        click.option("--rows", type=click.IntRange(1), help="Sheet: samples, with --by of each value."),
         click.option(
-            "--seed", type=click.IntRange(0), default=0, show_default=True, help="Sheet: which samples."
+            "--set",
+            "set_name",
+            metavar="NAME",
+            help="Sheet: image set; may be left out if there is only one.",
+        ),
+        click.option(
+            "--split",
+            metavar="NAME",
+            help="Sheet: split; may be left out if there is only one, or for train.",
+        ),
+        click.option("--layers", callback=split_names, metavar="NAME,...", help="Sheet: layers to draw."),
+        click.option("--by", metavar="FACTOR", help="Sheet: group the samples by the values of this factor."),
+        click.option(
+            "--limit",
+            "rows",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Sheet: number of samples; with --by, of each value.",
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(0),
+            default=0,
+            show_default=True,
+            metavar="N",
+            help="Sheet: seed of the random choice of samples.",
         ),
     )
     for option in reversed(options):

@@ -1,4 +1,4 @@
-"""A small recipe of one set per question, rendered once for all tests that look at pixels."""
+"""Small recipes, and a folder of frames that is rendered once for all tests of pixels."""
 
 import subprocess
 import sys
@@ -14,10 +14,10 @@ from generators.scenes.scene import SamplePlan
 from loaders.frames import frame_path, read_frame
 from loaders.samples import Frame
 
-# The shortest recipe that is whole.
+# A short complete recipe.
 TINY = """
 name: tiny
-description: One cube under one lamp.
+description: One cube under one light.
 sets:
   cubes:
     factors:
@@ -34,13 +34,13 @@ sets:
 
 PROBE = """
 name: probe
-description: One small set for each question that only pixels answer.
+description: Small sets for the tests of pixels.
 image: {width: 48, height: 36}
 render: {samples: 8, bounces: 2}
 exposure: 0.3
 assets: {materials: materials}
 sets:
-  concepts:  # albedo sets, illumination sets and temperatures of one trace
+  concepts:  # albedo sets, illumination sets, and temperatures that share one trace
     factors:
       scene: {values: [sphere]}
       texturing: {values: [rgb, textured]}
@@ -56,7 +56,7 @@ sets:
       floor: {base_color: [0.8, 0.8, 0.8]}
       lights: [{azimuth: $light_azimuth, elevation: 35, distance: 4, radius: 0.3, temperature: $temperature}]
       camera: {location: [0, 5, 2.2], look_at: [0, 0, 0.6], field_of_view: 32}
-  coloured:  # the first of them again, but with the coloured lamp traced: beside a map nothing is shared
+  coloured:  # one sample of `concepts` with its coloured light traced, because a map lets no trace be shared
     factors:
       scene: {values: [sphere]}
       temperature: {values: [2500], unit: K}
@@ -67,7 +67,7 @@ sets:
       appearance: {}
       environment: {map: studio, strength: 0}
       lights: [{azimuth: -70, elevation: 35, distance: 4, radius: 0.3, temperature: $temperature}]
-  views:  # the same objects from two sides; `pink` and `satin` are files of the user's own
+  views:  # objects from two cameras; `pink` and `satin` are the user's own materials
     factors:
       material: {assets: materials, values: [red, pink, satin]}
       camera_x: {values: [-2, 2], unit: m}
@@ -76,7 +76,7 @@ sets:
       floor: {}
       lights: [{azimuth: -40, distance: 4}]
       camera: {location: [$camera_x, 4.5, 2.2], look_at: [0, 0, 0.5], field_of_view: 32}
-  stands:  # one of each object on the floor, the camera turned
+  stands:  # single objects on the floor, with a turned camera
     factors:
       object_type: {assets: objects, values: [cube, sphere, cylinder, cone, torus, suzanne]}
     image: {width: 64, height: 48}
@@ -85,7 +85,7 @@ sets:
       floor: {}
       lights: [{azimuth: 20, distance: 5}]
       camera: {location: [0.5, 5, 2.5], look_at: [0, 0, 0.5], field_of_view: 36, pitch: 2, yaw: -3}
-  floating:  # no floor, two objects, one before the other
+  floating:  # two objects, one in front of the other, without a floor
     factors:
       side: {values: [0.3], unit: m}
     layout:
@@ -105,10 +105,10 @@ sets:
         - {name: key, azimuth: -50, distance: 4, power: 800, temperature: 3000}
         - {name: fill, azimuth: 60, distance: 4, power: 300, temperature: 7000}
       camera: {location: [0, 5, 2.5], look_at: [0, 0, 0.3], field_of_view: 32}
-  lamps_raw:  # and as traced
+  lamps_raw:  # light layers, not denoised
     <<: *lamps
     render: {samples: 8, bounces: 2, denoise: false}
-  catcher:  # CANDLE's kind: a map, a shadow catcher, a light by its label
+  catcher:  # as CANDLE: an environment map, a shadow catcher, and lights by label
     factors:
       lights: {assets: lights, values: [left, right]}
     unit: []
@@ -120,7 +120,7 @@ sets:
       camera: {location: [0, 6.5, 2.6], look_at: [0, -2, 0.9], field_of_view: 40}
 """
 
-# `pink.blend` holds a material called Pink; `satin.blend` is a quarter metal and a tenth glass.
+# `pink.blend` holds a material called Pink; `satin.blend` is 0.25 metallic and 0.1 transmissive.
 MAKE_MATERIALS = """
 import sys
 import bpy
@@ -156,7 +156,7 @@ def write_recipe(tmp_path) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def probe_plan(tmp_path_factory) -> Plan:
-    """Plan the probe; the user's own materials lie beside its file."""
+    """Plan the probe, with the user's own materials in a folder next to its file."""
     folder = tmp_path_factory.mktemp("probe")
     (folder / "materials").mkdir()
     subprocess.run([sys.executable, "-c", MAKE_MATERIALS, str(folder / "materials")], check=True, timeout=200)
@@ -173,13 +173,13 @@ def probe_run(probe_plan, tmp_path_factory) -> tuple[Path, RenderOutcome]:
 
 @pytest.fixture(scope="session")
 def probe(probe_run) -> Path:
-    """Name the folder of the probe's frames."""
+    """Return the folder of the probe's frames."""
     return probe_run[0]
 
 
 @pytest.fixture(scope="session")
 def pick(probe, probe_plan) -> Callable[..., list[tuple[SamplePlan, Frame]]]:
-    """Read the frames of a set whose factors have some values, with what was planned for each."""
+    """Return a function that reads the frames of a set with given factor values, and their plan rows."""
 
     def read(set_name: str, **values: object) -> list[tuple[SamplePlan, Frame]]:
         found = [

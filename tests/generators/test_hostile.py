@@ -1,4 +1,4 @@
-"""Recipes, plans, assets and meshes of others that lead elsewhere or fill memory: one line each."""
+"""Hostile recipes, plans, assets and meshes, with paths elsewhere or of huge size, are refused."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from loaders.errors import InputError
 
 SCRIPT = "<script>alert(1)</script>"
 LAUGHS = "a0: &a0 lol\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 30))
-# A cube's worth of faces; the importers want a body.
+# A tetrahedron, because the importer refuses meshes without a volume.
 OBJ = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 3 1 4\n"
 
 
@@ -52,15 +52,15 @@ def edit_plan(path, column, value):
         ("index", -1, "index: input should be greater than or equal to 0"),
     ],
 )
-def test_a_plan_names_no_file_elsewhere(plan_file, column, value, message):
-    """The log of a sample that fails is called by its id."""
+def test_a_plan_cannot_name_files_elsewhere(plan_file, column, value, message):
+    """The id of a failed sample is the name of its log file."""
     edit_plan(plan_file, column, value)
     with pytest.raises(InputError, match=message) as caught:
         load_plan(plan_file)
     assert "\n" not in str(caught.value)
 
 
-def test_a_recipe_of_nine_lines_does_not_become_billions(write_recipe, tiny):
+def test_nested_aliases_do_not_fill_memory(write_recipe, tiny):
     with pytest.raises(InputError, match=r"recipe own.yaml: expected at most \d+ values, got more once all"):
         load_recipe(write_recipe(LAUGHS))
     with pytest.raises(InputError, match="--set description: expected a YAML value"):
@@ -69,7 +69,7 @@ def test_a_recipe_of_nine_lines_does_not_become_billions(write_recipe, tiny):
         load_recipe(write_recipe(f"seed: {'9' * 5000}"))
 
 
-def test_pages_show_names_as_they_are_written(tiny, tmp_path):
+def test_pages_escape_names(tiny, tmp_path):
     recipe = load_recipe(tiny, [f"description='{SCRIPT}'", f"sets.cubes.factors.size.unit='{SCRIPT}'"])
     write_plan_report(make_plan(recipe), tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
@@ -82,7 +82,7 @@ def test_pages_show_names_as_they_are_written(tiny, tmp_path):
 
 @pytest.fixture
 def linked(tmp_path):
-    """Make a folder of materials in which one file lies elsewhere, and one beside under another name."""
+    """Make a folder of materials with a link to a file elsewhere, and a link to a file in the folder."""
     elsewhere = tmp_path / "elsewhere.blend"
     elsewhere.write_bytes((shipped() / "materials" / "red.blend").read_bytes())
     folder = tmp_path / "materials"
@@ -109,7 +109,7 @@ def test_a_folder_of_assets_may_itself_be_a_link(linked, tmp_path):
     assert AssetLibrary({"materials": tmp_path / "link"}).has("materials", "own")
 
 
-def test_what_a_manifest_calls_a_file_is_not_opened(tmp_path):
+def test_file_names_in_a_manifest_are_not_opened(tmp_path):
     (tmp_path / "own.blend").write_bytes(b"own")
     secret = tmp_path.parent / "secret"
     entry = {"kind": "materials", "name": "own", "file": f"../{secret.name}", "licence": "", "source": ""}
@@ -135,7 +135,7 @@ def glb(**fields):
 @pytest.mark.blender
 @pytest.mark.parametrize("uri", ["../../secret.bin", "/etc/passwd"])
 @pytest.mark.parametrize("plain", [False, True], ids=["binary", "text"])
-def test_a_glb_names_no_other_files(tmp_path, uri, plain):
+def test_a_glb_that_names_other_files_is_refused(tmp_path, uri, plain):
     data = glb(buffers=[{"byteLength": 8, "uri": uri}])
     (tmp_path / "a.glb").write_bytes(data[20:] if plain else data)
     with pytest.raises(InputError, match=f"expected all data in one file, got the name of another, `{uri}`"):
@@ -146,10 +146,10 @@ def test_a_glb_names_no_other_files(tmp_path, uri, plain):
 @pytest.mark.parametrize(
     "line", ["mtllib {}", "mtllib \\\n{}", "\x01mtllib {}"], ids=["plain", "parted", "odd"]
 )
-def test_an_obj_is_read_without_its_materials(tmp_path, line):
-    """The file of materials is a pipe that nobody fills: whoever opens it waits for ever."""
+def test_material_files_of_an_obj_are_not_opened(tmp_path, line):
+    """The material file is a pipe without a writer, so that opening it would never return."""
     os.mkfifo(tmp_path / "pipe.mtl")
-    # Meshes are imported in a folder of their own among the temporary ones.
+    # Meshes are imported in a temporary folder of their own.
     climb = os.path.relpath(tmp_path / "pipe.mtl", Path(tempfile.gettempdir()) / "any")
     (tmp_path / "a.obj").write_text(f"{line.format(climb)}\nusemtl x\n{OBJ}")
     assert add_mesh(tmp_path / "a.obj", tmp_path / "objects", time_limit=60).name == "a.blend"

@@ -1,3 +1,5 @@
+"""Random streams depend on seed, unit and name alone, and never change."""
+
 import json
 from pathlib import Path
 
@@ -6,7 +8,7 @@ import pytest
 
 from generators.random_streams import cycles_seed, stream
 
-# Written once by `stream` itself: what these numbers are does not matter, that they never change does.
+# `stream` wrote these numbers once. The numbers do not matter, but they must never change.
 GOLDEN = json.loads((Path(__file__).parent / "golden_streams.json").read_text())
 
 
@@ -18,16 +20,16 @@ def test_golden_values(row):
     assert cycles_seed(row["seed"], row["unit"]) == row["cycles_seed"]
 
 
-def test_depends_on_each_of_seed_unit_and_name():
+def test_a_stream_depends_on_seed_unit_and_name():
     firsts = {
         stream(s, u, n).random() for s in (0, 1) for u in ("a/0", "a/1") for n in ("x", "y", "ab", "ba")
     }
     assert len(firsts) == 16
-    # The border between unit and name counts.
+    # The border between unit and name matters.
     assert stream(0, "ab", "c").random() != stream(0, "a", "bc").random()
 
 
-def test_neither_order_nor_other_streams_matter():
+def test_a_stream_does_not_depend_on_other_streams():
     alone = stream(0, "u", "x").random(5)
     other = stream(0, "u", "y")
     other.random(100)
@@ -45,7 +47,7 @@ def test_streams_of_neighbouring_units_are_unrelated():
     assert abs(x.mean() - 0.5) < bound * np.sqrt(1 / 12)
 
 
-def test_renderer_seeds_fit_and_differ():
+def test_seeds_of_the_renderer_are_in_range_and_differ():
     seeds = [cycles_seed(0, f"set/{i:06d}") for i in range(1000)]
     assert all(0 <= seed < 2**31 for seed in seeds)
     assert len(set(seeds)) == 1000

@@ -1,4 +1,4 @@
-"""Where numbers come from: named streams alone, never a global generator, a clock or the system's entropy."""
+"""Random numbers come from named streams, never from a global generator, a clock or system entropy."""
 
 import ast
 from pathlib import Path
@@ -8,24 +8,24 @@ import pytest
 import generators
 
 FOLDER = Path(generators.__file__).parent
-BANNED = {"random", "secrets", "uuid", "datetime"}  # modules that no other use would excuse here
+BANNED = {"random", "secrets", "uuid", "datetime"}  # modules that are not needed for anything else
 CALLS = {
     "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"},
     "os": {"urandom", "getrandom", "getpid"},
 }
-# The engine measures how long work takes and names runs and files; no number of a sample comes from there.
-ENGINE = {
+# These modules measure durations and name runs and files; they make no numbers of samples.
+ALLOWED = {
     "engine/render_process.py": {"time.perf_counter"},
-    "engine/tasks.py": {"uuid"},
-    "engine/worker_checks.py": {"uuid"},
     "engine/worker_pool.py": {"time.monotonic"},
+    "engine/tasks.py": {"uuid"},
     "reports/estimate.py": {"time.perf_counter"},
+    "engine/worker_checks.py": {"uuid"},
 }
-STREAMS = {"Generator", "PCG64", "SeedSequence"}  # of numpy.random, what makes a stream out of a name
+STREAMS = {"Generator", "PCG64", "SeedSequence"}  # names of numpy.random that `stream` uses
 
 
 def offences(source: str) -> list[str]:
-    """List what a module draws on and must not; generators.random_streams.stream is what it should."""
+    """List the sources of randomness in a module, except `generators.random_streams.stream`."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -39,15 +39,15 @@ def offences(source: str) -> list[str]:
             drawn = owner in ("np.random", "numpy.random") and name not in STREAMS
             found += [f"{owner}.{name}"] * (drawn or name in CALLS.get(owner, set()))
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "hash":
-            found.append("hash")  # of a text it differs from process to process
+            found.append("hash")  # the hash of a text differs between processes
     return found
 
 
 @pytest.mark.parametrize(
     "path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.relative_to(FOLDER).as_posix()
 )
-def test_no_module_takes_numbers_from_elsewhere(path):
-    allowed = ENGINE.get(path.relative_to(FOLDER).as_posix(), set())
+def test_modules_use_no_other_source_of_randomness(path):
+    allowed = ALLOWED.get(path.relative_to(FOLDER).as_posix(), set())
     assert set(offences(path.read_text(encoding="utf-8"))) == allowed
 
 
@@ -71,7 +71,7 @@ def test_the_scan_can_fail(source):
     assert len(offences(source)) == 1
 
 
-def test_the_scan_lets_streams_and_costs_pass():
+def test_the_scan_allows_streams_and_cpu_time():
     assert (
         offences("time.process_time()\nnp.random.Generator(np.random.PCG64(np.random.SeedSequence(1)))") == []
     )

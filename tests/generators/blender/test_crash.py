@@ -12,7 +12,8 @@ import pytest
 
 from generators.engine.render_plan import render
 from generators.language.load_recipe import load_recipe
-from generators.planning.plan import condition, make_plan
+from generators.planning.interventions import condition
+from generators.planning.plan import make_plan
 from loaders.errors import InputError
 from loaders.frames import frame_path, read_metadata
 from loaders.verification.verify_frames import verify

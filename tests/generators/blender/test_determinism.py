@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from generators.engine.render_plan import render
-from generators.planning.packed_samples import pack
+from generators.planning.planned_samples import compress_samples
 
 pytestmark = pytest.mark.blender
 
@@ -27,7 +27,9 @@ def test_reverse_order_in_one_process_with_two_threads(probe, probe_plan, files_
     ],
 )
 def test_a_single_sample(probe, probe_plan, files_of, tmp_path, set_name, values):
-    samples = pack(s for s in probe_plan.samples if s.set == set_name and values.items() <= s.factors.items())
+    samples = compress_samples(
+        s for s in probe_plan.samples if s.set == set_name and values.items() <= s.factors.items()
+    )
     assert len(samples) == 1
     render(replace(probe_plan, samples=samples), tmp_path / "out", workers=1)
     alone = files_of(tmp_path / "out")

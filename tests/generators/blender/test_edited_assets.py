@@ -10,10 +10,10 @@ from blender_assets import AssetLibrary, shipped
 from generators.engine.dataset_description import dataset_info
 from generators.engine.render_plan import render
 from generators.language.load_recipe import load_recipe, recipe_sha256
-from generators.planning.counterfactual import counterfactual
-from generators.planning.packed_samples import pack
+from generators.planning.interventions import counterfactual
 from generators.planning.plan import Plan, make_plan
 from generators.planning.plan_table import join, load_plan, save_plan
+from generators.planning.planned_samples import compress_samples
 from loaders.errors import InputError
 from loaders.frames import METADATA, read_dataset_info
 from loaders.verification.verify_frames import verify
@@ -117,9 +117,9 @@ def test_a_renderer_that_finds_an_edited_asset_ends_the_run(recipe, tmp_path):
     plan = planned(recipe)
     blue = next(sample for sample in plan.samples if sample.factors["color"] == "pink")
     forged = blue.model_copy(update={"group": "0" * 16})
-    rest = pack([sample for sample in plan.samples if sample != blue])
-    with pytest.raises(InputError, match=rf"assets of `{blue.id}` are not those .* run again to resume"):
-        render(Plan(plan.recipe, pack([*rest, forged]), plan.assets), tmp_path / "out", workers=1)
+    rest = compress_samples([sample for sample in plan.samples if sample != blue])
+    with pytest.raises(InputError, match=rf"assets of `{blue.id}` differ .* run again to resume"):
+        render(Plan(plan.recipe, compress_samples([*rest, forged]), plan.assets), tmp_path / "out", workers=1)
     assert render(Plan(plan.recipe, rest, plan.assets), tmp_path / "out", workers=1).written == 0
 
 
@@ -132,7 +132,7 @@ def test_a_changed_light_is_an_error_although_the_trace_is_the_same(recipe, tmp_
     (sample,) = plan.samples
     weaker = sample.model_copy(update={"gain": (0.5, 0.5, 0.5)})
     with pytest.raises(InputError, match=rf"`{sample.id}` was planned there with other numbers or files"):
-        render(Plan(plan.recipe, pack([weaker]), plan.assets), out, workers=1)
+        render(Plan(plan.recipe, compress_samples([weaker]), plan.assets), out, workers=1)
 
 
 def test_verification_finds_frames_of_edited_assets(recipe, tmp_path):
@@ -165,7 +165,7 @@ def test_counterfactuals_use_the_assets_of_their_plan(recipe, tmp_path):
     put_colors(tmp_path / "colours", pink="blue", gold="blue")
     with pytest.raises(InputError, match=r"the plan of `cubes` was made with another `(pink|gold)`"):
         counterfactual(asked, color=other)
-    with pytest.raises(InputError, match="shows `cube` of objects and holds no hash of it"):
+    with pytest.raises(InputError, match="uses `cube` of objects but holds no hash of it"):
         dataset_info(Plan(plan.recipe, plan.samples, ()))
 
 

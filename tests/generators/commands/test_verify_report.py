@@ -1,27 +1,27 @@
-"""What ``candlelight info --verify`` prints: every damaged file, a few of the rest, and what to do."""
+"""The output of ``candlelight info --verify``: all damaged files, some of the others, and a remedy."""
 
 from pathlib import Path
 
 import pytest
 
-from generators.commands.verify_report import SHOWN, verdict
+from generators.commands.verify_report import MOST_NAMED, verdict
 from loaders.verification.verify_frames import Damage, Findings
 
 ROOT = Path("frames")
 IMAGE = Damage(ROOT / "a", ROOT / "a" / "image.png", "is missing")
 
 
-def test_damaged_files_are_all_named_and_of_the_rest_a_few():
-    damaged = tuple(Damage(ROOT, ROOT / f"{i}", "is missing") for i in range(SHOWN + 5))
-    ids, strangers = tuple(f"candle-{i:06d}" for i in range(SHOWN + 2)), (ROOT / "x",)
+def test_all_damaged_files_are_named_and_some_of_the_others():
+    damaged = tuple(Damage(ROOT, ROOT / f"{i}", "is missing") for i in range(MOST_NAMED + 5))
+    ids, strangers = tuple(f"candle-{i:06d}" for i in range(MOST_NAMED + 2)), (ROOT / "x",)
     lines = list(verdict(ROOT, Findings(9, damaged, ids, strangers)))
-    assert lines[: SHOWN + 5] == [f"damaged: frames/{i}: is missing" for i in range(SHOWN + 5)]
-    assert lines[SHOWN + 5 : 2 * SHOWN + 5] == [f"missing: {id}" for id in ids[:SHOWN]]
-    assert lines[2 * SHOWN + 5 :] == [
+    assert lines[: MOST_NAMED + 5] == [f"damaged: frames/{i}: is missing" for i in range(MOST_NAMED + 5)]
+    assert lines[MOST_NAMED + 5 : 2 * MOST_NAMED + 5] == [f"missing: {id}" for id in ids[:MOST_NAMED]]
+    assert lines[2 * MOST_NAMED + 5 :] == [
         "missing: 2 more",
-        "belongs to nothing: frames/x",
-        f"frames: 9 samples checked, {SHOWN + 5} files damaged, {SHOWN + 2} samples missing",
-        "render what is damaged anew: candlelight render --repair --out frames",
+        "belongs to no sample: frames/x",
+        f"frames: 9 samples checked, {MOST_NAMED + 5} files damaged, {MOST_NAMED + 2} samples missing",
+        "render damaged frames again: candlelight render --repair --out frames",
     ]
 
 

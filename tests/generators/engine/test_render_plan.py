@@ -20,9 +20,10 @@ from generators.engine.folder_lock import hold_folder
 from generators.engine.group_locks import GroupLocks
 from generators.engine.render_plan import default_workers, render
 from generators.language.load_recipe import load_recipe
-from generators.planning.packed_samples import pack
-from generators.planning.plan import condition, make_plan
+from generators.planning.interventions import condition
+from generators.planning.plan import make_plan
 from generators.planning.plan_table import load_plan
+from generators.planning.planned_samples import compress_samples
 from generators.scenes.scene import SamplePlan
 from loaders.errors import InputError
 from loaders.frames import complete_indices, read_dataset_info
@@ -85,7 +86,9 @@ def plan(tiny):
 
 def grouped(plan):
     """The same samples, three to a trace."""
-    return replace(plan, samples=pack(replace_group(s, f"g{i // 3}") for i, s in enumerate(plan.samples)))
+    return replace(
+        plan, samples=compress_samples(replace_group(s, f"g{i // 3}") for i, s in enumerate(plan.samples))
+    )
 
 
 def replace_group(sample, name):

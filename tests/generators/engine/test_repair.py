@@ -185,7 +185,7 @@ def test_the_commands_find_and_repair_damage(whole, out):
     result = run("info", out, "--verify")
     assert result.exit_code == 1
     assert f"damaged: {folder / 'image.png'}: differs from its line in SHA256SUMS\n" in result.stdout
-    assert result.stdout.endswith(f"render what is damaged anew: candlelight render --repair --out {out}\n")
+    assert result.stdout.endswith(f"render damaged frames again: candlelight render --repair --out {out}\n")
     result = run("render", "--repair", "--out", out, "--workers", "1")
     assert result.exit_code == 0, result.output
     assert "1 frames were damaged and rendered again\n" in result.stdout
@@ -195,7 +195,7 @@ def test_the_commands_find_and_repair_damage(whole, out):
 def test_a_repair_without_a_recipe_needs_the_plan(out, tmp_path):
     result = run("render", "--out", out)
     assert result.exit_code == 2
-    assert "Missing argument 'RECIPE'; only --repair does without." in result.output
+    assert "Missing argument 'RECIPE'; it may be left out only with --repair." in result.output
     flip(out / "plan.parquet", np.random.default_rng(14))
     for folder, why in ((out, "differs from its line in SHA256SUMS"), (tmp_path / "none", "is missing")):
         result = run("render", "--repair", "--out", folder)

@@ -4,7 +4,7 @@ import pytest
 
 from generators.language.load_recipe import load_recipe, recipe_sha256, shipped_recipes
 from generators.language.recipe import Recipe
-from generators.planning.plan import do
+from generators.planning.interventions import do
 from loaders.errors import InputError
 
 ANY = ["seed=7", "render.samples=3", "layers=[image, depth]", "image={width: 24, height: 16}"]

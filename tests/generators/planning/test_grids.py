@@ -1,4 +1,4 @@
-"""Grids whose factors depend on each other: which rows there are, and what interventions make of them."""
+"""Grids whose factors depend on each other: their cells, and the effect of interventions on them."""
 
 import itertools
 from collections import Counter
@@ -8,13 +8,13 @@ import pytest
 
 from blender_assets import AssetLibrary
 from generators.language.load_recipe import load_recipe
-from generators.planning.counterfactual import counterfactual
-from generators.planning.inverse_propensity import inverse_propensity
-from generators.planning.plan import do, make_plan, plan_samples
-from generators.planning.sample_values import rows_of, unit_indices
+from generators.planning.interventions import counterfactual, do
+from generators.planning.inverse_propensity import inverse_propensity_weights
+from generators.planning.plan import make_plan, plan_samples
+from generators.planning.sample_values import sample_values, unit_indices
 from loaders.errors import InputError
 
-# A scene has kinds, and a kind has sizes: kind and size are listed, each as the table or the rule allows.
+# The rule limits the kinds of a scene, and the table the sizes of a kind; the grid lists all three factors.
 LISTED = """
 name: trial
 description: A grid with mechanisms.
@@ -45,10 +45,10 @@ def load(write_recipe):
 
 
 def rows(recipe, only=None):
-    return list(rows_of(recipe, "s", AssetLibrary(), only))
+    return list(sample_values(recipe, "s", AssetLibrary(), only))
 
 
-def test_the_rows_are_those_that_the_mechanisms_allow(load):
+def test_a_grid_has_the_cells_that_its_mechanisms_allow(load):
     cells = itertools.product(["hall", "yard"], ["cube", "cone", "sphere"], [1, 2, 3, 4])
     allowed = {
         number: cell
@@ -63,7 +63,7 @@ def test_the_rows_are_those_that_the_mechanisms_allow(load):
 
 
 @pytest.mark.parametrize(("name", "value"), [("scene", "hall"), ("kind", "cone"), ("size", 1), ("tone", 2.0)])
-def test_do_keeps_the_rows_and_recomputes_what_follows(load, name, value):
+def test_do_keeps_the_samples_and_recomputes_descendants(load, name, value):
     before, after = rows(load()), rows(do(load(), **{name: value}))
     assert [(row.index, row.unit) for row in before] == [(row.index, row.unit) for row in after]
     below = {"scene": {"kind", "size"}, "kind": {"size"}}.get(name, set())
@@ -77,8 +77,8 @@ def test_do_keeps_the_rows_and_recomputes_what_follows(load, name, value):
         assert min(other.propensities.values()) > 0
 
 
-def test_what_follows_in_a_grid_has_the_distribution_of_its_mechanism(load):
-    # By hand: a cube's size is uniform on its half of [0, 1), a cone's on its third, a sphere's on all of it.
+def test_descendants_in_a_grid_have_the_distribution_of_their_mechanism(load):
+    # By hand: the draw of a cube's size is uniform on half of [0, 1), a cone's on a third, a sphere's on all.
     after = rows(do(load("sets.s.factors.scene.values=[yard]", "sets.s.rules=[]"), kind="cone"))
     sizes = {"cube 1": [0, 1 / 2], "cone 3": [1 / 3, 2 / 3], "sphere 4": [0, 1]}
     plain = rows(load("sets.s.factors.scene.values=[yard]", "sets.s.rules=[]"))
@@ -97,18 +97,18 @@ def test_what_follows_in_a_grid_has_the_distribution_of_its_mechanism(load):
         )
 
 
-def test_a_counterfactual_in_a_grid_is_do_on_its_unit(load):
+def test_a_counterfactual_in_a_grid_equals_do_on_its_unit(load):
     plan = make_plan(load(), 12)
-    twins = counterfactual(plan, scene="hall").samples
+    changed = counterfactual(plan, scene="hall").samples
     made = {row.index: row.values for row in rows(do(load(), scene="hall"))}
-    assert [twin.factors for twin in twins] == [
+    assert [other.factors for other in changed] == [
         {name: made[sample.index][name] for name in sample.factors} for sample in plan.samples
     ]
-    assert not any(twin.factors["kind"] == "sphere" for twin in twins)
+    assert not any(other.factors["kind"] == "sphere" for other in changed)
     assert any(sample.factors["kind"] == "sphere" for sample in plan.samples)
 
 
-def test_a_table_with_unequal_weights_is_no_grid(load):
+def test_a_table_with_unequal_weights_cannot_be_listed(load):
     table = "sets.s.factors.size.table={cube: {1: 1, 2: 2}, cone: [2], sphere: [4]}"
     with pytest.raises(InputError, match="grid: lists every combination once, but `size` has weights"):
         load(table)
@@ -116,16 +116,16 @@ def test_a_table_with_unequal_weights_is_no_grid(load):
     assert {row.values["size"] for row in rows(even) if row.values["kind"] == "cube"} == {1, 2}
 
 
-def test_listed_factors_have_no_inverse_propensities_where_rows_are_missing(load):
+def test_inverse_propensities_of_listed_factors_need_a_full_grid(load):
     with pytest.raises(
-        InputError, match="`scene` is not drawn but listed, in a grid without the rows that `kind`"
+        InputError, match="`scene` is not drawn but listed, in a grid without the cells that `kind`"
     ):
-        inverse_propensity(make_plan(load(), 5), "scene")
+        inverse_propensity_weights(make_plan(load(), 5), "scene")
     full = load("sets.s.rules=[]", "sets.s.grid=[scene, kind]")
-    assert set(inverse_propensity(make_plan(full, 5), "scene").values()) == {1.0}
+    assert set(inverse_propensity_weights(make_plan(full, 5), "scene").values()) == {1.0}
 
 
-def test_only_some_rows_of_a_huge_grid_are_looked_at(load):
+def test_some_units_of_a_huge_grid_are_planned_alone(load):
     factors = ", ".join(f"f{i}: {{count: 10}}" for i in range(8))
     huge = [f"sets.s.factors={{{factors}}}", "sets.s.grid=null", "sets.s.draws=1"]
     rule = "sets.s.rules=[{target: f7, exclude: {f7: 3, f0: 1}}]"
@@ -133,30 +133,30 @@ def test_only_some_rows_of_a_huge_grid_are_looked_at(load):
     assert [row.index for row in found] == [12_345_678, 98_765_432]
     assert "".join(str(value) for value in found[0].values.values()) == "12345678"
     twice = load(*huge[:2], "sets.s.draws=2", rule)
-    with pytest.raises(InputError, match=r"draws: expected at most 1e\+08 rows, got 100000000 cells x 2"):
+    with pytest.raises(InputError, match=r"draws: expected at most 1e\+08 samples, got 100000000 cells x 2"):
         rows(twice, [5])
 
 
-def test_some_samples_are_planned_without_the_others(load):
+def test_some_samples_can_be_planned_alone(load):
     recipe = load()
     plan = make_plan(recipe, 10)
     ids = [sample.id for sample in plan.samples]
     assert plan_samples(recipe, ids) == plan
-    # A row that a mechanism leaves out, one beyond the grid, another set's, and no id at all.
+    # Unknown ids: a cell that a mechanism excludes, an index beyond the grid, another set, and no index.
     assert len(plan_samples(recipe, ["s-000200", "s-999999", "t-000000", "s", "s-x"])) == 0
-    twins = counterfactual(plan, {"scene": "hall"}, {"size": 3})
-    again = plan_samples(twins.recipe, [sample.id for sample in twins.samples[3:]])
-    assert again.samples == twins.samples[3:]
+    changed = counterfactual(plan, {"scene": "hall"}, {"size": 3})
+    again = plan_samples(changed.recipe, [sample.id for sample in changed.samples[3:]])
+    assert again.samples == changed.samples[3:]
 
 
-def test_twins_without_their_samples_can_be_limited(load):
-    twins = counterfactual(make_plan(load(), 10), {"scene": "hall"}, {"size": 3})
-    some = twins.limit(4)
-    assert Counter(Counter(twin.counterfactual_of for twin in some.samples).values()) == {2: 4}
-    assert twins.limit(99) == twins
+def test_counterfactuals_without_their_factual_samples_can_be_limited(load):
+    changed = counterfactual(make_plan(load(), 10), {"scene": "hall"}, {"size": 3})
+    some = changed.limit(4)
+    assert Counter(Counter(other.counterfactual_of for other in some.samples).values()) == {2: 4}
+    assert changed.limit(99) == changed
 
 
-def test_a_set_of_the_name_of_the_twins_is_not_replaced(write_recipe):
+def test_a_set_with_the_name_of_the_counterfactuals_is_not_replaced(write_recipe):
     text = LISTED + "  s_counterfactual: {extends: candle/candle}\n"
     with pytest.raises(InputError, match="there is a set `s_counterfactual` already"):
         counterfactual(make_plan(load_recipe(write_recipe(text)), 1), scene="hall")

@@ -1,9 +1,10 @@
-"""Sets of an intervention, beside the observed one, and `do` in some sets alone."""
+"""Sets with an intervention of their own, and `do` on some sets alone."""
 
 import pytest
 
 from generators.language.load_recipe import load_recipe
-from generators.planning.plan import do, make_plan
+from generators.planning.interventions import do
+from generators.planning.plan import make_plan
 from generators.planning.plan_table import load_plan, save_plan
 from loaders.errors import InputError
 
@@ -13,7 +14,7 @@ description: One set as observed, and one for each intervention.
 sets:
   observed: &observed {extends: toy-confounded/toys, draws: 5, grid: []}
   red: {<<: *observed, do: {color: red}}
-  twins: {counterfactual: {of: red, do: [{object_type: cone}]}}
+  changed: {counterfactual: {of: red, do: [{object_type: cone}]}}
 """
 
 
@@ -22,47 +23,49 @@ def intervened(write_recipe):
     return load_recipe(write_recipe(INTERVENED))
 
 
-def test_a_set_of_an_intervention_has_units_of_its_own(intervened, tmp_path):
+def test_an_interventional_set_has_units_of_its_own(intervened, tmp_path):
     plan = make_plan(intervened)
-    observed, red, twins = (list(plan.samples.of_set(name)) for name in intervened.sets)
+    observed, red, changed = (list(plan.samples.of_set(name)) for name in intervened.sets)
     assert [sample.intervention for sample in observed] == [{}] * 5
     assert [sample.intervention for sample in red] == [{"color": "red"}] * 5
-    assert [sample.intervention for sample in twins] == [{"color": "red", "object_type": "cone"}] * 5
-    assert {sample.factors["color"] for sample in (*red, *twins)} == {"red"}
+    assert [sample.intervention for sample in changed] == [{"color": "red", "object_type": "cone"}] * 5
+    assert {sample.factors["color"] for sample in (*red, *changed)} == {"red"}
     assert not {sample.unit for sample in observed} & {sample.unit for sample in red}
-    assert [sample.unit for sample in red] == [sample.unit for sample in twins]
+    assert [sample.unit for sample in red] == [sample.unit for sample in changed]
     save_plan(plan, tmp_path / "plan.parquet")
     assert load_plan(tmp_path / "plan.parquet") == plan
 
 
-def test_do_names_the_sets_that_it_is_for(intervened):
+def test_do_can_name_sets(intervened):
     changed = do(intervened, "observed", color="blue")
     assert [one.do for one in changed.sets.values()] == [
         {"color": "blue"},
         {"color": "red"},
         {"color": "red"},
     ]
-    assert do(intervened, "red", object_type="cube").sets["twins"].do == {
+    assert do(intervened, "red", object_type="cube").sets["changed"].do == {
         "color": "red",
         "object_type": "cube",
     }
     assert do(intervened, color="blue").sets == intervened.sets
     with pytest.raises(
-        InputError, match=r"do: expected names of sets of samples \(observed, red\), got `twins`"
+        InputError, match=r"do: expected names of sets of samples \(observed, red\), got `changed`"
     ):
-        do(intervened, "twins", color="red")
+        do(intervened, "changed", color="red")
 
 
-def test_a_value_that_one_of_two_sets_lacks(write_recipe):
+def test_do_on_all_sets_needs_the_value_in_all_sets(write_recipe):
     text = INTERVENED.replace("do: {color: red}}", "factors: {color: {assets: materials, values: [purple]}}}")
-    recipe = load_recipe(write_recipe(text.replace("  twins", "  # twins")))
-    with pytest.raises(InputError, match=r"^sets\.red: do\.color: .*; `sets\.NAME\.do` is of one set alone$"):
+    recipe = load_recipe(write_recipe(text.replace("  changed", "  # changed")))
+    with pytest.raises(
+        InputError, match=r"^sets\.red: do\.color: .*; `sets\.NAME\.do` sets a factor of one set alone$"
+    ):
         do(recipe, color="blue")
     plan = make_plan(do(recipe, "observed", color="blue"))
     assert {sample.factors["color"] for sample in plan.samples} == {"blue", "purple"}
 
 
-def test_a_set_of_an_intervention_names_factors(write_recipe):
+def test_do_of_a_set_names_its_own_factors(write_recipe):
     with pytest.raises(
         InputError, match=r"do: `colour` is no factor or variable of this set; did you mean `color`"
     ):

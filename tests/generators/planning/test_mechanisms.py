@@ -1,4 +1,4 @@
-"""Tables, rules, expressions and selections: what is drawn, how likely it was, and what do() moves."""
+"""Tables, rules, expressions and selections: values, propensities, and the effect of interventions."""
 
 import itertools
 from collections import Counter
@@ -8,11 +8,11 @@ import pytest
 
 from blender_assets import AssetLibrary
 from generators.language.load_recipe import load_recipe
-from generators.planning.counterfactual import counterfactual
+from generators.planning.interventions import counterfactual, do
 from generators.planning.mechanisms import mechanisms_of
-from generators.planning.plan import do, make_plan
+from generators.planning.plan import make_plan
 from generators.planning.plan_table import load_plan, save_plan
-from generators.planning.sample_values import rows_of
+from generators.planning.sample_values import sample_values
 from loaders.errors import InputError
 
 LAYOUT = """
@@ -44,8 +44,6 @@ sets:
     + LAYOUT
 )
 
-ALMOST_NEVER = 1e-5  # a test that is right fails so seldom
-
 
 def chi_square_limit(degrees):
     """Upper quantile of the chi-square distribution at 1e-5, by Wilson and Hilferty (1931)."""
@@ -65,7 +63,7 @@ def load(tmp_path, text, *overrides):
 
 
 def rows(recipe, only=None):
-    return list(rows_of(recipe, "s", AssetLibrary(), only))
+    return list(sample_values(recipe, "s", AssetLibrary(), only))
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +96,7 @@ def test_draws_follow_the_declared_tables(drawn):
 
 
 @pytest.mark.parametrize("strength", [0, 0.25, 1])
-def test_strength_goes_from_independent_to_the_table(confounded, strength):
+def test_strength_mixes_the_table_with_independence(confounded, strength):
     recipe = load_from(confounded, strength)
     mechanisms = mechanisms_of(recipe.sets["s"], AssetLibrary())
     base, row = np.array([0.25, 0.5, 0.25]), np.array([0, 0.75, 0.25])
@@ -112,14 +110,14 @@ def load_from(recipe, strength):
     return recipe.model_copy(update={"sets": {"s": image_set}})
 
 
-def test_what_depends_on_nothing_in_common_stays_independent(drawn):
+def test_variables_without_a_common_cause_are_independent(drawn):
     table = Counter((row.values["kind"], row.values["x"] > 0) for row in drawn)
     counts = np.array([[table[k, s] for s in (False, True)] for k in ("cube", "sphere")], float)
     expected = counts.sum(1, keepdims=True) * counts.sum(0, keepdims=True) / counts.sum()
     assert ((counts - expected) ** 2 / expected).sum() < chi_square_limit(1)
 
 
-def test_expressions_bound_shift_and_decide(drawn):
+def test_expressions_give_bounds_means_and_values(drawn):
     for row in drawn:
         assert row.values["y"] == pytest.approx(5 + row.values["x"], abs=1e-8)
         assert (0.5 if row.values["kind"] == "cube" else 1.0) <= row.values["size"] <= 2
@@ -132,7 +130,7 @@ def test_expressions_bound_shift_and_decide(drawn):
 # --------------------------------------------------------------------------------------------- propensities
 
 
-def test_propensities_are_those_of_the_tables_and_add_up(confounded, drawn):
+def test_propensities_are_those_of_the_tables_and_sum_to_one(confounded, drawn):
     mechanisms = mechanisms_of(confounded.sets["s"], AssetLibrary())
     by_hand = {
         ("cube", "red"): 0.7,
@@ -155,7 +153,7 @@ def test_the_density_of_a_truncated_normal_integrates_to_one(confounded):
     us = (np.arange(1000) + 0.5) / 1000
     pairs = [mechanisms.draw("size", values, u) for u in us]
     sizes, densities = np.array(pairs).T
-    # Between neighbouring quantiles lies 1/1000 of the mass: density x width, by trapezoids.
+    # The mass between neighbouring quantiles is 1/1000: density x width, by trapezoids.
     mass = np.diff(sizes) * (densities[1:] + densities[:-1]) / 2
     assert mass == pytest.approx(np.full(999, 1 / 1000), rel=2e-2)
     assert (np.diff(sizes) > 0).all()
@@ -167,7 +165,7 @@ def test_the_density_of_a_truncated_normal_integrates_to_one(confounded):
 @pytest.mark.parametrize(
     ("name", "value"), [("kind", "cube"), ("color", "green"), ("toy", "b"), ("x", 0.5), ("size", 9.0)]
 )
-def test_do_leaves_everything_but_descendants_as_it_was(confounded, name, value):
+def test_do_changes_only_descendants(confounded, name, value):
     some = range(120)
     before, after = rows(confounded, some), rows(do(confounded, **{name: value}), some)
     graph = confounded.sets["s"].graph()
@@ -184,55 +182,61 @@ def test_do_leaves_everything_but_descendants_as_it_was(confounded, name, value)
 
 
 def test_do_is_not_condition(confounded, drawn):
-    # Seeing a sphere tells of the hidden toy, making one does not.
+    # An observed sphere is evidence about the hidden toy; a sphere set by intervention is none.
     seen = [row.values["toy"] == "b" for row in drawn if row.values["kind"] == "sphere"]
     made = [row.values["toy"] == "b" for row in rows(do(confounded, kind="sphere"), range(1000))]
     assert np.mean(seen) == pytest.approx(0.75 * 0.8 / (0.75 * 0.8 + 0.25 * 0.1), abs=0.06)
     assert np.mean(made) == pytest.approx(0.75, abs=0.06)
 
 
-def test_a_counterfactual_keeps_the_exogenous_numbers(confounded):
+def test_a_counterfactual_keeps_the_exogenous_draws(confounded):
     plan = make_plan(confounded, 20)
-    twins = counterfactual(plan, {"kind": "cube"}, {"toy": "a", "x": 0.0})
-    assert len(twins) == 40
+    changed = counterfactual(plan, {"kind": "cube"}, {"toy": "a", "x": 0.0})
+    assert len(changed) == 40
     by_id = {sample.id: sample for sample in plan.samples}
-    for i, twin in enumerate(twins.samples):
-        of = by_id[twin.counterfactual_of]
-        assert twin.unit == of.unit
-        assert twin.trace.cycles_seed == of.trace.cycles_seed
-        assert twin.intervention == ({"kind": "cube"} if i % 2 == 0 else {"toy": "a", "x": 0.0})
+    for i, other in enumerate(changed.samples):
+        of = by_id[other.counterfactual_of]
+        assert other.unit == of.unit
+        assert other.trace.cycles_seed == of.trace.cycles_seed
+        assert other.intervention == ({"kind": "cube"} if i % 2 == 0 else {"toy": "a", "x": 0.0})
         if i % 2 == 0:
-            assert (twin.exogenous, twin.factors["tone"]) == (of.exogenous, of.factors["tone"])
+            assert (other.exogenous, other.factors["tone"]) == (of.exogenous, of.factors["tone"])
             if of.factors["kind"] == "cube":
-                assert twin.factors == of.factors
-        # The same uniform numbers under the changed parents' mechanisms.
-        again = rows(do(confounded, **twin.intervention), [of.index])[0].values
-        assert {**twin.factors, **twin.exogenous} == again
+                assert other.factors == of.factors
+        # Descendants take their value at the same exogenous draw, given the new parents.
+        again = rows(do(confounded, **other.intervention), [of.index])[0].values
+        assert {**other.factors, **other.exogenous} == again
 
 
-def test_counterfactuals_of_no_change_are_the_samples_themselves(confounded):
+def test_counterfactuals_without_a_change_equal_their_samples(confounded):
     plan = make_plan(confounded, 10)
     for sample in plan.samples:
-        twin = counterfactual(plan[sample.id], **{k: sample.factors[k] for k in ("kind", "color")}).samples[0]
-        assert (twin.factors, twin.exogenous, twin.trace) == (sample.factors, sample.exogenous, sample.trace)
+        other = counterfactual(plan[sample.id], **{k: sample.factors[k] for k in ("kind", "color")}).samples[
+            0
+        ]
+        assert (other.factors, other.exogenous, other.trace) == (
+            sample.factors,
+            sample.exogenous,
+            sample.trace,
+        )
 
 
-def test_planned_in_bulk_they_are_the_same(tmp_path):
-    text = CONFOUNDED + "  twins: {counterfactual: {of: s, do: [{kind: cube}, {color: red, toy: b}]}}\n"
+def test_a_set_of_counterfactuals_equals_the_function_counterfactual(tmp_path):
+    text = CONFOUNDED + "  changed: {counterfactual: {of: s, do: [{kind: cube}, {color: red, toy: b}]}}\n"
     recipe = load(tmp_path, text, "sets.s.draws=30")
     bulk = make_plan(recipe)
     asked = [{"kind": "cube"}, {"color": "red", "toy": "b"}]
     plain = make_plan(load(tmp_path, CONFOUNDED, "sets.s.draws=30"))
     single = counterfactual(plain, *asked)
-    twins = [sample for sample in bulk.samples if sample.set == "twins"]
-    assert [t.index for t in twins] == list(range(60))
-    for one, other in zip(twins, single.samples, strict=True):
+    changed = [sample for sample in bulk.samples if sample.set == "changed"]
+    assert [t.index for t in changed] == list(range(60))
+    for one, other in zip(changed, single.samples, strict=True):
         same = ("factors", "exogenous", "intervention", "counterfactual_of", "unit", "index", "trace")
         assert {k: getattr(one, k) for k in same} == {k: getattr(other, k) for k in same}
     limited = bulk.limit(4)
     kept = {sample.id for sample in limited.samples if sample.set == "s"}
     assert len(kept) == 4
-    assert {s.counterfactual_of for s in limited.samples if s.set == "twins"} == kept
+    assert {s.counterfactual_of for s in limited.samples if s.set == "changed"} == kept
     assert make_plan(recipe, 4) == limited
     save_plan(bulk, tmp_path / "plan.parquet")
     assert load_plan(tmp_path / "plan.parquet") == bulk
@@ -253,9 +257,9 @@ def test_counterfactual_errors(confounded, changes, values, message):
 
 
 def test_counterfactuals_of_counterfactuals_are_refused(confounded):
-    twins = counterfactual(make_plan(confounded, 2), kind="cube")
-    with pytest.raises(InputError, match="holds counterfactuals; name the samples they are of"):
-        counterfactual(twins, color="red")
+    changed = counterfactual(make_plan(confounded, 2), kind="cube")
+    with pytest.raises(InputError, match="holds counterfactuals; name the samples that they are of"):
+        counterfactual(changed, color="red")
 
 
 # --------------------------------------------------------------------------------------------------- rules
@@ -284,35 +288,35 @@ FULL = dict(enumerate(itertools.product(["hall", "yard", "road"], ["cube", "cone
 
 
 @pytest.mark.parametrize("kind", ["selection: true", "target: size"])
-def test_rows_that_break_a_rule_are_left_out_and_the_rest_keep_their_index(tmp_path, kind):
+def test_rules_leave_out_cells_and_the_others_keep_their_index(tmp_path, kind):
     recipe = load(tmp_path, GRID.replace("RULES", f"[{{{kind}, exclude: {{size: 3, scene: [hall, road]}}}}]"))
     slow = {i: cell for i, cell in FULL.items() if not (cell[2] == 3 and cell[0] in ("hall", "road"))}
     assert cells(recipe) == slow
 
 
-def test_a_target_has_fewer_values_left_and_its_propensity_says_so(tmp_path):
+def test_a_rule_raises_the_propensity_of_the_remaining_values_of_its_target(tmp_path):
     recipe = load(tmp_path, GRID.replace("RULES", "[{target: size, exclude: {size: [2, 3], scene: hall}}]"))
     for row in rows(recipe):
         assert row.propensities["size"] == (1.0 if row.values["scene"] == "hall" else pytest.approx(1 / 3))
     assert recipe.sets["s"].graph()["size"] == ("scene",)
 
 
-def test_do_removes_the_rules_of_its_target_and_no_others(tmp_path):
+def test_do_removes_only_the_rules_of_its_target(tmp_path):
     rules = (
         "[{target: size, exclude: {size: 3, scene: hall}}, "
         "{target: kind, exclude: {kind: cone, scene: road}}]"
     )
     recipe = load(tmp_path, GRID.replace("RULES", rules))
     observed, changed = cells(recipe), cells(do(recipe, size=3))
-    # The rule on size is gone: in a hall it is 3, too. All else is as it was, in the same rows.
+    # The rule on size is removed, so the size is 3 in halls too. All other values stay the same.
     assert changed == {index: (*cell[:2], 3) for index, cell in observed.items()}
-    # What a rule acts on is a descendant of what it looks at: in a road there are no cones, and no row less.
+    # The target of a rule is a descendant of the rule's other factors: no cones in a road, no sample less.
     moved = cells(do(recipe, scene="road"))
     assert {cell[1] for cell in moved.values()} == {"cube"}
     assert moved.keys() == observed.keys()
 
 
-def test_a_selection_stays_what_it_was_under_an_intervention(tmp_path):
+def test_an_intervention_does_not_change_a_selection(tmp_path):
     recipe = load(tmp_path, GRID.replace("RULES", "[{selection: true, exclude: {size: 3, scene: hall}}]"))
     observed, changed = cells(recipe), cells(do(recipe, size=3))
     assert observed.keys() == changed.keys()
@@ -327,7 +331,7 @@ def test_a_selection_on_drawn_values_rejects_whole_samples(tmp_path):
     assert len(drawn) == 1200
     joint = Counter((row.values["toy"], row.values["kind"], row.values["tone"]) for row in drawn)
     assert not any(kind == "cube" and tone == 2 for _, kind, tone in joint)
-    # By enumeration: P(toy, kind, tone | not selected out).
+    # By enumeration: P(toy, kind, tone | accepted by the selection).
     share = {}
     for toy, kind, tone in itertools.product("ab", ["cube", "sphere"], [1, 2]):
         cube = {"a": 0.9, "b": 0.2}[toy]
@@ -358,7 +362,7 @@ def test_a_selection_on_drawn_values_rejects_whole_samples(tmp_path):
             "[{exclude: {size: 4}, selection: true}]",
             r"rules\.0\.exclude\.size: expected some of 1, 2, 3, got \[4\]",
         ),
-        ("[{exclude: {size: [1, 2, 3]}, selection: true}]", "they leave no row of the grid"),
+        ("[{exclude: {size: [1, 2, 3]}, selection: true}]", "they leave no cell of the grid"),
         (
             "[{exclude: {size: [1, 2], scene: hall}, target: size}, {exclude: {size: 3}, target: size}]",
             "leave no value of `size` where scene=hall",
@@ -371,7 +375,7 @@ def test_a_selection_on_drawn_values_rejects_whole_samples(tmp_path):
         ),
     ],
 )
-def test_rules_that_cannot_be_are_refused_before_anything_renders(tmp_path, rules, message):
+def test_impossible_rules_are_refused_when_planning(tmp_path, rules, message):
     with pytest.raises(InputError, match=message):
         make_plan(load(tmp_path, GRID.replace("RULES", rules)))
 
@@ -398,12 +402,12 @@ def test_rules_that_cannot_be_are_refused_before_anything_renders(tmp_path, rule
         ("size.mean=100", r"reaches \[0\.5, 2\]|reaches \[1, 2\]|expected the mean within"),
     ],
 )
-def test_mechanisms_that_cannot_be_are_refused_before_anything_renders(tmp_path, override, message):
+def test_impossible_mechanisms_are_refused_when_planning(tmp_path, override, message):
     with pytest.raises(InputError, match=message):
         make_plan(load(tmp_path, CONFOUNDED, f"sets.s.factors.{override}", "sets.s.draws=40"), 40)
 
 
-def test_weights_and_weak_tables_are_no_grid(tmp_path):
+def test_factors_with_weights_cannot_be_listed(tmp_path):
     with pytest.raises(InputError, match="grid: lists every combination once, but `color` has weights"):
         load(tmp_path, CONFOUNDED, "sets.s.grid=[color]")
 
@@ -430,19 +434,19 @@ def test_a_table_of_several_parents(tmp_path):
     }
 
 
-def test_a_recipe_with_tables_survives_json_and_overrides(confounded):
+def test_a_recipe_with_tables_survives_json(confounded):
     again = type(confounded).model_validate_json(confounded.model_dump_json())
     assert again == confounded
     assert rows(again, range(20)) == rows(confounded, range(20))
 
 
-def test_a_twin_with_fields_of_its_own_is_refused(tmp_path):
-    text = CONFOUNDED + "  twins: {draws: 3, counterfactual: {of: s, do: [{kind: cube}]}}\n"
-    with pytest.raises(InputError, match=r"sets\.twins"):
+def test_a_counterfactual_set_with_fields_of_its_own_is_refused(tmp_path):
+    text = CONFOUNDED + "  changed: {draws: 3, counterfactual: {of: s, do: [{kind: cube}]}}\n"
+    with pytest.raises(InputError, match=r"sets\.changed"):
         load(tmp_path, text)
 
 
-def test_a_twin_of_nothing_is_refused(tmp_path):
-    text = CONFOUNDED + "  twins: {counterfactual: {of: t, do: [{kind: cube}]}}\n"
-    with pytest.raises(InputError, match=r"sets\.twins"):
+def test_a_counterfactual_set_of_an_unknown_set_is_refused(tmp_path):
+    text = CONFOUNDED + "  changed: {counterfactual: {of: t, do: [{kind: cube}]}}\n"
+    with pytest.raises(InputError, match=r"sets\.changed"):
         load(tmp_path, text)

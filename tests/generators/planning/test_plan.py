@@ -1,3 +1,5 @@
+"""Plans: indices, units, trace groups, interventions, distributions, limits and shards."""
+
 import itertools
 
 import numpy as np
@@ -7,12 +9,13 @@ from generators.language.factors import Categorical, Continuous
 from generators.language.load_recipe import load_recipe, recipe_sha256
 from generators.language.recipe import ImageSet
 from generators.language.set_settings import factor_infos
+from generators.planning.interventions import condition, do
 from generators.planning.mechanisms import Mechanisms
-from generators.planning.plan import Plan, condition, do, make_plan
+from generators.planning.plan import Plan, make_plan
 from loaders.errors import InputError
 from loaders.factor_space import FactorSpace
 
-# A smaller set of each kind that the shipped recipes hold.
+# Overrides that make the shipped recipes small, with a set of each kind.
 AZIMUTHS = "sets.illumination.factors.light_azimuth.values=[-44, -2, 44]"
 SCENES = [f"sets.{name}.factors.scene.values=[cube, arch_sphere_star]" for name in ("albedo", "illumination")]
 SMALL = {
@@ -70,7 +73,7 @@ def test_ids_units_and_sets_are_consistent(plans):
             assert len({tuple(sample.exogenous.items()) for sample in members}) == 1, unit
 
 
-def test_a_group_is_one_trace(plans):
+def test_a_trace_group_has_one_trace(plans):
     for plan in plans.values():
         for members in plan.groups.values():
             assert len({(sample.set, sample.trace) for sample in members}) == 1
@@ -84,7 +87,7 @@ def test_temperatures_share_a_trace_and_directions_do_not(plans):
         assert sorted(sample.factors["temperature"] for sample in members) == [2500, 4500, 6500]
         assert len({sample.factors["light_azimuth"] for sample in members}) == 1
         assert len({sample.gain for sample in members}) == 3
-    # What a concept set varies keeps its unit, and with it the renderer's seed and every drawn colour.
+    # The samples of a concept set share a unit, and with it the renderer's seed and every drawn colour.
     by_concept: dict[tuple, set] = {}
     for sample in plan.samples:
         if sample.set == "illumination":
@@ -93,11 +96,11 @@ def test_temperatures_share_a_trace_and_directions_do_not(plans):
     assert all(len(scenes) == 1 for scenes in by_concept.values())
 
 
-def test_beside_a_map_nothing_is_shared(plans):
+def test_samples_with_an_environment_map_share_no_trace(plans):
     assert all(sample.gain == (1, 1, 1) for sample in plans["negatives"].samples)
     assert all(len(members) == 1 for members in plans["negatives"].groups.values())
-    lamp = plans["negatives"].samples[0].lights[0]
-    assert plans["negatives"].samples[0].trace.lights == (lamp,)
+    light = plans["negatives"].samples[0].lights[0]
+    assert plans["negatives"].samples[0].trace.lights == (light,)
 
 
 def test_planning_again_gives_the_same(plans):
@@ -119,7 +122,7 @@ def without(mapping, *names):
     return {name: value for name, value in mapping.items() if name not in names}
 
 
-def test_do_leaves_every_other_draw(plans):
+def test_do_keeps_every_other_draw(plans):
     plain = plans["negatives"]
     for name, value in {
         "count": 2,
@@ -138,13 +141,13 @@ def test_do_leaves_every_other_draw(plans):
             assert before.intervention == {}
 
 
-def test_do_recomputes_what_follows(plans):
+def test_do_changes_the_layout_that_depends_on_the_factor(plans):
     plain = plans["negatives"]
     fewer = make_plan(do(plain.recipe, count=1))
     for before, after in zip(plain.samples, fewer.samples, strict=True):
         assert after.trace.objects == before.trace.objects[:1]
         assert after.lights == before.lights
-    turned = make_plan(do(plain.recipe, light_azimuth=200.0))  # beyond the range that it is drawn from
+    turned = make_plan(do(plain.recipe, light_azimuth=200.0))  # outside the range of the factor
     assert {sample.factors["light_azimuth"] for sample in turned.samples} == {200.0}
     for before, after in zip(plain.samples, turned.samples, strict=True):
         assert after.trace.objects == before.trace.objects
@@ -157,12 +160,12 @@ def test_do_on_a_grid_keeps_ids_units_and_draws(plans):
     assert [(s.id, s.unit) for s in changed.samples] == [(s.id, s.unit) for s in plain.samples]
     assert drawn(changed) == drawn(plain)
     assert {sample.factors["color"] for sample in changed.samples} == {"red"}
-    # An equal number is taken as the factor has it written, so that 2 does not become 2.0 in the metadata.
+    # A number is written as the recipe writes it, so that 2 does not become 2.0 in the metadata.
     assert {repr(sample.factors["size"]) for sample in changed.samples} == {"2"}
     assert {repr(sample.intervention["size"]) for sample in changed.samples} == {"2"}
 
 
-def test_do_on_a_continuous_factor_is_a_number_like_its_draws(plans):
+def test_do_on_a_continuous_factor_gives_a_float(plans):
     changed = make_plan(do(plans["negatives"].recipe, light_azimuth=30))
     assert {repr(sample.factors["light_azimuth"]) for sample in changed.samples} == {"30.0"}
 
@@ -175,7 +178,7 @@ def test_do_applies_to_the_sets_that_have_the_factor(plans):
             assert after == before
 
 
-def test_do_adds_up(tiny):
+def test_interventions_combine(tiny):
     recipe = load_recipe(tiny)
     assert do(do(recipe, color="red"), size=1) == do(recipe, color="red", size=1)
     assert do(do(recipe, color="red"), color="blue") == do(recipe, color="blue")
@@ -212,8 +215,8 @@ def test_one_value_shifts_no_other_draw(plans):
             assert after.trace.cycles_seed == before.trace.cycles_seed
 
 
-def test_one_grid_value_shifts_nothing_where_the_unit_stays():
-    # The unit of a concept set is its scene: fewer materials leave all that remain as they were.
+def test_fewer_grid_values_shift_nothing_in_the_same_unit():
+    # The unit of a concept set is its scene, so fewer materials do not change the remaining samples.
     many, few = (
         make_plan(
             load_recipe("concepts", [*SMALL["concepts"], f"sets.albedo.factors.material.count={count}"])
@@ -252,12 +255,12 @@ def test_uniform():
     assert drawn.min() >= -2
     assert drawn.max() <= 6
     counts, _ = np.histogram(drawn, 20, (-2, 6))
-    assert ((counts - 200) ** 2 / 200).sum() < 50.8  # 19 degrees of freedom, once in ten thousand
+    assert ((counts - 200) ** 2 / 200).sum() < 50.8  # 19 degrees of freedom, p = 1e-4
     assert drawn.mean() == pytest.approx(2, abs=4 * 8 / np.sqrt(12 * 4000))
 
 
 def test_truncated_normal():
-    # By slow rejection from another generator: the same distribution within the error of both samples.
+    # Reference: rejection sampling with another generator gives the same distribution within sampling error.
     drawn = draw(Continuous(low=-1, high=0.5, mean=0, std=1))
     slow = np.random.default_rng(5).normal(size=400_000)
     slow = slow[(slow >= -1) & (slow <= 0.5)]
@@ -269,7 +272,7 @@ def test_truncated_normal():
     assert drawn.std() == pytest.approx(slow.std(), rel=0.05)
 
 
-def test_a_wide_normal_is_a_normal():
+def test_a_wide_truncated_normal_is_a_normal():
     drawn = draw(Continuous(low=-1000, high=1000, mean=3, std=2))
     assert drawn.mean() == pytest.approx(3, abs=4 * 2 / np.sqrt(4000))
     assert drawn.std() == pytest.approx(2, rel=0.05)
@@ -278,7 +281,7 @@ def test_a_wide_normal_is_a_normal():
 
 @pytest.mark.parametrize("high", [0.0, 1e-9, 1e-3])
 def test_a_narrow_piece_of_a_normal_takes_no_longer(high):
-    # By rejection, one draw here would take more than a lifetime.
+    # Rejection sampling would practically never end here.
     drawn = draw(Continuous(low=0, high=high, mean=0, std=1e6), 10)
     assert ((drawn >= 0) & (drawn <= high)).all()
 
@@ -299,11 +302,11 @@ def test_small_draws_keep_their_digits(spread):
     assert drawn.std() == pytest.approx(1e-10, rel=0.3)
 
 
-def test_draws_that_survive_nine_decimals_have_no_more():
+def test_draws_have_nine_decimals_unless_their_range_is_small():
     for low, high in ((-1, 1), (0, 1e-3), (1000, 1000.004)):
         drawn = draw(Continuous(low=low, high=high), 1000)
         assert (drawn == drawn.round(9)).all()
-    # Near 0 of a wide range, what is left of a cancellation is no number of its own.
+    # In a wide range, the rounding error of a result near 0 is rounded to 0.
     assert set(draw(Continuous(low=-1, high=1, value="sin(pi)"), 1)) == {0.0}
     assert set(draw(Continuous(low=0, high=1e-9, value="1e-9 / 3"), 1)) == {round(1e-9 / 3, 15)}
 
@@ -312,7 +315,7 @@ def test_categorical():
     factor = Categorical(values=("a", "b", "c", "d", "e"))
     drawn = draw(factor)
     _, counts = np.unique(drawn, return_counts=True)
-    assert ((counts - 800) ** 2 / 800).sum() < 23.5  # 4 degrees of freedom, once in ten thousand
+    assert ((counts - 800) ** 2 / 800).sum() < 23.5  # 4 degrees of freedom, p = 1e-4
 
 
 def test_draws_of_a_set_are_uniform_over_its_samples(plans):
@@ -352,7 +355,7 @@ def test_condition_errors(plans):
 
 
 @pytest.mark.parametrize("count", [1, 7, 100])
-def test_limit_keeps_that_many_of_each_set(plans, count):
+def test_limit_keeps_a_number_of_samples_of_each_set(plans, count):
     plan = plans["demo"]
     limited = plan.limit(count)
     for name in plan.recipe.sets:
@@ -362,7 +365,7 @@ def test_limit_keeps_that_many_of_each_set(plans, count):
         assert all(sample in rows for sample in kept)
 
 
-def test_limits_hold_each_other(plans):
+def test_a_larger_limit_keeps_the_samples_of_a_smaller_limit(plans):
     ids = [{sample.id for sample in plans["demo"].limit(count).samples} for count in (1, 5, 30)]
     assert ids[0] < ids[1] < ids[2]
     assert plans["demo"].limit(10_000) == plans["demo"]

@@ -1,3 +1,5 @@
+"""Plan files: what is saved is loaded again, and damaged or edited files are refused."""
+
 from dataclasses import replace
 
 import pyarrow as pa
@@ -5,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from generators.language.load_recipe import load_recipe
-from generators.planning.plan import condition, do, make_plan
+from generators.planning.interventions import condition, do
+from generators.planning.plan import make_plan
 from generators.planning.plan_table import join, load_plan, planned_traces, save_plan
 from loaders.errors import InputError
 
@@ -35,7 +38,7 @@ def test_round_trip(tmp_path, name, intervened):
     save_plan(plan, tmp_path / "plan.parquet")
     again = load_plan(tmp_path / "plan.parquet")
     assert again == plan
-    # Equal to the digit: 15 has not become 15.0.
+    # Numbers are equal to the digit: 15 does not become 15.0.
     assert [s.model_dump_json() for s in again.samples] == [s.model_dump_json() for s in plan.samples]
     assert again.groups == plan.groups
     assert planned_traces(tmp_path / "plan.parquet") == {s.id: (s.group, s.gain) for s in plan.samples}
@@ -51,12 +54,12 @@ def test_every_number_has_a_column(tmp_path, tiny):
     assert table.column("do.color").to_pylist() == ["red"] * 4
 
 
-def test_saving_leaves_nothing_beside(tmp_path, tiny):
+def test_saving_leaves_no_temporary_file(tmp_path, tiny):
     save_plan(make_plan(load_recipe(tiny)), tmp_path / "plan.parquet")
     assert {path.name for path in tmp_path.iterdir()} == {"plan.parquet", "tiny.yaml"}
 
 
-def test_join_puts_filtered_plans_together(tiny):
+def test_join_restores_a_plan_from_its_parts(tiny):
     plan = make_plan(load_recipe(tiny))
     red, blue = condition(plan, color="red"), condition(plan, color="blue")
     assert join(blue, red) == join(red, blue) == join(plan, red) == plan
@@ -67,8 +70,8 @@ def test_a_file_written_in_chunks_has_the_columns_of_one_written_at_once(tmp_pat
     overrides, values = CASES["demo"]
     plan = make_plan(do(load_recipe("demo", overrides), **values)).limit(5)
     save_plan(plan, tmp_path / "whole.parquet")
-    monkeypatch.setattr("generators.planning.plan_table.CHUNK", 2)
-    monkeypatch.setattr("generators.planning.plan_table.ROW_GROUP", 4)
+    monkeypatch.setattr("generators.planning.plan_table._CHUNK", 2)
+    monkeypatch.setattr("generators.planning.plan_table._ROW_GROUP", 4)
     save_plan(plan, tmp_path / "chunks.parquet")
     assert pq.ParquetFile(tmp_path / "chunks.parquet").num_row_groups == -(-len(plan) // 4)
     assert pq.read_table(tmp_path / "chunks.parquet").equals(pq.read_table(tmp_path / "whole.parquet"), True)
@@ -76,10 +79,10 @@ def test_a_file_written_in_chunks_has_the_columns_of_one_written_at_once(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("column", "said"),
+    ("column", "message"),
     [("id", "id, got 2 with `cubes-000000`"), ("index", "set and index, got 2 with `cubes, 0`")],
 )
-def test_two_rows_for_one_frame_are_refused(tmp_path, tiny, column, said):
+def test_two_rows_for_one_frame_are_refused(tmp_path, tiny, column, message):
     path = tmp_path / "plan.parquet"
     save_plan(make_plan(load_recipe(tiny)), path)
     table = pq.read_table(path)
@@ -87,7 +90,7 @@ def test_two_rows_for_one_frame_are_refused(tmp_path, tiny, column, said):
     twice = pa.array([values[0], values[0], *values[2:]], table.schema.field(column).type)
     place = table.schema.get_field_index(column)
     pq.write_table(table.set_column(place, table.schema.field(column), twice), path)
-    with pytest.raises(InputError, match=rf"expected one row for each {said}"):
+    with pytest.raises(InputError, match=rf"expected one row for each {message}"):
         load_plan(path)
 
 
@@ -108,7 +111,7 @@ def damaged(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", ["other table", "no parquet", "empty", "folder", "cut off", "cut short"])
-def test_what_is_no_plan_is_refused_in_one_line(tmp_path, kind):
+def test_a_file_that_is_no_plan_is_refused_in_one_line(tmp_path, kind):
     with pytest.raises(
         InputError, match=r"plan .*plan\.parquet: expected a file written by `candlelight plan`"
     ) as e:
@@ -124,7 +127,7 @@ def test_missing_file(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["lost", "unknown"])
-def test_factors_that_the_recipe_does_not_have_are_no_plan(tmp_path, tiny, change):
+def test_a_plan_with_missing_factors_or_unknown_values_is_refused(tmp_path, tiny, change):
     path = tmp_path / "plan.parquet"
     save_plan(make_plan(load_recipe(tiny)), path)
     table = pq.read_table(path)
@@ -138,7 +141,7 @@ def test_factors_that_the_recipe_does_not_have_are_no_plan(tmp_path, tiny, chang
         load_plan(path)
 
 
-def test_other_versions_are_told(tmp_path, tiny):
+def test_an_unknown_column_is_named(tmp_path, tiny):
     plan, path = make_plan(load_recipe(tiny)), tmp_path / "plan.parquet"
     save_plan(plan, path)
     table = pq.read_table(path)
@@ -147,7 +150,7 @@ def test_other_versions_are_told(tmp_path, tiny):
         load_plan(path)
 
 
-def test_a_plan_of_the_version_before_is_refused_in_one_line(tmp_path, tiny):
+def test_a_plan_of_another_version_is_refused_in_one_line(tmp_path, tiny):
     path = tmp_path / "plan.parquet"
     save_plan(make_plan(load_recipe(tiny)), path)
     table = pq.read_table(path)

@@ -1,3 +1,5 @@
+"""Records of the assets of a plan, and the check of trace groups against them."""
+
 import hashlib
 import json
 import shutil
@@ -37,12 +39,12 @@ def planned(tmp_path, assets=""):
     return make_plan(load_recipe(str(path)))
 
 
-def of(plan):
+def assets_of(plan):
     return used_assets((sample.trace for sample in plan.samples), AssetLibrary(plan.recipe.assets))
 
 
-def test_each_file_that_shows_is_listed_once_as_its_manifest_says(tmp_path):
-    found = of(planned(tmp_path))
+def test_each_used_file_is_listed_once_with_licence_and_source(tmp_path):
+    found = assets_of(planned(tmp_path))
     labels = ["blue", "red", "cone", "cube", "sphere"]
     kinds = ["materials"] * 2 + ["objects"] * 3
     assert [(asset.kind, asset.label) for asset in found] == list(zip(kinds, labels, strict=True))
@@ -53,46 +55,46 @@ def test_each_file_that_shows_is_listed_once_as_its_manifest_says(tmp_path):
         assert asset.sha256 == hashlib.sha256(data).hexdigest()
 
 
-def test_a_users_own_file_has_no_licence_unless_a_manifest_states_one(tmp_path):
+def test_a_file_of_the_user_has_no_licence_unless_a_manifest_states_it(tmp_path):
     folder = tmp_path / "materials"
     folder.mkdir()
     for label in ("red", "blue"):
         shutil.copy(shipped() / "materials" / f"{label}.blend", folder)
     plan = planned(tmp_path, "assets: {materials: materials}")
-    blue, *_ = of(plan)
+    blue, *_ = assets_of(plan)
     assert (blue.label, blue.licence, blue.source) == ("blue", "", "")
     entry = {**manifest()["materials", "blue"], "file": "blue.blend", "licence": "CC-BY-4.0", "source": "me"}
     (folder / "manifest.json").write_text(json.dumps({"schema": 1, "assets": [entry]}))
-    blue, red, *_ = of(plan)
+    blue, red, *_ = assets_of(plan)
     assert (blue.licence, blue.source) == ("CC-BY-4.0", "me")
     assert red.licence == ""
     (folder / "blue.blend").write_bytes(b"another")
     with pytest.raises(
         InputError, match=r"`blue.blend` is not the file that manifest.json beside it describes"
     ):
-        of(plan)
+        assets_of(plan)
 
 
-def test_textures_and_maps_are_listed_and_lamps_are_not():
-    kinds = {asset.kind for asset in of(make_plan(load_recipe("demo"), limit=3))}
+def test_textures_and_environment_maps_are_listed_but_no_lights():
+    kinds = {asset.kind for asset in assets_of(make_plan(load_recipe("demo"), limit=3))}
     assert kinds == {"materials", "objects", "scenes", "textures"}
 
 
-def test_a_group_holds_equal_numbers_and_its_own_assets(tmp_path):
+def test_a_trace_group_with_other_numbers_or_assets_is_refused(tmp_path):
     first, second, *_ = make_plan(load_recipe("dead-leaves"), limit=2).samples
     library = AssetLibrary()
     check_group([first], library)
-    with pytest.raises(ValueError, match=f"trace group `{first.group}` has samples of other numbers"):
+    with pytest.raises(ValueError, match=f"trace group `{first.group}` has samples with different numbers"):
         check_group([first, second.model_copy(update={"group": first.group})], library)
-    with pytest.raises(EditedAssetError, match=f"numbers or assets of `{second.id}` are not those"):
+    with pytest.raises(EditedAssetError, match=f"numbers or assets of `{second.id}` differ from the plan"):
         check_group([second.model_copy(update={"trace": first.trace})], library)
 
 
-def test_painted_leaves_show_no_asset():
-    assert of(make_plan(load_recipe("dead-leaves"), limit=2)) == ()
+def test_dead_leaves_use_no_asset():
+    assert assets_of(make_plan(load_recipe("dead-leaves"), limit=2)) == ()
 
 
-def test_the_description_carries_them(tmp_path):
+def test_the_description_of_the_data_set_lists_the_assets(tmp_path):
     info = dataset_info(planned(tmp_path))
     assert len(info.assets) == 5
     assert DatasetInfo.model_validate_json(info.to_json()) == info

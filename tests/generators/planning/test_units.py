@@ -1,4 +1,4 @@
-"""Units: whose draws they share, within a set, between sets, and with the split that a pack makes of them."""
+"""Units share their draws within a set and between sets, and random splits keep them together."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ SHARED = ["sets.train.shares_units=true", "sets.test.shares_units=true"]
 
 @pytest.fixture
 def draws(write_recipe):
-    """Plan the two sets, and return by set the units and what is drawn for them."""
+    """Plan the two sets, and return for each set the draws of each unit."""
 
     def read(*overrides):
         by_set = {}
@@ -46,7 +46,7 @@ def draws(write_recipe):
     return read
 
 
-def test_sets_of_the_same_unit_have_draws_of_their_own(draws):
+def test_sets_with_the_same_unit_have_draws_of_their_own(draws):
     one, other = draws().values()
     assert (len(one), len(other)) == (40, 40)
     assert all(len(drawn) == 1 for drawn in [*one.values(), *other.values()])
@@ -54,20 +54,20 @@ def test_sets_of_the_same_unit_have_draws_of_their_own(draws):
     assert not set.union(*one.values()) & set.union(*other.values())
 
 
-def test_sets_that_say_so_share_all_draws(draws):
+def test_sets_with_shares_units_share_all_draws(draws):
     one, other = draws(*SHARED).values()
     assert one == other
     assert "scene=7" in one
-    assert not one.keys() & draws(SHARED[0])["test"].keys()  # what one set says alone is shared with none
+    assert not one.keys() & draws(SHARED[0])["test"].keys()  # a single set with shares_units shares with none
 
 
 def test_counterfactuals_keep_the_units_of_their_set(draws):
     for said in ([], SHARED[:1]):
-        of, _, twins = draws(*said, "sets.twins={counterfactual: {of: train, do: [{look: 0}]}}").values()
-        assert of == twins
+        of, _, changed = draws(*said, "sets.changed={counterfactual: {of: train, do: [{look: 0}]}}").values()
+        assert of == changed
 
 
-def test_what_a_set_extends_shares_nothing_with_it(write_recipe):
+def test_a_set_shares_nothing_with_the_set_that_it_extends(write_recipe):
     text = "name: own\ndescription: d\nsets:\n  {}: {{extends: invariance/scale}}\n  {}: {{extends: {}}}\n"
     sets = load_recipe(write_recipe(text.format("train", "test", "invariance/rotation"))).sets
     assert [(one.unit, one.shares_units) for one in sets.values()] == [(("scene",), False)] * 2
@@ -76,8 +76,8 @@ def test_what_a_set_extends_shares_nothing_with_it(write_recipe):
 
 
 @pytest.mark.parametrize("name", ["captures", "concepts", "demo", "invariance"])
-def test_shipped_sets_with_a_unit_share_it(name):
-    # What they draw depends on these names: with others every frame would be another.
+def test_shipped_sets_with_a_unit_share_units(name):
+    # The draws depend on these names; other names would change every frame.
     recipe = load_recipe(name)
     shared = [name for name, image_set in recipe.sets.items() if image_set.unit is not None]
     assert all(recipe.sets[name].shares_units for name in shared)
@@ -93,13 +93,13 @@ def test_shipped_sets_with_a_unit_share_it(name):
         (["sets.test.unit=null"], r"sets\.test: shares_units: expected `unit` beside it"),
     ],
 )
-def test_sharing_that_would_not_happen_is_refused(write_recipe, overrides, message):
+def test_shares_units_without_a_common_unit_is_refused(write_recipe, overrides, message):
     with pytest.raises(InputError, match=message):
         load_recipe(write_recipe(RECIPE), [*SHARED, *overrides])
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_random_split_takes_shared_units_for_one(write_recipe, shared):
+def test_a_random_split_keeps_shared_units_together(write_recipe, shared):
     plan = make_plan(load_recipe(write_recipe(RECIPE), SHARED if shared else ()))
     units = {name: [s.unit for s in plan.samples if s.set == name] for name in plan.recipe.sets}
     info = SetInfo(count=80, width=8, height=8, layers=("image",), factors=())

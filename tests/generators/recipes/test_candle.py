@@ -10,7 +10,7 @@ import pytest
 from blender_assets import AssetLibrary
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
-from generators.planning.sample_values import rows_of
+from generators.planning.sample_values import sample_values
 from generators.scenes.camera import project
 
 # The generator's order, in which the images are numbered.
@@ -75,14 +75,16 @@ def is_published(scene, lights, object_type, color, size, rotation):
 
 @pytest.fixture(scope="module")
 def published():
-    rows = list(rows_of(load_recipe("candle-published", NOTHING_DRAWN), "candle", AssetLibrary()))
+    rows = list(sample_values(load_recipe("candle-published", NOTHING_DRAWN), "candle", AssetLibrary()))
     return {row.index: tuple(row.values[name] for name in FACTORS) for row in rows}
 
 
 @pytest.fixture(scope="module")
 def faithful():
     """List every 37th row: 37 divides no factor's period, so all values occur about equally often."""
-    return list(rows_of(load_recipe("candle-faithful"), "candle", AssetLibrary(), only=range(0, 21600, 37)))
+    return list(
+        sample_values(load_recipe("candle-faithful"), "candle", AssetLibrary(), units=range(0, 21600, 37))
+    )
 
 
 # --------------------------------------------------------------------------------------------- published

@@ -12,8 +12,9 @@ from sklearn.metrics.cluster import contingency_matrix, expected_mutual_informat
 from blender_assets import AssetLibrary
 from candlelight import main
 from generators.language.load_recipe import load_recipe
-from generators.planning.inverse_propensity import inverse_propensity
-from generators.planning.plan import do, make_plan
+from generators.planning.interventions import do
+from generators.planning.inverse_propensity import inverse_propensity_weights
+from generators.planning.plan import make_plan
 from generators.planning.sample_values import unit_indices
 from generators.reports.dependence import dependences, marginals
 from generators.reports.plan_report import report_plan, report_text, write_plan_report
@@ -83,7 +84,7 @@ def plan(tmp_path_factory):
 # ------------------------------------------------------------------------------------------- information
 
 
-def test_a_copy_tells_everything_and_a_full_grid_nothing():
+def test_a_copy_shares_all_information_and_a_full_grid_none():
     found = {
         (d.first, d.second): d
         for d in dependences(samples(a=[1, 1, 2, 2] * 5, b=["x", "x", "y", "y"] * 5, c=[1, 2, 1, 2] * 5))
@@ -136,7 +137,7 @@ def test_the_published_candle_is_as_confounded_as_its_analysis_says():
     assert found[frozenset(("scene", "object_type"))].information == pytest.approx(0.045, abs=6e-4)
 
 
-def test_many_numbers_are_counted_in_ranges():
+def test_many_numbers_are_sorted_into_ranges():
     rng = np.random.default_rng(0)
     a = rng.normal(size=500)
     columns = samples(a=a.tolist(), b=(a**2).tolist(), c=rng.normal(size=500).tolist())
@@ -148,7 +149,7 @@ def test_many_numbers_are_counted_in_ranges():
     assert first.information > 0.8
 
 
-def test_ranges_that_differ_late_are_told_apart():
+def test_ranges_have_enough_digits_to_differ():
     columns = samples(a=[6500 + i / 100 for i in range(100)], b=[1e9 + i * 1e-6 for i in range(100)])
     for marginal in marginals(columns):
         assert len(marginal.counts) == 10
@@ -156,7 +157,7 @@ def test_ranges_that_differ_late_are_told_apart():
     assert next(iter(marginals(columns)[0].counts)) == "6500 to 6500.1"
 
 
-def test_chance_in_sparse_cells_is_told_from_dependence():
+def test_chance_in_sparse_tables_is_no_dependence():
     rng = np.random.default_rng(1)
     independent = samples(**{name: rng.uniform(size=50).tolist() for name in "abcdefgh"})
     assert not [pair for pair in dependences(independent) if pair.information > pair.limit]
@@ -165,25 +166,25 @@ def test_chance_in_sparse_cells_is_told_from_dependence():
     assert pair.information > pair.limit
 
 
-def test_counterfactuals_are_no_evidence_of_their_own(tmp_path):
-    path = tmp_path / "twins.yaml"
+def test_counterfactuals_are_no_independent_samples(tmp_path):
+    path = tmp_path / "trial.yaml"
     many = ", ".join(f"{{color: {color}}}" for color in ("red", "blue") * 4)
     path.write_text(
         CONFOUNDED.replace("draws: 900", "draws: 60").replace(
             "    variables:", "      turn: {low: 0, high: 1}\n    variables:"
         )
-        + f"  twins: {{counterfactual: {{of: s, do: [{many}]}}}}\n"
+        + f"  changed: {{counterfactual: {{of: s, do: [{many}]}}}}\n"
     )
-    own, twins = report_plan(make_plan(load_recipe(path)))
-    assert (own.count, own.units, twins.count, twins.units) == (60, 60, 480, 60)
-    pairs = [{(pair.first, pair.second) for pair in one.pairs} for one in (own, twins)]
+    own, changed = report_plan(make_plan(load_recipe(path)))
+    assert (own.count, own.units, changed.count, changed.units) == (60, 60, 480, 60)
+    pairs = [{(pair.first, pair.second) for pair in one.pairs} for one in (own, changed)]
     assert ("size", "turn") not in pairs[0]
     assert ("size", "turn") not in pairs[1]
     assert ("kind", "toy") in pairs[0] & pairs[1]
-    assert "twins: 480 samples of 60 units" in report_text(make_plan(load_recipe(path)))
+    assert "changed: 480 samples of 60 units" in report_text(make_plan(load_recipe(path)))
 
 
-def test_factors_of_a_grid_count_row_by_row(tmp_path):
+def test_two_factors_of_a_grid_are_counted_over_all_samples(tmp_path):
     path = tmp_path / "grid.yaml"
     path.write_text(GRID)
     (report,) = report_plan(make_plan(load_recipe(path)))
@@ -191,7 +192,7 @@ def test_factors_of_a_grid_count_row_by_row(tmp_path):
     assert {(pair.first, pair.second) for pair in report.pairs} == {("kind", "color")}
 
 
-def test_what_does_not_vary_is_in_no_pair():
+def test_a_constant_factor_is_in_no_pair():
     assert dependences(samples(a=[1, 1, 1], b=["x", "y", "x"])) == []
     assert marginals(samples(a=[1, 1, 1]))[0].counts == {"1": 3}
 
@@ -200,7 +201,7 @@ def test_what_does_not_vary_is_in_no_pair():
 
 
 def test_weights_undo_the_confounding(plan):
-    weights = inverse_propensity(plan, "color")
+    weights = inverse_propensity_weights(plan, "color")
     w = np.array([weights[s.id] for s in plan.samples])
     red = np.array([s.factors["color"] == "red" for s in plan.samples])
     cube = np.array([s.factors["kind"] == "cube" for s in plan.samples])
@@ -220,27 +221,27 @@ def test_without_positivity_there_are_no_weights(plan, tmp_path):
     (tmp_path / "t.yaml").write_text(CONFOUNDED)
     certain = make_plan(load_recipe(tmp_path / "t.yaml", ["sets.s.factors.color.strength=1"]), 20)
     with pytest.raises(InputError, match=r"`color` is never (red|blue) where toy=[ab]; without positivity"):
-        inverse_propensity(certain, "color")
+        inverse_propensity_weights(certain, "color")
 
 
-def test_what_else_weights_are_refused_for(plan, tmp_path):
+def test_inverse_propensities_are_refused(plan, tmp_path):
     (tmp_path / "t.yaml").write_text(CONFOUNDED)
     for factor in ("size", "shape"):
         with pytest.raises(InputError, match=f"expected one of kind, color, toy, got `{factor}`"):
-            inverse_propensity(plan, factor)
-    with pytest.raises(InputError, match="was set by intervention"):
-        inverse_propensity(make_plan(do(plan.recipe, color="red"), 5), "color")
+            inverse_propensity_weights(plan, factor)
+    with pytest.raises(InputError, match="was set by intervention and depends on no parent"):
+        inverse_propensity_weights(make_plan(do(plan.recipe, color="red"), 5), "color")
     rule = "sets.s.rules=[{selection: true, exclude: {kind: cube, color: red}}]"
-    with pytest.raises(InputError, match="`s` has selections, which mechanisms know nothing of"):
-        inverse_propensity(make_plan(load_recipe(tmp_path / "t.yaml", [rule]), 5), "color")
+    with pytest.raises(InputError, match="`s` has selections, whose effect mechanisms do not describe"):
+        inverse_propensity_weights(make_plan(load_recipe(tmp_path / "t.yaml", [rule]), 5), "color")
     with pytest.raises(InputError, match="expected samples of one set"):
-        inverse_propensity(make_plan(load_recipe("demo"), 1), "scene")
+        inverse_propensity_weights(make_plan(load_recipe("demo"), 1), "scene")
 
 
 # ------------------------------------------------------------------------------------------------- report
 
 
-def test_the_report_counts_compares_and_draws(plan, tmp_path):
+def test_the_report_has_marginals_dependences_and_a_graph(plan, tmp_path):
     text = report_text(plan)
     reds = sum(s.factors["color"] == "red" for s in plan.samples)
     assert "s: 900 samples" in text
@@ -261,7 +262,7 @@ def test_the_report_counts_compares_and_draws(plan, tmp_path):
     assert "<script" not in page
 
 
-def test_the_command_prints_it_and_writes_the_page(tmp_path, monkeypatch):
+def test_the_command_prints_the_report_and_writes_a_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "trial.yaml").write_text(CONFOUNDED)
     done = CliRunner().invoke(main, ["plan", "trial.yaml", "--report", "--limit", "60"])

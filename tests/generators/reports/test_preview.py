@@ -1,13 +1,15 @@
+"""Previews show every value of every categorical factor in few small samples."""
+
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
-from generators.reports.preview import FIRST, LONGEST_SIDE, preview_plan
+from generators.reports.preview import PREVIEW_SAMPLES, PREVIEW_SIDE, preview_plan
 
 
 def shown(plan, name, factor):
     return {sample.factors[factor] for sample in plan.samples if sample.set == name}
 
 
-def test_every_value_of_a_categorical_factor_is_shown_whole_number_or_not():
+def test_every_value_of_a_categorical_factor_is_shown():
     few = {"scene": "[garden, hall]", "object_type": "[cube]", "color": "[red]"}
     overrides = [f"sets.candle.factors.{name}.values={values}" for name, values in few.items()]
     plan = make_plan(load_recipe("candle", overrides))
@@ -16,11 +18,11 @@ def test_every_value_of_a_categorical_factor_is_shown_whole_number_or_not():
     assert shown(draft, "candle", "scene") == {"garden", "hall"}
     assert shown(draft, "candle", "rotation") == {0, 15, 30, 45, 60, 90}
     assert len(draft.samples) == 6
-    assert draft.recipe.sets["candle"].image.width == LONGEST_SIDE
+    assert draft.recipe.sets["candle"].image.width == PREVIEW_SIDE
     assert draft.recipe.sets["candle"].render.preset == "draft"
 
 
-def test_values_that_are_counted_are_shown_too():
+def test_values_of_a_factor_with_a_count_are_shown():
     plan = make_plan(load_recipe("dead-leaves", ["sets.dead_leaves.draws=40"]))
     draft = preview_plan(plan)
     assert shown(draft, "dead_leaves", "contrast") == {0, 0.5}
@@ -32,5 +34,5 @@ def test_a_set_of_continuous_factors_alone_shows_its_first_samples():
         load_recipe("identifiable", [f"sets.{name}.draws=20" for name in ("teapot", "shapes", "causal")])
     )
     draft = preview_plan(plan)
-    assert [s.index for s in draft.samples if s.set == "teapot"] == list(range(FIRST))
+    assert [s.index for s in draft.samples if s.set == "teapot"] == list(range(PREVIEW_SAMPLES))
     assert len(shown(draft, "shapes", "object_type")) == 7

@@ -145,7 +145,7 @@ def test_a_sheet_is_a_png(frames_root, tmp_path):
 
 def test_the_command_line_draws_and_tells(frames_root, tmp_path):
     path = str(tmp_path / "sheet.png")
-    words = ["info", str(frames_root), "--set", "grid", "--sheet", path, "--by", "color", "--rows", "1"]
+    words = ["info", str(frames_root), "--set", "grid", "--sheet", path, "--by", "color", "--limit", "1"]
     result = CliRunner().invoke(main, [*words, "--layers", "image, depth", "--seed", "3"])
     assert (result.exit_code, result.output) == (0, path + "\n")
     assert pixels(path).shape[1] == 2 * TILE[1] + 3 * GAP

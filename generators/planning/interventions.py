@@ -1,0 +1,164 @@
+"""Intervene on factors, select samples by factors, and plan counterfactuals.
+
+An intervention ``do(X=x)`` removes the mechanism of X and every rule whose target is X, and sets X to x. The
+exogenous draws of each unit are kept, and the descendants of X are recomputed from them. Samples, units and
+selections stay those of the population without the intervention. `do` intervenes on whole sets,
+`counterfactual` on single planned samples. A recipe states interventions on all sets in its field ``do``, on
+one set in ``sets.NAME.do``, and sets of counterfactuals in ``sets.NAME.counterfactual``;
+`generators.language.intervention_values` checks the values of all of them. `condition` intervenes on nothing:
+it selects samples.
+"""
+
+import itertools
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from blender_assets import AssetLibrary
+from generators.language.load_recipe import revise
+from generators.language.recipe import Recipe
+from generators.planning.plan import Plan, new_plan, plan_set
+from generators.planning.provenance import check_assets
+from generators.planning.sample_values import factual_set
+from loaders.errors import InputError
+from loaders.schema import FactorValue
+
+COUNTERFACTUAL_SUFFIX = "_counterfactual"
+
+
+def do(recipe: Recipe, /, *sets: str, **values: FactorValue) -> Recipe:
+    """Intervene on a recipe: replace the mechanisms of factors by values, and keep every exogenous draw.
+
+    Args:
+        recipe: the recipe.
+        sets: names of the sets to intervene in, together with their counterfactuals; by default all sets that
+            have the factors.
+        values: factor to the value that it is set to.
+
+    Returns:
+        The recipe of the intervened population: the same samples, with the same ids, units and draws, in
+        which the factors have these values.
+
+    Raises:
+        InputError: a set does not exist, no set has such a factor, or a factor does not have the value.
+
+    Example:
+        >>> from generators.language.load_recipe import load_recipe
+        >>> from generators.planning.plan import make_plan
+        >>> plan = make_plan(do(load_recipe("negatives", ["sets.negatives.draws=9"]), count=1))
+        >>> {sample.factors["count"] for sample in plan.samples}
+        {1}
+    """
+    if not sets:
+        return revise(recipe, do={**recipe.do, **values})
+    plain = [name for name, image_set in recipe.sets.items() if image_set.counterfactual is None]
+    for name in sets:
+        if name not in plain:
+            raise InputError(f"do: expected names of sets of samples ({', '.join(plain)}), got `{name}`")
+    data = recipe.model_dump(exclude_unset=True)["sets"]
+    for name, image_set in recipe.sets.items():
+        if factual_set(recipe, name) in sets:
+            data[name]["do"] = {**image_set.do, **values}
+    return revise(recipe, sets=data)
+
+
+def condition(plan: Plan, /, **values: FactorValue | Collection[FactorValue]) -> Plan:
+    """Select the samples whose factors have the given values: conditioning, not intervention.
+
+    Args:
+        plan: the plan.
+        values: factor to its value, or to a list of values of which the sample may have any.
+
+    Returns:
+        The plan of the selected samples, with their ids, groups and numbers unchanged.
+
+    Raises:
+        InputError: no set has such a factor, or no sample is left.
+
+    Example:
+        >>> from generators.language.load_recipe import load_recipe
+        >>> from generators.planning.plan import make_plan
+        >>> plan = make_plan(load_recipe("candle", ["sets.candle.factors.rotation.values=[0]"]))
+        >>> len(plan), len(condition(plan, scene="garden", color=["red", "blue"]))
+        (3600, 90)
+    """
+    wanted = {
+        k: v if isinstance(v, Collection) and not isinstance(v, str) else (v,) for k, v in values.items()
+    }
+    for name in wanted:
+        if not any(name in image_set.factors for image_set in plan.recipe.sets.values()):
+            raise InputError(f"condition: `{name}` is no factor of any set of `{plan.recipe.name}`")
+    kept = [
+        row
+        for row, sample in enumerate(plan.samples)
+        if all(name in sample.factors and sample.factors[name] in some for name, some in wanted.items())
+    ]
+    if not kept:
+        raise InputError(f"condition: no sample of `{plan.recipe.name}` has {dict(values)}")
+    return replace(plan, samples=plan.samples.take(kept))
+
+
+def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values: FactorValue) -> Plan:
+    """Plan how each sample would have been, had the named factors had these values.
+
+    Abduction, action, prediction: every exogenous draw of the unit is kept (position, light, camera,
+    materials, the renderer's seed), the mechanisms of the named factors are replaced by the values, and their
+    descendants are recomputed. The result may leave the plan's support. The CANDLE supplement asks such a
+    question in its section 6: how would the image have looked, had the colour of the sphere been yellow?
+
+    Args:
+        plan: the factual samples; ``plan["candle-000012"]`` is the plan of one sample.
+        changes: interventions, each a mapping of factors to values; each gives one counterfactual a sample.
+        values: one intervention, written as keywords.
+
+    Returns:
+        The plan of the counterfactuals alone. Their sets are named after the factual sets with the suffix
+        ``_counterfactual``, the plan's recipe has both, and ``counterfactual_of`` of each sample is the id of
+        its factual sample.
+
+    Raises:
+        InputError: no change, no such factor, a value that a factor does not have, samples that are
+            counterfactuals themselves, or an asset that was edited since the samples were planned.
+
+    Example:
+        >>> from generators.language.load_recipe import load_recipe
+        >>> from generators.planning.plan import make_plan
+        >>> plan = make_plan(load_recipe("candle"), limit=1)
+        >>> changed = counterfactual(plan, color="yellow", object_type="cube").samples[0]
+        >>> changed.factors["color"], changed.counterfactual_of == plan.samples[0].id
+        ('yellow', True)
+        >>> changed.exogenous == plan.samples[0].exogenous
+        True
+    """
+    asked = [dict(change) for change in (*changes, values) if change]
+    if not asked:
+        raise InputError("counterfactual: expected factors to change, as in color='yellow', got none")
+    names = list(dict.fromkeys(key.set for key in plan.samples.keys))
+    recipe = _with_counterfactuals(plan.recipe, names, asked)
+    library = AssetLibrary(recipe.assets)
+    check_assets(plan.assets, library, f"the plan of `{recipe.name}`", "plan again")
+    units = {name: {key.index for key in plan.samples.of_set(name).keys} for name in names}
+    planned = (plan_set(recipe, name + COUNTERFACTUAL_SUFFIX, library, units[name]) for name in names)
+    return new_plan(recipe, itertools.chain.from_iterable(planned), library)
+
+
+def _with_counterfactuals(recipe: Recipe, names: list[str], asked: list[dict[str, FactorValue]]) -> Recipe:
+    """Add a set of counterfactuals to a recipe for each of the named sets."""
+    sets: dict[str, Any] = recipe.model_dump(exclude_unset=True)["sets"]
+    for name in names:
+        factual, taken = recipe.sets[name], recipe.sets.get(name + COUNTERFACTUAL_SUFFIX)
+        if factual.counterfactual is not None:
+            raise InputError(
+                f"counterfactual: `{name}` holds counterfactuals; name the samples that they are of"
+            )
+        unknown = {factor for change in asked for factor in change} - factual.mechanisms().keys()
+        if unknown:
+            known = ", ".join(factual.mechanisms())
+            raise InputError(f"counterfactual: expected factors of `{name}` ({known}), got {sorted(unknown)}")
+        if taken is not None and (taken.counterfactual is None or taken.counterfactual.of != name):
+            raise InputError(
+                f"counterfactual: there is a set `{name + COUNTERFACTUAL_SUFFIX}` already; "
+                "give it another name"
+            )
+        sets[name + COUNTERFACTUAL_SUFFIX] = {**sets[name], "counterfactual": {"of": name, "do": asked}}
+    return revise(recipe, sets=sets)
