@@ -8,21 +8,28 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.exports.intrinsic_images import Captures, Intrinsic, Mask, difference, from_captures, from_passes
+from loaders.exports.intrinsic_images import (
+    Captures,
+    Intrinsic,
+    ObjectMask,
+    difference,
+    from_captures,
+    from_passes,
+)
 from loaders.mixed_edges import mixed_edges
 from loaders.samples import Frame, Frames
 from loaders.schema import Record, array_sha256
 
-FACTORS = ("item", "light", "paint")
+_FACTORS = ("item", "light", "paint")
 MAIN, SECOND = "main", "second"  # the fixed lights: that of all images, and the other one of equation 5
 OWN, UNIFORM = "own", "uniform"  # paints: the object's, and its twin's
-NEEDED = ("albedo", "shading", "residual", "object")
+_NEEDED_LAYERS = ("albedo", "shading", "residual", "object")
 
-Rows = dict[tuple[str, str, str], int]  # by item, light and paint
-Views = dict[tuple[str, str], Frame]  # by light and paint
+CaptureRows = dict[tuple[str, str, str], int]  # by item, light and paint
+CaptureFrames = dict[tuple[str, str], Frame]  # by light and paint
 
 
-class Comparison(Record):
+class IntrinsicDifferences(Record):
     """How far the images made as the paper makes them are from those of the passes, within the outline.
 
     `loaders.exports.intrinsic_images.difference` of reflectance and of shading, and the same with nothing but
@@ -37,7 +44,7 @@ class Comparison(Record):
     bounced: float | None = None
 
 
-def labels(frames: Frames) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def items_and_lights(frames: Frames) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the items and the lights beside the fixed ones, all of them file names.
 
     Raises:
@@ -46,12 +53,12 @@ def labels(frames: Frames) -> tuple[tuple[str, ...], tuple[str, ...]]:
     factors = {
         factor.name: [str(value) for value in factor.values or ()] for factor in frames.set_info.factors
     }
-    if lacking := [name for name in FACTORS if not factors.get(name)]:
+    if lacking := [name for name in _FACTORS if not factors.get(name)]:
         raise InputError(
-            f"set `{frames.set_name}`: expected the categorical factors {', '.join(FACTORS)}, got no "
+            f"set `{frames.set_name}`: expected the categorical factors {', '.join(_FACTORS)}, got no "
             f"{', '.join(lacking)}; export frames of the recipe `captures`"
         )
-    if lacking := [name for name in NEEDED if name not in frames.layers]:
+    if lacking := [name for name in _NEEDED_LAYERS if name not in frames.layers]:
         raise InputError(
             f"set `{frames.set_name}` has no layer {', '.join(lacking)}; render with `layers` that do"
         )
@@ -67,15 +74,15 @@ def labels(frames: Frames) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(factors["item"]), further
 
 
-def find_views(frames: Frames, items: Sequence[str], lights: Sequence[str]) -> Rows:
+def find_captures(frames: Frames, items: Sequence[str], lights: Sequence[str]) -> CaptureRows:
     """Find the frames that are needed: each item in each light, and its twin in the two fixed ones.
 
     Raises:
         InputError: one is missing; the message names it.
     """
-    rows: Rows = {}
+    rows: CaptureRows = {}
     for row in range(len(frames)):
-        item, light, paint = (str(frames.metadata(row).factors[factor]) for factor in FACTORS)
+        item, light, paint = (str(frames.metadata(row).factors[factor]) for factor in _FACTORS)
         rows[item, light, paint] = row
     own = [(light, OWN) for light in (MAIN, SECOND, *lights)]
     needed = [(item, *view) for item in items for view in (*own, (MAIN, UNIFORM), (SECOND, UNIFORM))]
@@ -89,7 +96,7 @@ def find_views(frames: Frames, items: Sequence[str], lights: Sequence[str]) -> R
     return {key: rows[key] for key in needed}
 
 
-def read_views(frames: Frames, rows: Rows, item: str) -> Views:
+def read_captures(frames: Frames, rows: CaptureRows, item: str) -> CaptureFrames:
     """Read the frames of one item, comparing each layer with its hash.
 
     Raises:
@@ -112,7 +119,7 @@ def read_views(frames: Frames, rows: Rows, item: str) -> Views:
     return views
 
 
-def by_paper(views: Views, mask: Mask, shading: str = "shading") -> Intrinsic:
+def by_paper(views: CaptureFrames, mask: ObjectMask, shading: str = "shading") -> Intrinsic:
     """Derive the intrinsic images of an item as `from_captures` does.
 
     No polariser exists in a render: with diffuse light D and gloss G the original is D + 2 G, so that
@@ -131,22 +138,24 @@ def by_paper(views: Views, mask: Mask, shading: str = "shading") -> Intrinsic:
     return from_captures(captures(MAIN), captures(SECOND))
 
 
-def by_passes(views: Views, mask: Mask, shading: str = "shading") -> Intrinsic:
+def by_passes(views: CaptureFrames, mask: ObjectMask, shading: str = "shading") -> Intrinsic:
     """Take the intrinsic images of an item from its frame in the main light, as `from_passes` does."""
     frame = views[MAIN, OWN]
     return from_passes(*(_linear(frame, layer, mask) for layer in ("albedo", shading, "residual")))
 
 
-def diffuse(frame: Frame, mask: Mask, shading: str = "shading") -> Float64[ndarray, "height width 3"]:
+def diffuse(frame: Frame, mask: ObjectMask, shading: str = "shading") -> Float64[ndarray, "height width 3"]:
     """Return the diffuse radiance of a frame, 0 outside the mask."""
     return _linear(frame, "albedo", mask) * _linear(frame, shading, mask)
 
 
-def _linear(frame: Frame, layer: str, mask: Mask) -> Float64[ndarray, "height width 3"]:
+def _linear(frame: Frame, layer: str, mask: ObjectMask) -> Float64[ndarray, "height width 3"]:
     return np.where(mask[..., None], frame.layers[layer].astype(np.float64).clip(min=0), 0.0)
 
 
-def compare(views: Views, mask: Mask, paper: Intrinsic, passes: Intrinsic) -> Comparison:
+def measure_differences(
+    views: CaptureFrames, mask: ObjectMask, paper: Intrinsic, passes: Intrinsic
+) -> IntrinsicDifferences:
     """Say how far the two ways are apart within the outline.
 
     Args:
@@ -168,11 +177,11 @@ def compare(views: Views, mask: Mask, paper: Intrinsic, passes: Intrinsic) -> Co
 
     reflectance, shading = differences(paper, passes)
     if "shading_direct" not in views[MAIN, OWN].layers:
-        return Comparison(reflectance=reflectance, shading=shading)
+        return IntrinsicDifferences(reflectance=reflectance, shading=shading)
     straight = by_passes(views, mask, "shading_direct")
     light, direct = (float(image.shading[inside].sum()) for image in (passes, straight))
     reflectance_direct, shading_direct = differences(by_paper(views, mask, "shading_direct"), straight)
-    return Comparison(
+    return IntrinsicDifferences(
         reflectance=reflectance,
         shading=shading,
         reflectance_direct=reflectance_direct,

@@ -10,21 +10,21 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.exports.export_folder import claim
+from loaders.exports.export_folder import open_export_folder
 from loaders.files.atomic_files import replacing
 from loaders.files.layer_codecs import encode_png
 from loaders.frames import FrameFolder, read_dataset_info
 from loaders.schema import CameraRecord, Metadata, ObjectRecord
 
-Layout = Literal["flat", "nested"]
+CandleLayout = Literal["flat", "nested"]
 Bounds = Literal["exact", "faithful"]
 Box = list[list[int]]  # [[x low, y low], [x high, y high]], pixels, y from the bottom
 
-FACTORS = ("scene", "lights", "object_type", "color", "size", "rotation")
+CANDLE_FACTORS = ("scene", "lights", "object_type", "color", "size", "rotation")
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportCounts:
     """What an export did: samples written now, and samples that were there."""
 
     written: int
@@ -34,10 +34,10 @@ class Exported:
 def export_candle(
     frames: Path | str,
     out: Path | str,
-    layout: Layout = "flat",
+    layout: CandleLayout = "flat",
     bounds: Bounds = "exact",
     set_name: str | None = None,
-) -> Exported:
+) -> ExportCounts:
     """Write the complete samples of an image set in the layout of CANDLE.
 
     CANDLE, Reddy, Godfrey L and Balasubramanian, AAAI 2022, supplement section 4. The id is the sample's
@@ -69,7 +69,7 @@ def export_candle(
     frames, out = Path(frames), Path(out)
     opened = FrameFolder(frames, _choose(frames, set_name), layers=("image",))
     recipe = opened.info.recipe.sha256
-    claim(out, to="candle", layout=layout, bounds=bounds, set=opened.set_name, recipe=recipe)
+    open_export_folder(out, to="candle", layout=layout, bounds=bounds, set=opened.set_name, recipe=recipe)
     written = 0
     for row, index in enumerate(opened.indices.tolist()):
         text, picture = out / f"{index}.json", out / f"{index}.png"
@@ -83,7 +83,7 @@ def export_candle(
         with replacing(text) as partial:
             partial.write_text(json.dumps(entry if layout == "flat" else {str(index): entry}, indent=4))
         written += 1
-    return Exported(written, len(opened) - written)
+    return ExportCounts(written, len(opened) - written)
 
 
 def candle_metadata(metadata: Metadata, width: int, height: int, bounds: Bounds = "exact") -> dict[str, Any]:
@@ -104,7 +104,7 @@ def candle_metadata(metadata: Metadata, width: int, height: int, bounds: Bounds 
         raise InputError(f"`{metadata.id}`: expected one object, as CANDLE has, got {len(metadata.objects)}")
     if metadata.camera is None:
         raise InputError(f"`{metadata.id}`: its metadata has no camera, without which there are no bounds")
-    labels = {name: metadata.factors[name] for name in FACTORS}
+    labels = {name: metadata.factors[name] for name in CANDLE_FACTORS}
     scene, lights = labels.pop("scene"), labels.pop("lights")
     try:
         box = projected_bounds(metadata.objects[0], metadata.camera, width, height, bounds)
@@ -173,12 +173,12 @@ def _project(
 def _choose(frames: Path, set_name: str | None) -> str:
     """Name the set to export: the one asked for, or the only one that has CANDLE's factors."""
     sets = read_dataset_info(frames).sets
-    fitting = [name for name, info in sets.items() if set(FACTORS) <= {f.name for f in info.factors}]
+    fitting = [name for name, info in sets.items() if set(CANDLE_FACTORS) <= {f.name for f in info.factors}]
     if set_name in fitting or (set_name is None and len(fitting) == 1):
         return set_name or fitting[0]
     if set_name is not None or not fitting:
         raise InputError(
-            f"{frames}: expected a set with the factors {', '.join(FACTORS)}, "
+            f"{frames}: expected a set with the factors {', '.join(CANDLE_FACTORS)}, "
             f"got {set_name or ', '.join(sets)}"
         )
     raise InputError(f"{frames}: several sets have CANDLE's factors; name one of {', '.join(fitting)}")

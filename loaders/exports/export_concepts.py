@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.exports.export_folder import claim
+from loaders.exports.export_folder import open_export_folder
 from loaders.files.atomic_files import replacing
 from loaders.frames import IMAGE, FrameFolder, read_dataset_info
 from loaders.schema import FactorValue, SetInfo
 
-FOLDER = Path("IID_data") / "concepts"
+_FOLDER = Path("IID_data") / "concepts"
 ALBEDO, ILLUMINATION = "material", "light_azimuth"  # the factor that varies inside a concept set
 _FACTORS = {"scene", "texturing", "temperature", ALBEDO, ILLUMINATION}
 
@@ -46,7 +46,7 @@ def export_concepts(frames: Path | str, out: Path | str, set_name: str | None = 
             f"{frames}: expected a set with the factors {', '.join(sorted(_FACTORS))} of which `material` or "
             f"`light_azimuth` varies, as of the recipe `concepts`; got {', '.join(asked)}"
         )
-    claim(out, to="concepts", recipe=info.recipe.sha256)
+    open_export_folder(out, to="concepts", recipe=info.recipe.sha256)
     counts: dict[str, int] = {}
     owners: dict[Path, str] = {}
     for name in names:
@@ -55,7 +55,7 @@ def export_concepts(frames: Path | str, out: Path | str, set_name: str | None = 
             metadata = opened.metadata(row)
             concept = concept_name(opened.set_info, metadata.factors)
             number = _position(opened.set_info, metadata.factors, opened.set_info.varies[0])
-            target = out / FOLDER / concept / f"{number:03d}.png"
+            target = out / _FOLDER / concept / f"{number:03d}.png"
             if (owner := owners.setdefault(target, metadata.id)) != metadata.id:
                 raise InputError(
                     f"samples `{owner}` and `{metadata.id}` would both be {concept}/{target.name}; name one "

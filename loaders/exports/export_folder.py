@@ -10,7 +10,7 @@ from loaders.files.atomic_files import is_partial, replacing
 MARKER = ".candlelight-export"
 
 
-def claim(out: Path, **what: str) -> None:
+def open_export_folder(out: Path, **what: str) -> None:
     """Take a folder for an export, or go on in one that the same export was started in.
 
     Args:

@@ -13,25 +13,25 @@ from loaders.exports.capture_frames import (
     MAIN,
     OWN,
     SECOND,
-    Comparison,
-    Views,
+    CaptureFrames,
+    IntrinsicDifferences,
     by_paper,
     by_passes,
-    compare,
     diffuse,
-    find_views,
-    labels,
-    read_views,
+    find_captures,
+    items_and_lights,
+    measure_differences,
+    read_captures,
 )
-from loaders.exports.export_folder import claim
-from loaders.exports.intrinsic_images import Intrinsic, Mask, Rgb
+from loaders.exports.export_folder import open_export_folder
+from loaders.exports.intrinsic_images import ColourImage, Intrinsic, ObjectMask
 from loaders.files.atomic_files import replacing
 from loaders.files.layer_codecs import encode_png
 from loaders.open_frames import open_frames
 from loaders.schema import LightRecord, RecipeRecord, Record
 
-By = Literal["paper", "passes"]
-WHITE = 255 * 255  # the dataset's largest value, also that of its masks
+IntrinsicMethod = Literal["paper", "passes"]
+MIT_WHITE = 255 * 255  # the dataset's largest value, also that of its masks
 # How far above the brightest diffuse value of any of its lights an object's highlights are kept.
 HEADROOM = 2.0
 _SIDE_FILE = "captures.json"
@@ -50,14 +50,14 @@ class CaptureRecord(Record):
     k: float
     reconstruction: float
     saturated: dict[str, float]
-    comparison: Comparison
+    comparison: IntrinsicDifferences
 
 
 class CapturesRecord(Record):
-    """``captures.json``: how the images were made, the lamps of each light, and each object's scales."""
+    """``captures.json``: how the images were made, the light records of each light, and each object's scales."""
 
     schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
-    by: By
+    by: IntrinsicMethod
     recipe: RecipeRecord
     licence: str
     lights: dict[str, tuple[LightRecord, ...]]
@@ -69,7 +69,7 @@ class CapturesRecord(Record):
 
 
 def export_mit(
-    frames: Path | str, out: Path | str, by: By = "paper", set_name: str | None = None
+    frames: Path | str, out: Path | str, by: IntrinsicMethod = "paper", set_name: str | None = None
 ) -> tuple[str, ...]:
     """Write an image set of captures in the layout of the MIT Intrinsic Images dataset.
 
@@ -99,28 +99,34 @@ def export_mit(
     """
     frames, out = Path(frames), Path(out)
     opened = open_frames(frames, set_name)
-    names, lights = labels(opened)
-    rows = find_views(opened, names, lights)
+    names, lights = items_and_lights(opened)
+    rows = find_captures(opened, names, lights)
     info = opened.info
-    claim(out, to="mit", by=by, set=opened.set_name, recipe=info.recipe.sha256)
+    open_export_folder(out, to="mit", by=by, set=opened.set_name, recipe=info.recipe.sha256)
     records: dict[str, CaptureRecord] = {}
-    lamps: dict[str, tuple[LightRecord, ...]] = {}
+    light_records: dict[str, tuple[LightRecord, ...]] = {}
     for name in names:
-        views = read_views(opened, rows, name)
+        views = read_captures(opened, rows, name)
         images, records[name] = _develop(views, name, by)
-        lamps = {light: frame.metadata.lights for (light, paint), frame in views.items() if paint == OWN}
+        light_records = {
+            light: frame.metadata.lights for (light, paint), frame in views.items() if paint == OWN
+        }
         folder = out / "data" / name
         folder.mkdir(parents=True, exist_ok=True)
         for file, pixels in images.items():
             with replacing(folder / f"{file}.png") as partial:
                 partial.write_bytes(encode_png(pixels))
-    record = CapturesRecord(by=by, recipe=info.recipe, licence=info.licence, lights=lamps, objects=records)
+    record = CapturesRecord(
+        by=by, recipe=info.recipe, licence=info.licence, lights=light_records, objects=records
+    )
     with replacing(out / _SIDE_FILE) as partial:
         partial.write_text(record.to_json(), encoding="utf-8")
     return names
 
 
-def _develop(views: Views, name: str, by: By) -> tuple[dict[str, UInt16[ndarray, "..."]], CaptureRecord]:
+def _develop(
+    views: CaptureFrames, name: str, by: IntrinsicMethod
+) -> tuple[dict[str, UInt16[ndarray, "..."]], CaptureRecord]:
     """Make the files of one object, and say how."""
     mask = views[MAIN, OWN].layers["object"] > 0
     paper, passes = by_paper(views, mask), by_passes(views, mask)
@@ -140,14 +146,14 @@ def _develop(views: Views, name: str, by: By) -> tuple[dict[str, UInt16[ndarray,
         k=units["reflectance"] * units["shading"] / units["radiance"],
         reconstruction=_reconstruction(made),
         saturated={image: share for image in images if (share := _cut_off(images[image], mask)) > 0},
-        comparison=compare(views, mask, paper, passes),
+        comparison=measure_differences(views, mask, paper, passes),
     )
     files = {image: np.rint(array).clip(0, 65535).astype(np.uint16) for image, array in images.items()}
-    return {**files, "mask": np.where(mask, WHITE, 0).astype(np.uint16)}, record
+    return {**files, "mask": np.where(mask, MIT_WHITE, 0).astype(np.uint16)}, record
 
 
-def _units(made: Intrinsic, further: dict[str, Rgb], name: str) -> dict[str, float]:
-    """Bring what is brightest to `WHITE`, but highlights no more than `HEADROOM` below the rest."""
+def _units(made: Intrinsic, further: dict[str, ColourImage], name: str) -> dict[str, float]:
+    """Bring what is brightest to `MIT_WHITE`, but highlights no more than `HEADROOM` below the rest."""
     brightest = max(float(image.max()) for image in (made.diffuse, *further.values()))
     largest = {
         "radiance": min(max(float(made.original.max()), brightest), HEADROOM * brightest),
@@ -156,7 +162,7 @@ def _units(made: Intrinsic, further: dict[str, Rgb], name: str) -> dict[str, flo
     }
     if dark := [what for what, value in largest.items() if value <= 0]:
         raise InputError(f"`{name}` has no {dark[0]} anywhere; light it, or move it into the picture")
-    return {what: WHITE / value for what, value in largest.items()}
+    return {what: MIT_WHITE / value for what, value in largest.items()}
 
 
 def _reconstruction(made: Intrinsic) -> float:
@@ -164,6 +170,6 @@ def _reconstruction(made: Intrinsic) -> float:
     return float(np.linalg.norm(error) / np.linalg.norm(made.diffuse))
 
 
-def _cut_off(image: Float64[ndarray, "height width ..."], mask: Mask) -> float:
+def _cut_off(image: Float64[ndarray, "height width ..."], mask: ObjectMask) -> float:
     over = image > 65535
     return float((over.any(axis=-1) if image.ndim == 3 else over)[mask].mean())

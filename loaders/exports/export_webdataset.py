@@ -8,8 +8,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.exports.export_candle import Exported
-from loaders.exports.export_folder import claim
+from loaders.exports.export_candle import ExportCounts
+from loaders.exports.export_folder import open_export_folder
 from loaders.files.atomic_files import replacing
 from loaders.files.layer_codecs import encode_npy
 from loaders.frames import IMAGE, METADATA, FrameFolder, read_dataset_info
@@ -24,7 +24,7 @@ def export_webdataset(
     set_name: str | None = None,
     shard_size: int = SHARD_SIZE,
     layers: Collection[str] | None = None,
-) -> Exported:
+) -> ExportCounts:
     """Write the complete samples of image sets as ``<set>-<number>.tar``, for sequential reading.
 
     A sample is ``<key>.image.png``, ``<key>.metadata.txt`` (JSON, the text of ``metadata.json``) and
@@ -60,7 +60,7 @@ def export_webdataset(
     opened = [FrameFolder(frames, name, layers) for name in names]
     # Samples that were rendered since would move others from file to file.
     samples = hashlib.sha256(b"".join(one.indices.tobytes() for one in opened)).hexdigest()
-    claim(
+    open_export_folder(
         out,
         to="webdataset",
         sets=",".join(names),
@@ -80,7 +80,7 @@ def export_webdataset(
             with replacing(target) as partial:
                 _write_shard(partial, one, rows)
             written += len(rows)
-    return Exported(written, found)
+    return ExportCounts(written, found)
 
 
 def sample_key(sample_id: str) -> str:

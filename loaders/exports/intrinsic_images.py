@@ -11,12 +11,12 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from numpy import ndarray
 
-Map = Float64[ndarray, "height width"]
-Rgb = Float64[ndarray, "height width 3"]
-Mask = Bool[ndarray, "height width"]
+GrayImage = Float64[ndarray, "height width"]
+ColourImage = Float64[ndarray, "height width 3"]
+ObjectMask = Bool[ndarray, "height width"]
 
 # Where both lights together leave less than this share of the brightest pixel there is nothing to divide by.
-DARK = 1e-3
+DARK_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -29,20 +29,20 @@ class Captures:
         uniform: of the twin.
     """
 
-    original: Rgb
-    lambertian: Rgb
-    uniform: Rgb
+    original: ColourImage
+    lambertian: ColourImage
+    uniform: ColourImage
 
 
 @dataclass(frozen=True)
 class Intrinsic:
     """Intrinsic images of one object under one light; shading and reflectance each up to a scale."""
 
-    original: Rgb
-    diffuse: Rgb
-    shading: Map
-    reflectance: Rgb
-    specular: Rgb
+    original: ColourImage
+    diffuse: ColourImage
+    shading: GrayImage
+    reflectance: ColourImage
+    specular: ColourImage
 
 
 def from_captures(first: Captures, second: Captures) -> Intrinsic:
@@ -56,7 +56,7 @@ def from_captures(first: Captures, second: Captures) -> Intrinsic:
         second: under the other fixed light, which reaches what is in shadow in the first.
 
     Returns:
-        The intrinsic images; reflectance is 0 where the twin is dark (`DARK`) in both lights.
+        The intrinsic images; reflectance is 0 where the twin is dark (`DARK_SHARE`) in both lights.
 
     Example:
         >>> pixel = np.ones((1, 1, 3))
@@ -67,7 +67,7 @@ def from_captures(first: Captures, second: Captures) -> Intrinsic:
         (0.6, 0.5, 0.3)
     """
     uniform = (first.uniform + second.uniform).mean(axis=-1, keepdims=True)
-    lit = uniform > DARK * uniform.max(initial=0.0)
+    lit = uniform > DARK_SHARE * uniform.max(initial=0.0)
     reflectance = (first.lambertian + second.lambertian) / np.where(lit, uniform, 1.0)
     return Intrinsic(
         original=first.original,
@@ -78,7 +78,7 @@ def from_captures(first: Captures, second: Captures) -> Intrinsic:
     )
 
 
-def from_passes(albedo: Rgb, shading: Rgb, residual: Rgb) -> Intrinsic:
+def from_passes(albedo: ColourImage, shading: ColourImage, residual: ColourImage) -> Intrinsic:
     """Take the intrinsic images from the layers of one frame: no twin, no second light.
 
     ``original = albedo x shading + residual``, the picture itself, as the published files have it
@@ -102,7 +102,7 @@ def from_passes(albedo: Rgb, shading: Rgb, residual: Rgb) -> Intrinsic:
     )
 
 
-def difference(image: Float64[ndarray, "..."], truth: Float64[ndarray, "..."], mask: Mask) -> float:
+def difference(image: Float64[ndarray, "..."], truth: Float64[ndarray, "..."], mask: ObjectMask) -> float:
     """Relative difference of two images that are each defined up to a scale.
 
     ``min_a ||t - a x|| / ||t||`` over the pixels of the mask: the root of eq. 7, relative.

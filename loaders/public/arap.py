@@ -7,9 +7,9 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 
 from loaders.errors import InputError
-from loaders.public.folder_names import names_in
+from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_linear, same_size, to_tensor
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 
 SOURCE = "https://perso.liris.cnrs.fr/nicolas.bonneel/intrinsicstar/ground_truth"
 # Scenes that the paper of the concept sensitivity metric leaves out.
@@ -60,7 +60,7 @@ class ARAP:
         """
         if scenes not in ("all", "csm"):
             raise InputError(f"scenes: expected all or csm, got {scenes!r}")
-        self._root = require(Path(root), SOURCE)
+        self._root = require_path(Path(root), SOURCE)
         folders = (self._root / "input").is_dir()
         kinds = ("input", "reflectance", "shading", "mask")
         self._folders = {kind: self._root / kind if folders else self._root for kind in kinds}
@@ -109,14 +109,14 @@ class ARAP:
         for of in (stem, scene_of(stem)):
             if found := self._files[kind].get(f"{of}_{end}".lower()):
                 return found
-        return require(self._folders[kind] / f"{stem}_{end}.png", SOURCE)
+        return require_path(self._folders[kind] / f"{stem}_{end}.png", SOURCE)
 
 
 def _by_stem(folder: Path) -> dict[str, Path]:
     """Map names without suffix, lower-cased, to files; of one name in several formats, to the best."""
     if not folder.is_dir():
         return {}
-    paths = [folder / name for name in names_in(folder, SOURCE)]
+    paths = [folder / name for name in list_names(folder, SOURCE)]
     images = [path for path in paths if path.suffix.lower() in _SUFFIXES and path.is_file()]
     worst_first = sorted(images, key=lambda path: -_SUFFIXES.index(path.suffix.lower()))
     best = {path.stem.lower(): path for path in worst_first}

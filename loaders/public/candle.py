@@ -15,12 +15,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from loaders.errors import InputError
 from loaders.factor_space import FactorSpace
 from loaders.public.image_formats import read_rgb8
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import image_tensor
 from loaders.schema import FactorInfo, FactorValue
 
 SOURCE = "https://github.com/causal-disentanglement/CANDLE"
-Codes = Literal["simulator", "disentanglement_lib"]
+FactorNumbering = Literal["simulator", "disentanglement_lib"]
 
 # The order of the simulator's product, of which an image's id is the index.
 VALUES: dict[str, tuple[FactorValue, ...]] = {
@@ -42,7 +42,7 @@ _MAX_JSON = 2**20
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
-class _Thing(BaseModel):
+class _Object(BaseModel):
     model_config = ConfigDict(strict=True)
     object_type: str
     color: str
@@ -55,7 +55,7 @@ class _Entry(BaseModel):
     model_config = ConfigDict(strict=True)
     scene: str
     lights: str | None = None
-    objects: dict[str, _Thing]
+    objects: dict[str, _Object]
 
 
 class Candle:
@@ -81,7 +81,9 @@ class Candle:
             from https://github.com/causal-disentanglement/CANDLE
     """
 
-    def __init__(self, root: Path | str, *, codes: Codes = "simulator", linear: bool = False) -> None:
+    def __init__(
+        self, root: Path | str, *, codes: FactorNumbering = "simulator", linear: bool = False
+    ) -> None:
         """Read every JSON: a few seconds for the published set.
 
         Args:
@@ -96,7 +98,7 @@ class Candle:
         """
         if codes not in ("simulator", "disentanglement_lib"):
             raise InputError(f"`codes`: expected simulator or disentanglement_lib, got {codes!r}")
-        files = _find(require(Path(root), SOURCE))
+        files = _find(require_path(Path(root), SOURCE))
         entries = [_read_entry(path, number) for number, path in files]
         values = [_values(path, entry) for (_, path), entry in zip(files, entries, strict=True)]
         self.factors = _factors(files, values, codes)
@@ -159,7 +161,7 @@ def _find(root: Path) -> list[tuple[int, Path]]:
                 continue
             path = Path(folder, f"{stem}.json")
             if f"{stem}.png" not in present:
-                require(path.with_suffix(".png"), SOURCE)
+                require_path(path.with_suffix(".png"), SOURCE)
             if int(stem) in found:
                 raise InputError(
                     f"{path}: number {stem} is also in {found[int(stem)].parent}; name one folder"
@@ -203,7 +205,7 @@ def _values(path: Path, entry: _Entry) -> dict[str, FactorValue]:
 
 
 def _factors(
-    files: list[tuple[int, Path]], values: list[dict[str, FactorValue]], codes: Codes
+    files: list[tuple[int, Path]], values: list[dict[str, FactorValue]], codes: FactorNumbering
 ) -> tuple[FactorInfo, ...]:
     names = [name for name in VALUES if name in values[0]]
     for (_, path), row in zip(files, values, strict=True):

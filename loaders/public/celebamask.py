@@ -11,19 +11,19 @@ from jaxtyping import Bool
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.public.folder_names import names_in
+from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_rgb8
-from loaders.public.missing_files import require
-from loaders.public.pixel_tensors import Groups, check_groups, image_tensor, read_parts
+from loaders.public.missing_files import require_path
+from loaders.public.pixel_tensors import PartGroups, check_groups, image_tensor, read_part_masks
 from loaders.public.text_lists import read_lines, wrong_line
 
 SOURCE = "https://github.com/switchablenorms/CelebAMask-HQ"
-FOLDER = "CelebAMask-HQ-mask-anno"
-Split = Literal["all", "train", "val", "test"]
-SPLITS: tuple[Split, ...] = ("all", "train", "val", "test")
+_FOLDER = "CelebAMask-HQ-mask-anno"
+_Split = Literal["all", "train", "val", "test"]
+CELEBAMASK_SPLITS: tuple[_Split, ...] = ("all", "train", "val", "test")
 
 # In the order of the official label numbers, from 1.
-PARTS = (
+CELEBAMASK_PARTS = (
     *("skin", "nose", "eye_g", "l_eye", "r_eye", "l_brow", "r_brow", "l_ear", "r_ear"),
     *("mouth", "u_lip", "l_lip", "hair", "hat", "ear_r", "neck_l", "neck", "cloth"),
 )
@@ -66,9 +66,9 @@ class CelebAMaskHQ:
     def __init__(
         self,
         root: Path | str,
-        split: Split = "all",
+        split: _Split = "all",
         *,
-        groups: Groups | Literal["paper"] | None = None,
+        groups: PartGroups | Literal["paper"] | None = None,
         linear: bool = False,
     ) -> None:
         """List the images.
@@ -78,20 +78,20 @@ class CelebAMaskHQ:
             split: by CelebA's own, as the official script does: "train" 24183, "val" 2993, "test" 2824 images
                 (the coverage paper has the last two the other way round); or "all".
             groups: parts that are one under another name, "paper" for `PAPER_GROUPS`; the parts in no group
-                are left out. None keeps each of `PARTS`.
+                are left out. None keeps each of `CELEBAMASK_PARTS`.
             linear: decode the images.
 
         Raises:
             InputError: a folder or list is missing or damaged, or a group is of no part.
         """
-        if split not in SPLITS:
-            raise InputError(f"`split`: expected {', '.join(SPLITS)}, got {split!r}")
+        if split not in CELEBAMASK_SPLITS:
+            raise InputError(f"`split`: expected {', '.join(CELEBAMASK_SPLITS)}, got {split!r}")
         self._groups = PAPER_GROUPS if groups == "paper" else groups
-        check_groups(self._groups, PARTS)
-        self.root, self.parts, self._linear = Path(root), tuple(self._groups or PARTS), linear
-        images = require(self.root / "CelebA-HQ-img", SOURCE)
-        self._masks = require(self.root / FOLDER, SOURCE)
-        stems = (name.removesuffix(".jpg") for name in names_in(images, SOURCE) if name.endswith(".jpg"))
+        check_groups(self._groups, CELEBAMASK_PARTS)
+        self.root, self.parts, self._linear = Path(root), tuple(self._groups or CELEBAMASK_PARTS), linear
+        images = require_path(self.root / "CelebA-HQ-img", SOURCE)
+        self._masks = require_path(self.root / _FOLDER, SOURCE)
+        stems = (name.removesuffix(".jpg") for name in list_names(images, SOURCE) if name.endswith(".jpg"))
         numbers = sorted(int(stem) for stem in stems if re.fullmatch("0|[1-9][0-9]{0,5}", stem))
         if split != "all":
             low, high = _BOUNDS[split]
@@ -109,14 +109,14 @@ class CelebAMaskHQ:
         """Read one image and its masks."""
         number = int(self.indices[row])
         pixels = read_rgb8(self.root / "CelebA-HQ-img" / f"{number}.jpg", SOURCE)
-        folder = require(self._masks / str(number // _PER_FOLDER), SOURCE)
-        files = {part: folder / f"{number:05d}_{part}.png" for part in PARTS}
+        folder = require_path(self._masks / str(number // _PER_FOLDER), SOURCE)
+        files = {part: folder / f"{number:05d}_{part}.png" for part in CELEBAMASK_PARTS}
         files = {part: path for part, path in files.items() if path.is_file()}
         return {
             "id": str(number),
             "index": number,
             "image": image_tensor(pixels, self._linear),
-            "parts": read_parts(files, SOURCE, (pixels.shape[0], pixels.shape[1]), self._groups),
+            "parts": read_part_masks(files, SOURCE, (pixels.shape[0], pixels.shape[1]), self._groups),
         }
 
     @cached_property

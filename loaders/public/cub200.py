@@ -10,12 +10,12 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.public.image_formats import read_rgb8, to_tensor
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import image_tensor, read_mask
-from loaders.public.text_lists import each_line, inside, read_lines, wrong_line
+from loaders.public.text_lists import each_line, path_inside, read_lines, wrong_line
 
 SOURCE = "https://www.vision.caltech.edu/datasets/cub_200_2011"
-Split = Literal["all", "train", "test"]
+_Split = Literal["all", "train", "test"]
 
 
 class Attributes(NamedTuple):
@@ -51,7 +51,7 @@ class CUB200:
     """
 
     def __init__(
-        self, root: Path | str, split: Split = "all", *, segmentations: bool = False, linear: bool = False
+        self, root: Path | str, split: _Split = "all", *, segmentations: bool = False, linear: bool = False
     ) -> None:
         """Read the lists.
 
@@ -94,7 +94,7 @@ class CUB200:
 
         place = range(len(self))[row]
         number, name = self.numbers[place], self.names[place]
-        pixels = read_rgb8(inside(self.folder / "images", name, "images.txt"), SOURCE)
+        pixels = read_rgb8(path_inside(self.folder / "images", name, "images.txt"), SOURCE)
         left, top, width, height = self._boxes[number].tolist()
         points = self._points[number]
         item = {
@@ -107,7 +107,7 @@ class CUB200:
             "visible": to_tensor(points[:, 2] == 1),
         }
         if self._masks is not None:
-            path = inside(self._masks, f"{item['id']}.png", "images.txt")
+            path = path_inside(self._masks, f"{item['id']}.png", "images.txt")
             item["mask"] = to_tensor(read_mask(path, SOURCE, (pixels.shape[0], pixels.shape[1])))
         return item
 
@@ -146,12 +146,12 @@ def _find(root: Path) -> Path:
     for folder in (root, root / name, root / name / name):
         if (folder / "images.txt").is_file():
             return folder
-    return require(root / name / "images.txt", SOURCE).parent
+    return require_path(root / name / "images.txt", SOURCE).parent
 
 
 def _masks(folder: Path) -> Path:
     inner, outer = folder / "segmentations", folder.parent / "segmentations"
-    return inner if inner.is_dir() else require(outer, SOURCE)
+    return inner if inner.is_dir() else require_path(outer, SOURCE)
 
 
 def _numbered(path: Path) -> dict[int, str]:

@@ -5,12 +5,12 @@ from typing import Any, SupportsIndex
 
 from loaders.errors import InputError
 from loaders.public.cub200 import CUB200
-from loaders.public.missing_files import require
-from loaders.public.pixel_tensors import Groups, check_groups, read_parts
+from loaders.public.missing_files import require_path
+from loaders.public.pixel_tensors import PartGroups, check_groups, read_part_masks
 
 SOURCE = "https://github.com/hamedbehzadi/CUB70-PartSegmentationDataset"
-FOLDER = "AnnotationMasksPerclass"
-PARTS = (
+_FOLDER = "AnnotationMasksPerclass"
+CUB70_PARTS = (
     *("body", "head", "neck", "beak", "tail"),
     *("right_wing", "left_wing", "right_leg", "left_leg", "right_eye", "left_eye"),
 )
@@ -36,7 +36,7 @@ class CUB70:
     """
 
     def __init__(
-        self, root: Path | str, cub: Path | str, *, groups: Groups | None = None, linear: bool = False
+        self, root: Path | str, cub: Path | str, *, groups: PartGroups | None = None, linear: bool = False
     ) -> None:
         """List the masks.
 
@@ -44,21 +44,21 @@ class CUB70:
             root: folder of ``AnnotationMasksPerclass``, or that itself.
             cub: folder of CUB-200-2011, as `CUB200` takes it.
             groups: parts that are one under another name, as ``{"wings": ["right_wing", "left_wing"]}``; the
-                parts in no group are left out. None keeps each of `PARTS`.
+                parts in no group are left out. None keeps each of `CUB70_PARTS`.
             linear: decode the images.
 
         Raises:
             InputError: a folder or list is missing, a mask is of no image of CUB, or a group is of no part.
         """
-        check_groups(groups, PARTS)
+        check_groups(groups, CUB70_PARTS)
         folder = Path(root)
-        if folder.name != FOLDER:
-            folder = require(folder / FOLDER, SOURCE)
-        self.parts = tuple(groups or PARTS)
+        if folder.name != _FOLDER:
+            folder = require_path(folder / _FOLDER, SOURCE)
+        self.parts = tuple(groups or CUB70_PARTS)
         self._groups, self._images = groups, CUB200(cub, linear=linear)
         rows = {Path(name).stem: row for row, name in enumerate(self._images.names)}
         self._files: dict[int, dict[str, Path]] = {}
-        for path in sorted(require(folder, SOURCE).glob("*/*.png")):
+        for path in sorted(require_path(folder, SOURCE).glob("*/*.png")):
             stem, part = _split_name(path.stem)
             if part is None or path.name.startswith("."):
                 continue
@@ -82,7 +82,7 @@ class CUB70:
         place = self._rows[row]
         item = self._images[place]
         size = tuple(item["image"].shape[1:])
-        return {**item, "parts": read_parts(self._files[place], SOURCE, size, self._groups)}
+        return {**item, "parts": read_part_masks(self._files[place], SOURCE, size, self._groups)}
 
 
 def _split_name(stem: str) -> tuple[str, str | None]:
@@ -92,7 +92,7 @@ def _split_name(stem: str) -> tuple[str, str | None]:
         >>> _split_name("Black_Footed_Albatross_0046_18_right_wing")
         ('Black_Footed_Albatross_0046_18', 'right_wing')
     """
-    for part in sorted(PARTS, key=len, reverse=True):
+    for part in sorted(CUB70_PARTS, key=len, reverse=True):
         if stem.endswith(f"_{part}"):
             return stem.removesuffix(f"_{part}"), part
     return stem, None

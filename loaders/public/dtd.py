@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any, Literal, SupportsIndex
 
 from loaders.errors import InputError
-from loaders.public.folder_names import names_in
+from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_rgb8
 from loaders.public.pixel_tensors import image_tensor
-from loaders.public.text_lists import inside, read_lines, wrong_line
+from loaders.public.text_lists import path_inside, read_lines, wrong_line
 
 SOURCE = "https://www.robots.ox.ac.uk/~vgg/data/dtd"
-Split = Literal["all", "train", "val", "test"]
+_Split = Literal["all", "train", "val", "test"]
 
 
 class DTD:
@@ -31,7 +31,7 @@ class DTD:
     """
 
     def __init__(
-        self, root: Path | str, split: Split = "all", fold: int = 1, *, linear: bool = False
+        self, root: Path | str, split: _Split = "all", fold: int = 1, *, linear: bool = False
     ) -> None:
         """List the images.
 
@@ -51,7 +51,7 @@ class DTD:
         nested = (Path(root) / "dtd" / "dtd", Path(root) / "dtd")
         self._folder = next((folder for folder in nested if folder.is_dir()), Path(root))
         images = self._folder / "images"
-        self.classes = tuple(sorted(name for name in names_in(images, SOURCE) if (images / name).is_dir()))
+        self.classes = tuple(sorted(name for name in list_names(images, SOURCE) if (images / name).is_dir()))
         if split == "all":
             paths = sorted(path for name in self.classes for path in (images / name).glob("*.jpg"))
             self.names = tuple(
@@ -71,7 +71,7 @@ class DTD:
         import torch
 
         name = self.names[row]
-        pixels = read_rgb8(inside(self._folder / "images", name, "the list"), SOURCE)
+        pixels = read_rgb8(path_inside(self._folder / "images", name, "the list"), SOURCE)
         return {
             "id": name.removesuffix(".jpg"),
             "image": image_tensor(pixels, self._linear),

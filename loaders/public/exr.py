@@ -9,7 +9,7 @@ from numpy import ndarray
 
 from loaders.errors import InputError, blaming
 from loaders.files.image_files import MAX_PIXELS
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 
 _MAX_VALUES = 4 * MAX_PIXELS
 
@@ -28,7 +28,7 @@ def read_exr(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
         InputError: OpenEXR is not installed; or the file is missing, damaged, has no such channels, or claims
             more than `loaders.files.image_files.MAX_PIXELS`.
     """
-    require(path, source)
+    require_path(path, source)
     try:
         import OpenEXR
     except ImportError:

@@ -74,10 +74,10 @@ class HDF5Rows:
             return self._handle[1][self.name][row]
 
 
-Rows = FileRows | HDF5Rows
+ArrayRows = FileRows | HDF5Rows
 
 
-def open_rows(path: Path, name: str, cache: Path | None) -> Rows:
+def open_array(path: Path, name: str, cache: Path | None) -> ArrayRows:
     """Open an array of bytes in an npz or HDF5 file.
 
     An npz member that is stored is read where it lies. One that is compressed can only be read from its
@@ -130,7 +130,7 @@ def _reading(path: Path) -> Iterator[None]:
         raise blame(f"{path} cannot be read", error, "get the file again") from None
 
 
-def _open_hdf5(path: Path, name: str, cache: Path | None) -> Rows:
+def _open_hdf5(path: Path, name: str, cache: Path | None) -> ArrayRows:
     with _reading(path), h5py.File(path, "r") as file:
         dataset = _dataset(file, path, (name,))
         _check_bytes(path, name, dataset.dtype)
@@ -141,7 +141,7 @@ def _open_hdf5(path: Path, name: str, cache: Path | None) -> Rows:
     return _open_npy(target)
 
 
-def _open_npz(path: Path, name: str, cache: Path | None) -> Rows:
+def _open_npz(path: Path, name: str, cache: Path | None) -> ArrayRows:
     with _reading(path), zipfile.ZipFile(path) as archive:
         info = _member(archive, path, name)
         with archive.open(info) as member:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from loaders.errors import InputError
 from loaders.picture_frames import Files, Pictures
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 
 SOURCE = "https://data.csail.mit.edu/graphics/fivek"
 Expert = Literal["a", "b", "c", "d", "e"]
@@ -47,4 +47,4 @@ def open_fivek(
         raise InputError(
             f"{base}: has raw photographs (.dng) alone, which are not read; get tiff16_{expert} from {SOURCE}"
         )
-    return Pictures(Files(found or require(folders[0], SOURCE)), size, limit, seed)
+    return Pictures(Files(found or require_path(folders[0], SOURCE)), size, limit, seed)

@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 
 
-def names_in(folder: Path, source: str) -> tuple[str, ...]:
+def list_names(folder: Path, source: str) -> tuple[str, ...]:
     """List a folder in natural order, numbers by their value: ``dir_2`` comes before ``dir_10``.
 
     Args:
@@ -22,11 +22,11 @@ def names_in(folder: Path, source: str) -> tuple[str, ...]:
         InputError: there is no such folder.
 
     Example:
-        >>> names_in(Path("nowhere"), "https://example.org")
+        >>> list_names(Path("nowhere"), "https://example.org")
         Traceback (most recent call last):
         loaders.errors.InputError: nowhere is missing; get it from https://example.org
     """
-    if not require(folder, source).is_dir():
+    if not require_path(folder, source).is_dir():
         raise InputError(f"{folder}: expected a folder, got a file; get it from {source}")
     found = (path.name for path in folder.iterdir())
     return tuple(sorted((name for name in found if not name.startswith((".", "__MACOSX"))), key=natural))

@@ -13,8 +13,8 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.factor_space import FactorSpace
-from loaders.public.file_rows import Rows
-from loaders.public.missing_files import require
+from loaders.public.file_rows import ArrayRows
+from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import image_tensor
 from loaders.schema import FactorInfo, FactorValue
 
@@ -31,7 +31,7 @@ class GridImages(ABC):
         space: the grid.
     """
 
-    def __init__(self, path: Path, rows: Rows, factors: Sequence[FactorInfo], linear: bool) -> None:
+    def __init__(self, path: Path, rows: ArrayRows, factors: Sequence[FactorInfo], linear: bool) -> None:
         self.factors = tuple(factors)
         self.space = FactorSpace(
             tuple(factor.name for factor in factors), tuple(factor.values or () for factor in factors)
@@ -87,7 +87,7 @@ def find_file(root: Path, names: Sequence[str], source: str) -> Path:
     if root.is_file():
         return root
     found = [root / name for name in names if (root / name).is_file()]
-    return found[0] if found else require(root / names[0], source)
+    return found[0] if found else require_path(root / names[0], source)
 
 
 def number_values(

@@ -10,20 +10,20 @@ from numpy import ndarray
 from pydantic import BaseModel, Field, ValidationError
 
 from loaders.errors import InputError
-from loaders.public.folder_names import names_in
+from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_rgb8
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import image_tensor
 
 SOURCE = "http://opensurfaces.cs.cornell.edu/publications/intrinsic (iiw-dataset-release-0.zip)"
 COUNT = 5230  # photographs of the release
-Split = Literal["all", "train", "test"]
+_Split = Literal["all", "train", "test"]
 _DARKER = {"E": 0, "1": 1, "2": 2}
 _Share = Annotated[float, Field(ge=0, lt=1)]
 _Record = TypeVar("_Record", bound=BaseModel)
 
 
-class Judgements(NamedTuple):
+class PointComparisons(NamedTuple):
     """Comparisons of one photograph that count, as WHDR takes them.
 
     ``points`` holds x and y of either point in [0, 1), of width and of height: the pixel is
@@ -74,7 +74,7 @@ class IIW:
     ``attribution`` and ``attribution_url`` (of the photograph; empty where the file says nothing) and
 
     * ``image``: float32 [3, H, W], the 8-bit sRGB pixels decoded to scene-linear values in [0, 1];
-    * ``points``: float64 [n, 2, 2], ``darker``: int64 [n], ``score``: float64 [n], see `Judgements`.
+    * ``points``: float64 [n, 2, 2], ``darker``: int64 [n], ``score``: float64 [n], see `PointComparisons`.
 
     Only comparisons that count are there: both points judged opaque, one of the three answers, and a positive
     score. A score of null does not count; the published ``whdr.py`` stops at it on Python 3.
@@ -88,7 +88,7 @@ class IIW:
         loaders.errors.InputError: nowhere is missing; get it from http://opensurfaces.cs.cornell.edu/publications/intrinsic (iiw-dataset-release-0.zip)
     """  # noqa: E501
 
-    def __init__(self, root: Path | str, split: Split = "all", count: int = COUNT) -> None:
+    def __init__(self, root: Path | str, split: _Split = "all", count: int = COUNT) -> None:
         """List the photographs; none is read yet.
 
         Args:
@@ -103,9 +103,9 @@ class IIW:
         """
         if split not in ("all", "train", "test"):
             raise InputError(f"split: expected all, train or test, got {split!r}")
-        root = require(Path(root), SOURCE)
+        root = require_path(Path(root), SOURCE)
         self._folder = root / "data" if (root / "data").is_dir() else root
-        stems = (Path(name).stem for name in names_in(self._folder, SOURCE) if name.endswith(".json"))
+        stems = (Path(name).stem for name in list_names(self._folder, SOURCE) if name.endswith(".json"))
         ids = sorted(stem for stem in stems if stem.isascii() and stem.isdigit())
         if not ids:
             raise InputError(f"{self._folder}: expected <id>.json, found none; get them from {SOURCE}")
@@ -141,7 +141,7 @@ class IIW:
             **{name: _tensor(array) for name, array in judged._asdict().items()},
         }
 
-    def judgements(self, row: SupportsIndex) -> Judgements:
+    def judgements(self, row: SupportsIndex) -> PointComparisons:
         """Read the judgements of one photograph as arrays, without the photograph.
 
         Raises:
@@ -152,14 +152,14 @@ class IIW:
 
 
 def _read_photograph(path: Path) -> _Photograph:
-    return read_record(path, _Photograph, SOURCE)
+    return read_json(path, _Photograph, SOURCE)
 
 
-def _judgements(photograph: _Photograph, path: Path) -> Judgements:
-    return count_judgements(photograph.intrinsic_points, photograph.intrinsic_comparisons, path, SOURCE)
+def _judgements(photograph: _Photograph, path: Path) -> PointComparisons:
+    return counted_comparisons(photograph.intrinsic_points, photograph.intrinsic_comparisons, path, SOURCE)
 
 
-def read_record(path: Path, kind: type[_Record], source: str) -> _Record:
+def read_json(path: Path, kind: type[_Record], source: str) -> _Record:
     """Read a JSON file and check it.
 
     Args:
@@ -170,7 +170,7 @@ def read_record(path: Path, kind: type[_Record], source: str) -> _Record:
     Raises:
         InputError: the file is missing or damaged; the message names the field.
     """
-    require(path, source)
+    require_path(path, source)
     try:
         return kind.model_validate_json(path.read_bytes())
     except ValidationError as error:
@@ -181,9 +181,9 @@ def read_record(path: Path, kind: type[_Record], source: str) -> _Record:
         raise InputError(f"{path} cannot be read: {error.strerror}; get it again from {source}") from None
 
 
-def count_judgements(
+def counted_comparisons(
     listed: Sequence[PointRecord], comparisons: Sequence[ComparisonRecord], path: Path, source: str
-) -> Judgements:
+) -> PointComparisons:
     """Keep the comparisons that count: both points opaque, an answer, and a positive score.
 
     Args:
@@ -207,7 +207,7 @@ def count_judgements(
         if made.darker and made.darker_score and made.darker_score > 0 and one.opaque and two.opaque:
             rows.append((one.x, one.y, two.x, two.y, _DARKER[made.darker], made.darker_score))
     table = np.array(rows, np.float64).reshape(-1, 6)
-    return Judgements(table[:, :4].reshape(-1, 2, 2), table[:, 4].astype(np.int64), table[:, 5].copy())
+    return PointComparisons(table[:, :4].reshape(-1, 2, 2), table[:, 4].astype(np.int64), table[:, 5].copy())
 
 
 def _tensor(array: ndarray) -> Any:

@@ -13,7 +13,7 @@ from loaders.errors import InputError, blaming
 from loaders.files.image_files import open_image
 from loaders.files.png16 import decode_png16, is_png16
 from loaders.public.exr import read_exr
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 from loaders.public.radiance import decode_radiance
 
 _FORMATS = ("PNG", "JPEG", "BMP")  # of TIFF with 16 bits, Pillow would keep the upper 8 and not tell
@@ -50,7 +50,7 @@ def read_linear(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
         InputError: the file is missing, damaged, of another kind, or claims more than
             `loaders.files.image_files.MAX_PIXELS`.
     """
-    require(path, source)
+    require_path(path, source)
     kind = path.suffix.lower()
     if kind == ".exr":
         return read_exr(path, source)
@@ -125,7 +125,7 @@ def same_size(images: dict[str, ndarray], where: str) -> None:
 
 
 def _decoded(path: Path, source: str, decode: Callable[[bytes], ndarray]) -> ndarray:
-    require(path, source)
+    require_path(path, source)
     with blaming(f"{path}: cannot be read as an image", f"get it again from {source}"):
         return decode(path.read_bytes())
 

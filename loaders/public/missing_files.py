@@ -5,7 +5,7 @@ from pathlib import Path
 from loaders.errors import InputError
 
 
-def require(path: Path, source: str) -> Path:
+def require_path(path: Path, source: str) -> Path:
     """Return a path that exists.
 
     Args:
@@ -16,7 +16,7 @@ def require(path: Path, source: str) -> Path:
         InputError: there is nothing of that name, or it cannot be reached.
 
     Example:
-        >>> require(Path("nowhere/mos.txt"), "https://ponomarenko.info/tid2013.htm")
+        >>> require_path(Path("nowhere/mos.txt"), "https://ponomarenko.info/tid2013.htm")
         Traceback (most recent call last):
         loaders.errors.InputError: nowhere/mos.txt is missing; get it from https://ponomarenko.info/tid2013.htm
     """

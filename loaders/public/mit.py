@@ -5,23 +5,23 @@ from pathlib import Path
 from typing import Any, Literal, SupportsIndex
 
 from loaders.errors import InputError
-from loaders.public.folder_names import names_in
+from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_png16, same_size, to_tensor
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 
 SOURCE = "https://people.csail.mit.edu/rgrosse/intrinsic (intrinsic-data.tar.gz)"
-SETS = {
+MIT_SETS = {
     "set1": ("box", "cup1", "cup2", "dinosaur", "panther", "squirrel", "sun", "teabag2"),
     "set2": ("deer", "frog1", "frog2", "paper1", "paper2", "raccoon", "teabag1", "turtle"),
     "extra": ("apple", "pear", "phone", "potato"),
 }
-SPLITS = {
-    **SETS,
-    "grosse": SETS["set1"] + SETS["set2"],
+MIT_SPLITS = {
+    **MIT_SETS,
+    "grosse": MIT_SETS["set1"] + MIT_SETS["set2"],
     "barron-train": tuple("apple box cup1 dinosaur frog1 panther paper1 phone squirrel teabag2".split()),
     "barron-test": tuple("cup2 deer frog2 paper2 pear potato raccoon sun teabag1 turtle".split()),
 }
-Split = Literal["all", "set1", "set2", "extra", "grosse", "barron-train", "barron-test"]
+_Split = Literal["all", "set1", "set2", "extra", "grosse", "barron-train", "barron-test"]
 _FILES = {
     "image": "original",
     "diffuse": "diffuse",
@@ -61,7 +61,7 @@ class MITIntrinsic:
     def __init__(
         self,
         root: Path | str,
-        split: Split = "all",
+        split: _Split = "all",
         objects: Sequence[str] | None = None,
         lights: bool = False,
     ) -> None:
@@ -79,16 +79,16 @@ class MITIntrinsic:
         Raises:
             InputError: there is no such folder or object, or both a split and objects are given.
         """
-        if split != "all" and (split not in SPLITS or objects is not None):
+        if split != "all" and (split not in MIT_SPLITS or objects is not None):
             raise InputError(
-                f"split: expected all, {', '.join(SPLITS)}, or objects without a split, got {split!r}"
+                f"split: expected all, {', '.join(MIT_SPLITS)}, or objects without a split, got {split!r}"
             )
         self._folder = _objects_folder(Path(root))
-        found = [name for name in names_in(self._folder, SOURCE) if (self._folder / name).is_dir()]
-        wanted = SPLITS.get(split) if objects is None else tuple(objects)
+        found = [name for name in list_names(self._folder, SOURCE) if (self._folder / name).is_dir()]
+        wanted = MIT_SPLITS.get(split) if objects is None else tuple(objects)
         for name in wanted or ():
             if name not in found:
-                require(self._folder / Path(name).name, SOURCE)
+                require_path(self._folder / Path(name).name, SOURCE)
                 raise InputError(f"objects: expected names of objects, got {name!r}")
         self.ids = tuple(found) if wanted is None else wanted
         self._lights = tuple(f"light{number:02d}" for number in range(1, 11)) if lights else ()
@@ -124,7 +124,7 @@ class MITIntrinsic:
 
 def _objects_folder(root: Path) -> Path:
     """Find the folder of objects: below ``data/test``, below ``data``, or the root itself."""
-    require(root, SOURCE)
+    require_path(root, SOURCE)
     for folder in (root / "data" / "test", root / "data", root):
         if folder.is_dir() and any(folder.glob("*/original.png")):
             return folder

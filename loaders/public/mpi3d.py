@@ -9,39 +9,39 @@ from jaxtyping import UInt8
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.public.file_rows import open_rows
+from loaders.public.file_rows import open_array
 from loaders.public.grid_images import GridImages, find_file
 from loaders.schema import FactorInfo, FactorValue
 
 SOURCE = "https://github.com/rr-learning/disentanglement_dataset"
 Variant = Literal["toy", "realistic", "real", "complex"]
-Values = dict[str, tuple[FactorValue, ...]]
+_Values = dict[str, tuple[FactorValue, ...]]
 
-FILES: dict[str, tuple[str, ...]] = {
+MPI3D_FILES: dict[str, tuple[str, ...]] = {
     "toy": ("mpi3d_toy.npz", "sim_toy_64x_ordered_without_heldout_factors.npz"),
     "realistic": ("mpi3d_realistic.npz", "sim_realistic_64x_ordered_without_heldout_factors.npz"),
     "real": ("mpi3d_real.npz",),
     "complex": ("real3d_complicated_shapes_ordered.npz",),
 }
-_VIEW: Values = {
+_VIEW: _Values = {
     "object_size": ("small", "large"),
     "camera_height": ("top", "center", "bottom"),
     "background_color": ("purple", "sea green", "salmon"),
     "horizontal_axis": tuple(range(40)),
     "vertical_axis": tuple(range(40)),
 }
-_WHOLE: Values = {
+_WHOLE: _Values = {
     "object_color": ("white", "green", "red", "blue", "brown", "olive"),
     "object_shape": ("cone", "cube", "cylinder", "hexagonal", "pyramid", "sphere"),
     **_VIEW,
 }
 # The first release held back two colours and two shapes.
-_EARLY: Values = {
+_EARLY: _Values = {
     "object_color": ("green", "red", "blue", "brown"),
     "object_shape": ("cone", "cube", "hexagonal", "sphere"),
     **_VIEW,
 }
-_COMPLEX: Values = {
+_COMPLEX: _Values = {
     "object_color": ("yellow", "green", "olive", "red"),
     "object_shape": ("coffee-cup", "tennis-ball", "croissant", "beer-cup"),
     **_VIEW,
@@ -84,10 +84,10 @@ class MPI3D(GridImages):
         Raises:
             InputError: the file is missing or damaged, or has not one image for each point of the grid.
         """
-        if variant not in FILES:
-            raise InputError(f"`variant`: expected one of {', '.join(FILES)}, got {variant!r}")
-        path = find_file(Path(root), FILES[variant], SOURCE)
-        rows = open_rows(path, "images", None if cache is None else Path(cache))
+        if variant not in MPI3D_FILES:
+            raise InputError(f"`variant`: expected one of {', '.join(MPI3D_FILES)}, got {variant!r}")
+        path = find_file(Path(root), MPI3D_FILES[variant], SOURCE)
+        rows = open_array(path, "images", None if cache is None else Path(cache))
         if len(rows.shape) != 4 or rows.shape[3] != 3:
             raise InputError(f"{path}: expected images of three channels, got {list(rows.shape)}")
         values = _COMPLEX if variant == "complex" else _WHOLE
@@ -102,7 +102,7 @@ class MPI3D(GridImages):
         return stored
 
 
-def _first(values: Values, sizes: Sequence[int]) -> Values:
+def _first(values: _Values, sizes: Sequence[int]) -> _Values:
     """Keep the first so many values of each factor."""
     limits = [len(known) for known in values.values()]
     if len(sizes) != len(limits) or not all(0 < size <= m for size, m in zip(sizes, limits, strict=True)):

@@ -12,9 +12,9 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.public.exr import read_exr
-from loaders.public.folder_names import names_in
+from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_indices, read_rgb8, same_size, to_tensor
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import image_tensor
 
 SOURCE = "https://projects.csail.mit.edu/illumination (multi_illumination_{train,test}_mip2_{jpg,exr}.zip)"
@@ -22,8 +22,8 @@ DIRECTIONS = 25
 # Directions from which the flash is seen itself, or lights the scene from behind the camera.
 FRONTAL = (2, 3, 19, 20, 21, 22, 24)
 TEST_PREFIX = "everett"
-Kind = Literal["jpg", "exr"]
-Split = Literal["all", "train", "test"]
+PhotographFormat = Literal["jpg", "exr"]
+_Split = Literal["all", "train", "test"]
 
 
 class MultiIllumination:
@@ -54,8 +54,8 @@ class MultiIllumination:
     def __init__(
         self,
         root: Path | str,
-        split: Split = "all",
-        kind: Kind = "jpg",
+        split: _Split = "all",
+        kind: PhotographFormat = "jpg",
         mip: int = 2,
         directions: Sequence[int] = tuple(range(DIRECTIONS)),
         probes: int | None = None,
@@ -85,7 +85,7 @@ class MultiIllumination:
             raise InputError(f"directions: expected numbers from 0 to 24, got {list(directions)}")
         self._root, self._kind, self._mip = Path(root), kind, mip
         self._probes, self._materials = probes, materials
-        folders = [name for name in names_in(self._root, SOURCE) if (self._root / name).is_dir()]
+        folders = [name for name in list_names(self._root, SOURCE) if (self._root / name).is_dir()]
         sides = {"all": (True, False), "test": (True,), "train": (False,)}[split]
         held = [name for name in folders if name.startswith(TEST_PREFIX) in sides]
         self.scenes = tuple(name for name in held if self._holds(name))
@@ -156,7 +156,7 @@ class MultiIllumination:
             return False
         for direction in self.directions:
             if self._photograph(scene, direction).name not in present:
-                require(self._photograph(scene, direction), SOURCE)
+                require_path(self._photograph(scene, direction), SOURCE)
         return True
 
     def _photograph(self, scene: str, direction: int) -> Path:

@@ -10,9 +10,9 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.public.exr import read_exr
-from loaders.public.folder_names import names_in
+from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_indices, same_size, to_tensor
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 from loaders.public.text_lists import read_lines, wrong_line
 
 SOURCE = "https://vision.ucsd.edu/~nalldrin/research/cvpr08/datasets"
@@ -61,7 +61,7 @@ class PhotometricStereo:
         if lights not in ("refined", "unrefined"):
             raise InputError(f"lights: expected refined or unrefined, got {lights!r}")
         self._root = Path(root)
-        folders = [name for name in names_in(self._root, SOURCE) if (self._root / name).is_dir()]
+        folders = [name for name in list_names(self._root, SOURCE) if (self._root / name).is_dir()]
         found = [name for name in folders if any((self._root / name).glob("*[0-9].exr"))]
         self.objects = tuple(found if objects is None else objects)
         if not self.objects:
@@ -142,7 +142,7 @@ class PhotometricStereo:
 
 
 def _photographs(folder: Path) -> list[Path]:
-    names = (name for name in names_in(folder, SOURCE) if name.lower().endswith(".exr"))
+    names = (name for name in list_names(folder, SOURCE) if name.lower().endswith(".exr"))
     return [folder / name for name in names if Path(name).stem[-1].isdigit()]
 
 
@@ -161,7 +161,7 @@ def _read_lights(
 
 
 def _read_triples(path: Path, count: int) -> Float32[ndarray, "n 3"]:
-    lines = read_lines(require(path, SOURCE), SOURCE)
+    lines = read_lines(require_path(path, SOURCE), SOURCE)
     if len(lines) != count:
         raise InputError(f"{path}: expected a line for each of {count} images, got {len(lines)} lines")
     rows = []

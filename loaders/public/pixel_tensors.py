@@ -13,7 +13,7 @@ from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
 from loaders.public.image_formats import read_rgb8, to_tensor
 
-Groups = Mapping[str, Sequence[str]]  # parts by the name of their group
+PartGroups = Mapping[str, Sequence[str]]  # parts by the name of their group
 
 _LINEAR = srgb_to_linear(np.arange(256) / 255).astype(np.float32)
 
@@ -35,8 +35,8 @@ def image_tensor(pixels: UInt8[ndarray, "height width channels"], linear: bool) 
     return to_tensor(_LINEAR[pixels] if linear else pixels)
 
 
-def read_parts(
-    files: Mapping[str, Path], source: str, size: tuple[int, int], groups: Groups | None
+def read_part_masks(
+    files: Mapping[str, Path], source: str, size: tuple[int, int], groups: PartGroups | None
 ) -> dict[str, Any]:
     """Read the masks of a picture's parts, or of groups of them.
 
@@ -81,7 +81,7 @@ def read_mask(path: Path, source: str, size: tuple[int, int]) -> Bool[ndarray, "
     return mask > 127
 
 
-def check_groups(groups: Groups | None, parts: Sequence[str]) -> None:
+def check_groups(groups: PartGroups | None, parts: Sequence[str]) -> None:
     """Refuse groups of parts that there are not.
 
     Raises:

@@ -10,14 +10,14 @@ from numpy import ndarray
 from loaders.errors import InputError, blaming
 from loaders.files.image_files import MAX_PIXELS
 from loaders.public.image_formats import read_rgb8, same_size, to_tensor
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import image_tensor
 from loaders.public.saw_annotations import SOURCE, SAWAnnotations, read_saw_annotations
 
 LABELS = {0: "discontinuity of normal or depth", 1: "shadow boundary", 2: "smooth", 100: "ignore"}
 LABEL_FOLDER = "saw_data-filter_size_0-ignore_border_0.05-normal_gradmag_thres_1.5-depth_gradmag_thres_2.0"
 _npy: Any = np.lib.format  # numpy 1.26 has no types for it
-Split = Literal["train", "val", "test"]
+_Split = Literal["train", "val", "test"]
 
 
 class SAW:
@@ -42,7 +42,7 @@ class SAW:
         loaders.errors.InputError: nowhere/saw_splits/test_ids.npy is missing; get it from https://github.com/kovibalu/saw_release (download_saw.sh)
     """  # noqa: E501
 
-    def __init__(self, root: Path | str, split: Split, skip_missing: bool = False) -> None:
+    def __init__(self, root: Path | str, split: _Split, skip_missing: bool = False) -> None:
         """Read the list of a split; no image is read yet.
 
         Args:
@@ -113,7 +113,7 @@ def _read_labels(path: Path) -> Int64[ndarray, "height width"]:
 
 def _read_integers(path: Path, axes: int) -> Int64[ndarray, "..."]:
     """Read an npy file of integers; what it claims is looked at before memory is taken."""
-    require(path, SOURCE)
+    require_path(path, SOURCE)
     with blaming(f"{path}: cannot be read", f"get it again from {SOURCE}"):
         mapped = _npy.open_memmap(path, "r")  # which refuses what is pickled
     if mapped.dtype.kind not in "iu" or mapped.ndim != axes:

@@ -9,7 +9,7 @@ from numpy import ndarray
 from pydantic import BaseModel, Field
 
 from loaders.errors import InputError
-from loaders.public.iiw import ComparisonRecord, Judgements, PointRecord, count_judgements, read_record
+from loaders.public.iiw import ComparisonRecord, PointComparisons, PointRecord, counted_comparisons, read_json
 
 SOURCE = "https://github.com/kovibalu/saw_release (download_saw.sh)"
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -37,14 +37,14 @@ class SAWAnnotations(NamedTuple):
 
     ``shadow_points`` are x and y over width and height, ``on_shadow`` the answer whether such a point is on
     the boundary of a shadow: 1 yes, 0 no, -1 none. ``reflectance`` and ``shading`` are the comparisons that
-    count (see `loaders.public.iiw.Judgements`) by what was compared.
+    count (see `loaders.public.iiw.PointComparisons`) by what was compared.
     """
 
     regions: tuple[ShadingRegion, ...]
     shadow_points: Float64[ndarray, "n 2"]
     on_shadow: Int64[ndarray, " n"]
-    reflectance: Judgements
-    shading: Judgements
+    reflectance: PointComparisons
+    shading: PointComparisons
 
 
 class _Region(BaseModel):
@@ -92,9 +92,9 @@ def read_saw_annotations(path: Path) -> SAWAnnotations:
         loaders.errors.InputError: nowhere/54.json is missing; get it
             from https://github.com/kovibalu/saw_release (download_saw.sh)
     """
-    found = read_record(path, _Photograph, SOURCE)
+    found = read_json(path, _Photograph, SOURCE)
     reflectance, shading = (
-        count_judgements(
+        counted_comparisons(
             found.intrinsic_points,
             [made for made in found.intrinsic_comparisons if made.compare_what == what],
             path,

@@ -7,16 +7,16 @@ from jaxtyping import UInt8
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.public.file_rows import open_rows, read_table
+from loaders.public.file_rows import open_array, read_table
 from loaders.public.grid_images import GridImages, find_file, number_values
 from loaders.schema import FactorInfo, FactorValue
 
 SOURCE = "https://github.com/google-deepmind/3d-shapes"
-FILES = (
+_FILES = (
     "3dshapes.h5",
     "look-at-object-room_floor-hueXwall-hueXobj-hueXobj-sizeXobj-shapeXview-azi.npz",
 )
-FACTORS = ("floor_hue", "wall_hue", "object_hue", "scale", "shape", "orientation")
+_FACTORS = ("floor_hue", "wall_hue", "object_hue", "scale", "shape", "orientation")
 _SHAPES = ("cube", "cylinder", "sphere", "capsule")
 
 
@@ -44,8 +44,8 @@ class Shapes3D(GridImages):
         Raises:
             InputError: the file is missing or damaged, or not a full grid.
         """
-        path = find_file(Path(root), FILES, SOURCE)
-        values = number_values(path, read_table(path, "labels").astype(np.float64), FACTORS)
+        path = find_file(Path(root), _FILES, SOURCE)
+        values = number_values(path, read_table(path, "labels").astype(np.float64), _FACTORS)
         factors = [
             FactorInfo(
                 name=name,
@@ -53,9 +53,9 @@ class Shapes3D(GridImages):
                 values=_named(found) if name == "shape" else found,
                 unit="degree" if name == "orientation" else "",
             )
-            for name, found in zip(FACTORS, values, strict=True)
+            for name, found in zip(_FACTORS, values, strict=True)
         ]
-        rows = open_rows(path, "images", None if cache is None else Path(cache))
+        rows = open_array(path, "images", None if cache is None else Path(cache))
         if len(rows.shape) != 4 or rows.shape[3] != 3:
             raise InputError(f"{path}: expected images of three channels, got {list(rows.shape)}")
         super().__init__(path, rows, factors, linear)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 
 
 def each_line(path: Path, source: str) -> Iterator[str]:
@@ -18,7 +18,7 @@ def each_line(path: Path, source: str) -> Iterator[str]:
         InputError: the file is missing or is no text.
     """
     try:
-        with require(path, source).open(encoding="utf-8-sig") as file:
+        with require_path(path, source).open(encoding="utf-8-sig") as file:
             yield from (line.rstrip("\n") for line in file if line.strip())
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as text: {error}; get it from {source}") from None
@@ -45,7 +45,7 @@ def wrong_line(path: Path, number: int, line: str, expected: str) -> InputError:
     return InputError(f"{path}, line {number + 1}: expected {expected}, got {line[:80]!r}")
 
 
-def inside(folder: Path, name: str, where: str) -> Path:
+def path_inside(folder: Path, name: str, where: str) -> Path:
     """Return the path of a file that a list names, which must lie in a folder.
 
     Args:
@@ -57,7 +57,7 @@ def inside(folder: Path, name: str, where: str) -> Path:
         InputError: the name leads out of the folder.
 
     Example:
-        >>> inside(Path("images"), "../../secret", "images.txt")
+        >>> path_inside(Path("images"), "../../secret", "images.txt")
         Traceback (most recent call last):
         loaders.errors.InputError: images.txt: '../../secret' leads out of images
     """

@@ -10,9 +10,9 @@ from jaxtyping import Float64, Int
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.public.folder_names import names_in
+from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_rgb8
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import image_tensor
 from loaders.public.text_lists import read_lines, wrong_line
 from loaders.schema import FactorInfo, FactorValue
@@ -135,7 +135,7 @@ class TID2013:
             InputError: they are missing or damaged.
         """
         folder = self.root / "metrics_values"
-        files = [folder / name for name in names_in(folder, SOURCE) if name.lower().endswith(".txt")]
+        files = [folder / name for name in list_names(folder, SOURCE) if name.lower().endswith(".txt")]
         return {path.stem.upper(): _numbers(path, len(self)) for path in files}
 
 
@@ -168,12 +168,12 @@ def _numbers(path: Path, count: int) -> Float64[ndarray, " count"]:
 
 def _by_name(folder: Path) -> dict[str, Path]:
     """Index the pictures of a folder by their names in small letters."""
-    names = names_in(folder, SOURCE)
+    names = list_names(folder, SOURCE)
     return {name.lower(): folder / name for name in names if name.lower().endswith(".bmp")}
 
 
 def _look_up(files: dict[str, Path], folder: Path, stem: str) -> Path:
-    return files[f"{stem}.bmp"] if f"{stem}.bmp" in files else require(folder / f"{stem}.bmp", SOURCE)
+    return files[f"{stem}.bmp"] if f"{stem}.bmp" in files else require_path(folder / f"{stem}.bmp", SOURCE)
 
 
 def _stem(reference: int, distortion: int, level: int) -> str:

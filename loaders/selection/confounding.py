@@ -18,11 +18,11 @@ from loaders.errors import InputError
 from loaders.schema import FactorValue
 from loaders.selection.conditional import conditional, inverse_weights, row_weights, table_rows
 from loaders.selection.factor_index import FactorIndex
-from loaders.selection.numbered_draws import Draws
+from loaders.selection.numbered_draws import NumberedDraws
 
 
 @dataclass(frozen=True)
-class Between:
+class ValueRange:
     """The values of a factor of numbers from ``low`` up to but not including ``high``.
 
     A value that only a rounding error keeps from a bound counts as the bound.
@@ -32,11 +32,11 @@ class Between:
     high: float
 
 
-Values = FactorValue | Sequence[FactorValue] | Between
+RuleValues = FactorValue | Sequence[FactorValue] | ValueRange
 
 
 @dataclass(frozen=True)
-class Table:
+class ConditionalTable:
     """How one factor depends on others.
 
     The probability of a value is ``strength`` times that of its row in the table, plus 1 - ``strength`` times
@@ -49,7 +49,7 @@ class Table:
         strength: 0..1.
 
     Example:
-        >>> Table("shape", {"cube": ["red", "blue"], "cone": {"red": 3, "green": 1}}, strength=0.8).strength
+        >>> ConditionalTable("shape", {"cube": ["red", "blue"], "cone": {"red": 3, "green": 1}}, strength=0.8).strength
         0.8
     """
 
@@ -59,7 +59,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Conditional:
+class ConditionalProbabilities:
     """The probability of each value of a factor beside what it depends on.
 
     Attributes:
@@ -92,7 +92,7 @@ class Selection:
 
     rows: Int[ndarray, " n"]
     propensity: dict[str, Float64[ndarray, " n"]]
-    conditionals: dict[str, Conditional]
+    conditionals: dict[str, ConditionalProbabilities]
 
     def weights(self, names: Sequence[str] | None = None) -> Float64[ndarray, " n"]:
         """Weight the rows so that factors no longer depend on others: the product of their `inverse_weights`.
@@ -106,7 +106,7 @@ class Selection:
         """
         if not self.propensity:
             raise InputError(
-                "inverse propensity: rules alone state no probabilities; `loaders.inverse_propensity` counts"
+                "inverse propensity: rules alone state no probabilities; `loaders.counted_inverse_propensity` counts"
             )
         weights = np.ones(len(self.rows))
         for name in self.propensity if names is None else names:
@@ -119,7 +119,7 @@ class Selection:
         return weights
 
 
-def select_by_rules(index: FactorIndex, rules: Iterable[Mapping[str, Values]]) -> Int[ndarray, " n"]:
+def select_by_rules(index: FactorIndex, rules: Iterable[Mapping[str, RuleValues]]) -> Int[ndarray, " n"]:
     """List the rows that all rules leave.
 
     Args:
@@ -152,7 +152,10 @@ def select_by_rules(index: FactorIndex, rules: Iterable[Mapping[str, Values]]) -
 
 
 def select_by_tables(
-    index: FactorIndex, tables: Mapping[str, Table], seed: int, keep: Literal["given", "most"] = "given"
+    index: FactorIndex,
+    tables: Mapping[str, ConditionalTable],
+    seed: int,
+    keep: Literal["given", "most"] = "given",
 ) -> Selection:
     """Select rows so that factors depend on others as tables say.
 
@@ -175,7 +178,7 @@ def select_by_tables(
     Example:
         >>> from loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("shape", "color"), (("cube", "cone"), ("red", "blue"))))
-        >>> table = Table("shape", {"cube": ["red"], "cone": ["blue", "red"]})
+        >>> table = ConditionalTable("shape", {"cube": ["red"], "cone": ["blue", "red"]})
         >>> selection = select_by_tables(index, {"color": table}, seed=0, keep="most")
         >>> selection.rows, selection.propensity
         (array([0, 2, 3]), {'color': array([1. , 0.5, 0.5])})
@@ -195,7 +198,7 @@ def select_by_tables(
     np.maximum.at(most, groups, chances)
     chances /= chances.max() if keep == "given" else most[groups]
     # Where the chance is to be 1, a rounding error must not lose the row.
-    lots = Draws(seed, np.arange(len(index))).uniform("select")
+    lots = NumberedDraws(seed, np.arange(len(index))).uniform("select")
     rows = np.flatnonzero((wanted > 0) & (lots < chances + 1e-12))
     return Selection(rows, {name: column[rows] for name, column in propensity.items()}, stated)
 
@@ -203,18 +206,18 @@ def select_by_tables(
 def _classes(index: FactorIndex, name: str, values: Any, where: str) -> dict[int, float]:
     """Number the classes of a row's values, and give each its weight."""
     classes = index.classes[index.column(name)]
-    if isinstance(values, Between):
+    if isinstance(values, ValueRange):
         slack = 1e-9 * max(1.0, abs(values.low))
         numbers = [value if isinstance(value, int | float) else math.nan for value in classes.values]
         return {j: 1.0 for j, v in enumerate(numbers) if values.low - slack <= v < values.high - slack}
     return {classes.find(value): weight for value, weight in row_weights(values, where).items()}
 
 
-def _given(table: Table) -> tuple[str, ...]:
+def _given(table: ConditionalTable) -> tuple[str, ...]:
     return (table.given,) if isinstance(table.given, str) else table.given
 
 
-def _roots(index: FactorIndex, tables: Mapping[str, Table]) -> list[str]:
+def _roots(index: FactorIndex, tables: Mapping[str, ConditionalTable]) -> list[str]:
     """Name the factors that others depend on and that have no table themselves."""
     graph = {name: _given(table) for name, table in tables.items()}
     known = {name for given in graph.values() for name in given}
@@ -227,7 +230,7 @@ def _roots(index: FactorIndex, tables: Mapping[str, Table]) -> list[str]:
     return [name for name in index.names if name in known and name not in tables]
 
 
-def _conditional(index: FactorIndex, name: str, table: Table) -> Conditional:
+def _conditional(index: FactorIndex, name: str, table: ConditionalTable) -> ConditionalProbabilities:
     if not 0 <= table.strength <= 1:
         raise InputError(f"`{name}`.strength: expected a number in 0..1, got {table.strength}")
     given = {parent: index.classes[index.column(parent)] for parent in _given(table)}
@@ -242,11 +245,13 @@ def _conditional(index: FactorIndex, name: str, table: Table) -> Conditional:
         said = np.zeros(len(values))
         said[list(weights)] = list(weights.values())
         probabilities[place] = conditional(said, table.strength, uniform)
-    return Conditional({parent: classes.values for parent, classes in given.items()}, values, probabilities)
+    return ConditionalProbabilities(
+        {parent: classes.values for parent, classes in given.items()}, values, probabilities
+    )
 
 
 def _look_up(
-    index: FactorIndex, name: str, stated: Conditional, positions: Int[ndarray, "n k"]
+    index: FactorIndex, name: str, stated: ConditionalProbabilities, positions: Int[ndarray, "n k"]
 ) -> Float64[ndarray, " n"]:
     columns = [index.column(factor) for factor in (*stated.given, name)]
     found = stated.probabilities[tuple(positions[:, columns].T)]

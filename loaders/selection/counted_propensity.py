@@ -11,7 +11,9 @@ from loaders.selection.conditional import inverse_weights
 from loaders.selection.factor_index import FactorIndex
 
 
-def inverse_propensity(index: FactorIndex, factor: str, given: Iterable[str]) -> Float64[ndarray, " n"]:
+def counted_inverse_propensity(
+    index: FactorIndex, factor: str, given: Iterable[str]
+) -> Float64[ndarray, " n"]:
     """Weight rows so that a factor no longer depends on others.
 
     ``w = 1 / (K p(x | given))`` for a factor of K values, p by counting rows: under these weights each value
@@ -32,7 +34,7 @@ def inverse_propensity(index: FactorIndex, factor: str, given: Iterable[str]) ->
     Example:
         >>> from loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("shape", "color"), (("cube", "cone"), ("red", "blue"))))
-        >>> inverse_propensity(index.select(np.array([0, 0, 1, 2, 3])), "color", ["shape"])
+        >>> counted_inverse_propensity(index.select(np.array([0, 0, 1, 2, 3])), "color", ["shape"])
         array([0.75, 0.75, 1.5 , 1.  , 1.  ])
     """
     others = [name for name in given if name != factor]

@@ -12,7 +12,7 @@ from loaders.schema import Metadata
 ReadMetadata = Callable[[int], Metadata]
 
 
-def closest_relative(metadata: ReadMetadata | None, row: int, candidates: Int[ndarray, " m"]) -> int:
+def choose_counterfactual_row(metadata: ReadMetadata | None, row: int, candidates: Int[ndarray, " m"]) -> int:
     """Choose the row that shares a row's exogenous draws, or else the lowest.
 
     Args:
@@ -30,7 +30,7 @@ def closest_relative(metadata: ReadMetadata | None, row: int, candidates: Int[nd
     return int(candidates[0])
 
 
-def twin_rows(frames: Frames, twins: Frames) -> Int[ndarray, " n"]:
+def counterfactual_rows(frames: Frames, twins: Frames) -> Int[ndarray, " n"]:
     """Find, for each row of a set of counterfactuals, the row of another set that it is a twin of.
 
     Args:

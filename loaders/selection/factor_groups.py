@@ -10,11 +10,11 @@ from numpy import ndarray
 _ROOM = 2**62  # of keys: what is multiplied once more stays within int64
 
 
-class Groups:
+class RowGroups:
     """Rows by group.
 
     Example:
-        >>> groups = Groups(np.array([[0, 1], [1, 1], [0, 1], [0, 2]]), (2, 3), [0, 1])
+        >>> groups = RowGroups(np.array([[0, 1], [1, 1], [0, 1], [0, 2]]), (2, 3), [0, 1])
         >>> groups.find(np.array([[0, 1], [1, 0]])), groups.members(0)
         (array([ 0, -1]), array([0, 2]))
     """

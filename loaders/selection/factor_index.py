@@ -10,11 +10,11 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.schema import FactorInfo, FactorValue, Metadata
-from loaders.selection.counterfactual_rows import ReadMetadata, closest_relative
+from loaders.selection.counterfactual_rows import ReadMetadata, choose_counterfactual_row
 from loaders.selection.factor_classes import classes_of, factors_and_table
-from loaders.selection.factor_partners import Missing, draw_partners
+from loaders.selection.factor_partners import MissingPartner, draw_partners
 from loaders.selection.factor_rows import FactorRows
-from loaders.selection.numbered_draws import Draws
+from loaders.selection.numbered_draws import NumberedDraws
 
 
 class FactorIndex(FactorRows):
@@ -118,7 +118,9 @@ class FactorIndex(FactorRows):
         if group < 0:
             raise InputError(f"no row has {_listed(fixed)}: it was left out of this set")
         group_of_each = np.full(n, group)
-        return groups.member(group_of_each, Draws.of(rng, n).below("row", groups.counts(group_of_each)))
+        return groups.member(
+            group_of_each, NumberedDraws.of(rng, n).below("row", groups.counts(group_of_each))
+        )
 
     def _anywhere(self, values: Mapping[str, FactorValue]) -> Int[ndarray, "1 k"]:
         return self.position(values, np.zeros((1, len(self.sizes)), np.int64))
@@ -129,10 +131,10 @@ class FactorIndex(FactorRows):
         names: Iterable[str],
         rng: np.random.Generator,
         distinct: bool = False,
-        missing: Missing = "error",
+        missing: MissingPartner = "error",
     ) -> Int[ndarray, " n"]:
         """Draw some factors of rows anew and keep the others, as `draw_partners` does."""
-        return draw_partners(self, rows, names, Draws.of(rng, len(rows)), distinct, missing)
+        return draw_partners(self, rows, names, NumberedDraws.of(rng, len(rows)), distinct, missing)
 
     def partners(self, row: SupportsIndex, names: Iterable[str]) -> Int[ndarray, " m"]:
         """List the other rows that agree with a row in every factor but these, ascending; there may be none.
@@ -174,7 +176,7 @@ class FactorIndex(FactorRows):
         rows = self.alike(self.position(changes, self.positions(_one(row))), self.names)
         if not len(rows):
             raise InputError(f"row {row} has no counterfactual with {_listed(changes)}: it was left out")
-        return int(row) if int(row) in rows else closest_relative(self._metadata, int(row), rows)
+        return int(row) if int(row) in rows else choose_counterfactual_row(self._metadata, int(row), rows)
 
 
 def _one(row: SupportsIndex) -> Int[ndarray, " 1"]:

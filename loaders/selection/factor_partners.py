@@ -8,11 +8,11 @@ from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.selection.factor_groups import Groups
+from loaders.selection.factor_groups import RowGroups
 from loaders.selection.factor_rows import FactorRows
-from loaders.selection.numbered_draws import Draws
+from loaders.selection.numbered_draws import NumberedDraws
 
-Missing = Literal["error", "mask"]
+MissingPartner = Literal["error", "mask"]
 _ROUNDS = 16  # of drawing from a group before its members are listed
 
 
@@ -20,9 +20,9 @@ def draw_partners(
     index: FactorRows,
     rows: Int[ndarray, " n"],
     names: Iterable[str],
-    draws: Draws,
+    draws: NumberedDraws,
     distinct: bool = False,
-    missing: Missing = "error",
+    missing: MissingPartner = "error",
 ) -> Int[ndarray, " n"]:
     """Draw some factors of rows anew and keep the others.
 
@@ -45,7 +45,7 @@ def draw_partners(
         >>> from loaders.selection.factor_index import FactorIndex
         >>> from loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
-        >>> draw_partners(index, np.array([0, 5]), ["color"], Draws(0, np.arange(2)), distinct=True)
+        >>> draw_partners(index, np.array([0, 5]), ["color"], NumberedDraws(0, np.arange(2)), distinct=True)
         array([3, 2])
     """
     columns = index.columns(names)
@@ -66,13 +66,13 @@ def draw_partners(
 
 
 def _groups_of(
-    index: FactorRows, groups: Groups, rows: Int[ndarray, " n"], names: Sequence[str]
+    index: FactorRows, groups: RowGroups, rows: Int[ndarray, " n"], names: Sequence[str]
 ) -> Int[ndarray, " n"]:
     return groups.find(index.positions(rows)[:, index.columns(index.others(names))])
 
 
 def _redrawn(
-    index: FactorRows, rows: Int[ndarray, " n"], columns: Sequence[int], draws: Draws
+    index: FactorRows, rows: Int[ndarray, " n"], columns: Sequence[int], draws: NumberedDraws
 ) -> Int[ndarray, " n"]:
     """Draw each factor among its other values: on a full grid all of these exist."""
     if not all(index.sizes[j] > 1 for j in columns):
@@ -85,7 +85,7 @@ def _redrawn(
 
 
 def _picked(
-    index: FactorRows, rows: Int[ndarray, " n"], columns: Sequence[int], draws: Draws
+    index: FactorRows, rows: Int[ndarray, " n"], columns: Sequence[int], draws: NumberedDraws
 ) -> Int[ndarray, " n"]:
     """Draw from those that agree until one differs as wanted; where none soon does, list all and choose."""
     names = [index.names[j] for j in columns]

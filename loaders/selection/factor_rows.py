@@ -12,7 +12,7 @@ from numpy import ndarray
 from loaders.errors import InputError
 from loaders.schema import FactorValue
 from loaders.selection.factor_classes import FactorClasses
-from loaders.selection.factor_groups import Groups
+from loaders.selection.factor_groups import RowGroups
 
 _CACHE = 2**30  # bytes of groups that are kept
 
@@ -48,7 +48,7 @@ class FactorRows:
         # What arithmetic or the codes tell is not kept: a million rows are some 100 MB, in each worker.
         self._codes = None if self.is_grid else codes
         self._table = table if any(c.is_continuous for c in classes) else None
-        self._cache: OrderedDict[tuple[int, ...], Groups] = OrderedDict()
+        self._cache: OrderedDict[tuple[int, ...], RowGroups] = OrderedDict()
 
     def __len__(self) -> int:
         """Count the rows."""
@@ -136,7 +136,7 @@ class FactorRows:
         rows = groups.member(np.maximum(found, 0), np.zeros(len(found), np.int64))
         return np.where(found >= 0, rows, -1)
 
-    def groups(self, names: Iterable[str]) -> Groups:
+    def groups(self, names: Iterable[str]) -> RowGroups:
         """Group the rows by the classes of some factors.
 
         Raises:
@@ -145,7 +145,7 @@ class FactorRows:
         columns = self.columns(names)
         key = tuple(columns)
         if key not in self._cache:
-            self._cache[key] = Groups(self._codes, self.sizes, columns)
+            self._cache[key] = RowGroups(self._codes, self.sizes, columns)
             while len(self._cache) > 1 and sum(g.nbytes for g in self._cache.values()) > _CACHE:
                 self._cache.popitem(last=False)
         self._cache.move_to_end(key)
@@ -178,7 +178,7 @@ class FactorRows:
         groups, group = self.group_at(position, names)
         return groups.members(group) if group >= 0 else np.zeros(0, np.int64)
 
-    def group_at(self, position: Int[ndarray, "1 k"], names: Iterable[str]) -> tuple[Groups, int]:
+    def group_at(self, position: Int[ndarray, "1 k"], names: Iterable[str]) -> tuple[RowGroups, int]:
         """Group the rows by some factors, and number the group of a combination: -1 where no row has it."""
         columns = self.columns(names)
         groups, position = self.groups(self.names[j] for j in columns), position[:, columns]

@@ -15,8 +15,8 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.selection.factor_index import FactorIndex
-from loaders.selection.factor_partners import Missing, draw_partners
-from loaders.selection.numbered_draws import Draws
+from loaders.selection.factor_partners import MissingPartner, draw_partners
+from loaders.selection.numbered_draws import NumberedDraws
 
 Names = str | tuple[str, ...]
 
@@ -79,7 +79,7 @@ def match_pairs(
     masks = [_mask(index, names, False) for names in share] + [_mask(index, names, True) for names in change]
     if not masks:
         raise InputError("match pairs: expected factors to share or to change, got none")
-    draws = Draws(seed, np.asarray(items, np.int64))
+    draws = NumberedDraws(seed, np.asarray(items, np.int64))
     label = draws.below("mask", len(masks))
     return replace(_pairs(index, draws, np.stack(masks)[label]), label=label)
 
@@ -113,7 +113,7 @@ def rank_pairs(
     """
     columns = [index.column(name) for name in names]
     pairs = _pairs(
-        index, Draws(seed, np.asarray(items, np.int64)), np.ones((len(items), len(index.sizes)), bool)
+        index, NumberedDraws(seed, np.asarray(items, np.int64)), np.ones((len(items), len(index.sizes)), bool)
     )
     more = index.numbers(pairs.first) > index.numbers(pairs.second)
     return replace(pairs, label=more[:, columns])
@@ -126,7 +126,7 @@ def k_pairs(
     k: int | Literal["uniform", "locatello_code"] = "uniform",
     names: Iterable[str] | None = None,
     distinct: bool = False,
-    missing: Missing = "error",
+    missing: MissingPartner = "error",
 ) -> Pairs:
     """Draw pairs that differ in k factors, without saying in which.
 
@@ -162,7 +162,7 @@ def k_pairs(
     columns = np.array(index.columns(names), np.int64)
     if not len(columns):
         raise InputError("k pairs: expected at least one factor that may change, got none")
-    draws = Draws(seed, np.asarray(items, np.int64))
+    draws = NumberedDraws(seed, np.asarray(items, np.int64))
     label = _count(draws, k, len(columns))
     # The k factors whose numbers are lowest are a set of k, each set with equal chances.
     lots = np.stack([draws.uniform(f"lot {index.names[j]}") for j in columns], axis=1)
@@ -212,7 +212,7 @@ def _mask(index: FactorIndex, names: Names, change: bool) -> Bool[ndarray, " k"]
     return np.isin(np.arange(len(index.sizes)), columns) == change
 
 
-def _count(draws: Draws, k: int | str, most: int) -> Int[ndarray, " n"]:
+def _count(draws: NumberedDraws, k: int | str, most: int) -> Int[ndarray, " n"]:
     if isinstance(k, int | np.integer) and 0 < k <= most:
         return np.full(len(draws.items), k)
     if k not in ("uniform", "locatello_code") or most < 2:
@@ -225,10 +225,10 @@ def _count(draws: Draws, k: int | str, most: int) -> Int[ndarray, " n"]:
 
 def _pairs(
     index: FactorIndex,
-    draws: Draws,
+    draws: NumberedDraws,
     drawn: Bool[ndarray, "n k"],
     distinct: bool = False,
-    missing: Missing = "error",
+    missing: MissingPartner = "error",
 ) -> Pairs:
     first = draws.below("first", len(index))
     second = np.full(len(first), -1)

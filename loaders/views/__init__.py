@@ -17,7 +17,7 @@ from loaders.views.public_rows import LAYOUTS as LAYOUTS
 from loaders.views.view_items import Comparisons as Comparisons
 from loaders.views.view_items import ConceptSet as ConceptSet
 from loaders.views.view_items import DataIdentity as DataIdentity
-from loaders.views.view_items import Decomposition as Decomposition
+from loaders.views.view_items import DecomposedImage as DecomposedImage
 from loaders.views.view_items import JudgedImage as JudgedImage
 from loaders.views.view_items import PartImage as PartImage
 from loaders.views.view_items import RatedPair as RatedPair

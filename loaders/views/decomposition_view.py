@@ -9,14 +9,14 @@ from loaders.schema import Metadata
 from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
 from loaders.views.data_source import FRAMES, Content, open_rows
 from loaders.views.view_colours import to_linear
-from loaders.views.view_items import Decomposition
+from loaders.views.view_items import DecomposedImage
 from loaders.views.view_protocols import Explains
 
 _TRUTH = ("albedo", "shading")
 
 
 @dataclass(frozen=True, eq=False)
-class DecompositionRows(ChosenRows[Decomposition]):
+class DecompositionRows(ChosenRows[DecomposedImage]):
     """Chosen rows as `loaders.views.Decompositions`."""
 
     explains: Explains
@@ -80,23 +80,23 @@ def _has_catcher(metadata: Metadata) -> bool:
     return traced and metadata.checks.identity_error is None
 
 
-def _frame_reader(frames: Frames) -> Callable[[int], Decomposition]:
+def _frame_reader(frames: Frames) -> Callable[[int], DecomposedImage]:
     exposure = frames.set_info.exposure
 
-    def read(row: int) -> Decomposition:
+    def read(row: int) -> DecomposedImage:
         sample = frames[row]
         exposed = "radiance" in sample
         image = to_linear(sample["radiance"]) * exposure if exposed else to_linear(sample["image"])
         albedo, shading = (to_linear(sample[name]) for name in _TRUTH)
-        return Decomposition(image, albedo, shading * exposure, (albedo > 0).any(0))
+        return DecomposedImage(image, albedo, shading * exposure, (albedo > 0).any(0))
 
     return read
 
 
-def _reader(data: Any, key: str) -> Callable[[int], Decomposition]:
-    def read(row: int) -> Decomposition:
+def _reader(data: Any, key: str) -> Callable[[int], DecomposedImage]:
+    def read(row: int) -> DecomposedImage:
         item = data[row]
-        return Decomposition(
+        return DecomposedImage(
             image=to_linear(item[key]),
             reflectance=to_linear(item["reflectance"]),
             shading=item["shading"],

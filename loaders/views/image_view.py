@@ -27,7 +27,7 @@ else:
     Tensor = Any
 
 _CONTENT = Content("images", tuple(LAYOUTS), all_layers("image"))
-PICTURES = "pictures"  # layout of folders and tables of pictures
+_PICTURES = "pictures"  # layout of folders and tables of pictures
 _SIDEWAYS = range(5, 9)  # orientations of EXIF that swap height and width
 
 
@@ -97,7 +97,7 @@ def _open_pictures(request: Request) -> NamedRows | None:
         raise InputError(f"{path}: {EXPECTED}; or a folder of pictures")
     if request.set_name is not None or request.split is not None:
         raise InputError(f"{path}: a folder of pictures has no sets or splits; leave them out")
-    return _name_pictures(Files(path), request, DataIdentity(path.resolve().name, PICTURES))
+    return _name_pictures(Files(path), request, DataIdentity(path.resolve().name, _PICTURES))
 
 
 def _open_table(place: str, request: Request) -> NamedRows | None:
@@ -116,7 +116,7 @@ def _open_table(place: str, request: Request) -> NamedRows | None:
     [(own, table)] = splits.items()
     if None not in (wanted, own) and wanted != own:
         raise InputError(f"{request.name}: split `{wanted}` is not there; expected one of: {own}")
-    identity = DataIdentity(Path(name).name, PICTURES, set_name, own or wanted)
+    identity = DataIdentity(Path(name).name, _PICTURES, set_name, own or wanted)
     return _name_pictures(Table(table, request.name), request, identity)
 
 

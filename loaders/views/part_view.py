@@ -11,7 +11,7 @@ from loaders.views.frame_rows import all_layers
 from loaders.views.view_colours import to_srgb
 from loaders.views.view_items import PartImage
 
-By = Literal["type", "part"]
+MaskKind = Literal["type", "part"]
 
 
 def open_parts(
@@ -21,7 +21,7 @@ def open_parts(
     split: str | None = None,
     rows: RowChoice | None = None,
     limit: int | None = None,
-    by: By | str = "type",
+    by: MaskKind | str = "type",
 ) -> ChosenRows[PartImage]:
     """Open images with masks of what they show.
 
@@ -49,7 +49,7 @@ def open_parts(
         loaders.errors.InputError: mit:MIT-intrinsic: `mit` has no parts; expected frames or one of the \
 layouts cub70, celebamask
     """
-    if by not in get_args(By):
+    if by not in get_args(MaskKind):
         raise InputError(f"by: expected type or part, got {by!r}")
     layers = ("image", "object", "part") if by == "part" else ("image", "object")
     request = Request(data, set_name, split, rows, limit)

@@ -24,9 +24,9 @@ from loaders.public import (
     Shapes3D,
 )
 from loaders.public.arap import scene_of
-from loaders.public.celebamask import SPLITS as CELEBAMASK_SPLITS
-from loaders.public.mit import SPLITS as MIT_SPLITS
-from loaders.public.mpi3d import FILES as MPI3D_FILES
+from loaders.public.celebamask import CELEBAMASK_SPLITS
+from loaders.public.mit import MIT_SPLITS
+from loaders.public.mpi3d import MPI3D_FILES
 from loaders.views.chosen_rows import NamedRows, Request, choose_rows
 from loaders.views.view_items import DataIdentity
 
@@ -50,7 +50,7 @@ def _stems(data: TID2013) -> Sequence[str]:
 
 
 @dataclass(frozen=True)
-class Layout:
+class PublicLayout:
     """A public data set.
 
     Attributes:
@@ -69,21 +69,21 @@ class Layout:
 
 
 LAYOUTS = {
-    "mit": Layout("MIT Intrinsic Images", MITIntrinsic, ("all", *MIT_SPLITS)),
-    "arap": Layout("ARAP", ARAP, ("all", "csm"), group=lambda name: scene_of(name).lower()),
-    "iiw": Layout("IIW", IIW, ("all", "train", "test")),
-    "saw": Layout("SAW", SAW, ("train", "val", "test")),
-    "multi-illumination": Layout(
+    "mit": PublicLayout("MIT Intrinsic Images", MITIntrinsic, ("all", *MIT_SPLITS)),
+    "arap": PublicLayout("ARAP", ARAP, ("all", "csm"), group=lambda name: scene_of(name).lower()),
+    "iiw": PublicLayout("IIW", IIW, ("all", "train", "test")),
+    "saw": PublicLayout("SAW", SAW, ("train", "val", "test")),
+    "multi-illumination": PublicLayout(
         "Multi-Illumination", MultiIllumination, ("all", "train", "test"), group=_folder
     ),
-    "photometric-stereo": Layout("Photometric Stereo", PhotometricStereo, group=_folder),
-    "cub70": Layout("CUB-70", CUB70),
-    "celebamask": Layout("CelebAMask-HQ", CelebAMaskHQ, CELEBAMASK_SPLITS, _numbers),
-    "dsprites": Layout("dSprites", DSprites, ids=None),
-    "mpi3d": Layout("MPI3D", MPI3D, ids=None),
-    "shapes3d": Layout("3D Shapes", Shapes3D, ids=None),
-    "candle": Layout("CANDLE", Candle, ids=_numbers),
-    "tid2013": Layout("TID2013", TID2013, ids=_stems, group=lambda name: name.partition("_")[0]),
+    "photometric-stereo": PublicLayout("Photometric Stereo", PhotometricStereo, group=_folder),
+    "cub70": PublicLayout("CUB-70", CUB70),
+    "celebamask": PublicLayout("CelebAMask-HQ", CelebAMaskHQ, CELEBAMASK_SPLITS, _numbers),
+    "dsprites": PublicLayout("dSprites", DSprites, ids=None),
+    "mpi3d": PublicLayout("MPI3D", MPI3D, ids=None),
+    "shapes3d": PublicLayout("3D Shapes", Shapes3D, ids=None),
+    "candle": PublicLayout("CANDLE", Candle, ids=_numbers),
+    "tid2013": PublicLayout("TID2013", TID2013, ids=_stems, group=lambda name: name.partition("_")[0]),
 }
 
 
@@ -150,7 +150,7 @@ def _grid_ids(layout: str, count: int) -> list[str]:
     return [_grid_id(layout, number) for number in range(count)]
 
 
-def _split(layout: str, facts: Layout, request: Request) -> str | None:
+def _split(layout: str, facts: PublicLayout, request: Request) -> str | None:
     if request.split in facts.splits or (request.split is None and not facts.splits):
         return request.split
     if not facts.splits:

@@ -38,7 +38,7 @@ class DataIdentity:
 
 
 @dataclass(frozen=True, eq=False)
-class Decomposition:
+class DecomposedImage:
     """An image and its true decomposition, scene-linear Rec.709, channels first, on the CPU.
 
     Attributes:

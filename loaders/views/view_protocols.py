@@ -9,7 +9,7 @@ from loaders.schema import FactorInfo
 from loaders.views.view_items import (
     ConceptSet,
     DataIdentity,
-    Decomposition,
+    DecomposedImage,
     JudgedImage,
     PartImage,
     RatedPair,
@@ -53,7 +53,7 @@ class View(Protocol[ItemOf]):
 
 
 @runtime_checkable
-class Decompositions(View[Decomposition], Protocol):
+class Decompositions(View[DecomposedImage], Protocol):
     """Images with their true reflectance and shading."""
 
     @property

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from candlelight import main
 from evaluation.intrinsic import lmse
 from loaders.errors import InputError
-from loaders.exports.export_mit import HEADROOM, WHITE, CapturesRecord, export_mit
+from loaders.exports.export_mit import HEADROOM, MIT_WHITE, CapturesRecord, export_mit
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.public import MITIntrinsic
@@ -139,7 +139,7 @@ def test_an_export_is_read_as_the_dataset_is(write, read, tmp_path):
     names = {"image": "original", "shading": "shading"} | {name: name for name in COLOUR[1:4]}
     for item in data:
         images = read(tmp_path / "out", item["id"])
-        np.testing.assert_array_equal(item["mask"].numpy(), images["mask"] == WHITE)
+        np.testing.assert_array_equal(item["mask"].numpy(), images["mask"] == MIT_WHITE)
         for key, name in names.items():
             image = images[name].reshape(HEIGHT, WIDTH, -1)
             np.testing.assert_array_equal(
@@ -152,9 +152,9 @@ def test_values_in_closed_form(write, read, tmp_path, by):
     export_mit(write(), tmp_path / "out", by)
     made, images = record(tmp_path / "out").objects["cup"], read(tmp_path / "out")
     # The brightest diffuse value of any light is 0.5 (green, left), and highlights get twice that.
-    assert made.units["radiance"] == pytest.approx(WHITE / (HEADROOM * 0.5))
-    assert made.units["shading"] == pytest.approx(WHITE / (0.5 if by == "paper" else 1.0))
-    assert made.units["reflectance"] == pytest.approx(WHITE / (1.0 if by == "paper" else 0.5))
+    assert made.units["radiance"] == pytest.approx(MIT_WHITE / (HEADROOM * 0.5))
+    assert made.units["shading"] == pytest.approx(MIT_WHITE / (0.5 if by == "paper" else 1.0))
+    assert made.units["reflectance"] == pytest.approx(MIT_WHITE / (1.0 if by == "paper" else 0.5))
     assert made.k == pytest.approx(made.units["reflectance"] * made.units["shading"] / made.units["radiance"])
     assert made.reconstruction < 1e-12
     true = albedo("cup", "own")[MASK]
@@ -199,7 +199,7 @@ def test_nothing_is_cut_off_where_there_is_room(write, read, tmp_path):
 
     export_mit(write(change=dimmed), tmp_path / "out")
     assert record(tmp_path / "out").objects["cup"].saturated == {}
-    assert read(tmp_path / "out")["original"].max() == WHITE
+    assert read(tmp_path / "out")["original"].max() == MIT_WHITE
 
 
 def test_ways_agree_where_no_light_is_bounced_or_lost_to_gloss(write, tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from loaders.exports.intrinsic_images import DARK, Captures, difference, from_captures, from_passes
+from loaders.exports.intrinsic_images import DARK_SHARE, Captures, difference, from_captures, from_passes
 
 
 def rgb(*pixels):
@@ -43,7 +43,7 @@ def test_only_the_first_light_is_in_the_shading_and_both_in_the_reflectance():
 
 
 def test_reflectance_is_nothing_where_both_lights_are():
-    dark = np.array([[[1.0], [DARK / 2], [2 * DARK]]]) * np.ones(3)
+    dark = np.array([[[1.0], [DARK_SHARE / 2], [2 * DARK_SHARE]]]) * np.ones(3)
     made = from_captures(capture(dark, dark), capture(dark, dark))
     np.testing.assert_allclose(made.reflectance[0, :, 0], [1, 0, 1])
     black = np.zeros((1, 3, 3))

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, PngImagePlugin
 
 from loaders.errors import InputError
-from loaders.exports.export_candle import FACTORS, export_candle
+from loaders.exports.export_candle import CANDLE_FACTORS, export_candle
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
 from loaders.public.candle import VALUES, Candle
 from loaders.samples import Frame, collate, factor_value
@@ -52,7 +52,7 @@ def test_published_layout(root):
     data = Candle(root)
     assert len(data) == 5
     assert data.indices.tolist() == list(IDS)
-    assert [factor.name for factor in data.factors] == list(FACTORS)
+    assert [factor.name for factor in data.factors] == list(CANDLE_FACTORS)
     item = data[2]
     assert (item["id"], item["index"]) == ("3541", 3541)
     values = {f.name: f.values[item["factors"][f.name]] for f in data.factors}

@@ -3,7 +3,7 @@ import pytest
 from PIL import Image
 
 from loaders.errors import InputError
-from loaders.public.celebamask import PAPER_GROUPS, PARTS, CelebAMaskHQ
+from loaders.public.celebamask import CELEBAMASK_PARTS, PAPER_GROUPS, CelebAMaskHQ
 
 torch = pytest.importorskip("torch")
 
@@ -54,7 +54,9 @@ def test_items(root):
     assert (item["id"], item["index"]) == ("0", 0)
     assert item["image"].shape == (3, 32, 32)
     # In the official order; the glasses are not seen and have no mask.
-    assert list(item["parts"]) == [p for p in PARTS if p in ("skin", "neck", "l_ear", "hair", "hat", "l_eye")]
+    assert list(item["parts"]) == [
+        p for p in CELEBAMASK_PARTS if p in ("skin", "neck", "l_ear", "hair", "hat", "l_eye")
+    ]
     skin = item["parts"]["skin"]
     assert skin.dtype == torch.bool
     assert skin.shape == (32, 32)
@@ -66,7 +68,9 @@ def test_items(root):
 def test_groups_of_the_paper(root):
     data = CelebAMaskHQ(root, groups="paper")
     assert data.parts == tuple(PAPER_GROUPS)
-    assert sorted({part for group in PAPER_GROUPS.values() for part in group} ^ set(PARTS)) == ["hat"]
+    assert sorted({part for group in PAPER_GROUPS.values() for part in group} ^ set(CELEBAMASK_PARTS)) == [
+        "hat"
+    ]
     parts = data[0]["parts"]
     assert set(parts) == {"skin", "hair", "eyes"}
     assert parts["skin"].sum() == (8 + 8) * 32  # the ear lies within the skin

@@ -3,7 +3,7 @@ import pytest
 from PIL import Image
 
 from loaders.errors import InputError
-from loaders.public.cub70 import CUB70, PARTS
+from loaders.public.cub70 import CUB70, CUB70_PARTS
 from loaders.public.cub200 import CUB200
 
 torch = pytest.importorskip("torch")
@@ -198,7 +198,7 @@ def test_cub_missing_image_names_itself(cub):
 
 def test_cub70_parts(cub, masks):
     data = CUB70(masks.parent, cub)
-    assert data.parts == PARTS
+    assert data.parts == CUB70_PARTS
     assert len(data) == 3  # the image without a mask is not among them
     one, two, three = data
     # 7961 and 796111 begin alike: each has its own masks

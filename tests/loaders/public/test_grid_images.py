@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from loaders.errors import InputError
-from loaders.public.dsprites import NAME, DSprites
+from loaders.public.dsprites import FILE_STEM, DSprites
 from loaders.public.mpi3d import MPI3D
 from loaders.public.shapes3d import Shapes3D
 from loaders.samples import collate
@@ -39,7 +39,7 @@ def dsprites_arrays():
 @pytest.fixture
 def dsprites_root(tmp_path):
     arrays = dsprites_arrays()
-    np.savez_compressed(tmp_path / f"{NAME}.npz", **arrays)
+    np.savez_compressed(tmp_path / f"{FILE_STEM}.npz", **arrays)
     return tmp_path
 
 
@@ -94,7 +94,7 @@ def test_dsprites_compressed_without_cache_says_what_to_do(dsprites_root):
 @pytest.mark.parametrize("cached", [False, True])
 def test_dsprites_hdf5_twin_gives_the_same(dsprites_root, tmp_path, cached):
     arrays = dsprites_arrays()
-    twin = tmp_path / "twin" / f"{NAME}.hdf5"
+    twin = tmp_path / "twin" / f"{FILE_STEM}.hdf5"
     twin.parent.mkdir()
     with h5py.File(twin, "w") as file:
         file.create_dataset("imgs", data=arrays["imgs"], chunks=(40, 2, 4), compression="gzip")
@@ -112,7 +112,7 @@ def test_cache_is_by_content(dsprites_root, tmp_path):
     before = DSprites(dsprites_root, cache=cache)[5]["image"]
     arrays = dsprites_arrays()
     arrays["imgs"] = 1 - arrays["imgs"]
-    np.savez_compressed(dsprites_root / f"{NAME}.npz", **arrays)
+    np.savez_compressed(dsprites_root / f"{FILE_STEM}.npz", **arrays)
     after = DSprites(dsprites_root, cache=cache)[5]["image"]
     assert torch.equal(after, 255 - before)
     assert len(list(cache.iterdir())) == 2
@@ -121,7 +121,7 @@ def test_cache_is_by_content(dsprites_root, tmp_path):
 def test_dsprites_refuses_rows_out_of_order(tmp_path):
     arrays = dsprites_arrays()
     arrays["latents_values"] = arrays["latents_values"][::-1]
-    np.savez(tmp_path / f"{NAME}.npz", **arrays)
+    np.savez(tmp_path / f"{FILE_STEM}.npz", **arrays)
     with pytest.raises(InputError, match="not those of a full grid in order"):
         DSprites(tmp_path)
 

@@ -9,7 +9,7 @@ import pytest
 from loaders.errors import InputError
 from loaders.files.layer_codecs import encode_png
 from loaders.public import MITIntrinsic
-from loaders.public.mit import SETS, SPLITS
+from loaders.public.mit import MIT_SETS, MIT_SPLITS
 
 torch = pytest.importorskip("torch")
 
@@ -99,20 +99,20 @@ def test_lights_are_read_on_request_only(copy):
 
 
 def test_splits(tmp_path):
-    everything = [name for names in SETS.values() for name in names]
+    everything = [name for names in MIT_SETS.values() for name in names]
     for name in everything:
         (tmp_path / "data" / name).mkdir(parents=True)
     (tmp_path / "data" / "box" / "original.png").write_bytes(b"")
     assert len(everything) == len(set(everything)) == 20
     assert MITIntrinsic(tmp_path).ids == tuple(sorted(everything))
-    assert MITIntrinsic(tmp_path, "grosse").ids == SETS["set1"] + SETS["set2"]
+    assert MITIntrinsic(tmp_path, "grosse").ids == MIT_SETS["set1"] + MIT_SETS["set2"]
     train, test = (MITIntrinsic(tmp_path, split).ids for split in ("barron-train", "barron-test"))
     assert len(train) == len(test) == 10
     assert {*train, *test} == {*everything}
     assert {"apple", "phone"} < {*train}
     assert {"pear", "potato"} < {*test}
     assert MITIntrinsic(tmp_path, objects=["turtle", "box"]).ids == ("turtle", "box")
-    assert {*SPLITS["grosse"]} == {*REAL}
+    assert {*MIT_SPLITS["grosse"]} == {*REAL}
 
 
 @pytest.mark.parametrize("below", [".", "data", "data/test"])

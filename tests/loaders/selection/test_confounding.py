@@ -5,7 +5,7 @@ from scipy.stats import chisquare
 from loaders.errors import InputError
 from loaders.factor_space import FactorSpace
 from loaders.schema import FactorInfo
-from loaders.selection.confounding import Between, Table, select_by_rules, select_by_tables
+from loaders.selection.confounding import ConditionalTable, ValueRange, select_by_rules, select_by_tables
 from loaders.selection.factor_index import FactorIndex
 
 SPACE = FactorSpace(
@@ -14,11 +14,13 @@ SPACE = FactorSpace(
 )
 FULL = FactorIndex.of(SPACE)
 EVERY = [FULL.values(row) for row in range(0, len(FULL), 100)]
-COLOR = Table("shape", {"cube": ["red"], "cone": {"red": 3, "blue": 1}, "torus": ["blue", "red"]}, 0.6)
-SIZE = Table(
+COLOR = ConditionalTable(
+    "shape", {"cube": ["red"], "cone": {"red": 3, "blue": 1}, "torus": ["blue", "red"]}, 0.6
+)
+SIZE = ConditionalTable(
     ("color", "shape"),
     {
-        color: dict.fromkeys(SPACE.values[0], Between(0, 1.5) if color == "red" else [2, 0.5])
+        color: dict.fromkeys(SPACE.values[0], ValueRange(0, 1.5) if color == "red" else [2, 0.5])
         for color in ("red", "blue")
     },
 )
@@ -36,7 +38,7 @@ def test_rules_keep_what_obeys_them():
         {"shape": ["cube", "torus"], "size": 2},
         {"shape": "cone", "color": ["blue"]},
         {"shape": ["cone"], "size": [0.5, 2]},
-        {"rest": Between(50, 200)},
+        {"rest": ValueRange(50, 200)},
     ]
 
     def obeys(v: dict) -> bool:
@@ -51,8 +53,8 @@ def test_rules_keep_what_obeys_them():
 
 def test_between_takes_a_bound_that_only_rounding_misses():
     index = FactorIndex.of(FactorSpace(("x",), ((0.0, 0.1 * 3, 0.4),)))
-    assert select_by_rules(index, [{"x": Between(0.3, 1)}]).tolist() == [0]
-    assert select_by_rules(index, [{"x": Between(0, 0.3)}]).tolist() == [1, 2]
+    assert select_by_rules(index, [{"x": ValueRange(0.3, 1)}]).tolist() == [0]
+    assert select_by_rules(index, [{"x": ValueRange(0, 0.3)}]).tolist() == [1, 2]
 
 
 def test_a_selection_has_the_stated_conditional_distribution():
@@ -89,7 +91,9 @@ def test_what_is_given_stays_as_frequent_as_it_was():
     frequent = np.array([0.25, 1.0, 0.5])[FULL.positions(np.arange(2400))[:, 0]]
     index = FULL.select(np.flatnonzero(np.random.default_rng(0).random(2400) < frequent))
     before = joint(index, np.arange(len(index))).sum(axis=(1, 2))
-    table = Table("shape", {"cube": ["red"], "cone": {"red": 3, "blue": 1}, "torus": ["blue"]}, 0.5)
+    table = ConditionalTable(
+        "shape", {"cube": ["red"], "cone": {"red": 3, "blue": 1}, "torus": ["blue"]}, 0.5
+    )
     after = joint(index, select_by_tables(index, {"color": table}, 0).rows).sum(axis=(1, 2))
     assert chisquare(after, before / before.sum() * after.sum()).pvalue > 1e-4
     assert chisquare(after).pvalue < 1e-4
@@ -130,19 +134,19 @@ def test_weights_refuse_where_positivity_fails():
 
 @pytest.mark.parametrize("keep", ["given", "most"])
 def test_strength_1_of_lists_is_the_rule_and_0_is_everything(keep):
-    table = Table("shape", {"cube": ["red"], "cone": ["blue"], "torus": ["blue"]})
+    table = ConditionalTable("shape", {"cube": ["red"], "cone": ["blue"], "torus": ["blue"]})
     rules = [
         {"shape": "cube", "color": "blue"},
         {"shape": ["cone", "torus"], "color": "red"},
     ]
     rows = select_by_tables(FULL, {"color": table}, 0, keep).rows
     assert rows.tolist() == select_by_rules(FULL, rules).tolist()
-    free = Table("shape", table.table, strength=0.0)
+    free = ConditionalTable("shape", table.table, strength=0.0)
     assert len(select_by_tables(FULL, {"color": free}, 0, keep).rows) == len(FULL)
 
 
 def test_most_rows_are_kept_or_the_given_stay_as_frequent():
-    table = Table("shape", {"cube": ["red"], "cone": ["blue", "red"], "torus": ["blue"]})
+    table = ConditionalTable("shape", {"cube": ["red"], "cone": ["blue", "red"], "torus": ["blue"]})
     most = joint(FULL, select_by_tables(FULL, {"color": table}, 0, "most").rows).sum(axis=(1, 2))
     assert most.tolist() == [400, 800, 400]
     given = joint(FULL, select_by_tables(FULL, {"color": table}, 0).rows).sum(axis=(1, 2))
@@ -156,7 +160,7 @@ def test_it_is_seeded():
     assert [len(first), *first[::200].tolist()] == [1532, 0, 200, 400, 894, 1141, 1555, 1888, 2198]
 
 
-def tables(**kinds: Table):
+def tables(**kinds: ConditionalTable):
     return lambda: select_by_tables(FULL, kinds, 0)
 
 
@@ -165,33 +169,42 @@ def tables(**kinds: Table):
     [
         (tables(), "tables: expected a table for at least one factor, got none"),
         (tables(hue=COLOR), "factor `hue` is not in this set"),
-        (tables(color=Table("hue", {})), "factor `hue` is not in this set"),
+        (tables(color=ConditionalTable("hue", {})), "factor `hue` is not in this set"),
         (
-            tables(color=Table("shape", {"cube": ["red"]})),
+            tables(color=ConditionalTable("shape", {"cube": ["red"]})),
             "a row for every value that occurs; shape=cone has none",
         ),
-        (tables(color=Table("shape", {"ball": ["red"]})), "factor `shape`: expected one of 'cube'"),
-        (tables(color=Table("shape", {"cube": ["green"]})), "factor `color`: expected one of 'red', 'blue'"),
         (
-            tables(color=Table("shape", {"cube": []})),
+            tables(color=ConditionalTable("shape", {"ball": ["red"]})),
+            "factor `shape`: expected one of 'cube'",
+        ),
+        (
+            tables(color=ConditionalTable("shape", {"cube": ["green"]})),
+            "factor `color`: expected one of 'red', 'blue'",
+        ),
+        (
+            tables(color=ConditionalTable("shape", {"cube": []})),
             r"`color`\.table\.cube: expected weights with a sum above 0",
         ),
         (
-            tables(color=Table("shape", {"cube": {"red": -1.0, "blue": 2}})),
+            tables(color=ConditionalTable("shape", {"cube": {"red": -1.0, "blue": 2}})),
             "expected finite weights of at least 0, got -1",
         ),
-        (tables(color=Table("shape", {}, 1.5)), r"`color`\.strength: expected a number in 0\.\.1, got 1\.5"),
         (
-            tables(color=Table(("shape", "size"), {"cube": ["red"]})),
+            tables(color=ConditionalTable("shape", {}, 1.5)),
+            r"`color`\.strength: expected a number in 0\.\.1, got 1\.5",
+        ),
+        (
+            tables(color=ConditionalTable(("shape", "size"), {"cube": ["red"]})),
             r"`color`\.table\.cube: expected a row for each value of `size`, got \['red'\]",
         ),
-        (tables(color=Table("color", {})), "tables: expected no cycle, got color -> color"),
+        (tables(color=ConditionalTable("color", {})), "tables: expected no cycle, got color -> color"),
         (
-            tables(color=Table("size", {}), size=Table("color", {})),
+            tables(color=ConditionalTable("size", {}), size=ConditionalTable("color", {})),
             "tables: expected no cycle, got color -> size",
         ),
         (lambda: select_by_rules(FULL, [{}]), "rule: expected values of at least one factor"),
-        (lambda: select_by_rules(FULL, [{"rest": Between(0, 100)}]), "rules: they leave no row"),
+        (lambda: select_by_rules(FULL, [{"rest": ValueRange(0, 100)}]), "rules: they leave no row"),
         (lambda: select_by_rules(FULL, [{"hue": [1]}]), "factor `hue` is not in this set"),
         (
             lambda: select_by_tables(FULL.select(np.arange(100, 2400)), {"size": SIZE}, 0),
@@ -213,6 +226,6 @@ def test_values_near_no_row_are_refused_in_tables():
     with pytest.raises(
         InputError, match=r"`angle`\.table\.cube: expected values of continuous factors that occur"
     ):
-        select_by_tables(index, {"angle": Table("shape", {"cube": [5]})}, 0)
-    rows = select_by_tables(index, {"angle": Table("shape", {"cube": Between(1.5, 3)})}, 0).rows
+        select_by_tables(index, {"angle": ConditionalTable("shape", {"cube": [5]})}, 0)
+    rows = select_by_tables(index, {"angle": ConditionalTable("shape", {"cube": ValueRange(1.5, 3)})}, 0).rows
     assert rows.tolist() == [1]

@@ -6,7 +6,7 @@ from scipy.stats import chisquare
 
 from loaders.errors import InputError
 from loaders.factor_space import FactorSpace
-from loaders.selection.confounding_presets import PRESETS, select_preset
+from loaders.selection.confounding_presets import CONFOUNDING_PRESETS, select_preset
 from loaders.selection.factor_index import FactorIndex
 
 SCENES = (
@@ -143,7 +143,7 @@ def test_mpi3d(color, shapes, sizes, low):
         assert set(values(MPI3D, rows, axis)) == set(range(low, low + 10))
 
 
-@pytest.mark.parametrize("name", [name for name in PRESETS if PRESETS[name].tables])
+@pytest.mark.parametrize("name", [name for name in CONFOUNDING_PRESETS if CONFOUNDING_PRESETS[name].tables])
 def test_strength_weakens_and_makes_weights_possible(name):
     index = {"dsprites": DSPRITES, "mpi3d": MPI3D}.get(name, CANDLE)
     whole, half, none = (select_preset(index, name, 0, strength) for strength in (1.0, 0.5, 0.0))
@@ -163,7 +163,7 @@ def test_weakened_tables_have_the_stated_conditionals(index, name, strength):
     selection = select_preset(index, name, 1, strength)
     positions, whole = index.positions(selection.rows), index.positions(select_preset(index, name).rows)
     parent = index.column({"dsprites": "shape", "mpi3d": "object_color"}[name])
-    for factor in PRESETS[name].tables:
+    for factor in CONFOUNDING_PRESETS[name].tables:
         column = index.column(factor)
         for value in np.unique(positions[:, parent]):
             of_value = positions[:, parent] == value
@@ -175,7 +175,9 @@ def test_weakened_tables_have_the_stated_conditionals(index, name, strength):
             assert chisquare(counts, stated * counts.sum()).pvalue > 1e-4
             assert len(allowed) == len(counts) or chisquare(counts).pvalue < 1e-4
             np.testing.assert_allclose(selection.propensity[factor][of_value], stated[found])
-    closed = [index.sizes[index.column(f)] * selection.propensity[f] for f in PRESETS[name].tables]
+    closed = [
+        index.sizes[index.column(f)] * selection.propensity[f] for f in CONFOUNDING_PRESETS[name].tables
+    ]
     np.testing.assert_allclose(selection.weights(), 1 / np.prod(closed, axis=0))
 
 
@@ -187,4 +189,4 @@ def test_errors():
     published = CANDLE.select(select_preset(CANDLE, "candle-published").rows)
     with pytest.raises(InputError, match="some combination that should occur is not in this set"):
         select_preset(published, "candle-size")
-    assert all(preset.citation for preset in PRESETS.values())
+    assert all(preset.citation for preset in CONFOUNDING_PRESETS.values())

@@ -2,7 +2,7 @@ import numpy as np
 
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
 from loaders.samples import Frame
-from loaders.selection.counterfactual_rows import closest_relative, twin_rows
+from loaders.selection.counterfactual_rows import choose_counterfactual_row, counterfactual_rows
 
 
 def write_set(root, info, make_frame, changes):
@@ -19,10 +19,10 @@ def test_twin_rows_joins_two_sets_by_id(tmp_path, info, make_frame):
     twins = write_set(
         tmp_path / "twins", info, make_frame, [{"counterfactual_of": origin} for origin in origins]
     )
-    assert twin_rows(facts, twins).tolist() == [2, 0, -1, -1]
+    assert counterfactual_rows(facts, twins).tolist() == [2, 0, -1, -1]
 
 
 def test_without_metadata_or_relatives_it_is_the_lowest(make_frame):
     candidates = np.array([4, 6])
-    assert closest_relative(None, 0, candidates) == 4
-    assert closest_relative(lambda row: make_frame("grid", row).metadata, 0, candidates) == 4
+    assert choose_counterfactual_row(None, 0, candidates) == 4
+    assert choose_counterfactual_row(lambda row: make_frame("grid", row).metadata, 0, candidates) == 4

@@ -5,7 +5,7 @@ import pytest
 
 from loaders.schema import FactorInfo
 from loaders.selection.factor_classes import FactorClasses
-from loaders.selection.factor_groups import Groups
+from loaders.selection.factor_groups import RowGroups
 from loaders.selection.factor_rows import FactorRows
 
 SIZES = (2, 3, 4)
@@ -15,7 +15,7 @@ SUBSETS = [list(c) for n in range(4) for c in itertools.combinations(range(3), n
 
 @pytest.mark.parametrize("columns", SUBSETS, ids=str)
 def test_a_grid_groups_like_the_table_of_its_rows(columns):
-    grid, table = Groups(None, SIZES, columns), Groups(GRID, SIZES, columns)
+    grid, table = RowGroups(None, SIZES, columns), RowGroups(GRID, SIZES, columns)
     asked = GRID[:, columns]
     groups = grid.find(asked)
     np.testing.assert_array_equal(groups, table.find(asked))
@@ -31,7 +31,7 @@ def test_a_grid_groups_like_the_table_of_its_rows(columns):
 
 def test_a_table_may_repeat_and_miss_combinations():
     codes = GRID[[5, 3, 5, 17]]
-    groups = Groups(codes, SIZES, [0, 1, 2])
+    groups = RowGroups(codes, SIZES, [0, 1, 2])
     found = groups.find(GRID)
     assert sorted(np.flatnonzero(found >= 0)) == [3, 5, 17]
     assert groups.members(int(found[5])).tolist() == [0, 2]
@@ -43,7 +43,7 @@ def test_keys_that_outgrow_64_bits_are_ranked():
     codes = rng.integers(0, 10**5, (500, 7))
     codes[100:200] = codes[:100]
     codes[200:300, :6] = codes[:100, :6]
-    groups = Groups(codes, sizes, range(7))
+    groups = RowGroups(codes, sizes, range(7))
     found = groups.find(codes)
     assert all(groups.members(g).tolist() == [i, i + 100] for i, g in enumerate(found[:100].tolist()))
     unknown = codes.copy()

@@ -10,7 +10,7 @@ from loaders.factor_space import FactorSpace
 from loaders.frames import FrameFolder
 from loaders.schema import FactorInfo
 from loaders.selection.factor_index import FactorIndex
-from loaders.selection.numbered_draws import Draws
+from loaders.selection.numbered_draws import NumberedDraws
 
 NAMES, VALUES = ("a", "b", "c"), ((0, 1), ("x", "y", "z"), (0.5, 1, 1.5, 2))
 FULL = FactorSpace(NAMES, VALUES)
@@ -136,7 +136,7 @@ def test_samples_are_uniform_over_the_rows(index, fixed):
 @pytest.mark.parametrize("fixed", [{}, {"b": "y"}, {"a": 0, "c": 1}], ids=str)
 def test_samples_are_numbers_in_the_list_of_rows(index, fixed):
     rows = index.rows(**fixed)
-    chosen = Draws.of(np.random.default_rng(5), 50).below("row", len(rows))
+    chosen = NumberedDraws.of(np.random.default_rng(5), 50).below("row", len(rows))
     assert index.sample(50, np.random.default_rng(5), **fixed).tolist() == rows[chosen].tolist()
 
 

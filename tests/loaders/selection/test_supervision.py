@@ -8,14 +8,14 @@ from scipy.stats import chisquare
 from loaders.errors import InputError
 from loaders.factor_space import FactorSpace
 from loaders.schema import FactorInfo
-from loaders.selection.confounding import Table, select_by_tables
+from loaders.selection.confounding import ConditionalTable, select_by_tables
 from loaders.selection.factor_index import FactorIndex
 from loaders.selection.supervision import Pairs, k_pairs, match_pairs, rank_pairs, restricted_labels
 
 NAMES = ("a", "b", "c")
 FULL = FactorIndex.of(FactorSpace(NAMES, ((0, 1), ("x", "y", "z"), (0.5, 1, 1.5))))
 PARTIAL = FULL.select(np.array([0, 1, 4, 5, 7, 9, 10, 13, 14, 15, 17]))
-TABLE = Table("a", {0: ["x", "y"], 1: ["y", "z"]})
+TABLE = ConditionalTable("a", {0: ["x", "y"], 1: ["y", "z"]})
 CONFOUNDED = FULL.select(select_by_tables(FULL, {"b": TABLE}, 0).rows)
 REPEATED = FULL.select(np.array([0, 0, 1, 4, 4, 4, 13, 9, 10, 10]))
 INDEXES = {"full": FULL, "partial": PARTIAL, "confounded": CONFOUNDED, "repeated": REPEATED}

@@ -9,7 +9,7 @@ from PIL import Image
 
 from loaders.files.layer_codecs import encode_png
 from loaders.public import mpi3d
-from loaders.public.dsprites import NAME as DSPRITES
+from loaders.public.dsprites import FILE_STEM as DSPRITES
 from loaders.public.saw import LABEL_FOLDER
 
 HEIGHT, WIDTH = 4, 6
