@@ -1,4 +1,4 @@
-"""The captures of one object: the frames that its intrinsic images are made from, and both ways to do it."""
+"""Find the frames of one object under its lights, and make its intrinsic images from them in two ways."""
 
 import re
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from loaders.samples import Frame, Frames
 from loaders.schema import Record, array_sha256
 
 _FACTORS = ("item", "light", "paint")
-MAIN, SECOND = "main", "second"  # the fixed lights: that of all images, and the other one of equation 5
-OWN, UNIFORM = "own", "uniform"  # paints: the object's, and its twin's
+MAIN, SECOND = "main", "second"  # the fixed lights: of all images, and the second light of equation 5
+OWN, UNIFORM = "own", "uniform"  # paints: the object's own, and uniform reflectance
 _NEEDED_LAYERS = ("albedo", "shading", "residual", "object")
 
 CaptureRows = dict[tuple[str, str, str], int]  # by item, light and paint
@@ -30,11 +30,11 @@ CaptureFrames = dict[tuple[str, str], Frame]  # by light and paint
 
 
 class IntrinsicDifferences(Record):
-    """How far the images made as the paper makes them are from those of the passes, within the outline.
+    """Differences between intrinsic images by the paper's equations and from passes, within the outline.
 
-    `loaders.exports.intrinsic_images.difference` of reflectance and of shading, and the same with nothing but
-    the light that comes straight from the lamp; ``bounced`` is the share of all other light in the shading.
-    The last three are None where the frames have no ``shading_direct``.
+    Each number is `loaders.exports.intrinsic_images.difference`. ``reflectance_direct`` and
+    ``shading_direct`` count only light that comes straight from a light source; ``bounced`` is the share of
+    all other light in the shading. The last three are None where the frames have no ``shading_direct``.
     """
 
     reflectance: float
@@ -45,10 +45,10 @@ class IntrinsicDifferences(Record):
 
 
 def items_and_lights(frames: Frames) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the items and the lights beside the fixed ones, all of them file names.
+    """Return the items and the lights other than the two fixed ones; each is a valid file name.
 
     Raises:
-        InputError: a factor or layer is missing, or a label is no file name.
+        InputError: a factor or layer is missing, or a label cannot name a file.
     """
     factors = {
         factor.name: [str(value) for value in factor.values or ()] for factor in frames.set_info.factors
@@ -60,7 +60,7 @@ def items_and_lights(frames: Frames) -> tuple[tuple[str, ...], tuple[str, ...]]:
         )
     if lacking := [name for name in _NEEDED_LAYERS if name not in frames.layers]:
         raise InputError(
-            f"set `{frames.set_name}` has no layer {', '.join(lacking)}; render with `layers` that do"
+            f"set `{frames.set_name}` has no layer {', '.join(lacking)}; name it in `layers` and render"
         )
     further = tuple(light for light in factors["light"] if light not in (MAIN, SECOND))
     for light in further:
@@ -69,16 +69,16 @@ def items_and_lights(frames: Frames) -> tuple[tuple[str, ...], tuple[str, ...]]:
     for name in factors["item"]:
         if not re.fullmatch(r"\w[\w.-]*", name, re.ASCII):
             raise InputError(
-                f"item `{name}`: expected letters, digits, `_`, `-` and `.`, for it names a folder"
+                f"item `{name}`: expected letters, digits, `_`, `-` and `.`, because it names a folder"
             )
     return tuple(factors["item"]), further
 
 
 def find_captures(frames: Frames, items: Sequence[str], lights: Sequence[str]) -> CaptureRows:
-    """Find the frames that are needed: each item in each light, and its twin in the two fixed ones.
+    """Find the rows of each item: its own paint in every light, the uniform paint in the two fixed lights.
 
     Raises:
-        InputError: one is missing; the message names it.
+        InputError: a frame is missing; the message names it.
     """
     rows: CaptureRows = {}
     for row in range(len(frames)):
@@ -97,10 +97,10 @@ def find_captures(frames: Frames, items: Sequence[str], lights: Sequence[str]) -
 
 
 def read_captures(frames: Frames, rows: CaptureRows, item: str) -> CaptureFrames:
-    """Read the frames of one item, comparing each layer with its hash.
+    """Read the frames of one item, and compare each layer with its hash.
 
     Raises:
-        InputError: one is damaged, or they do not have the same outline.
+        InputError: a frame is damaged, or the frames do not share one outline.
     """
     views = {(light, paint): frames.frame(row) for (name, light, paint), row in rows.items() if name == item}
     for frame in views.values():
@@ -120,26 +120,26 @@ def read_captures(frames: Frames, rows: CaptureRows, item: str) -> CaptureFrames
 
 
 def by_paper(views: CaptureFrames, mask: ObjectMask, shading: str = "shading") -> Intrinsic:
-    """Derive the intrinsic images of an item as `from_captures` does.
+    """Derive the intrinsic images of an item by `from_captures`.
 
-    No polariser exists in a render: with diffuse light D and gloss G the original is D + 2 G, so that
-    equation 4 returns G.
+    A render has no polariser. Its original is D + 2 G of diffuse light D and gloss G, so that equation 4
+    returns G.
     """
 
     def captures(light: str) -> Captures:
-        own, twin = views[light, OWN], views[light, UNIFORM]
+        own, uniform = views[light, OWN], views[light, UNIFORM]
         lambertian = diffuse(own, mask, shading)
         return Captures(
             original=lambertian + 2 * _linear(own, "residual", mask),
             lambertian=lambertian,
-            uniform=diffuse(twin, mask, shading),
+            uniform=diffuse(uniform, mask, shading),
         )
 
     return from_captures(captures(MAIN), captures(SECOND))
 
 
 def by_passes(views: CaptureFrames, mask: ObjectMask, shading: str = "shading") -> Intrinsic:
-    """Take the intrinsic images of an item from its frame in the main light, as `from_passes` does."""
+    """Take the intrinsic images of an item from its frame in the main light, by `from_passes`."""
     frame = views[MAIN, OWN]
     return from_passes(*(_linear(frame, layer, mask) for layer in ("albedo", shading, "residual")))
 
@@ -156,15 +156,15 @@ def _linear(frame: Frame, layer: str, mask: ObjectMask) -> Float64[ndarray, "hei
 def measure_differences(
     views: CaptureFrames, mask: ObjectMask, paper: Intrinsic, passes: Intrinsic
 ) -> IntrinsicDifferences:
-    """Say how far the two ways are apart within the outline.
+    """Measure the differences between the two ways within the outline.
 
     Args:
         views: the frames of an item.
         mask: its pixels.
-        paper: what `by_paper` made of them.
-        passes: what `by_passes` made of them.
+        paper: intrinsic images from `by_paper`.
+        passes: intrinsic images from `by_passes`.
     """
-    # Along the outline a pixel also shows the ground, which the two ways count differently.
+    # A pixel on the outline also shows the ground, which the two ways count differently.
     inside = mask & ~mixed_edges(views[MAIN, OWN].layers["object"])
     inside = inside if inside.any() else mask
 

@@ -1,4 +1,4 @@
-"""Captures as the MIT Intrinsic Images dataset lies on disk: ``data/<object>/*.png``, 16 bits, linear."""
+"""Write captures in the layout of MIT Intrinsic Images: ``data/<object>/*.png``, 16 bits, linear."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -31,18 +31,18 @@ from loaders.open_frames import open_frames
 from loaders.schema import LightRecord, RecipeRecord, Record
 
 IntrinsicMethod = Literal["paper", "passes"]
-MIT_WHITE = 255 * 255  # the dataset's largest value, also that of its masks
-# How far above the brightest diffuse value of any of its lights an object's highlights are kept.
+MIT_WHITE = 255 * 255  # largest value of the data set's images and masks
+# Highlights keep values up to this many times the object's brightest diffuse value in any light.
 HEADROOM = 2.0
 _SIDE_FILE = "captures.json"
 
 
 class CaptureRecord(Record):
-    """What was written of one object.
+    """Scales and errors of one object's files.
 
-    ``units`` are 16-bit values per unit of scene radiance (colour files), of shading and of reflectance, and
-    ``k`` is such that diffuse = reflectance x shading / k, within ``reconstruction`` (relative RMSE over the
-    object). ``saturated`` is the share of object pixels of which a channel is cut off, file by file.
+    ``units`` are 16-bit values per unit of scene radiance (colour files), of shading and of reflectance.
+    ``k`` satisfies diffuse = reflectance x shading / k, within ``reconstruction`` (relative RMSE over the
+    object). ``saturated`` is the share of object pixels with a clipped channel, file by file.
     """
 
     size: tuple[int, int]
@@ -54,7 +54,7 @@ class CaptureRecord(Record):
 
 
 class CapturesRecord(Record):
-    """``captures.json``: how the images were made, the light records of each light, and each object's scales."""
+    """``captures.json``: the method, the light sources under each light, and each object's scales."""
 
     schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
     by: IntrinsicMethod
@@ -64,7 +64,7 @@ class CapturesRecord(Record):
     objects: dict[str, CaptureRecord]
 
     def to_json(self) -> str:
-        """Text of ``captures.json``."""
+        """Return the text of ``captures.json``."""
         return self.model_dump_json(by_alias=True, indent=2) + "\n"
 
 
@@ -78,20 +78,20 @@ def export_mit(
     `CapturesRecord`, written last.
 
     Args:
-        frames: folder of frames or pack, whose set has the factors ``item``, ``light`` (``main``,
+        frames: folder of frames or pack; its set has the factors ``item``, ``light`` (``main``,
             ``second``, ``light01`` and so on) and ``paint`` (``own``, and ``uniform`` under the first two).
-        out: folder to write, new or one that the same export was started in.
-        by: "paper" derives the images by equations 2, 4 and 5 of Grosse et al. 2009 from captures, the
-            original being D + 2 G of diffuse light D and gloss G, for no polariser exists in a render;
-            "passes" takes them from the frame's layers, the original being D + G.
+        out: folder to write: new, or started by the same export.
+        by: "paper" derives the images from captures by equations 2, 4 and 5 of Grosse et al. 2009, with the
+            original D + 2 G of diffuse light D and gloss G, because a render has no polariser;
+            "passes" takes them from the frame's layers, with the original D + G.
         set_name: the image set; may be left out where there is only one.
 
     Returns:
         Names of the objects.
 
     Raises:
-        InputError: a factor, layer or frame is missing, a label is no file name, or ``out`` holds something
-            else.
+        InputError: a factor, layer or frame is missing, a label cannot name a file, or ``out`` holds
+            something else.
 
     Example:
         >>> export_mit(Path("frames"), Path("mit"))  # doctest: +SKIP
@@ -127,7 +127,7 @@ def export_mit(
 def _develop(
     views: CaptureFrames, name: str, by: IntrinsicMethod
 ) -> tuple[dict[str, UInt16[ndarray, "..."]], CaptureRecord]:
-    """Make the files of one object, and say how."""
+    """Make the files of one object, and their record."""
     mask = views[MAIN, OWN].layers["object"] > 0
     paper, passes = by_paper(views, mask), by_passes(views, mask)
     made = paper if by == "paper" else passes
@@ -145,7 +145,7 @@ def _develop(
         units=units,
         k=units["reflectance"] * units["shading"] / units["radiance"],
         reconstruction=_reconstruction(made),
-        saturated={image: share for image in images if (share := _cut_off(images[image], mask)) > 0},
+        saturated={image: share for image in images if (share := _clipped_share(images[image], mask)) > 0},
         comparison=measure_differences(views, mask, paper, passes),
     )
     files = {image: np.rint(array).clip(0, 65535).astype(np.uint16) for image, array in images.items()}
@@ -153,16 +153,16 @@ def _develop(
 
 
 def _units(made: Intrinsic, further: dict[str, ColourImage], name: str) -> dict[str, float]:
-    """Bring what is brightest to `MIT_WHITE`, but highlights no more than `HEADROOM` below the rest."""
+    """Scale the brightest value to `MIT_WHITE`, but clip highlights above `HEADROOM` x the diffuse light."""
     brightest = max(float(image.max()) for image in (made.diffuse, *further.values()))
     largest = {
         "radiance": min(max(float(made.original.max()), brightest), HEADROOM * brightest),
         "shading": float(made.shading.max()),
         "reflectance": float(made.reflectance.max()),
     }
-    if dark := [what for what, value in largest.items() if value <= 0]:
+    if dark := [quantity for quantity, value in largest.items() if value <= 0]:
         raise InputError(f"`{name}` has no {dark[0]} anywhere; light it, or move it into the picture")
-    return {what: MIT_WHITE / value for what, value in largest.items()}
+    return {quantity: MIT_WHITE / value for quantity, value in largest.items()}
 
 
 def _reconstruction(made: Intrinsic) -> float:
@@ -170,6 +170,6 @@ def _reconstruction(made: Intrinsic) -> float:
     return float(np.linalg.norm(error) / np.linalg.norm(made.diffuse))
 
 
-def _cut_off(image: Float64[ndarray, "height width ..."], mask: ObjectMask) -> float:
+def _clipped_share(image: Float64[ndarray, "height width ..."], mask: ObjectMask) -> float:
     over = image > 65535
     return float((over.any(axis=-1) if image.ndim == 3 else over)[mask].mean())
