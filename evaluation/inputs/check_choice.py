@@ -1,29 +1,3 @@
-"""Options are checked by name: a misspelt one takes no branch."""
+"""Options are checked by name: `loaders.check_choice`."""
 
-from typing import get_args
-
-from loaders.errors import InputError, did_you_mean
-
-
-def check_choice(name: str, value: object, choices: object) -> None:
-    """Refuse a value that is none of an option's choices.
-
-    Args:
-        name: the argument, as the message calls it.
-        value: the value given.
-        choices: the option's type, a ``Literal`` of texts; or a tuple of texts.
-
-    Raises:
-        InputError: the value is none of them.
-
-    Example:
-        >>> from typing import Literal
-        >>> check_choice("reduce", "maen", Literal["mean", "sum"])
-        Traceback (most recent call last):
-        loaders.errors.InputError: `reduce` must be one of: mean, sum; got maen; did you mean `mean`?
-    """
-    known = choices if isinstance(choices, tuple) else get_args(choices)
-    if value not in known:
-        raise InputError(
-            f"`{name}` must be one of: {', '.join(known)}; got {value}{did_you_mean(value, known)}"
-        )
+from loaders.check_choice import check_choice as check_choice

@@ -1,4 +1,4 @@
-"""ARAP (Bonneel, Kovacs, Paris, Bala, Intrinsic Decompositions for Image Editing, Eurographics STAR 2017)."""
+"""Read ARAP (Bonneel, Kovacs, Paris, Bala: Intrinsic Decompositions for Image Editing, Eurographics 2017)."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_linear, same_size, to_tensor
@@ -15,9 +16,15 @@ SOURCE = "https://perso.liris.cnrs.fr/nicolas.bonneel/intrinsicstar/ground_truth
 # Scenes that the paper of the concept sensitivity metric leaves out.
 CSM_EXCLUDES = frozenset("katie redhead skin strawberries toad revolution".split())
 Scenes = Literal["all", "csm"]
-_SUFFIXES = (".exr", ".hdr", ".png", ".jpg", ".jpeg")  # the best first, where one image comes as several
+_SUFFIXES = (
+    ".exr",
+    ".hdr",
+    ".png",
+    ".jpg",
+    ".jpeg",
+)  # in order of preference, if one image exists in several formats
 _LIGHT = re.compile(r"_light([0-9]{1,9})$", re.IGNORECASE)
-# Anywhere in a name, as public code tells inputs from the rest (kitchen_shading_direct is none).
+# Public code finds these words anywhere in a name: kitchen_shading_direct is not an input.
 _NOT_INPUT = re.compile(r"_(albedo|shading|normal|depth|mask|alpha)(_|$)")
 
 
@@ -30,9 +37,9 @@ class ARAP:
     * ``image``, ``reflectance``, ``shading``: float32 [3, H, W];
     * ``mask``: bool [H, W], above half of its file's largest value; all true where there is no file.
 
-    Values are linear RGB and proportional to light: EXR and Radiance files as they are, 8 bits over 255, with
-    no curve undone, for the authors say that these are linear too. The scale of the ground truth differs
-    between scenes by a factor of 200, and some of it is almost black: fit a scale to each image.
+    Values are linear RGB, proportional to light: EXR and Radiance values unchanged, 8-bit values over 255
+    without the sRGB curve, because the authors say that these are linear too. The scale of the ground truth
+    differs between scenes by a factor of 200, and some scenes are almost black: fit a scale to each image.
 
     Two layouts are read. Flat: ``<scene>_light<N>.<ext>``, ``<same>_albedo.<ext>`` or
     ``<scene>_albedo.<ext>``, ``<same>_shading.<ext>``, of exr, hdr, png, jpg, jpeg, mixed within a scene. In
@@ -40,7 +47,7 @@ class ARAP:
     ``mask/``, with files of the same names and ``<same or scene>_mask`` or ``_alpha``. Names are compared
     without regard to case.
 
-    Sure: both layouts, as public code reads them. Not sure: the server's own listing, and the licence.
+    Certain: both layouts, which public code reads. Uncertain: the file list of the server, and the licence.
 
     Example:
         >>> ARAP("nowhere")
@@ -52,14 +59,13 @@ class ARAP:
         """List the inputs; no image is read yet.
 
         Args:
-            root: the folder, of either layout.
+            root: the folder, in either layout.
             scenes: "csm" leaves out Katie, redhead, skin, strawberries, toad and revolution.
 
         Raises:
-            InputError: there is no such folder, or no input in it.
+            InputError: the folder is missing or has no input.
         """
-        if scenes not in ("all", "csm"):
-            raise InputError(f"scenes: expected all or csm, got {scenes!r}")
+        check_choice("scenes", scenes, Scenes)
         self._root = require_path(Path(root), SOURCE)
         folders = (self._root / "input").is_dir()
         kinds = ("input", "reflectance", "shading", "mask")
@@ -80,7 +86,7 @@ class ARAP:
         """Read one input and its ground truth.
 
         Raises:
-            InputError: a file is missing or damaged, or of another size than the input.
+            InputError: a file is missing or damaged, or its size differs from the input's.
         """
         path = self._inputs[row]
         stem, scene = path.stem, scene_of(path.stem)
@@ -113,7 +119,7 @@ class ARAP:
 
 
 def _by_stem(folder: Path) -> dict[str, Path]:
-    """Map names without suffix, lower-cased, to files; of one name in several formats, to the best."""
+    """Map lower-case names without suffix to files; of several formats, to the preferred format."""
     if not folder.is_dir():
         return {}
     paths = [folder / name for name in list_names(folder, SOURCE)]
@@ -134,6 +140,6 @@ def scene_of(stem: str) -> str:
 
 
 def _read_mask(path: Path) -> Any:
-    # Half of the largest value that is there, as some write 1 and some 255.
+    # The threshold is half of the file's largest value, because some masks hold 1 and some 255.
     mask = read_linear(path, SOURCE).max(axis=-1)
     return mask > mask.max() / 2

@@ -1,4 +1,4 @@
-"""Part masks of 70 species of CUB-200-2011 (Behzadi-Khormouji and Oramas)."""
+"""Read CUB-70: part masks of 70 species of CUB-200-2011 (Behzadi-Khormouji and Oramas)."""
 
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -17,12 +17,12 @@ CUB70_PARTS = (
 
 
 class CUB70:
-    """Photographs of birds with a mask for each part that is seen.
+    """Photographs of birds with a mask for each visible part.
 
-    ``data[row]`` is what `CUB200` gives, and ``parts``: bool tensors [height, width] by name. A part that is
-    not seen has no file, and no mask here. Masks of another size than the photograph's are brought to it by
-    the nearest pixel. Rows are the images that have a mask, in order of their numbers: classes 11, 16 and 32
-    are said to have none.
+    ``data[row]`` is the dict of `CUB200` with ``parts``: bool tensors [height, width] by name. A part that is
+    not visible has no file and no mask. Masks of another size are scaled to the photograph by the nearest
+    pixel. Rows are the images that have a mask, in order of their numbers; according to the authors, classes
+    11, 16 and 32 have no masks.
 
     Attributes:
         parts: names of the parts, or of the groups.
@@ -41,14 +41,14 @@ class CUB70:
         """List the masks.
 
         Args:
-            root: folder of ``AnnotationMasksPerclass``, or that itself.
+            root: the folder ``AnnotationMasksPerclass``, or its parent.
             cub: folder of CUB-200-2011, as `CUB200` takes it.
-            groups: parts that are one under another name, as ``{"wings": ["right_wing", "left_wing"]}``; the
-                parts in no group are left out. None keeps each of `CUB70_PARTS`.
+            groups: parts to unite under one name, as ``{"wings": ["right_wing", "left_wing"]}``; parts
+                outside all groups are left out. None keeps each of `CUB70_PARTS`.
             linear: decode the images.
 
         Raises:
-            InputError: a folder or list is missing, a mask is of no image of CUB, or a group is of no part.
+            InputError: a folder or list is missing, a mask has no image, or a group names an unknown part.
         """
         check_groups(groups, CUB70_PARTS)
         folder = Path(root)
@@ -78,7 +78,7 @@ class CUB70:
         return len(self._rows)
 
     def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
-        """Read one image, what is known of it, and its masks."""
+        """Read one image, its annotations and its masks."""
         place = self._rows[row]
         item = self._images[place]
         size = tuple(item["image"].shape[1:])
@@ -86,7 +86,7 @@ class CUB70:
 
 
 def _split_name(stem: str) -> tuple[str, str | None]:
-    """Part a mask's name at its part: names of images have underscores too, and one may begin another.
+    """Split a mask's name into image and part; image names contain underscores, and may begin alike.
 
     Example:
         >>> _split_name("Black_Footed_Albatross_0046_18_right_wing")

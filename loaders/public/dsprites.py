@@ -1,4 +1,4 @@
-"""dSprites (Matthey, Higgins, Hassabis and Lerchner, 2017)."""
+"""Read dSprites (Matthey, Higgins, Hassabis and Lerchner, 2017)."""
 
 from pathlib import Path
 
@@ -21,8 +21,8 @@ _UNITS = {"orientation": "radian"}
 class DSprites(GridImages):
     """White shapes on black, 64 x 64, every combination of six factors.
 
-    ``image`` is [1, height, width] of 0 and 255 (the file holds 0 and 1), or of 0.0 and 1.0 where linear.
-    Orientation has both 0 and 2 pi, which look alike. The file's ``metadata`` is a pickle and is not touched.
+    ``image`` is [1, height, width] of 0 and 255 (the file holds 0 and 1), or of 0.0 and 1.0 if linear.
+    Orientation has both 0 and 2 pi, which look alike. The file's ``metadata`` is a pickle and is not read.
 
     Example:
         >>> DSprites("nowhere")  # doctest: +NORMALIZE_WHITESPACE
@@ -35,13 +35,13 @@ class DSprites(GridImages):
         """Read the labels.
 
         Args:
-            root: folder of the npz, or of its HDF5 twin; or either itself.
-            linear: give float32 instead of uint8.
-            cache: folder to unpack the images to, 3 GB; the npz is compressed and needs it. Without it the
-                twin takes part of a second for each image.
+            root: the npz or its HDF5 version, or the folder of either.
+            linear: return float32 instead of uint8.
+            cache: folder for the unpacked images, 3 GB; needed by the npz, which is compressed. Without a
+                cache, each image of the HDF5 version takes a part of a second.
 
         Raises:
-            InputError: the file is missing or damaged, or not a full grid.
+            InputError: the file is missing or damaged, or its labels are not a full grid.
         """
         path = find_file(Path(root), [f"{FILE_STEM}.npz", f"{FILE_STEM}.hdf5", f"{FILE_STEM}.h5"], SOURCE)
         table = read_table(path, "latents_values", "latents/values").astype(np.float64)

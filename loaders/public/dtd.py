@@ -1,4 +1,4 @@
-"""DTD, Describable Textures (Cimpoi, Maji, Kokkinos, Mohamed and Vedaldi, CVPR 2014)."""
+"""Read DTD, Describable Textures (Cimpoi, Maji, Kokkinos, Mohamed and Vedaldi, CVPR 2014)."""
 
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ _Split = Literal["all", "train", "val", "test"]
 
 
 class DTD:
-    """Photographs of textures, 47 words for them, 120 each.
+    """Photographs of textures with 47 words, 120 photographs for each word.
 
     ``data[row]`` is a dict of ``id`` (str, as "banded/banded_0002"), ``image`` (uint8 sRGB [3, height, width]
     of any size, or float32 scene-linear in [0, 1]) and ``label`` (int64, index into ``classes``).
@@ -36,18 +36,16 @@ class DTD:
         """List the images.
 
         Args:
-            root: folder ``dtd``, or one that has it, or ``dtd/dtd`` as torchvision unpacks it.
+            root: folder ``dtd``, its parent, or the parent of ``dtd/dtd``, the layout of torchvision.
             split: "train", "val" or "test", 1880 images each; or "all".
-            fold: which of the ten splits, 1 to 10.
+            fold: number of the split, 1 to 10.
             linear: decode the images.
 
         Raises:
             InputError: a folder or list is missing or damaged.
         """
         if split not in ("all", "train", "val", "test") or fold not in range(1, 11):
-            raise InputError(
-                f"expected a split all, train, val or test and a fold 1 to 10, got {split} {fold}"
-            )
+            raise InputError(f"expected split all, train, val or test, and fold 1 to 10, got {split} {fold}")
         nested = (Path(root) / "dtd" / "dtd", Path(root) / "dtd")
         self._folder = next((folder for folder in nested if folder.is_dir()), Path(root))
         images = self._folder / "images"
@@ -80,7 +78,7 @@ class DTD:
 
     @cached_property
     def words(self) -> dict[str, tuple[str, ...]]:
-        """All words that fit each image, its own among them, by the image's id.
+        """All words that fit each image, including its own, by the image's id.
 
         Raises:
             InputError: the list is missing or damaged.

@@ -1,4 +1,4 @@
-"""What lies in a folder of a public data set, without what archives and desktops leave there."""
+"""List a folder of a public data set, without the files that archives and desktops add."""
 
 import re
 from pathlib import Path
@@ -8,14 +8,14 @@ from loaders.public.missing_files import require_path
 
 
 def list_names(folder: Path, source: str) -> tuple[str, ...]:
-    """List a folder in natural order, numbers by their value: ``dir_2`` comes before ``dir_10``.
+    """List a folder in natural order, with numbers in order of value: ``dir_2`` comes before ``dir_10``.
 
     Args:
         folder: the folder.
-        source: where the data set is to be had.
+        source: where to get the data set, for messages.
 
     Returns:
-        Names of files and folders; left out is what begins with a dot (``.DS_Store``, ``._a.png``), and
+        Names of files and folders, except names that begin with a dot (``.DS_Store``, ``._a.png``) or with
         ``__MACOSX``.
 
     Raises:
@@ -33,7 +33,7 @@ def list_names(folder: Path, source: str) -> tuple[str, ...]:
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key that compares runs of digits by their value.
+    """Return a sort key that compares runs of digits by their value.
 
     Example:
         >>> sorted(["b", "a10", "a2", "1"], key=natural)

@@ -1,4 +1,4 @@
-"""What a reader of a public data set says where a file is not there."""
+"""Report missing files of public data sets, with the address to get them from."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ def require_path(path: Path, source: str) -> Path:
 
     Args:
         path: a file or folder of a data set.
-        source: where the data set is to be had.
+        source: where to get the data set, for messages.
 
     Raises:
-        InputError: there is nothing of that name, or it cannot be reached.
+        InputError: the path is missing or cannot be reached.
 
     Example:
         >>> require_path(Path("nowhere/mos.txt"), "https://ponomarenko.info/tid2013.htm")
@@ -22,7 +22,7 @@ def require_path(path: Path, source: str) -> Path:
     """
     try:
         found = path.exists()
-    except OSError as error:  # a name that is too long, a folder that may not be entered
+    except OSError as error:  # for example a name that is too long, or a folder without permission
         raise InputError(f"{path} cannot be reached: {error.strerror}; get it from {source}") from None
     if not found:
         raise InputError(f"{path} is missing; get it from {source}")

@@ -40,7 +40,7 @@ def albedo(item, paint):
 
 
 def shading(light):
-    """Return smooth light from the left or from the right, in powers of two; `second` is dark on the right."""
+    """Return light from the left or from the right, in powers of two; `second` is dark on the right."""
     ramp = 2.0 ** -(np.arange(WIDTH) // 8)
     ramp = {"main": ramp, "second": np.where(np.arange(WIDTH) < 20, 0.5, 0), "light01": ramp[::-1]}.get(
         light, ramp / 2
@@ -280,7 +280,7 @@ def moved(key, layers):
     [
         ({"without": ("deer", "second", "uniform")}, "`deer` has no complete frame with light `second` and"),
         ({"drop": "paint"}, "expected the categorical factors item, light, paint, got no paint; export"),
-        ({"drop": "residual"}, "has no layer residual; render with"),
+        ({"drop": "residual"}, "has no layer residual; name it in `layers` and render"),
         ({"lights": ("main", "second", "lamp")}, "light `lamp`: expected main, second or light01, light02"),
         ({"items": ("../cup",)}, r"item `../cup`: expected letters, digits, `_`, `-` and `.`"),
         ({"change": black}, "`cup` has no radiance anywhere; light it, or move it into the picture"),
