@@ -15,7 +15,7 @@ from loaders.public.image_formats import read_rgb8, to_tensor
 
 PartGroups = Mapping[str, Sequence[str]]  # the parts of each group
 
-_LINEAR = srgb_to_linear(np.arange(256) / 255).astype(np.float32)
+SRGB8_TO_LINEAR = srgb_to_linear(np.arange(256) / 255).astype(np.float32)
 
 
 def image_tensor(pixels: UInt8[ndarray, "height width channels"], linear: bool) -> Any:
@@ -32,7 +32,7 @@ def image_tensor(pixels: UInt8[ndarray, "height width channels"], linear: bool) 
         >>> image_tensor(np.full((1, 1, 3), 188, np.uint8), linear=True)[:, 0, 0]
         tensor([0.5029, 0.5029, 0.5029])
     """
-    return to_tensor(_LINEAR[pixels] if linear else pixels)
+    return to_tensor(SRGB8_TO_LINEAR[pixels] if linear else pixels)
 
 
 def read_part_masks(

@@ -1,4 +1,4 @@
-"""Views: the small part of a data set that one kind of evaluation reads, the same whatever the data lie in.
+"""Views: the part of a data set that an evaluation reads, the same for every kind of data.
 
 Each function opens PATH, LAYOUT:PATH, hf:NAME or a reader. Rows are chosen and named before an image is read.
 """

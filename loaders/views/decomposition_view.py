@@ -1,4 +1,4 @@
-"""Images with their true reflectance and shading."""
+"""Open images with their true reflectance and shading."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _TRUTH = ("albedo", "shading")
 
 @dataclass(frozen=True, eq=False)
 class DecompositionRows(ChosenRows[DecomposedImage]):
-    """Chosen rows as `loaders.views.Decompositions`."""
+    """Chosen rows with the members of `loaders.views.Decompositions`."""
 
     explains: Explains
 
@@ -33,25 +33,26 @@ def open_decompositions(
 ) -> DecompositionRows:
     """Open images with their true reflectance and shading.
 
-    Frames give `radiance` and `shading` times the set's exposure, the decoded 8-bit `image` where there is no
-    `radiance`, and count pixels with an albedo above 0; their groups are units. MIT Intrinsic Images gives
-    `diffuse`, as its benchmark does; ARAP's groups are scenes.
+    The image of frames is `radiance` times the set's exposure, or the decoded 8-bit `image` of sets without
+    `radiance`; their shading is also times the exposure, their mask holds pixels with an albedo above 0, and
+    their groups are units. The image of MIT Intrinsic Images is `diffuse`, as in its benchmark. The groups of
+    ARAP are scenes.
 
     Args:
         data: PATH, LAYOUT:PATH (mit, arap) or hf:NAME, see `parse_data`; any reader of frames, or one of
             `loaders.public`.
         set_name: image set of frames; may be left out where there is only one.
         split: may be left out where there is only one.
-        rows: row numbers, or their text as `parse_rows` takes it; None for all.
-        limit: the first so many of these; None for all.
-        lights: whether MIT's captures under ten more lights are read.
+        rows: row numbers, or text for `parse_rows`; None for all.
+        limit: largest number of rows; None for all.
+        lights: whether to read MIT's captures under ten more lights.
 
     Returns:
         The view: `loaders.views.Decompositions`.
 
     Raises:
-        InputError: there is nothing of the kind; several sets or splits, and none is named; no such set,
-            split or row; the data have no decompositions.
+        InputError: the data are missing or have no decompositions; the set, split or row does not exist; or
+            there are several sets or splits, and none is named.
 
     Example:
         >>> open_decompositions("dsprites:grid")
@@ -66,8 +67,8 @@ of the layouts mit, arap
     if named.identity.layout != FRAMES:
         key = "diffuse" if named.identity.layout == "mit" else "image"
         return DecompositionRows(named, _reader(reader, key), "image")
-    hidden = _has_catcher(reader.metadata(named.numbers[0]))
-    return DecompositionRows(named, _frame_reader(reader), "objects" if hidden else "image")
+    catcher = _has_catcher(reader.metadata(named.numbers[0]))
+    return DecompositionRows(named, _frame_reader(reader), "objects" if catcher else "image")
 
 
 def _layers(available: Collection[str]) -> tuple[str, ...]:
@@ -75,7 +76,7 @@ def _layers(available: Collection[str]) -> tuple[str, ...]:
 
 
 def _has_catcher(metadata: Metadata) -> bool:
-    """Tell frames with a shadow catcher: of what was traced, only they have no `identity_error`."""
+    """Recognise frames with a shadow catcher: of all traced frames, only these have no `identity_error`."""
     traced = metadata.renderer is not None and metadata.renderer.blender is not None
     return traced and metadata.checks.identity_error is None
 

@@ -1,4 +1,4 @@
-"""Images whose factors are known."""
+"""Open images with known factors."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ _CONTENT = Content("factors", ("dsprites", "mpi3d", "shapes3d", "candle", "tid20
 
 @dataclass(frozen=True, eq=False)
 class FactoredRows(ChosenRows[Tensor]):
-    """Chosen rows as `loaders.views.Factors`."""
+    """Chosen rows with the members of `loaders.views.Factors`."""
 
     factors: tuple[FactorInfo, ...]
     table: Float64[ndarray, "n k"]
@@ -37,7 +37,7 @@ def open_factors(
     rows: RowChoice | None = None,
     limit: int | None = None,
 ) -> FactoredRows:
-    """Open images whose factors are known.
+    """Open images with known factors.
 
     Args:
         data: PATH, LAYOUT:PATH (dsprites, mpi3d, shapes3d, candle, tid2013) or hf:NAME, see `parse_data`; any
@@ -45,15 +45,15 @@ def open_factors(
             ``candlelight`` in the user's cache folder.
         set_name: image set of frames, or variant of MPI3D; may be left out where there is only one.
         split: may be left out where there is only one.
-        rows: row numbers, or their text as `parse_rows` takes it; None for all.
-        limit: the first so many of these; None for all.
+        rows: row numbers, or text for `parse_rows`; None for all.
+        limit: largest number of rows; None for all.
 
     Returns:
         The view: `loaders.views.Factors`.
 
     Raises:
-        InputError: there is nothing of the kind; several sets or splits, and none is named; no such set,
-            split or row; the data have no factors.
+        InputError: the data are missing or have no factors; the set, split or row does not exist; or
+            there are several sets or splits, and none is named.
 
     Example:
         >>> open_factors("saw:photographs")

@@ -1,4 +1,4 @@
-"""Images alone: of any data, of a folder of pictures, or of a Hugging Face data set."""
+"""Open images alone: from any data, a folder of pictures, or a Hugging Face data set."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -28,7 +28,7 @@ else:
 
 _CONTENT = Content("images", tuple(LAYOUTS), all_layers("image"))
 _PICTURES = "pictures"  # layout of folders and tables of pictures
-_SIDEWAYS = range(5, 9)  # orientations of EXIF that swap height and width
+_SIDEWAYS = range(5, 9)  # EXIF orientations that swap height and width
 
 
 def open_images(
@@ -40,26 +40,26 @@ def open_images(
     limit: int | None = None,
     size: tuple[int, int] | None = None,
 ) -> ChosenRows[Tensor]:
-    """Open images without anything else, such as negatives.
+    """Open images alone, such as negatives.
 
     Args:
         data: PATH, LAYOUT:PATH (any) or hf:NAME, see `parse_data`; any reader of frames, or one of
             `loaders.public`. PATH may also be a folder of pictures, and NAME a data set with one column of
-            them, as ``hf:NAME``, ``hf:NAME:SPLIT`` or ``hf:NAME:SPLIT:CONFIGURATION``.
+            images, as ``hf:NAME``, ``hf:NAME:SPLIT`` or ``hf:NAME:SPLIT:CONFIGURATION``.
         set_name: image set of frames, or configuration of a Hugging Face data set; may be left out where
             there is only one.
         split: may be left out where there is only one.
-        rows: row numbers, or their text as `parse_rows` takes it; None for all.
-        limit: the first so many of these; None for all.
-        size: height and width that pictures are scaled and cropped to, in pixels; None leaves them. Images of
-            other data stay as they are.
+        rows: row numbers, or text for `parse_rows`; None for all.
+        limit: largest number of rows; None for all.
+        size: height and width in pixels to which pictures are scaled and cropped; None keeps their sizes.
+            Images of other data keep their sizes always.
 
     Returns:
         The view: `loaders.views.Images`.
 
     Raises:
-        InputError: there is nothing of the kind; several sets or splits, and none is named; no such set,
-            split or row.
+        InputError: the data are missing; the set, split or row does not exist; or there are several sets
+            or splits, and none is named.
 
     Example:
         >>> open_images("nowhere")
@@ -78,7 +78,7 @@ a Hugging Face folder; or a folder of pictures
 
 
 def image_reader(data: Any) -> Callable[[int], Tensor]:
-    """Read the image of a row, sRGB-encoded, whatever the reader holds."""
+    """Return a function that reads the image of a row, sRGB-encoded."""
 
     def read(row: int) -> Tensor:
         return to_srgb(data[row]["image"])
@@ -87,7 +87,7 @@ def image_reader(data: Any) -> Callable[[int], Tensor]:
 
 
 def _open_pictures(request: Request) -> NamedRows | None:
-    """Open a folder of pictures or a table of the Hub; None for anything else."""
+    """Open a folder of pictures or a table of the Hub; return None for other data."""
     source = parse_data(request.data)
     if source.layout == HUGGING_FACE:
         return _open_table(source.place, request)
@@ -101,7 +101,7 @@ def _open_pictures(request: Request) -> NamedRows | None:
 
 
 def _open_table(place: str, request: Request) -> NamedRows | None:
-    """Open a Hugging Face data set that is no pack of frames."""
+    """Open a Hugging Face data set; return None for a pack of frames."""
     name, split, configuration, *rest = [*place.split(":"), "", ""]
     if not name or rest[:-2]:
         raise InputError(f"{request.name}: expected hf:NAME, hf:NAME:SPLIT or hf:NAME:SPLIT:CONFIGURATION")
@@ -109,7 +109,7 @@ def _open_table(place: str, request: Request) -> NamedRows | None:
         return None
     wanted, set_name = request.split or split or None, request.set_name or configuration or None
     found = load_hugging_face(name, wanted, set_name)
-    # A data set that was saved alone may know its split.
+    # A data set saved without a dict of splits may know its split.
     splits = found if isinstance(found, dict) else {found.split and str(found.split): found}
     if len(splits) > 1:
         raise InputError(f"{request.name}: choose a split; expected one of: {', '.join(splits)}")
@@ -121,12 +121,12 @@ def _open_table(place: str, request: Request) -> NamedRows | None:
 
 
 def _is_pack(name: str) -> bool:
-    """Tell a pack of frames by its list of files, which of a data set elsewhere is got alone."""
+    """Recognise a pack of frames by its manifest; only the manifest of a remote data set is downloaded."""
     if Path(name).is_dir():
         return is_frames(Path(name))
     try:
         return (hub_folder(name, [MANIFEST]) / MANIFEST).is_file()
-    except InputError:  # the data set may be in the cache of `datasets` all the same
+    except InputError:  # the data set may still be in the cache of `datasets`
         return False
 
 
@@ -151,7 +151,7 @@ def _picture_reader(source: Files | Table, size: tuple[int, int] | None) -> Call
 
 
 def _size(data: bytes, where: str) -> tuple[int, int]:
-    """Height and width of a picture, turned as its EXIF says."""
+    """Return height and width of a picture after the rotation in its EXIF."""
     with blaming(f"{where}: cannot be read as an image", "replace or remove it"), open_image(data) as image:
         upright = image.getexif().get(ExifTags.Base.Orientation, 1) not in _SIDEWAYS
         return image.size[::-1] if upright else image.size

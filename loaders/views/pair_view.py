@@ -1,4 +1,4 @@
-"""Images beside distorted copies, with opinion scores."""
+"""Open images with distorted copies and opinion scores."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,20 +20,20 @@ def open_pairs(
     rows: RowChoice | None = None,
     limit: int | None = None,
 ) -> ChosenRows[RatedPair]:
-    """Open images beside distorted copies, with opinion scores.
+    """Open images with distorted copies and opinion scores.
 
     Args:
         data: ``tid2013:PATH``, see `parse_data`; or a `loaders.public.TID2013`.
-        set_name: none, for these data have no sets.
-        split: none, for these data have no splits.
-        rows: row numbers, or their text as `parse_rows` takes it; None for all.
-        limit: the first so many of these; None for all.
+        set_name: None, because these data have no sets.
+        split: None, because these data have no splits.
+        rows: row numbers, or text for `parse_rows`; None for all.
+        limit: largest number of rows; None for all.
 
     Returns:
         The view, `loaders.views.RatedPairs`; the group of a pair is its reference.
 
     Raises:
-        InputError: there is nothing of the kind; no such row; the data have no rated pairs.
+        InputError: the data are missing or have no rated pairs, or a row does not exist.
 
     Example:
         >>> open_pairs("iiw:photographs")

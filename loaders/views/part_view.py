@@ -1,4 +1,4 @@
-"""Images with masks of objects by their type, or of named parts."""
+"""Open images with masks of object types or of named parts."""
 
 from collections.abc import Callable
 from typing import Any, Literal, get_args
@@ -23,7 +23,7 @@ def open_parts(
     limit: int | None = None,
     by: MaskKind | str = "type",
 ) -> ChosenRows[PartImage]:
-    """Open images with masks of what they show.
+    """Open images with masks of object types or of named parts.
 
     Args:
         data: PATH, LAYOUT:PATH (cub70, whose folder holds both ``AnnotationMasksPerclass`` and
@@ -31,17 +31,17 @@ def open_parts(
             any reader of frames, or one of `loaders.public`.
         set_name: image set of frames; may be left out where there is only one.
         split: may be left out where there is only one.
-        rows: row numbers, or their text as `parse_rows` takes it; None for all.
-        limit: the first so many of these; None for all.
-        by: masks of frames by the type of an object or by the name of a part; public data have parts alone.
+        rows: row numbers, or text for `parse_rows`; None for all.
+        limit: largest number of rows; None for all.
+        by: "type" for masks of object types, "part" for masks of named parts; public data have only parts.
 
     Returns:
-        The view, `loaders.views.Parts`; masks of one name in one image are put together. The label is the
-        type of the objects where they share one, and the species of CUB-70.
+        The view, `loaders.views.Parts`; masks of one name in one image are united. The label is the type
+        that all objects of a frame share, or the species in CUB-70.
 
     Raises:
-        InputError: there is nothing of the kind; several sets or splits, and none is named; no such set,
-            split or row; the data have no masks of that kind.
+        InputError: the data are missing or have no such masks; the set, split or row does not exist; or
+            there are several sets or splits, and none is named.
 
     Example:
         >>> open_parts("mit:MIT-intrinsic")
@@ -58,7 +58,7 @@ layouts cub70, celebamask
     if layout == FRAMES:
         return ChosenRows(named, _frame_reader(named.reader, by))
     if by != "part":
-        raise InputError(f"{request.name}: `{layout}` has masks of parts alone; compare by part (--by part)")
+        raise InputError(f"{request.name}: `{layout}` has only masks of parts; choose by part (--by part)")
     return ChosenRows(named, _reader(named.reader, layout))
 
 

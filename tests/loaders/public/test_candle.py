@@ -104,7 +104,7 @@ def test_first_release_has_no_lights(tmp_path):
     assert [factor.name for factor in data.factors] == ["scene", "object_type", "color", "size", "rotation"]
     (tmp_path / "3.json").write_text(json.dumps(entry(3)))
     write_image(tmp_path / "3.png", 3)
-    with pytest.raises(InputError, match=r"3\.json: some images have lights .* this folder mixes two releases"):
+    with pytest.raises(InputError, match=r"3\.json: some images have lights .* folder mixes two releases"):
         Candle(tmp_path)
 
 

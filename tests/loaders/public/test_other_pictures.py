@@ -55,9 +55,7 @@ def test_fivek_with_only_raw_photographs_is_refused(tmp_path):
     folder = tmp_path / "raw_photos" / "HQa1to700" / "photos"
     folder.mkdir(parents=True)
     (folder / "a0001-jmac_DSC1459.dng").write_bytes(b"II*\0")
-    with pytest.raises(
-        InputError, match=r"only raw photographs \(\.dng\), which are not read; get tiff16_b"
-    ):
+    with pytest.raises(InputError, match=r"only raw photographs \(\.dng\), which are not read; get tiff16_b"):
         open_fivek(tmp_path, (8, 8), "b")
 
 

@@ -115,9 +115,7 @@ def test_other_damage_is_refused(write, tmp_path):
     with pytest.raises(InputError, match=r"54.json: intrinsic_comparisons.0.compare_what: .*; get it again"):
         data.annotations(0)
     data = write(intrinsic_comparisons=[comparison("S", 1, 9, "1", 1.0)])
-    with pytest.raises(
-        InputError, match=r"points 1 and 9, not both listed; get it again from .*saw"
-    ):
+    with pytest.raises(InputError, match=r"points 1 and 9, not both listed; get it again from .*saw"):
         data.annotations(0)
     (tmp_path / "saw_annotations_json" / "54.json").unlink()
     with pytest.raises(InputError, match=r"saw_annotations_json/54.json is missing; get it from .*saw"):
