@@ -1,4 +1,4 @@
-"""Confounding that papers chose for public data sets, as rules and tables."""
+"""Rules and tables of confounding from papers, for public data sets."""
 
 import math
 from collections.abc import Mapping
@@ -26,10 +26,10 @@ class ConfoundingPreset:
     """Rules and tables of one selection.
 
     Attributes:
-        citation: where it comes from.
-        choices: what the source leaves open, and was chosen here.
-        rules: what is left out whatever the strength.
-        tables: table of each factor that depends on another.
+        citation: source of the preset.
+        choices: our choices where the source is not specific.
+        rules: rules for rows to leave out at any strength.
+        tables: table of each dependent factor.
     """
 
     citation: str
@@ -42,8 +42,8 @@ CONFOUNDING_PRESETS = {
     "candle-published": ConfoundingPreset(
         "check_confounding in methods/trained_models/causal_dataset_confounding_v2.py of "
         "causal-disentanglement/disentanglement_lib",
-        "its rule that never applies, for a slip in it, is left out: what remains are the 12,546 images "
-        "of the release",
+        "a rule that never applies, because of a mistake, is left out: the other rules leave the 12,546 "
+        "images of the release",
         rules=(
             {"size": [2.5], "object_type": ["cube", "sphere", "cylinder", "cone"]},
             {"size": [1.5], "scene": ["garden", "garage"]},
@@ -141,19 +141,19 @@ CONFOUNDING_PRESETS = {
 
 
 def select_preset(index: FactorIndex, name: str, seed: int = 0, strength: float = 1.0) -> Selection:
-    """Select rows of a full grid as a paper did.
+    """Select rows of a full grid by the rules and tables of a paper.
 
     Args:
-        index: rows of CANDLE, dSprites or MPI3D, of all combinations.
-        name: "candle-published" (no table: it has no propensities), "candle-color", "candle-size", "dsprites"
-            or "mpi3d".
+        index: all combinations of CANDLE, dSprites or MPI3D.
+        name: "candle-published" (without tables, so without propensities), "candle-color", "candle-size",
+            "dsprites" or "mpi3d".
         seed: seed of the draws, which matters below strength 1.
-        strength: how strongly the tables hold: 1 leaves the paper's images, all of them; 0 all that its rules
+        strength: strength of the tables: 1 selects the images of the paper, 0 all images that its rules
             leave.
 
     Raises:
-        InputError: there is no such preset, a factor or value that it names does not exist, or a strength
-            below 1 asks for combinations that the set does not have.
+        InputError: the preset is unknown, the index lacks one of its factors or values, or the set lacks
+            combinations that a strength below 1 needs.
 
     Example:
         >>> print(CONFOUNDING_PRESETS["mpi3d"].tables["object_size"].table["blue"])

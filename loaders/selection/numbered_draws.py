@@ -1,4 +1,4 @@
-"""Random numbers by number: what item ``i`` draws for a variable depends on the seed, the name and ``i``."""
+"""Numbered random draws: the draw of item ``i`` for a variable depends on seed, name and ``i`` alone."""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ class NumberedDraws:
     """One uniform number for each named variable of each item.
 
     Word ``i`` of a variable is word ``i`` of SplitMix64 (Steele, Lea and Flood 2014, figure 17), started
-    where SHA-256 of the seed and the name says. It is integer arithmetic alone: any worker that is asked for
-    item ``i`` draws the same, in whatever order and batch, under any version of numpy.
+    at the SHA-256 of the seed and the name. Integer arithmetic gives every worker the same draw of item
+    ``i``, in any order and batch, under any version of numpy.
 
     Attributes:
         seed: 0 or more.
@@ -36,11 +36,11 @@ class NumberedDraws:
             >>> NumberedDraws.of(np.random.default_rng(0), 3).items
             array([0, 1, 2])
         """
-        # Raw words, because numpy may change the streams of a generator's distributions, but not these.
+        # Raw words, because numpy may change the streams of a generator's distributions.
         return cls(int(rng.bit_generator.random_raw()), np.arange(count))
 
     def take(self, chosen: Bool[ndarray, " n"]) -> "NumberedDraws":
-        """Keep the chosen items; what they draw stays the same."""
+        """Keep the chosen items, with the same draws."""
         return NumberedDraws(self.seed, self.items[chosen])
 
     def uniform(self, name: str) -> Float64[ndarray, " n"]:

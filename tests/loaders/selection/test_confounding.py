@@ -33,7 +33,7 @@ def joint(index: FactorIndex, rows: np.ndarray) -> np.ndarray:
     return counts
 
 
-def test_rules_keep_what_obeys_them():
+def test_rules_keep_the_rows_that_obey_them():
     rules = [
         {"shape": ["cube", "torus"], "size": 2},
         {"shape": "cone", "color": ["blue"]},
@@ -51,7 +51,7 @@ def test_rules_keep_what_obeys_them():
     assert select_by_rules(FULL, []).tolist() == list(range(len(FULL)))
 
 
-def test_between_takes_a_bound_that_only_rounding_misses():
+def test_a_range_ignores_rounding_errors_at_its_bounds():
     index = FactorIndex.of(FactorSpace(("x",), ((0.0, 0.1 * 3, 0.4),)))
     assert select_by_rules(index, [{"x": ValueRange(0.3, 1)}]).tolist() == [0]
     assert select_by_rules(index, [{"x": ValueRange(0, 0.3)}]).tolist() == [1, 2]
@@ -60,7 +60,7 @@ def test_between_takes_a_bound_that_only_rounding_misses():
 def test_a_selection_has_the_stated_conditional_distribution():
     selection = select_by_tables(FULL, {"color": COLOR, "size": SIZE}, 0)
     counts = joint(FULL, selection.rows)
-    assert chisquare(counts.sum(axis=(1, 2))).pvalue > 1e-4  # shapes stay alike
+    assert chisquare(counts.sum(axis=(1, 2))).pvalue > 1e-4  # shapes stay uniform
     stated = {"cube": [0.8, 0.2], "cone": [0.65, 0.35], "torus": [0.5, 0.5]}
     for shape, row in zip(SPACE.values[0], counts.sum(axis=2), strict=True):
         assert chisquare(row, np.array(stated[shape]) * row.sum()).pvalue > 1e-4
@@ -70,7 +70,7 @@ def test_a_selection_has_the_stated_conditional_distribution():
         assert all(chisquare(row[allowed]).pvalue > 1e-4 for row in sizes)
 
 
-def test_what_is_not_named_stays_as_it_was():
+def test_other_factors_keep_their_distribution():
     rows = select_by_tables(FULL, {"color": COLOR}, 0).rows
     assert chisquare(np.bincount(FULL.positions(rows)[:, 3], minlength=100)).pvalue > 1e-4
     assert chisquare(np.bincount(FULL.positions(rows)[:, 2], minlength=4)).pvalue > 1e-4
@@ -87,7 +87,7 @@ def test_an_uneven_set_gets_the_stated_distribution_too():
     assert chisquare(plain, np.array([0.65, 0.35]) * plain.sum()).pvalue < 1e-4
 
 
-def test_what_is_given_stays_as_frequent_as_it_was():
+def test_parents_keep_their_frequencies():
     frequent = np.array([0.25, 1.0, 0.5])[FULL.positions(np.arange(2400))[:, 0]]
     index = FULL.select(np.flatnonzero(np.random.default_rng(0).random(2400) < frequent))
     before = joint(index, np.arange(len(index))).sum(axis=(1, 2))
@@ -99,7 +99,7 @@ def test_what_is_given_stays_as_frequent_as_it_was():
     assert chisquare(after).pvalue < 1e-4
 
 
-def test_propensities_are_those_stated():
+def test_propensities_are_the_stated_probabilities():
     selection = select_by_tables(FULL, {"color": COLOR, "size": SIZE}, 0)
     stated = {"cube": [0.8, 0.2], "cone": [0.65, 0.35], "torus": [0.5, 0.5]}
     for row, propensity in zip(selection.rows, selection.propensity["color"], strict=True):
@@ -133,7 +133,7 @@ def test_weights_refuse_where_positivity_fails():
 
 
 @pytest.mark.parametrize("keep", ["given", "most"])
-def test_strength_1_of_lists_is_the_rule_and_0_is_everything(keep):
+def test_strength_1_of_lists_is_a_rule_and_0_keeps_all_rows(keep):
     table = ConditionalTable("shape", {"cube": ["red"], "cone": ["blue"], "torus": ["blue"]})
     rules = [
         {"shape": "cube", "color": "blue"},
@@ -145,7 +145,7 @@ def test_strength_1_of_lists_is_the_rule_and_0_is_everything(keep):
     assert len(select_by_tables(FULL, {"color": free}, 0, keep).rows) == len(FULL)
 
 
-def test_most_rows_are_kept_or_the_given_stay_as_frequent():
+def test_keep_most_or_keep_the_frequencies_of_the_parents():
     table = ConditionalTable("shape", {"cube": ["red"], "cone": ["blue", "red"], "torus": ["blue"]})
     most = joint(FULL, select_by_tables(FULL, {"color": table}, 0, "most").rows).sum(axis=(1, 2))
     assert most.tolist() == [400, 800, 400]
@@ -154,7 +154,7 @@ def test_most_rows_are_kept_or_the_given_stay_as_frequent():
     assert abs(given[1] - 400) < 5 * np.sqrt(200)
 
 
-def test_it_is_seeded():
+def test_selections_depend_on_the_seed():
     first, again, other = (select_by_tables(FULL, {"color": COLOR}, seed).rows for seed in (0, 0, 1))
     assert first.tolist() == again.tolist() != other.tolist()
     assert [len(first), *first[::200].tolist()] == [1532, 0, 200, 400, 894, 1141, 1555, 1888, 2198]
@@ -212,17 +212,17 @@ def tables(**kinds: ConditionalTable):
         ),
     ],
 )
-def test_errors(call, message):
+def test_bad_rules_and_tables_are_refused(call, message):
     with pytest.raises(InputError, match=message):
         call()
 
 
-def test_values_near_no_row_are_refused_in_tables():
+def test_tables_with_values_near_no_row_are_refused():
     factors = [
         FactorInfo(name="shape", kind="categorical", values=("cube",)),
         FactorInfo(name="angle", kind="continuous", low=0.0, high=9.0),
     ]
-    index = FactorIndex(factors, np.array([[0, 1.0], [0, 2.0]]))
+    index = FactorIndex.from_table(factors, np.array([[0, 1.0], [0, 2.0]]))
     with pytest.raises(
         InputError, match=r"`angle`\.table\.cube: expected values of continuous factors that occur"
     ):

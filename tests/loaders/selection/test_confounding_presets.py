@@ -76,7 +76,7 @@ def test_candle_published_has_the_counts_of_the_release():
     assert {name: counted["scene"][name] for name in alike} == alike
     with pytest.raises(InputError, match="rules alone state no probabilities"):
         select_preset(CANDLE, "candle-published").weights()
-    # The image that the data set's own description shows, and one next to it that was left out.
+    # The image in the data set's description, and a neighbour that is left out.
     assert 3541 in rows
     assert not set(range(12, 18)) & set(rows.tolist())
 
@@ -159,7 +159,7 @@ def test_strength_weakens_and_makes_weights_possible(name):
 )
 @pytest.mark.parametrize("strength", [0.3, 0.9])
 def test_weakened_tables_have_the_stated_conditionals(index, name, strength):
-    """Tables 10 and 12: strength times alike among the values of a row, the rest alike among all values."""
+    """Tables 10 and 12: a share ``strength`` is uniform over the row's values, the rest over all values."""
     selection = select_preset(index, name, 1, strength)
     positions, whole = index.positions(selection.rows), index.positions(select_preset(index, name).rows)
     parent = index.column({"dsprites": "shape", "mpi3d": "object_color"}[name])
@@ -181,7 +181,7 @@ def test_weakened_tables_have_the_stated_conditionals(index, name, strength):
     np.testing.assert_allclose(selection.weights(), 1 / np.prod(closed, axis=0))
 
 
-def test_errors():
+def test_bad_presets_and_sets_are_refused():
     with pytest.raises(InputError, match=r"preset: expected one of candle-published, .* got `3dshapes`"):
         select_preset(CANDLE, "3dshapes")
     with pytest.raises(InputError, match="factor `shape` is not in this set"):

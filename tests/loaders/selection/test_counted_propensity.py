@@ -26,12 +26,12 @@ def test_weights_make_the_factor_independent_and_keep_the_others():
     assert counted_inverse_propensity(SELECTED, "b", ["a"]).mean() == pytest.approx(1)
 
 
-def test_given_nothing_the_values_are_balanced():
+def test_without_parents_the_values_are_balanced():
     weighted = joint(SELECTED, counted_inverse_propensity(SELECTED, "b", [])).sum(axis=0)
     np.testing.assert_allclose(weighted, len(SELECTED) / 3)
 
 
-def test_a_weighted_draw_is_uniform_against_the_confounding():
+def test_a_weighted_draw_is_not_confounded():
     weights = counted_inverse_propensity(SELECTED, "b", ["a"])
     rows = np.random.default_rng(0).choice(len(SELECTED), 60_000, p=weights / len(weights))
     drawn = joint(SELECTED.select(rows))
@@ -55,6 +55,6 @@ def test_a_weighted_draw_is_uniform_against_the_confounding():
         (lambda: counted_inverse_propensity(FULL, "d", []), "factor `d` is not in this set"),
     ],
 )
-def test_errors(call, message):
+def test_failed_positivity_is_refused(call, message):
     with pytest.raises(InputError, match=message):
         call()

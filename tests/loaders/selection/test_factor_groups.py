@@ -14,7 +14,7 @@ SUBSETS = [list(c) for n in range(4) for c in itertools.combinations(range(3), n
 
 
 @pytest.mark.parametrize("columns", SUBSETS, ids=str)
-def test_a_grid_groups_like_the_table_of_its_rows(columns):
+def test_a_grid_and_the_table_of_its_rows_give_equal_groups(columns):
     grid, table = RowGroups(None, SIZES, columns), RowGroups(GRID, SIZES, columns)
     asked = GRID[:, columns]
     groups = grid.find(asked)
@@ -37,7 +37,7 @@ def test_a_table_may_repeat_and_miss_combinations():
     assert groups.members(int(found[5])).tolist() == [0, 2]
 
 
-def test_keys_that_outgrow_64_bits_are_ranked():
+def test_keys_above_64_bits_are_ranked():
     rng = np.random.default_rng(0)
     sizes = (10**5,) * 7  # 10^35 combinations
     codes = rng.integers(0, 10**5, (500, 7))

@@ -15,7 +15,7 @@ def split_mix(state: int) -> int:
     return state ^ (state >> 31)
 
 
-def test_it_is_split_mix_from_a_hashed_start():
+def test_draws_are_split_mix_from_a_hashed_start():
     start = int.from_bytes(hashlib.sha256(b"5\0x").digest()[:8], "little")
     items = [0, 1, 2, 10**6, 2**40]
     words = [split_mix((start + (i + 1) * 0x9E3779B97F4A7C15) % WORD) for i in items]
@@ -24,7 +24,7 @@ def test_it_is_split_mix_from_a_hashed_start():
 
 
 def test_published_first_words_of_split_mix():
-    # The generator that starts at 1234567, as its authors' test vectors have it.
+    # The test vectors of the authors, for a generator that starts at 1234567.
     words = [split_mix((1234567 + (i + 1) * 0x9E3779B97F4A7C15) % WORD) for i in range(3)]
     assert words == [6457827717110365317, 3203168211198807973, 9817491932198370423]
 
@@ -49,7 +49,7 @@ def test_variables_and_seeds_are_independent(seed, name):
     assert chisquare(np.bincount(pairs, minlength=64)).pvalue > 1e-4
 
 
-def test_neighbours_are_independent():
+def test_neighbouring_items_are_independent():
     drawn = NumberedDraws(0, np.arange(100_000)).below("x", 10)
     assert chisquare(np.bincount(drawn[:-1] * 10 + drawn[1:], minlength=100)).pvalue > 1e-4
 

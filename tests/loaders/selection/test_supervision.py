@@ -28,7 +28,7 @@ def index(request) -> FactorIndex:
 
 
 def chances(index: FactorIndex, drawn: tuple[int, ...], distinct: bool = False) -> ndarray:
-    """Tabulate by definition how likely each row is the second, beside each first, if these are drawn."""
+    """Compute from the definition the probability of each second row given each first row."""
     table = index.positions(np.arange(len(index)))
     kept = [j for j in range(3) if j not in drawn]
     allowed = (table[:, None, kept] == table[None, :, kept]).all(axis=2)
@@ -38,7 +38,7 @@ def chances(index: FactorIndex, drawn: tuple[int, ...], distinct: bool = False) 
 
 
 def agrees(pairs: Pairs, expected: ndarray) -> bool:
-    """Compare pairs with the chance of each, first and second, given the first."""
+    """Compare pairs with the probability of each second row given the first row."""
     size = len(expected)
     assert pairs.exists.all()
     counts = np.bincount(pairs.first * size + pairs.second, minlength=size**2)
@@ -124,7 +124,7 @@ def test_distinct_pairs_differ_in_exactly_k_factors(index, k):
     for drawn in subsets(k):
         expected = chances(index, drawn, distinct=True)
         chosen = (pairs.drawn == np.isin(np.arange(3), drawn)).all(axis=1)
-        # Exactly those without any such row are masked; the others are as likely as each other.
+        # Only rows without a second row are masked; other second rows are equally likely.
         np.testing.assert_array_equal(some[chosen], expected[pairs.first[chosen]].any(axis=1))
         chosen &= some
         if not chosen.any():
@@ -141,12 +141,12 @@ def test_distinct_pairs_differ_in_exactly_k_factors(index, k):
             assert abs(statistic - spread) < 5 * np.sqrt(2 * spread)
 
 
-def test_distinct_pairs_say_that_there_is_no_second():
+def test_distinct_pairs_without_a_second_row_are_refused():
     with pytest.raises(InputError, match="has no partner that differs in exactly"):
         k_pairs(PARTIAL, 0, np.arange(100), 1, distinct=True)
 
 
-def test_factors_of_one_value_and_those_not_named_stay():
+def test_factors_with_one_value_and_unnamed_factors_stay():
     index = FactorIndex.of(FactorSpace(("one", *NAMES), ((7,), (0, 1), (0, 1, 2), (0, 1))))
     assert not k_pairs(index, 0, ITEMS).drawn[:, 0].any()
     assert k_pairs(index, 0, ITEMS).label.max() == 2
@@ -215,7 +215,7 @@ def test_restricted_labels_of_continuous_factors_and_of_constants():
         FactorInfo(name="one", kind="categorical", values=("only",)),
         FactorInfo(name="angle", kind="continuous", low=0.0, high=9.0),
     )
-    index = FactorIndex(factors, np.array([[0, 1.0], [0, 2.0], [0, 6.0]]))
+    index = FactorIndex.from_table(factors, np.array([[0, 1.0], [0, 2.0], [0, 6.0]]))
     labels = restricted_labels(index, np.arange(3), ["one", "angle"])
     assert (labels[:, 0] == 0).all()
     np.testing.assert_allclose(labels[:, 1], (np.array([1, 2, 6]) - 3) / np.sqrt(14 / 3))
@@ -237,6 +237,6 @@ def test_restricted_labels_of_continuous_factors_and_of_constants():
         (lambda: restricted_labels(FULL, ITEMS[:2], ["d"]), "factor `d` is not in this set"),
     ],
 )
-def test_errors(call, message):
+def test_bad_factors_and_counts_are_refused(call, message):
     with pytest.raises(InputError, match=message):
         call()
