@@ -39,12 +39,12 @@ def export_concepts(frames: Path | str, out: Path | str, set_name: str | None = 
     """
     frames, out = Path(frames), Path(out)
     info = read_dataset_info(frames)
-    asked = info.sets if set_name is None else {set_name: info.set(set_name)}
-    names = [name for name, one in asked.items() if is_concept_set(one)]
+    requested = info.sets if set_name is None else {set_name: info.set(set_name)}
+    names = [name for name, one in requested.items() if is_concept_set(one)]
     if not names:
         raise InputError(
             f"{frames}: expected a set with the factors {', '.join(sorted(_FACTORS))} of which `material` or "
-            f"`light_azimuth` varies, as in the recipe `concepts`; got {', '.join(asked)}"
+            f"`light_azimuth` varies, as in the recipe `concepts`; got {', '.join(requested)}"
         )
     open_export_folder(out, to="concepts", recipe=info.recipe.sha256)
     counts: dict[str, int] = {}

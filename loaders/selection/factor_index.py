@@ -116,7 +116,7 @@ class FactorIndex(FactorRows):
         Raises:
             InputError: a factor is unknown, or a categorical factor lacks the value.
         """
-        return self.alike(self._anywhere(values), values)
+        return self.matching(self._anywhere(values), values)
 
     def sample(self, n: int, rng: np.random.Generator, /, **fixed: FactorValue) -> Int[ndarray, " n"]:
         """Draw rows that have these values, all with equal chances, with replacement.
@@ -158,7 +158,7 @@ class FactorIndex(FactorRows):
         Raises:
             InputError: the row or a factor does not exist.
         """
-        rows = self.alike(self.positions(_one(row)), self.others(names))
+        rows = self.matching(self.positions(_one(row)), self.others(names))
         return rows[rows != int(row)]
 
     def traverse(self, row: SupportsIndex, name: str) -> Int[ndarray, " m"]:
@@ -175,7 +175,7 @@ class FactorIndex(FactorRows):
             array([3, 4, 5])
         """
         position, column = self.positions(_one(row)), self.column(name)
-        rows = self.alike(position, self.others([name]))
+        rows = self.matching(position, self.others([name]))
         classes, first = np.unique(self.positions(rows)[:, column], return_index=True)
         return np.where(classes == position[0, column], int(row), rows[first])
 
@@ -189,7 +189,7 @@ class FactorIndex(FactorRows):
         Raises:
             InputError: the row, a factor or a value does not exist, or no row has that combination.
         """
-        rows = self.alike(self.position(changes, self.positions(_one(row))), self.names)
+        rows = self.matching(self.position(changes, self.positions(_one(row))), self.names)
         if not len(rows):
             raise InputError(
                 f"row {row} has no counterfactual with {_listed(changes)}: this set leaves it out"

@@ -173,7 +173,7 @@ class FactorRows:
             position[0, self.column(name)] = self.classes[self.column(name)].find(value)
         return position
 
-    def alike(self, position: Int[ndarray, "1 k"], names: Iterable[str]) -> Int[ndarray, " m"]:
+    def matching(self, position: Int[ndarray, "1 k"], names: Iterable[str]) -> Int[ndarray, " m"]:
         """List the rows that share a combination's class numbers of some factors, ascending."""
         groups, group = self.group_at(position, names)
         return groups.members(group) if group >= 0 else np.zeros(0, np.int64)

@@ -61,19 +61,21 @@ class PairDataset:
         return self.__getitems__([number])[0]
 
     def __getitems__(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
-        """Read several pairs, in the order asked for.
+        """Read several pairs, in the requested order.
 
         Raises:
             InputError: a pair has no second row.
         """
         import torch
 
-        asked = np.array(numbers, np.int64)
-        if not ((asked >= 0) & (asked < self.length)).all():
-            raise IndexError(f"pairs are numbered 0..{self.length - 1}, got {asked.min()} to {asked.max()}")
-        pairs = self.draw(self.start + asked)
+        requested = np.array(numbers, np.int64)
+        if not ((requested >= 0) & (requested < self.length)).all():
+            raise IndexError(
+                f"pairs are numbered 0..{self.length - 1}, got {requested.min()} to {requested.max()}"
+            )
+        pairs = self.draw(self.start + requested)
         if not pairs.exists.all():
-            number = asked[~pairs.exists][0]
+            number = requested[~pairs.exists][0]
             raise InputError(f"pair {number} has no second row; first choose existing pairs by their mask")
         firsts, seconds = (read_samples(self.data, rows) for rows in (pairs.first, pairs.second))
         drawn, labels = torch.from_numpy(pairs.drawn), torch.from_numpy(pairs.label)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from loaders.schema import FactorValue, Metadata
 from loaders.views.chosen_rows import ChosenRows, NamedRows, Request, RowChoice, choose_rows
 from loaders.views.data_source import Content, open_rows, parse_data
 from loaders.views.frame_rows import FrameRows, all_layers
-from loaders.views.image_view import image_reader
+from loaders.views.image_view import read_image
 from loaders.views.public_rows import open_public
 from loaders.views.view_items import ConceptSet
 from loaders.views.view_protocols import Varies
@@ -80,7 +80,7 @@ layouts mit, arap, multi-illumination, photometric-stereo
     sets = _sets_by_group(named)
     if not sets:
         raise InputError(f"{request.name}: expected images of one scene under several lights, got none")
-    return ConceptRows(named, image_reader(named.reader), sets, "illumination")
+    return ConceptRows(named, partial(read_image, named.reader), sets, "illumination")
 
 
 class MITLights:
@@ -158,7 +158,7 @@ def _concepts_of_frames(named: FrameRows) -> ConceptRows:
         return {f.name: factor_value(f, number) for f, number in zip(shared, key, strict=True)}
 
     sets = tuple(ConceptSet(values(key), tuple(rows[key])) for key in sorted(rows))
-    return ConceptRows(named, image_reader(frames), sets, _find_varies(named, sets))
+    return ConceptRows(named, partial(read_image, frames), sets, _find_varies(named, sets))
 
 
 def _find_varies(named: FrameRows, sets: Sequence[ConceptSet]) -> Varies | None:

@@ -1,7 +1,8 @@
 """Open images with their true reflectance and shading."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from loaders.samples import Frames
@@ -66,9 +67,9 @@ of the layouts mit, arap
     reader = named.reader
     if named.identity.layout != FRAMES:
         key = "diffuse" if named.identity.layout == "mit" else "image"
-        return DecompositionRows(named, _reader(reader, key), "image")
+        return DecompositionRows(named, partial(_read_public, reader, key), "image")
     catcher = _has_catcher(reader.metadata(named.numbers[0]))
-    return DecompositionRows(named, _frame_reader(reader), "objects" if catcher else "image")
+    return DecompositionRows(named, partial(_read_frame, reader), "objects" if catcher else "image")
 
 
 def _layers(available: Collection[str]) -> tuple[str, ...]:
@@ -81,28 +82,20 @@ def _has_catcher(metadata: Metadata) -> bool:
     return traced and metadata.checks.identity_error is None
 
 
-def _frame_reader(frames: Frames) -> Callable[[int], DecomposedImage]:
-    exposure = frames.set_info.exposure
-
-    def read(row: int) -> DecomposedImage:
-        sample = frames[row]
-        exposed = "radiance" in sample
-        image = to_linear(sample["radiance"]) * exposure if exposed else to_linear(sample["image"])
-        albedo, shading = (to_linear(sample[name]) for name in _TRUTH)
-        return DecomposedImage(image, albedo, shading * exposure, (albedo > 0).any(0))
-
-    return read
+def _read_frame(frames: Frames, row: int) -> DecomposedImage:
+    exposure, sample = frames.set_info.exposure, frames[row]
+    linear = "radiance" in sample
+    image = to_linear(sample["radiance"]) * exposure if linear else to_linear(sample["image"])
+    albedo, shading = (to_linear(sample[name]) for name in _TRUTH)
+    return DecomposedImage(image, albedo, shading * exposure, (albedo > 0).any(0))
 
 
-def _reader(data: Any, key: str) -> Callable[[int], DecomposedImage]:
-    def read(row: int) -> DecomposedImage:
-        item = data[row]
-        return DecomposedImage(
-            image=to_linear(item[key]),
-            reflectance=to_linear(item["reflectance"]),
-            shading=item["shading"],
-            mask=item["mask"],
-            lights=item.get("lights"),
-        )
-
-    return read
+def _read_public(data: Any, key: str, row: int) -> DecomposedImage:
+    item = data[row]
+    return DecomposedImage(
+        image=to_linear(item[key]),
+        reflectance=to_linear(item["reflectance"]),
+        shading=item["shading"],
+        mask=item["mask"],
+        lights=item.get("lights"),
+    )

@@ -1,6 +1,7 @@
 """Open images with known factors."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float64
@@ -11,7 +12,7 @@ from loaders.schema import FactorInfo
 from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
 from loaders.views.data_source import Content, open_rows
 from loaders.views.frame_rows import FrameRows, all_layers
-from loaders.views.image_view import image_reader
+from loaders.views.image_view import read_image
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -69,4 +70,4 @@ layouts dsprites, mpi3d, shapes3d, candle, tid2013
         factors, table = reader.factors, reader.factor_table[list(named.numbers)]
     if not factors:
         raise InputError(f"image set `{named.identity.set_name}` has no factors")
-    return FactoredRows(named, image_reader(reader), factors, table)
+    return FactoredRows(named, partial(read_image, reader), factors, table)

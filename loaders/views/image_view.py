@@ -1,6 +1,7 @@
 """Open images alone: from any data, a folder of pictures, or a Hugging Face data set."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,18 +73,14 @@ a Hugging Face folder; or a folder of pictures
     request = Request(data, set_name, split, rows, limit)
     named = _open_pictures(request) if isinstance(data, str | Path) else None
     if named is not None:
-        return ChosenRows(named, _picture_reader(named.reader, size))
+        return ChosenRows(named, partial(_read_picture, named.reader, size))
     named = open_rows(request, _CONTENT)
-    return ChosenRows(named, image_reader(named.reader))
+    return ChosenRows(named, partial(read_image, named.reader))
 
 
-def image_reader(data: Any) -> Callable[[int], Tensor]:
-    """Return a function that reads the image of a row, sRGB-encoded."""
-
-    def read(row: int) -> Tensor:
-        return to_srgb(data[row]["image"])
-
-    return read
+def read_image(data: Any, row: int) -> Tensor:
+    """Read the image of a row, sRGB-encoded."""
+    return to_srgb(data[row]["image"])
 
 
 def _open_pictures(request: Request) -> NamedRows | None:
@@ -140,14 +137,11 @@ def _name_pictures(source: Files | Table, request: Request, identity: DataIdenti
     return NamedRows(identity, source, numbers, ids, ids, every_id)
 
 
-def _picture_reader(source: Files | Table, size: tuple[int, int] | None) -> Callable[[int], Tensor]:
-    def read(number: int) -> Tensor:
-        where = f"{source.origin}: {source.name(number)}"
-        with blaming(f"{where}: cannot be read", "replace or remove it"):
-            data = source.data(number)
-        return to_srgb(to_tensors([decode_picture(data, where, size or _size(data, where))])[0])
-
-    return read
+def _read_picture(source: Files | Table, size: tuple[int, int] | None, number: int) -> Tensor:
+    where = f"{source.origin}: {source.name(number)}"
+    with blaming(f"{where}: cannot be read", "replace or remove it"):
+        data = source.data(number)
+    return to_srgb(to_tensors([decode_picture(data, where, size or _size(data, where))])[0])
 
 
 def _size(data: bytes, where: str) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Open photographs with human judgements: comparisons of reflectance, labels of shading."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
@@ -42,15 +42,12 @@ def open_judgements(
 iiw, saw
     """
     named = open_rows(Request(data, set_name, split, rows, limit), _CONTENT)
-    return ChosenRows(named, _reader(named.reader))
+    return ChosenRows(named, partial(_read, named.reader))
 
 
-def _reader(data: Any) -> Callable[[int], JudgedImage]:
-    def read(row: int) -> JudgedImage:
-        item = data[row]
-        image = to_linear(item["image"])
-        if "labels" in item:
-            return JudgedImage(image, None, item["labels"])
-        return JudgedImage(image, Comparisons(item["points"], item["darker"], item["score"]), None)
-
-    return read
+def _read(data: Any, row: int) -> JudgedImage:
+    item = data[row]
+    image = to_linear(item["image"])
+    if "labels" in item:
+        return JudgedImage(image, None, item["labels"])
+    return JudgedImage(image, Comparisons(item["points"], item["darker"], item["score"]), None)

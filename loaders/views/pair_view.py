@@ -1,6 +1,6 @@
 """Open images with distorted copies and opinion scores."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from loaders.public import TID2013
@@ -42,13 +42,10 @@ def open_pairs(
 tid2013
     """
     named = open_rows(Request(data, set_name, split, rows, limit), _CONTENT)
-    return ChosenRows(named, _reader(named.reader))
+    return ChosenRows(named, partial(_read, named.reader))
 
 
-def _reader(data: TID2013) -> Callable[[int], RatedPair]:
-    def read(row: int) -> RatedPair:
-        item = data[row]
-        images = to_srgb(item["reference"]), to_srgb(item["image"])
-        return RatedPair(*images, float(data.mos[row]), float(data.mos_std[row]))
-
-    return read
+def _read(data: TID2013, row: int) -> RatedPair:
+    item = data[row]
+    images = to_srgb(item["reference"]), to_srgb(item["image"])
+    return RatedPair(*images, float(data.mos[row]), float(data.mos_std[row]))

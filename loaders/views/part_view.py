@@ -1,6 +1,6 @@
 """Open images with masks of object types or of named parts."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, get_args
 
 from loaders.errors import InputError
@@ -56,33 +56,27 @@ layouts cub70, celebamask
     named = open_rows(request, Content("parts", ("cub70", "celebamask"), all_layers(*layers)))
     layout = named.identity.layout
     if layout == FRAMES:
-        return ChosenRows(named, _frame_reader(named.reader, by))
+        return ChosenRows(named, partial(_read_frame, named.reader, by))
     if by != "part":
         raise InputError(f"{request.name}: `{layout}` has only masks of parts; choose by part (--by part)")
-    return ChosenRows(named, _reader(named.reader, layout))
+    return ChosenRows(named, partial(_read_public, named.reader, layout))
 
 
-def _frame_reader(frames: Frames, by: str) -> Callable[[int], PartImage]:
-    def read(row: int) -> PartImage:
-        sample, objects = frames[row], frames.metadata(row).objects
-        masks: dict[str, Any] = {}
-        for instance, record in enumerate(objects, start=1):
-            shown = sample["object"] == instance
-            named = {record.type: shown}
-            if by == "part":
-                named = {part.name: shown & (sample["part"] == part.index) for part in record.parts}
-            for name, mask in named.items():
-                masks[name] = masks[name] | mask if name in masks else mask
-        types = {record.type for record in objects}
-        return PartImage(to_srgb(sample["image"]), masks, types.pop() if len(types) == 1 else None)
-
-    return read
+def _read_frame(frames: Frames, by: str, row: int) -> PartImage:
+    sample, objects = frames[row], frames.metadata(row).objects
+    masks: dict[str, Any] = {}
+    for instance, record in enumerate(objects, start=1):
+        shown = sample["object"] == instance
+        named = {record.type: shown}
+        if by == "part":
+            named = {part.name: shown & (sample["part"] == part.index) for part in record.parts}
+        for name, mask in named.items():
+            masks[name] = masks[name] | mask if name in masks else mask
+    types = {record.type for record in objects}
+    return PartImage(to_srgb(sample["image"]), masks, types.pop() if len(types) == 1 else None)
 
 
-def _reader(data: Any, layout: str) -> Callable[[int], PartImage]:
-    def read(row: int) -> PartImage:
-        item = data[row]
-        species = item["id"].rpartition("/")[0] if layout == "cub70" else None
-        return PartImage(to_srgb(item["image"]), dict(item["parts"]), species)
-
-    return read
+def _read_public(data: Any, layout: str, row: int) -> PartImage:
+    item = data[row]
+    species = item["id"].rpartition("/")[0] if layout == "cub70" else None
+    return PartImage(to_srgb(item["image"]), dict(item["parts"]), species)

@@ -150,8 +150,8 @@ def _split(layout: str, facts: PublicLayout, request: Request) -> str | None:
         return request.split
     if not facts.splits:
         raise InputError(f"{request.name}: `{layout}` has no splits, got {request.split!r}; leave it out")
-    asked = "choose a split" if request.split is None else f"split `{request.split}` is not there"
-    raise InputError(f"{request.name}: {asked}; expected one of: {', '.join(facts.splits)}")
+    requested = "choose a split" if request.split is None else f"split `{request.split}` is not there"
+    raise InputError(f"{request.name}: {requested}; expected one of: {', '.join(facts.splits)}")
 
 
 def _variant(root: Path, request: Request) -> str | None:

@@ -144,13 +144,6 @@ def test_frames_without_concept_sets_are_refused(frames_root, tmp_path):
     assert not (tmp_path / "csm").exists()
 
 
-def test_a_folder_with_other_files_is_refused(root, tmp_path):
-    (tmp_path / "csm").mkdir()
-    (tmp_path / "csm" / "thesis.tex").touch()
-    with pytest.raises(InputError, match="expected an empty folder or the folder of an export"):
-        export_concepts(root, tmp_path / "csm")
-
-
 def test_command(root, tmp_path):
     out = tmp_path / "csm"
     done = CliRunner().invoke(main, ["export", str(root), "--to", "concepts", "--out", str(out)])

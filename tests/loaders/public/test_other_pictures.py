@@ -100,12 +100,6 @@ def test_dtd_as_torchvision_unpacks_it(dtd, tmp_path):
     assert all("__MACOSX" not in data.classes for data in found)
 
 
-def test_dtd_a_file_instead_of_a_folder_is_refused(tmp_path):
-    (tmp_path / "images").write_text("")
-    with pytest.raises(InputError, match="images: expected a folder, got a file; get it from https://www"):
-        DTD(tmp_path)
-
-
 def test_dtd_names_cannot_leave_the_folder(dtd):
     (dtd / "dtd" / "labels" / "train3.txt").write_text("banded/../../../secret.jpg\n")
     with pytest.raises(InputError, match="leads out of"):

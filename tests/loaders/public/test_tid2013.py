@@ -103,11 +103,3 @@ def test_missing_files_are_named(root):
     (root[0] / "distorted_images" / "i02_11_3.bmp").unlink()
     with pytest.raises(InputError, match=r"distorted_images/i02_11_3\.bmp is missing; get it from https"):
         TID2013(root[0])
-
-
-def test_a_file_instead_of_a_folder_is_refused(root):
-    root, _ = root
-    (root / "distorted_images").rename(root / "elsewhere")
-    (root / "distorted_images").write_text("")
-    with pytest.raises(InputError, match="distorted_images: expected a folder, got a file; get it from"):
-        TID2013(root)

@@ -16,9 +16,9 @@ SUBSETS = [list(c) for n in range(4) for c in itertools.combinations(range(3), n
 @pytest.mark.parametrize("columns", SUBSETS, ids=str)
 def test_a_grid_and_the_table_of_its_rows_give_equal_groups(columns):
     grid, table = RowGroups(None, SIZES, columns), RowGroups(GRID, SIZES, columns)
-    asked = GRID[:, columns]
-    groups = grid.find(asked)
-    np.testing.assert_array_equal(groups, table.find(asked))
+    requested = GRID[:, columns]
+    groups = grid.find(requested)
+    np.testing.assert_array_equal(groups, table.find(requested))
     np.testing.assert_array_equal(grid.counts(groups), table.counts(groups))
     for group in set(groups.tolist()):
         members = np.flatnonzero(groups == group)

@@ -157,8 +157,8 @@ def test_resampled_rows_are_uniform_over_their_partners(index, names, distinct):
         allowed = (table[:, kept] == table[row, kept]).all(axis=1)
         if distinct:
             allowed &= (table[:, columns] != table[row, columns]).all(axis=1)
-        asked = np.full(6000, row)
-        drawn = index.resample(asked, names, np.random.default_rng(row), distinct, missing="mask")
+        requested = np.full(6000, row)
+        drawn = index.resample(requested, names, np.random.default_rng(row), distinct, missing="mask")
         if not allowed.any():
             assert (drawn == -1).all()
             continue

@@ -22,7 +22,7 @@ def pairs(frames) -> PairDataset:
     return PairDataset(frames, partial(k_pairs, FactorIndex.of(frames), 3, k=1, distinct=True), length=24)
 
 
-def told(batch: dict) -> list:
+def as_lists(batch: dict) -> list:
     return list(zip(batch["first"]["id"], batch["second"]["id"], batch["label"].tolist(), strict=True))
 
 
@@ -49,7 +49,7 @@ def test_workers_do_not_change_pairs(pairs, workers, context):
     loader = torch.utils.data.DataLoader(
         pairs, batch_size=5, collate_fn=collate_pairs, num_workers=workers, multiprocessing_context=context
     )
-    found = [pair for batch in loader for pair in told(batch)]
+    found = [pair for batch in loader for pair in as_lists(batch)]
     expected = [pairs[i] for i in range(24)]
     assert found == [(e["first"]["id"], e["second"]["id"], 1) for e in expected]
 

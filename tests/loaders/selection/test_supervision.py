@@ -171,31 +171,31 @@ GOLDEN = [0, 1, 2, 3, 10**12]
 
 
 def test_golden_pairs_do_not_change():
-    def told(pairs: Pairs) -> tuple:
+    def as_lists(pairs: Pairs) -> tuple:
         return pairs.first.tolist(), pairs.second.tolist(), pairs.label.tolist()
 
     items = np.array(GOLDEN)
-    assert told(match_pairs(FULL, 3, items, share=["a"], change=["c"])) == (
+    assert as_lists(match_pairs(FULL, 3, items, share=["a"], change=["c"])) == (
         [1, 16, 12, 16, 9],
         [2, 16, 13, 17, 10],
         [1, 1, 1, 1, 1],
     )
-    assert told(rank_pairs(PARTIAL, 3, items, ["c"])) == (
+    assert as_lists(rank_pairs(PARTIAL, 3, items, ["c"])) == (
         [1, 10, 7, 10, 5],
         [9, 4, 6, 10, 6],
         [[True], [True], [False], [False], [False]],
     )
-    assert told(k_pairs(FULL, 3, items, distinct=True)) == (
+    assert as_lists(k_pairs(FULL, 3, items, distinct=True)) == (
         [1, 16, 12, 16, 9],
         [2, 17, 11, 7, 3],
         [1, 1, 2, 1, 2],
     )
-    assert told(k_pairs(PARTIAL, 3, items, "locatello_code")) == (
+    assert as_lists(k_pairs(PARTIAL, 3, items, "locatello_code")) == (
         [1, 10, 7, 10, 5],
         [1, 9, 8, 10, 9],
         [1, 1, 2, 1, 1],
     )
-    assert told(k_pairs(CONFOUNDED, 3, items, 2, distinct=True, missing="mask")) == (
+    assert as_lists(k_pairs(CONFOUNDED, 3, items, 2, distinct=True, missing="mask")) == (
         [1, 11, 8, 11, 6],
         [-1, -1, 9, 5, 0],
         [2, 2, 2, 2, 2],

@@ -57,18 +57,18 @@ def test_an_id_names_one_row():
 
 
 def test_known_ids_are_listed_at_the_first_use():
-    asked = []
+    requested = []
     named = NamedRows(
         DataIdentity("ducks", "frames"),
         None,
         (2,),
         ("c",),
         ("g",),
-        lambda: asked.append(1) or ["a", "b", "c"],
+        lambda: requested.append(1) or ["a", "b", "c"],
     )
     view = ChosenRows(named, lambda number: 10 * number)
-    assert (len(view), view[0], view[-1], asked) == (1, 20, 20, [])
+    assert (len(view), view[0], view[-1], requested) == (1, 20, 20, [])
     assert view.known_ids == view.known_ids == {"a", "b", "c"}
-    assert asked == [1]
+    assert requested == [1]
     with pytest.raises(IndexError):
         view[1]

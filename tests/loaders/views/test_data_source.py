@@ -73,10 +73,10 @@ def test_other_objects_are_refused():
 
 def test_hub_data_are_downloaded(tmp_path, monkeypatch):
     huggingface_hub = pytest.importorskip("huggingface_hub")
-    asked = []
+    requested = []
 
     def download(name, **options):
-        asked.append((name, options))
+        requested.append((name, options))
         if name == "user/none":
             raise OSError("no\nnetwork")
         return str(tmp_path)
@@ -84,7 +84,7 @@ def test_hub_data_are_downloaded(tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     assert hub_folder("user/name") == tmp_path
     assert hub_folder(str(tmp_path), ["a"]) == tmp_path
-    assert asked == [("user/name", {"repo_type": "dataset", "allow_patterns": None})]
+    assert requested == [("user/name", {"repo_type": "dataset", "allow_patterns": None})]
     with pytest.raises(InputError, match=r"^hf:user/none: cannot be downloaded: no network$"):
         hub_folder("user/none")
 

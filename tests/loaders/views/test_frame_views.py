@@ -69,10 +69,10 @@ def test_decompositions_are_equal_in_every_storage(frames_root, stored, make_fra
         if array.ndim == 3
     }
     for place in (*places(frames_root, stored), open_frames(frames_root, "grid")):
-        asked = (
+        requested = (
             {} if not isinstance(place, str | Path) or str(place).endswith(".h5") else {"set_name": "grid"}
         )
-        view = open_decompositions(place, **asked)
+        view = open_decompositions(place, **requested)
         assert isinstance(view, Decompositions)
         assert view.ids == tuple(f"grid-{row:06d}" for row in range(6))
         assert view.groups == tuple(f"unit-{row}" for row in range(6))
@@ -330,15 +330,15 @@ def test_a_set_without_factors_is_refused(write):
 
 def test_packs_of_the_hub_are_downloaded(stored, monkeypatch):
     huggingface_hub = pytest.importorskip("huggingface_hub")
-    asked = []
+    requested = []
 
     def download(name, *, repo_type, allow_patterns):
-        asked.append((name, allow_patterns))
+        requested.append((name, allow_patterns))
         return str(stored / "hub")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     view = open_images("hf:user/tiny", set_name="grid")
     assert isinstance(view, Images)
-    assert (len(view), asked) == (6, [("user/tiny", ["manifest.json"]), ("user/tiny", None)])
+    assert (len(view), requested) == (6, [("user/tiny", ["manifest.json"]), ("user/tiny", None)])
     assert open_decompositions("hf:user/tiny", set_name="grid").ids == view.ids
     assert isinstance(view.named.reader, HubFrames)

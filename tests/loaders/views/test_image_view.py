@@ -47,9 +47,9 @@ def test_pictures_are_scaled_to_one_size(folder):
 
 
 def test_pictures_have_no_sets(folder, tmp_path):
-    for asked in ({"set_name": "one"}, {"split": "train"}):
+    for requested in ({"set_name": "one"}, {"split": "train"}):
         with pytest.raises(InputError, match="a folder of pictures has no sets or splits; leave them out"):
-            open_images(folder, **asked)
+            open_images(folder, **requested)
     with pytest.raises(InputError, match=r"size: expected height and width of at least 1, got \(0, 4\)"):
         open_images(folder, size=(0, 4))
     with pytest.raises(InputError, match=r"nowhere: expected a folder of frames, .*; or a folder of pic"):
