@@ -85,7 +85,7 @@ def find_captures(frames: Frames, items: Sequence[str], lights: Sequence[str]) -
         item, light, paint = (str(frames.metadata(row).factors[factor]) for factor in _FACTORS)
         rows[item, light, paint] = row
     own = [(light, OWN) for light in (MAIN, SECOND, *lights)]
-    needed = [(item, *view) for item in items for view in (*own, (MAIN, UNIFORM), (SECOND, UNIFORM))]
+    needed = [(item, *key) for item in items for key in (*own, (MAIN, UNIFORM), (SECOND, UNIFORM))]
     for item, light, paint in needed:
         if (item, light, paint) not in rows:
             raise InputError(
@@ -102,24 +102,26 @@ def read_captures(frames: Frames, rows: CaptureRows, item: str) -> CaptureFrames
     Raises:
         InputError: a frame is damaged, or the frames do not share one outline.
     """
-    views = {(light, paint): frames.frame(row) for (name, light, paint), row in rows.items() if name == item}
-    for frame in views.values():
+    captured = {
+        (light, paint): frames.frame(row) for (name, light, paint), row in rows.items() if name == item
+    }
+    for frame in captured.values():
         for name, array in frame.layers.items():
             if array_sha256(array) != frame.metadata.layers.get(name):
                 raise InputError(
                     f"`{frame.metadata.id}`: layer `{name}` differs from its hash; render or pack it again"
                 )
-    outline = views[MAIN, OWN].layers["object"]
-    for (light, paint), frame in views.items():
+    outline = captured[MAIN, OWN].layers["object"]
+    for (light, paint), frame in captured.items():
         if not np.array_equal(frame.layers["object"], outline):
             raise InputError(
                 f"set `{frames.set_name}`: `{item}` has another outline with light `{light}` and paint "
                 f"`{paint}`; name `item` alone as the recipe's `unit`, and let nothing else change within it"
             )
-    return views
+    return captured
 
 
-def by_paper(views: CaptureFrames, mask: ObjectMask, shading: str = "shading") -> Intrinsic:
+def by_paper(captured: CaptureFrames, mask: ObjectMask, shading: str = "shading") -> Intrinsic:
     """Derive the intrinsic images of an item by `from_captures`.
 
     A render has no polariser. Its original is D + 2 G of diffuse light D and gloss G, so that equation 4
@@ -127,7 +129,7 @@ def by_paper(views: CaptureFrames, mask: ObjectMask, shading: str = "shading") -
     """
 
     def captures(light: str) -> Captures:
-        own, uniform = views[light, OWN], views[light, UNIFORM]
+        own, uniform = captured[light, OWN], captured[light, UNIFORM]
         lambertian = diffuse(own, mask, shading)
         return Captures(
             original=lambertian + 2 * _linear(own, "residual", mask),
@@ -138,9 +140,9 @@ def by_paper(views: CaptureFrames, mask: ObjectMask, shading: str = "shading") -
     return from_captures(captures(MAIN), captures(SECOND))
 
 
-def by_passes(views: CaptureFrames, mask: ObjectMask, shading: str = "shading") -> Intrinsic:
+def by_passes(captured: CaptureFrames, mask: ObjectMask, shading: str = "shading") -> Intrinsic:
     """Take the intrinsic images of an item from its frame in the main light, by `from_passes`."""
-    frame = views[MAIN, OWN]
+    frame = captured[MAIN, OWN]
     return from_passes(*(_linear(frame, layer, mask) for layer in ("albedo", shading, "residual")))
 
 
@@ -154,18 +156,18 @@ def _linear(frame: Frame, layer: str, mask: ObjectMask) -> Float64[ndarray, "hei
 
 
 def measure_differences(
-    views: CaptureFrames, mask: ObjectMask, paper: Intrinsic, passes: Intrinsic
+    captured: CaptureFrames, mask: ObjectMask, paper: Intrinsic, passes: Intrinsic
 ) -> IntrinsicDifferences:
     """Measure the differences between the two ways within the outline.
 
     Args:
-        views: the frames of an item.
+        captured: the frames of an item.
         mask: its pixels.
         paper: intrinsic images from `by_paper`.
         passes: intrinsic images from `by_passes`.
     """
     # A pixel on the outline also shows the ground, which the two ways count differently.
-    inside = mask & ~mixed_edges(views[MAIN, OWN].layers["object"])
+    inside = mask & ~mixed_edges(captured[MAIN, OWN].layers["object"])
     inside = inside if inside.any() else mask
 
     def differences(paper: Intrinsic, passes: Intrinsic) -> tuple[float, float]:
@@ -176,11 +178,11 @@ def measure_differences(
         )
 
     reflectance, shading = differences(paper, passes)
-    if "shading_direct" not in views[MAIN, OWN].layers:
+    if "shading_direct" not in captured[MAIN, OWN].layers:
         return IntrinsicDifferences(reflectance=reflectance, shading=shading)
-    straight = by_passes(views, mask, "shading_direct")
+    straight = by_passes(captured, mask, "shading_direct")
     light, direct = (float(image.shading[inside].sum()) for image in (passes, straight))
-    reflectance_direct, shading_direct = differences(by_paper(views, mask, "shading_direct"), straight)
+    reflectance_direct, shading_direct = differences(by_paper(captured, mask, "shading_direct"), straight)
     return IntrinsicDifferences(
         reflectance=reflectance,
         shading=shading,

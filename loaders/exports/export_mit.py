@@ -106,10 +106,10 @@ def export_mit(
     records: dict[str, CaptureRecord] = {}
     light_records: dict[str, tuple[LightRecord, ...]] = {}
     for name in names:
-        views = read_captures(opened, rows, name)
-        images, records[name] = _develop(views, name, by)
+        captured = read_captures(opened, rows, name)
+        images, records[name] = _develop(captured, name, by)
         light_records = {
-            light: frame.metadata.lights for (light, paint), frame in views.items() if paint == OWN
+            light: frame.metadata.lights for (light, paint), frame in captured.items() if paint == OWN
         }
         folder = out / "data" / name
         folder.mkdir(parents=True, exist_ok=True)
@@ -125,15 +125,15 @@ def export_mit(
 
 
 def _develop(
-    views: CaptureFrames, name: str, by: IntrinsicMethod
+    captured: CaptureFrames, name: str, by: IntrinsicMethod
 ) -> tuple[dict[str, UInt16[ndarray, "..."]], CaptureRecord]:
     """Make the files of one object, and their record."""
-    mask = views[MAIN, OWN].layers["object"] > 0
-    paper, passes = by_paper(views, mask), by_passes(views, mask)
+    mask = captured[MAIN, OWN].layers["object"] > 0
+    paper, passes = by_paper(captured, mask), by_passes(captured, mask)
     made = paper if by == "paper" else passes
     further = {
         light: diffuse(frame, mask)
-        for (light, paint), frame in views.items()
+        for (light, paint), frame in captured.items()
         if paint == OWN and light not in (MAIN, SECOND)
     }
     units = _units(made, further, name)
@@ -146,7 +146,7 @@ def _develop(
         k=units["reflectance"] * units["shading"] / units["radiance"],
         reconstruction=_reconstruction(made),
         saturated={image: share for image in images if (share := _clipped_share(images[image], mask)) > 0},
-        comparison=measure_differences(views, mask, paper, passes),
+        comparison=measure_differences(captured, mask, paper, passes),
     )
     files = {image: np.rint(array).clip(0, 65535).astype(np.uint16) for image, array in images.items()}
     return {**files, "mask": np.where(mask, MIT_WHITE, 0).astype(np.uint16)}, record
@@ -161,7 +161,7 @@ def _units(made: Intrinsic, further: dict[str, ColourImage], name: str) -> dict[
         "reflectance": float(made.reflectance.max()),
     }
     if dark := [quantity for quantity, value in largest.items() if value <= 0]:
-        raise InputError(f"`{name}` has no {dark[0]} anywhere; light it, or move it into the picture")
+        raise InputError(f"`{name}` has no {dark[0]} anywhere; light it, or move it into the image")
     return {quantity: MIT_WHITE / value for quantity, value in largest.items()}
 
 

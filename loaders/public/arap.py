@@ -56,7 +56,7 @@ class ARAP:
     """
 
     def __init__(self, root: Path | str, scenes: Scenes = "all") -> None:
-        """List the inputs; no image is read yet.
+        """List the inputs without reading an image.
 
         Args:
             root: the folder, in either layout.

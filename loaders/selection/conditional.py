@@ -76,7 +76,7 @@ def row_weights(
         row = dict.fromkeys(map(spelled, values), 1.0)
         if len(row) < len(values):
             raise InputError(
-                f"{where}: expected distinct values, got {list(values)}; weights make one likelier"
+                f"{where}: expected distinct values, got {list(values)}; use weights to make a value likelier"
             )
     for weight in row.values():
         if (
@@ -114,7 +114,7 @@ def inverse_weights(
     propensity: Float64[ndarray, " n"],
     given: Callable[[int], Mapping[str, FactorValue]],
 ) -> Float64[ndarray, " n"]:
-    """Weight samples so that a factor no longer depends on others: ``w = 1 / (K p)`` for one of K values.
+    """Weight samples so that a factor no longer depends on others: ``w = 1 / (K p)`` for K values.
 
     The weights give each value, for every combination of the parents' values, the frequency of a uniform
     intervention on the factor (Horvitz and Thompson 1952). Their mean is 1 up to chance.

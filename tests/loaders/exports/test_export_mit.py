@@ -286,7 +286,7 @@ def moved(key, layers):
             "light `window`: expected main, second or light01, light02",
         ),
         ({"items": ("../cup",)}, r"item `../cup`: expected letters, digits, `_`, `-` and `.`"),
-        ({"change": black}, "`cup` has no radiance anywhere; light it, or move it into the picture"),
+        ({"change": black}, "`cup` has no radiance anywhere; light it, or move it into the image"),
         ({"change": gone}, "`cup` has no radiance anywhere"),
         ({"change": moved}, "`cup` has another outline with light `main` and paint `uniform`; name `item`"),
     ],
