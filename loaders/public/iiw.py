@@ -128,9 +128,8 @@ class IIW:
             InputError: a file is missing or damaged.
         """
         key = self.ids[row]
-        photograph = _read_photograph(self._folder / f"{key}.json")
+        photograph, judged = self._read(key)
         licence = photograph.licence or _Licence()
-        judged = _judgements(photograph, self._folder / f"{key}.json")
         return {
             "id": key,
             "licence": licence.name or "",
@@ -147,16 +146,12 @@ class IIW:
         Raises:
             InputError: the file is missing or damaged.
         """
-        path = self._folder / f"{self.ids[row]}.json"
-        return _judgements(_read_photograph(path), path)
+        return self._read(self.ids[row])[1]
 
-
-def _read_photograph(path: Path) -> _Photograph:
-    return read_json(path, _Photograph, SOURCE)
-
-
-def _judgements(photograph: _Photograph, path: Path) -> PointComparisons:
-    return valid_comparisons(photograph.intrinsic_points, photograph.intrinsic_comparisons, path, SOURCE)
+    def _read(self, key: str) -> tuple[_Photograph, PointComparisons]:
+        path = self._folder / f"{key}.json"
+        found = read_json(path, _Photograph, SOURCE)
+        return found, valid_comparisons(found.intrinsic_points, found.intrinsic_comparisons, path, SOURCE)
 
 
 def read_json(path: Path, kind: type[_Record], source: str) -> _Record:

@@ -67,6 +67,7 @@ class PhotometricStereo:
             raise InputError(
                 f"{self._root}: expected <object>/I_0000.exr, found none; get them from {SOURCE}"
             )
+        end = "_refined.txt" if lights == "refined" else ".txt"
         self._files: list[Path] = []
         self._rows: dict[str, range] = {}
         self._lights: dict[str, tuple[ndarray, ndarray]] = {}
@@ -76,7 +77,10 @@ class PhotometricStereo:
             files = _photographs(self._root / name)
             self._rows[name] = range(len(self._files), len(self._files) + len(files))
             self._files += files
-            self._lights[name] = _read_lights(self._root / name, lights, len(files))
+            self._lights[name] = (
+                _read_triples(self._root / name / f"light_directions{end}", len(files)),
+                _read_triples(self._root / name / f"light_intensities{end}", len(files)),
+            )
         self.ids = tuple(f"{path.parent.name}/{path.stem}" for path in self._files)
 
     def __len__(self) -> int:
@@ -147,16 +151,6 @@ def _photographs(folder: Path) -> list[Path]:
 
 def _read_mask(folder: Path) -> Bool[ndarray, "height width"]:
     return read_indices(folder / "mask.png", SOURCE) > 0
-
-
-def _read_lights(
-    folder: Path, lights: Lights, count: int
-) -> tuple[Float32[ndarray, "n 3"], Float32[ndarray, "n 3"]]:
-    end = "_refined.txt" if lights == "refined" else ".txt"
-    directions, intensities = (
-        _read_triples(folder / f"light_{name}{end}", count) for name in ("directions", "intensities")
-    )
-    return directions, intensities
 
 
 def _read_triples(path: Path, count: int) -> Float32[ndarray, "n 3"]:

@@ -55,21 +55,16 @@ def open_frame_rows(place: Path | str, request: Request, layers_of: LayersOf) ->
     split = choose_name(path, "split", splits[name], request.split)
     with_path = f"{path}, set `{name}`"
     layers = _needed(with_path, sets[name].layers, layers_of)
-    return name_frame_rows(open_frames(path, name, split, layers), request)
+    return name_frames(open_frames(path, name, split, layers), request, layers_of)
 
 
-def name_frames(frames: Any, request: Request, layers_of: LayersOf) -> FrameRows:
-    """Choose rows of a reader of frames; arguments and errors as in `open_frame_rows`."""
-    _needed(f"set `{frames.set_name}`", frames.layers, layers_of)
-    return name_frame_rows(frames, request)
-
-
-def name_frame_rows(frames: Frames, request: Request) -> FrameRows:
+def name_frames(frames: Frames, request: Request, layers_of: LayersOf) -> FrameRows:
     """Choose rows of a reader of frames, and read their ids, units and factor values.
 
     Raises:
-        InputError: a row does not exist, or its metadata are damaged.
+        InputError: a layer or row does not exist, or the metadata of a row are damaged.
     """
+    _needed(f"set `{frames.set_name}`", frames.layers, layers_of)
     recipe = frames.info.recipe.sha256
     split = getattr(frames, "split", None)
     identity = DataIdentity(frames.info.name, "frames", frames.set_name, split, recipe)
