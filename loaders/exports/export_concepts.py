@@ -10,8 +10,8 @@ from loaders.frames import IMAGE, FrameFolder, read_dataset_info
 from loaders.schema import FactorValue, SetInfo
 
 _FOLDER = Path("IID_data") / "concepts"
-ALBEDO, ILLUMINATION = "material", "light_azimuth"  # the factor that varies inside a concept set
-_FACTORS = {"scene", "texturing", "temperature", ALBEDO, ILLUMINATION}
+_ALBEDO, _ILLUMINATION = "material", "light_azimuth"  # the factor that varies inside a concept set
+_FACTORS = {"scene", "texturing", "temperature", _ALBEDO, _ILLUMINATION}
 
 
 def export_concepts(frames: Path | str, out: Path | str, set_name: str | None = None) -> dict[str, int]:
@@ -40,7 +40,7 @@ def export_concepts(frames: Path | str, out: Path | str, set_name: str | None = 
     frames, out = Path(frames), Path(out)
     info = read_dataset_info(frames)
     requested = info.sets if set_name is None else {set_name: info.set(set_name)}
-    names = [name for name, one in requested.items() if is_concept_set(one)]
+    names = [name for name, one in requested.items() if _is_concept_set(one)]
     if not names:
         raise InputError(
             f"{frames}: expected a set with the factors {', '.join(sorted(_FACTORS))} of which `material` or "
@@ -74,10 +74,10 @@ def _copy_image(frames: FrameFolder, row: int, target: Path) -> None:
         partial.write_bytes((frames.path(row) / IMAGE).read_bytes())
 
 
-def is_concept_set(set_info: SetInfo) -> bool:
+def _is_concept_set(set_info: SetInfo) -> bool:
     """Say whether a set has the paper's factors, and varies the material alone or the light alone."""
     named = {factor.name for factor in set_info.factors}
-    return named >= _FACTORS and set_info.varies in ((ALBEDO,), (ILLUMINATION,))
+    return named >= _FACTORS and set_info.varies in ((_ALBEDO,), (_ILLUMINATION,))
 
 
 def concept_name(set_info: SetInfo, factors: dict[str, FactorValue]) -> str:
@@ -100,8 +100,8 @@ def concept_name(set_info: SetInfo, factors: dict[str, FactorValue]) -> str:
         if not re.fullmatch(r"[\w.-]+", str(factors[name])):
             raise InputError(f"{name} `{factors[name]}`: expected a number or a name, to name a folder")
     temperature = f"temp{factors['temperature']}"
-    if set_info.varies == (ALBEDO,):
-        return f"{scene}{textured}light{_position(set_info, factors, ILLUMINATION)}{temperature}"
+    if set_info.varies == (_ALBEDO,):
+        return f"{scene}{textured}light{_position(set_info, factors, _ILLUMINATION)}{temperature}"
     return f"{scene}_{textured}mat{factors['material']}{temperature}"
 
 

@@ -8,7 +8,7 @@ from loaders.errors import InputError
 from loaders.files.atomic_files import is_partial, replacing
 
 # Hidden, so that readers of the published layout, which list *.json, do not see it.
-MARKER = ".candlelight-export"
+_MARKER = ".candlelight-export"
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def open_export_folder(out: Path, **settings: str) -> None:
     Raises:
         InputError: the folder holds something else, or cannot be written.
     """
-    marker = out / MARKER
+    marker = out / _MARKER
     try:
         out.mkdir(parents=True, exist_ok=True)
         if marker.is_file():

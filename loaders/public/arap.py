@@ -14,7 +14,7 @@ from loaders.public.missing_files import require_path
 
 SOURCE = "https://perso.liris.cnrs.fr/nicolas.bonneel/intrinsicstar/ground_truth"
 # Scenes that the paper of the concept sensitivity metric leaves out.
-CSM_EXCLUDES = frozenset("katie redhead skin strawberries toad revolution".split())
+_CSM_EXCLUDES = frozenset("katie redhead skin strawberries toad revolution".split())
 Scenes = Literal["all", "csm"]
 _SUFFIXES = (
     ".exr",
@@ -72,7 +72,7 @@ class ARAP:
         self._folders = {kind: self._root / kind if folders else self._root for kind in kinds}
         self._files = {kind: _by_stem(folder) for kind, folder in self._folders.items()}
         inputs = [path for stem, path in self._files["input"].items() if not _NOT_INPUT.search(stem)]
-        excluded = CSM_EXCLUDES if scenes == "csm" else frozenset()
+        excluded = _CSM_EXCLUDES if scenes == "csm" else frozenset()
         self._inputs = [path for path in inputs if scene_of(path.stem).lower() not in excluded]
         if not self._inputs:
             raise InputError(f"{self._folders['input']}: expected images, found none; get them from {SOURCE}")

@@ -18,7 +18,7 @@ from loaders.files.atomic_files import replacing
 from loaders.files.layer_codecs import entry_start
 from loaders.verification.checksums import file_sha256
 
-MAX_TABLE_BYTES = 2**30  # largest array that `read_table` reads: labels, not images
+_MAX_TABLE_BYTES = 2**30  # largest array that `read_table` reads: labels, not images
 _BLOCK_BYTES = 2**26
 _HDF5 = (".h5", ".hdf5")
 _npy: Any = np.lib.format  # numpy 1.26 has no types for it
@@ -105,7 +105,7 @@ def read_table(path: Path, *names: str) -> ndarray:
         names: possible names of the array; the first name in the file is read.
 
     Raises:
-        InputError: the file is damaged, or the array is missing or has more than `MAX_TABLE_BYTES`.
+        InputError: the file is damaged, or the array is missing or larger than 1 GiB.
     """
     if path.suffix in _HDF5:
         with _reading(path), h5py.File(path, "r") as file:
@@ -196,9 +196,9 @@ def _check_bytes(path: Path, name: str, dtype: np.dtype) -> None:
 
 
 def _check_table(path: Path, name: str, dtype: np.dtype, count: int) -> None:
-    if dtype.kind not in "iuf" or dtype.itemsize * count > MAX_TABLE_BYTES:
+    if dtype.kind not in "iuf" or dtype.itemsize * count > _MAX_TABLE_BYTES:
         raise InputError(
-            f"{path}: `{name}`: expected numbers of at most {MAX_TABLE_BYTES} bytes, got {dtype}"
+            f"{path}: `{name}`: expected numbers of at most {_MAX_TABLE_BYTES} bytes, got {dtype}"
         )
 
 

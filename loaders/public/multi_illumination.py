@@ -19,10 +19,10 @@ from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import image_tensor
 
 SOURCE = "https://projects.csail.mit.edu/illumination (multi_illumination_{train,test}_mip2_{jpg,exr}.zip)"
-DIRECTIONS = 25
+_DIRECTIONS = 25
 # Directions in which the flash is visible itself, or lights the scene from behind the camera.
 FRONTAL = (2, 3, 19, 20, 21, 22, 24)
-TEST_PREFIX = "everett"
+_TEST_PREFIX = "everett"
 PhotographFormat = Literal["jpg", "exr"]
 _Split = Literal["all", "train", "test"]
 
@@ -58,7 +58,7 @@ class MultiIllumination:
         split: _Split = "all",
         kind: PhotographFormat = "jpg",
         mip: int = 2,
-        directions: Sequence[int] = tuple(range(DIRECTIONS)),
+        directions: Sequence[int] = tuple(range(_DIRECTIONS)),
         probes: int | None = None,
         materials: bool = False,
     ) -> None:
@@ -80,13 +80,13 @@ class MultiIllumination:
         check_choice("split", split, _Split)
         check_choice("kind", kind, PhotographFormat)
         self.directions = tuple(int(number) for number in directions)
-        if not self.directions or not set(self.directions) <= set(range(DIRECTIONS)):
+        if not self.directions or not set(self.directions) <= set(range(_DIRECTIONS)):
             raise InputError(f"directions: expected numbers from 0 to 24, got {list(directions)}")
         self._root, self._kind, self._mip = Path(root), kind, mip
         self._probes, self._materials = probes, materials
         folders = [name for name in list_names(self._root, SOURCE) if (self._root / name).is_dir()]
         sides = {"all": (True, False), "test": (True,), "train": (False,)}[split]
-        held = [name for name in folders if name.startswith(TEST_PREFIX) in sides]
+        held = [name for name in folders if name.startswith(_TEST_PREFIX) in sides]
         self.scenes = tuple(name for name in held if self._holds(name))
         if not self.scenes:
             raise InputError(
@@ -151,7 +151,7 @@ class MultiIllumination:
     def _holds(self, scene: str) -> bool:
         """Say whether a scene has photographs; if it has any, all directions must exist."""
         present = {path.name for path in (self._root / scene).iterdir()}
-        if present.isdisjoint(self._photograph(scene, number).name for number in range(DIRECTIONS)):
+        if present.isdisjoint(self._photograph(scene, number).name for number in range(_DIRECTIONS)):
             return False
         for direction in self.directions:
             if self._photograph(scene, direction).name not in present:

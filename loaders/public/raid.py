@@ -14,7 +14,7 @@ from loaders.public.text_lists import read_lines, wrong_line
 
 SOURCE = "https://github.com/paudauo/BBDD_Affine_Transformations"
 # Prefix of the image names, to the word in the list of trials.
-TRANSFORMATIONS = {"rot": "rotation", "trans": "translation", "scale": "scale", "gn": "gaussian_noise"}
+_TRANSFORMATIONS = {"rot": "rotation", "trans": "translation", "scale": "scale", "gn": "gaussian_noise"}
 _IMAGES, _LEVELS = range(1, 25), range(1, 11)
 _TRIALS = (
     *("gender", "age_group", "transformation", "image_id_01"),
@@ -100,7 +100,7 @@ def _read(
 
 def _trial(cells: list[str]) -> tuple[Any, ...] | None:
     image, *levels, reaction, answer = map(int, cells[3:])
-    known = cells[2] in TRANSFORMATIONS.values() and image in _IMAGES and set(levels) <= set(_LEVELS)
+    known = cells[2] in _TRANSFORMATIONS.values() and image in _IMAGES and set(levels) <= set(_LEVELS)
     return (
         (*cells[:3], image, *levels, reaction, answer)
         if known and 0 <= reaction < 2**31 and answer in (1, 2)
@@ -112,7 +112,7 @@ def _curve(cells: list[str]) -> tuple[Any, ...] | None:
     """Parse a line with a name such as rot_img_01_level_02.png."""
     prefix, _, image, _, level = cells[1].removesuffix(".png").split("_")
     numbers = [float(cell) for cell in cells[2:]]
-    known = prefix in TRANSFORMATIONS and int(image) in _IMAGES and int(level) in _LEVELS
+    known = prefix in _TRANSFORMATIONS and int(image) in _IMAGES and int(level) in _LEVELS
     if not known or not np.isfinite(numbers).all():
         return None
-    return (*cells[:2], TRANSFORMATIONS[prefix], int(image), int(level), *numbers)
+    return (*cells[:2], _TRANSFORMATIONS[prefix], int(image), int(level), *numbers)

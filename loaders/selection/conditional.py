@@ -13,7 +13,7 @@ from numpy import ndarray
 from loaders.errors import InputError
 from loaders.schema import FactorValue
 
-HEAVIEST = 1e300  # larger weights may have an infinite sum
+_HEAVIEST = 1e300  # larger weights may have an infinite sum
 
 
 def table_rows(
@@ -82,7 +82,7 @@ def row_weights(
         if (
             isinstance(weight, bool)
             or not isinstance(weight, int | float | np.number)
-            or not 0 <= weight < HEAVIEST
+            or not 0 <= weight < _HEAVIEST
         ):
             raise InputError(f"{where}: expected finite weights of at least 0, got {weight!r}")
     if not any(row.values()):

@@ -83,7 +83,7 @@ layouts mit, arap, multi-illumination, photometric-stereo
     return ConceptRows(named, partial(read_image, named.reader), sets, "illumination")
 
 
-class MITLights:
+class _MITLights:
     """Captures of MIT Intrinsic Images: ten lights of the first object, ten of the second, and so on.
 
     The ten captures of an object are read together, and kept until another object is read.
@@ -128,7 +128,7 @@ def _open_lights(request: Request) -> NamedRows | None:
         objects = open_rows(whole, _CONTENT)
     else:
         return None
-    lights = MITLights(objects.reader)
+    lights = _MITLights(objects.reader)
     numbers = choose_rows(len(lights), request)
     ids = tuple(lights.ids[number] for number in numbers)
     groups = tuple(name.partition("/")[0] for name in ids)

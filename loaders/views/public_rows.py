@@ -136,7 +136,7 @@ def name_public(
     return NamedRows(known, reader, numbers, tuple(ids), tuple(map(facts.group, ids)), lambda: every)
 
 
-def cache_folder() -> Path:
+def _cache_folder() -> Path:
     """Return the folder for unpacked files: ``candlelight`` in the user's cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "candlelight"
 
@@ -182,5 +182,5 @@ def _options(layout: str, root: Path) -> dict[str, Any]:
     if layout in ("dsprites", "mpi3d", "shapes3d"):
         # Rows of HDF5 files are read in place; 3D Shapes prefers HDF5 to npz.
         in_hdf5 = root.suffix in (".h5", ".hdf5") or (layout == "shapes3d" and any(root.glob("*.h5")))
-        return {"cache": None if in_hdf5 else cache_folder()}
+        return {"cache": None if in_hdf5 else _cache_folder()}
     return {}
