@@ -9,7 +9,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.selection.numbered_draws import Draws
+from loaders.selection.numbered_draws import NumberedDraws
 
 Uneven = Literal["pad", "drop", "keep"]
 _Item = TypeVar("_Item")
@@ -87,7 +87,7 @@ class EpochOrder:
         order = np.arange(self.rows)
         if self.shuffle:
             # Sorted keys rather than `Generator.permutation`, whose result numpy may change.
-            keys = Draws(self.seed, order).uniform(f"order of epoch {epoch}")
+            keys = NumberedDraws(self.seed, order).uniform(f"order of epoch {epoch}")
             order = np.argsort(keys, kind="stable")
         if self.uneven != "keep":
             order = np.resize(order, self._share() * self.world_size)  # repeats or cuts at the end

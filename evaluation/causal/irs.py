@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from evaluation.inputs.check_choice import check_choice
 from evaluation.inputs.check_shapes import check_shapes
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
 Binning = Literal["exact", "disentanglement_lib"]

@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.causal.irs import IRS
-from evaluation.inputs.check_choice import check_choice
 from evaluation.inputs.check_shapes import check_shapes
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
 Compat = Literal["exact", "candle2021"]

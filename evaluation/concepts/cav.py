@@ -9,8 +9,8 @@ from torch import Tensor
 
 from evaluation.concepts.gram import SharedRows
 from evaluation.concepts.solvers import Classifier, train
-from evaluation.inputs.check_choice import check_choice
 from evaluation.inputs.check_shapes import check_shapes
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
 

@@ -6,8 +6,8 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.inputs.check_choice import check_choice
 from evaluation.inputs.check_shapes import check_shapes
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
 Reduce = Literal["mean_of_ratios", "ratio_of_means"]

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from evaluation.concepts.cav import CAVs
 from evaluation.concepts.gram import products_about_mean
-from evaluation.inputs.check_choice import check_choice
 from evaluation.inputs.check_shapes import check_shapes
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
 Scale = Literal["vector", "unit", "cosine"]

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.inputs.check_choice import check_choice
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
 Classifier = Literal["svm", "logistic", "ridge", "mean"]

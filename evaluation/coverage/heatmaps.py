@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.inputs.check_choice import check_choice
 from evaluation.inputs.check_shapes import check_shapes
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
 Pooling = Literal["set", "image"]

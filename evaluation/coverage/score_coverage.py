@@ -22,7 +22,6 @@ from evaluation.coverage.heatmaps import (
 )
 from evaluation.coverage.masks import check_masks, part_names, resize_images, resize_mask
 from evaluation.coverage.waiou import weigh_iou
-from evaluation.inputs.check_choice import check_choice
 from evaluation.inputs.predictions import Heatmaps, Missing
 from evaluation.models.model_spec import NamedModel
 from evaluation.models.vision import token_maps
@@ -33,6 +32,7 @@ from evaluation.running.finished_steps import Steps, batch_key, model_key
 from evaluation.running.hidden_layers import run_recorded
 from evaluation.running.model_outputs import checked_heatmaps
 from evaluation.running.prediction_sources import ask, decode, sources
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 from loaders.views import Parts
 

@@ -10,8 +10,8 @@ from numpy import ndarray
 from torch import Tensor
 
 from evaluation.coverage.heatmaps import Compat
-from evaluation.inputs.check_choice import check_choice
 from evaluation.inputs.check_shapes import check_bool, check_shapes
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
 Aggregate = Literal["mean", "sum"]

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from evaluation.inputs.check_choice import check_choice
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
 Missing = Literal["error", "fail"]

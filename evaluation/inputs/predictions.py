@@ -12,11 +12,11 @@ from jaxtyping import Bool, Float32, Float64
 from torch import Tensor
 
 from evaluation.inputs.array_files import read_npy, read_npz, read_parquet, shown
-from evaluation.inputs.check_choice import check_choice
 from evaluation.inputs.layer_files import Curve, channels_first, list_files, read_layer
 from evaluation.inputs.match_ids import Missing as Missing
 from evaluation.inputs.match_ids import few
 from evaluation.inputs.match_ids import match_ids as match_ids
+from loaders.check_choice import check_choice
 from loaders.errors import InputError, did_you_mean, nearest_file
 
 _LAYERS = ("reflectance", "shading")

@@ -9,14 +9,14 @@ from torch import Tensor
 
 from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.errors import InputError
-from loaders.views import Decomposition
+from loaders.views import DecomposedImage
 
 AXES = {"image": "3 height width", "reflectance": "3 height width", "shading": "channels height width"}
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """A batch of images and their true decomposition, scene-linear; see `loaders.views.Decomposition`."""
+    """A batch of images and their true decomposition, scene-linear; see `loaders.views.DecomposedImage`."""
 
     image: Float[Tensor, "batch 3 height width"]
     reflectance: Float[Tensor, "batch 3 height width"]
@@ -24,14 +24,14 @@ class Truth:
     mask: Bool[Tensor, "batch height width"]
 
 
-def stack(items: Sequence[Decomposition]) -> Truth:
+def stack(items: Sequence[DecomposedImage]) -> Truth:
     """Stack images of one size.
 
     Raises:
-        InputError: images of a view of one's own that are not what `loaders.views.Decomposition` says.
+        InputError: images of a view of one's own that are not what `loaders.views.DecomposedImage` says.
 
     Example:
-        >>> one = Decomposition(*[torch.ones(3, 2, 2)] * 3, torch.ones(2, 2).bool())
+        >>> one = DecomposedImage(*[torch.ones(3, 2, 2)] * 3, torch.ones(2, 2).bool())
         >>> stack([one]).mask.shape
         torch.Size([1, 2, 2])
     """

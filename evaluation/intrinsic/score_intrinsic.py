@@ -78,14 +78,14 @@ def score_intrinsic(
     Example:
         >>> import torch
         >>> from evaluation.models.baselines import constant_shading
-        >>> from loaders.views import DataIdentity, Decomposition
+        >>> from loaders.views import DataIdentity, DecomposedImage
         >>> class Flat:
         ...     identity = DataIdentity("flat", "memory")
         ...     ids, groups, known_ids, explains = ("a",), ("a",), frozenset("a"), "image"
         ...     def __len__(self): return 1
         ...     def __getitem__(self, row):
         ...         image = torch.rand(3, 20, 20)
-        ...         return Decomposition(image, image, torch.ones_like(image), torch.ones(20, 20).bool())
+        ...         return DecomposedImage(image, image, torch.ones_like(image), torch.ones(20, 20).bool())
         >>> score_intrinsic({"all reflectance": constant_shading}, Flat())["all reflectance"].score
         0.0
     """

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from torch import nn
 
-from evaluation.inputs.check_choice import check_choice
 from evaluation.models.baselines import BASELINES
 from evaluation.models.retinex import ColourRetinex
 from evaluation.models.user_code import made, user_file, user_module
 from evaluation.models.vision import download_vision_model, folder_sha256, load_vision_model
 from evaluation.models.weights import load_model
+from loaders.check_choice import check_choice
 from loaders.errors import InputError, did_you_mean, nearest_file
 from loaders.verification.checksums import file_sha256
 

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from evaluation.inputs.truth import Truth, stack
 from evaluation.models.network import IntrinsicNet
 from loaders.errors import InputError
-from loaders.views import Decomposition, Decompositions
+from loaders.views import DecomposedImage, Decompositions
 
 # Rows stay in memory, up to this many bytes; what does not fit is read again.
 CACHE_BYTES = 2 * 2**30
@@ -79,7 +79,7 @@ def train_intrinsic(
         ...     def __len__(self): return 1
         ...     def __getitem__(self, row):
         ...         half = torch.full((3, 8, 8), 0.5)
-        ...         return Decomposition(half * half, half, half, torch.ones(8, 8).bool())
+        ...         return DecomposedImage(half * half, half, half, torch.ones(8, 8).bool())
         >>> network, history = train_intrinsic(Gray(), seed=0, epochs=10, width=2)
         >>> history.training[-1] < history.training[0]
         True
@@ -183,7 +183,7 @@ def _reader(data: Decompositions, row: int) -> Callable[[Sequence[int]], Truth]:
     size = (3 * 4 + 1) * data[row].image.numel()
 
     @lru_cache(maxsize=max(1, CACHE_BYTES // size))
-    def sample(row: int) -> Decomposition:
+    def sample(row: int) -> DecomposedImage:
         return data[row]
 
     return lambda rows: stack([sample(row) for row in rows])

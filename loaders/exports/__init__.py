@@ -1,4 +1,4 @@
-"""Exports: folders of frames written as the published data sets lie on disk, for code that reads those."""
+"""Write frames in the file layouts of published data sets, for code that reads those layouts."""
 
 from loaders.exports.export_candle import export_candle as export_candle
 from loaders.exports.export_concepts import export_concepts as export_concepts

@@ -1,41 +1,50 @@
-"""The folder of an export: taken once, gone on in later, and never mixed with anything else."""
+"""Open the folder of an export, so that a second call continues and never mixes two exports."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 from loaders.errors import InputError
 from loaders.files.atomic_files import is_partial, replacing
 
 # Hidden, so that readers of the published layout, which list *.json, do not see it.
-MARKER = ".candlelight-export"
+_MARKER = ".candlelight-export"
 
 
-def claim(out: Path, **what: str) -> None:
-    """Take a folder for an export, or go on in one that the same export was started in.
+@dataclass(frozen=True)
+class ExportCounts:
+    """Number of samples that an export wrote now, and number that it found from an earlier call."""
+
+    written: int
+    found: int
+
+
+def open_export_folder(out: Path, **settings: str) -> None:
+    """Open a new folder for an export, or continue in a folder that the same export started.
 
     Args:
-        out: the folder; made if need be.
-        what: the export: its layout, the recipe of its frames, and every option that changes what is written.
+        out: the folder; made if needed.
+        settings: the layout, the recipe of the frames, and every option that changes the files.
 
     Raises:
         InputError: the folder holds something else, or cannot be written.
     """
-    marker = out / MARKER
+    marker = out / _MARKER
     try:
         out.mkdir(parents=True, exist_ok=True)
         if marker.is_file():
-            if (there := marker.read_text(encoding="utf-8")) != _text(what):
+            if (there := marker.read_text(encoding="utf-8")) != _text(settings):
                 raise InputError(
                     f"{out}: holds another export ({' '.join(there.split())}); name another folder"
                 )
         elif not all(is_partial(path) for path in out.iterdir()):
-            raise InputError(f"{out}: expected an empty folder or one of an export; name another")
+            raise InputError(f"{out}: expected an empty folder or the folder of an export; name another")
         else:
             with replacing(marker) as partial:
-                partial.write_text(_text(what), encoding="utf-8")
+                partial.write_text(_text(settings), encoding="utf-8")
     except OSError as error:
         raise InputError(f"{out}: cannot be written: {error.strerror}; name another folder") from None
 
 
-def _text(what: dict[str, str]) -> str:
-    return json.dumps(what, indent=1, sort_keys=True) + "\n"
+def _text(settings: dict[str, str]) -> str:
+    return json.dumps(settings, indent=1, sort_keys=True) + "\n"

@@ -1,4 +1,4 @@
-"""Captures as the MIT Intrinsic Images dataset lies on disk: ``data/<object>/*.png``, 16 bits, linear."""
+"""Write captures in the layout of MIT Intrinsic Images: ``data/<object>/*.png``, 16 bits, linear."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,36 +13,36 @@ from loaders.exports.capture_frames import (
     MAIN,
     OWN,
     SECOND,
-    Comparison,
-    Views,
+    CaptureFrames,
+    IntrinsicDifferences,
     by_paper,
     by_passes,
-    compare,
     diffuse,
-    find_views,
-    labels,
-    read_views,
+    find_captures,
+    items_and_lights,
+    measure_differences,
+    read_captures,
 )
-from loaders.exports.export_folder import claim
-from loaders.exports.intrinsic_images import Intrinsic, Mask, Rgb
+from loaders.exports.export_folder import open_export_folder
+from loaders.exports.intrinsic_images import ColourImage, Intrinsic, ObjectMask
 from loaders.files.atomic_files import replacing
 from loaders.files.layer_codecs import encode_png
 from loaders.open_frames import open_frames
 from loaders.schema import LightRecord, RecipeRecord, Record
 
-By = Literal["paper", "passes"]
-WHITE = 255 * 255  # the dataset's largest value, also that of its masks
-# How far above the brightest diffuse value of any of its lights an object's highlights are kept.
+IntrinsicMethod = Literal["paper", "passes"]
+MIT_WHITE = 255 * 255  # largest value of the data set's images and masks
+# Highlights keep values up to this many times the object's brightest diffuse value in any light.
 HEADROOM = 2.0
 _SIDE_FILE = "captures.json"
 
 
 class CaptureRecord(Record):
-    """What was written of one object.
+    """Scales and errors of one object's files.
 
-    ``units`` are 16-bit values per unit of scene radiance (colour files), of shading and of reflectance, and
-    ``k`` is such that diffuse = reflectance x shading / k, within ``reconstruction`` (relative RMSE over the
-    object). ``saturated`` is the share of object pixels of which a channel is cut off, file by file.
+    ``units`` are 16-bit values per unit of scene radiance (colour files), of shading and of reflectance.
+    ``k`` satisfies diffuse = reflectance x shading / k, within ``reconstruction`` (relative RMSE over the
+    object). ``saturated`` is the share of object pixels with a clipped channel, file by file.
     """
 
     size: tuple[int, int]
@@ -50,26 +50,26 @@ class CaptureRecord(Record):
     k: float
     reconstruction: float
     saturated: dict[str, float]
-    comparison: Comparison
+    comparison: IntrinsicDifferences
 
 
 class CapturesRecord(Record):
-    """``captures.json``: how the images were made, the lamps of each light, and each object's scales."""
+    """``captures.json``: the method, the light sources under each light, and each object's scales."""
 
     schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
-    by: By
+    by: IntrinsicMethod
     recipe: RecipeRecord
     licence: str
     lights: dict[str, tuple[LightRecord, ...]]
     objects: dict[str, CaptureRecord]
 
     def to_json(self) -> str:
-        """Text of ``captures.json``."""
+        """Return the text of ``captures.json``."""
         return self.model_dump_json(by_alias=True, indent=2) + "\n"
 
 
 def export_mit(
-    frames: Path | str, out: Path | str, by: By = "paper", set_name: str | None = None
+    frames: Path | str, out: Path | str, by: IntrinsicMethod = "paper", set_name: str | None = None
 ) -> tuple[str, ...]:
     """Write an image set of captures in the layout of the MIT Intrinsic Images dataset.
 
@@ -78,20 +78,20 @@ def export_mit(
     `CapturesRecord`, written last.
 
     Args:
-        frames: folder of frames or pack, whose set has the factors ``item``, ``light`` (``main``,
+        frames: folder of frames or pack; its set has the factors ``item``, ``light`` (``main``,
             ``second``, ``light01`` and so on) and ``paint`` (``own``, and ``uniform`` under the first two).
-        out: folder to write, new or one that the same export was started in.
-        by: "paper" derives the images by equations 2, 4 and 5 of Grosse et al. 2009 from captures, the
-            original being D + 2 G of diffuse light D and gloss G, for no polariser exists in a render;
-            "passes" takes them from the frame's layers, the original being D + G.
+        out: folder to write: new, or started by the same export.
+        by: "paper" derives the images from captures by equations 2, 4 and 5 of Grosse et al. 2009, with the
+            original D + 2 G of diffuse light D and gloss G, because a render has no polariser;
+            "passes" takes them from the frame's layers, with the original D + G.
         set_name: the image set; may be left out where there is only one.
 
     Returns:
         Names of the objects.
 
     Raises:
-        InputError: a factor, layer or frame is missing, a label is no file name, or ``out`` holds something
-            else.
+        InputError: a factor, layer or frame is missing, a label cannot name a file, or ``out`` holds
+            something else.
 
     Example:
         >>> export_mit(Path("frames"), Path("mit"))  # doctest: +SKIP
@@ -99,35 +99,41 @@ def export_mit(
     """
     frames, out = Path(frames), Path(out)
     opened = open_frames(frames, set_name)
-    names, lights = labels(opened)
-    rows = find_views(opened, names, lights)
+    names, lights = items_and_lights(opened)
+    rows = find_captures(opened, names, lights)
     info = opened.info
-    claim(out, to="mit", by=by, set=opened.set_name, recipe=info.recipe.sha256)
+    open_export_folder(out, to="mit", by=by, set=opened.set_name, recipe=info.recipe.sha256)
     records: dict[str, CaptureRecord] = {}
-    lamps: dict[str, tuple[LightRecord, ...]] = {}
+    light_records: dict[str, tuple[LightRecord, ...]] = {}
     for name in names:
-        views = read_views(opened, rows, name)
-        images, records[name] = _develop(views, name, by)
-        lamps = {light: frame.metadata.lights for (light, paint), frame in views.items() if paint == OWN}
+        captured = read_captures(opened, rows, name)
+        images, records[name] = _develop(captured, name, by)
+        light_records = {
+            light: frame.metadata.lights for (light, paint), frame in captured.items() if paint == OWN
+        }
         folder = out / "data" / name
         folder.mkdir(parents=True, exist_ok=True)
         for file, pixels in images.items():
             with replacing(folder / f"{file}.png") as partial:
                 partial.write_bytes(encode_png(pixels))
-    record = CapturesRecord(by=by, recipe=info.recipe, licence=info.licence, lights=lamps, objects=records)
+    record = CapturesRecord(
+        by=by, recipe=info.recipe, licence=info.licence, lights=light_records, objects=records
+    )
     with replacing(out / _SIDE_FILE) as partial:
         partial.write_text(record.to_json(), encoding="utf-8")
     return names
 
 
-def _develop(views: Views, name: str, by: By) -> tuple[dict[str, UInt16[ndarray, "..."]], CaptureRecord]:
-    """Make the files of one object, and say how."""
-    mask = views[MAIN, OWN].layers["object"] > 0
-    paper, passes = by_paper(views, mask), by_passes(views, mask)
+def _develop(
+    captured: CaptureFrames, name: str, by: IntrinsicMethod
+) -> tuple[dict[str, UInt16[ndarray, "..."]], CaptureRecord]:
+    """Make the files of one object, and their record."""
+    mask = captured[MAIN, OWN].layers["object"] > 0
+    paper, passes = by_paper(captured, mask), by_passes(captured, mask)
     made = paper if by == "paper" else passes
     further = {
         light: diffuse(frame, mask)
-        for (light, paint), frame in views.items()
+        for (light, paint), frame in captured.items()
         if paint == OWN and light not in (MAIN, SECOND)
     }
     units = _units(made, further, name)
@@ -139,24 +145,24 @@ def _develop(views: Views, name: str, by: By) -> tuple[dict[str, UInt16[ndarray,
         units=units,
         k=units["reflectance"] * units["shading"] / units["radiance"],
         reconstruction=_reconstruction(made),
-        saturated={image: share for image in images if (share := _cut_off(images[image], mask)) > 0},
-        comparison=compare(views, mask, paper, passes),
+        saturated={image: share for image in images if (share := _clipped_share(images[image], mask)) > 0},
+        comparison=measure_differences(captured, mask, paper, passes),
     )
     files = {image: np.rint(array).clip(0, 65535).astype(np.uint16) for image, array in images.items()}
-    return {**files, "mask": np.where(mask, WHITE, 0).astype(np.uint16)}, record
+    return {**files, "mask": np.where(mask, MIT_WHITE, 0).astype(np.uint16)}, record
 
 
-def _units(made: Intrinsic, further: dict[str, Rgb], name: str) -> dict[str, float]:
-    """Bring what is brightest to `WHITE`, but highlights no more than `HEADROOM` below the rest."""
+def _units(made: Intrinsic, further: dict[str, ColourImage], name: str) -> dict[str, float]:
+    """Scale the brightest value to `MIT_WHITE`, but clip highlights above `HEADROOM` x the diffuse light."""
     brightest = max(float(image.max()) for image in (made.diffuse, *further.values()))
     largest = {
         "radiance": min(max(float(made.original.max()), brightest), HEADROOM * brightest),
         "shading": float(made.shading.max()),
         "reflectance": float(made.reflectance.max()),
     }
-    if dark := [what for what, value in largest.items() if value <= 0]:
-        raise InputError(f"`{name}` has no {dark[0]} anywhere; light it, or move it into the picture")
-    return {what: WHITE / value for what, value in largest.items()}
+    if dark := [quantity for quantity, value in largest.items() if value <= 0]:
+        raise InputError(f"`{name}` has no {dark[0]} anywhere; light it, or move it into the image")
+    return {quantity: MIT_WHITE / value for quantity, value in largest.items()}
 
 
 def _reconstruction(made: Intrinsic) -> float:
@@ -164,6 +170,6 @@ def _reconstruction(made: Intrinsic) -> float:
     return float(np.linalg.norm(error) / np.linalg.norm(made.diffuse))
 
 
-def _cut_off(image: Float64[ndarray, "height width ..."], mask: Mask) -> float:
+def _clipped_share(image: Float64[ndarray, "height width ..."], mask: ObjectMask) -> float:
     over = image > 65535
     return float((over.any(axis=-1) if image.ndim == 3 else over)[mask].mean())

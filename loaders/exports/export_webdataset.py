@@ -1,4 +1,4 @@
-"""Frames as WebDataset: tar files in which the files of a sample follow one another."""
+"""Write frames as WebDataset: tar files in which the files of a sample follow one another."""
 
 import hashlib
 import io
@@ -8,8 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.exports.export_candle import Exported
-from loaders.exports.export_folder import claim
+from loaders.exports.export_folder import ExportCounts, open_export_folder
 from loaders.files.atomic_files import replacing
 from loaders.files.layer_codecs import encode_npy
 from loaders.frames import IMAGE, METADATA, FrameFolder, read_dataset_info
@@ -24,28 +23,28 @@ def export_webdataset(
     set_name: str | None = None,
     shard_size: int = SHARD_SIZE,
     layers: Collection[str] | None = None,
-) -> Exported:
+) -> ExportCounts:
     """Write the complete samples of image sets as ``<set>-<number>.tar``, for sequential reading.
 
     A sample is ``<key>.image.png``, ``<key>.metadata.txt`` (JSON, the text of ``metadata.json``) and
     ``<key>.<layer>.npy`` for each other layer, ``light/left`` as ``light_left``. The key is the sample's id,
-    with ``_`` for what is no letter, digit, ``_`` or ``-``, because readers take the first dot for the end of
-    the key. Every frame is compared with its hashes. The bytes of a file depend on its samples alone. A file
-    appears when it is finished, so an export that was stopped goes on where it was.
+    with ``_`` in place of all characters but letters, digits, ``_`` and ``-``, because readers end the key
+    at the first dot. Every frame is compared with its hashes. The bytes of a file depend on its samples
+    alone. A file gets its name when it is complete: a second call finds it, and writes the others.
 
     Args:
         frames: folder of frames.
-        out: folder to write, new or one that the same export was started in.
+        out: folder to write: new, or started by the same export.
         set_name: the image set; None for all.
-        shard_size: samples in each file, fewer in the last of a set.
+        shard_size: samples in each file; the last file of a set may have fewer.
         layers: names of the layers; None for all.
 
     Returns:
-        How many samples were written, and how many were there.
+        How many samples were written now, and how many were found.
 
     Raises:
-        InputError: no such set or layer, two samples of one key, a frame that is damaged, or a folder that
-            holds something else.
+        InputError: there is no such set or layer, two samples get one key, a frame is damaged, or the
+            folder holds something else.
 
     Example:
         >>> export_webdataset(Path("nowhere"), Path("tar"))
@@ -58,9 +57,9 @@ def export_webdataset(
     info = read_dataset_info(frames)
     names = list(info.sets) if set_name is None else [set_name]
     opened = [FrameFolder(frames, name, layers) for name in names]
-    # Samples that were rendered since would move others from file to file.
+    # A sample rendered since would move other samples from file to file.
     samples = hashlib.sha256(b"".join(one.indices.tobytes() for one in opened)).hexdigest()
-    claim(
+    open_export_folder(
         out,
         to="webdataset",
         sets=",".join(names),
@@ -80,11 +79,11 @@ def export_webdataset(
             with replacing(target) as partial:
                 _write_shard(partial, one, rows)
             written += len(rows)
-    return Exported(written, found)
+    return ExportCounts(written, found)
 
 
 def sample_key(sample_id: str) -> str:
-    """Name a sample so that readers find its end at the first dot.
+    """Make a key from a sample's id: a name without dots, because readers end the key at the first dot.
 
     Example:
         >>> sample_key("candle-000012"), sample_key("a.b/c")
@@ -103,21 +102,21 @@ def _write_shard(path: Path, frames: FrameFolder, rows: range) -> None:
                 raise InputError(f"samples `{keys[key]}` and `{sample}` would have one key; rename a set")
             keys[key] = sample
             for name, data in _files(frame, frames.path(row)).items():
-                # Owner and time are those that a TarInfo begins with: none, and 1970.
+                # A new TarInfo has no owner and the time 1970, so the bytes do not change between runs.
                 entry = tarfile.TarInfo(f"{key}.{name}")
                 entry.size = len(data)
                 archive.addfile(entry, io.BytesIO(data))
 
 
 def _files(frame: Frame, folder: Path) -> dict[str, bytes]:
-    """Make the files of a sample, by what follows the key."""
+    """Return the files of a sample by suffix, the part of the name after the key."""
     files = {"image.png": (folder / IMAGE).read_bytes()} if "image" in frame.layers else {}
-    # As text: of a .json `datasets` takes types from the first five samples, and fails at what differs later.
+    # Text, not .json: `datasets` takes the types of JSON from five samples, and fails at later differences.
     files["metadata.txt"] = (folder / METADATA).read_bytes()
     for name, array in frame.layers.items():
         if name == "image":
             continue
-        # Readers make small letters of it.
+        # Readers change capitals to small letters.
         file = f"{sample_key(name).lower()}.npy"
         if file in files:
             raise InputError(f"`{frame.metadata.id}`: two layers would be {file}; rename a light")

@@ -1,8 +1,8 @@
-"""Intrinsic images of one object, derived from its captures or taken from the passes, and their difference.
+"""Derive the intrinsic images of one object from captures or from passes, and measure their difference.
 
 R. Grosse, M. K. Johnson, E. H. Adelson, W. T. Freeman: Ground truth dataset and baseline evaluations for
-intrinsic image algorithms, ICCV 2009, section 3. A capture is what a camera would record; all arrays are
-scene-linear Rec.709 and 0 outside the object.
+intrinsic image algorithms, ICCV 2009, section 3. A capture is the image that a camera would record; all
+arrays are scene-linear Rec.709 and 0 outside the object.
 """
 
 from dataclasses import dataclass
@@ -11,38 +11,38 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from numpy import ndarray
 
-Map = Float64[ndarray, "height width"]
-Rgb = Float64[ndarray, "height width 3"]
-Mask = Bool[ndarray, "height width"]
+GrayImage = Float64[ndarray, "height width"]
+ColourImage = Float64[ndarray, "height width 3"]
+ObjectMask = Bool[ndarray, "height width"]
 
-# Where both lights together leave less than this share of the brightest pixel there is nothing to divide by.
-DARK = 1e-3
+# Reflectance is not computed where both lights together leave less than this share of the brightest pixel.
+DARK_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
 class Captures:
-    """What is captured of one object under a light, and of its twin of uniform reflectance under the same.
+    """Captures of one object under one light, and of the same object with uniform reflectance.
 
     Attributes:
-        original: with gloss, the polariser at its strongest.
-        lambertian: without gloss.
-        uniform: of the twin.
+        original: the object with gloss, the polariser at its strongest.
+        lambertian: the object without gloss.
+        uniform: the object with uniform reflectance, without gloss.
     """
 
-    original: Rgb
-    lambertian: Rgb
-    uniform: Rgb
+    original: ColourImage
+    lambertian: ColourImage
+    uniform: ColourImage
 
 
 @dataclass(frozen=True)
 class Intrinsic:
     """Intrinsic images of one object under one light; shading and reflectance each up to a scale."""
 
-    original: Rgb
-    diffuse: Rgb
-    shading: Map
-    reflectance: Rgb
-    specular: Rgb
+    original: ColourImage
+    diffuse: ColourImage
+    shading: GrayImage
+    reflectance: ColourImage
+    specular: ColourImage
 
 
 def from_captures(first: Captures, second: Captures) -> Intrinsic:
@@ -52,11 +52,11 @@ def from_captures(first: Captures, second: Captures) -> Intrinsic:
     2009, eq. 2, 5 and 4. Light is white, so shading is one number per pixel: the mean of the channels.
 
     Args:
-        first: under the light whose images these are.
-        second: under the other fixed light, which reaches what is in shadow in the first.
+        first: captures under the light of the result.
+        second: captures under the other fixed light, which reaches the shadows of the first light.
 
     Returns:
-        The intrinsic images; reflectance is 0 where the twin is dark (`DARK`) in both lights.
+        The intrinsic images; reflectance is 0 where ``uniform`` is dark (`DARK_SHARE`) in both lights.
 
     Example:
         >>> pixel = np.ones((1, 1, 3))
@@ -67,7 +67,7 @@ def from_captures(first: Captures, second: Captures) -> Intrinsic:
         (0.6, 0.5, 0.3)
     """
     uniform = (first.uniform + second.uniform).mean(axis=-1, keepdims=True)
-    lit = uniform > DARK * uniform.max(initial=0.0)
+    lit = uniform > DARK_SHARE * uniform.max(initial=0.0)
     reflectance = (first.lambertian + second.lambertian) / np.where(lit, uniform, 1.0)
     return Intrinsic(
         original=first.original,
@@ -78,11 +78,11 @@ def from_captures(first: Captures, second: Captures) -> Intrinsic:
     )
 
 
-def from_passes(albedo: Rgb, shading: Rgb, residual: Rgb) -> Intrinsic:
-    """Take the intrinsic images from the layers of one frame: no twin, no second light.
+def from_passes(albedo: ColourImage, shading: ColourImage, residual: ColourImage) -> Intrinsic:
+    """Take the intrinsic images from the layers of one frame, without a second capture or light.
 
-    ``original = albedo x shading + residual``, the picture itself, as the published files have it
-    (original = diffuse + specular), where eq. 4 speaks of twice the gloss.
+    ``original = albedo x shading + residual`` is the image itself, as in the published files
+    (original = diffuse + specular); eq. 4 assumes twice the gloss.
 
     Args:
         albedo: 0..1.
@@ -102,18 +102,18 @@ def from_passes(albedo: Rgb, shading: Rgb, residual: Rgb) -> Intrinsic:
     )
 
 
-def difference(image: Float64[ndarray, "..."], truth: Float64[ndarray, "..."], mask: Mask) -> float:
-    """Relative difference of two images that are each defined up to a scale.
+def difference(image: Float64[ndarray, "..."], truth: Float64[ndarray, "..."], mask: ObjectMask) -> float:
+    """Compute the relative difference of two images, each defined up to a scale.
 
-    ``min_a ||t - a x|| / ||t||`` over the pixels of the mask: the root of eq. 7, relative.
+    ``min_a ||t - a x|| / ||t||`` over the pixels of the mask: the square root of eq. 7, relative to ``t``.
 
     Args:
-        image: what is compared.
-        truth: what it is compared with, of the same shape.
+        image: image to compare.
+        truth: reference image of the same shape.
         mask: pixels that count.
 
     Returns:
-        0 for equal up to a scale, also for a truth that is 0 everywhere; 1 for unrelated.
+        0 for images equal up to a scale, and for a truth of 0 everywhere; 1 for unrelated images.
 
     Example:
         >>> truth = np.array([[1.0, 2.0]])

@@ -1,4 +1,4 @@
-"""Public data sets as they lie on disk: each class reads one from the folder that its archive unpacks to."""
+"""Readers of public data sets: each class reads a data set from the folder of its unpacked archive."""
 
 from loaders.public.arap import ARAP as ARAP
 from loaders.public.candle import Candle as Candle

@@ -1,4 +1,4 @@
-"""ARAP (Bonneel, Kovacs, Paris, Bala, Intrinsic Decompositions for Image Editing, Eurographics STAR 2017)."""
+"""Read ARAP (Bonneel, Kovacs, Paris, Bala: Intrinsic Decompositions for Image Editing, Eurographics 2017)."""
 
 import re
 from pathlib import Path
@@ -6,18 +6,25 @@ from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
-from loaders.public.folder_names import names_in
+from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_linear, same_size, to_tensor
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 
 SOURCE = "https://perso.liris.cnrs.fr/nicolas.bonneel/intrinsicstar/ground_truth"
 # Scenes that the paper of the concept sensitivity metric leaves out.
-CSM_EXCLUDES = frozenset("katie redhead skin strawberries toad revolution".split())
+_CSM_EXCLUDES = frozenset("katie redhead skin strawberries toad revolution".split())
 Scenes = Literal["all", "csm"]
-_SUFFIXES = (".exr", ".hdr", ".png", ".jpg", ".jpeg")  # the best first, where one image comes as several
+_SUFFIXES = (
+    ".exr",
+    ".hdr",
+    ".png",
+    ".jpg",
+    ".jpeg",
+)  # in order of preference, if one image exists in several formats
 _LIGHT = re.compile(r"_light([0-9]{1,9})$", re.IGNORECASE)
-# Anywhere in a name, as public code tells inputs from the rest (kitchen_shading_direct is none).
+# Public code finds these words anywhere in a name: kitchen_shading_direct is not an input.
 _NOT_INPUT = re.compile(r"_(albedo|shading|normal|depth|mask|alpha)(_|$)")
 
 
@@ -30,9 +37,9 @@ class ARAP:
     * ``image``, ``reflectance``, ``shading``: float32 [3, H, W];
     * ``mask``: bool [H, W], above half of its file's largest value; all true where there is no file.
 
-    Values are linear RGB and proportional to light: EXR and Radiance files as they are, 8 bits over 255, with
-    no curve undone, for the authors say that these are linear too. The scale of the ground truth differs
-    between scenes by a factor of 200, and some of it is almost black: fit a scale to each image.
+    Values are linear RGB, proportional to light: EXR and Radiance values unchanged, 8-bit values over 255
+    without the sRGB curve, because the authors say that these are linear too. The scale of the ground truth
+    differs between scenes by a factor of 200, and some scenes are almost black: fit a scale to each image.
 
     Two layouts are read. Flat: ``<scene>_light<N>.<ext>``, ``<same>_albedo.<ext>`` or
     ``<scene>_albedo.<ext>``, ``<same>_shading.<ext>``, of exr, hdr, png, jpg, jpeg, mixed within a scene. In
@@ -40,7 +47,7 @@ class ARAP:
     ``mask/``, with files of the same names and ``<same or scene>_mask`` or ``_alpha``. Names are compared
     without regard to case.
 
-    Sure: both layouts, as public code reads them. Not sure: the server's own listing, and the licence.
+    Certain: both layouts, which public code reads. Uncertain: the file list of the server, and the licence.
 
     Example:
         >>> ARAP("nowhere")
@@ -49,24 +56,23 @@ class ARAP:
     """
 
     def __init__(self, root: Path | str, scenes: Scenes = "all") -> None:
-        """List the inputs; no image is read yet.
+        """List the inputs without reading an image.
 
         Args:
-            root: the folder, of either layout.
+            root: the folder, in either layout.
             scenes: "csm" leaves out Katie, redhead, skin, strawberries, toad and revolution.
 
         Raises:
-            InputError: there is no such folder, or no input in it.
+            InputError: the folder is missing or has no input.
         """
-        if scenes not in ("all", "csm"):
-            raise InputError(f"scenes: expected all or csm, got {scenes!r}")
-        self._root = require(Path(root), SOURCE)
+        check_choice("scenes", scenes, Scenes)
+        self._root = require_path(Path(root), SOURCE)
         folders = (self._root / "input").is_dir()
         kinds = ("input", "reflectance", "shading", "mask")
         self._folders = {kind: self._root / kind if folders else self._root for kind in kinds}
         self._files = {kind: _by_stem(folder) for kind, folder in self._folders.items()}
         inputs = [path for stem, path in self._files["input"].items() if not _NOT_INPUT.search(stem)]
-        excluded = CSM_EXCLUDES if scenes == "csm" else frozenset()
+        excluded = _CSM_EXCLUDES if scenes == "csm" else frozenset()
         self._inputs = [path for path in inputs if scene_of(path.stem).lower() not in excluded]
         if not self._inputs:
             raise InputError(f"{self._folders['input']}: expected images, found none; get them from {SOURCE}")
@@ -80,7 +86,7 @@ class ARAP:
         """Read one input and its ground truth.
 
         Raises:
-            InputError: a file is missing or damaged, or of another size than the input.
+            InputError: a file is missing or damaged, or its size differs from the input's.
         """
         path = self._inputs[row]
         stem, scene = path.stem, scene_of(path.stem)
@@ -109,14 +115,14 @@ class ARAP:
         for of in (stem, scene_of(stem)):
             if found := self._files[kind].get(f"{of}_{end}".lower()):
                 return found
-        return require(self._folders[kind] / f"{stem}_{end}.png", SOURCE)
+        return require_path(self._folders[kind] / f"{stem}_{end}.png", SOURCE)
 
 
 def _by_stem(folder: Path) -> dict[str, Path]:
-    """Map names without suffix, lower-cased, to files; of one name in several formats, to the best."""
+    """Map lower-case names without suffix to files; of several formats, to the preferred format."""
     if not folder.is_dir():
         return {}
-    paths = [folder / name for name in names_in(folder, SOURCE)]
+    paths = [folder / name for name in list_names(folder, SOURCE)]
     images = [path for path in paths if path.suffix.lower() in _SUFFIXES and path.is_file()]
     worst_first = sorted(images, key=lambda path: -_SUFFIXES.index(path.suffix.lower()))
     best = {path.stem.lower(): path for path in worst_first}
@@ -134,6 +140,6 @@ def scene_of(stem: str) -> str:
 
 
 def _read_mask(path: Path) -> Any:
-    # Half of the largest value that is there, as some write 1 and some 255.
+    # The threshold is half of the file's largest value, because some masks hold 1 and some 255.
     mask = read_linear(path, SOURCE).max(axis=-1)
     return mask > mask.max() / 2

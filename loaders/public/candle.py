@@ -1,4 +1,4 @@
-"""CANDLE (Reddy, Godfrey L and Balasubramanian, AAAI 2022)."""
+"""Read CANDLE (Reddy, Godfrey L and Balasubramanian, AAAI 2022)."""
 
 import json
 import os
@@ -12,17 +12,18 @@ from jaxtyping import Float64
 from numpy import ndarray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 from loaders.factor_space import FactorSpace
 from loaders.public.image_formats import read_rgb8
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import image_tensor
 from loaders.schema import FactorInfo, FactorValue
 
 SOURCE = "https://github.com/causal-disentanglement/CANDLE"
-Codes = Literal["simulator", "disentanglement_lib"]
+FactorNumbering = Literal["simulator", "disentanglement_lib"]
 
-# The order of the simulator's product, of which an image's id is the index.
+# In the order of the simulator's product of all values; an image's id is its index in that product.
 VALUES: dict[str, tuple[FactorValue, ...]] = {
     "scene": (
         *("indoor", "outdoor", "playground", "bridge", "city square", "hall", "grassland", "garage"),
@@ -34,7 +35,7 @@ VALUES: dict[str, tuple[FactorValue, ...]] = {
     "size": (1.5, 2, 2.5),
     "rotation": (0, 15, 30, 45, 60, 90),
 }
-# The loader of the paper's experiments numbers factors in another order, and two scenes the other way round.
+# The loader of the paper's experiments has another order of factors, and swaps two scenes.
 _LOADER_ORDER = ("object_type", "color", "size", "rotation", "scene", "lights")
 _LOADER_SCENES = ("indoor", "playground", "outdoor", *VALUES["scene"][3:])
 _UNITS = {"size": "m", "rotation": "degree"}
@@ -42,7 +43,7 @@ _MAX_JSON = 2**20
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
-class _Thing(BaseModel):
+class _Object(BaseModel):
     model_config = ConfigDict(strict=True)
     object_type: str
     color: str
@@ -55,7 +56,7 @@ class _Entry(BaseModel):
     model_config = ConfigDict(strict=True)
     scene: str
     lights: str | None = None
-    objects: dict[str, _Thing]
+    objects: dict[str, _Object]
 
 
 class Candle:
@@ -63,16 +64,16 @@ class Candle:
 
     ``data[row]`` is a dict of ``id`` (str) and ``index`` (int), the number in the file's name, ``image``
     (uint8 sRGB [3, height, width], or float32 scene-linear in [0, 1]), ``factors`` (name to class number) and
-    ``bbox`` (int64 left, top, right, bottom in pixels with y from the top, as `loaders.schema` has them; the
-    files count y from the bottom, and do not cut bounds off at the border). Rows are in order of the
-    grid, which for the published set is that of ``index``; `loaders.collate` batches them.
+    ``bbox`` (int64 left, top, right, bottom in pixels with y from the top, as in `loaders.schema`; the
+    files count y from the bottom, and bounds may leave the image). Rows are in order of the grid, which for
+    the published set is the order of ``index``; `loaders.collate` batches them.
 
-    The published set is 12546 images of the 21600 of the full grid, with gaps in the numbers; the first
-    release nests its JSON under the id and has no lights, so ``factors`` has none either. What
-    ``candlelight export --to candle`` writes is read too, flat and nested.
+    The published set has 12546 of the 21600 images of the full grid, with gaps in the numbers. The first
+    release nests its JSON under the id and has no lights, so ``factors`` has no lights either. Folders that
+    ``candlelight export --to candle`` wrote are read too, flat and nested.
 
     Attributes:
-        factors: the factors; values that CANDLE does not have come after those that it has.
+        factors: the factors; values outside CANDLE's own lists come last.
 
     Example:
         >>> Candle("nowhere")  # doctest: +NORMALIZE_WHITESPACE
@@ -81,22 +82,23 @@ class Candle:
             from https://github.com/causal-disentanglement/CANDLE
     """
 
-    def __init__(self, root: Path | str, *, codes: Codes = "simulator", linear: bool = False) -> None:
+    def __init__(
+        self, root: Path | str, *, codes: FactorNumbering = "simulator", linear: bool = False
+    ) -> None:
         """Read every JSON: a few seconds for the published set.
 
         Args:
-            root: folder of ``<id>.png`` and ``<id>.json``, at any depth; other files are left alone.
-            codes: how factors and scenes are numbered: "simulator" as ids are made, or "disentanglement_lib"
-                as the paper's experiments do: object, colour, size, rotation, scene, lights, and the scenes
+            root: folder of ``<id>.png`` and ``<id>.json``, at any depth; other files are ignored.
+            codes: numbering of factors and scenes: "simulator" as in the ids, or "disentanglement_lib" as in
+                the paper's experiments: object, colour, size, rotation, scene, lights, with the scene
                 playground before outdoor.
             linear: decode the images.
 
         Raises:
-            InputError: there is no image, a JSON is damaged or not like the others, or a PNG is missing.
+            InputError: there is no image, a JSON is damaged or differs in its fields, or a PNG is missing.
         """
-        if codes not in ("simulator", "disentanglement_lib"):
-            raise InputError(f"`codes`: expected simulator or disentanglement_lib, got {codes!r}")
-        files = _find(require(Path(root), SOURCE))
+        check_choice("codes", codes, FactorNumbering)
+        files = _find(require_path(Path(root), SOURCE))
         entries = [_read_entry(path, number) for number, path in files]
         values = [_values(path, entry) for (_, path), entry in zip(files, entries, strict=True)]
         self.factors = _factors(files, values, codes)
@@ -113,7 +115,7 @@ class Candle:
         return len(self._paths)
 
     def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
-        """Read one image as a tensor, its factors, and where its object is."""
+        """Read one image as a tensor, its factors, and the bounds of its object."""
         import torch
 
         number = range(len(self))[row]
@@ -130,7 +132,7 @@ class Candle:
 
     @cached_property
     def space(self) -> FactorSpace:
-        """The grid of the factors and which of its points exist.
+        """The grid of the factors, with the points that exist.
 
         For the published set with the simulator's codes, grid indices are the numbers of the images.
 
@@ -142,14 +144,14 @@ class Candle:
         unique = np.unique(points)
         if len(unique) < len(points):
             raise InputError(
-                f"{len(points) - len(unique)} images share all factors with another: they are no points of a "
-                "grid; use `factor_table`"
+                f"{len(points) - len(unique)} images share all factors with another image, so the images are "
+                "not points of a grid; use `factor_table`"
             )
         return FactorSpace(names, values, unique)
 
 
 def _find(root: Path) -> list[tuple[int, Path]]:
-    """List the JSON files of images by number, each with its PNG beside it."""
+    """List the JSON files of images by number; each must have a PNG of the same name."""
     found: dict[int, Path] = {}
     for folder, subfolders, names in os.walk(root):
         subfolders.sort()
@@ -159,7 +161,7 @@ def _find(root: Path) -> list[tuple[int, Path]]:
                 continue
             path = Path(folder, f"{stem}.json")
             if f"{stem}.png" not in present:
-                require(path.with_suffix(".png"), SOURCE)
+                require_path(path.with_suffix(".png"), SOURCE)
             if int(stem) in found:
                 raise InputError(
                     f"{path}: number {stem} is also in {found[int(stem)].parent}; name one folder"
@@ -178,14 +180,14 @@ def _read_entry(path: Path, number: int) -> _Entry:
         if isinstance(content, dict) and list(content) == [str(number)]:  # the first release
             content = content[str(number)]
         entry = _Entry.model_validate(content)
-        bounds = [thing.bounds for thing in entry.objects.values()]
+        bounds = [record.bounds for record in entry.objects.values()]
         if len(bounds) != 1 or [len(corner) for corner in bounds[0]] != [2, 2]:
             raise InputError("expected one object with two corners")
         if max(abs(value) for corner in bounds[0] for value in corner) >= 2**31:
-            raise InputError("its bounds are no pixels")
+            raise InputError("its bounds are not pixels")
     except ValidationError as error:
         problem = error.errors()[0]
-        where = ".".join(map(str, problem["loc"])) or "its top"
+        where = ".".join(map(str, problem["loc"])) or "the top level"
         raise InputError(f"{path}: is damaged at {where}: {problem['msg']}; get it from {SOURCE}") from None
     except (OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
@@ -194,22 +196,22 @@ def _read_entry(path: Path, number: int) -> _Entry:
 
 
 def _values(path: Path, entry: _Entry) -> dict[str, FactorValue]:
-    thing = next(iter(entry.objects.values()))
+    record = next(iter(entry.objects.values()))
     lights = {} if entry.lights is None else {"lights": entry.lights}
-    labels = thing.model_dump(exclude={"bounds"})
+    labels = record.model_dump(exclude={"bounds"})
     if not all(np.isfinite(labels[name]) for name in ("size", "rotation")):
         raise InputError(f"{path}: expected finite size and rotation; get it from {SOURCE}")
     return {"scene": entry.scene, **lights, **labels}
 
 
 def _factors(
-    files: list[tuple[int, Path]], values: list[dict[str, FactorValue]], codes: Codes
+    files: list[tuple[int, Path]], values: list[dict[str, FactorValue]], codes: FactorNumbering
 ) -> tuple[FactorInfo, ...]:
     names = [name for name in VALUES if name in values[0]]
     for (_, path), row in zip(files, values, strict=True):
         if len(row) != len(names):
             raise InputError(
-                f"{path}: some images have lights and some have not: two releases are mixed here"
+                f"{path}: some images have lights and some do not: this folder mixes two releases"
             )
     known = dict(VALUES)
     if codes == "disentanglement_lib":

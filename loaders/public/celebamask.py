@@ -1,4 +1,4 @@
-"""CelebAMask-HQ (Lee, Liu, Wu and Luo, CVPR 2020)."""
+"""Read CelebAMask-HQ (Lee, Liu, Wu and Luo, CVPR 2020)."""
 
 import re
 from collections.abc import Sequence
@@ -10,24 +10,25 @@ import numpy as np
 from jaxtyping import Bool
 from numpy import ndarray
 
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
-from loaders.public.folder_names import names_in
+from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_rgb8
-from loaders.public.missing_files import require
-from loaders.public.pixel_tensors import Groups, check_groups, image_tensor, read_parts
+from loaders.public.missing_files import require_path
+from loaders.public.pixel_tensors import PartGroups, check_groups, image_tensor, read_part_masks
 from loaders.public.text_lists import read_lines, wrong_line
 
 SOURCE = "https://github.com/switchablenorms/CelebAMask-HQ"
-FOLDER = "CelebAMask-HQ-mask-anno"
-Split = Literal["all", "train", "val", "test"]
-SPLITS: tuple[Split, ...] = ("all", "train", "val", "test")
+_FOLDER = "CelebAMask-HQ-mask-anno"
+_Split = Literal["all", "train", "val", "test"]
+CELEBAMASK_SPLITS: tuple[_Split, ...] = ("all", "train", "val", "test")
 
-# In the order of the official label numbers, from 1.
-PARTS = (
+# In the order of the official label numbers, which start at 1.
+CELEBAMASK_PARTS = (
     *("skin", "nose", "eye_g", "l_eye", "r_eye", "l_brow", "r_brow", "l_ear", "r_ear"),
     *("mouth", "u_lip", "l_lip", "hair", "hat", "ear_r", "neck_l", "neck", "cloth"),
 )
-# Behzadi-Khormouji and Oramas, section 5.1. The hat is in none of theirs.
+# Behzadi-Khormouji and Oramas, section 5.1. No group contains the hat.
 PAPER_GROUPS: dict[str, tuple[str, ...]] = {
     "skin": ("skin", "neck", "l_ear", "r_ear"),
     "hair": ("hair", "l_brow", "r_brow"),
@@ -45,12 +46,12 @@ _PER_FOLDER = 2000
 
 
 class CelebAMaskHQ:
-    """Faces with a mask for each part that is seen.
+    """Faces with a mask for each visible part.
 
     ``data[row]`` is a dict of ``id`` (str) and ``index`` (int), the number in the image's name, ``image``
     (uint8 sRGB [3, 1024, 1024], or float32 scene-linear in [0, 1]) and ``parts``: bool tensors of the image's
-    size by name, brought to it from 512 x 512 by the nearest pixel. A part that is not seen has no file, and
-    no mask here. Masks may overlap. Rows are in order of ``index``.
+    size by name, scaled from 512 x 512 by the nearest pixel. A part that is not visible has no file and no
+    mask. Masks may overlap. Rows are in order of ``index``.
 
     Attributes:
         parts: names of the parts, or of the groups.
@@ -66,32 +67,31 @@ class CelebAMaskHQ:
     def __init__(
         self,
         root: Path | str,
-        split: Split = "all",
+        split: _Split = "all",
         *,
-        groups: Groups | Literal["paper"] | None = None,
+        groups: PartGroups | Literal["paper"] | None = None,
         linear: bool = False,
     ) -> None:
         """List the images.
 
         Args:
             root: folder ``CelebAMask-HQ``.
-            split: by CelebA's own, as the official script does: "train" 24183, "val" 2993, "test" 2824 images
-                (the coverage paper has the last two the other way round); or "all".
-            groups: parts that are one under another name, "paper" for `PAPER_GROUPS`; the parts in no group
-                are left out. None keeps each of `PARTS`.
+            split: CelebA's own split, as in the official script: "train" 24183, "val" 2993, "test" 2824
+                images (the coverage paper swaps the last two); or "all".
+            groups: parts to unite under one name, by that name; "paper" for `PAPER_GROUPS`. Parts outside
+                all groups are left out. None keeps each of `CELEBAMASK_PARTS`.
             linear: decode the images.
 
         Raises:
-            InputError: a folder or list is missing or damaged, or a group is of no part.
+            InputError: a folder or list is missing or damaged, or a group names an unknown part.
         """
-        if split not in SPLITS:
-            raise InputError(f"`split`: expected {', '.join(SPLITS)}, got {split!r}")
+        check_choice("split", split, CELEBAMASK_SPLITS)
         self._groups = PAPER_GROUPS if groups == "paper" else groups
-        check_groups(self._groups, PARTS)
-        self.root, self.parts, self._linear = Path(root), tuple(self._groups or PARTS), linear
-        images = require(self.root / "CelebA-HQ-img", SOURCE)
-        self._masks = require(self.root / FOLDER, SOURCE)
-        stems = (name.removesuffix(".jpg") for name in names_in(images, SOURCE) if name.endswith(".jpg"))
+        check_groups(self._groups, CELEBAMASK_PARTS)
+        self.root, self.parts, self._linear = Path(root), tuple(self._groups or CELEBAMASK_PARTS), linear
+        images = require_path(self.root / "CelebA-HQ-img", SOURCE)
+        self._masks = require_path(self.root / _FOLDER, SOURCE)
+        stems = (name.removesuffix(".jpg") for name in list_names(images, SOURCE) if name.endswith(".jpg"))
         numbers = sorted(int(stem) for stem in stems if re.fullmatch("0|[1-9][0-9]{0,5}", stem))
         if split != "all":
             low, high = _BOUNDS[split]
@@ -109,22 +109,22 @@ class CelebAMaskHQ:
         """Read one image and its masks."""
         number = int(self.indices[row])
         pixels = read_rgb8(self.root / "CelebA-HQ-img" / f"{number}.jpg", SOURCE)
-        folder = require(self._masks / str(number // _PER_FOLDER), SOURCE)
-        files = {part: folder / f"{number:05d}_{part}.png" for part in PARTS}
+        folder = require_path(self._masks / str(number // _PER_FOLDER), SOURCE)
+        files = {part: folder / f"{number:05d}_{part}.png" for part in CELEBAMASK_PARTS}
         files = {part: path for part, path in files.items() if path.is_file()}
         return {
             "id": str(number),
             "index": number,
             "image": image_tensor(pixels, self._linear),
-            "parts": read_parts(files, SOURCE, (pixels.shape[0], pixels.shape[1]), self._groups),
+            "parts": read_part_masks(files, SOURCE, (pixels.shape[0], pixels.shape[1]), self._groups),
         }
 
     @cached_property
     def attributes(self) -> tuple[tuple[str, ...], Bool[ndarray, "n attributes"]]:
-        """Names of CelebA's 40 attributes, and which each row has; read when first asked for.
+        """Names of CelebA's 40 attributes, and whether each row has them; read at the first use.
 
         Raises:
-            InputError: the list is missing, damaged or without one of the images.
+            InputError: the list is missing or damaged, or lacks an image.
         """
         path = self.root / "CelebAMask-HQ-attribute-anno.txt"
         _, head, *lines = [*read_lines(path, SOURCE), "", ""]
@@ -142,7 +142,7 @@ class CelebAMaskHQ:
 
 
 def _origins(path: Path, numbers: Sequence[int]) -> dict[int, int]:
-    """Read the number that each image has in CelebA; all of ``numbers`` must be there."""
+    """Read the CelebA number of each image; the list must hold all of ``numbers``."""
     origins: dict[int, int] = {}
     for i, line in enumerate(read_lines(path, SOURCE)[1:]):
         try:

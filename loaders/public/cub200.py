@@ -1,4 +1,4 @@
-"""CUB-200-2011 (Wah, Branson, Welinder, Perona and Belongie, 2011)."""
+"""Read CUB-200-2011 (Wah, Branson, Welinder, Perona and Belongie, 2011)."""
 
 from functools import cached_property
 from pathlib import Path
@@ -8,20 +8,21 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int8
 from numpy import ndarray
 
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 from loaders.public.image_formats import read_rgb8, to_tensor
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import image_tensor, read_mask
-from loaders.public.text_lists import each_line, inside, read_lines, wrong_line
+from loaders.public.text_lists import each_line, path_inside, read_lines, wrong_line
 
 SOURCE = "https://www.vision.caltech.edu/datasets/cub_200_2011"
-Split = Literal["all", "train", "test"]
+_Split = Literal["all", "train", "test"]
 
 
 class Attributes(NamedTuple):
-    """What the annotators said of the attributes of each image, in the rows' order.
+    """Annotators' answers about the attributes of each image, in the order of the rows.
 
-    ``certainty`` is 1 not visible, 2 guessing, 3 probably, 4 definitely, 0 where the file says nothing.
+    ``certainty`` is 1 not visible, 2 guessing, 3 probably, 4 definitely, 0 for no answer.
     """
 
     names: tuple[str, ...]
@@ -33,9 +34,9 @@ class CUB200:
     """Photographs of birds of 200 species, with boxes, 15 points and 312 attributes.
 
     ``data[row]`` is a dict of ``id`` (str, path below ``images`` without suffix), ``number`` (int, the
-    image's in the lists), ``image`` (uint8 sRGB [3, height, width], or float32 scene-linear in [0, 1]; gray
-    ones fill all channels), ``label`` (int64, 0 to 199, index into ``classes``), ``bbox`` (float32 left, top,
-    right, bottom in pixels; may reach over the border), ``points`` (float32 [15, 2], x and y in pixels, 0
+    image's number in the lists), ``image`` (uint8 sRGB [3, height, width], or float32 scene-linear in [0, 1];
+    gray fills all channels), ``label`` (int64, 0 to 199, index into ``classes``), ``bbox`` (float32 left,
+    top, right, bottom in pixels; may leave the image), ``points`` (float32 [15, 2], x and y in pixels, 0
     where not visible), ``visible`` (bool [15]) and with ``segmentations`` ``mask`` (bool [height, width]).
     Rows are in order of the image numbers.
 
@@ -51,21 +52,20 @@ class CUB200:
     """
 
     def __init__(
-        self, root: Path | str, split: Split = "all", *, segmentations: bool = False, linear: bool = False
+        self, root: Path | str, split: _Split = "all", *, segmentations: bool = False, linear: bool = False
     ) -> None:
         """Read the lists.
 
         Args:
-            root: folder that the archive unpacks into, or ``CUB_200_2011`` in it.
+            root: folder of the unpacked archive, or ``CUB_200_2011`` in it.
             split: "train" 5994 images, "test" 5794, or "all".
-            segmentations: read the masks of ``segmentations.tgz`` too, beside or in ``CUB_200_2011``.
+            segmentations: read the masks of ``segmentations.tgz`` too, next to or inside ``CUB_200_2011``.
             linear: decode the images.
 
         Raises:
-            InputError: a list is missing, damaged or does not go with another.
+            InputError: a list is missing or damaged, or does not match another list.
         """
-        if split not in ("all", "train", "test"):
-            raise InputError(f"`split`: expected all, train or test, got {split!r}")
+        check_choice("split", split, _Split)
         self.folder = _find(Path(root))
         names = _numbered(self.folder / "images.txt")
         classes = _numbered(self.folder / "classes.txt")
@@ -89,12 +89,12 @@ class CUB200:
         return len(self.names)
 
     def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
-        """Read one image and what is known of it."""
+        """Read one image and its annotations."""
         import torch
 
         place = range(len(self))[row]
         number, name = self.numbers[place], self.names[place]
-        pixels = read_rgb8(inside(self.folder / "images", name, "images.txt"), SOURCE)
+        pixels = read_rgb8(path_inside(self.folder / "images", name, "images.txt"), SOURCE)
         left, top, width, height = self._boxes[number].tolist()
         points = self._points[number]
         item = {
@@ -107,21 +107,21 @@ class CUB200:
             "visible": to_tensor(points[:, 2] == 1),
         }
         if self._masks is not None:
-            path = inside(self._masks, f"{item['id']}.png", "images.txt")
+            path = path_inside(self._masks, f"{item['id']}.png", "images.txt")
             item["mask"] = to_tensor(read_mask(path, SOURCE, (pixels.shape[0], pixels.shape[1])))
         return item
 
     @cached_property
     def attributes(self) -> Attributes:
-        """The 312 attributes: 3.7 million lines, so they are read when first asked for.
+        """The 312 attributes, read at the first use, because the list has 3.7 million lines.
 
-        Some lines have a column more than they should; the first four are those that count.
+        Some lines have one column too many; the first four columns are read.
 
         Raises:
             InputError: a list is missing or damaged.
         """
-        beside = (self.folder.parent, self.folder, self.folder / "attributes")
-        lists = [folder / "attributes.txt" for folder in beside]
+        folders = (self.folder.parent, self.folder, self.folder / "attributes")
+        lists = [folder / "attributes.txt" for folder in folders]
         names = _numbered(next((path for path in lists if path.is_file()), lists[0]))
         path = self.folder / "attributes" / "image_attribute_labels.txt"
         rows = {number: row for row, number in enumerate(self.numbers)}
@@ -141,21 +141,21 @@ class CUB200:
 
 
 def _find(root: Path) -> Path:
-    """Find the folder of the lists; some copies nest it in one of the same name."""
+    """Find the folder of the lists; some copies nest it in a folder of the same name."""
     name = "CUB_200_2011"
     for folder in (root, root / name, root / name / name):
         if (folder / "images.txt").is_file():
             return folder
-    return require(root / name / "images.txt", SOURCE).parent
+    return require_path(root / name / "images.txt", SOURCE).parent
 
 
 def _masks(folder: Path) -> Path:
     inner, outer = folder / "segmentations", folder.parent / "segmentations"
-    return inner if inner.is_dir() else require(outer, SOURCE)
+    return inner if inner.is_dir() else require_path(outer, SOURCE)
 
 
 def _numbered(path: Path) -> dict[int, str]:
-    """Read lines of a number and a name, which may have spaces in it; numbers go from 1 on without gaps."""
+    """Read lines of a number and a name, which may contain spaces; numbers start at 1 and have no gaps."""
     names: dict[int, str] = {}
     for i, line in enumerate(read_lines(path, SOURCE)):
         number, _, name = line.strip().partition(" ")
@@ -166,7 +166,7 @@ def _numbered(path: Path) -> dict[int, str]:
 
 
 def _whole(path: Path, names: dict[int, str], high: int, low: int = 1) -> dict[int, int]:
-    """Read lines of an image's number and a whole number from ``low`` to ``high``: one for each image."""
+    """Read one line for each image: its number, and a whole number from ``low`` to ``high``."""
     found: dict[int, int] = {}
     for i, line in enumerate(read_lines(path, SOURCE)):
         try:

@@ -1,21 +1,21 @@
-"""DTD, Describable Textures (Cimpoi, Maji, Kokkinos, Mohamed and Vedaldi, CVPR 2014)."""
+"""Read DTD, Describable Textures (Cimpoi, Maji, Kokkinos, Mohamed and Vedaldi, CVPR 2014)."""
 
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex
 
 from loaders.errors import InputError
-from loaders.public.folder_names import names_in
+from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_rgb8
 from loaders.public.pixel_tensors import image_tensor
-from loaders.public.text_lists import inside, read_lines, wrong_line
+from loaders.public.text_lists import path_inside, read_lines, wrong_line
 
 SOURCE = "https://www.robots.ox.ac.uk/~vgg/data/dtd"
-Split = Literal["all", "train", "val", "test"]
+_Split = Literal["all", "train", "val", "test"]
 
 
 class DTD:
-    """Photographs of textures, 47 words for them, 120 each.
+    """Photographs of textures with 47 words, 120 photographs for each word.
 
     ``data[row]`` is a dict of ``id`` (str, as "banded/banded_0002"), ``image`` (uint8 sRGB [3, height, width]
     of any size, or float32 scene-linear in [0, 1]) and ``label`` (int64, index into ``classes``).
@@ -31,27 +31,25 @@ class DTD:
     """
 
     def __init__(
-        self, root: Path | str, split: Split = "all", fold: int = 1, *, linear: bool = False
+        self, root: Path | str, split: _Split = "all", fold: int = 1, *, linear: bool = False
     ) -> None:
         """List the images.
 
         Args:
-            root: folder ``dtd``, or one that has it, or ``dtd/dtd`` as torchvision unpacks it.
+            root: folder ``dtd``, its parent, or the parent of ``dtd/dtd``, the layout of torchvision.
             split: "train", "val" or "test", 1880 images each; or "all".
-            fold: which of the ten splits, 1 to 10.
+            fold: number of the split, 1 to 10.
             linear: decode the images.
 
         Raises:
             InputError: a folder or list is missing or damaged.
         """
         if split not in ("all", "train", "val", "test") or fold not in range(1, 11):
-            raise InputError(
-                f"expected a split all, train, val or test and a fold 1 to 10, got {split} {fold}"
-            )
+            raise InputError(f"expected split all, train, val or test, and fold 1 to 10, got {split} {fold}")
         nested = (Path(root) / "dtd" / "dtd", Path(root) / "dtd")
         self._folder = next((folder for folder in nested if folder.is_dir()), Path(root))
         images = self._folder / "images"
-        self.classes = tuple(sorted(name for name in names_in(images, SOURCE) if (images / name).is_dir()))
+        self.classes = tuple(sorted(name for name in list_names(images, SOURCE) if (images / name).is_dir()))
         if split == "all":
             paths = sorted(path for name in self.classes for path in (images / name).glob("*.jpg"))
             self.names = tuple(
@@ -71,7 +69,7 @@ class DTD:
         import torch
 
         name = self.names[row]
-        pixels = read_rgb8(inside(self._folder / "images", name, "the list"), SOURCE)
+        pixels = read_rgb8(path_inside(self._folder / "images", name, "the list"), SOURCE)
         return {
             "id": name.removesuffix(".jpg"),
             "image": image_tensor(pixels, self._linear),
@@ -80,7 +78,7 @@ class DTD:
 
     @cached_property
     def words(self) -> dict[str, tuple[str, ...]]:
-        """All words that fit each image, its own among them, by the image's id.
+        """All words that fit each image, including its own, by the image's id.
 
         Raises:
             InputError: the list is missing or damaged.

@@ -1,4 +1,4 @@
-"""Colour from OpenEXR files: the package OpenEXR reads all their compressions, DWAB and half floats too."""
+"""Read colour from OpenEXR files; the package OpenEXR reads every compression, DWAB and half floats too."""
 
 from pathlib import Path
 from typing import Any
@@ -9,26 +9,26 @@ from numpy import ndarray
 
 from loaders.errors import InputError, blaming
 from loaders.files.image_files import MAX_PIXELS
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 
 _MAX_VALUES = 4 * MAX_PIXELS
 
 
 def read_exr(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
-    """Read the channels R, G and B of a file of one part, as float32.
+    """Read the channels R, G and B of a file with one part, as float32.
 
-    Channels may be named for a layer (``color.R``); those without one come first, then the layer ``color``,
-    then the only layer there is. A file with Y alone is gray and fills all three.
+    Channels may carry the name of a layer (``color.R``). Channels without a layer are preferred, then the
+    layer ``color``, then the only layer. Channel Y alone is gray and fills all three channels.
 
     Args:
         path: the file.
-        source: where the data set is to be had.
+        source: where to get the data set, for messages.
 
     Raises:
-        InputError: OpenEXR is not installed; or the file is missing, damaged, has no such channels, or claims
+        InputError: OpenEXR is not installed; or the file is missing, damaged, lacks the channels, or claims
             more than `loaders.files.image_files.MAX_PIXELS`.
     """
-    require(path, source)
+    require_path(path, source)
     try:
         import OpenEXR
     except ImportError:
@@ -42,7 +42,7 @@ def read_exr(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
 
 
 def _channels(file: Any) -> tuple[str, str, str]:
-    """Choose three channels by the header, which is all that is read so far."""
+    """Choose three channels by the header, before any pixel is read."""
     if not file.parts:
         raise InputError("its header cannot be read, or OpenEXR is older than 3.4")
     if len(file.parts) != 1:
@@ -53,7 +53,7 @@ def _channels(file: Any) -> tuple[str, str, str]:
     if not 0 < height * width <= MAX_PIXELS or min(height, width) < 1:
         raise InputError(f"expected at most {MAX_PIXELS} pixels, got {height} x {width}")
     found = [channel.name for channel in header["channels"]]
-    if height * width * len(found) > _MAX_VALUES:  # all of which are decoded, whichever are asked for
+    if height * width * len(found) > _MAX_VALUES:  # OpenEXR decodes all channels
         raise InputError(f"expected at most {_MAX_VALUES} values, got {height} x {width} x {len(found)}")
     layers = [name.removesuffix("R") for name in found if name == "R" or name.endswith(".R")]
     for layer in sorted(layers, key=lambda layer: (layer != "", layer != "color.")):

@@ -1,4 +1,4 @@
-"""One array of a large file, read row by row: nothing but the rows asked for is in memory."""
+"""Read an array in a large npz or HDF5 file row by row, with only the requested rows in memory."""
 
 import math
 import os
@@ -18,22 +18,22 @@ from loaders.files.atomic_files import replacing
 from loaders.files.layer_codecs import entry_start
 from loaders.verification.checksums import file_sha256
 
-MAX_TABLE_BYTES = 2**30  # of what `read_table` takes into memory: labels, not images
+_MAX_TABLE_BYTES = 2**30  # largest array that `read_table` reads: labels, not images
 _BLOCK_BYTES = 2**26
 _HDF5 = (".h5", ".hdf5")
 _npy: Any = np.lib.format  # numpy 1.26 has no types for it
 
 
 class FileRows:
-    """An array that lies in a file as plain bytes.
+    """A uint8 array stored in a file as plain bytes.
 
-    Rows are read and not mapped: what a map has touched counts as memory of the process, and it dies of a
-    file that was cut short.
+    Rows are read instead of mapped to memory: mapped pages count as memory of the process, and a truncated
+    file would crash it.
 
     Args:
         path: the file.
-        shape: of the array, of uint8.
-        offset: where its bytes begin in the file.
+        shape: shape of the array.
+        offset: position of its first byte in the file.
     """
 
     def __init__(self, path: Path, shape: tuple[int, ...], offset: int) -> None:
@@ -50,12 +50,12 @@ class FileRows:
 
 
 class HDF5Rows:
-    """A dataset of an HDF5 file, opened by each process for itself.
+    """A dataset of an HDF5 file; each process opens the file for itself.
 
     Args:
         path: the file.
-        name: of the dataset.
-        shape: of the dataset.
+        name: name of the dataset.
+        shape: shape of the dataset.
     """
 
     def __init__(self, path: Path, name: str, shape: tuple[int, ...]) -> None:
@@ -63,7 +63,7 @@ class HDF5Rows:
         self._handle: tuple[int, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the open file behind: it cannot be sent to another process."""
+        """Leave out the open file, which cannot be sent to another process."""
         return self.__dict__ | {"_handle": None}
 
     def __getitem__(self, row: int) -> ndarray:
@@ -74,24 +74,24 @@ class HDF5Rows:
             return self._handle[1][self.name][row]
 
 
-Rows = FileRows | HDF5Rows
+ArrayRows = FileRows | HDF5Rows
 
 
-def open_rows(path: Path, name: str, cache: Path | None) -> Rows:
+def open_array(path: Path, name: str, cache: Path | None) -> ArrayRows:
     """Open an array of bytes in an npz or HDF5 file.
 
-    An npz member that is stored is read where it lies. One that is compressed can only be read from its
-    start, so it is unpacked once to an npy file in ``cache``. Of an HDF5 file each row is decompressed
-    together with its whole chunk, so ``cache`` makes that fast too. Names in ``cache`` hold a checksum of
-    what was unpacked: a new file of the same name is unpacked anew.
+    An uncompressed npz member is read in place. A compressed member can only be read from its start, so it is
+    unpacked once to an npy file in ``cache``. HDF5 decompresses a whole chunk to read a row, so ``cache``
+    makes HDF5 files faster too. File names in ``cache`` hold a checksum of the source: a changed file of the
+    same name is unpacked again.
 
     Args:
-        path: the file; HDF5 where it ends in .h5 or .hdf5.
-        name: of the array in it, of uint8.
-        cache: folder to unpack to; None for none.
+        path: the file; HDF5 if its name ends in .h5 or .hdf5.
+        name: name of the uint8 array in the file.
+        cache: folder to unpack to; None to unpack nothing.
 
     Raises:
-        InputError: the file is damaged, holds no such array or not of uint8, is compressed and there is no
+        InputError: the file is damaged or has no such array of uint8, the array is compressed and there is no
             cache, or the disk of the cache is too small.
     """
     return _open_hdf5(path, name, cache) if path.suffix in _HDF5 else _open_npz(path, name, cache)
@@ -101,11 +101,11 @@ def read_table(path: Path, *names: str) -> ndarray:
     """Read a small array of numbers from an npz or HDF5 file; nothing in the file is executed.
 
     Args:
-        path: the file; HDF5 where it ends in .h5 or .hdf5.
-        names: names that it goes by; the first that is there is read.
+        path: the file; HDF5 if its name ends in .h5 or .hdf5.
+        names: possible names of the array; the first name in the file is read.
 
     Raises:
-        InputError: the file is damaged, or holds no such array or one of more than `MAX_TABLE_BYTES`.
+        InputError: the file is damaged, or the array is missing or larger than 1 GiB.
     """
     if path.suffix in _HDF5:
         with _reading(path), h5py.File(path, "r") as file:
@@ -130,7 +130,7 @@ def _reading(path: Path) -> Iterator[None]:
         raise blame(f"{path} cannot be read", error, "get the file again") from None
 
 
-def _open_hdf5(path: Path, name: str, cache: Path | None) -> Rows:
+def _open_hdf5(path: Path, name: str, cache: Path | None) -> ArrayRows:
     with _reading(path), h5py.File(path, "r") as file:
         dataset = _dataset(file, path, (name,))
         _check_bytes(path, name, dataset.dtype)
@@ -141,7 +141,7 @@ def _open_hdf5(path: Path, name: str, cache: Path | None) -> Rows:
     return _open_npy(target)
 
 
-def _open_npz(path: Path, name: str, cache: Path | None) -> Rows:
+def _open_npz(path: Path, name: str, cache: Path | None) -> ArrayRows:
     with _reading(path), zipfile.ZipFile(path) as archive:
         info = _member(archive, path, name)
         with archive.open(info) as member:
@@ -153,7 +153,7 @@ def _open_npz(path: Path, name: str, cache: Path | None) -> Rows:
         if cache is None:
             raise InputError(
                 f"{path}: `{name}` is compressed and cannot be read row by row; pass `cache`, a folder on a "
-                f"disk with {info.file_size / 1e9:.1f} GB to spare, to unpack it there once"
+                f"disk with {info.file_size / 1e9:.1f} GB free, to unpack it there once"
             )
         target = cache / f"{path.stem}-{name}-{info.CRC:08x}.npy"
         _unpack(target, info.file_size, lambda out: _copy_member(archive, info, out))
@@ -165,7 +165,7 @@ def _dataset(file: Any, path: Path, names: tuple[str, ...]) -> Any:
     if found is None:
         raise InputError(f"{path}: expected a dataset `{names[0]}`, got {', '.join(file) or 'none'}")
     if found.external or found.is_virtual or found.file.filename != file.filename:
-        raise InputError(f"{path}: dataset `{names[0]}` points into other files, which are not read")
+        raise InputError(f"{path}: dataset `{names[0]}` refers to other files, which are not read")
     return found
 
 
@@ -177,7 +177,7 @@ def _member(archive: zipfile.ZipFile, path: Path, name: str) -> zipfile.ZipInfo:
 
 
 def _read_header(file: Any, path: Path, name: str, size: int) -> tuple[tuple[int, ...], np.dtype]:
-    """Read shape and dtype, and check them against the size in bytes before memory is taken."""
+    """Read shape and dtype, and compare them with the size in bytes before memory is allocated."""
     readers = {(1, 0): _npy.read_array_header_1_0, (2, 0): _npy.read_array_header_2_0}
     version = _npy.read_magic(file)
     if version not in readers:
@@ -196,14 +196,14 @@ def _check_bytes(path: Path, name: str, dtype: np.dtype) -> None:
 
 
 def _check_table(path: Path, name: str, dtype: np.dtype, count: int) -> None:
-    if dtype.kind not in "iuf" or dtype.itemsize * count > MAX_TABLE_BYTES:
+    if dtype.kind not in "iuf" or dtype.itemsize * count > _MAX_TABLE_BYTES:
         raise InputError(
-            f"{path}: `{name}`: expected numbers of at most {MAX_TABLE_BYTES} bytes, got {dtype}"
+            f"{path}: `{name}`: expected numbers of at most {_MAX_TABLE_BYTES} bytes, got {dtype}"
         )
 
 
 def _data_start(path: Path, info: zipfile.ZipInfo) -> int:
-    """Find where a stored member's bytes begin, all of which must be there."""
+    """Find the first byte of a stored member, and check that the file holds all its bytes."""
     with path.open("rb") as file:
         start = entry_start(file, info)
     if start + info.file_size > path.stat().st_size:
@@ -218,13 +218,13 @@ def _open_npy(path: Path) -> FileRows:
 
 
 def _unpack(target: Path, size: int, write: Callable[[Any], None]) -> None:
-    """Write a file of the cache, unless it is there: it gets its name only when it is whole."""
+    """Write a file of the cache unless it exists; it gets its name when it is complete."""
     if target.is_file():
         return
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         if shutil.disk_usage(target.parent).free < size:
-            raise InputError(f"{target.parent}: {size / 1e9:.1f} GB are needed there, and are not free")
+            raise InputError(f"{target.parent}: expected {size / 1e9:.1f} GB of free space, got less")
         with replacing(target) as partial, partial.open("wb") as out:
             write(out)
     except OSError as error:
@@ -232,7 +232,7 @@ def _unpack(target: Path, size: int, write: Callable[[Any], None]) -> None:
 
 
 def _copy_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, out: Any) -> None:
-    with archive.open(info) as member:  # which compares the checksum at the end
+    with archive.open(info) as member:  # zipfile compares the checksum at the end
         shutil.copyfileobj(member, out, 2**20)
 
 

@@ -1,11 +1,12 @@
-"""MIT-Adobe FiveK (Bychkovsky, Paris, Chan and Durand, CVPR 2011) as pictures without objects of interest."""
+"""Open MIT-Adobe FiveK (Bychkovsky, Paris, Chan and Durand, CVPR 2011) as photographs for negatives."""
 
 from pathlib import Path
 from typing import Literal
 
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 from loaders.picture_frames import Files, Pictures
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 
 SOURCE = "https://data.csail.mit.edu/graphics/fivek"
 Expert = Literal["a", "b", "c", "d", "e"]
@@ -14,23 +15,23 @@ Expert = Literal["a", "b", "c", "d", "e"]
 def open_fivek(
     root: Path | str, size: tuple[int, int], expert: Expert = "c", limit: int | None = None, seed: int = 0
 ) -> Pictures:
-    """Open the photographs as one of the five experts developed them.
+    """Open the photographs as developed by one of the five experts.
 
-    The files are 16-bit TIFF in ProPhoto RGB; they come out as sRGB of 8 bits by the profile that they carry
+    The files are 16-bit TIFF in ProPhoto RGB; their embedded profile converts them to 8-bit sRGB
     (`loaders.files.picture_codec`). Any other folder of pictures opens with `loaders.open_pictures`.
 
     Args:
-        root: the data set's folder, with ``tiff16_<expert>`` in it, in ``img`` or in ``processed``.
-        size: height and width that pictures are brought to, pixels.
-        expert: whose version.
-        limit: at most so many, chosen by a hash of ``seed`` and name; all if None.
-        seed: of the choice.
+        root: the data set's folder; ``tiff16_<expert>`` lies in it, in its ``img`` or in its ``processed``.
+        size: height and width of the result in pixels.
+        expert: the expert.
+        limit: largest number of photographs, chosen by a hash of ``seed`` and name; None for all.
+        seed: seed of the choice.
 
     Returns:
-        The pictures, which read like frames and serve as negatives.
+        The photographs, readable like frames, for use as negatives.
 
     Raises:
-        InputError: the folder is missing, or holds raw photographs alone, which are not read.
+        InputError: the folder is missing, or holds only raw photographs, which are not read.
 
     Example:
         >>> open_fivek("nowhere", (64, 64))  # doctest: +NORMALIZE_WHITESPACE
@@ -39,12 +40,11 @@ def open_fivek(
             from https://data.csail.mit.edu/graphics/fivek
     """
     base = Path(root)
-    if expert not in ("a", "b", "c", "d", "e"):
-        raise InputError(f"`expert`: expected a, b, c, d or e, got {expert!r}")
+    check_choice("expert", expert, Expert)
     folders = [base / place / f"tiff16_{expert}" for place in ("", "img", "processed")]
     found = next((folder for folder in folders if folder.is_dir()), None)
     if found is None and any(base.glob("raw_photos/*/photos/*.dng")):
         raise InputError(
-            f"{base}: has raw photographs (.dng) alone, which are not read; get tiff16_{expert} from {SOURCE}"
+            f"{base}: has only raw photographs (.dng), which are not read; get tiff16_{expert} from {SOURCE}"
         )
-    return Pictures(Files(found or require(folders[0], SOURCE)), size, limit, seed)
+    return Pictures(Files(found or require_path(folders[0], SOURCE)), size, limit, seed)

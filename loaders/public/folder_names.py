@@ -1,39 +1,39 @@
-"""What lies in a folder of a public data set, without what archives and desktops leave there."""
+"""List a folder of a public data set, without the files that archives and desktops add."""
 
 import re
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 
 
-def names_in(folder: Path, source: str) -> tuple[str, ...]:
-    """List a folder in natural order, numbers by their value: ``dir_2`` comes before ``dir_10``.
+def list_names(folder: Path, source: str) -> tuple[str, ...]:
+    """List a folder in natural order, with numbers in order of value: ``dir_2`` comes before ``dir_10``.
 
     Args:
         folder: the folder.
-        source: where the data set is to be had.
+        source: where to get the data set, for messages.
 
     Returns:
-        Names of files and folders; left out is what begins with a dot (``.DS_Store``, ``._a.png``), and
+        Names of files and folders, except names that begin with a dot (``.DS_Store``, ``._a.png``) or with
         ``__MACOSX``.
 
     Raises:
         InputError: there is no such folder.
 
     Example:
-        >>> names_in(Path("nowhere"), "https://example.org")
+        >>> list_names(Path("nowhere"), "https://example.org")
         Traceback (most recent call last):
         loaders.errors.InputError: nowhere is missing; get it from https://example.org
     """
-    if not require(folder, source).is_dir():
+    if not require_path(folder, source).is_dir():
         raise InputError(f"{folder}: expected a folder, got a file; get it from {source}")
     found = (path.name for path in folder.iterdir())
     return tuple(sorted((name for name in found if not name.startswith((".", "__MACOSX"))), key=natural))
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key that compares runs of digits by their value.
+    """Return a sort key that compares runs of digits by their value.
 
     Example:
         >>> sorted(["b", "a10", "a2", "1"], key=natural)

@@ -1,4 +1,4 @@
-"""What the sets of images of a full grid have in common: dSprites, MPI3D, 3D Shapes."""
+"""Read images of a full grid of factors: the common part of dSprites, MPI3D and 3D Shapes."""
 
 import math
 from abc import ABC, abstractmethod
@@ -13,25 +13,25 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.factor_space import FactorSpace
-from loaders.public.file_rows import Rows
-from loaders.public.missing_files import require
+from loaders.public.file_rows import ArrayRows
+from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import image_tensor
 from loaders.schema import FactorInfo, FactorValue
 
 
 class GridImages(ABC):
-    """Images of every combination of factors, in one array: row and grid index are the same number.
+    """Images of every combination of factors in one array; the row number is the grid index.
 
     ``data[row]`` is a dict of ``id`` (str), ``index`` (int), ``image`` (a tensor, channels first) and
-    ``factors`` (name to class number), which `loaders.collate` batches. It is safe under forked and spawned
-    workers.
+    ``factors`` (name to class number); `loaders.collate` batches such dicts. Forked and spawned workers may
+    share a reader.
 
     Attributes:
         factors: the factors with their values, in the order of the grid.
         space: the grid.
     """
 
-    def __init__(self, path: Path, rows: Rows, factors: Sequence[FactorInfo], linear: bool) -> None:
+    def __init__(self, path: Path, rows: ArrayRows, factors: Sequence[FactorInfo], linear: bool) -> None:
         self.factors = tuple(factors)
         self.space = FactorSpace(
             tuple(factor.name for factor in factors), tuple(factor.values or () for factor in factors)
@@ -65,19 +65,19 @@ class GridImages(ABC):
 
     @abstractmethod
     def _pixels(self, stored: UInt8[ndarray, "height width ..."]) -> UInt8[ndarray, "height width channels"]:
-        """Turn what the file holds into sRGB pixels."""
+        """Turn stored values into sRGB pixels."""
 
 
 def find_file(root: Path, names: Sequence[str], source: str) -> Path:
     """Find the file of a data set.
 
     Args:
-        root: the file itself, or the folder that it is in.
-        names: names that the file goes by.
-        source: where the data set is to be had.
+        root: the file itself, or its folder.
+        names: possible names of the file.
+        source: where to get the data set, for messages.
 
     Raises:
-        InputError: none of them is there.
+        InputError: the folder has no file of these names.
 
     Example:
         >>> find_file(Path("nowhere"), ["3dshapes.h5"], "https://example.org")
@@ -87,7 +87,7 @@ def find_file(root: Path, names: Sequence[str], source: str) -> Path:
     if root.is_file():
         return root
     found = [root / name for name in names if (root / name).is_file()]
-    return found[0] if found else require(root / names[0], source)
+    return found[0] if found else require_path(root / names[0], source)
 
 
 def number_values(
@@ -98,13 +98,13 @@ def number_values(
     Args:
         path: the file, for messages.
         labels: one row per image, values increasing along the grid, last factor fastest.
-        names: of the columns.
+        names: names of the columns.
 
     Returns:
         The values of each factor, in their order.
 
     Raises:
-        InputError: the labels are not those of a full grid in this order.
+        InputError: the labels are not a full grid in this order.
 
     Example:
         >>> labels = np.array([[0.0, 1.0], [0.0, 2.0], [0.5, 1.0], [0.5, 2.0]])
@@ -113,7 +113,7 @@ def number_values(
     """
     if labels.ndim != 2 or labels.shape[1] != len(names) or not len(labels):
         raise InputError(f"{path}: expected labels of {', '.join(names)}, got {list(labels.shape)}")
-    # By the labels and never by a formula: what papers say of the values is not always what files hold.
+    # The labels decide, because the values in papers sometimes differ from the values in files.
     pairs = [np.unique(column, return_inverse=True) for column in labels.T]
     sizes = [len(values) for values, _ in pairs]
     numbers: Int[ndarray, "k n"] = np.stack([inverse.reshape(-1) for _, inverse in pairs])

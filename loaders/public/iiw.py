@@ -1,4 +1,4 @@
-"""Intrinsic Images in the Wild (Bell, Bala, Snavely, SIGGRAPH 2014): judgements of which point is darker."""
+"""Read Intrinsic Images in the Wild (Bell, Bala, Snavely, SIGGRAPH 2014): which of two points is darker."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,26 +9,27 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from pydantic import BaseModel, Field, ValidationError
 
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
-from loaders.public.folder_names import names_in
+from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_rgb8
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import image_tensor
 
 SOURCE = "http://opensurfaces.cs.cornell.edu/publications/intrinsic (iiw-dataset-release-0.zip)"
 COUNT = 5230  # photographs of the release
-Split = Literal["all", "train", "test"]
+_Split = Literal["all", "train", "test"]
 _DARKER = {"E": 0, "1": 1, "2": 2}
 _Share = Annotated[float, Field(ge=0, lt=1)]
 _Record = TypeVar("_Record", bound=BaseModel)
 
 
-class Judgements(NamedTuple):
-    """Comparisons of one photograph that count, as WHDR takes them.
+class PointComparisons(NamedTuple):
+    """Valid comparisons of two points of one photograph, the input of WHDR.
 
-    ``points`` holds x and y of either point in [0, 1), of width and of height: the pixel is
-    [int(y * H), int(x * W)]. ``darker`` is 1 or 2 for the darker point and 0 for equal reflectance, ``score``
-    the weight.
+    ``points`` holds x and y of both points in [0, 1), relative to width and height: the pixel is
+    [int(y * H), int(x * W)]. ``darker`` is 1 or 2 for the darker point and 0 for equal reflectance; ``score``
+    is the weight.
     """
 
     points: Float64[ndarray, "n 2 2"]
@@ -37,7 +38,7 @@ class Judgements(NamedTuple):
 
 
 class PointRecord(BaseModel):
-    """A point as the JSON of IIW and SAW has it."""
+    """A point in the JSON of IIW and SAW."""
 
     id: int
     x: _Share
@@ -46,7 +47,7 @@ class PointRecord(BaseModel):
 
 
 class ComparisonRecord(BaseModel):
-    """A comparison as the JSON of IIW and SAW has it."""
+    """A comparison in the JSON of IIW and SAW."""
 
     point1: int
     point2: int
@@ -71,16 +72,16 @@ class IIW:
     """Photographs with judgements of relative reflectance.
 
     ``data[i]`` is a dict of ``id`` (the photograph's number as text), ``licence``, ``licence_url``,
-    ``attribution`` and ``attribution_url`` (of the photograph; empty where the file says nothing) and
+    ``attribution`` and ``attribution_url`` (of the photograph; empty if the file has none) and
 
     * ``image``: float32 [3, H, W], the 8-bit sRGB pixels decoded to scene-linear values in [0, 1];
-    * ``points``: float64 [n, 2, 2], ``darker``: int64 [n], ``score``: float64 [n], see `Judgements`.
+    * ``points``: float64 [n, 2, 2], ``darker``: int64 [n], ``score``: float64 [n], see `PointComparisons`.
 
-    Only comparisons that count are there: both points judged opaque, one of the three answers, and a positive
-    score. A score of null does not count; the published ``whdr.py`` stops at it on Python 3.
+    Only valid comparisons are included: both points judged opaque, one of the three answers, and a positive
+    score. A score of null is not valid; the published ``whdr.py`` fails at it on Python 3.
 
-    Sure: schema, names and the split, from published code and lists. Not sure: the number of comparisons in
-    all (about 872 000).
+    Certain: schema, names and the split, from published code and lists. Uncertain: the total number of
+    comparisons (about 872 000).
 
     Example:
         >>> IIW("nowhere")
@@ -88,24 +89,23 @@ class IIW:
         loaders.errors.InputError: nowhere is missing; get it from http://opensurfaces.cs.cornell.edu/publications/intrinsic (iiw-dataset-release-0.zip)
     """  # noqa: E501
 
-    def __init__(self, root: Path | str, split: Split = "all", count: int = COUNT) -> None:
-        """List the photographs; none is read yet.
+    def __init__(self, root: Path | str, split: _Split = "all", count: int = COUNT) -> None:
+        """List the photographs without reading any.
 
         Args:
             root: the folder with ``data/<id>.png`` and ``data/<id>.json``, or that ``data`` itself.
-            split: "test" is every fifth photograph, beginning with the first, in order of the numbers as text
-                (Narihira, Maire, Yu 2015): 1046 of them. "train" is the rest.
-            count: photographs that a copy must hold for its splits to be those of the papers.
+            split: "test" is every fifth photograph from the first on, 1046 of them, in order of the numbers
+                as text (Narihira, Maire, Yu 2015); "train" is the rest.
+            count: number of photographs that a copy must have, so that its splits equal the papers' splits.
 
         Raises:
-            InputError: there is no such folder or no photograph in it, or a split is asked of another number
-                of photographs.
+            InputError: the folder is missing or has no photograph, or a split is requested and the number of
+                photographs differs from ``count``.
         """
-        if split not in ("all", "train", "test"):
-            raise InputError(f"split: expected all, train or test, got {split!r}")
-        root = require(Path(root), SOURCE)
+        check_choice("split", split, _Split)
+        root = require_path(Path(root), SOURCE)
         self._folder = root / "data" if (root / "data").is_dir() else root
-        stems = (Path(name).stem for name in names_in(self._folder, SOURCE) if name.endswith(".json"))
+        stems = (Path(name).stem for name in list_names(self._folder, SOURCE) if name.endswith(".json"))
         ids = sorted(stem for stem in stems if stem.isascii() and stem.isdigit())
         if not ids:
             raise InputError(f"{self._folder}: expected <id>.json, found none; get them from {SOURCE}")
@@ -128,9 +128,8 @@ class IIW:
             InputError: a file is missing or damaged.
         """
         key = self.ids[row]
-        photograph = _read_photograph(self._folder / f"{key}.json")
+        photograph, judged = self._read(key)
         licence = photograph.licence or _Licence()
-        judged = _judgements(photograph, self._folder / f"{key}.json")
         return {
             "id": key,
             "licence": licence.name or "",
@@ -141,36 +140,32 @@ class IIW:
             **{name: _tensor(array) for name, array in judged._asdict().items()},
         }
 
-    def judgements(self, row: SupportsIndex) -> Judgements:
+    def judgements(self, row: SupportsIndex) -> PointComparisons:
         """Read the judgements of one photograph as arrays, without the photograph.
 
         Raises:
             InputError: the file is missing or damaged.
         """
-        path = self._folder / f"{self.ids[row]}.json"
-        return _judgements(_read_photograph(path), path)
+        return self._read(self.ids[row])[1]
+
+    def _read(self, key: str) -> tuple[_Photograph, PointComparisons]:
+        path = self._folder / f"{key}.json"
+        found = read_json(path, _Photograph, SOURCE)
+        return found, valid_comparisons(found.intrinsic_points, found.intrinsic_comparisons, path, SOURCE)
 
 
-def _read_photograph(path: Path) -> _Photograph:
-    return read_record(path, _Photograph, SOURCE)
-
-
-def _judgements(photograph: _Photograph, path: Path) -> Judgements:
-    return count_judgements(photograph.intrinsic_points, photograph.intrinsic_comparisons, path, SOURCE)
-
-
-def read_record(path: Path, kind: type[_Record], source: str) -> _Record:
-    """Read a JSON file and check it.
+def read_json(path: Path, kind: type[_Record], source: str) -> _Record:
+    """Read a JSON file and check its fields.
 
     Args:
         path: the file.
-        kind: what it must hold.
-        source: where the data set is to be had.
+        kind: model of its content.
+        source: where to get the data set, for messages.
 
     Raises:
         InputError: the file is missing or damaged; the message names the field.
     """
-    require(path, source)
+    require_path(path, source)
     try:
         return kind.model_validate_json(path.read_bytes())
     except ValidationError as error:
@@ -181,33 +176,33 @@ def read_record(path: Path, kind: type[_Record], source: str) -> _Record:
         raise InputError(f"{path} cannot be read: {error.strerror}; get it again from {source}") from None
 
 
-def count_judgements(
+def valid_comparisons(
     listed: Sequence[PointRecord], comparisons: Sequence[ComparisonRecord], path: Path, source: str
-) -> Judgements:
-    """Keep the comparisons that count: both points opaque, an answer, and a positive score.
+) -> PointComparisons:
+    """Keep the valid comparisons: both points opaque, an answer, and a positive score.
 
     Args:
         listed: the points of a photograph.
-        comparisons: what was said of pairs of them.
-        path: their file, for messages.
-        source: where the data set is to be had.
+        comparisons: the answers about pairs of points.
+        path: file of the comparisons, for messages.
+        source: where to get the data set, for messages.
 
     Raises:
-        InputError: a comparison of a point that is not listed.
+        InputError: a comparison names a point that is not listed.
     """
     points = {point.id: point for point in listed}
     rows = []
     for made in comparisons:
         if made.point1 not in points or made.point2 not in points:
             raise InputError(
-                f"{path}: a comparison of points {made.point1} and {made.point2}, which are not both listed; "
+                f"{path}: a comparison names points {made.point1} and {made.point2}, not both listed; "
                 f"get it again from {source}"
             )
         one, two = points[made.point1], points[made.point2]
         if made.darker and made.darker_score and made.darker_score > 0 and one.opaque and two.opaque:
             rows.append((one.x, one.y, two.x, two.y, _DARKER[made.darker], made.darker_score))
     table = np.array(rows, np.float64).reshape(-1, 6)
-    return Judgements(table[:, :4].reshape(-1, 2, 2), table[:, 4].astype(np.int64), table[:, 5].copy())
+    return PointComparisons(table[:, :4].reshape(-1, 2, 2), table[:, 4].astype(np.int64), table[:, 5].copy())
 
 
 def _tensor(array: ndarray) -> Any:

@@ -1,4 +1,4 @@
-"""Images of public data sets in any of their formats, read without trusting the file."""
+"""Read images of public data sets in all their formats, without trusting the files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,20 +13,20 @@ from loaders.errors import InputError, blaming
 from loaders.files.image_files import open_image
 from loaders.files.png16 import decode_png16, is_png16
 from loaders.public.exr import read_exr
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 from loaders.public.radiance import decode_radiance
 
-_FORMATS = ("PNG", "JPEG", "BMP")  # of TIFF with 16 bits, Pillow would keep the upper 8 and not tell
+_FORMATS = ("PNG", "JPEG", "BMP")  # not TIFF: of 16 bits Pillow would keep the upper 8 without a warning
 
 
 def read_rgb8(path: Path, source: str) -> UInt8[ndarray, "height width 3"]:
-    """Read an 8-bit PNG, JPEG or BMP as it is stored; gray fills all three channels, alpha is left out.
+    """Read the stored pixels of an 8-bit PNG, JPEG or BMP; gray fills all channels, alpha is left out.
 
-    Neither is it turned as EXIF says, nor is a colour profile applied.
+    Neither an EXIF rotation nor a colour profile is applied.
 
     Args:
         path: the file.
-        source: where the data set is to be had.
+        source: where to get the data set, for messages.
 
     Raises:
         InputError: the file is missing, damaged, of another kind or of more bits, or claims more than
@@ -39,18 +39,18 @@ def read_linear(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
     """Read an image whose values are proportional to light: EXR, Radiance, or PNG and JPEG without a curve.
 
     Args:
-        path: the file; its suffix says what it is.
-        source: where the data set is to be had.
+        path: the file; its suffix tells its format.
+        source: where to get the data set, for messages.
 
     Returns:
-        EXR and Radiance values as they are, others divided by 255 or, with 16 bits, by 65535. Gray fills all
-        three channels.
+        EXR and Radiance values unchanged; PNG and JPEG values over 255 or, with 16 bits, over 65535. Gray
+        fills all three channels.
 
     Raises:
         InputError: the file is missing, damaged, of another kind, or claims more than
             `loaders.files.image_files.MAX_PIXELS`.
     """
-    require(path, source)
+    require_path(path, source)
     kind = path.suffix.lower()
     if kind == ".exr":
         return read_exr(path, source)
@@ -60,11 +60,11 @@ def read_linear(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
 
 
 def read_png16(path: Path, source: str) -> Float32[ndarray, "height width *channels"]:
-    """Read a 16-bit PNG as values over 65535, in [0, 1]: (H W 3) of RGB, (H W) of gray.
+    """Read a 16-bit PNG as values over 65535, in [0, 1]: (H W 3) for RGB, (H W) for gray.
 
     Args:
         path: the file.
-        source: where the data set is to be had.
+        source: where to get the data set, for messages.
 
     Raises:
         InputError: the file is missing, damaged, of another kind, or claims more than
@@ -74,11 +74,11 @@ def read_png16(path: Path, source: str) -> Float32[ndarray, "height width *chann
 
 
 def read_indices(path: Path, source: str) -> UInt8[ndarray, "height width"]:
-    """Read an 8-bit PNG of one channel: gray values, or the numbers of a palette's colours as they are.
+    """Read an 8-bit PNG with one channel: gray values, or the indices of a palette.
 
     Args:
         path: the file.
-        source: where the data set is to be had.
+        source: where to get the data set, for messages.
 
     Raises:
         InputError: the file is missing, damaged, has several channels or more bits, or claims more than
@@ -88,13 +88,13 @@ def read_indices(path: Path, source: str) -> UInt8[ndarray, "height width"]:
 
 
 def to_tensor(image: ndarray) -> Any:
-    """Turn an array into a tensor of its own memory; of three axes the last, the channels, comes first.
+    """Copy an array to a tensor; with three axes, the channels move from the last axis to the first.
 
     Example:
         >>> to_tensor(np.zeros((2, 4, 3), np.float32)).shape
         torch.Size([3, 2, 4])
     """
-    import torch  # here, because importing the readers must stay light
+    import torch  # not at the top, because importing the readers must not import torch
 
     return torch.from_numpy(np.array(np.moveaxis(image, 2, 0) if image.ndim == 3 else image, order="C"))
 
@@ -107,7 +107,7 @@ def same_size(images: dict[str, ndarray], where: str) -> None:
         where: the sample, for the message.
 
     Raises:
-        InputError: one differs from the first; the message names both.
+        InputError: an image differs in size from the first; the message names both.
 
     Example:
         >>> same_size({"image": np.zeros((2, 4, 3)), "mask": np.zeros((2, 5))}, "cup")
@@ -125,7 +125,7 @@ def same_size(images: dict[str, ndarray], where: str) -> None:
 
 
 def _decoded(path: Path, source: str, decode: Callable[[bytes], ndarray]) -> ndarray:
-    require(path, source)
+    require_path(path, source)
     with blaming(f"{path}: cannot be read as an image", f"get it again from {source}"):
         return decode(path.read_bytes())
 
@@ -139,10 +139,10 @@ def _without_curve(data: bytes) -> Float32[ndarray, "height width 3"]:
 
 def _rgb(data: bytes) -> UInt8[ndarray, "height width 3"]:
     if is_png16(data):
-        raise ValueError("expected 8 bits a channel, got 16")  # of which Pillow would keep the upper 8
+        raise ValueError("expected 8 bits a channel, got 16")  # Pillow would keep the upper 8
     with open_image(data, _FORMATS) as image:
         _check_mode(image, ("1", "L", "LA", "P", "PA", "RGB", "RGBA"))
-        # Pillow warns of a transparent palette that goes to RGB at once.
+        # Pillow warns if a transparent palette is converted to RGB directly.
         return np.array((image.convert("RGBA") if image.mode in ("P", "PA") else image).convert("RGB"))
 
 

@@ -1,27 +1,27 @@
-"""MIT Intrinsic Images (Grosse, Johnson, Adelson, Freeman, ICCV 2009)."""
+"""Read MIT Intrinsic Images (Grosse, Johnson, Adelson, Freeman, ICCV 2009)."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex
 
 from loaders.errors import InputError
-from loaders.public.folder_names import names_in
+from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_png16, same_size, to_tensor
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 
 SOURCE = "https://people.csail.mit.edu/rgrosse/intrinsic (intrinsic-data.tar.gz)"
-SETS = {
+MIT_SETS = {
     "set1": ("box", "cup1", "cup2", "dinosaur", "panther", "squirrel", "sun", "teabag2"),
     "set2": ("deer", "frog1", "frog2", "paper1", "paper2", "raccoon", "teabag1", "turtle"),
     "extra": ("apple", "pear", "phone", "potato"),
 }
-SPLITS = {
-    **SETS,
-    "grosse": SETS["set1"] + SETS["set2"],
+MIT_SPLITS = {
+    **MIT_SETS,
+    "grosse": MIT_SETS["set1"] + MIT_SETS["set2"],
     "barron-train": tuple("apple box cup1 dinosaur frog1 panther paper1 phone squirrel teabag2".split()),
     "barron-test": tuple("cup2 deer frog2 paper2 pear potato raccoon sun teabag1 turtle".split()),
 }
-Split = Literal["all", "set1", "set2", "extra", "grosse", "barron-train", "barron-test"]
+_Split = Literal["all", "set1", "set2", "extra", "grosse", "barron-train", "barron-test"]
 _FILES = {
     "image": "original",
     "diffuse": "diffuse",
@@ -40,17 +40,17 @@ class MITIntrinsic:
     * ``image`` (``original.png``), ``diffuse``, ``reflectance``, ``specular``: float32 [3, H, W];
     * ``shading``: float32 [1, H, W];
     * ``mask``: bool [H, W], the object;
-    * ``lights``, if asked for: float32 [10, 3, H, W], ``light01.png`` to ``light10.png``.
+    * ``lights``, on request: float32 [10, 3, H, W], ``light01.png`` to ``light10.png``.
 
-    Values are those of the 16-bit files over 65535: linear, in [0, 1], 0 outside the object. The files' own
-    white is 65025 = 255 x 255, here 0.99222, and most maxima of reflectance are that; the benchmark of 2009
-    divided by 255 instead, Barron's code by 65535 as here. Image and diffuse share one unit, which is not
-    that of reflectance x shading: ``diffuse = reflectance * shading / k`` with another k for each object, and
-    within 2.4 to 8.3 percent (relative RMSE). ``image = diffuse + specular`` but where highlights are cut
-    off. The benchmark of 2009 takes ``diffuse`` for its input.
+    Values are 16-bit values over 65535: linear, in [0, 1], 0 outside the object. White in the files is
+    65025 = 255 x 255, here 0.99222, and most maxima of reflectance have this value; the benchmark of 2009
+    divides by 255, Barron's code by 65535 like this reader. Image and diffuse share one unit, which differs
+    from the unit of reflectance x shading: ``diffuse = reflectance * shading / k`` with its own k for each
+    object, within 2.4 to 8.3 percent (relative RMSE). ``image = diffuse + specular`` except where highlights
+    are clipped. The input of the benchmark of 2009 is ``diffuse``.
 
-    Sure: names, bits, masks, scales and objects, from real files of Barron's copy. Not sure: that the images
-    of the first archive have the same size as that copy's.
+    Certain: names, bits, masks, scales and objects, from real files of Barron's copy. Uncertain: whether the
+    images of the first archive have the size of Barron's copy.
 
     Example:
         >>> MITIntrinsic("nowhere")
@@ -61,34 +61,34 @@ class MITIntrinsic:
     def __init__(
         self,
         root: Path | str,
-        split: Split = "all",
+        split: _Split = "all",
         objects: Sequence[str] | None = None,
         lights: bool = False,
     ) -> None:
-        """List the objects; no image is read yet.
+        """List the objects without reading an image.
 
         Args:
-            root: folder with ``data/<object>/``, ``data/test/<object>/`` or ``<object>/``; also one that
-                `loaders.exports.export_mit.export_mit` wrote.
-            split: "all" takes what there is; "grosse" the 16 objects of the paper, which are "set1" and
+            root: folder with ``data/<object>/``, ``data/test/<object>/`` or ``<object>/``; also the output
+                of `loaders.exports.export_mit.export_mit`.
+            split: "all" takes every object of the folder; "grosse" the 16 objects of the paper, "set1" and
                 "set2"; "extra" the four others; "barron-train" and "barron-test" the split of Barron and
                 Malik.
-            objects: names of objects instead of a split.
+            objects: names of objects, instead of a split.
             lights: whether to read the captures under ten more lights.
 
         Raises:
-            InputError: there is no such folder or object, or both a split and objects are given.
+            InputError: the folder or an object is missing, or both a split and objects are given.
         """
-        if split != "all" and (split not in SPLITS or objects is not None):
+        if split != "all" and (split not in MIT_SPLITS or objects is not None):
             raise InputError(
-                f"split: expected all, {', '.join(SPLITS)}, or objects without a split, got {split!r}"
+                f"split: expected all, {', '.join(MIT_SPLITS)}, or objects without a split, got {split!r}"
             )
         self._folder = _objects_folder(Path(root))
-        found = [name for name in names_in(self._folder, SOURCE) if (self._folder / name).is_dir()]
-        wanted = SPLITS.get(split) if objects is None else tuple(objects)
+        found = [name for name in list_names(self._folder, SOURCE) if (self._folder / name).is_dir()]
+        wanted = MIT_SPLITS.get(split) if objects is None else tuple(objects)
         for name in wanted or ():
             if name not in found:
-                require(self._folder / Path(name).name, SOURCE)
+                require_path(self._folder / Path(name).name, SOURCE)
                 raise InputError(f"objects: expected names of objects, got {name!r}")
         self.ids = tuple(found) if wanted is None else wanted
         self._lights = tuple(f"light{number:02d}" for number in range(1, 11)) if lights else ()
@@ -101,7 +101,7 @@ class MITIntrinsic:
         """Read one object.
 
         Raises:
-            InputError: a file is missing or damaged, has other channels, or another size than the rest.
+            InputError: a file is missing or damaged, or has wrong channels or another size than the others.
         """
         import torch
 
@@ -124,7 +124,7 @@ class MITIntrinsic:
 
 def _objects_folder(root: Path) -> Path:
     """Find the folder of objects: below ``data/test``, below ``data``, or the root itself."""
-    require(root, SOURCE)
+    require_path(root, SOURCE)
     for folder in (root / "data" / "test", root / "data", root):
         if folder.is_dir() and any(folder.glob("*/original.png")):
             return folder

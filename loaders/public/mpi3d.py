@@ -1,4 +1,4 @@
-"""MPI3D (Gondal et al., NeurIPS 2019)."""
+"""Read MPI3D (Gondal et al., NeurIPS 2019)."""
 
 import math
 from collections.abc import Sequence
@@ -8,40 +8,41 @@ from typing import Literal
 from jaxtyping import UInt8
 from numpy import ndarray
 
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
-from loaders.public.file_rows import open_rows
+from loaders.public.file_rows import open_array
 from loaders.public.grid_images import GridImages, find_file
 from loaders.schema import FactorInfo, FactorValue
 
 SOURCE = "https://github.com/rr-learning/disentanglement_dataset"
 Variant = Literal["toy", "realistic", "real", "complex"]
-Values = dict[str, tuple[FactorValue, ...]]
+_Values = dict[str, tuple[FactorValue, ...]]
 
-FILES: dict[str, tuple[str, ...]] = {
+MPI3D_FILES: dict[str, tuple[str, ...]] = {
     "toy": ("mpi3d_toy.npz", "sim_toy_64x_ordered_without_heldout_factors.npz"),
     "realistic": ("mpi3d_realistic.npz", "sim_realistic_64x_ordered_without_heldout_factors.npz"),
     "real": ("mpi3d_real.npz",),
     "complex": ("real3d_complicated_shapes_ordered.npz",),
 }
-_VIEW: Values = {
+_VIEW: _Values = {
     "object_size": ("small", "large"),
     "camera_height": ("top", "center", "bottom"),
     "background_color": ("purple", "sea green", "salmon"),
     "horizontal_axis": tuple(range(40)),
     "vertical_axis": tuple(range(40)),
 }
-_WHOLE: Values = {
+_WHOLE: _Values = {
     "object_color": ("white", "green", "red", "blue", "brown", "olive"),
     "object_shape": ("cone", "cube", "cylinder", "hexagonal", "pyramid", "sphere"),
     **_VIEW,
 }
-# The first release held back two colours and two shapes.
-_EARLY: Values = {
+# The first release lacks two colours and two shapes.
+_EARLY: _Values = {
     "object_color": ("green", "red", "blue", "brown"),
     "object_shape": ("cone", "cube", "hexagonal", "sphere"),
     **_VIEW,
 }
-_COMPLEX: Values = {
+_COMPLEX: _Values = {
     "object_color": ("yellow", "green", "olive", "red"),
     "object_shape": ("coffee-cup", "tennis-ball", "croissant", "beer-cup"),
     **_VIEW,
@@ -49,10 +50,10 @@ _COMPLEX: Values = {
 
 
 class MPI3D(GridImages):
-    """Objects on a robot's arm, 64 x 64, every combination of seven factors, drawn or photographed.
+    """Objects on a robot's arm, 64 x 64, every combination of seven factors, rendered or photographed.
 
-    The file holds no labels: its order is the description's. ``image`` is [3, height, width], sRGB 0..255, or
-    scene-linear in [0, 1]. Nothing but the images asked for is read.
+    The file has no labels: its order is given in the data set's description. ``image`` is [3, height, width],
+    sRGB 0..255, or scene-linear in [0, 1]. Only the requested images are read.
 
     Example:
         >>> MPI3D("nowhere", "real")  # doctest: +NORMALIZE_WHITESPACE
@@ -74,20 +75,20 @@ class MPI3D(GridImages):
 
         Args:
             root: folder of the npz files, or one of them.
-            variant: "toy" or "realistic" renders, "real" photographs, "complex" photographs of four things.
-            sizes: how many values each factor has, in the order of ``factors``, for a part of the grid that
-                has the first so many of each; None for the whole, which has 1036800 images, 460800 in the
+            variant: "toy" or "realistic" renders, "real" photographs, "complex" photographs of four other
+                objects.
+            sizes: number of values of each factor, in the order of ``factors``, for a file with only the
+                first values of each factor; None for the whole grid of 1036800 images, or 460800 in the
                 first release and in "complex".
-            linear: give float32 scene-linear instead of uint8.
-            cache: folder to unpack the images to, up to 13 GB, where the npz is compressed.
+            linear: return float32 scene-linear instead of uint8.
+            cache: folder to unpack the images to, up to 13 GB, needed if the npz is compressed.
 
         Raises:
-            InputError: the file is missing or damaged, or has not one image for each point of the grid.
+            InputError: the file is missing or damaged, or lacks one image for each point of the grid.
         """
-        if variant not in FILES:
-            raise InputError(f"`variant`: expected one of {', '.join(FILES)}, got {variant!r}")
-        path = find_file(Path(root), FILES[variant], SOURCE)
-        rows = open_rows(path, "images", None if cache is None else Path(cache))
+        check_choice("variant", variant, Variant)
+        path = find_file(Path(root), MPI3D_FILES[variant], SOURCE)
+        rows = open_array(path, "images", None if cache is None else Path(cache))
         if len(rows.shape) != 4 or rows.shape[3] != 3:
             raise InputError(f"{path}: expected images of three channels, got {list(rows.shape)}")
         values = _COMPLEX if variant == "complex" else _WHOLE
@@ -102,8 +103,8 @@ class MPI3D(GridImages):
         return stored
 
 
-def _first(values: Values, sizes: Sequence[int]) -> Values:
-    """Keep the first so many values of each factor."""
+def _first(values: _Values, sizes: Sequence[int]) -> _Values:
+    """Keep the first values of each factor, as many as ``sizes`` says."""
     limits = [len(known) for known in values.values()]
     if len(sizes) != len(limits) or not all(0 < size <= m for size, m in zip(sizes, limits, strict=True)):
         raise InputError(f"`sizes`: expected {len(limits)} numbers from 1 up to {limits}, got {list(sizes)}")

@@ -1,4 +1,4 @@
-"""Multi-Illumination Images in the Wild (Murmann, Gharbi, Aittala, Durand, ICCV 2019)."""
+"""Read Multi-Illumination Images in the Wild (Murmann, Gharbi, Aittala, Durand, ICCV 2019)."""
 
 import json
 import math
@@ -10,39 +10,40 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 from loaders.public.exr import read_exr
-from loaders.public.folder_names import names_in
+from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_indices, read_rgb8, same_size, to_tensor
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import image_tensor
 
 SOURCE = "https://projects.csail.mit.edu/illumination (multi_illumination_{train,test}_mip2_{jpg,exr}.zip)"
-DIRECTIONS = 25
-# Directions from which the flash is seen itself, or lights the scene from behind the camera.
+_DIRECTIONS = 25
+# Directions in which the flash is visible itself, or lights the scene from behind the camera.
 FRONTAL = (2, 3, 19, 20, 21, 22, 24)
-TEST_PREFIX = "everett"
-Kind = Literal["jpg", "exr"]
-Split = Literal["all", "train", "test"]
+_TEST_PREFIX = "everett"
+PhotographFormat = Literal["jpg", "exr"]
+_Split = Literal["all", "train", "test"]
 
 
 class MultiIllumination:
     """Photographs of indoor scenes, each lit by a flash from 25 directions.
 
-    A row is one photograph; `rows` gives those of a scene, `stack` all photographs of one scene at once.
+    A row is one photograph; `rows` lists the rows of a scene, `stack` reads all photographs of a scene.
     ``data[i]`` is a dict of ``id`` (``<scene>/dir_<n>``), ``scene``, ``direction`` (0 to 24), ``frontal``
-    (whether it is one of `FRONTAL`) and
+    (whether the direction is in `FRONTAL`) and
 
     * ``image``: float32 [3, H, W]; exr: scene-linear as stored, unbounded; jpg: decoded with the sRGB curve
-      to [0, 1], which is not sure to be the inverse of how they were encoded;
-    * ``chrome`` and ``gray``, if asked for: the two probes, float32 [3, size, size], like ``image``;
-    * ``materials``, if asked for: int64 [H, W], class numbers of the scene as its palette PNG stores them;
+      to [0, 1], possibly not the curve that encoded the files;
+    * ``chrome`` and ``gray``, on request: the two probes, float32 [3, size, size], like ``image``;
+    * ``materials``, on request: int64 [H, W], class numbers of the scene, the indices of its palette PNG;
     * ``chrome_box`` and ``gray_box``: float64 [4], x, y, width and height in pixels of mip 0 (6000 x 4000),
-      NaN where ``meta.json`` does not say.
+      NaN if ``meta.json`` lacks them.
 
     The flash is not white: divide by the colour of the gray probe to compare scenes.
 
-    Sure: names, sizes, the palette, the test split, from the released kit and samples. Not sure: the tone
+    Certain: names, sizes, the palette, the test split, from the released kit and samples. Uncertain: the tone
     curve of the jpg files, and the names of the material classes.
 
     Example:
@@ -54,40 +55,38 @@ class MultiIllumination:
     def __init__(
         self,
         root: Path | str,
-        split: Split = "all",
-        kind: Kind = "jpg",
+        split: _Split = "all",
+        kind: PhotographFormat = "jpg",
         mip: int = 2,
-        directions: Sequence[int] = tuple(range(DIRECTIONS)),
+        directions: Sequence[int] = tuple(range(_DIRECTIONS)),
         probes: int | None = None,
         materials: bool = False,
     ) -> None:
-        """List the scenes and check that their photographs are there; none is read yet.
+        """List the scenes and check that their photographs exist, without reading any.
 
         Args:
             root: folder of scenes, such as ``multi_illumination_test_mip2_jpg``.
             split: "test" takes scenes whose name begins with ``everett`` (30 in the release), "train" the
-                others (985), "all" what there is.
+                others (985), "all" every scene of the folder.
             kind: "jpg", or "exr", which needs OpenEXR.
             mip: level of size m, 4000 // 2^m x 6000 // 2^m pixels (height, width).
-            directions: which of the 25 to read.
-            probes: size in pixels of the probe images to read, 256 in the released archives; none if None.
+            directions: numbers of the directions to read, 0 to 24.
+            probes: size in pixels of the probe images, 256 in the released archives; None to read no probe.
             materials: whether to read the material classes.
 
         Raises:
-            InputError: there is no such folder, no scene of that kind and size, or a photograph is missing.
+            InputError: the folder or a photograph is missing, or no scene has this kind and size.
         """
-        if split not in ("all", "train", "test") or kind not in ("jpg", "exr"):
-            raise InputError(
-                f"split and kind: expected all, train or test, and jpg or exr, got {split!r} and {kind!r}"
-            )
+        check_choice("split", split, _Split)
+        check_choice("kind", kind, PhotographFormat)
         self.directions = tuple(int(number) for number in directions)
-        if not self.directions or not set(self.directions) <= set(range(DIRECTIONS)):
+        if not self.directions or not set(self.directions) <= set(range(_DIRECTIONS)):
             raise InputError(f"directions: expected numbers from 0 to 24, got {list(directions)}")
         self._root, self._kind, self._mip = Path(root), kind, mip
         self._probes, self._materials = probes, materials
-        folders = [name for name in names_in(self._root, SOURCE) if (self._root / name).is_dir()]
+        folders = [name for name in list_names(self._root, SOURCE) if (self._root / name).is_dir()]
         sides = {"all": (True, False), "test": (True,), "train": (False,)}[split]
-        held = [name for name in folders if name.startswith(TEST_PREFIX) in sides]
+        held = [name for name in folders if name.startswith(_TEST_PREFIX) in sides]
         self.scenes = tuple(name for name in held if self._holds(name))
         if not self.scenes:
             raise InputError(
@@ -101,7 +100,7 @@ class MultiIllumination:
         return len(self.ids)
 
     def rows(self, scene: str) -> range:
-        """Return the rows of one scene, in order of ``directions``.
+        """List the rows of one scene, in order of ``directions``.
 
         Raises:
             InputError: there is no such scene.
@@ -127,7 +126,7 @@ class MultiIllumination:
         """Read one photograph.
 
         Raises:
-            InputError: a file is missing or damaged, or the materials are not of the photograph's size.
+            InputError: a file is missing or damaged, or the materials differ in size from the photograph.
         """
         import torch
 
@@ -150,13 +149,13 @@ class MultiIllumination:
         return item | {f"{probe}_box": torch.from_numpy(box) for probe, box in boxes.items()}
 
     def _holds(self, scene: str) -> bool:
-        """Whether there is any photograph of a scene; if so, those of all directions must be there."""
+        """Say whether a scene has photographs; if it has any, all directions must exist."""
         present = {path.name for path in (self._root / scene).iterdir()}
-        if present.isdisjoint(self._photograph(scene, number).name for number in range(DIRECTIONS)):
+        if present.isdisjoint(self._photograph(scene, number).name for number in range(_DIRECTIONS)):
             return False
         for direction in self.directions:
             if self._photograph(scene, direction).name not in present:
-                require(self._photograph(scene, direction), SOURCE)
+                require_path(self._photograph(scene, direction), SOURCE)
         return True
 
     def _photograph(self, scene: str, direction: int) -> Path:
@@ -179,7 +178,7 @@ class MultiIllumination:
 
 
 def _read_boxes(path: Path) -> dict[str, Float64[ndarray, "4"]]:
-    """Read the bounding boxes of the probes; NaN where the file, or a part of it, is not there."""
+    """Read the bounding boxes of the probes; NaN if the file or its fields are missing."""
     try:
         meta = json.loads(path.read_bytes()) if path.exists() else {}
     except (OSError, ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Photometric stereo of 'apple', 'gourd1', 'gourd2' (Alldrin, Zickler, Kriegman, CVPR 2008)."""
+"""Read photometric stereo of 'apple', 'gourd1', 'gourd2' (Alldrin, Zickler, Kriegman, CVPR 2008)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Bool, Float32
 from numpy import ndarray
 
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 from loaders.public.exr import read_exr
-from loaders.public.folder_names import names_in
+from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_indices, same_size, to_tensor
-from loaders.public.missing_files import require
 from loaders.public.text_lists import read_lines, wrong_line
 
 SOURCE = "https://vision.ucsd.edu/~nalldrin/research/cvpr08/datasets"
@@ -20,22 +20,22 @@ Lights = Literal["refined", "unrefined"]
 
 
 class PhotometricStereo:
-    """Photographs of an object under one distant light at a time, whose direction is known.
+    """Photographs of an object under one distant light at a time, with known light directions.
 
-    A row is one photograph; `rows` gives those of an object, `stack` all of one object at once. ``data[i]``
-    is a dict of ``id`` (``<object>/I_<n>``), ``object`` and
+    A row is one photograph; `rows` lists the rows of an object, `stack` reads all its photographs.
+    ``data[i]`` is a dict of ``id`` (``<object>/I_<n>``), ``object`` and
 
     * ``image``: float32 [3, H, W], scene-linear as stored, ambient light subtracted, unbounded;
-    * ``mask``: bool [H, W], where the file is not 0: it holds 0 and 1;
-    * ``light_direction``: float32 [3], to the light: x right, y up, z towards the camera, as the files have
-      it. ``light_direction * (1, -1, -1)`` is in the camera frame of this package (y down, z forward);
+    * ``mask``: bool [H, W], true where the file, of 0 and 1, is not 0;
+    * ``light_direction``: float32 [3], towards the light, in the frame of the files: x right, y up, z towards
+      the camera. ``light_direction * (1, -1, -1)`` is in this package's camera frame (y down, z forward);
     * ``light_intensity``: float32 [3], RGB.
 
     There is no ground truth of normals, and no split. Line k of the text files belongs to the k-th image in
-    order of their numbers, which may have gaps.
+    order of the image numbers, which may have gaps.
 
-    Sure: names, axes and values, from the data set's own README. Not sure: how many images there are (112,
-    102 and 98 are named).
+    Certain: names, axes and values, from the data set's own README. Uncertain: the number of images (the
+    README names 112, 102 and 98).
 
     Example:
         >>> PhotometricStereo("nowhere")
@@ -46,28 +46,28 @@ class PhotometricStereo:
     def __init__(
         self, root: Path | str, objects: Sequence[str] | None = None, lights: Lights = "refined"
     ) -> None:
-        """List the photographs and read the lights; no image is read yet.
+        """List the photographs and read the lights, without reading an image.
 
         Args:
             root: folder with ``<object>/I_0000.exr`` and so on.
-            objects: names of objects; all that are there if None.
-            lights: "refined" as the README advises (``light_directions_refined.txt``), or "unrefined"
+            objects: names of objects; None for all in the folder.
+            lights: "refined" as recommended by the README (``light_directions_refined.txt``), or "unrefined"
                 (``light_directions.txt``); intensities likewise.
 
         Raises:
-            InputError: there is no such folder or object, a list of lights is missing or damaged, or has
-                another length than there are images.
+            InputError: the folder, an object or a list of lights is missing, or a list is damaged or differs
+                in length from the images.
         """
-        if lights not in ("refined", "unrefined"):
-            raise InputError(f"lights: expected refined or unrefined, got {lights!r}")
+        check_choice("lights", lights, Lights)
         self._root = Path(root)
-        folders = [name for name in names_in(self._root, SOURCE) if (self._root / name).is_dir()]
+        folders = [name for name in list_names(self._root, SOURCE) if (self._root / name).is_dir()]
         found = [name for name in folders if any((self._root / name).glob("*[0-9].exr"))]
         self.objects = tuple(found if objects is None else objects)
         if not self.objects:
             raise InputError(
                 f"{self._root}: expected <object>/I_0000.exr, found none; get them from {SOURCE}"
             )
+        end = "_refined.txt" if lights == "refined" else ".txt"
         self._files: list[Path] = []
         self._rows: dict[str, range] = {}
         self._lights: dict[str, tuple[ndarray, ndarray]] = {}
@@ -77,7 +77,10 @@ class PhotometricStereo:
             files = _photographs(self._root / name)
             self._rows[name] = range(len(self._files), len(self._files) + len(files))
             self._files += files
-            self._lights[name] = _read_lights(self._root / name, lights, len(files))
+            self._lights[name] = (
+                _read_triples(self._root / name / f"light_directions{end}", len(files)),
+                _read_triples(self._root / name / f"light_intensities{end}", len(files)),
+            )
         self.ids = tuple(f"{path.parent.name}/{path.stem}" for path in self._files)
 
     def __len__(self) -> int:
@@ -85,7 +88,7 @@ class PhotometricStereo:
         return len(self._files)
 
     def rows(self, name: str) -> range:
-        """Return the rows of one object.
+        """List the rows of one object.
 
         Raises:
             InputError: there is no such object.
@@ -98,7 +101,7 @@ class PhotometricStereo:
         """Read one photograph.
 
         Raises:
-            InputError: a file is missing or damaged, or the mask is not of the photograph's size.
+            InputError: a file is missing or damaged, or the mask differs in size from the photograph.
         """
         path = self._files[row]
         name = path.parent.name
@@ -142,7 +145,7 @@ class PhotometricStereo:
 
 
 def _photographs(folder: Path) -> list[Path]:
-    names = (name for name in names_in(folder, SOURCE) if name.lower().endswith(".exr"))
+    names = (name for name in list_names(folder, SOURCE) if name.lower().endswith(".exr"))
     return [folder / name for name in names if Path(name).stem[-1].isdigit()]
 
 
@@ -150,18 +153,8 @@ def _read_mask(folder: Path) -> Bool[ndarray, "height width"]:
     return read_indices(folder / "mask.png", SOURCE) > 0
 
 
-def _read_lights(
-    folder: Path, lights: Lights, count: int
-) -> tuple[Float32[ndarray, "n 3"], Float32[ndarray, "n 3"]]:
-    end = "_refined.txt" if lights == "refined" else ".txt"
-    directions, intensities = (
-        _read_triples(folder / f"light_{what}{end}", count) for what in ("directions", "intensities")
-    )
-    return directions, intensities
-
-
 def _read_triples(path: Path, count: int) -> Float32[ndarray, "n 3"]:
-    lines = read_lines(require(path, SOURCE), SOURCE)
+    lines = read_lines(path, SOURCE)
     if len(lines) != count:
         raise InputError(f"{path}: expected a line for each of {count} images, got {len(lines)} lines")
     rows = []

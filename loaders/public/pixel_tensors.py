@@ -1,4 +1,4 @@
-"""sRGB pixels as tensors, masks at the size of their picture, and parts put together into groups."""
+"""Turn sRGB pixels into tensors, scale masks to their image, and unite part masks into groups."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,9 +13,9 @@ from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
 from loaders.public.image_formats import read_rgb8, to_tensor
 
-Groups = Mapping[str, Sequence[str]]  # parts by the name of their group
+PartGroups = Mapping[str, Sequence[str]]  # the parts of each group
 
-_LINEAR = srgb_to_linear(np.arange(256) / 255).astype(np.float32)
+SRGB8_TO_LINEAR = srgb_to_linear(np.arange(256) / 255).astype(np.float32)
 
 
 def image_tensor(pixels: UInt8[ndarray, "height width channels"], linear: bool) -> Any:
@@ -23,31 +23,31 @@ def image_tensor(pixels: UInt8[ndarray, "height width channels"], linear: bool) 
 
     Args:
         pixels: sRGB, 0..255.
-        linear: decode them.
+        linear: decode the pixels.
 
     Returns:
-        uint8 as they are, or float32 scene-linear Rec.709 in [0, 1].
+        the uint8 pixels unchanged, or float32 scene-linear Rec.709 in [0, 1].
 
     Example:
         >>> image_tensor(np.full((1, 1, 3), 188, np.uint8), linear=True)[:, 0, 0]
         tensor([0.5029, 0.5029, 0.5029])
     """
-    return to_tensor(_LINEAR[pixels] if linear else pixels)
+    return to_tensor(SRGB8_TO_LINEAR[pixels] if linear else pixels)
 
 
-def read_parts(
-    files: Mapping[str, Path], source: str, size: tuple[int, int], groups: Groups | None
+def read_part_masks(
+    files: Mapping[str, Path], source: str, size: tuple[int, int], groups: PartGroups | None
 ) -> dict[str, Any]:
-    """Read the masks of a picture's parts, or of groups of them.
+    """Read the masks of an image's parts, or of groups of parts.
 
     Args:
-        files: masks by part; parts that the picture does not show have none.
-        source: where the data set is to be had.
-        size: height and width of the picture, pixels.
-        groups: parts that are one under another name; those in no group are left out. None keeps each.
+        files: mask file of each visible part.
+        source: where to get the data set, for messages.
+        size: height and width of the image in pixels.
+        groups: parts to unite under one name; parts outside all groups are left out. None keeps each part.
 
     Returns:
-        bool tensors (height, width) by name; none for a part or group that the picture does not show.
+        bool tensors (height, width) by name, only for visible parts or groups.
 
     Raises:
         InputError: a mask cannot be read.
@@ -62,15 +62,15 @@ def read_parts(
 
 
 def read_mask(path: Path, source: str, size: tuple[int, int]) -> Bool[ndarray, "height width"]:
-    """Read a mask and bring it to the size of its picture by the nearest pixel.
+    """Read a mask and scale it to the size of its image by the nearest pixel.
 
     Args:
-        path: a picture, gray or RGB; of RGB the first channel counts.
-        source: where the data set is to be had.
-        size: height and width, pixels.
+        path: the mask, gray or RGB; only the first channel is read.
+        source: where to get the data set, for messages.
+        size: height and width in pixels.
 
     Returns:
-        True where the value is above 127, half of the range.
+        true for values above 127, half of the range.
 
     Raises:
         InputError: the file is missing or damaged.
@@ -81,8 +81,8 @@ def read_mask(path: Path, source: str, size: tuple[int, int]) -> Bool[ndarray, "
     return mask > 127
 
 
-def check_groups(groups: Groups | None, parts: Sequence[str]) -> None:
-    """Refuse groups of parts that there are not.
+def check_groups(groups: PartGroups | None, parts: Sequence[str]) -> None:
+    """Refuse groups that name unknown parts.
 
     Raises:
         InputError: a group names an unknown part.

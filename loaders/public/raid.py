@@ -1,4 +1,4 @@
-"""RAID: human judgements of affine distortions (Dauden-Oliver et al., Scientific Data 2026)."""
+"""Read RAID: human judgements of affine distortions (Dauden-Oliver et al., Scientific Data 2026)."""
 
 import csv
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from loaders.errors import InputError
 from loaders.public.text_lists import read_lines, wrong_line
 
 SOURCE = "https://github.com/paudauo/BBDD_Affine_Transformations"
-# The word of the trials by the prefix of the images' names.
-TRANSFORMATIONS = {"rot": "rotation", "trans": "translation", "scale": "scale", "gn": "gaussian_noise"}
+# Prefix of the image names, to the word in the list of trials.
+_TRANSFORMATIONS = {"rot": "rotation", "trans": "translation", "scale": "scale", "gn": "gaussian_noise"}
 _IMAGES, _LEVELS = range(1, 25), range(1, 11)
 _TRIALS = (
     *("gender", "age_group", "transformation", "image_id_01"),
@@ -25,18 +25,18 @@ _CURVES = ("Reference", "Distorted", "Curve_Value", "Sigmas", "Response", "Estim
 
 
 def read_raid_trials(path: Path | str) -> dict[str, ndarray]:
-    """Read every answer of every observer: which of two pairs of images differs more.
+    """Read all answers of all observers to the question: which of two pairs of images differs more?
 
     Args:
         path: ``answers.csv``, 40320 trials.
 
     Returns:
         Arrays by name, one entry per trial: ``gender``, ``age_group``, ``transformation`` (text), ``image``
-        (1 to 24), ``levels`` (int64 [n, 2, 2], pair by member, 1 undistorted to 10), ``reaction`` (ms) and
-        ``answer`` (1 or 2, the pair with the larger difference).
+        (1 to 24), ``levels`` (int64 [n, 2, 2], pair by member, from 1, undistorted, to 10), ``reaction`` (ms)
+        and ``answer`` (1 or 2, the pair with the larger difference).
 
     Raises:
-        InputError: the file is missing or not as described.
+        InputError: the file is missing or damaged.
 
     Example:
         >>> read_raid_trials("nowhere/answers.csv")  # doctest: +NORMALIZE_WHITESPACE
@@ -57,18 +57,18 @@ def read_raid_trials(path: Path | str) -> dict[str, ndarray]:
 
 
 def read_raid_responses(path: Path | str) -> dict[str, ndarray]:
-    """Read the curves fitted to the answers: how different a distorted image looks.
+    """Read the curves fitted to the answers: the perceived difference of each distorted image.
 
     Args:
         path: ``responses.csv``, 960 images; level 1 is undistorted.
 
     Returns:
         Arrays by name, one entry per distorted image: ``reference`` and ``distorted`` (file names),
-        ``transformation`` (the word of the trials), ``image`` (1 to 24), ``level`` (1 to 10), ``curve``,
+        ``transformation`` (as in the trials), ``image`` (1 to 24), ``level`` (1 to 10), ``curve``,
         ``sigma``, ``response`` (curve over sigma) and ``mos`` (estimated opinion, higher is better).
 
     Raises:
-        InputError: the file is missing or not as described.
+        InputError: the file is missing or damaged.
     """
     rows = _read(Path(path), _CURVES, _curve)
     numbers: Float64[ndarray, "n 4"] = np.array([row[5:] for row in rows], np.float64).reshape(-1, 4)
@@ -100,7 +100,7 @@ def _read(
 
 def _trial(cells: list[str]) -> tuple[Any, ...] | None:
     image, *levels, reaction, answer = map(int, cells[3:])
-    known = cells[2] in TRANSFORMATIONS.values() and image in _IMAGES and set(levels) <= set(_LEVELS)
+    known = cells[2] in _TRANSFORMATIONS.values() and image in _IMAGES and set(levels) <= set(_LEVELS)
     return (
         (*cells[:3], image, *levels, reaction, answer)
         if known and 0 <= reaction < 2**31 and answer in (1, 2)
@@ -109,10 +109,10 @@ def _trial(cells: list[str]) -> tuple[Any, ...] | None:
 
 
 def _curve(cells: list[str]) -> tuple[Any, ...] | None:
-    """Take a name such as rot_img_01_level_02.png apart."""
+    """Parse a line with a name such as rot_img_01_level_02.png."""
     prefix, _, image, _, level = cells[1].removesuffix(".png").split("_")
     numbers = [float(cell) for cell in cells[2:]]
-    known = prefix in TRANSFORMATIONS and int(image) in _IMAGES and int(level) in _LEVELS
+    known = prefix in _TRANSFORMATIONS and int(image) in _IMAGES and int(level) in _LEVELS
     if not known or not np.isfinite(numbers).all():
         return None
-    return (*cells[:2], TRANSFORMATIONS[prefix], int(image), int(level), *numbers)
+    return (*cells[:2], _TRANSFORMATIONS[prefix], int(image), int(level), *numbers)

@@ -1,4 +1,4 @@
-"""Shading Annotations in the Wild (Kovacs, Bell, Snavely, Bala, CVPR 2017)."""
+"""Read Shading Annotations in the Wild (Kovacs, Bell, Snavely, Bala, CVPR 2017)."""
 
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex
@@ -7,33 +7,34 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
+from loaders.check_choice import check_choice
 from loaders.errors import InputError, blaming
 from loaders.files.image_files import MAX_PIXELS
 from loaders.public.image_formats import read_rgb8, same_size, to_tensor
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import image_tensor
 from loaders.public.saw_annotations import SOURCE, SAWAnnotations, read_saw_annotations
 
 LABELS = {0: "discontinuity of normal or depth", 1: "shadow boundary", 2: "smooth", 100: "ignore"}
 LABEL_FOLDER = "saw_data-filter_size_0-ignore_border_0.05-normal_gradmag_thres_1.5-depth_gradmag_thres_2.0"
 _npy: Any = np.lib.format  # numpy 1.26 has no types for it
-Split = Literal["train", "val", "test"]
+_Split = Literal["train", "val", "test"]
 
 
 class SAW:
-    """Photographs with labels of where shading is smooth.
+    """Photographs with labels of smooth shading.
 
     ``data[i]`` is a dict of ``id`` (number of the photograph as text) and
 
     * ``image``: float32 [3, H, W], the 8-bit sRGB pixels decoded to scene-linear values in [0, 1];
-    * ``labels``: int64 [H, W]: 0 not smooth, for normal or depth jumps; 1 not smooth, the boundary of a
+    * ``labels``: int64 [H, W]: 0 not smooth, because normal or depth jump; 1 not smooth, the boundary of a
       shadow; 2 smooth; 100 ignore;
-    * ``mask``: bool [H, W], where the label is not 100.
+    * ``mask``: bool [H, W], true where the label is not 100.
 
-    The benchmark tells smooth (2) from not smooth (0 and 1). Two conventions of scoring are in use, and their
-    numbers differ: that of SAW and that of CGIntrinsics.
+    The benchmark separates smooth (2) from not smooth (0 and 1). Two conventions of scoring, of SAW and of
+    CGIntrinsics, give different numbers.
 
-    Sure: names, splits, labels. Not sure: that every number of a split has its file of labels, whence
+    Certain: names, splits, labels. Uncertain: whether every number of a split has a file of labels, hence
     ``skip_missing``.
 
     Example:
@@ -42,21 +43,20 @@ class SAW:
         loaders.errors.InputError: nowhere/saw_splits/test_ids.npy is missing; get it from https://github.com/kovibalu/saw_release (download_saw.sh)
     """  # noqa: E501
 
-    def __init__(self, root: Path | str, split: Split, skip_missing: bool = False) -> None:
-        """Read the list of a split; no image is read yet.
+    def __init__(self, root: Path | str, split: _Split, skip_missing: bool = False) -> None:
+        """Read the list of a split, without reading an image.
 
         Args:
-            root: folder with ``saw_splits``, ``saw_images_512`` and ``saw_pixel_labels``, and for
-                `annotations` with ``saw_annotations_json``.
+            root: folder with ``saw_splits``, ``saw_images_512`` and ``saw_pixel_labels``; `annotations` also
+                needs ``saw_annotations_json``.
             split: "train" (4142 photographs in the release), "val" (836) or "test" (1699).
             skip_missing: leave out photographs without a file of labels, and list them in ``missing``;
                 otherwise reading such a row is an error.
 
         Raises:
-            InputError: there is no such folder or split, or its list is damaged.
+            InputError: the folder is missing, there is no such split, or its list is damaged.
         """
-        if split not in ("train", "val", "test"):
-            raise InputError(f"split: expected train, val or test, got {split!r}")
+        check_choice("split", split, _Split)
         self._images = Path(root) / "saw_images_512"
         self._labels = Path(root) / "saw_pixel_labels" / LABEL_FOLDER
         self._annotations = Path(root) / "saw_annotations_json"
@@ -73,7 +73,7 @@ class SAW:
         """Read one photograph and its labels.
 
         Raises:
-            InputError: a file is missing or damaged, or the labels are not of the photograph's size.
+            InputError: a file is missing or damaged, or the labels differ in size from the photograph.
         """
         key = self.ids[row]
         pixels = read_rgb8(self._images / f"{key}.png", SOURCE)
@@ -87,7 +87,7 @@ class SAW:
         }
 
     def annotations(self, row: SupportsIndex) -> SAWAnnotations:
-        """Read what people marked in one photograph, without the photograph.
+        """Read the annotations of one photograph, without the photograph.
 
         Raises:
             InputError: the file is missing or damaged.
@@ -112,10 +112,10 @@ def _read_labels(path: Path) -> Int64[ndarray, "height width"]:
 
 
 def _read_integers(path: Path, axes: int) -> Int64[ndarray, "..."]:
-    """Read an npy file of integers; what it claims is looked at before memory is taken."""
-    require(path, SOURCE)
+    """Read an npy file of integers, and check its header before memory is allocated."""
+    require_path(path, SOURCE)
     with blaming(f"{path}: cannot be read", f"get it again from {SOURCE}"):
-        mapped = _npy.open_memmap(path, "r")  # which refuses what is pickled
+        mapped = _npy.open_memmap(path, "r")  # numpy refuses pickled objects here
     if mapped.dtype.kind not in "iu" or mapped.ndim != axes:
         found = f"{mapped.dtype} {list(mapped.shape)}"
         raise InputError(f"{path}: expected integers of {axes} axes, got {found}; get it again from {SOURCE}")

@@ -1,4 +1,4 @@
-"""What people marked in the photographs of SAW, from its JSON: regions, shadow boundaries, comparisons."""
+"""Read the annotations of SAW from its JSON: regions, shadow boundaries and comparisons."""
 
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -9,7 +9,7 @@ from numpy import ndarray
 from pydantic import BaseModel, Field
 
 from loaders.errors import InputError
-from loaders.public.iiw import ComparisonRecord, Judgements, PointRecord, count_judgements, read_record
+from loaders.public.iiw import ComparisonRecord, PointComparisons, PointRecord, read_json, valid_comparisons
 
 SOURCE = "https://github.com/kovibalu/saw_release (download_saw.sh)"
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -17,10 +17,10 @@ _Count = Annotated[int, Field(ge=0)]
 
 
 class ShadingRegion(NamedTuple):
-    """A region that a person drew where shading is constant, and what others said of it; None where nobody.
+    """A region of constant shading drawn by a person, with other people's judgements, None if not judged.
 
     ``vertices`` are x and y over width and height; ``triangles`` cover the region and ``segments`` bound it,
-    by numbers of vertices. ``area`` is as the file has it.
+    by numbers of vertices. ``area`` is the value in the file.
     """
 
     vertices: Float64[ndarray, "n 2"]
@@ -35,16 +35,16 @@ class ShadingRegion(NamedTuple):
 class SAWAnnotations(NamedTuple):
     """The annotations of one photograph.
 
-    ``shadow_points`` are x and y over width and height, ``on_shadow`` the answer whether such a point is on
-    the boundary of a shadow: 1 yes, 0 no, -1 none. ``reflectance`` and ``shading`` are the comparisons that
-    count (see `loaders.public.iiw.Judgements`) by what was compared.
+    ``shadow_points`` are x and y over width and height. ``on_shadow`` says whether each point is on the
+    boundary of a shadow: 1 yes, 0 no, -1 no answer. ``reflectance`` and ``shading`` are the valid comparisons
+    (`loaders.public.iiw.PointComparisons`) of reflectance and of shading.
     """
 
     regions: tuple[ShadingRegion, ...]
     shadow_points: Float64[ndarray, "n 2"]
     on_shadow: Int64[ndarray, " n"]
-    reflectance: Judgements
-    shading: Judgements
+    reflectance: PointComparisons
+    shading: PointComparisons
 
 
 class _Region(BaseModel):
@@ -92,15 +92,15 @@ def read_saw_annotations(path: Path) -> SAWAnnotations:
         loaders.errors.InputError: nowhere/54.json is missing; get it
             from https://github.com/kovibalu/saw_release (download_saw.sh)
     """
-    found = read_record(path, _Photograph, SOURCE)
+    found = read_json(path, _Photograph, SOURCE)
     reflectance, shading = (
-        count_judgements(
+        valid_comparisons(
             found.intrinsic_points,
-            [made for made in found.intrinsic_comparisons if made.compare_what == what],
+            [made for made in found.intrinsic_comparisons if made.compare_what == quantity],
             path,
             SOURCE,
         )
-        for what in ("R", "S")
+        for quantity in ("R", "S")
     )
     points = found.shadow_boundary_points
     return SAWAnnotations(
@@ -134,7 +134,7 @@ def _region(path: Path, number: int, region: _Region) -> ShadingRegion:
 
 
 def _numbers(where: str, text: str, shape: tuple[int, int]) -> Float64[ndarray, "n k"]:
-    """Read numbers that the file joins with commas."""
+    """Read numbers separated by commas."""
     try:
         numbers = np.array([float(word) for word in text.split(",")] if text else [], np.float64)
     except ValueError:

@@ -1,24 +1,24 @@
-"""Text files of public data sets, and the files that they name."""
+"""Read text files of public data sets, and check the paths that they name."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 
 
 def each_line(path: Path, source: str) -> Iterator[str]:
-    """Give the lines of a text file one by one, without those that are blank.
+    """Yield the lines of a text file that are not blank.
 
     Args:
-        path: the file, UTF-8 or ASCII, of any line ending.
-        source: where the data set is to be had.
+        path: the file, UTF-8 or ASCII, with any line endings.
+        source: where to get the data set, for messages.
 
     Raises:
-        InputError: the file is missing or is no text.
+        InputError: the file is missing or not text.
     """
     try:
-        with require(path, source).open(encoding="utf-8-sig") as file:
+        with require_path(path, source).open(encoding="utf-8-sig") as file:
             yield from (line.rstrip("\n") for line in file if line.strip())
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as text: {error}; get it from {source}") from None
@@ -30,13 +30,13 @@ def read_lines(path: Path, source: str) -> list[str]:
 
 
 def wrong_line(path: Path, number: int, line: str, expected: str) -> InputError:
-    """Say which line of a list is not as it should be.
+    """Make the error that names a wrong line of a list.
 
     Args:
         path: the list.
-        number: of the line, from 0.
-        line: its text.
-        expected: what it should hold.
+        number: number of the line, from 0.
+        line: text of the line.
+        expected: description of a correct line.
 
     Example:
         >>> wrong_line(Path("mos.txt"), 0, "5,5", "one number")
@@ -45,19 +45,19 @@ def wrong_line(path: Path, number: int, line: str, expected: str) -> InputError:
     return InputError(f"{path}, line {number + 1}: expected {expected}, got {line[:80]!r}")
 
 
-def inside(folder: Path, name: str, where: str) -> Path:
-    """Return the path of a file that a list names, which must lie in a folder.
+def path_inside(folder: Path, name: str, where: str) -> Path:
+    """Return the path of a file named by a list; it must lie in a folder.
 
     Args:
         folder: the folder.
-        name: path within it, as the list writes it.
-        where: the list, for the message.
+        name: path relative to the folder, from the list.
+        where: name of the list, for the message.
 
     Raises:
         InputError: the name leads out of the folder.
 
     Example:
-        >>> inside(Path("images"), "../../secret", "images.txt")
+        >>> path_inside(Path("images"), "../../secret", "images.txt")
         Traceback (most recent call last):
         loaders.errors.InputError: images.txt: '../../secret' leads out of images
     """

@@ -1,4 +1,4 @@
-"""TID2013 (Ponomarenko et al., Signal Processing: Image Communication 30, 2015)."""
+"""Read TID2013 (Ponomarenko et al., Signal Processing: Image Communication 30, 2015)."""
 
 import re
 from functools import cached_property
@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
-from loaders.public.folder_names import names_in
+from loaders.public.folder_names import list_names
 from loaders.public.image_formats import read_rgb8
-from loaders.public.missing_files import require
+from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import image_tensor
 from loaders.public.text_lists import read_lines, wrong_line
 from loaders.schema import FactorInfo, FactorValue
@@ -27,7 +28,7 @@ DISTORTIONS = (
     *("change of colour saturation", "multiplicative noise", "comfort noise", "lossy compression of noise"),
     *("colour quantisation with dither", "chromatic aberrations", "sparse sampling and reconstruction"),
 )
-# Numbers of the distortions, from 1, as the data set's readme groups them.
+# Numbers of the distortions, from 1, in the groups of the data set's readme.
 SUBSETS: dict[str, tuple[int, ...]] = {
     "noise": (*range(1, 10), 19, 21),
     "actual": (1, 3, 4, 5, 6, 8, 9, 10, 11, 19, 21),
@@ -40,13 +41,13 @@ _NAME = re.compile(r"i(\d\d)_(\d\d)_(\d)\.bmp")
 
 
 class TID2013:
-    """Distorted images, the images that they were made of, and how people judged them.
+    """Distorted images with their reference images and mean opinion scores.
 
     ``data[row]`` is a dict of ``id`` (str, as "i01_01_1"), ``index`` (int, line of the list of opinions, from
     0), ``image`` and ``reference`` (uint8 sRGB [3, 384, 512], or float32 scene-linear in [0, 1]), ``mos`` and
     ``mos_std`` (float32, mean opinion score from 0 to 9, higher is better, and its standard deviation) and
     ``factors`` (class numbers of reference, distortion and level, each from 0). Rows are in the list's order.
-    Names are compared without their case, which in the archive is at odds with that of its own lists.
+    Names are compared without case, because file names and lists of the archive differ in case.
 
     Attributes:
         factors: reference (1 to 25), distortion (by name) and level (1 to 5).
@@ -69,7 +70,7 @@ class TID2013:
             linear: decode the images.
 
         Raises:
-            InputError: a list is missing or damaged, or an image that it names is missing.
+            InputError: a list is missing or damaged, or names a missing image.
         """
         self.root, self._linear = Path(root), linear
         path = self.root / "mos_with_names.txt"
@@ -123,24 +124,23 @@ class TID2013:
         Raises:
             InputError: there is no such subset.
         """
-        if subset not in SUBSETS:
-            raise InputError(f"`subset`: expected one of {', '.join(SUBSETS)}, got {subset!r}")
+        check_choice("subset", subset, tuple(SUBSETS))
         return np.flatnonzero(np.isin(self._numbers[:, 1], SUBSETS[subset]))
 
     @cached_property
     def metrics(self) -> dict[str, Float64[ndarray, " n"]]:
-        """The values of published metrics that come with the images, by name in capitals, one per row.
+        """Values of the published metrics in the archive, by name in capitals, one per row.
 
         Raises:
-            InputError: they are missing or damaged.
+            InputError: a file of values is missing or damaged.
         """
         folder = self.root / "metrics_values"
-        files = [folder / name for name in names_in(folder, SOURCE) if name.lower().endswith(".txt")]
+        files = [folder / name for name in list_names(folder, SOURCE) if name.lower().endswith(".txt")]
         return {path.stem.upper(): _numbers(path, len(self)) for path in files}
 
 
 def _parse(path: Path, i: int, line: str) -> tuple[float, tuple[int, int, int]]:
-    """Read a score and a name; the list writes some names with capitals."""
+    """Read a score and a name; some names in the list have capitals."""
     score, _, name = line.strip().partition(" ")
     found = _NAME.fullmatch(name.strip().lower())
     try:
@@ -167,13 +167,13 @@ def _numbers(path: Path, count: int) -> Float64[ndarray, " count"]:
 
 
 def _by_name(folder: Path) -> dict[str, Path]:
-    """Index the pictures of a folder by their names in small letters."""
-    names = names_in(folder, SOURCE)
+    """Map the names of a folder's images, in small letters, to their paths."""
+    names = list_names(folder, SOURCE)
     return {name.lower(): folder / name for name in names if name.lower().endswith(".bmp")}
 
 
 def _look_up(files: dict[str, Path], folder: Path, stem: str) -> Path:
-    return files[f"{stem}.bmp"] if f"{stem}.bmp" in files else require(folder / f"{stem}.bmp", SOURCE)
+    return files[f"{stem}.bmp"] if f"{stem}.bmp" in files else require_path(folder / f"{stem}.bmp", SOURCE)
 
 
 def _stem(reference: int, distortion: int, level: int) -> str:

@@ -1,1 +1,1 @@
-"""Rows by their factors: the index, confounded selection, pairs for weak supervision, and adapters."""
+"""Choose rows by factors: the index, confounded selections, pairs for weak supervision, and adapters."""

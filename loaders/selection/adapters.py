@@ -1,4 +1,4 @@
-"""Image sets as disentanglement_lib and disent take them, for code written for these."""
+"""Adapt image sets to the interfaces of disentanglement_lib and disent."""
 
 import math
 from functools import cached_property
@@ -19,11 +19,11 @@ Random = np.random.RandomState | np.random.Generator
 class DisentanglementLibData:
     """Image set with the methods of disentanglement_lib's ``GroundTruthData``.
 
-    Observations are float32 in 0..1, [n, height, width, channels]; factors are class numbers. Factors of one
-    value are left out, as that library leaves out dSprites' color: metrics divide by their entropy. On a full
-    grid, factors are drawn independently. Where combinations are missing or repeated, they are those of rows
-    drawn with equal chances; what is asked for by its factors must exist, and of several such rows one is
-    drawn.
+    Observations are float32 in 0..1, [n, height, width, channels]; factors are class numbers. Factors with
+    one value are left out, like dSprites' color in that library: metrics divide by their entropy. On a full
+    grid, factors are drawn independently. If combinations are missing or repeated, factors are drawn
+    with the rows, all rows with equal chances. Factors of requested observations must exist; if several rows
+    have them, one of these is drawn.
 
     Example:
         >>> import torch
@@ -41,8 +41,8 @@ class DisentanglementLibData:
 
         Args:
             data: frames, or a public data set with factors.
-            index: the rows by their factors; None to make it from the data.
-            image: which tensor of a sample is observed: uint8, or floats in 0..1.
+            index: index of the rows; None to make it from the data.
+            image: name of the observed tensor of a sample: uint8, or floats in 0..1.
 
         Raises:
             InputError: no factor has more than one value.
@@ -72,21 +72,23 @@ class DisentanglementLibData:
     def sample_observations_from_factors(
         self, factors: Any, random_state: Random
     ) -> Float32[ndarray, "num height width channels"]:
-        """Read images of given class numbers [num, k].
+        """Read images with given class numbers [num, k].
 
         Raises:
-            InputError: no row has them.
+            InputError: no row has these class numbers.
         """
         factors = np.asarray(factors, np.int64)
         if len(missing := factors[self._index.find(factors) < 0]):
-            raise InputError(f"no sample has the class numbers {missing[0].tolist()}: they were left out")
+            raise InputError(
+                f"no sample has the class numbers {missing[0].tolist()}: this set leaves them out"
+            )
         groups = self._index.groups(self._index.names)
         found = groups.find(factors)
         rows = groups.member(found, _below(random_state, len(found), groups.counts(found)))
         return self._images.read(rows)
 
     def sample(self, num: int, random_state: Random) -> tuple[Int[ndarray, "num k"], Float32[ndarray, "..."]]:
-        """Draw class numbers and images that have them."""
+        """Draw class numbers, and images with these class numbers."""
         factors = self.sample_factors(num, random_state)
         return factors, self.sample_observations_from_factors(factors, random_state)
 
@@ -96,12 +98,12 @@ class DisentanglementLibData:
 
 
 class DisentData:
-    """Image set as an array of all combinations, which disent makes its ``GroundTruthData`` of.
+    """Image set as an array of all combinations, the input of disent's ``ArrayGroundTruthData``.
 
-    That is ``ArrayGroundTruthData(adapted, adapted.factor_names, adapted.factor_sizes)``, which reads from
-    here as it is asked and has all methods of disent. Images are numbered as combinations are, last factor
-    fastest, whatever the rows of the data. An item is float32 in 0..1, [height, width, channels]. Factors of
-    one value are left out.
+    ``ArrayGroundTruthData(adapted, adapted.factor_names, adapted.factor_sizes)`` reads images from this array
+    on request, and has all methods of disent. Images are numbered like combinations, last factor fastest,
+    whatever the order of the data. An item is float32 in 0..1, [height, width, channels]. Factors with one
+    value are left out.
 
     Example:
         >>> import torch
@@ -118,8 +120,8 @@ class DisentData:
 
         Args:
             data: frames, or a public data set with factors.
-            index: the rows by their factors; None to make it from the data.
-            image: which tensor of a sample is observed: uint8, or floats in 0..1.
+            index: index of the rows; None to make it from the data.
+            image: name of the observed tensor of a sample: uint8, or floats in 0..1.
 
         Raises:
             InputError: the rows are not all combinations, each once; or no factor has more than one value.
@@ -128,7 +130,7 @@ class DisentData:
         if not self._index.is_complete:
             raise InputError(
                 f"expected every one of {len(self)} combinations once, got {len(self._index)} rows; "
-                "`DisentanglementLibData` draws from what there is"
+                "`DisentanglementLibData` draws from the rows that exist"
             )
         self._images = _Images(data, image)
 
@@ -158,7 +160,7 @@ class DisentData:
 
 
 def _varying(index: FactorIndex) -> FactorRows:
-    """Leave out the factors of one value."""
+    """Leave out the factors with one value."""
     kept = [j for j, size in enumerate(index.sizes) if size > 1]
     if not kept:
         raise InputError("expected a factor of more than one value, got none")
@@ -167,7 +169,7 @@ def _varying(index: FactorIndex) -> FactorRows:
 
 
 class _Images:
-    """The observed tensor of samples, as these libraries have it."""
+    """The observed tensor of samples, in the format of these libraries."""
 
     def __init__(self, data: Any, name: str) -> None:
         self._data, self._name = data, name
@@ -181,7 +183,7 @@ class _Images:
         """Read rows.
 
         Raises:
-            InputError: samples have no such tensor, or it is no image in 0..255 or 0..1.
+            InputError: the samples have no such tensor, or the tensor is not an image in 0..255 or 0..1.
         """
         return np.stack([self._observation(sample) for sample in read_samples(self._data, rows)])
 

@@ -1,6 +1,6 @@
-"""Formulas of confounding that recipes and selections of rows share: conditional tables and propensities.
+"""Formulas of confounding, shared by recipes and selections of rows: conditional tables and propensities.
 
-Rules share their form and no formula: a recipe asks about one sample, a selection about all rows at once.
+Rules have no shared formula: a recipe tests one sample, a selection tests all rows at once.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,24 +13,24 @@ from numpy import ndarray
 from loaders.errors import InputError
 from loaders.schema import FactorValue
 
-HEAVIEST = 1e300  # weights from which on a sum may not be finite
+_HEAVIEST = 1e300  # larger weights may have an infinite sum
 
 
 def table_rows(
     given: Sequence[str], table: object, field: str = "table"
 ) -> Iterator[tuple[tuple[Any, ...], str, Any]]:
-    """Yield the rows of a table that is nested as deep as there are parents.
+    """Yield the rows of a conditional table, which has one level of nesting for each parent.
 
     Args:
         given: names of the parents.
-        table: for each value of the first parent, in it for each of the second, and so on, a row.
-        field: what to call the table in messages.
+        table: mapping from each value of the first parent, then of the second, and so on, to a row.
+        field: name of the table in messages.
 
     Yields:
-        The values of the parents, what to call the row in messages, and the row.
+        The values of the parents, the name of the row in messages, and the row.
 
     Raises:
-        InputError: the table is not so deep.
+        InputError: the table has too few levels.
 
     Example:
         >>> list(table_rows(["shape", "size"], {"cube": {1: ["red"], 2: {"red": 3, "blue": 1}}}))
@@ -52,15 +52,15 @@ def table_rows(
 def row_weights(
     row: Any, where: str, spelled: Callable[[FactorValue], FactorValue] = lambda value: value
 ) -> dict[Any, float]:
-    """Return the weight of each value of a row: as it says, or 1 for each of the values that it lists.
+    """Return the weight of each value of a row: the stated weight, or 1 for each value of a list.
 
     Args:
-        row: a table of value to weight, a list of values, or one.
-        where: what to call the row in messages.
-        spelled: gives equal values one spelling; a table of weights has it already.
+        row: a mapping from value to weight, a list of values, or one value.
+        where: name of the row in messages.
+        spelled: returns one spelling for equal values; a mapping must have this spelling already.
 
     Raises:
-        InputError: values that are none or not distinct, or weights that are no distribution.
+        InputError: values are repeated or not names or numbers, or the weights are not a distribution.
 
     Example:
         >>> row_weights(["red", "blue"], "row"), row_weights({"red": 3}, "row"), row_weights("red", "row")
@@ -76,13 +76,13 @@ def row_weights(
         row = dict.fromkeys(map(spelled, values), 1.0)
         if len(row) < len(values):
             raise InputError(
-                f"{where}: expected distinct values, got {list(values)}; weights make one likelier"
+                f"{where}: expected distinct values, got {list(values)}; use weights to make a value likelier"
             )
     for weight in row.values():
         if (
             isinstance(weight, bool)
             or not isinstance(weight, int | float | np.number)
-            or not 0 <= weight < HEAVIEST
+            or not 0 <= weight < _HEAVIEST
         ):
             raise InputError(f"{where}: expected finite weights of at least 0, got {weight!r}")
     if not any(row.values()):
@@ -97,7 +97,7 @@ def conditional(
 
     Args:
         weights: weights of the table's row.
-        strength: 0 is independence, 1 the table.
+        strength: 0 for independence, 1 for the table.
         without: probabilities without the table.
 
     Example:
@@ -114,21 +114,20 @@ def inverse_weights(
     propensity: Float64[ndarray, " n"],
     given: Callable[[int], Mapping[str, FactorValue]],
 ) -> Float64[ndarray, " n"]:
-    """Weight samples so that a factor no longer depends on others: ``w = 1 / (K p)`` for one of K values.
+    """Weight samples so that a factor no longer depends on others: ``w = 1 / (K p)`` for K values.
 
-    Under these weights each value is as frequent, also beside every value of the parents, as under a uniform
+    The weights give each value, for every combination of the parents' values, the frequency of a uniform
     intervention on the factor (Horvitz and Thompson 1952). Their mean is 1 up to chance.
 
     Args:
-        factor: its name.
-        values: its values.
-        probabilities: of each value, beside each combination of the parents' values.
+        factor: name of the factor.
+        values: values of the factor.
+        probabilities: probability of each value (columns) given each combination of the parents (rows).
         propensity: probability of each sample's value.
-        given: tells the parents' values of a combination by its number.
+        given: returns the parents' values of a combination by its number.
 
     Raises:
-        InputError: there is no positivity: a value that never occurs beside some combination, so that no
-            weight makes up for it.
+        InputError: positivity fails: a value never occurs for some combination, so no weight can balance it.
 
     Example:
         >>> inverse_weights("x", [1, 2], np.array([[0.8, 0.2]]), np.array([0.8, 0.2]), lambda row: {})
@@ -140,6 +139,6 @@ def inverse_weights(
         known = ", ".join(f"{name}={parent}" for name, parent in given(row).items())
         raise InputError(
             f"inverse propensity: `{factor}` is never {values[value]}{known and ' where ' + known}; without "
-            "positivity no weight makes up for that: lower the strength of the dependence"
+            "positivity no weight can balance that: lower the strength of the dependence"
         )
     return 1.0 / (len(values) * propensity)

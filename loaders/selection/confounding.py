@@ -1,7 +1,7 @@
-"""Observed confounding: select rows of a set so that factors depend on one another, and undo it by weights.
+"""Select rows of a set so that factors depend on one another, and compute weights that undo the dependence.
 
-The rows of an unconfounded set are selected by rules ("what is yellow is not on a bridge"), or by tables of
-the values that a factor takes for the values of others, held to with some strength.
+Rows of an unconfounded set are selected by rules ("a yellow object is not on a bridge"), or by conditional
+tables: the values of a factor for each value of other factors, with a strength.
 """
 
 import math
@@ -18,38 +18,39 @@ from loaders.errors import InputError
 from loaders.schema import FactorValue
 from loaders.selection.conditional import conditional, inverse_weights, row_weights, table_rows
 from loaders.selection.factor_index import FactorIndex
-from loaders.selection.numbered_draws import Draws
+from loaders.selection.numbered_draws import NumberedDraws
 
 
 @dataclass(frozen=True)
-class Between:
-    """The values of a factor of numbers from ``low`` up to but not including ``high``.
+class ValueRange:
+    """The values of a numeric factor from ``low`` up to but not including ``high``.
 
-    A value that only a rounding error keeps from a bound counts as the bound.
+    A value within a rounding error of a bound counts as the bound.
     """
 
     low: float
     high: float
 
 
-Values = FactorValue | Sequence[FactorValue] | Between
+RuleValues = FactorValue | Sequence[FactorValue] | ValueRange
 
 
 @dataclass(frozen=True)
-class Table:
-    """How one factor depends on others.
+class ConditionalTable:
+    """The dependence of one factor on others.
 
-    The probability of a value is ``strength`` times that of its row in the table, plus 1 - ``strength`` times
-    that of all values alike: 0 is independence, 1 the table. Recipes have the same words and formulas.
+    The probability of a value is ``strength`` times its probability in the row of the table, plus
+    1 - ``strength`` times the uniform probability. Recipes have the same fields and formulas.
 
     Attributes:
-        given: the factor, or the factors, that it depends on.
-        table: for each value of ``given`` (of several factors: for each value of the first, and in it for
-            each of the second), the values that are equally likely, or a weight for each.
-        strength: 0..1.
+        given: the parent factor, or a tuple of parent factors.
+        table: mapping from each value of ``given`` to a list of equally likely values, or to a weight for
+            each value; several parents have one level of nesting each.
+        strength: 0 for independence, 1 for the table.
 
     Example:
-        >>> Table("shape", {"cube": ["red", "blue"], "cone": {"red": 3, "green": 1}}, strength=0.8).strength
+        >>> table = ConditionalTable("shape", {"cube": ["red", "blue"], "cone": {"red": 3, "green": 1}}, 0.8)
+        >>> table.strength
         0.8
     """
 
@@ -59,13 +60,14 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Conditional:
-    """The probability of each value of a factor beside what it depends on.
+class ConditionalProbabilities:
+    """The probability of each value of a factor, given the values of its parents.
 
     Attributes:
-        given: values of each factor that it depends on, by name.
-        values: its values.
-        probabilities: of its values (last axis), beside each combination of the others; NaN if not stated.
+        given: values of each parent, by name.
+        values: values of the factor.
+        probabilities: probability of each value (last axis), for each combination of the parents' values
+            (other axes); NaN if the table has no such row.
     """
 
     given: dict[str, tuple[FactorValue, ...]]
@@ -73,7 +75,7 @@ class Conditional:
     probabilities: Float64[ndarray, "..."]
 
     def combination(self, number: int) -> dict[str, FactorValue]:
-        """Name the values of a combination of what it depends on, by its number."""
+        """Return the parents' values of a combination by its number."""
         places = np.unravel_index(number, self.probabilities.shape[:-1])
         pairs = zip(self.given.items(), places, strict=True)
         return {name: values[int(place)] for (name, values), place in pairs}
@@ -81,32 +83,32 @@ class Conditional:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Rows of a set in which factors depend on one another as tables say.
+    """Selected rows of a set, in which factors depend on one another.
 
     Attributes:
         rows: row numbers, ascending.
-        propensity: for each factor that has a table, the probability of each row's value given the factors
-            that it depends on.
-        conditionals: what each of these tables says, with its strength.
+        propensity: for each factor with a table, the probability of each row's value given its parents.
+        conditionals: for each factor with a table, the probabilities stated by the table and its strength.
     """
 
     rows: Int[ndarray, " n"]
     propensity: dict[str, Float64[ndarray, " n"]]
-    conditionals: dict[str, Conditional]
+    conditionals: dict[str, ConditionalProbabilities]
 
     def weights(self, names: Sequence[str] | None = None) -> Float64[ndarray, " n"]:
-        """Weight the rows so that factors no longer depend on others: the product of their `inverse_weights`.
+        """Return weights under which factors do not depend on others: the product of `inverse_weights`.
 
         Args:
-            names: the factors; None for all that have a table.
+            names: the factors; None for all factors with a table.
 
         Raises:
-            InputError: a factor, or every one, has no table; or there is no positivity: a value that never
-                occurs beside some of the others, so that no weight makes up for it.
+            InputError: a factor has no table; or positivity fails: a value never occurs for some combination
+                of the parents, so no weight can balance it.
         """
         if not self.propensity:
             raise InputError(
-                "inverse propensity: rules alone state no probabilities; `loaders.inverse_propensity` counts"
+                "inverse propensity: rules alone state no probabilities; "
+                "`loaders.counted_inverse_propensity` counts them"
             )
         weights = np.ones(len(self.rows))
         for name in self.propensity if names is None else names:
@@ -119,16 +121,16 @@ class Selection:
         return weights
 
 
-def select_by_rules(index: FactorIndex, rules: Iterable[Mapping[str, Values]]) -> Int[ndarray, " n"]:
-    """List the rows that all rules leave.
+def select_by_rules(index: FactorIndex, rules: Iterable[Mapping[str, RuleValues]]) -> Int[ndarray, " n"]:
+    """List the rows that no rule leaves out.
 
     Args:
         index: the rows.
-        rules: values that do not occur together, by factor, as after ``exclude`` in a recipe: a row that has
-            one of them for every factor is left out.
+        rules: values by factor, like ``exclude`` in a recipe: a rule leaves out every row that has one of the
+            values for each of its factors.
 
     Raises:
-        InputError: a rule names a factor or value that does not exist, or nothing is left.
+        InputError: a rule names an unknown factor or value, or no row is left.
 
     Example:
         >>> from loaders.factor_space import FactorSpace
@@ -152,30 +154,34 @@ def select_by_rules(index: FactorIndex, rules: Iterable[Mapping[str, Values]]) -
 
 
 def select_by_tables(
-    index: FactorIndex, tables: Mapping[str, Table], seed: int, keep: Literal["given", "most"] = "given"
+    index: FactorIndex,
+    tables: Mapping[str, ConditionalTable],
+    seed: int,
+    keep: Literal["given", "most"] = "given",
 ) -> Selection:
-    """Select rows so that factors depend on others as tables say.
+    """Select rows so that factors depend on others by conditional tables.
 
-    The factors that have a table get its distribution beside what they depend on, and all others keep theirs.
-    Each row is kept or not by a draw of its own, with a chance in proportion to (stated probability) /
-    (frequency in the set), as large as can be. So the selection has the stated distribution up to chance, and
-    exactly where all chances are 0 or 1, as of a full grid and values that are equally likely.
+    A factor with a table gets the distribution of the table given its parents; other factors keep their
+    distribution. A separate draw decides whether each row is kept. Its chance is proportional to (stated
+    probability) / (frequency in the set), scaled as large as possible. The selection has the stated
+    distribution up to chance, and exactly if all chances are 0 or 1, as for a full grid and lists of equally
+    likely values.
 
     Args:
         index: rows of a set in which all these factors vary freely, such as a full grid.
-        tables: table of each factor that is to depend on others; these may have tables, too.
+        tables: table of each dependent factor; parents may have tables too.
         seed: seed of the draws.
-        keep: the distribution of the factors that others are given and that have no table ("given"), or as
-            many rows as can be beside each of their combinations ("most").
+        keep: "given" keeps the distribution of the parents without a table; "most" keeps as many rows as
+            possible for each combination of these parents.
 
     Raises:
-        InputError: a table names a factor or value that does not exist, has no row for a value, or depends on
-            itself; a strength is outside 0..1; or a combination that should occur is not in the set.
+        InputError: a table names an unknown factor or value, lacks a row for a value, or is part of a cycle;
+            a strength is outside 0..1; or the set lacks a combination that should occur.
 
     Example:
         >>> from loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("shape", "color"), (("cube", "cone"), ("red", "blue"))))
-        >>> table = Table("shape", {"cube": ["red"], "cone": ["blue", "red"]})
+        >>> table = ConditionalTable("shape", {"cube": ["red"], "cone": ["blue", "red"]})
         >>> selection = select_by_tables(index, {"color": table}, seed=0, keep="most")
         >>> selection.rows, selection.propensity
         (array([0, 2, 3]), {'color': array([1. , 0.5, 0.5])})
@@ -194,28 +200,28 @@ def select_by_tables(
     most = np.zeros(int(groups.max()) + 1)
     np.maximum.at(most, groups, chances)
     chances /= chances.max() if keep == "given" else most[groups]
-    # Where the chance is to be 1, a rounding error must not lose the row.
-    lots = Draws(seed, np.arange(len(index))).uniform("select")
-    rows = np.flatnonzero((wanted > 0) & (lots < chances + 1e-12))
+    # A rounding error must not lose a row with chance 1.
+    uniform = NumberedDraws(seed, np.arange(len(index))).uniform("select")
+    rows = np.flatnonzero((wanted > 0) & (uniform < chances + 1e-12))
     return Selection(rows, {name: column[rows] for name, column in propensity.items()}, stated)
 
 
 def _classes(index: FactorIndex, name: str, values: Any, where: str) -> dict[int, float]:
-    """Number the classes of a row's values, and give each its weight."""
+    """Map the class number of each value to its weight."""
     classes = index.classes[index.column(name)]
-    if isinstance(values, Between):
+    if isinstance(values, ValueRange):
         slack = 1e-9 * max(1.0, abs(values.low))
         numbers = [value if isinstance(value, int | float) else math.nan for value in classes.values]
         return {j: 1.0 for j, v in enumerate(numbers) if values.low - slack <= v < values.high - slack}
     return {classes.find(value): weight for value, weight in row_weights(values, where).items()}
 
 
-def _given(table: Table) -> tuple[str, ...]:
+def _given(table: ConditionalTable) -> tuple[str, ...]:
     return (table.given,) if isinstance(table.given, str) else table.given
 
 
-def _roots(index: FactorIndex, tables: Mapping[str, Table]) -> list[str]:
-    """Name the factors that others depend on and that have no table themselves."""
+def _roots(index: FactorIndex, tables: Mapping[str, ConditionalTable]) -> list[str]:
+    """Name the parents that have no table themselves."""
     graph = {name: _given(table) for name, table in tables.items()}
     known = {name for given in graph.values() for name in given}
     for name in (*known, *tables):
@@ -227,7 +233,7 @@ def _roots(index: FactorIndex, tables: Mapping[str, Table]) -> list[str]:
     return [name for name in index.names if name in known and name not in tables]
 
 
-def _conditional(index: FactorIndex, name: str, table: Table) -> Conditional:
+def _conditional(index: FactorIndex, name: str, table: ConditionalTable) -> ConditionalProbabilities:
     if not 0 <= table.strength <= 1:
         raise InputError(f"`{name}`.strength: expected a number in 0..1, got {table.strength}")
     given = {parent: index.classes[index.column(parent)] for parent in _given(table)}
@@ -238,15 +244,17 @@ def _conditional(index: FactorIndex, name: str, table: Table) -> Conditional:
         place = tuple(classes.find(key) for classes, key in zip(given.values(), keys, strict=True))
         weights = _classes(index, name, row, where)
         if -1 in place or not weights or -1 in weights:
-            raise InputError(f"{where}: expected values of continuous factors that occur")
-        said = np.zeros(len(values))
-        said[list(weights)] = list(weights.values())
-        probabilities[place] = conditional(said, table.strength, uniform)
-    return Conditional({parent: classes.values for parent, classes in given.items()}, values, probabilities)
+            raise InputError(f"{where}: expected values of continuous factors that occur in the set")
+        row_of_weights = np.zeros(len(values))
+        row_of_weights[list(weights)] = list(weights.values())
+        probabilities[place] = conditional(row_of_weights, table.strength, uniform)
+    return ConditionalProbabilities(
+        {parent: classes.values for parent, classes in given.items()}, values, probabilities
+    )
 
 
 def _look_up(
-    index: FactorIndex, name: str, stated: Conditional, positions: Int[ndarray, "n k"]
+    index: FactorIndex, name: str, stated: ConditionalProbabilities, positions: Int[ndarray, "n k"]
 ) -> Float64[ndarray, " n"]:
     columns = [index.column(factor) for factor in (*stated.given, name)]
     found = stated.probabilities[tuple(positions[:, columns].T)]
@@ -260,7 +268,7 @@ def _look_up(
 def _counted(
     index: FactorIndex, positions: Int[ndarray, "n k"], names: Sequence[str]
 ) -> tuple[Int[ndarray, " n"], Int[ndarray, " n"]]:
-    """Group of each row by some factors, and how many rows are in it."""
+    """Return the group of each row by some factors, and the number of rows in that group."""
     groups = index.groups(names)
     found = groups.find(positions[:, index.columns(names)])
     return found, groups.counts(found)
@@ -269,11 +277,11 @@ def _counted(
 def _check_complete(
     cells: Int[ndarray, " n"], groups: Int[ndarray, " n"], wanted: Float64[ndarray, " n"]
 ) -> None:
-    # Over the combinations beside one of the roots', what is wanted adds up to 1 if none is missing.
+    # For each combination of the roots, the stated probabilities add up to 1 if no cell is missing.
     _, first = np.unique(cells, return_index=True)
     _, group = np.unique(groups[first], return_inverse=True)
     if not np.allclose(np.bincount(group.ravel(), wanted[first]), 1):
         raise InputError(
             "tables: some combination that should occur is not in this set; select from a full grid, or "
-            "leave it out of the tables at strength 1"
+            "remove it from the tables and use strength 1"
         )

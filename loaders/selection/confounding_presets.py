@@ -1,4 +1,4 @@
-"""Confounding that papers chose for public data sets, as rules and tables."""
+"""Rules and tables of confounding from papers, for public data sets."""
 
 import math
 from collections.abc import Mapping
@@ -6,7 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loaders.errors import InputError
-from loaders.selection.confounding import Between, Selection, Table, select_by_rules, select_by_tables
+from loaders.selection.confounding import (
+    ConditionalTable,
+    Selection,
+    ValueRange,
+    select_by_rules,
+    select_by_tables,
+)
 from loaders.selection.factor_index import FactorIndex
 
 _SUPPLEMENT = (
@@ -16,28 +22,28 @@ _ENDLESS = math.inf
 
 
 @dataclass(frozen=True)
-class Preset:
+class ConfoundingPreset:
     """Rules and tables of one selection.
 
     Attributes:
-        citation: where it comes from.
-        choices: what the source leaves open, and was chosen here.
-        rules: what is left out whatever the strength.
-        tables: table of each factor that depends on another.
+        citation: source of the preset.
+        choices: our choices where the source is not specific.
+        rules: rules for rows to leave out at any strength.
+        tables: table of each dependent factor.
     """
 
     citation: str
     choices: str = ""
     rules: tuple[Mapping[str, Any], ...] = ()
-    tables: Mapping[str, Table] = field(default_factory=dict)
+    tables: Mapping[str, ConditionalTable] = field(default_factory=dict)
 
 
-PRESETS = {
-    "candle-published": Preset(
+CONFOUNDING_PRESETS = {
+    "candle-published": ConfoundingPreset(
         "check_confounding in methods/trained_models/causal_dataset_confounding_v2.py of "
         "causal-disentanglement/disentanglement_lib",
-        "its rule that never applies, for a slip in it, is left out: what remains are the 12,546 images "
-        "of the release",
+        "a rule that never applies, because of a mistake, is left out: the other rules leave the 12,546 "
+        "images of the release",
         rules=(
             {"size": [2.5], "object_type": ["cube", "sphere", "cylinder", "cone"]},
             {"size": [1.5], "scene": ["garden", "garage"]},
@@ -48,10 +54,10 @@ PRESETS = {
             {"object_type": ["sphere"], "scene": ["skywalk"]},
         ),
     ),
-    "candle-color": Preset(
+    "candle-color": ConfoundingPreset(
         f"{_SUPPLEMENT}, table 6",
         tables={
-            "color": Table(
+            "color": ConditionalTable(
                 "object_type",
                 {
                     "cube": ["red", "blue"],
@@ -63,51 +69,51 @@ PRESETS = {
             )
         },
     ),
-    "candle-size": Preset(
+    "candle-size": ConfoundingPreset(
         f"{_SUPPLEMENT}, table 8",
         "small is 1.5 and big is 2.5",
         tables={
-            "size": Table(
+            "size": ConditionalTable(
                 "object_type",
                 {"cube": [1.5], "sphere": [1.5], "cylinder": [1.5], "cone": [2.5], "torus": [2.5]},
             )
         },
     ),
-    "dsprites": Preset(
+    "dsprites": ConfoundingPreset(
         f"{_SUPPLEMENT}, table 10",
         "small, medium and large are two scales each; a bound belongs to the interval above it, 2 pi to the "
         "last; top left, middle and bottom right are thirds of both axes, y from the top",
         tables={
-            "scale": Table(
+            "scale": ConditionalTable(
                 "shape",
                 {
-                    "square": Between(0.0, 0.65),
-                    "ellipse": Between(0.65, 0.85),
-                    "heart": Between(0.85, _ENDLESS),
+                    "square": ValueRange(0.0, 0.65),
+                    "ellipse": ValueRange(0.65, 0.85),
+                    "heart": ValueRange(0.85, _ENDLESS),
                 },
             ),
-            "orientation": Table(
+            "orientation": ConditionalTable(
                 "shape",
                 {
-                    "square": Between(0.0, 2 * math.pi / 3),
-                    "ellipse": Between(2 * math.pi / 3, 4 * math.pi / 3),
-                    "heart": Between(4 * math.pi / 3, _ENDLESS),
+                    "square": ValueRange(0.0, 2 * math.pi / 3),
+                    "ellipse": ValueRange(2 * math.pi / 3, 4 * math.pi / 3),
+                    "heart": ValueRange(4 * math.pi / 3, _ENDLESS),
                 },
             ),
             **dict.fromkeys(
                 ("posX", "posY"),
-                Table(
+                ConditionalTable(
                     "shape",
                     {
-                        "square": Between(0.0, 1 / 3),
-                        "ellipse": Between(1 / 3, 2 / 3),
-                        "heart": Between(2 / 3, _ENDLESS),
+                        "square": ValueRange(0.0, 1 / 3),
+                        "ellipse": ValueRange(1 / 3, 2 / 3),
+                        "heart": ValueRange(2 / 3, _ENDLESS),
                     },
                 ),
             ),
         },
     ),
-    "mpi3d": Preset(
+    "mpi3d": ConfoundingPreset(
         f"{_SUPPLEMENT}, table 12",
         "the intervals of both axes do not include their upper bound; height 1 is the middle camera",
         rules=(
@@ -115,18 +121,18 @@ PRESETS = {
             {"camera_height": ["top", "bottom"]},
         ),
         tables={
-            "object_shape": Table(
+            "object_shape": ConditionalTable(
                 "object_color",
                 {"green": ["cube", "cylinder"], "red": ["cylinder", "sphere"], "blue": ["sphere", "cube"]},
             ),
-            "object_size": Table(
+            "object_size": ConditionalTable(
                 "object_color", {"green": ["small"], "red": ["large"], "blue": ["small", "large"]}
             ),
             **dict.fromkeys(
                 ("horizontal_axis", "vertical_axis"),
-                Table(
+                ConditionalTable(
                     "object_color",
-                    {"green": Between(0, 10), "red": Between(10, 20), "blue": Between(20, 30)},
+                    {"green": ValueRange(0, 10), "red": ValueRange(10, 20), "blue": ValueRange(20, 30)},
                 ),
             ),
         },
@@ -135,27 +141,27 @@ PRESETS = {
 
 
 def select_preset(index: FactorIndex, name: str, seed: int = 0, strength: float = 1.0) -> Selection:
-    """Select rows of a full grid as a paper did.
+    """Select rows of a full grid by the rules and tables of a paper.
 
     Args:
-        index: rows of CANDLE, dSprites or MPI3D, of all combinations.
-        name: "candle-published" (no table: it has no propensities), "candle-color", "candle-size", "dsprites"
-            or "mpi3d".
+        index: all combinations of CANDLE, dSprites or MPI3D.
+        name: "candle-published" (without tables, so without propensities), "candle-color", "candle-size",
+            "dsprites" or "mpi3d".
         seed: seed of the draws, which matters below strength 1.
-        strength: how strongly the tables hold: 1 leaves the paper's images, all of them; 0 all that its rules
+        strength: strength of the tables: 1 selects the images of the paper, 0 all images that its rules
             leave.
 
     Raises:
-        InputError: there is no such preset, a factor or value that it names does not exist, or a strength
-            below 1 asks for combinations that the set does not have.
+        InputError: the preset is unknown, the index lacks one of its factors or values, or the set lacks
+            combinations that a strength below 1 needs.
 
     Example:
-        >>> print(PRESETS["mpi3d"].tables["object_size"].table["blue"])
+        >>> print(CONFOUNDING_PRESETS["mpi3d"].tables["object_size"].table["blue"])
         ['small', 'large']
     """
-    if name not in PRESETS:
-        raise InputError(f"preset: expected one of {', '.join(PRESETS)}, got `{name}`")
-    preset = PRESETS[name]
+    if name not in CONFOUNDING_PRESETS:
+        raise InputError(f"preset: expected one of {', '.join(CONFOUNDING_PRESETS)}, got `{name}`")
+    preset = CONFOUNDING_PRESETS[name]
     rows = select_by_rules(index, preset.rules)
     if not preset.tables:
         return Selection(rows, {}, {})

@@ -1,4 +1,4 @@
-"""Inverse propensities of any rows, counted: weights that make a factor independent of others."""
+"""Count inverse propensities of rows: weights that make a factor independent of others."""
 
 from collections.abc import Iterable
 
@@ -11,28 +11,30 @@ from loaders.selection.conditional import inverse_weights
 from loaders.selection.factor_index import FactorIndex
 
 
-def inverse_propensity(index: FactorIndex, factor: str, given: Iterable[str]) -> Float64[ndarray, " n"]:
-    """Weight rows so that a factor no longer depends on others.
+def counted_inverse_propensity(
+    index: FactorIndex, factor: str, given: Iterable[str]
+) -> Float64[ndarray, " n"]:
+    """Return weights under which a factor does not depend on others, from counts of the rows.
 
-    ``w = 1 / (K p(x | given))`` for a factor of K values, p by counting rows: under these weights each value
-    is exactly as frequent as any other, also beside all values of ``given``, whose own frequencies stay as
-    they are (Horvitz and Thompson 1952). Their mean is 1: ``rng.choice(n, m, p=weights / n)`` draws m of n
-    rows by them. Where the probabilities are known, as those of a `loaders.selection.confounding.Selection`
-    are, its ``weights`` do without the error of counting.
+    ``w = 1 / (K p(x | given))`` for a factor with K values, p by counting rows. Under these weights all
+    values are equally frequent for every combination of the values of ``given``, and the frequencies of
+    these combinations do not change (Horvitz and Thompson 1952). The mean weight is 1:
+    ``rng.choice(n, m, p=weights / n)`` draws m of n rows by weight. If the probabilities are known, as in a
+    `loaders.selection.confounding.Selection`, its ``weights`` avoid the error of counting.
 
     Args:
         index: the rows.
         factor: the factor.
-        given: what it depends on.
+        given: its parents.
 
     Raises:
-        InputError: there is no such factor, or no positivity: a value that never occurs beside some of the
-            others, so that no weight makes up for it.
+        InputError: a factor is unknown, or positivity fails: a value never occurs for some combination of the
+            parents, so no weight can balance it.
 
     Example:
         >>> from loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("shape", "color"), (("cube", "cone"), ("red", "blue"))))
-        >>> inverse_propensity(index.select(np.array([0, 0, 1, 2, 3])), "color", ["shape"])
+        >>> counted_inverse_propensity(index.select(np.array([0, 0, 1, 2, 3])), "color", ["shape"])
         array([0.75, 0.75, 1.5 , 1.  , 1.  ])
     """
     others = [name for name in given if name != factor]

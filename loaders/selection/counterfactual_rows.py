@@ -1,4 +1,4 @@
-"""Counterfactual twins: samples that share their exogenous draws with another, in the same set or another."""
+"""Find counterfactuals: samples that share their exogenous draws with a sample of the same or another set."""
 
 from collections.abc import Callable
 
@@ -12,11 +12,11 @@ from loaders.schema import Metadata
 ReadMetadata = Callable[[int], Metadata]
 
 
-def closest_relative(metadata: ReadMetadata | None, row: int, candidates: Int[ndarray, " m"]) -> int:
-    """Choose the row that shares a row's exogenous draws, or else the lowest.
+def choose_counterfactual_row(metadata: ReadMetadata | None, row: int, candidates: Int[ndarray, " m"]) -> int:
+    """Choose a candidate that shares a row's exogenous draws, or the lowest candidate if none does.
 
     Args:
-        metadata: reads the metadata of a row; None where there are none.
+        metadata: reads the metadata of a row; None for data without metadata.
         row: the row.
         candidates: rows to choose from, at least one, ascending.
     """
@@ -30,16 +30,16 @@ def closest_relative(metadata: ReadMetadata | None, row: int, candidates: Int[nd
     return int(candidates[0])
 
 
-def twin_rows(frames: Frames, twins: Frames) -> Int[ndarray, " n"]:
-    """Find, for each row of a set of counterfactuals, the row of another set that it is a twin of.
+def counterfactual_rows(frames: Frames, counterfactuals: Frames) -> Int[ndarray, " n"]:
+    """Find the factual row of each counterfactual.
 
     Args:
         frames: the factual image set.
-        twins: the counterfactuals, whose ``counterfactual_of`` names samples of the other.
+        counterfactuals: image set whose ``counterfactual_of`` names samples of ``frames``.
 
     Returns:
-        Row numbers in ``frames``, one for each row of ``twins``; -1 where its factual is not there.
+        Row numbers in ``frames``, one for each row of ``counterfactuals``; -1 if the factual is missing.
     """
     rows = {frames.metadata(row).id: row for row in range(len(frames))}
-    factual = (twins.metadata(row).counterfactual_of for row in range(len(twins)))
+    factual = (counterfactuals.metadata(row).counterfactual_of for row in range(len(counterfactuals)))
     return np.array([-1 if name is None else rows.get(name, -1) for name in factual], np.int64)

@@ -1,4 +1,4 @@
-"""Classes of the factors of any data: the values of a categorical factor, the bins of a continuous one."""
+"""Classes of factors: the values of a categorical factor, the bins of a continuous factor."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,16 +13,16 @@ from loaders.schema import FactorInfo, FactorValue
 
 
 class FactorClasses:
-    """The classes of one factor, and which class a value is in.
+    """The classes of one factor.
 
-    A categorical factor has its values for classes. A continuous one has those bins of width ``tolerance``,
-    centred on its multiples, that some row is in; each is named by the smallest value found in it. With
-    tolerance 0, only equal values share a class.
+    Each value of a categorical factor is a class. The classes of a continuous factor are bins of width
+    ``tolerance``, centred on multiples of it, that contain a row; the value of a class is the smallest value
+    of its rows. With tolerance 0, only equal values share a class.
 
     Attributes:
-        name: the factor.
+        name: name of the factor.
         values: one value for each class, in order.
-        numbers: the same as numbers: class number of a categorical factor, value of a continuous one.
+        numbers: the same as numbers: class numbers of a categorical factor, values of a continuous factor.
 
     Example:
         >>> angle = FactorInfo(name="angle", kind="continuous", low=0, high=90)
@@ -36,7 +36,7 @@ class FactorClasses:
 
         Args:
             factor: the factor.
-            numbers: class number or value of each row; those of a categorical factor do not matter.
+            numbers: class number or value of each row; not read for a categorical factor.
             tolerance: width of the bins of a continuous factor, in its unit.
         """
         self.name, self.tolerance = factor.name, tolerance
@@ -63,7 +63,7 @@ class FactorClasses:
         """Turn class numbers or values of rows into class numbers.
 
         Raises:
-            InputError: a number is no class of a categorical factor.
+            InputError: a number is not a class of the categorical factor.
         """
         if self._numbers is None:
             return np.searchsorted(self.bins, self._binned(numbers))
@@ -78,10 +78,11 @@ class FactorClasses:
         return codes
 
     def find(self, value: Any) -> int:
-        """Number the class of a value; -1 where no row of a continuous factor comes close to it.
+        """Return the class number of a value; -1 if no row of a continuous factor is in its bin.
 
         Raises:
-            InputError: a categorical factor has no such value, or what should be a number is none.
+            InputError: a categorical factor lacks the value, or the value of a continuous factor is not a
+                number.
         """
         if self._numbers is not None:
             known: Mapping[Any, int] = self._numbers
@@ -103,10 +104,10 @@ class FactorClasses:
 def factors_and_table(
     data: Any,
 ) -> tuple[tuple[FactorInfo, ...], Float64[ndarray, "n k"] | None]:
-    """Take the factors of data, and those of every row: None for a full grid without images.
+    """Return the factors of data and the table of their rows; None for a full grid without images.
 
     Raises:
-        InputError: the data have none.
+        InputError: the data have no factors.
     """
     if isinstance(data, FactorSpace):
         pairs = zip(data.names, data.values, strict=True)

@@ -1,4 +1,4 @@
-"""Rows grouped by the classes of some factors: their numbers, sorted by group once, and where each begins."""
+"""Group rows by the classes of some factors: row numbers sorted by group, and the start of each group."""
 
 import math
 from collections.abc import Sequence
@@ -7,14 +7,14 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-_ROOM = 2**62  # of keys: what is multiplied once more stays within int64
+_ROOM = 2**62  # number of keys that stays within int64
 
 
-class Groups:
-    """Rows by group.
+class RowGroups:
+    """Rows in groups.
 
     Example:
-        >>> groups = Groups(np.array([[0, 1], [1, 1], [0, 1], [0, 2]]), (2, 3), [0, 1])
+        >>> groups = RowGroups(np.array([[0, 1], [1, 1], [0, 1], [0, 2]]), (2, 3), [0, 1])
         >>> groups.find(np.array([[0, 1], [1, 0]])), groups.members(0)
         (array([ 0, -1]), array([0, 2]))
     """
@@ -27,11 +27,11 @@ class Groups:
         Args:
             codes: class numbers of each row; None for all combinations in product order, which need no
                 sorting.
-            sizes: classes of each factor.
+            sizes: number of classes of each factor.
             columns: numbers of the factors, ascending.
         """
         self._sizes = [sizes[j] for j in columns]
-        # Where keys would outgrow int64, their ranks stand in for them from there on.
+        # Ranks replace keys before the keys become too large for int64.
         self._ranks: dict[int, Int[ndarray, " u"]] = {}
         if codes is None:
             grid = np.arange(math.prod(sizes), dtype=np.int32 if math.prod(sizes) < 2**31 else np.int64)
@@ -56,12 +56,12 @@ class Groups:
 
     @property
     def nbytes(self) -> int:
-        """Memory taken, in bytes."""
+        """Memory in bytes."""
         arrays = (self._keys, self._starts, self._order, *self._ranks.values())
         return sum(array.nbytes for array in arrays)
 
     def find(self, positions: Int[ndarray, "n g"]) -> Int[ndarray, " n"]:
-        """Number the group of each combination of classes; -1 where no row has it."""
+        """Return the group number of each combination of classes; -1 if no row has it."""
         keys = np.zeros(len(positions), np.int64)
         known = np.ones(len(positions), bool)
         for j, (column, size) in enumerate(zip(positions.T, self._sizes, strict=True)):
@@ -77,7 +77,7 @@ class Groups:
         return self._starts[groups + 1] - self._starts[groups]
 
     def member(self, groups: Int[ndarray, " n"], numbers: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
-        """Find the row that has a number in its group, in 0..count - 1 in ascending order of rows."""
+        """Return a row of each group by its number in the group, 0..count - 1 in ascending order of rows."""
         return self._order[self._starts[groups] + numbers].astype(np.int64)
 
     def members(self, group: int) -> Int[ndarray, " m"]:

@@ -1,4 +1,4 @@
-"""Rows by their factors: which have these values, which differ in exactly that, and draws among them."""
+"""Find and draw rows by their factors: rows with given values, and rows that differ in given factors."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -10,22 +10,22 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.schema import FactorInfo, FactorValue, Metadata
-from loaders.selection.counterfactual_rows import ReadMetadata, closest_relative
-from loaders.selection.factor_classes import classes_of, factors_and_table
-from loaders.selection.factor_partners import Missing, draw_partners
+from loaders.selection.counterfactual_rows import ReadMetadata, choose_counterfactual_row
+from loaders.selection.factor_classes import FactorClasses, classes_of, factors_and_table
+from loaders.selection.factor_partners import MissingPartner, draw_partners
 from loaders.selection.factor_rows import FactorRows
-from loaders.selection.numbered_draws import Draws
+from loaders.selection.numbered_draws import NumberedDraws
 
 
 class FactorIndex(FactorRows):
     """Finds and draws the rows of an image set by their factors.
 
-    Rows are numbered as in the data. They may be a full grid, a part of one, or repeat combinations, as drawn
-    sets do. Values of a continuous factor count as equal where they are in one bin, of the width that
-    ``tolerance`` states, centred on its multiples; without a tolerance, where they are equal.
+    Row numbers are those of the data. The rows may be a full grid, a part of a grid, or repeat combinations
+    like drawn sets. Two values of a continuous factor count as equal if they are in one bin of width
+    ``tolerance``, centred on multiples of it; without a tolerance, if they are equal.
 
-    What a query sorts is kept for the next one of the same factors. A full grid in product order needs no
-    sorting: there, all is arithmetic.
+    Sorted groups of rows are kept for the next query with the same factors. A full grid in product order
+    needs no sorting, only arithmetic.
 
     Example:
         >>> from loaders.factor_space import FactorSpace
@@ -36,51 +36,69 @@ class FactorIndex(FactorRows):
 
     def __init__(
         self,
+        classes: tuple[FactorClasses, ...],
+        codes: Int[ndarray, "n k"] | None,
+        table: Float64[ndarray, "n k"] | None,
+        metadata: ReadMetadata | None = None,
+    ) -> None:
+        """Store the rows; `of` and `from_table` make an index from data.
+
+        Args:
+            classes: the classes of each factor.
+            codes: class numbers of each row; None for all combinations in product order.
+            table: class numbers of categorical factors, values of continuous factors.
+            metadata: reads the metadata of a row; None for data without metadata.
+        """
+        super().__init__(classes, codes, table)
+        self._metadata = metadata
+
+    @classmethod
+    def from_table(
+        cls,
         factors: Sequence[FactorInfo],
         table: Float64[ndarray, "n k"] | None,
         tolerance: Mapping[str, float] | None = None,
-    ) -> None:
+        metadata: ReadMetadata | None = None,
+    ) -> "FactorIndex":
         """Index the rows of a table.
 
         Args:
-            factors: one for each column.
-            table: class numbers of categorical factors, values of continuous ones; None for all combinations.
+            factors: one factor for each column.
+            table: class numbers of categorical factors, values of continuous factors; None for all
+                combinations.
             tolerance: width of the bins of continuous factors, in their units.
+            metadata: reads the metadata of a row; None for data without metadata.
 
         Raises:
             InputError: the table does not fit the factors, or a tolerance fits no continuous factor.
         """
         classes = classes_of(factors, table, tolerance or {})
         if table is None:
-            super().__init__(classes, None, None)
-        else:
-            codes = [c.codes(column) for c, column in zip(classes, table.T, strict=True)]
-            super().__init__(classes, np.stack(codes, axis=1).astype(np.int32), table)
-        self._metadata: ReadMetadata | None = None
+            return cls(classes, None, None, metadata)
+        codes = [c.codes(column) for c, column in zip(classes, table.T, strict=True)]
+        return cls(classes, np.stack(codes, axis=1).astype(np.int32), table, metadata)
 
     @classmethod
     def of(cls, data: Any, tolerance: Mapping[str, float] | None = None) -> "FactorIndex":
         """Index the rows of an image set, of a public data set, or of a grid without images.
 
         Args:
-            data: anything that has a ``factor_table``, and ``set_info.factors`` or ``factors``; or a
+            data: data with ``factor_table``, and with ``set_info.factors`` or ``factors``; or a
                 `loaders.factor_space.FactorSpace`.
             tolerance: width of the bins of continuous factors, in their units.
 
         Raises:
             InputError: the data have no factors, or a tolerance fits no continuous factor.
         """
-        index = cls(*factors_and_table(data), tolerance)
-        index._metadata = getattr(data, "metadata", None)
-        return index
+        return cls.from_table(*factors_and_table(data), tolerance, getattr(data, "metadata", None))
 
     def select(self, rows: Int[ndarray, " m"]) -> "FactorIndex":
-        """Index some of the rows, numbered anew as `torch.utils.data.Subset` numbers them.
+        """Index some of the rows, with the row numbers of `torch.utils.data.Subset`.
 
-        Classes stay as they are, also those that none of the rows has.
+        Classes do not change; some may have no row.
 
         Raises:
-            InputError: there are no rows, or no such row.
+            InputError: ``rows`` is empty, or a row does not exist.
 
         Example:
             >>> from loaders.factor_space import FactorSpace
@@ -89,36 +107,36 @@ class FactorIndex(FactorRows):
         """
         if not len(rows):
             raise InputError("expected at least one row to select, got none")
-        index = FactorIndex.__new__(FactorIndex)
-        FactorRows.__init__(index, self.classes, self.positions(rows).astype(np.int32), self.numbers(rows))
-        index._metadata = self._metadata and partial(_metadata_at, self._metadata, np.array(rows))
-        return index
+        metadata = self._metadata and partial(_metadata_at, self._metadata, np.array(rows))
+        return FactorIndex(self.classes, self.positions(rows).astype(np.int32), self.numbers(rows), metadata)
 
     def rows(self, /, **values: FactorValue) -> Int[ndarray, " m"]:
-        """List the rows that have these values, ascending; none may.
+        """List the rows that have these values, ascending; possibly none.
 
         Raises:
-            InputError: there is no such factor, or a categorical factor has no such value.
+            InputError: a factor is unknown, or a categorical factor lacks the value.
         """
-        return self.alike(self._anywhere(values), values)
+        return self.matching(self._anywhere(values), values)
 
     def sample(self, n: int, rng: np.random.Generator, /, **fixed: FactorValue) -> Int[ndarray, " n"]:
         """Draw rows that have these values, all with equal chances, with replacement.
 
         Args:
-            n: how many.
-            rng: gives the seed of the draws.
+            n: number of draws.
+            rng: generator of the seed of the draws.
             fixed: values by factor.
 
         Raises:
-            InputError: no row has them.
+            InputError: no row has these values.
         """
-        # Not from `rows`, which may be a million to draw a batch from.
+        # Drawing from `rows` would list up to a million rows for one batch.
         groups, group = self.group_at(self._anywhere(fixed), fixed)
         if group < 0:
-            raise InputError(f"no row has {_listed(fixed)}: it was left out of this set")
+            raise InputError(f"no row has {_listed(fixed)}: this set leaves it out")
         group_of_each = np.full(n, group)
-        return groups.member(group_of_each, Draws.of(rng, n).below("row", groups.counts(group_of_each)))
+        return groups.member(
+            group_of_each, NumberedDraws.of(rng, n).below("row", groups.counts(group_of_each))
+        )
 
     def _anywhere(self, values: Mapping[str, FactorValue]) -> Int[ndarray, "1 k"]:
         return self.position(values, np.zeros((1, len(self.sizes)), np.int64))
@@ -129,27 +147,27 @@ class FactorIndex(FactorRows):
         names: Iterable[str],
         rng: np.random.Generator,
         distinct: bool = False,
-        missing: Missing = "error",
+        missing: MissingPartner = "error",
     ) -> Int[ndarray, " n"]:
-        """Draw some factors of rows anew and keep the others, as `draw_partners` does."""
-        return draw_partners(self, rows, names, Draws.of(rng, len(rows)), distinct, missing)
+        """Redraw some factors of rows and keep the others; see `draw_partners`."""
+        return draw_partners(self, rows, names, NumberedDraws.of(rng, len(rows)), distinct, missing)
 
     def partners(self, row: SupportsIndex, names: Iterable[str]) -> Int[ndarray, " m"]:
-        """List the other rows that agree with a row in every factor but these, ascending; there may be none.
+        """List the other rows that agree with a row in all factors but these, ascending; possibly none.
 
         Raises:
-            InputError: there is no such row or factor.
+            InputError: the row or a factor does not exist.
         """
-        rows = self.alike(self.positions(_one(row)), self.others(names))
+        rows = self.matching(self.positions(_one(row)), self.others(names))
         return rows[rows != int(row)]
 
     def traverse(self, row: SupportsIndex, name: str) -> Int[ndarray, " m"]:
-        """List rows that differ from a row in one factor: of each of its classes that exists, in order.
+        """List one row for each existing class of a factor, in order, with all other factors of a row.
 
-        Of several rows of a class, it is the lowest; of the row's own class, the row itself.
+        If a class has several rows, the lowest is listed; for the row's own class, the row itself.
 
         Raises:
-            InputError: there is no such row or factor.
+            InputError: the row or the factor does not exist.
 
         Example:
             >>> from loaders.factor_space import FactorSpace
@@ -157,24 +175,26 @@ class FactorIndex(FactorRows):
             array([3, 4, 5])
         """
         position, column = self.positions(_one(row)), self.column(name)
-        rows = self.alike(position, self.others([name]))
+        rows = self.matching(position, self.others([name]))
         classes, first = np.unique(self.positions(rows)[:, column], return_index=True)
         return np.where(classes == position[0, column], int(row), rows[first])
 
     def counterfactual(self, row: SupportsIndex, /, **changes: FactorValue) -> int:
-        """Find the row that a row would be with other values of some factors, the others kept.
+        """Find the counterfactual of a row: other values of some factors, the same values of all others.
 
-        Where the data have metadata, a row of the same unit, or one that names the other in
-        ``counterfactual_of``, comes before others, which are only alike in their factors: of the rows with
-        that combination, metadata are read until one is found.
+        If the data have metadata, rows of the same unit, or rows linked by ``counterfactual_of``, are
+        preferred to rows that only have the same factor values: metadata of the rows with that combination
+        are read until such a row is found.
 
         Raises:
-            InputError: there is no such row, factor or value, or no row has that combination.
+            InputError: the row, a factor or a value does not exist, or no row has that combination.
         """
-        rows = self.alike(self.position(changes, self.positions(_one(row))), self.names)
+        rows = self.matching(self.position(changes, self.positions(_one(row))), self.names)
         if not len(rows):
-            raise InputError(f"row {row} has no counterfactual with {_listed(changes)}: it was left out")
-        return int(row) if int(row) in rows else closest_relative(self._metadata, int(row), rows)
+            raise InputError(
+                f"row {row} has no counterfactual with {_listed(changes)}: this set leaves it out"
+            )
+        return int(row) if int(row) in rows else choose_counterfactual_row(self._metadata, int(row), rows)
 
 
 def _one(row: SupportsIndex) -> Int[ndarray, " 1"]:

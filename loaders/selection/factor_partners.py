@@ -1,4 +1,4 @@
-"""Partners of rows: equal in some factors, drawn anew in the others."""
+"""Draw partners of rows: rows with some factors redrawn and the others equal."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -8,73 +8,74 @@ from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.selection.factor_groups import Groups
+from loaders.selection.factor_groups import RowGroups
 from loaders.selection.factor_rows import FactorRows
-from loaders.selection.numbered_draws import Draws
+from loaders.selection.numbered_draws import NumberedDraws
 
-Missing = Literal["error", "mask"]
-_ROUNDS = 16  # of drawing from a group before its members are listed
+MissingPartner = Literal["error", "mask"]
+_ROUNDS = 16  # draws from a group before its members are listed
 
 
 def draw_partners(
     index: FactorRows,
     rows: Int[ndarray, " n"],
     names: Iterable[str],
-    draws: Draws,
+    draws: NumberedDraws,
     distinct: bool = False,
-    missing: Missing = "error",
+    missing: MissingPartner = "error",
 ) -> Int[ndarray, " n"]:
-    """Draw some factors of rows anew and keep the others.
+    """Redraw some factors of rows and keep the others.
 
-    The partner of a row is drawn with equal chances from the rows that agree with it in all other factors:
-    on a full grid, this is to draw each of the factors anew; where rows are left out, it is to draw them
-    from what there is beside the others. The row itself is among them unless ``distinct``.
+    The partner of a row is drawn with equal chances from the rows that agree with it in all other factors.
+    On a full grid, each of the factors is redrawn independently; if rows are left out, the factors are
+    redrawn from the combinations that exist. The row itself may be drawn unless ``distinct``.
 
     Args:
         index: the rows.
-        rows: rows that want a partner, one for each item of ``draws``.
-        names: factors to draw anew.
+        rows: rows to find partners for, one for each item of ``draws``.
+        names: factors to redraw.
         draws: the random numbers.
         distinct: whether each of the factors must differ between a row and its partner.
-        missing: what to do where no such row exists: raise an error, or give -1.
+        missing: "error" raises an error if a row has no partner, "mask" returns -1.
 
     Raises:
-        InputError: there is no such factor or row, or a row has no partner.
+        InputError: a factor or row does not exist, or a row has no partner.
 
     Example:
         >>> from loaders.selection.factor_index import FactorIndex
         >>> from loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
-        >>> draw_partners(index, np.array([0, 5]), ["color"], Draws(0, np.arange(2)), distinct=True)
+        >>> draw_partners(index, np.array([0, 5]), ["color"], NumberedDraws(0, np.arange(2)), distinct=True)
         array([3, 2])
     """
     columns = index.columns(names)
     if not distinct or not columns:
-        names = [index.names[j] for j in columns]
-        groups = index.groups(index.others(names))
-        found = _groups_of(index, groups, rows, names)
+        groups, found = _shared_groups(index, rows, columns)
         return groups.member(found, draws.below("partner", groups.counts(found)))
     partners = (_redrawn if index.is_grid else _picked)(index, rows, columns, draws)
     if missing == "error" and (partners < 0).any():
         listed = ", ".join(index.names[j] for j in columns)
         row = rows[int((partners < 0).argmax())]
         raise InputError(
-            f"row {row} has no partner that differs in exactly {listed or 'nothing'}; ask for a mask, "
-            "or for partners that may coincide"
+            f'row {row} has no partner that differs in exactly {listed or "nothing"}; pass missing="mask" '
+            "or distinct=False"
         )
     return partners
 
 
-def _groups_of(
-    index: FactorRows, groups: Groups, rows: Int[ndarray, " n"], names: Sequence[str]
-) -> Int[ndarray, " n"]:
-    return groups.find(index.positions(rows)[:, index.columns(index.others(names))])
+def _shared_groups(
+    index: FactorRows, rows: Int[ndarray, " n"], redrawn: Sequence[int]
+) -> tuple[RowGroups, Int[ndarray, " n"]]:
+    """Group all rows by the factors that are not redrawn, and return the group of each of ``rows``."""
+    kept = [j for j in range(len(index.sizes)) if j not in redrawn]
+    groups = index.groups(index.names[j] for j in kept)
+    return groups, groups.find(index.positions(rows)[:, kept])
 
 
 def _redrawn(
-    index: FactorRows, rows: Int[ndarray, " n"], columns: Sequence[int], draws: Draws
+    index: FactorRows, rows: Int[ndarray, " n"], columns: Sequence[int], draws: NumberedDraws
 ) -> Int[ndarray, " n"]:
-    """Draw each factor among its other values: on a full grid all of these exist."""
+    """Draw each factor from its other values: on a full grid every combination exists."""
     if not all(index.sizes[j] > 1 for j in columns):
         return np.full(len(rows), -1)
     positions = index.positions(rows)
@@ -85,12 +86,10 @@ def _redrawn(
 
 
 def _picked(
-    index: FactorRows, rows: Int[ndarray, " n"], columns: Sequence[int], draws: Draws
+    index: FactorRows, rows: Int[ndarray, " n"], columns: Sequence[int], draws: NumberedDraws
 ) -> Int[ndarray, " n"]:
-    """Draw from those that agree until one differs as wanted; where none soon does, list all and choose."""
-    names = [index.names[j] for j in columns]
-    groups = index.groups(index.others(names))
-    found = _groups_of(index, groups, rows, names)
+    """Draw rows that agree until all factors differ; after some rounds, list all partners and choose one."""
+    groups, found = _shared_groups(index, rows, columns)
     counts = groups.counts(found)
     partners = np.full(len(rows), -1)
     left = counts > 1

@@ -1,4 +1,4 @@
-"""Random numbers by number: what item ``i`` draws for a variable depends on the seed, the name and ``i``."""
+"""Numbered random draws: the draw of item ``i`` for a variable depends on seed, name and ``i`` alone."""
 
 import hashlib
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from numpy import ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
+class NumberedDraws:
     """One uniform number for each named variable of each item.
 
     Word ``i`` of a variable is word ``i`` of SplitMix64 (Steele, Lea and Flood 2014, figure 17), started
-    where SHA-256 of the seed and the name says. It is integer arithmetic alone: any worker that is asked for
-    item ``i`` draws the same, in whatever order and batch, under any version of numpy.
+    at the SHA-256 of the seed and the name. Integer arithmetic gives every worker the same draw of item
+    ``i``, in any order and batch, under any version of numpy.
 
     Attributes:
         seed: 0 or more.
         items: numbers of the items, 0 or more.
 
     Example:
-        >>> Draws(0, np.array([7])).uniform("x") == Draws(0, np.arange(9)).uniform("x")[7]
+        >>> NumberedDraws(0, np.array([7])).uniform("x") == NumberedDraws(0, np.arange(9)).uniform("x")[7]
         array([ True])
     """
 
@@ -29,19 +29,19 @@ class Draws:
     items: Int[ndarray, " n"]
 
     @classmethod
-    def of(cls, rng: np.random.Generator, count: int) -> "Draws":
+    def of(cls, rng: np.random.Generator, count: int) -> "NumberedDraws":
         """Take the seed from a generator, and number ``count`` items from 0.
 
         Example:
-            >>> Draws.of(np.random.default_rng(0), 3).items
+            >>> NumberedDraws.of(np.random.default_rng(0), 3).items
             array([0, 1, 2])
         """
-        # Raw words, because numpy may change the streams of a generator's distributions, but not these.
+        # Raw words, because numpy may change the streams of a generator's distributions.
         return cls(int(rng.bit_generator.random_raw()), np.arange(count))
 
-    def take(self, chosen: Bool[ndarray, " n"]) -> "Draws":
-        """Keep the chosen items; what they draw stays the same."""
-        return Draws(self.seed, self.items[chosen])
+    def take(self, chosen: Bool[ndarray, " n"]) -> "NumberedDraws":
+        """Keep the chosen items, with the same draws."""
+        return NumberedDraws(self.seed, self.items[chosen])
 
     def uniform(self, name: str) -> Float64[ndarray, " n"]:
         """Draw a variable of each item, uniform in [0, 1), a multiple of 2^-53."""
@@ -51,7 +51,7 @@ class Draws:
         """Draw a variable of each item, uniform in 0..count - 1.
 
         Example:
-            >>> np.bincount(Draws(0, np.arange(3000)).below("die", 6))
+            >>> np.bincount(NumberedDraws(0, np.arange(3000)).below("die", 6))
             array([487, 466, 487, 528, 551, 481])
         """
         # The largest uniform number times any count rounds to less than the count.

@@ -1,4 +1,4 @@
-"""Pairs of samples for torch: what `loaders.selection.supervision` draws, read from the data."""
+"""Read the pairs of samples that `loaders.selection.supervision` draws, as a torch data set."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,10 +13,10 @@ from loaders.selection.supervision import Pairs
 
 
 class PairDataset:
-    """Pairs of samples for `torch.utils.data.DataLoader`, whatever the workers, the order and the batches.
+    """Pairs of samples for `torch.utils.data.DataLoader`, independent of workers, order and batches.
 
-    An item is a dict of ``first`` and ``second`` (samples of the data), ``drawn`` (bool [factors]) and
-    ``label``, tensors. Pickled, it takes the data along and no more.
+    An item is a dict of ``first`` and ``second`` (samples of the data), and of the tensors ``drawn`` (bool
+    [factors]) and ``label``. Its pickle holds the data and the arguments alone.
 
     Example:
         >>> from functools import partial
@@ -40,10 +40,10 @@ class PairDataset:
         """Take pairs of samples from data.
 
         Args:
-            data: image set or public data set, of the rows that the pairs are of.
+            data: image set or public data set with the rows of the pairs.
             draw: draws the pairs of given numbers, such as ``partial(k_pairs, index, seed)``.
-            length: how many pairs.
-            start: number of the first pair; another epoch takes other numbers.
+            length: number of pairs.
+            start: number of the first pair; use other numbers for another epoch.
 
         Raises:
             InputError: the length is not positive.
@@ -61,20 +61,22 @@ class PairDataset:
         return self.__getitems__([number])[0]
 
     def __getitems__(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
-        """Read several pairs, in the order asked for.
+        """Read several pairs, in the requested order.
 
         Raises:
             InputError: a pair has no second row.
         """
         import torch
 
-        asked = np.array(numbers, np.int64)
-        if not ((asked >= 0) & (asked < self.length)).all():
-            raise IndexError(f"pairs are numbered 0..{self.length - 1}, got {asked.min()} to {asked.max()}")
-        pairs = self.draw(self.start + asked)
+        requested = np.array(numbers, np.int64)
+        if not ((requested >= 0) & (requested < self.length)).all():
+            raise IndexError(
+                f"pairs are numbered 0..{self.length - 1}, got {requested.min()} to {requested.max()}"
+            )
+        pairs = self.draw(self.start + requested)
         if not pairs.exists.all():
-            number = asked[~pairs.exists][0]
-            raise InputError(f"pair {number} has no second row; choose pairs that exist by their mask first")
+            number = requested[~pairs.exists][0]
+            raise InputError(f"pair {number} has no second row; first choose existing pairs by their mask")
         firsts, seconds = (read_samples(self.data, rows) for rows in (pairs.first, pairs.second))
         drawn, labels = torch.from_numpy(pairs.drawn), torch.from_numpy(pairs.label)
         return [
@@ -93,7 +95,7 @@ def collate_pairs(
         collate: batches samples.
 
     Returns:
-        A dict with the same keys: batches of samples, and the others stacked.
+        A dict with the same keys: batches of samples, and stacked tensors.
     """
     import torch
 
@@ -104,7 +106,7 @@ def collate_pairs(
 
 
 def read_samples(data: Any, rows: Int[ndarray, " n"]) -> list[Any]:
-    """Read rows of any data, at once where they can be.
+    """Read rows of any data, in one call if the data support it.
 
     Example:
         >>> read_samples(["a", "b"], np.array([1, 0]))

@@ -1,7 +1,7 @@
-"""Weak supervision: pairs that share or change factors, are ranked by them, and labels of only some.
+"""Draw pairs for weak supervision that share, change or rank factors, and label rows by some factors.
 
-Pair ``i`` depends on the seed and on ``i`` alone. Where rows were left out of a grid, or drawn, the second of
-a pair comes from the rows that agree with the first in what they share, all with equal chances.
+Pair ``i`` depends on the seed and on ``i`` alone. If the rows are not a full grid, the second row of a pair
+is drawn with equal chances from the rows that agree with the first row in the shared factors.
 """
 
 import itertools
@@ -15,8 +15,8 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.selection.factor_index import FactorIndex
-from loaders.selection.factor_partners import Missing, draw_partners
-from loaders.selection.numbered_draws import Draws
+from loaders.selection.factor_partners import MissingPartner, draw_partners
+from loaders.selection.numbered_draws import NumberedDraws
 
 Names = str | tuple[str, ...]
 
@@ -26,10 +26,10 @@ class Pairs:
     """Pairs of rows.
 
     Attributes:
-        first: row number of the first of each pair.
-        second: row number of the second; -1 where no such row exists and a mask was asked for.
-        drawn: the factors of the second that were drawn anew, by chance perhaps with the same value.
-        label: what is known of each pair: the number of its mask, its ranks, or how many factors were drawn.
+        first: first row of each pair.
+        second: second row of each pair; -1 if no such row exists and ``missing`` is "mask".
+        drawn: whether each factor of the second row was redrawn, possibly with the same value.
+        label: supervision of each pair: the number of its mask, its ranks, or the number of redrawn factors.
     """
 
     first: Int[ndarray, " n"]
@@ -50,24 +50,24 @@ def match_pairs(
     share: Iterable[Names] = (),
     change: Iterable[Names] = (),
 ) -> Pairs:
-    """Draw pairs that are known to share some factors, or to change no others.
+    """Draw pairs that share given factors, or change only given factors.
 
-    Match pairing of Shu, Chen, Kumar, Ermon and Poole (2020), section 3: one mask for each entry of ``share``
-    (these factors are equal, the others drawn anew) and of ``change`` (these are drawn anew and may come out
-    the same, the others are equal), of which each pair draws one; the first row is any.
+    Match pairing of Shu, Chen, Kumar, Ermon and Poole (2020), section 3. Each entry of ``share`` is a mask
+    that keeps these factors and redraws the others; each entry of ``change`` is a mask that redraws these
+    factors, possibly with the same value, and keeps the others. Each pair draws its mask and its first row.
 
     Args:
         index: the rows.
         seed: seed of the draws.
         items: numbers of the pairs.
-        share: factors that are shared, a name or several of them for each mask.
-        change: factors that are drawn anew.
+        share: shared factors of each mask, a name or several names.
+        change: redrawn factors of each mask, a name or several names.
 
     Returns:
-        The pairs; ``label`` is the number of the mask, those of ``share`` first.
+        The pairs; ``label`` is the number of the mask; the masks of ``share`` come first.
 
     Raises:
-        InputError: there is no mask, or no such factor.
+        InputError: there is no mask, or a factor is unknown.
 
     Example:
         >>> from loaders.factor_space import FactorSpace
@@ -79,7 +79,7 @@ def match_pairs(
     masks = [_mask(index, names, False) for names in share] + [_mask(index, names, True) for names in change]
     if not masks:
         raise InputError("match pairs: expected factors to share or to change, got none")
-    draws = Draws(seed, np.asarray(items, np.int64))
+    draws = NumberedDraws(seed, np.asarray(items, np.int64))
     label = draws.below("mask", len(masks))
     return replace(_pairs(index, draws, np.stack(masks)[label]), label=label)
 
@@ -87,10 +87,10 @@ def match_pairs(
 def rank_pairs(
     index: FactorIndex, seed: int, items: Sequence[int] | Int[ndarray, " n"], names: Iterable[str]
 ) -> Pairs:
-    """Draw two rows at random, and tell which has more of some factors.
+    """Draw two rows at random, and compare their values of some factors.
 
-    Rank pairing of Shu et al. (2020), section 3. Categorical factors rank by their order; ties count as not
-    more.
+    Rank pairing of Shu et al. (2020), section 3. The values of a categorical factor rank in their listed
+    order.
 
     Args:
         index: the rows.
@@ -99,10 +99,11 @@ def rank_pairs(
         names: factors to compare.
 
     Returns:
-        The pairs; ``label`` [n, names] is whether the first has more of each factor, in the order given.
+        The pairs; ``label`` [n, names] says whether the first row has the larger value of each factor; false
+        for ties.
 
     Raises:
-        InputError: there is no such factor.
+        InputError: a factor is unknown.
 
     Example:
         >>> from loaders.factor_space import FactorSpace
@@ -113,7 +114,7 @@ def rank_pairs(
     """
     columns = [index.column(name) for name in names]
     pairs = _pairs(
-        index, Draws(seed, np.asarray(items, np.int64)), np.ones((len(items), len(index.sizes)), bool)
+        index, NumberedDraws(seed, np.asarray(items, np.int64)), np.ones((len(items), len(index.sizes)), bool)
     )
     more = index.numbers(pairs.first) > index.numbers(pairs.second)
     return replace(pairs, label=more[:, columns])
@@ -126,28 +127,28 @@ def k_pairs(
     k: int | Literal["uniform", "locatello_code"] = "uniform",
     names: Iterable[str] | None = None,
     distinct: bool = False,
-    missing: Missing = "error",
+    missing: MissingPartner = "error",
 ) -> Pairs:
-    """Draw pairs that differ in k factors, without saying in which.
+    """Draw pairs that differ in k unknown factors.
 
-    Pairs of Locatello, Poole, Rätsch, Schölkopf, Bachem and Tschannen (2020), section 5: of d factors, any k
-    with equal chances are drawn anew. "uniform" draws k from 1..d - 1, as the paper has it; "locatello_code"
-    draws it likewise and then takes it or 1 with equal chances, as the released code does.
+    Pairs of Locatello, Poole, Rätsch, Schölkopf, Bachem and Tschannen (2020), section 5: k of d factors are
+    redrawn, all sets of k with equal chances. "uniform" draws k from 1..d - 1, as in the paper;
+    "locatello_code" uses this draw or 1 with equal chances, as in the released code.
 
     Args:
         index: the rows.
         seed: seed of the draws.
         items: numbers of the pairs.
-        k: how many factors.
-        names: factors that may change; None for all that have more than one value.
-        distinct: whether the factors drawn must come out different: then exactly k differ.
-        missing: with ``distinct``, what to do where no such row exists: raise an error, or give -1.
+        k: number of redrawn factors.
+        names: factors that may change; None for all factors with more than one value.
+        distinct: whether redrawn factors must change, so that exactly k differ.
+        missing: with ``distinct``, "error" raises an error if no second row exists, "mask" sets it to -1.
 
     Returns:
         The pairs; ``label`` is k.
 
     Raises:
-        InputError: no such factor; k is more than there are factors; or a pair has no second row.
+        InputError: a factor is unknown; k exceeds the number of factors; or a pair has no second row.
 
     Example:
         >>> from loaders.factor_space import FactorSpace
@@ -162,11 +163,11 @@ def k_pairs(
     columns = np.array(index.columns(names), np.int64)
     if not len(columns):
         raise InputError("k pairs: expected at least one factor that may change, got none")
-    draws = Draws(seed, np.asarray(items, np.int64))
+    draws = NumberedDraws(seed, np.asarray(items, np.int64))
     label = _count(draws, k, len(columns))
-    # The k factors whose numbers are lowest are a set of k, each set with equal chances.
-    lots = np.stack([draws.uniform(f"lot {index.names[j]}") for j in columns], axis=1)
-    ranks = np.argsort(np.argsort(lots, axis=1, kind="stable"), axis=1, kind="stable")
+    # The k factors with the lowest draws are a set of k, all sets with equal chances.
+    order = np.stack([draws.uniform(f"lot {index.names[j]}") for j in columns], axis=1)
+    ranks = np.argsort(np.argsort(order, axis=1, kind="stable"), axis=1, kind="stable")
     drawn = np.zeros((len(items), len(index.sizes)), bool)
     drawn[:, columns] = ranks < label[:, None]
     return replace(_pairs(index, draws, drawn, distinct, missing), label=label)
@@ -177,17 +178,17 @@ def restricted_labels(
 ) -> Float64[ndarray, "n k"]:
     """Label rows with some of their factors.
 
-    Restricted labelling of Shu et al. (2020), section 3: every factor standardised by the mean and standard
-    deviation of its class numbers (of a continuous factor, of its values in the index), 0 where it is not
-    among ``names`` or has one value only.
+    Restricted labelling of Shu et al. (2020), section 3: each factor of ``names`` is standardised by the mean
+    and standard deviation of its class numbers, or of its values in the index if it is continuous. Other
+    factors, and factors with one value, are 0.
 
     Args:
         index: the rows.
         rows: rows to label.
-        names: factors that are known.
+        names: factors to label.
 
     Raises:
-        InputError: there is no such factor or row.
+        InputError: a factor or row does not exist.
 
     Example:
         >>> from loaders.factor_space import FactorSpace
@@ -212,7 +213,7 @@ def _mask(index: FactorIndex, names: Names, change: bool) -> Bool[ndarray, " k"]
     return np.isin(np.arange(len(index.sizes)), columns) == change
 
 
-def _count(draws: Draws, k: int | str, most: int) -> Int[ndarray, " n"]:
+def _count(draws: NumberedDraws, k: int | str, most: int) -> Int[ndarray, " n"]:
     if isinstance(k, int | np.integer) and 0 < k <= most:
         return np.full(len(draws.items), k)
     if k not in ("uniform", "locatello_code") or most < 2:
@@ -225,10 +226,10 @@ def _count(draws: Draws, k: int | str, most: int) -> Int[ndarray, " n"]:
 
 def _pairs(
     index: FactorIndex,
-    draws: Draws,
+    draws: NumberedDraws,
     drawn: Bool[ndarray, "n k"],
     distinct: bool = False,
-    missing: Missing = "error",
+    missing: MissingPartner = "error",
 ) -> Pairs:
     first = draws.below("first", len(index))
     second = np.full(len(first), -1)

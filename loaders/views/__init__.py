@@ -1,4 +1,4 @@
-"""Views: the small part of a data set that one kind of evaluation reads, the same whatever the data lie in.
+"""Views: the part of a data set that an evaluation reads, the same for every kind of data.
 
 Each function opens PATH, LAYOUT:PATH, hf:NAME or a reader. Rows are chosen and named before an image is read.
 """
@@ -17,7 +17,7 @@ from loaders.views.public_rows import LAYOUTS as LAYOUTS
 from loaders.views.view_items import Comparisons as Comparisons
 from loaders.views.view_items import ConceptSet as ConceptSet
 from loaders.views.view_items import DataIdentity as DataIdentity
-from loaders.views.view_items import Decomposition as Decomposition
+from loaders.views.view_items import DecomposedImage as DecomposedImage
 from loaders.views.view_items import JudgedImage as JudgedImage
 from loaders.views.view_items import PartImage as PartImage
 from loaders.views.view_items import RatedPair as RatedPair

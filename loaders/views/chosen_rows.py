@@ -1,4 +1,4 @@
-"""Rows of a reader that a view shows: chosen and named before any image is read."""
+"""Choose and name the rows of a view before any image is read."""
 
 import operator
 import re
@@ -21,14 +21,14 @@ _LIST = re.compile(r"[0-9]{1,15}(,[0-9]{1,15})*")
 
 @dataclass(frozen=True)
 class Request:
-    """The data that a user asks for.
+    """A user's request for data.
 
     Attributes:
         data: PATH, LAYOUT:PATH, hf:NAME, or a reader.
         set_name: image set; None for the only one.
         split: split; None for the only one.
-        rows: row numbers or their text, see `parse_rows`; None for all.
-        limit: the first so many of these; None for all.
+        rows: row numbers, or text for `parse_rows`; None for all.
+        limit: largest number of rows; None for all.
     """
 
     data: Any
@@ -48,11 +48,11 @@ class NamedRows:
     """Chosen rows of a reader, with their names.
 
     Attributes:
-        identity: which data these are.
-        reader: reads the data.
-        numbers: the reader's own number of each chosen row.
-        ids: of the chosen rows.
-        groups: of the chosen rows.
+        identity: name, set and split of the data.
+        reader: reader of the data.
+        numbers: the reader's number of each chosen row.
+        ids: id of each chosen row.
+        groups: group of each chosen row.
         every_id: lists the ids of all rows of the reader.
     """
 
@@ -64,7 +64,7 @@ class NamedRows:
     every_id: Callable[[], Iterable[str]]
 
     def __post_init__(self) -> None:
-        """Refuse ids that do not name one row each."""
+        """Refuse an id that names several rows."""
         name, count = Counter(self.ids).most_common(1)[0]
         if count > 1:
             raise InputError(f"{self.identity.name}: expected one row for each id, got {count} of `{name}`")
@@ -76,7 +76,7 @@ class ChosenRows(Generic[_Item]):
 
     Attributes:
         named: the rows.
-        read: reads one row by the reader's own number.
+        read: reads one row by the reader's number.
     """
 
     named: NamedRows
@@ -84,7 +84,7 @@ class ChosenRows(Generic[_Item]):
 
     @property
     def identity(self) -> DataIdentity:
-        """Which data are read."""
+        """Name, set and split of the data."""
         return self.named.identity
 
     @property
@@ -99,7 +99,7 @@ class ChosenRows(Generic[_Item]):
 
     @cached_property
     def known_ids(self) -> frozenset[str]:
-        """Ids of all rows of the data, found when they are first asked for."""
+        """Ids of all rows of the data, listed at the first use."""
         return frozenset(self.named.every_id())
 
     def __len__(self) -> int:
@@ -112,13 +112,13 @@ class ChosenRows(Generic[_Item]):
 
 
 def parse_rows(text: str) -> Sequence[int]:
-    """Read row numbers from their text: ``START:STOP``, without STOP, or numbers with commas.
+    """Parse row numbers: ``START:STOP`` without STOP itself, or numbers separated by commas.
 
     Args:
         text: such as "0:100" or "3,5,8"; rows are counted from 0.
 
     Raises:
-        InputError: the text is neither, or names no row.
+        InputError: the text has neither form, or names no row.
 
     Example:
         >>> parse_rows("0:100"), parse_rows("3,5,8")
@@ -135,14 +135,14 @@ def parse_rows(text: str) -> Sequence[int]:
 
 
 def choose_rows(count: int, request: Request) -> tuple[int, ...]:
-    """Choose among the rows of data.
+    """Choose rows by ``rows`` and ``limit`` of a request.
 
     Args:
-        count: how many rows the data have.
-        request: its ``rows`` and ``limit`` count.
+        count: number of rows of the data.
+        request: the request.
 
     Raises:
-        InputError: no row, a row that is not there or is named twice, or a limit below 1.
+        InputError: no row is chosen, a row does not exist or is named twice, or the limit is below 1.
 
     Example:
         >>> choose_rows(5, Request("frames", rows="1:4", limit=2))

@@ -1,8 +1,8 @@
-"""Sets of images that differ in one concept: in the albedo, or in the illumination."""
+"""Open sets of images that differ in one concept: the albedo or the illumination."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from loaders.schema import FactorValue, Metadata
 from loaders.views.chosen_rows import ChosenRows, NamedRows, Request, RowChoice, choose_rows
 from loaders.views.data_source import Content, open_rows, parse_data
 from loaders.views.frame_rows import FrameRows, all_layers
-from loaders.views.image_view import image_reader
+from loaders.views.image_view import read_image
 from loaders.views.public_rows import open_public
 from loaders.views.view_items import ConceptSet
 from loaders.views.view_protocols import Varies
@@ -26,13 +26,13 @@ else:
 _CONTENT = Content(
     "concept sets", ("mit", "arap", "multi-illumination", "photometric-stereo"), all_layers("image")
 )
-_SHARED = {"mit": "object", "photometric-stereo": "object"}  # else the scene
+_SHARED = {"mit": "object", "photometric-stereo": "object"}  # other data: the scene
 _LIGHTS = 10  # of each object of MIT Intrinsic Images
 
 
 @dataclass(frozen=True, eq=False)
 class ConceptRows(ChosenRows[Tensor]):
-    """Chosen rows as `loaders.views.ConceptSets`."""
+    """Chosen rows with the members of `loaders.views.ConceptSets`."""
 
     sets: tuple[ConceptSet, ...]
     varies: Varies | None
@@ -48,24 +48,24 @@ def open_concepts(
 ) -> ConceptRows:
     """Open sets of images that differ in one concept.
 
-    A set of frames is the rows that agree in every factor but ``set_info.varies``. Of public data it is an
-    object or a scene under its lights; of ARAP only scenes with several lights make a set.
+    In frames, a set holds the rows that agree in every factor but ``set_info.varies``. In public data, a set
+    holds the images of one object or scene under its lights; ARAP scenes with one light are in no set.
 
     Args:
         data: PATH, LAYOUT:PATH (mit, arap, multi-illumination, photometric-stereo) or hf:NAME, see
             `parse_data`; any reader of frames, or one of `loaders.public`.
         set_name: image set of frames; may be left out where there is only one.
         split: may be left out where there is only one.
-        rows: row numbers, or their text as `parse_rows` takes it; None for all. A row of MIT Intrinsic Images
-            is one of ten lights of an object.
-        limit: the first so many of these; None for all.
+        rows: row numbers, or text for `parse_rows`; None for all. A row of MIT Intrinsic Images is one of
+            the ten lights of an object.
+        limit: largest number of rows; None for all.
 
     Returns:
         The view: `loaders.views.ConceptSets`.
 
     Raises:
-        InputError: there is nothing of the kind; several sets or splits, and none is named; no such set,
-            split or row; the data have no concept sets.
+        InputError: the data are missing or have no concept sets; the set, split or row does not exist; or
+            there are several sets or splits, and none is named.
 
     Example:
         >>> open_concepts("iiw:photographs")
@@ -80,13 +80,13 @@ layouts mit, arap, multi-illumination, photometric-stereo
     sets = _sets_by_group(named)
     if not sets:
         raise InputError(f"{request.name}: expected images of one scene under several lights, got none")
-    return ConceptRows(named, image_reader(named.reader), sets, "illumination")
+    return ConceptRows(named, partial(read_image, named.reader), sets, "illumination")
 
 
-class MITLights:
-    """Captures of MIT Intrinsic Images, ten lights of each object after those of the object before.
+class _MITLights:
+    """Captures of MIT Intrinsic Images: ten lights of the first object, ten of the second, and so on.
 
-    The last object is kept: its ten captures are read together.
+    The ten captures of an object are read together, and kept until another object is read.
     """
 
     def __init__(self, objects: MITIntrinsic) -> None:
@@ -95,7 +95,7 @@ class MITLights:
 
     @cached_property
     def ids(self) -> tuple[str, ...]:
-        """Id of each capture, as ``box/light01``."""
+        """Id of each capture, such as ``box/light01``."""
         lights = [f"light{number:02d}" for number in range(1, _LIGHTS + 1)]
         return tuple(f"{name}/{light}" for name in self._objects.ids for light in lights)
 
@@ -128,7 +128,7 @@ def _open_lights(request: Request) -> NamedRows | None:
         objects = open_rows(whole, _CONTENT)
     else:
         return None
-    lights = MITLights(objects.reader)
+    lights = _MITLights(objects.reader)
     numbers = choose_rows(len(lights), request)
     ids = tuple(lights.ids[number] for number in numbers)
     groups = tuple(name.partition("/")[0] for name in ids)
@@ -158,31 +158,31 @@ def _concepts_of_frames(named: FrameRows) -> ConceptRows:
         return {f.name: factor_value(f, number) for f, number in zip(shared, key, strict=True)}
 
     sets = tuple(ConceptSet(values(key), tuple(rows[key])) for key in sorted(rows))
-    return ConceptRows(named, image_reader(frames), sets, _find_varies(named, sets))
+    return ConceptRows(named, partial(read_image, frames), sets, _find_varies(named, sets))
 
 
 def _find_varies(named: FrameRows, sets: Sequence[ConceptSet]) -> Varies | None:
-    """Compare two frames of the first set that has several; other sets are made in the same way."""
+    """Compare two frames of the first set with several rows; all sets vary the same concept."""
     chosen = next((one.rows for one in sets if len(one.rows) > 1), None)
     if chosen is None:
         return None
     one, other = (named.reader.metadata(named.numbers[row]) for row in (chosen[0], chosen[-1]))
-    lit = (one.lights, one.environment) != (other.lights, other.environment)
-    painted = _paint(one) != _paint(other)
-    if not lit and not painted and (one.camera, _places(one)) == (other.camera, _places(other)):
-        # Textures of one name in other colours, and floors, show in the pixels alone.
-        painted = one.layers.get("albedo") != other.layers.get("albedo")
-    if lit == painted:
+    lights = (one.lights, one.environment) != (other.lights, other.environment)
+    materials = _materials(one) != _materials(other)
+    if not lights and not materials and (one.camera, _poses(one)) == (other.camera, _poses(other)):
+        # Recoloured textures of one name, and floors, differ only in their pixels.
+        materials = one.layers.get("albedo") != other.layers.get("albedo")
+    if lights == materials:
         return None
-    return "illumination" if lit else "albedo"
+    return "illumination" if lights else "albedo"
 
 
-def _paint(metadata: Metadata) -> list[Any]:
+def _materials(metadata: Metadata) -> list[Any]:
     return [
         (record.material, record.base_color, [(part.material, part.base_color) for part in record.parts])
         for record in metadata.objects
     ]
 
 
-def _places(metadata: Metadata) -> list[Any]:
+def _poses(metadata: Metadata) -> list[Any]:
     return [(o.type, o.size, o.rotation, o.tilt, o.location) for o in metadata.objects]

@@ -1,4 +1,4 @@
-"""The text that names data on the command line, PATH, LAYOUT:PATH or hf:NAME, and how it is opened."""
+"""Parse and open text that names data: PATH, LAYOUT:PATH or hf:NAME."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,7 +17,7 @@ _PREFIXES = (*LAYOUTS, HUGGING_FACE)
 
 @dataclass(frozen=True)
 class DataText:
-    """A text that names data, taken apart: "frames", "hf" or a public layout, and a path or a name."""
+    """Parsed text that names data: layout "frames", "hf" or a public layout, and a path or a name."""
 
     layout: str
     place: str
@@ -28,9 +28,9 @@ class Content:
     """Content that a view needs.
 
     Attributes:
-        name: content in plural, for messages.
+        name: plural noun for messages.
         layouts: public layouts that have the content.
-        layers_of: chooses the layers of frames; None where frames never have the content.
+        layers_of: chooses the layers of frames; None if frames never have the content.
         options: further arguments of the classes of `loaders.public`, by layout.
     """
 
@@ -41,13 +41,13 @@ class Content:
 
 
 def parse_data(text: str | Path) -> DataText:
-    """Take a text that names data apart.
+    """Parse text that names data.
 
     Args:
-        text: PATH, LAYOUT:PATH or hf:NAME; a path that exists is a path, whatever it looks like.
+        text: PATH, LAYOUT:PATH or hf:NAME; text that is an existing path always counts as a path.
 
     Raises:
-        InputError: there is no such layout, or nothing after it.
+        InputError: the layout is unknown, or nothing follows it.
 
     Example:
         >>> parse_data("mit:data/MIT-intrinsic"), parse_data("frames")
@@ -66,7 +66,7 @@ or one of mit:PATH, ..., hf:NAME; did you mean `cub70`?
         if not place:
             raise InputError(f"expected {_form(prefix)}, got `{name}` with nothing after the colon")
         return DataText(prefix, place)
-    if len(prefix) == 1 or "/" in prefix or "\\" in prefix:  # a drive, or a path that is not there
+    if len(prefix) == 1 or "/" in prefix or "\\" in prefix:  # a drive, or a missing path
         return DataText(FRAMES, name)
     raise InputError(
         f"{name}: there is no such path and no layout `{prefix}`; expected a path or one of "
@@ -75,13 +75,13 @@ or one of mit:PATH, ..., hf:NAME; did you mean `cub70`?
 
 
 def split_secondary(text: str) -> tuple[str, dict[str, str]]:
-    """Part the text of secondary data: PATH[:SET[:SPLIT]], LAYOUT:PATH[:SPLIT] or hf:NAME.
+    """Split the text of secondary data: PATH[:SET[:SPLIT]], LAYOUT:PATH[:SPLIT] or hf:NAME.
 
     Args:
-        text: as the user typed it; whatever stands before the colons has to exist, or the text stays whole.
+        text: text from the user; it stays whole if the path before the colons does not exist.
 
     Returns:
-        Data as `parse_data` takes them, and set and split as the functions of `loaders.views` take them.
+        Text for `parse_data`, and keyword arguments with set and split for the functions of `loaders.views`.
 
     Example:
         >>> split_secondary(".:negatives:train"), split_secondary("frames")
@@ -103,10 +103,10 @@ def split_secondary(text: str) -> tuple[str, dict[str, str]]:
 
 
 def open_rows(request: Request, content: Content) -> NamedRows:
-    """Open data that have some content, and choose rows of it.
+    """Open data with some content, and choose rows.
 
     Raises:
-        InputError: there is nothing of the kind, or the data have other content.
+        InputError: the data are missing, or have other content.
     """
     if not isinstance(request.data, str | Path):
         return _name_rows(request, content)
@@ -116,7 +116,7 @@ def open_rows(request: Request, content: Content) -> NamedRows:
         options = content.options.get(source.layout, {})
         return open_public(source.layout, Path(source.place), request, **options)
     if content.layers_of is None:
-        raise _lacking(request, FRAMES, content)
+        raise _missing_content(request, FRAMES, content)
     place = source.place if source.layout == FRAMES else hub_folder(source.place)
     return open_frame_rows(place, request, content.layers_of)
 
@@ -125,8 +125,8 @@ def hub_folder(name: str, patterns: list[str] | None = None) -> Path:
     """Return a folder of a data set of the Hugging Face Hub.
 
     Args:
-        name: a folder that is there, or the name of a data set, which is downloaded to the Hub's own cache.
-        patterns: names of the files to get; None for all.
+        name: an existing folder, or the name of a data set, which is downloaded to the Hub's cache.
+        patterns: patterns of the files to download; None for all.
 
     Raises:
         InputError: the data set cannot be downloaded.
@@ -137,7 +137,7 @@ def hub_folder(name: str, patterns: list[str] | None = None) -> Path:
 
     try:
         return Path(huggingface_hub.snapshot_download(name, repo_type="dataset", allow_patterns=patterns))
-    except Exception as error:  # the Hub, the network and the disk each raise errors of their own
+    except Exception as error:  # the Hub, the network and the disk raise different errors
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise InputError(f"hf:{name}: cannot be downloaded: {reason}") from None
 
@@ -145,7 +145,7 @@ def hub_folder(name: str, patterns: list[str] | None = None) -> Path:
 def _name_rows(request: Request, content: Content) -> NamedRows:
     if request.set_name is not None or request.split is not None:
         raise InputError(
-            f"expected no set and no split beside a reader, which is open already, got set "
+            f"expected no set and no split with a reader, which is already open, got set "
             f"{request.set_name!r} and split {request.split!r}"
         )
     layout = layout_of(request.data)
@@ -158,16 +158,16 @@ def _name_rows(request: Request, content: Content) -> NamedRows:
             f"{request.name}"
         )
     if content.layers_of is None:
-        raise _lacking(request, FRAMES, content)
+        raise _missing_content(request, FRAMES, content)
     return name_frames(request.data, request, content.layers_of)
 
 
 def _check_content(request: Request, layout: str, content: Content) -> None:
     if layout not in content.layouts:
-        raise _lacking(request, layout, content)
+        raise _missing_content(request, layout, content)
 
 
-def _lacking(request: Request, layout: str, content: Content) -> InputError:
+def _missing_content(request: Request, layout: str, content: Content) -> InputError:
     frames = f"{FRAMES} or " if content.layers_of else ""
     return InputError(
         f"{request.name}: `{layout}` has no {content.name}; expected {frames}one of the layouts "

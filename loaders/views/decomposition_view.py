@@ -1,7 +1,8 @@
-"""Images with their true reflectance and shading."""
+"""Open images with their true reflectance and shading."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from loaders.samples import Frames
@@ -9,15 +10,15 @@ from loaders.schema import Metadata
 from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
 from loaders.views.data_source import FRAMES, Content, open_rows
 from loaders.views.view_colours import to_linear
-from loaders.views.view_items import Decomposition
+from loaders.views.view_items import DecomposedImage
 from loaders.views.view_protocols import Explains
 
 _TRUTH = ("albedo", "shading")
 
 
 @dataclass(frozen=True, eq=False)
-class DecompositionRows(ChosenRows[Decomposition]):
-    """Chosen rows as `loaders.views.Decompositions`."""
+class DecompositionRows(ChosenRows[DecomposedImage]):
+    """Chosen rows with the members of `loaders.views.Decompositions`."""
 
     explains: Explains
 
@@ -33,25 +34,26 @@ def open_decompositions(
 ) -> DecompositionRows:
     """Open images with their true reflectance and shading.
 
-    Frames give `radiance` and `shading` times the set's exposure, the decoded 8-bit `image` where there is no
-    `radiance`, and count pixels with an albedo above 0; their groups are units. MIT Intrinsic Images gives
-    `diffuse`, as its benchmark does; ARAP's groups are scenes.
+    The image of frames is `radiance` times the set's exposure, or the decoded 8-bit `image` of sets without
+    `radiance`; their shading is also times the exposure, their mask holds pixels with an albedo above 0, and
+    their groups are units. The image of MIT Intrinsic Images is `diffuse`, as in its benchmark. The groups of
+    ARAP are scenes.
 
     Args:
         data: PATH, LAYOUT:PATH (mit, arap) or hf:NAME, see `parse_data`; any reader of frames, or one of
             `loaders.public`.
         set_name: image set of frames; may be left out where there is only one.
         split: may be left out where there is only one.
-        rows: row numbers, or their text as `parse_rows` takes it; None for all.
-        limit: the first so many of these; None for all.
-        lights: whether MIT's captures under ten more lights are read.
+        rows: row numbers, or text for `parse_rows`; None for all.
+        limit: largest number of rows; None for all.
+        lights: whether to read MIT's captures under ten more lights.
 
     Returns:
         The view: `loaders.views.Decompositions`.
 
     Raises:
-        InputError: there is nothing of the kind; several sets or splits, and none is named; no such set,
-            split or row; the data have no decompositions.
+        InputError: the data are missing or have no decompositions; the set, split or row does not exist; or
+            there are several sets or splits, and none is named.
 
     Example:
         >>> open_decompositions("dsprites:grid")
@@ -65,9 +67,9 @@ of the layouts mit, arap
     reader = named.reader
     if named.identity.layout != FRAMES:
         key = "diffuse" if named.identity.layout == "mit" else "image"
-        return DecompositionRows(named, _reader(reader, key), "image")
-    hidden = _has_catcher(reader.metadata(named.numbers[0]))
-    return DecompositionRows(named, _frame_reader(reader), "objects" if hidden else "image")
+        return DecompositionRows(named, partial(_read_public, reader, key), "image")
+    catcher = _has_catcher(reader.metadata(named.numbers[0]))
+    return DecompositionRows(named, partial(_read_frame, reader), "objects" if catcher else "image")
 
 
 def _layers(available: Collection[str]) -> tuple[str, ...]:
@@ -75,33 +77,25 @@ def _layers(available: Collection[str]) -> tuple[str, ...]:
 
 
 def _has_catcher(metadata: Metadata) -> bool:
-    """Tell frames with a shadow catcher: of what was traced, only they have no `identity_error`."""
+    """Recognise frames with a shadow catcher: of all traced frames, only these have no `identity_error`."""
     traced = metadata.renderer is not None and metadata.renderer.blender is not None
     return traced and metadata.checks.identity_error is None
 
 
-def _frame_reader(frames: Frames) -> Callable[[int], Decomposition]:
-    exposure = frames.set_info.exposure
-
-    def read(row: int) -> Decomposition:
-        sample = frames[row]
-        exposed = "radiance" in sample
-        image = to_linear(sample["radiance"]) * exposure if exposed else to_linear(sample["image"])
-        albedo, shading = (to_linear(sample[name]) for name in _TRUTH)
-        return Decomposition(image, albedo, shading * exposure, (albedo > 0).any(0))
-
-    return read
+def _read_frame(frames: Frames, row: int) -> DecomposedImage:
+    exposure, sample = frames.set_info.exposure, frames[row]
+    linear = "radiance" in sample
+    image = to_linear(sample["radiance"]) * exposure if linear else to_linear(sample["image"])
+    albedo, shading = (to_linear(sample[name]) for name in _TRUTH)
+    return DecomposedImage(image, albedo, shading * exposure, (albedo > 0).any(0))
 
 
-def _reader(data: Any, key: str) -> Callable[[int], Decomposition]:
-    def read(row: int) -> Decomposition:
-        item = data[row]
-        return Decomposition(
-            image=to_linear(item[key]),
-            reflectance=to_linear(item["reflectance"]),
-            shading=item["shading"],
-            mask=item["mask"],
-            lights=item.get("lights"),
-        )
-
-    return read
+def _read_public(data: Any, key: str, row: int) -> DecomposedImage:
+    item = data[row]
+    return DecomposedImage(
+        image=to_linear(item[key]),
+        reflectance=to_linear(item["reflectance"]),
+        shading=item["shading"],
+        mask=item["mask"],
+        lights=item.get("lights"),
+    )

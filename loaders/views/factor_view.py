@@ -1,6 +1,7 @@
-"""Images whose factors are known."""
+"""Open images with known factors."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float64
@@ -11,7 +12,7 @@ from loaders.schema import FactorInfo
 from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
 from loaders.views.data_source import Content, open_rows
 from loaders.views.frame_rows import FrameRows, all_layers
-from loaders.views.image_view import image_reader
+from loaders.views.image_view import read_image
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,7 +24,7 @@ _CONTENT = Content("factors", ("dsprites", "mpi3d", "shapes3d", "candle", "tid20
 
 @dataclass(frozen=True, eq=False)
 class FactoredRows(ChosenRows[Tensor]):
-    """Chosen rows as `loaders.views.Factors`."""
+    """Chosen rows with the members of `loaders.views.Factors`."""
 
     factors: tuple[FactorInfo, ...]
     table: Float64[ndarray, "n k"]
@@ -37,7 +38,7 @@ def open_factors(
     rows: RowChoice | None = None,
     limit: int | None = None,
 ) -> FactoredRows:
-    """Open images whose factors are known.
+    """Open images with known factors.
 
     Args:
         data: PATH, LAYOUT:PATH (dsprites, mpi3d, shapes3d, candle, tid2013) or hf:NAME, see `parse_data`; any
@@ -45,15 +46,15 @@ def open_factors(
             ``candlelight`` in the user's cache folder.
         set_name: image set of frames, or variant of MPI3D; may be left out where there is only one.
         split: may be left out where there is only one.
-        rows: row numbers, or their text as `parse_rows` takes it; None for all.
-        limit: the first so many of these; None for all.
+        rows: row numbers, or text for `parse_rows`; None for all.
+        limit: largest number of rows; None for all.
 
     Returns:
         The view: `loaders.views.Factors`.
 
     Raises:
-        InputError: there is nothing of the kind; several sets or splits, and none is named; no such set,
-            split or row; the data have no factors.
+        InputError: the data are missing or have no factors; the set, split or row does not exist; or
+            there are several sets or splits, and none is named.
 
     Example:
         >>> open_factors("saw:photographs")
@@ -69,4 +70,4 @@ layouts dsprites, mpi3d, shapes3d, candle, tid2013
         factors, table = reader.factors, reader.factor_table[list(named.numbers)]
     if not factors:
         raise InputError(f"image set `{named.identity.set_name}` has no factors")
-    return FactoredRows(named, image_reader(reader), factors, table)
+    return FactoredRows(named, partial(read_image, reader), factors, table)

@@ -1,4 +1,4 @@
-"""Image sets as the views read them: opened with the layers they need, rows named by their metadata."""
+"""Open image sets for views: only the needed layers, with rows named by their metadata."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -22,32 +22,32 @@ from loaders.views.chosen_rows import NamedRows, Request, choose_rows
 from loaders.views.view_items import DataIdentity
 
 LayersOf = Callable[[Collection[str]], tuple[str, ...]]
-_MANY = 1000  # rows whose metadata take long enough for a progress bar
+_MANY = 1000  # more rows than this get a progress bar
 
 
 @dataclass(frozen=True, eq=False)
 class FrameRows(NamedRows):
-    """Chosen rows of an image set; ``table`` has their factors as `Frames.factor_table` has them."""
+    """Chosen rows of an image set; ``table`` holds their rows of `Frames.factor_table`."""
 
     table: Float64[ndarray, "n k"]
 
 
 def is_frames(path: Path) -> bool:
-    """Tell frames and packs from other files and folders."""
+    """Say whether a path holds frames or a pack."""
     return path.is_file() or (path / DATASET).is_file() or (path.is_dir() and any(path.glob("[!.]*.h5")))
 
 
 def open_frame_rows(place: Path | str, request: Request, layers_of: LayersOf) -> FrameRows:
-    """Open an image set and choose rows of it.
+    """Open an image set and choose rows.
 
     Args:
-        place: a folder of frames, an HDF5 file or a folder of them, or a folder that `pack_hub` made.
-        request: which set, split and rows.
-        layers_of: chooses the layers to read among those of the set.
+        place: a folder of frames, an HDF5 file or a folder of HDF5 files, or a folder from `pack_hub`.
+        request: the set, split and rows.
+        layers_of: chooses the layers to read from the layers of the set.
 
     Raises:
-        InputError: there is nothing of the kind; several sets or several splits, and none is named; no such
-            set, split, layer or row.
+        InputError: the path holds no frames; there are several sets or splits, and none is named; or the
+            set, split, layer or row does not exist.
     """
     path = local_folder(place)
     sets, splits = _list_sets(path)
@@ -55,21 +55,16 @@ def open_frame_rows(place: Path | str, request: Request, layers_of: LayersOf) ->
     split = choose_name(path, "split", splits[name], request.split)
     with_path = f"{path}, set `{name}`"
     layers = _needed(with_path, sets[name].layers, layers_of)
-    return name_frame_rows(open_frames(path, name, split, layers), request)
+    return name_frames(open_frames(path, name, split, layers), request, layers_of)
 
 
-def name_frames(frames: Any, request: Request, layers_of: LayersOf) -> FrameRows:
-    """Choose rows of a reader of frames; arguments and errors as in `open_frame_rows`."""
-    _needed(f"set `{frames.set_name}`", frames.layers, layers_of)
-    return name_frame_rows(frames, request)
-
-
-def name_frame_rows(frames: Frames, request: Request) -> FrameRows:
-    """Choose rows of a reader of frames, and read their names, units and factors.
+def name_frames(frames: Frames, request: Request, layers_of: LayersOf) -> FrameRows:
+    """Choose rows of a reader of frames, and read their ids, units and factor values.
 
     Raises:
-        InputError: there is no such row, or its metadata are damaged.
+        InputError: a layer or row does not exist, or the metadata of a row are damaged.
     """
+    _needed(f"set `{frames.set_name}`", frames.layers, layers_of)
     recipe = frames.info.recipe.sha256
     split = getattr(frames, "split", None)
     identity = DataIdentity(frames.info.name, "frames", frames.set_name, split, recipe)
@@ -83,7 +78,7 @@ def name_frame_rows(frames: Frames, request: Request) -> FrameRows:
     def every_id() -> Iterable[str]:
         if len(numbers) == len(frames):
             return ids
-        if isinstance(frames, PackedFrames):  # packs have a column of ids, without all other metadata
+        if isinstance(frames, PackedFrames):  # packs have a column of ids alone
             return [frames._id(row) for row in range(len(frames))]
         return [metadata.id for metadata in _metadata(frames, range(len(frames)))]
 
@@ -91,7 +86,7 @@ def name_frame_rows(frames: Frames, request: Request) -> FrameRows:
 
 
 def all_layers(*names: str) -> LayersOf:
-    """Ask for layers that must all be there."""
+    """Require layers, whatever the set has."""
 
     def choose(available: Collection[str]) -> tuple[str, ...]:
         del available
@@ -105,8 +100,8 @@ def _needed(where: str, available: Collection[str], layers_of: LayersOf) -> tupl
     for name in layers:
         if name not in available:
             raise InputError(
-                f"{where} has no `{name}` layer; expected {', '.join(layers)}: render the set with them, and "
-                "read it without leaving them out"
+                f"{where} has no `{name}` layer; expected {', '.join(layers)}: render the set with these "
+                "layers, and do not leave them out when reading"
             )
     return layers
 
@@ -117,7 +112,7 @@ def _metadata(frames: Frames, rows: Collection[int]) -> Iterable[Any]:
 
 
 def _list_sets(path: Path) -> tuple[dict[str, SetInfo], dict[str, list[str]]]:
-    """List the image sets at a path, and the splits of each; frames that are not packed are all `train`."""
+    """List the image sets at a path with their splits; frames outside a pack form the split `train`."""
     splits: dict[str, list[str]] = {}
     if files := open_hdf5(path):
         for name, split in files:

@@ -1,6 +1,7 @@
-"""Images alone: of any data, of a folder of pictures, or of a Hugging Face data set."""
+"""Open images alone: from any data, a folder of pictures, or a Hugging Face data set."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,8 @@ else:
     Tensor = Any
 
 _CONTENT = Content("images", tuple(LAYOUTS), all_layers("image"))
-PICTURES = "pictures"  # layout of folders and tables of pictures
-_SIDEWAYS = range(5, 9)  # orientations of EXIF that swap height and width
+_PICTURES = "pictures"  # layout of folders and tables of pictures
+_SIDEWAYS = range(5, 9)  # EXIF orientations that swap height and width
 
 
 def open_images(
@@ -40,26 +41,26 @@ def open_images(
     limit: int | None = None,
     size: tuple[int, int] | None = None,
 ) -> ChosenRows[Tensor]:
-    """Open images without anything else, such as negatives.
+    """Open images alone, such as negatives.
 
     Args:
         data: PATH, LAYOUT:PATH (any) or hf:NAME, see `parse_data`; any reader of frames, or one of
             `loaders.public`. PATH may also be a folder of pictures, and NAME a data set with one column of
-            them, as ``hf:NAME``, ``hf:NAME:SPLIT`` or ``hf:NAME:SPLIT:CONFIGURATION``.
+            images, as ``hf:NAME``, ``hf:NAME:SPLIT`` or ``hf:NAME:SPLIT:CONFIGURATION``.
         set_name: image set of frames, or configuration of a Hugging Face data set; may be left out where
             there is only one.
         split: may be left out where there is only one.
-        rows: row numbers, or their text as `parse_rows` takes it; None for all.
-        limit: the first so many of these; None for all.
-        size: height and width that pictures are scaled and cropped to, in pixels; None leaves them. Images of
-            other data stay as they are.
+        rows: row numbers, or text for `parse_rows`; None for all.
+        limit: largest number of rows; None for all.
+        size: height and width in pixels to which pictures are scaled and cropped; None keeps their sizes.
+            Images of other data keep their sizes always.
 
     Returns:
         The view: `loaders.views.Images`.
 
     Raises:
-        InputError: there is nothing of the kind; several sets or splits, and none is named; no such set,
-            split or row.
+        InputError: the data are missing; the set, split or row does not exist; or there are several sets
+            or splits, and none is named.
 
     Example:
         >>> open_images("nowhere")
@@ -72,22 +73,18 @@ a Hugging Face folder; or a folder of pictures
     request = Request(data, set_name, split, rows, limit)
     named = _open_pictures(request) if isinstance(data, str | Path) else None
     if named is not None:
-        return ChosenRows(named, _picture_reader(named.reader, size))
+        return ChosenRows(named, partial(_read_picture, named.reader, size))
     named = open_rows(request, _CONTENT)
-    return ChosenRows(named, image_reader(named.reader))
+    return ChosenRows(named, partial(read_image, named.reader))
 
 
-def image_reader(data: Any) -> Callable[[int], Tensor]:
-    """Read the image of a row, sRGB-encoded, whatever the reader holds."""
-
-    def read(row: int) -> Tensor:
-        return to_srgb(data[row]["image"])
-
-    return read
+def read_image(data: Any, row: int) -> Tensor:
+    """Read the image of a row, sRGB-encoded."""
+    return to_srgb(data[row]["image"])
 
 
 def _open_pictures(request: Request) -> NamedRows | None:
-    """Open a folder of pictures or a table of the Hub; None for anything else."""
+    """Open a folder of pictures or a table of the Hub; return None for other data."""
     source = parse_data(request.data)
     if source.layout == HUGGING_FACE:
         return _open_table(source.place, request)
@@ -97,11 +94,11 @@ def _open_pictures(request: Request) -> NamedRows | None:
         raise InputError(f"{path}: {EXPECTED}; or a folder of pictures")
     if request.set_name is not None or request.split is not None:
         raise InputError(f"{path}: a folder of pictures has no sets or splits; leave them out")
-    return _name_pictures(Files(path), request, DataIdentity(path.resolve().name, PICTURES))
+    return _name_pictures(Files(path), request, DataIdentity(path.resolve().name, _PICTURES))
 
 
 def _open_table(place: str, request: Request) -> NamedRows | None:
-    """Open a Hugging Face data set that is no pack of frames."""
+    """Open a Hugging Face data set; return None for a pack of frames."""
     name, split, configuration, *rest = [*place.split(":"), "", ""]
     if not name or rest[:-2]:
         raise InputError(f"{request.name}: expected hf:NAME, hf:NAME:SPLIT or hf:NAME:SPLIT:CONFIGURATION")
@@ -109,24 +106,24 @@ def _open_table(place: str, request: Request) -> NamedRows | None:
         return None
     wanted, set_name = request.split or split or None, request.set_name or configuration or None
     found = load_hugging_face(name, wanted, set_name)
-    # A data set that was saved alone may know its split.
+    # A data set saved without a dict of splits may know its split.
     splits = found if isinstance(found, dict) else {found.split and str(found.split): found}
     if len(splits) > 1:
         raise InputError(f"{request.name}: choose a split; expected one of: {', '.join(splits)}")
     [(own, table)] = splits.items()
     if None not in (wanted, own) and wanted != own:
         raise InputError(f"{request.name}: split `{wanted}` is not there; expected one of: {own}")
-    identity = DataIdentity(Path(name).name, PICTURES, set_name, own or wanted)
+    identity = DataIdentity(Path(name).name, _PICTURES, set_name, own or wanted)
     return _name_pictures(Table(table, request.name), request, identity)
 
 
 def _is_pack(name: str) -> bool:
-    """Tell a pack of frames by its list of files, which of a data set elsewhere is got alone."""
+    """Recognise a pack of frames by its manifest; only the manifest of a remote data set is downloaded."""
     if Path(name).is_dir():
         return is_frames(Path(name))
     try:
         return (hub_folder(name, [MANIFEST]) / MANIFEST).is_file()
-    except InputError:  # the data set may be in the cache of `datasets` all the same
+    except InputError:  # the data set may still be in the cache of `datasets`
         return False
 
 
@@ -140,18 +137,15 @@ def _name_pictures(source: Files | Table, request: Request, identity: DataIdenti
     return NamedRows(identity, source, numbers, ids, ids, every_id)
 
 
-def _picture_reader(source: Files | Table, size: tuple[int, int] | None) -> Callable[[int], Tensor]:
-    def read(number: int) -> Tensor:
-        where = f"{source.origin}: {source.name(number)}"
-        with blaming(f"{where}: cannot be read", "replace or remove it"):
-            data = source.data(number)
-        return to_srgb(to_tensors([decode_picture(data, where, size or _size(data, where))])[0])
-
-    return read
+def _read_picture(source: Files | Table, size: tuple[int, int] | None, number: int) -> Tensor:
+    where = f"{source.origin}: {source.name(number)}"
+    with blaming(f"{where}: cannot be read", "replace or remove it"):
+        data = source.data(number)
+    return to_srgb(to_tensors([decode_picture(data, where, size or _size(data, where))])[0])
 
 
 def _size(data: bytes, where: str) -> tuple[int, int]:
-    """Height and width of a picture, turned as its EXIF says."""
+    """Return height and width of a picture after the rotation in its EXIF."""
     with blaming(f"{where}: cannot be read as an image", "replace or remove it"), open_image(data) as image:
         upright = image.getexif().get(ExifTags.Base.Orientation, 1) not in _SIDEWAYS
         return image.size[::-1] if upright else image.size

@@ -1,6 +1,6 @@
-"""Photographs with judgements of people: comparisons of reflectance, labels of shading."""
+"""Open photographs with human judgements: comparisons of reflectance, labels of shading."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
@@ -19,21 +19,21 @@ def open_judgements(
     rows: RowChoice | None = None,
     limit: int | None = None,
 ) -> ChosenRows[JudgedImage]:
-    """Open photographs with judgements of people.
+    """Open photographs with human judgements.
 
     Args:
         data: LAYOUT:PATH (iiw, saw), see `parse_data`; or a reader of `loaders.public`.
-        set_name: none, for these data have no sets.
-        split: of the data set.
-        rows: row numbers, or their text as `parse_rows` takes it; None for all.
-        limit: the first so many of these; None for all.
+        set_name: None, because these data have no sets.
+        split: split of the data set.
+        rows: row numbers, or text for `parse_rows`; None for all.
+        limit: largest number of rows; None for all.
 
     Returns:
         The view, `loaders.views.Judgements`: comparisons of IIW, labels of SAW.
 
     Raises:
-        InputError: there is nothing of the kind; no split is named; no such split or row; the data have no
-            judgements.
+        InputError: the data are missing or have no judgements; no split is named; or the split or row does
+            not exist.
 
     Example:
         >>> open_judgements("mit:MIT-intrinsic")
@@ -42,15 +42,12 @@ def open_judgements(
 iiw, saw
     """
     named = open_rows(Request(data, set_name, split, rows, limit), _CONTENT)
-    return ChosenRows(named, _reader(named.reader))
+    return ChosenRows(named, partial(_read, named.reader))
 
 
-def _reader(data: Any) -> Callable[[int], JudgedImage]:
-    def read(row: int) -> JudgedImage:
-        item = data[row]
-        image = to_linear(item["image"])
-        if "labels" in item:
-            return JudgedImage(image, None, item["labels"])
-        return JudgedImage(image, Comparisons(item["points"], item["darker"], item["score"]), None)
-
-    return read
+def _read(data: Any, row: int) -> JudgedImage:
+    item = data[row]
+    image = to_linear(item["image"])
+    if "labels" in item:
+        return JudgedImage(image, None, item["labels"])
+    return JudgedImage(image, Comparisons(item["points"], item["darker"], item["score"]), None)

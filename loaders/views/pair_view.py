@@ -1,6 +1,6 @@
-"""Images beside distorted copies, with opinion scores."""
+"""Open images with distorted copies and opinion scores."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from loaders.public import TID2013
@@ -20,20 +20,20 @@ def open_pairs(
     rows: RowChoice | None = None,
     limit: int | None = None,
 ) -> ChosenRows[RatedPair]:
-    """Open images beside distorted copies, with opinion scores.
+    """Open images with distorted copies and opinion scores.
 
     Args:
         data: ``tid2013:PATH``, see `parse_data`; or a `loaders.public.TID2013`.
-        set_name: none, for these data have no sets.
-        split: none, for these data have no splits.
-        rows: row numbers, or their text as `parse_rows` takes it; None for all.
-        limit: the first so many of these; None for all.
+        set_name: None, because these data have no sets.
+        split: None, because these data have no splits.
+        rows: row numbers, or text for `parse_rows`; None for all.
+        limit: largest number of rows; None for all.
 
     Returns:
         The view, `loaders.views.RatedPairs`; the group of a pair is its reference.
 
     Raises:
-        InputError: there is nothing of the kind; no such row; the data have no rated pairs.
+        InputError: the data are missing or have no rated pairs, or a row does not exist.
 
     Example:
         >>> open_pairs("iiw:photographs")
@@ -42,13 +42,10 @@ def open_pairs(
 tid2013
     """
     named = open_rows(Request(data, set_name, split, rows, limit), _CONTENT)
-    return ChosenRows(named, _reader(named.reader))
+    return ChosenRows(named, partial(_read, named.reader))
 
 
-def _reader(data: TID2013) -> Callable[[int], RatedPair]:
-    def read(row: int) -> RatedPair:
-        item = data[row]
-        images = to_srgb(item["reference"]), to_srgb(item["image"])
-        return RatedPair(*images, float(data.mos[row]), float(data.mos_std[row]))
-
-    return read
+def _read(data: TID2013, row: int) -> RatedPair:
+    item = data[row]
+    images = to_srgb(item["reference"]), to_srgb(item["image"])
+    return RatedPair(*images, float(data.mos[row]), float(data.mos_std[row]))

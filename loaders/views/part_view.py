@@ -1,6 +1,6 @@
-"""Images with masks of objects by their type, or of named parts."""
+"""Open images with masks of object types or of named parts."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, get_args
 
 from loaders.errors import InputError
@@ -11,7 +11,7 @@ from loaders.views.frame_rows import all_layers
 from loaders.views.view_colours import to_srgb
 from loaders.views.view_items import PartImage
 
-By = Literal["type", "part"]
+MaskKind = Literal["type", "part"]
 
 
 def open_parts(
@@ -21,9 +21,9 @@ def open_parts(
     split: str | None = None,
     rows: RowChoice | None = None,
     limit: int | None = None,
-    by: By | str = "type",
+    by: MaskKind | str = "type",
 ) -> ChosenRows[PartImage]:
-    """Open images with masks of what they show.
+    """Open images with masks of object types or of named parts.
 
     Args:
         data: PATH, LAYOUT:PATH (cub70, whose folder holds both ``AnnotationMasksPerclass`` and
@@ -31,17 +31,17 @@ def open_parts(
             any reader of frames, or one of `loaders.public`.
         set_name: image set of frames; may be left out where there is only one.
         split: may be left out where there is only one.
-        rows: row numbers, or their text as `parse_rows` takes it; None for all.
-        limit: the first so many of these; None for all.
-        by: masks of frames by the type of an object or by the name of a part; public data have parts alone.
+        rows: row numbers, or text for `parse_rows`; None for all.
+        limit: largest number of rows; None for all.
+        by: "type" for masks of object types, "part" for masks of named parts; public data have only parts.
 
     Returns:
-        The view, `loaders.views.Parts`; masks of one name in one image are put together. The label is the
-        type of the objects where they share one, and the species of CUB-70.
+        The view, `loaders.views.Parts`; masks of one name in one image are united. The label is the type
+        that all objects of a frame share, or the species in CUB-70.
 
     Raises:
-        InputError: there is nothing of the kind; several sets or splits, and none is named; no such set,
-            split or row; the data have no masks of that kind.
+        InputError: the data are missing or have no such masks; the set, split or row does not exist; or
+            there are several sets or splits, and none is named.
 
     Example:
         >>> open_parts("mit:MIT-intrinsic")
@@ -49,40 +49,34 @@ def open_parts(
         loaders.errors.InputError: mit:MIT-intrinsic: `mit` has no parts; expected frames or one of the \
 layouts cub70, celebamask
     """
-    if by not in get_args(By):
+    if by not in get_args(MaskKind):
         raise InputError(f"by: expected type or part, got {by!r}")
     layers = ("image", "object", "part") if by == "part" else ("image", "object")
     request = Request(data, set_name, split, rows, limit)
     named = open_rows(request, Content("parts", ("cub70", "celebamask"), all_layers(*layers)))
     layout = named.identity.layout
     if layout == FRAMES:
-        return ChosenRows(named, _frame_reader(named.reader, by))
+        return ChosenRows(named, partial(_read_frame, named.reader, by))
     if by != "part":
-        raise InputError(f"{request.name}: `{layout}` has masks of parts alone; compare by part (--by part)")
-    return ChosenRows(named, _reader(named.reader, layout))
+        raise InputError(f"{request.name}: `{layout}` has only masks of parts; choose by part (--by part)")
+    return ChosenRows(named, partial(_read_public, named.reader, layout))
 
 
-def _frame_reader(frames: Frames, by: str) -> Callable[[int], PartImage]:
-    def read(row: int) -> PartImage:
-        sample, objects = frames[row], frames.metadata(row).objects
-        masks: dict[str, Any] = {}
-        for instance, record in enumerate(objects, start=1):
-            shown = sample["object"] == instance
-            named = {record.type: shown}
-            if by == "part":
-                named = {part.name: shown & (sample["part"] == part.index) for part in record.parts}
-            for name, mask in named.items():
-                masks[name] = masks[name] | mask if name in masks else mask
-        types = {record.type for record in objects}
-        return PartImage(to_srgb(sample["image"]), masks, types.pop() if len(types) == 1 else None)
-
-    return read
+def _read_frame(frames: Frames, by: str, row: int) -> PartImage:
+    sample, objects = frames[row], frames.metadata(row).objects
+    masks: dict[str, Any] = {}
+    for instance, record in enumerate(objects, start=1):
+        shown = sample["object"] == instance
+        named = {record.type: shown}
+        if by == "part":
+            named = {part.name: shown & (sample["part"] == part.index) for part in record.parts}
+        for name, mask in named.items():
+            masks[name] = masks[name] | mask if name in masks else mask
+    types = {record.type for record in objects}
+    return PartImage(to_srgb(sample["image"]), masks, types.pop() if len(types) == 1 else None)
 
 
-def _reader(data: Any, layout: str) -> Callable[[int], PartImage]:
-    def read(row: int) -> PartImage:
-        item = data[row]
-        species = item["id"].rpartition("/")[0] if layout == "cub70" else None
-        return PartImage(to_srgb(item["image"]), dict(item["parts"]), species)
-
-    return read
+def _read_public(data: Any, layout: str, row: int) -> PartImage:
+    item = data[row]
+    species = item["id"].rpartition("/")[0] if layout == "cub70" else None
+    return PartImage(to_srgb(item["image"]), dict(item["parts"]), species)

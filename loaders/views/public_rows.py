@@ -1,8 +1,8 @@
-"""Public data sets as the views read them: opened by their layouts, rows named without reading an image."""
+"""Open public data sets for views by their layouts, with rows named before an image is read."""
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,9 @@ from loaders.public import (
     Shapes3D,
 )
 from loaders.public.arap import scene_of
-from loaders.public.celebamask import SPLITS as CELEBAMASK_SPLITS
-from loaders.public.mit import SPLITS as MIT_SPLITS
-from loaders.public.mpi3d import FILES as MPI3D_FILES
+from loaders.public.celebamask import CELEBAMASK_SPLITS
+from loaders.public.mit import MIT_SPLITS
+from loaders.public.mpi3d import MPI3D_FILES
 from loaders.views.chosen_rows import NamedRows, Request, choose_rows
 from loaders.views.view_items import DataIdentity
 
@@ -50,15 +50,15 @@ def _stems(data: TID2013) -> Sequence[str]:
 
 
 @dataclass(frozen=True)
-class Layout:
+class PublicLayout:
     """A public data set.
 
     Attributes:
         name: name of the data set.
         kind: class that reads the data set.
-        splits: values of the class's second argument; none where it has no splits.
-        ids: list the ids of all rows; None for a grid, whose rows have numbers alone.
-        group: name the group of a row by its id.
+        splits: values of the class's second argument; empty without splits.
+        ids: lists the ids of all rows; None for a grid, whose rows have only numbers.
+        group: returns the group of a row by its id.
     """
 
     name: str
@@ -69,42 +69,43 @@ class Layout:
 
 
 LAYOUTS = {
-    "mit": Layout("MIT Intrinsic Images", MITIntrinsic, ("all", *MIT_SPLITS)),
-    "arap": Layout("ARAP", ARAP, ("all", "csm"), group=lambda name: scene_of(name).lower()),
-    "iiw": Layout("IIW", IIW, ("all", "train", "test")),
-    "saw": Layout("SAW", SAW, ("train", "val", "test")),
-    "multi-illumination": Layout(
+    "mit": PublicLayout("MIT Intrinsic Images", MITIntrinsic, ("all", *MIT_SPLITS)),
+    "arap": PublicLayout("ARAP", ARAP, ("all", "csm"), group=lambda name: scene_of(name).lower()),
+    "iiw": PublicLayout("IIW", IIW, ("all", "train", "test")),
+    "saw": PublicLayout("SAW", SAW, ("train", "val", "test")),
+    "multi-illumination": PublicLayout(
         "Multi-Illumination", MultiIllumination, ("all", "train", "test"), group=_folder
     ),
-    "photometric-stereo": Layout("Photometric Stereo", PhotometricStereo, group=_folder),
-    "cub70": Layout("CUB-70", CUB70),
-    "celebamask": Layout("CelebAMask-HQ", CelebAMaskHQ, CELEBAMASK_SPLITS, _numbers),
-    "dsprites": Layout("dSprites", DSprites, ids=None),
-    "mpi3d": Layout("MPI3D", MPI3D, ids=None),
-    "shapes3d": Layout("3D Shapes", Shapes3D, ids=None),
-    "candle": Layout("CANDLE", Candle, ids=_numbers),
-    "tid2013": Layout("TID2013", TID2013, ids=_stems, group=lambda name: name.partition("_")[0]),
+    "photometric-stereo": PublicLayout("Photometric Stereo", PhotometricStereo, group=_folder),
+    "cub70": PublicLayout("CUB-70", CUB70),
+    "celebamask": PublicLayout("CelebAMask-HQ", CelebAMaskHQ, CELEBAMASK_SPLITS, _numbers),
+    "dsprites": PublicLayout("dSprites", DSprites, ids=None),
+    "mpi3d": PublicLayout("MPI3D", MPI3D, ids=None),
+    "shapes3d": PublicLayout("3D Shapes", Shapes3D, ids=None),
+    "candle": PublicLayout("CANDLE", Candle, ids=_numbers),
+    "tid2013": PublicLayout("TID2013", TID2013, ids=_stems, group=lambda name: name.partition("_")[0]),
 }
 
 
 def open_public(layout: str, root: Path, request: Request, **options: Any) -> NamedRows:
-    """Open a public data set and choose rows of it.
+    """Open a public data set and choose rows.
 
     Args:
         layout: one of `LAYOUTS`.
         root: folder of the data set.
-        request: which split, set (the variant of MPI3D) and rows.
+        request: the split, the set (the variant of MPI3D) and the rows.
         options: further arguments of the class.
 
     Raises:
-        InputError: files are missing or damaged; several splits, and none is named; no such split, set, row.
+        InputError: files are missing or damaged; there are several splits, and none is named; or the split,
+            set or row does not exist.
     """
     facts = LAYOUTS[layout]
     split = _split(layout, facts, request)
     set_name = _variant(root, request) if layout == "mpi3d" else request.set_name
     if set_name is not None and layout != "mpi3d":
         raise InputError(f"{request.name}: `{layout}` has no sets, got {set_name!r}; leave the set out")
-    second = split if layout != "cub70" else root  # the images, which lie beside the masks
+    second = split if layout != "cub70" else root  # root holds both the images and the masks
     chosen = [value for value in (second, set_name) if value is not None]
     reader = facts.kind(root, *chosen, **_options(layout, root), **options)
     identity = DataIdentity(facts.name, layout, set_name, split)
@@ -112,7 +113,7 @@ def open_public(layout: str, root: Path, request: Request, **options: Any) -> Na
 
 
 def layout_of(reader: object) -> str | None:
-    """Tell the layout of a reader; None if it is not one of `LAYOUTS`."""
+    """Return the layout of a reader; None for a reader outside `LAYOUTS`."""
     return next((name for name, facts in LAYOUTS.items() if isinstance(reader, facts.kind)), None)
 
 
@@ -122,45 +123,39 @@ def name_public(
     """Choose rows of a reader and name them.
 
     Raises:
-        InputError: there is no such row.
+        InputError: a row does not exist.
     """
     facts = LAYOUTS[layout]
     known = identity or DataIdentity(facts.name, layout)
     numbers = choose_rows(len(reader), request)
     if facts.ids is None:
-        ids = [_grid_id(layout, number) for number in numbers]
-        return NamedRows(
-            known, reader, numbers, tuple(ids), tuple(ids), lambda: _grid_ids(layout, len(reader))
-        )
+        names = _grid_ids(layout, numbers)
+        return NamedRows(known, reader, numbers, names, names, lambda: _grid_ids(layout, range(len(reader))))
     every = facts.ids(reader)
     ids = [every[number] for number in numbers]
     return NamedRows(known, reader, numbers, tuple(ids), tuple(map(facts.group, ids)), lambda: every)
 
 
-def cache_folder() -> Path:
-    """Name the folder that compressed files are unpacked to: ``candlelight`` in the user's cache."""
+def _cache_folder() -> Path:
+    """Return the folder for unpacked files: ``candlelight`` in the user's cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "candlelight"
 
 
-def _grid_id(layout: str, number: int) -> str:
-    return f"{layout}-{number:06d}"
+def _grid_ids(layout: str, numbers: Iterable[int]) -> tuple[str, ...]:
+    return tuple(f"{layout}-{number:06d}" for number in numbers)
 
 
-def _grid_ids(layout: str, count: int) -> list[str]:
-    return [_grid_id(layout, number) for number in range(count)]
-
-
-def _split(layout: str, facts: Layout, request: Request) -> str | None:
+def _split(layout: str, facts: PublicLayout, request: Request) -> str | None:
     if request.split in facts.splits or (request.split is None and not facts.splits):
         return request.split
     if not facts.splits:
         raise InputError(f"{request.name}: `{layout}` has no splits, got {request.split!r}; leave it out")
-    asked = "choose a split" if request.split is None else f"split `{request.split}` is not there"
-    raise InputError(f"{request.name}: {asked}; expected one of: {', '.join(facts.splits)}")
+    requested = "choose a split" if request.split is None else f"split `{request.split}` is not there"
+    raise InputError(f"{request.name}: {requested}; expected one of: {', '.join(facts.splits)}")
 
 
 def _variant(root: Path, request: Request) -> str | None:
-    """Tell which of the variants of MPI3D is meant, by its name or by the files that are there."""
+    """Choose the variant of MPI3D by its name or by the files in the folder."""
     if request.set_name in MPI3D_FILES:
         return request.set_name
     if request.set_name is not None:
@@ -174,7 +169,7 @@ def _variant(root: Path, request: Request) -> str | None:
 
 
 def _options(layout: str, root: Path) -> dict[str, Any]:
-    """Tell arguments by the files of a data set: they come in several sizes, kinds and containers."""
+    """Choose further arguments by the files, which come in several sizes, formats and containers."""
     if layout == "celebamask":
         return {"groups": "paper"}
     if layout == "multi-illumination":
@@ -185,7 +180,7 @@ def _options(layout: str, root: Path) -> dict[str, Any]:
             if kinds:
                 return {"kind": kinds[0][1], "mip": kinds[0][2]}
     if layout in ("dsprites", "mpi3d", "shapes3d"):
-        # Of HDF5, rows can be read where they lie; 3D Shapes prefers it to npz.
+        # Rows of HDF5 files are read in place; 3D Shapes prefers HDF5 to npz.
         in_hdf5 = root.suffix in (".h5", ".hdf5") or (layout == "shapes3d" and any(root.glob("*.h5")))
-        return {"cache": None if in_hdf5 else cache_folder()}
+        return {"cache": None if in_hdf5 else _cache_folder()}
     return {}

@@ -1,32 +1,30 @@
-"""The one place where images of readers become what a view promises: uint8 is sRGB, floats are linear."""
+"""Convert images of readers to the colour space of a view: readers' uint8 is sRGB, floats are linear."""
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from jaxtyping import Float32, Shaped
 
-from loaders.colour import linear_to_srgb, srgb_to_linear
+from loaders.colour import linear_to_srgb
 from loaders.errors import InputError
+from loaders.public.pixel_tensors import SRGB8_TO_LINEAR
 
 if TYPE_CHECKING:
     from torch import Tensor
 else:
     Tensor = Any
 
-_DECODED = srgb_to_linear(np.arange(256) / 255).astype(np.float32)
-
 
 def to_linear(image: Shaped[Tensor, "channels height width"]) -> Float32[Tensor, "3 height width"]:
     """Make an image scene-linear.
 
     Args:
-        image: of one or three channels; uint8 is sRGB-encoded, any float is scene-linear already.
+        image: image with one or three channels; uint8 is sRGB-encoded, floats are already scene-linear.
 
     Returns:
         Scene-linear values; gray fills three channels.
 
     Raises:
-        InputError: another dtype, or another number of channels.
+        InputError: the dtype or the number of channels is not supported.
 
     Example:
         >>> import torch
@@ -37,7 +35,7 @@ def to_linear(image: Shaped[Tensor, "channels height width"]) -> Float32[Tensor,
 
     checked = _in_three_channels(image)
     if checked.dtype == torch.uint8:
-        return torch.from_numpy(_DECODED[checked.numpy()])
+        return torch.from_numpy(SRGB8_TO_LINEAR[checked.numpy()])
     return checked.to(torch.float32)
 
 
@@ -45,13 +43,13 @@ def to_srgb(image: Shaped[Tensor, "channels height width"]) -> Float32[Tensor, "
     """Encode an image with the sRGB curve.
 
     Args:
-        image: of one or three channels; uint8 is sRGB-encoded already, any float is scene-linear.
+        image: image with one or three channels; uint8 is already sRGB-encoded, floats are scene-linear.
 
     Returns:
-        sRGB-encoded values in [0, 1]; linear values above 1 are cut off, gray fills three channels.
+        sRGB-encoded values in [0, 1]; linear values above 1 are clipped, gray fills three channels.
 
     Raises:
-        InputError: another dtype, or another number of channels.
+        InputError: the dtype or the number of channels is not supported.
 
     Example:
         >>> import torch

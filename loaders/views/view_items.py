@@ -1,4 +1,4 @@
-"""Rows of the views: images with what an evaluation compares a model with."""
+"""Items of views: images with the ground truth or the judgements that an evaluation needs."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float32, Float64, Int64
 
 from loaders.schema import FactorValue
 
-# Importing views must not import torch; shapes and dtypes are checked all the same.
+# Importing views must not import torch; tests still check shapes and dtypes.
 if TYPE_CHECKING:
     from torch import Tensor
 else:
@@ -16,14 +16,14 @@ else:
 
 @dataclass(frozen=True)
 class DataIdentity:
-    """Which data a view reads.
+    """Name, layout, set and split of the data that a view reads.
 
     Attributes:
         name: name of the data set.
         layout: "frames", "pictures", or a public data set's layout as in ``LAYOUT:PATH``.
-        set_name: image set; None where the data have none.
-        split: split; None where the data have none, or where a reader was given that does not name its own.
-        recipe: SHA-256 of the recipe that frames were planned from; None for other data.
+        set_name: image set; None for data without sets.
+        split: split; None for data without splits, and for a reader that does not name its split.
+        recipe: SHA-256 of the recipe of the frames; None for other data.
 
     Example:
         >>> DataIdentity("demo", "frames", "tabletop").split is None
@@ -38,16 +38,16 @@ class DataIdentity:
 
 
 @dataclass(frozen=True, eq=False)
-class Decomposition:
+class DecomposedImage:
     """An image and its true decomposition, scene-linear Rec.709, channels first, on the CPU.
 
     Attributes:
-        image: radiance times the exposure, unbounded above; of frames without radiance the decoded 8-bit
+        image: radiance times the exposure, unbounded above; for frames without radiance, the decoded 8-bit
             image, in [0, 1].
-        reflectance: true reflectance, of rendered frames in [0, 1].
-        shading: true shading, gray or coloured; of rendered frames times the exposure.
-        mask: pixels whose decomposition is known.
-        lights: the same object under other lights; None unless asked for and there.
+        reflectance: true reflectance; in [0, 1] for rendered frames.
+        shading: true shading, gray or coloured; times the exposure for rendered frames.
+        mask: pixels with a known decomposition.
+        lights: the same object under other lights; None if not requested or not available.
     """
 
     image: Float32[Tensor, "3 height width"]
@@ -72,12 +72,12 @@ class ConceptSet:
 
 @dataclass(frozen=True, eq=False)
 class PartImage:
-    """An image with masks of what it shows.
+    """An image with masks of its parts.
 
     Attributes:
         image: sRGB-encoded, in [0, 1].
         masks: pixels of each part, by the part's name.
-        label: type of the object or class of the image, where there is exactly one.
+        label: type of the objects or class of the image; None if there is not exactly one.
     """
 
     image: Float32[Tensor, "3 height width"]
@@ -87,10 +87,10 @@ class PartImage:
 
 @dataclass(frozen=True, eq=False)
 class Comparisons:
-    """Comparisons of points of one image that count, as `loaders.public.IIW` gives them.
+    """Valid comparisons of two points of one image, from `loaders.public.IIW`.
 
     Attributes:
-        points: x and y of either point in [0, 1), of width and of height: the pixel is
+        points: x and y of both points in [0, 1), relative to width and height: the pixel is
             [int(y * height), int(x * width)].
         darker: 1 or 2 for the darker point, 0 for equal reflectance.
         score: weight of each comparison, above 0.
@@ -103,13 +103,13 @@ class Comparisons:
 
 @dataclass(frozen=True, eq=False)
 class JudgedImage:
-    """A photograph and the judgements of people.
+    """A photograph with human judgements.
 
     Attributes:
         image: scene-linear Rec.709, in [0, 1].
-        comparisons: comparisons of reflectance; None where the data set has none.
-        labels: of shading, 0 and 1 not smooth, 2 smooth, 100 to be ignored (`loaders.public.SAW`); None where
-            the data set has none.
+        comparisons: comparisons of reflectance; None for a data set of labels.
+        labels: labels of shading, 0 and 1 not smooth, 2 smooth, 100 to be ignored (`loaders.public.SAW`);
+            None for a data set of comparisons.
     """
 
     image: Float32[Tensor, "3 height width"]
@@ -119,7 +119,7 @@ class JudgedImage:
 
 @dataclass(frozen=True, eq=False)
 class RatedPair:
-    """An image, a distorted copy, and the opinion of people on the copy.
+    """An image, a distorted copy, and human opinions about the copy.
 
     Attributes:
         reference: sRGB-encoded, in [0, 1].

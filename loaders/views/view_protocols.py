@@ -1,4 +1,4 @@
-"""Kinds of views: the members that an evaluation needs of its data, and no more."""
+"""Protocols of views: the members of data that an evaluation needs."""
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -9,7 +9,7 @@ from loaders.schema import FactorInfo
 from loaders.views.view_items import (
     ConceptSet,
     DataIdentity,
-    Decomposition,
+    DecomposedImage,
     JudgedImage,
     PartImage,
     RatedPair,
@@ -27,11 +27,11 @@ ItemOf = TypeVar("ItemOf", covariant=True)
 
 @runtime_checkable
 class View(Protocol[ItemOf]):
-    """Rows of data as an evaluation reads them."""
+    """Rows of data for an evaluation."""
 
     @property
     def identity(self) -> DataIdentity:
-        """Which data are read."""
+        """Name, set and split of the data."""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -43,7 +43,7 @@ class View(Protocol[ItemOf]):
 
     @property
     def known_ids(self) -> frozenset[str]:
-        """Ids of all rows of the data, also of those that ``rows`` and ``limit`` leave out."""
+        """Ids of all rows of the data, including rows that ``rows`` and ``limit`` leave out."""
 
     def __len__(self) -> int:
         """Count the rows."""
@@ -53,12 +53,12 @@ class View(Protocol[ItemOf]):
 
 
 @runtime_checkable
-class Decompositions(View[Decomposition], Protocol):
+class Decompositions(View[DecomposedImage], Protocol):
     """Images with their true reflectance and shading."""
 
     @property
     def explains(self) -> Explains:
-        """Part of the image that reflectance times shading explains; over a shadow catcher objects alone."""
+        """Part of the image that reflectance times shading explains; "objects" over a shadow catcher."""
 
 
 @runtime_checkable
@@ -71,17 +71,17 @@ class ConceptSets(View[Tensor], Protocol):
 
     @property
     def varies(self) -> Varies | None:
-        """Concept in which the images of a set differ, found from the data; None if they do not tell."""
+        """Concept in which the images of a set differ, found from the data; None if it is unclear."""
 
 
 @runtime_checkable
 class Parts(View[PartImage], Protocol):
-    """Images with masks of what they show."""
+    """Images with masks of their parts."""
 
 
 @runtime_checkable
 class Factors(View[Tensor], Protocol):
-    """Images, float32 [3, height, width], sRGB-encoded in [0, 1], whose factors are known."""
+    """Images, float32 [3, height, width], sRGB-encoded in [0, 1], with known factors."""
 
     @property
     def factors(self) -> tuple[FactorInfo, ...]:
@@ -94,12 +94,12 @@ class Factors(View[Tensor], Protocol):
 
 @runtime_checkable
 class Judgements(View[JudgedImage], Protocol):
-    """Photographs with judgements of people."""
+    """Photographs with human judgements."""
 
 
 @runtime_checkable
 class RatedPairs(View[RatedPair], Protocol):
-    """Images beside distorted copies, with opinion scores."""
+    """Images with distorted copies and opinion scores."""
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ import pytest
 from torch import Tensor
 
 from evaluation.results.intervals import resampled_interval
-from loaders.views import DataIdentity, Decomposition
+from loaders.views import DataIdentity, DecomposedImage
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def decompositions(memory_view) -> Callable[..., MemoryView]:
         reflectance: Tensor, shading: Tensor, groups: Sequence[str] | None = None, name: str = "row"
     ) -> MemoryView:
         items = [
-            Decomposition(r.float() * s.float(), r.float(), s.float(), (r > 0).any(0))
+            DecomposedImage(r.float() * s.float(), r.float(), s.float(), (r > 0).any(0))
             for r, s in zip(reflectance, shading, strict=True)
         ]
         return memory_view(items, groups, name, explains="image")

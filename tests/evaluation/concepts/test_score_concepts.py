@@ -14,7 +14,7 @@ from evaluation.inputs.predictions import open_predictions
 from evaluation.running.batches import Fingerprint
 from evaluation.running.prediction_sources import sources
 from loaders.errors import InputError
-from loaders.views import ConceptSet, Decomposition
+from loaders.views import ConceptSet, DecomposedImage
 
 HEIGHT, WIDTH = 6, 8
 
@@ -177,7 +177,9 @@ def _gray(memory_view, predicted_albedo, predicted_shading):
         for name in ("albedo", "illumination")
     }
     half = torch.full((3, HEIGHT, WIDTH), 0.5)
-    item = Decomposition(torch.full_like(half, 0.8), half, half, torch.ones(HEIGHT, WIDTH, dtype=torch.bool))
+    item = DecomposedImage(
+        torch.full_like(half, 0.8), half, half, torch.ones(HEIGHT, WIDTH, dtype=torch.bool)
+    )
     rest = {
         "negatives": memory_view([torch.zeros(3, HEIGHT, WIDTH)] * 4, name="black"),
         "test": memory_view([item] * 4, name="test", explains="image"),

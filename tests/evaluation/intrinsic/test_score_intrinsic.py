@@ -14,7 +14,7 @@ from evaluation.intrinsic.score_intrinsic import score_intrinsic
 from evaluation.intrinsic.si_mse import si_mse
 from evaluation.models.baselines import constant_shading
 from loaders.errors import InputError
-from loaders.views import Decomposition
+from loaders.views import DecomposedImage
 
 
 def score(model, view, **options):
@@ -115,7 +115,7 @@ def test_gray_shading_is_repeated_and_gray_truth_compared_with_the_mean(view, me
     gray = score(lambda image: (image, image[:, :1]), view)
     assert gray.to_json() == score(lambda image: (image, image[:, :1].expand_as(image)), view).to_json()
     items = [
-        Decomposition(item.image, item.reflectance, item.shading[:1], item.mask) for item in view.items[:1]
+        DecomposedImage(item.image, item.reflectance, item.shading[:1], item.mask) for item in view.items[:1]
     ]
     one_channel = memory_view(items, explains="image")
     result = score(lambda image: (image, items[0].shading[None].expand_as(image)), one_channel)

@@ -5,7 +5,7 @@ import torch
 from evaluation.running.batches import Fingerprint, read_batches
 from evaluation.running.prediction_sources import sources
 from loaders.errors import InputError
-from loaders.views import Decomposition
+from loaders.views import DecomposedImage
 
 
 def sha(*rows: object) -> str:
@@ -25,10 +25,10 @@ def test_equal_rows_have_one_fingerprint_and_others_another() -> None:
 
 def test_all_members_of_an_item_count() -> None:
     image, mask = torch.rand(3, 2, 2), torch.ones(2, 2, dtype=torch.bool)
-    item = Decomposition(image, image, image[:1], mask)
+    item = DecomposedImage(image, image, image[:1], mask)
     changed = mask.clone()
     changed[0, 0] = False
-    assert sha(("a", item)) != sha(("a", Decomposition(image, image, image[:1], changed)))
+    assert sha(("a", item)) != sha(("a", DecomposedImage(image, image, image[:1], changed)))
 
 
 def test_batches_hold_neighbours_of_one_size(memory_view) -> None:

@@ -10,7 +10,7 @@ from numpy import ndarray
 
 @pytest.fixture(scope="session")
 def read_png16() -> Callable[[Path | bytes], ndarray]:
-    """Return a reader of 16-bit PNG that is written from the standard, byte by byte, and checks every sum."""
+    """Return an independent reader of 16-bit PNG, written from the standard; it checks every checksum."""
 
     def chunks(data: bytes) -> dict[bytes, bytes]:
         assert data[:8] == b"\x89PNG\r\n\x1a\n"

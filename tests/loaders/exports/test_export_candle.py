@@ -41,7 +41,7 @@ def camera(aimed=None, pose=POSE):
     )
 
 
-def thing(corners=BOX):
+def box_object(corners=BOX):
     flat = None if corners is None else np.ravel(corners).tolist()
     return ObjectRecord(
         type="torus",
@@ -62,14 +62,14 @@ def shifted(x):
 
 @pytest.fixture
 def root(tmp_path, make_frame, info):
-    """Write three frames of CANDLE's factors, with gaps between their numbers."""
+    """Write three frames that have CANDLE's factors, with gaps between their numbers."""
     folder = tmp_path / "frames"
     candle = SetInfo(count=3, width=WIDTH, height=HEIGHT, layers=("image", "depth"), factors=FACTORS)
     write_dataset_info(folder, info.model_copy(update={"sets": {"candle": candle, **info.sets}}))
     for index in (0, 3541, 21599):
         made = make_frame("grid", index % 6)
         changes = {"set": "candle", "index": index, "id": f"candle-{index:06d}", "factors": LABELS}
-        changes |= {"objects": (thing(),), "camera": camera()}
+        changes |= {"objects": (box_object(),), "camera": camera()}
         layers = {name: made.layers[name] for name in ("image", "depth")}
         changes["layers"] = {name: made.metadata.layers[name] for name in layers}
         write_frame(folder, Frame(made.metadata.model_copy(update=changes), layers))
@@ -81,25 +81,25 @@ def root(tmp_path, make_frame, info):
 
 def test_bounds_are_the_projected_box_with_y_from_the_bottom():
     # x: 16 +- 10 / 5 = 14 .. 18; y down: 12 + 0 .. 12 + 10 / 5, so 10 .. 12 from the bottom of 24 rows.
-    assert projected_bounds(thing(), camera(), WIDTH, HEIGHT) == [[14, 10], [18, 12]]
+    assert projected_bounds(box_object(), camera(), WIDTH, HEIGHT) == [[14, 10], [18, 12]]
 
 
 def test_bounds_are_rounded_outwards():
     corners = np.add(BOX, (0.01, 0.01, 0))
-    assert projected_bounds(thing(corners), camera(), WIDTH, HEIGHT) == [[14, 9], [19, 12]]
+    assert projected_bounds(box_object(corners), camera(), WIDTH, HEIGHT) == [[14, 9], [19, 12]]
 
 
-def test_faithful_bounds_are_those_before_the_turns_and_not_cut_off():
+def test_faithful_bounds_ignore_camera_turns_and_the_border():
     turned = camera(aimed=shifted(9), pose=shifted(0.5))
-    assert projected_bounds(thing(), turned, WIDTH, HEIGHT) == [[15, 10], [19, 12]]
-    assert projected_bounds(thing(), turned, WIDTH, HEIGHT, "faithful") == [[24, 10], [36, 12]]
+    assert projected_bounds(box_object(), turned, WIDTH, HEIGHT) == [[15, 10], [19, 12]]
+    assert projected_bounds(box_object(), turned, WIDTH, HEIGHT, "faithful") == [[24, 10], [36, 12]]
 
 
 def test_exact_bounds_end_at_the_border():
     aside = camera(pose=shifted(9))
-    assert projected_bounds(thing(), aside, WIDTH, HEIGHT) == [[24, 10], [32, 12]]
-    # A camera that does not turn has no other pose; faithful bounds are still not cut off.
-    assert projected_bounds(thing(), aside, WIDTH, HEIGHT, "faithful") == [[24, 10], [36, 12]]
+    assert projected_bounds(box_object(), aside, WIDTH, HEIGHT) == [[24, 10], [32, 12]]
+    # Without a turn of the camera, faithful bounds differ only in that the border does not cut them.
+    assert projected_bounds(box_object(), aside, WIDTH, HEIGHT, "faithful") == [[24, 10], [36, 12]]
 
 
 def test_a_turned_box_is_bounded_by_all_eight_corners():
@@ -109,7 +109,7 @@ def test_a_turned_box_is_bounded_by_all_eight_corners():
     )
     corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 0) for z in (-1, 1)]) @ turn.T + [0, 0, 6]
     half = math.sqrt(2)
-    assert projected_bounds(thing(corners), camera(), WIDTH, HEIGHT) == [
+    assert projected_bounds(box_object(corners), camera(), WIDTH, HEIGHT) == [
         [math.floor(16 - 10 * half / 6), 12],
         [math.ceil(16 + 10 * half / 6), math.ceil(12 + 10 / (6 - half))],
     ]
@@ -118,13 +118,13 @@ def test_a_turned_box_is_bounded_by_all_eight_corners():
 @pytest.mark.parametrize(
     ("corners", "message"),
     [
-        (None, "its metadata has no corners of the object's bounding box; render it anew"),
+        (None, "its metadata has no corners of the object's bounding box; render it again"),
         (np.array(BOX) - [0, 0, 5], "reaches behind the camera, so it has no bounds"),
     ],
 )
-def test_bounds_that_cannot_be_worked_out_are_refused(corners, message):
+def test_bounds_that_cannot_be_computed_are_refused(corners, message):
     with pytest.raises(InputError, match=message):
-        projected_bounds(thing(corners), camera(), WIDTH, HEIGHT)
+        projected_bounds(box_object(corners), camera(), WIDTH, HEIGHT)
 
 
 # --------------------------------------------------------------------------------------------- metadata
@@ -142,8 +142,8 @@ def test_metadata_has_the_published_keys(root):
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_other_than_one_object_is_refused(root, count):
-    metadata = FrameFolder(root, "candle").metadata(0).model_copy(update={"objects": (thing(),) * count})
+def test_no_or_two_objects_are_refused(root, count):
+    metadata = FrameFolder(root, "candle").metadata(0).model_copy(update={"objects": (box_object(),) * count})
     with pytest.raises(InputError, match=f"`candle-000000`: expected one object, as CANDLE has, got {count}"):
         candle_metadata(metadata, WIDTH, HEIGHT)
 
@@ -157,7 +157,7 @@ def test_a_sample_without_a_camera_is_refused(root):
 # ------------------------------------------------------------------------------------------------ files
 
 
-def test_files_are_named_by_the_id_and_lie_flat(root, tmp_path):
+def test_files_are_named_by_the_id_in_one_folder(root, tmp_path):
     out = tmp_path / "candle"
     done = export_candle(root, out)
     assert (done.written, done.found) == (3, 0)
@@ -175,14 +175,14 @@ def test_files_are_named_by_the_id_and_lie_flat(root, tmp_path):
     assert '\n    "scene"' in (out / "0.json").read_text()
 
 
-def test_nested_metadata_lie_under_the_id(root, tmp_path):
+def test_nested_metadata_are_under_the_id(root, tmp_path):
     export_candle(root, tmp_path / "flat")
     export_candle(root, tmp_path / "nested", layout="nested")
     flat, nested = (json.loads((tmp_path / name / "3541.json").read_text()) for name in ("flat", "nested"))
     assert nested == {"3541": flat}
 
 
-def test_an_export_goes_on_where_it_was(root, tmp_path):
+def test_an_export_continues_after_a_stop(root, tmp_path):
     out = tmp_path / "candle"
     export_candle(root, out)
     whole = {path.name: path.read_bytes() for path in out.iterdir()}
@@ -195,7 +195,7 @@ def test_an_export_goes_on_where_it_was(root, tmp_path):
     assert {path.name: path.read_bytes() for path in out.iterdir()} == whole
 
 
-def test_a_damaged_picture_is_not_exported(root, tmp_path):
+def test_a_damaged_image_is_not_exported(root, tmp_path):
     path = FrameFolder(root, "candle").path(1) / "image.png"
     pixels = np.asarray(Image.open(path)).copy()
     pixels[3, 4, 1] ^= 1
@@ -208,17 +208,17 @@ def test_a_damaged_picture_is_not_exported(root, tmp_path):
 @pytest.mark.parametrize(
     "options", [{"layout": "nested"}, {"bounds": "faithful"}], ids=lambda options: next(iter(options))
 )
-def test_another_export_is_not_mixed_in(root, tmp_path, options):
+def test_a_folder_of_another_export_is_refused(root, tmp_path, options):
     export_candle(root, tmp_path / "candle")
     with pytest.raises(InputError, match=r"candle: holds another export .*; name another folder"):
         export_candle(root, tmp_path / "candle", **options)
 
 
-def test_a_folder_of_something_else_is_refused(root, tmp_path):
+def test_a_folder_with_other_files_is_refused(root, tmp_path):
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "thesis.tex").touch()
     with pytest.raises(
-        InputError, match="theirs: expected an empty folder or one of an export; name another"
+        InputError, match="theirs: expected an empty folder or the folder of an export; name another"
     ):
         export_candle(root, tmp_path / "theirs")
 
@@ -237,7 +237,7 @@ def test_sets_without_candles_factors_are_refused(frames_root, root, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_of_several_sets_one_must_be_named(root, tmp_path):
+def test_several_matching_sets_need_a_name(root, tmp_path):
     folder = shutil.copytree(root, tmp_path / "two")
     info = FrameFolder(root, "candle").info
     sets = {**info.sets, "second": info.sets["candle"]}
@@ -247,7 +247,7 @@ def test_of_several_sets_one_must_be_named(root, tmp_path):
     assert export_candle(folder, tmp_path / "out", set_name="candle").written == 3
 
 
-def test_the_command(root, tmp_path):
+def test_command(root, tmp_path):
     words = ["export", str(root), "--to", "candle", "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(main, words)
     assert result.output == f"{tmp_path / 'out'}: 3 samples written, 0 were there\n"

@@ -1,4 +1,4 @@
-"""Captures of a world in closed form, and of a few tiny renders, in the layout of the MIT dataset."""
+"""Export captures to the MIT layout: a scene in closed form, and a few tiny renders."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from candlelight import main
 from evaluation.intrinsic import lmse
 from loaders.errors import InputError
-from loaders.exports.export_mit import HEADROOM, WHITE, CapturesRecord, export_mit
+from loaders.exports.export_mit import HEADROOM, MIT_WHITE, CapturesRecord, export_mit
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.public import MITIntrinsic
@@ -31,7 +31,7 @@ HIGHLIGHT = (10, 10)
 
 
 def albedo(item, paint):
-    """Two halves of powers of two, so that halving, doubling and float16 lose nothing."""
+    """Return two halves, in powers of two so that halving, doubling and float16 are exact."""
     image = np.full((HEIGHT, WIDTH, 3), 0.5)
     if paint == "own":
         image[:] = (0.25, 0.5, 0.125)
@@ -40,7 +40,7 @@ def albedo(item, paint):
 
 
 def shading(light):
-    """Smooth light, from the left or from the right, in powers of two; `second` is dark on the right."""
+    """Return light from the left or from the right, in powers of two; `second` is dark on the right."""
     ramp = 2.0 ** -(np.arange(WIDTH) // 8)
     ramp = {"main": ramp, "second": np.where(np.arange(WIDTH) < 20, 0.5, 0), "light01": ramp[::-1]}.get(
         light, ramp / 2
@@ -71,7 +71,7 @@ def layers_of(item, light, paint):
 
 @pytest.fixture
 def write(tmp_path, make_frame, info):
-    """Write the captures; what is passed changes them."""
+    """Return a function that writes the captures, with changes as passed."""
 
     def build(*, lights=LIGHTS, items=ITEMS, drop=(), without=None, change=lambda key, layers: layers):
         root = tmp_path / "frames"
@@ -90,12 +90,12 @@ def write(tmp_path, make_frame, info):
                 continue
             layers = {name: array for name, array in change(key, layers_of(*key)).items() if name != drop}
             made = make_frame("grid", 0).metadata
-            lamp = made.lights[0].model_copy(update={"location": (float(lights.index(key[1])), 0.0, 3.0)})
+            light = made.lights[0].model_copy(update={"location": (float(lights.index(key[1])), 0.0, 3.0)})
             changes = {
                 "set": "captures",
                 "index": index,
                 "factors": dict(zip(("item", "light", "paint"), key, strict=True)),
-                "lights": (lamp,),
+                "lights": (light,),
                 "layers": {name: array_sha256(array) for name, array in layers.items()},
             }
             write_frame(root, Frame(made.model_copy(update=changes), layers))
@@ -119,7 +119,7 @@ def record(out):
 # ------------------------------------------------------------------------------------------------ the files
 
 
-def test_files_are_those_of_the_dataset(write, read, tmp_path):
+def test_file_names_and_formats_match_the_dataset(write, read, tmp_path):
     assert export_mit(write(), tmp_path / "out") == ITEMS
     assert {path.name for path in (tmp_path / "out" / "data").iterdir()} == set(ITEMS)
     images = read(tmp_path / "out")
@@ -127,19 +127,19 @@ def test_files_are_those_of_the_dataset(write, read, tmp_path):
     for name, image in images.items():
         assert image.dtype == np.uint16
         assert image.shape == ((HEIGHT, WIDTH, 3) if name in COLOUR else (HEIGHT, WIDTH))
-        assert not image[~MASK].any()  # the background is exactly black
+        assert not image[~MASK].any()  # the background is exactly 0
     assert set(np.unique(images["mask"])) == {0, 65025}
     np.testing.assert_array_equal(images["mask"] > 0, MASK)
 
 
-def test_an_export_is_read_as_the_dataset_is(write, read, tmp_path):
+def test_the_dataset_reader_reads_an_export(write, read, tmp_path):
     export_mit(write(), tmp_path / "out")
     data = MITIntrinsic(tmp_path / "out")
     assert data.ids == ITEMS
     names = {"image": "original", "shading": "shading"} | {name: name for name in COLOUR[1:4]}
     for item in data:
         images = read(tmp_path / "out", item["id"])
-        np.testing.assert_array_equal(item["mask"].numpy(), images["mask"] == WHITE)
+        np.testing.assert_array_equal(item["mask"].numpy(), images["mask"] == MIT_WHITE)
         for key, name in names.items():
             image = images[name].reshape(HEIGHT, WIDTH, -1)
             np.testing.assert_array_equal(
@@ -151,10 +151,10 @@ def test_an_export_is_read_as_the_dataset_is(write, read, tmp_path):
 def test_values_in_closed_form(write, read, tmp_path, by):
     export_mit(write(), tmp_path / "out", by)
     made, images = record(tmp_path / "out").objects["cup"], read(tmp_path / "out")
-    # The brightest diffuse value of any light is 0.5 (green, left), and highlights get twice that.
-    assert made.units["radiance"] == pytest.approx(WHITE / (HEADROOM * 0.5))
-    assert made.units["shading"] == pytest.approx(WHITE / (0.5 if by == "paper" else 1.0))
-    assert made.units["reflectance"] == pytest.approx(WHITE / (1.0 if by == "paper" else 0.5))
+    # The brightest diffuse value of any light is 0.5 (green, left); highlights may be twice as bright.
+    assert made.units["radiance"] == pytest.approx(MIT_WHITE / (HEADROOM * 0.5))
+    assert made.units["shading"] == pytest.approx(MIT_WHITE / (0.5 if by == "paper" else 1.0))
+    assert made.units["reflectance"] == pytest.approx(MIT_WHITE / (1.0 if by == "paper" else 0.5))
     assert made.k == pytest.approx(made.units["reflectance"] * made.units["shading"] / made.units["radiance"])
     assert made.reconstruction < 1e-12
     true = albedo("cup", "own")[MASK]
@@ -179,13 +179,13 @@ def test_the_original_has_the_gloss_twice_by_the_paper_and_once_as_published(
     expected = images["diffuse"] + times * images["specular"]
     whole = images["original"] < 65535
     assert np.abs(images["original"] - expected)[whole].max() <= times
-    # Equation 4 gives back the gloss wherever nothing is cut off.
+    # Equation 4 returns the gloss at every pixel that is not clipped.
     if by == "paper":
         derived = (images["original"] - images["diffuse"]) / 2
         assert np.abs(derived - images["specular"])[whole].max() <= 1
 
 
-def test_what_is_cut_off_is_counted(write, tmp_path):
+def test_clipped_pixels_are_counted(write, tmp_path):
     export_mit(write(), tmp_path / "out")
     share = 1 / MASK.sum()  # the one pixel whose gloss is 4, where white is 1
     assert record(tmp_path / "out").objects["cup"].saturated == pytest.approx(
@@ -193,22 +193,22 @@ def test_what_is_cut_off_is_counted(write, tmp_path):
     )
 
 
-def test_nothing_is_cut_off_where_there_is_room(write, read, tmp_path):
+def test_dim_highlights_are_not_clipped(write, read, tmp_path):
     def dimmed(key, layers):
         return layers | {"residual": np.minimum(layers["residual"], np.float16(0.0625))}
 
     export_mit(write(change=dimmed), tmp_path / "out")
     assert record(tmp_path / "out").objects["cup"].saturated == {}
-    assert read(tmp_path / "out")["original"].max() == WHITE
+    assert read(tmp_path / "out")["original"].max() == MIT_WHITE
 
 
-def test_ways_agree_where_no_light_is_bounced_or_lost_to_gloss(write, tmp_path):
+def test_methods_agree_without_bounced_light_and_gloss(write, tmp_path):
     export_mit(write(), tmp_path / "out")
     compared = record(tmp_path / "out").objects["deer"].comparison
     assert compared.model_dump() == pytest.approx(dict.fromkeys(type(compared).model_fields, 0.0), abs=1e-12)
 
 
-def test_light_that_the_twin_bounces_otherwise_shows_in_the_comparison(write, tmp_path):
+def test_bounced_light_shows_in_the_comparison(write, tmp_path):
     def bounced(key, layers):
         extra = np.where(np.arange(WIDTH)[:, None] < 12, 0.25 if key[2] == "own" else 0.5, 0.0)
         return layers | {"shading": (layers["shading"] + extra).astype(np.float16)}
@@ -224,17 +224,17 @@ def test_light_that_the_twin_bounces_otherwise_shows_in_the_comparison(write, tm
     assert compared.bounced == pytest.approx(1.5 / (ramp + 1.5), abs=1e-3)
 
 
-def test_frames_without_direct_light_are_compared_as_a_whole(write, tmp_path):
+def test_frames_without_direct_light_have_no_direct_differences(write, tmp_path):
     export_mit(write(drop="shading_direct"), tmp_path / "out")
     compared = record(tmp_path / "out").objects["cup"].comparison
     assert (compared.reflectance_direct, compared.shading_direct, compared.bounced) == (None, None, None)
 
 
-def test_the_side_file_says_how_and_where_the_lamps_were(write, tmp_path):
+def test_captures_json_holds_the_method_and_the_lights(write, tmp_path):
     export_mit(write(), tmp_path / "out", "passes")
     made = record(tmp_path / "out")
     assert (made.by, made.recipe.name, made.licence) == ("passes", "tiny", "CC-BY-4.0")
-    assert {name: lamps[0].location[0] for name, lamps in made.lights.items()} == {
+    assert {name: lights[0].location[0] for name, lights in made.lights.items()} == {
         light: float(i) for i, light in enumerate(LIGHTS)
     }
     assert made.objects["cup"].size == (HEIGHT, WIDTH)
@@ -250,7 +250,7 @@ def test_exporting_again_writes_the_same_bytes(write, tmp_path):
         export_mit(root, out, "passes")
 
 
-def test_a_pack_is_exported_as_its_frames_are(write, read, tmp_path):
+def test_a_pack_and_its_frames_export_the_same_files(write, read, tmp_path):
     root = write()
     pack_hdf5(root, tmp_path / "h5")
     for source, out in ((root, "frames out"), (tmp_path / "h5", "pack out")):
@@ -280,16 +280,19 @@ def moved(key, layers):
     [
         ({"without": ("deer", "second", "uniform")}, "`deer` has no complete frame with light `second` and"),
         ({"drop": "paint"}, "expected the categorical factors item, light, paint, got no paint; export"),
-        ({"drop": "residual"}, "has no layer residual; render with"),
-        ({"lights": ("main", "second", "lamp")}, "light `lamp`: expected main, second or light01, light02"),
+        ({"drop": "residual"}, "has no layer residual; name it in `layers` and render"),
+        (
+            {"lights": ("main", "second", "window")},
+            "light `window`: expected main, second or light01, light02",
+        ),
         ({"items": ("../cup",)}, r"item `../cup`: expected letters, digits, `_`, `-` and `.`"),
-        ({"change": black}, "`cup` has no radiance anywhere; light it, or move it into the picture"),
+        ({"change": black}, "`cup` has no radiance anywhere; light it, or move it into the image"),
         ({"change": gone}, "`cup` has no radiance anywhere"),
         ({"change": moved}, "`cup` has another outline with light `main` and paint `uniform`; name `item`"),
     ],
     ids=["frame", "factor", "layer", "light", "item", "black", "gone", "moved"],
 )
-def test_refusals_name_what_is_wrong(write, tmp_path, changes, message):
+def test_refusals_name_the_problem(write, tmp_path, changes, message):
     with pytest.raises(InputError, match=message):
         export_mit(write(**changes), tmp_path / "out")
     assert not (tmp_path / "cup").exists()
@@ -311,13 +314,6 @@ def test_a_damaged_layer_is_not_exported(write, tmp_path, form):
         export_mit(root, tmp_path / "mit")
 
 
-def test_a_folder_of_something_else_is_left_alone(write, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "mine.txt").write_text("mine")
-    with pytest.raises(InputError, match="expected an empty folder or one of an export"):
-        export_mit(write(), tmp_path / "out")
-
-
 def test_command(write, tmp_path):
     root, out = write(), tmp_path / "out"
     done = CliRunner().invoke(main, ["export", str(root), "--to", "mit", "--by", "passes", "--out", str(out)])
@@ -332,13 +328,13 @@ def test_command(write, tmp_path):
 
 
 def benchmark_image(read_png16, folder, item, name):
-    """Read as the benchmark of 2009 does: 16-bit values over 255, colour made gray by its mean."""
+    """Read an image like the benchmark of 2009: 16-bit values over 255, the mean of the channels."""
     image = read_png16(folder / "data" / item / f"{name}.png").astype(float) / 255
     return image.mean(axis=2) if image.ndim == 3 else image
 
 
 def benchmark_lmse(correct, estimate, mask, window=20):
-    """Sum the errors of all whole windows, half a window apart, and divide by what zeros would get."""
+    """Sum the errors of all whole windows, half a window apart, and divide by the error of zeros."""
     errors = total = 0.0
     for top in range(0, correct.shape[0] - window + 1, window // 2):
         for left in range(0, correct.shape[1] - window + 1, window // 2):
@@ -352,7 +348,7 @@ def benchmark_lmse(correct, estimate, mask, window=20):
 
 
 def check_benchmark(read_png16, folder, item):
-    """Score the two simplest estimates by the benchmark, and by this package, which must agree."""
+    """Score the two simplest estimates by the benchmark and by this package; both must agree."""
     mask = benchmark_image(read_png16, folder, item, "mask") > 0
     truth = {name: benchmark_image(read_png16, folder, item, name) for name in ("shading", "reflectance")}
     image = np.clip(benchmark_image(read_png16, folder, item, "diffuse"), 3, np.inf)
@@ -380,7 +376,7 @@ def test_the_benchmark_runs_on_the_dataset_itself(read_png16):
 
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory):
-    """Render three objects of the recipe: convex without gloss, concave without, and glossy."""
+    """Render three objects of the recipe: convex without gloss, concave without gloss, and glossy."""
     if not all(find_spec(name) for name in ("bpy", "OpenEXR", "pyoidn", "distributed")):
         pytest.skip("rendering is not installed here")
     from generators import load_recipe, make_plan, render
@@ -413,18 +409,18 @@ def frames(rendered):
 
 
 @pytest.mark.blender
-def test_a_twin_differs_in_paint_alone(frames):
+def test_the_uniform_paint_changes_reflectance_alone(frames):
     for item in ("hat", "gear", "ball"):
-        own, twin = frames(item, "own", "main"), frames(item, "uniform", "main")
+        own, uniform = frames(item, "own", "main"), frames(item, "uniform", "main")
         for layer in ("depth", "normal", "object"):
-            np.testing.assert_array_equal(own[layer], twin[layer], err_msg=f"{item} {layer}")
+            np.testing.assert_array_equal(own[layer], uniform[layer], err_msg=f"{item} {layer}")
         inside = own["object"] == 1
         assert (
-            len(np.unique(twin["albedo"][inside].reshape(-1, 3), axis=0)) < inside.sum() / 2
-        )  # but for edges
-        assert (twin["albedo"] == np.float16(0.5)).all(axis=-1).sum() > inside.sum() / 2
-        # The layer of gloss takes diffuse light away, and there is none on the twin.
-        assert np.abs(twin["residual"]).max() < 1e-3
+            len(np.unique(uniform["albedo"][inside].reshape(-1, 3), axis=0)) < inside.sum() / 2
+        )  # except edges
+        assert (uniform["albedo"] == np.float16(0.5)).all(axis=-1).sum() > inside.sum() / 2
+        # A coat of gloss reduces diffuse light; the uniform paint has none.
+        assert np.abs(uniform["residual"]).max() < 1e-3
 
 
 @pytest.mark.blender
@@ -442,25 +438,25 @@ def test_rendered_files_are_the_layers_at_their_scale(frames, exported, read_png
         product = images["reflectance"] * images["shading"][..., None] / capture.k
         error = np.linalg.norm(product - images["diffuse"]) / np.linalg.norm(images["diffuse"])
         assert error == pytest.approx(capture.reconstruction, abs=1e-3)
-        assert error < 0.083  # the largest of the published objects
+        assert error < 0.083  # the largest error of the published objects
         assert sum(capture.saturated.values()) < 0.03
 
 
 @pytest.mark.blender
-def test_ways_differ_by_bounced_light_and_by_gloss(exported):
+def test_methods_differ_by_bounced_light_and_by_gloss(exported):
     compared = {item: capture.comparison for item, capture in record(exported).objects.items()}
-    assert compared["hat"].reflectance < 0.01  # convex and without gloss: nothing but noise
+    assert compared["hat"].reflectance < 0.01  # convex and without gloss: noise alone
     assert compared["hat"].shading < 0.01
     gear, ball = compared["gear"], compared["ball"]
     assert gear.bounced > 3 * compared["hat"].bounced
     assert gear.reflectance > gear.reflectance_direct + 0.01  # its teeth colour each other
     assert abs(ball.reflectance - ball.reflectance_direct) < 0.005
-    assert ball.shading > 0.01  # the coat of gloss lets less light in where it is seen at a slant
+    assert ball.shading > 0.01  # at grazing angles the coat of gloss passes less light
     assert ball.shading == pytest.approx(ball.shading_direct, rel=0.1)
 
 
 @pytest.mark.blender
-def test_lamps_light_what_faces_them(frames):
+def test_lights_illuminate_the_sides_that_face_them(frames):
     left, right = (frames("ball", "uniform", light)["shading"].mean(axis=-1) for light in ("main", "second"))
     half = left.shape[1] // 2
     assert left[:, :half].sum() > left[:, half:].sum()

@@ -10,7 +10,7 @@ EXTREMES = [0, 1, 255, 256, 32768, 65025, 65534, 65535]
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 5), (7, 5, 3), (1, 9, 3)], ids=str)
-def test_what_is_written_is_read_back_to_the_bit(shape, read_png16):
+def test_written_pixels_are_read_back_exactly(shape, read_png16):
     array = np.random.default_rng(0).integers(0, 65536, shape, np.uint16)
     array.flat[: len(EXTREMES)] = EXTREMES[: array.size]
     read = read_png16(encode_png(array))
@@ -18,25 +18,25 @@ def test_what_is_written_is_read_back_to_the_bit(shape, read_png16):
     np.testing.assert_array_equal(read, array)
 
 
-def test_gray_is_read_by_pillow_to_the_bit():
+def test_pillow_reads_gray_exactly():
     array = np.arange(0, 65536, 64, dtype=np.uint16).reshape(32, 32)
     with Image.open(io.BytesIO(encode_png(array))) as image:
         assert image.mode.startswith("I")
         np.testing.assert_array_equal(np.asarray(image), array)
 
 
-def test_colour_is_read_by_pillow_in_its_eight_bits():
+def test_pillow_reads_the_upper_eight_bits_of_colour():
     array = np.random.default_rng(1).integers(0, 65536, (6, 4, 3), np.uint16)
     with Image.open(io.BytesIO(encode_png(array))) as image:
         assert (image.mode, image.size) == ("RGB", (4, 6))
         np.testing.assert_array_equal(np.asarray(image), array >> 8)
 
 
-def test_strides_of_a_view_do_not_matter(read_png16):
+def test_array_strides_do_not_matter(read_png16):
     array = np.random.default_rng(2).integers(0, 65536, (8, 6, 3), np.uint16)[::2, ::-1]
     np.testing.assert_array_equal(read_png16(encode_png(array)), array)
 
 
-def test_the_bytes_are_a_function_of_the_array():
+def test_the_bytes_depend_on_the_array_alone():
     array = np.full((4, 4, 3), 65025, np.uint16)
     assert encode_png(array) == encode_png(array.copy(order="F"))

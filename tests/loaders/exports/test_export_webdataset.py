@@ -22,7 +22,7 @@ def members(path):
 
 
 def grouped(path):
-    """Group as WebDataset does: up to the first dot after the last slash, successive files together."""
+    """Group files like WebDataset: successive files with one key, which ends at the first dot of the name."""
     samples = []
     for entry, data in members(path):
         base, extension = re.fullmatch(r"((?:.*/|)[^.]+)[.]([^/]*)", entry.name).groups()
@@ -37,7 +37,7 @@ def tree(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_samples_come_back_bit_by_bit(frames_root, tmp_path):
+def test_samples_are_read_back_exactly(frames_root, tmp_path):
     done = export_webdataset(frames_root, tmp_path / "tar", "free", shard_size=2)
     assert (done.written, done.found) == (5, 0)
     paths = sorted((tmp_path / "tar").glob("*.tar"))
@@ -57,7 +57,7 @@ def test_samples_come_back_bit_by_bit(frames_root, tmp_path):
         assert not sample
 
 
-def test_bytes_say_nothing_of_time_and_owner(frames_root, tmp_path):
+def test_bytes_depend_neither_on_time_nor_on_owner(frames_root, tmp_path):
     for name in ("one", "two"):
         export_webdataset(frames_root, tmp_path / name)
     assert tree(tmp_path / "one") == tree(tmp_path / "two")
@@ -67,7 +67,7 @@ def test_bytes_say_nothing_of_time_and_owner(frames_root, tmp_path):
         assert (entry.type, entry.mode) == (tarfile.REGTYPE, 0o644)
 
 
-def test_an_export_that_was_stopped_goes_on(frames_root, tmp_path):
+def test_an_export_continues_after_a_stop(frames_root, tmp_path):
     out = tmp_path / "tar"
     export_webdataset(frames_root, out, "free", shard_size=2)
     whole = tree(out)
@@ -79,7 +79,7 @@ def test_an_export_that_was_stopped_goes_on(frames_root, tmp_path):
     assert (out / "free-000000.tar").stat().st_ino == kept
 
 
-def test_what_fails_leaves_no_file(frames_copy, tmp_path):
+def test_a_failed_export_leaves_no_file(frames_copy, tmp_path):
     path = frame_path(frames_copy, "free", 4) / "image.png"
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(InputError, match=r"000004/image.png cannot be read"):
@@ -88,7 +88,7 @@ def test_what_fails_leaves_no_file(frames_copy, tmp_path):
     assert not list((tmp_path / "tar").glob(".free*"))
 
 
-def test_other_options_or_samples_want_another_folder(frames_copy, tmp_path, make_frame):
+def test_other_options_or_samples_need_another_folder(frames_copy, tmp_path, make_frame):
     out = tmp_path / "tar"
     export_webdataset(frames_copy, out, "free")
     with pytest.raises(InputError, match="holds another export"):
@@ -113,8 +113,8 @@ def test_keys_have_no_dot_and_no_slash(sample_id, key):
 
 def test_samples_and_layers_of_one_name_are_refused(frames_copy, tmp_path, make_frame):
     frame = make_frame("free", 3)
-    twin = frame.metadata.model_copy(update={"id": "free-000002"})
-    write_frame(frames_copy, Frame(twin, frame.layers))
+    second = frame.metadata.model_copy(update={"id": "free-000002"})
+    write_frame(frames_copy, Frame(second, frame.layers))
     with pytest.raises(InputError, match="samples `free-000002` and `free-000002` would have one key"):
         export_webdataset(frames_copy, tmp_path / "tar", "free")
     with pytest.raises(InputError, match="shard size: expected at least 1 sample, got 0"):
@@ -123,7 +123,7 @@ def test_samples_and_layers_of_one_name_are_refused(frames_copy, tmp_path, make_
         export_webdataset(frames_copy, tmp_path / "other", "none")
 
 
-def test_lights_of_one_name_but_for_capitals_are_refused(tmp_path, make_frame, info):
+def test_lights_that_differ_only_in_capitals_are_refused(tmp_path, make_frame, info):
     from loaders.frames import write_dataset_info
     from loaders.schema import array_sha256
 

@@ -1,9 +1,9 @@
-"""Equations 2, 4 and 5 of Grosse et al. 2009 on arrays made by hand."""
+"""Check equations 2, 4 and 5 of Grosse et al. 2009 on arrays made by hand."""
 
 import numpy as np
 import pytest
 
-from loaders.exports.intrinsic_images import DARK, Captures, difference, from_captures, from_passes
+from loaders.exports.intrinsic_images import DARK_SHARE, Captures, difference, from_captures, from_passes
 
 
 def rgb(*pixels):
@@ -17,11 +17,11 @@ def capture(lambertian, uniform, gloss=0.0):
 
 ALBEDO = rgb((0.8, 0.2, 0.1), (0.1, 0.6, 0.3), (0.5, 0.5, 0.5))
 FIRST = rgb((1, 1, 1), (0.5, 0.5, 0.5), (0, 0, 0))  # the third pixel is in shadow
-SECOND = rgb((0.2, 0.2, 0.2), (0, 0, 0), (0.4, 0.4, 0.4))  # the second one is
+SECOND = rgb((0.2, 0.2, 0.2), (0, 0, 0), (0.4, 0.4, 0.4))  # the second pixel is in shadow
 GLOSS = rgb((0.3, 0.3, 0.3), (0, 0, 0), (0.05, 0.05, 0.05))
 
 
-def test_a_lambertian_world_gives_albedo_shading_and_gloss_back():
+def test_a_lambertian_scene_returns_albedo_shading_and_gloss():
     first = capture(ALBEDO * FIRST, 0.5 * FIRST, GLOSS)
     made = from_captures(first, capture(ALBEDO * SECOND, 0.5 * SECOND))
     np.testing.assert_allclose(made.shading, 0.5 * FIRST[..., 0])  # equation 2
@@ -33,7 +33,7 @@ def test_a_lambertian_world_gives_albedo_shading_and_gloss_back():
     np.testing.assert_allclose(made.original, made.diffuse + 2 * made.specular)
 
 
-def test_only_the_first_light_is_in_the_shading_and_both_in_the_reflectance():
+def test_shading_uses_the_first_light_and_reflectance_both():
     twice = from_captures(
         capture(ALBEDO * FIRST, 0.5 * FIRST), capture(3 * ALBEDO, 0.5 * rgb(*[(1, 1, 1)] * 3))
     )
@@ -42,8 +42,8 @@ def test_only_the_first_light_is_in_the_shading_and_both_in_the_reflectance():
     np.testing.assert_allclose(twice.shading, 0.5 * FIRST[..., 0])
 
 
-def test_reflectance_is_nothing_where_both_lights_are():
-    dark = np.array([[[1.0], [DARK / 2], [2 * DARK]]]) * np.ones(3)
+def test_reflectance_is_0_where_both_lights_are_dark():
+    dark = np.array([[[1.0], [DARK_SHARE / 2], [2 * DARK_SHARE]]]) * np.ones(3)
     made = from_captures(capture(dark, dark), capture(dark, dark))
     np.testing.assert_allclose(made.reflectance[0, :, 0], [1, 0, 1])
     black = np.zeros((1, 3, 3))
@@ -57,7 +57,7 @@ def test_shading_is_the_mean_of_the_channels():
     np.testing.assert_allclose(made.reflectance, ALBEDO / 0.3)
 
 
-def test_passes_are_taken_as_they_are():
+def test_passes_are_taken_unchanged():
     made = from_passes(ALBEDO, FIRST, GLOSS)
     np.testing.assert_array_equal(made.reflectance, ALBEDO)
     np.testing.assert_array_equal(made.shading, FIRST[..., 0])
@@ -70,8 +70,12 @@ def test_passes_are_taken_as_they_are():
     [
         ([[1.0, 2.0]], [[10.0, 20.0]], 0.0),
         ([[1.0, 0.0]], [[0.0, 1.0]], 1.0),  # unrelated
-        ([[0.0, 0.0]], [[1.0, 1.0]], 1.0),  # nothing explains nothing
-        ([[1.0, 1.0]], [[1.0, 3.0]], np.sqrt(2 / 10)),  # the best scale is 2, and leaves 1 on either side
+        ([[0.0, 0.0]], [[1.0, 1.0]], 1.0),  # zeros explain nothing
+        (
+            [[1.0, 1.0]],
+            [[1.0, 3.0]],
+            np.sqrt(2 / 10),
+        ),  # the best scale is 2, with an error of 1 at both pixels
         ([[1.0, 1.0]], [[0.0, 0.0]], 0.0),  # equal, with the scale 0
     ],
 )

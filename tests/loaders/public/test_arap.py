@@ -16,7 +16,7 @@ def noise(seed, dtype=np.uint8):
 
 
 def rgbe(image):
-    """Make a flat Radiance picture of values that are bytes over 256."""
+    """Encode values, bytes over 256, as a flat Radiance image."""
     pixels = np.concatenate([image, np.full((*SIZE, 1), 128, np.uint8)], axis=-1)
     pixels[0, 0, 0] = 7  # 2 would begin a scanline of runs
     head = b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y %d +X %d\n" % SIZE
@@ -29,7 +29,7 @@ def linear(array):
 
 @pytest.fixture
 def flat(tmp_path):
-    """Write a scene of one light, one of two with one albedo for both, and one with high dynamic range."""
+    """Write a scene with one light, a scene with two lights and one albedo, and an HDR scene."""
     root = tmp_path / "ARAP"
     root.mkdir()
     pictures = ("Katie", "Katie_albedo", "katie_shading", "cream_light0", "cream_light1", "cream_albedo")
@@ -50,7 +50,7 @@ def test_flat_layout(flat):
     assert (one["id"], one["scene"], one["light"]) == ("Katie", "Katie", -1)
     assert (second["scene"], first["light"], second["light"]) == ("cream", 0, 1)
     for key, seed in {"image": 0, "reflectance": 1, "shading": 2}.items():
-        assert torch.equal(one[key], linear(noise(seed)) / 255)  # proportional to light: no curve is undone
+        assert torch.equal(one[key], linear(noise(seed)) / 255)  # proportional to light: no curve is decoded
     assert torch.equal(first["reflectance"], second["reflectance"])
     assert torch.equal(first["reflectance"], linear(noise(5)) / 255)
     assert torch.equal(second["image"], linear(noise(4)) / 255)
@@ -69,14 +69,14 @@ def test_formats_are_mixed_within_a_scene(flat):
     assert item["shading"].shape == (3, *SIZE)
 
 
-def test_an_albedo_of_its_own_goes_before_that_of_the_scene(flat):
+def test_an_own_albedo_is_preferred_to_the_scenes_albedo(flat):
     Image.fromarray(noise(30)).save(flat / "CREAM_LIGHT1_ALBEDO.png")
     data = ARAP(flat)
     assert torch.equal(data[3]["reflectance"], linear(noise(30)) / 255)
     assert torch.equal(data[2]["reflectance"], linear(noise(5)) / 255)
 
 
-def test_of_one_image_in_several_formats_the_best_is_read(flat):
+def test_the_best_of_several_formats_is_read(flat):
     (flat / "katie.hdr").write_bytes(rgbe(noise(40)))
     (flat / "Katie_albedo.jpg").write_bytes(b"not read")
     data = ARAP(flat)
@@ -84,7 +84,7 @@ def test_of_one_image_in_several_formats_the_best_is_read(flat):
     assert data[3]["image"].max() <= 255 / 256
 
 
-def test_sixteen_bits_and_exr_are_read_whole(flat):
+def test_sixteen_bits_and_exr_are_read_in_full(flat):
     wide = noise(3, np.uint16) * 256 + noise(4, np.uint16)
     (flat / "Katie.png").write_bytes(encode_png(wide))
     assert torch.equal(ARAP(flat)[0]["image"], linear(wide) / 65535)
@@ -152,7 +152,7 @@ def test_an_empty_mask_is_empty(folders):
     assert not ARAP(folders)[1]["mask"].any()
 
 
-def test_says_what_is_missing(flat, folders, tmp_path):
+def test_missing_files_are_named(flat, folders, tmp_path):
     (flat / "cream_light1_shading.png").unlink()
     with pytest.raises(
         InputError, match=r"ARAP/cream_light1_shading.png is missing; get it from https://perso"
@@ -166,7 +166,7 @@ def test_says_what_is_missing(flat, folders, tmp_path):
         ARAP(tmp_path / "empty")
 
 
-def test_sizes_that_differ_are_refused(flat):
+def test_different_sizes_are_refused(flat):
     Image.fromarray(noise(0)[:-1]).save(flat / "Katie_albedo.png")
     with pytest.raises(
         InputError, match=r"Katie.png: expected images of one size, got `image` 6 x 9 and `refl"
@@ -174,7 +174,7 @@ def test_sizes_that_differ_are_refused(flat):
         ARAP(flat)[0]
 
 
-def test_other_layers_are_no_inputs(flat):
+def test_other_layers_are_not_inputs(flat):
     for name in ("cream_light0_shading_direct", "cream_normal_light0", "cream_light1_mask", "cream_depth_2"):
         Image.fromarray(noise(1)).save(flat / f"{name}.png")
     assert ARAP(flat).ids == ("Katie", "alley_light0", "cream_light0", "cream_light1")

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, PngImagePlugin
 
 from loaders.errors import InputError
-from loaders.exports.export_candle import FACTORS, export_candle
+from loaders.exports.export_candle import CANDLE_FACTORS, export_candle
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
 from loaders.public.candle import VALUES, Candle
 from loaders.samples import Frame, collate, factor_value
@@ -19,19 +19,19 @@ IDS = (0, 3, 3541, 5400, 21599)
 
 
 def entry(number: int) -> dict:
-    """What the simulator writes: numbers are places in the product of all values."""
+    """Return the simulator's JSON: numbers are positions in the product of all values."""
     position = np.unravel_index(number, [len(values) for values in VALUES.values()])
     labels = {name: VALUES[name][p] for name, p in zip(VALUES, position, strict=True)}
     scene, lights = labels.pop("scene"), labels.pop("lights")
-    thing = {**labels, "bounds": [[150, -4], [245, 66]]}
-    return {"scene": scene, "lights": lights, "objects": {f"{thing['object_type'].capitalize()}_0": thing}}
+    record = {**labels, "bounds": [[150, -4], [245, 66]]}
+    return {"scene": scene, "lights": lights, "objects": {f"{record['object_type'].capitalize()}_0": record}}
 
 
 def write_image(path, seed, size=(32, 24)):
     pixels = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 4), np.uint8)
     pixels[..., 3] = 255
     notes = PngImagePlugin.PngInfo()
-    notes.add_text("RenderTime", "00:01.00")  # as Blender does
+    notes.add_text("RenderTime", "00:01.00")  # like Blender
     Image.fromarray(pixels).save(path, pnginfo=notes, dpi=(72.009, 72.009))
     return pixels[..., :3]
 
@@ -52,7 +52,7 @@ def test_published_layout(root):
     data = Candle(root)
     assert len(data) == 5
     assert data.indices.tolist() == list(IDS)
-    assert [factor.name for factor in data.factors] == list(FACTORS)
+    assert [factor.name for factor in data.factors] == list(CANDLE_FACTORS)
     item = data[2]
     assert (item["id"], item["index"]) == ("3541", 3541)
     values = {f.name: f.values[item["factors"][f.name]] for f in data.factors}
@@ -75,7 +75,7 @@ def test_ids_are_the_points_of_the_space(root):
     np.testing.assert_array_equal(data.space.positions(data.indices), data.factor_table)
 
 
-def test_loader_codes_swap_two_scenes_and_order_rows_anew(root):
+def test_loader_codes_swap_two_scenes_and_reorder_rows(root):
     data = Candle(root, codes="disentanglement_lib")
     names = [factor.name for factor in data.factors]
     assert names == ["object_type", "color", "size", "rotation", "scene", "lights"]
@@ -104,11 +104,11 @@ def test_first_release_has_no_lights(tmp_path):
     assert [factor.name for factor in data.factors] == ["scene", "object_type", "color", "size", "rotation"]
     (tmp_path / "3.json").write_text(json.dumps(entry(3)))
     write_image(tmp_path / "3.png", 3)
-    with pytest.raises(InputError, match=r"3\.json: some images have lights .* two releases are mixed"):
+    with pytest.raises(InputError, match=r"3\.json: some images have lights .* folder mixes two releases"):
         Candle(tmp_path)
 
 
-def test_items_batch_and_decode(root):
+def test_items_are_batched_and_decoded(root):
     data = Candle(root, linear=True)
     batch = collate([data[0], data[1]])
     assert batch["image"].shape == (2, 3, 24, 32)
@@ -132,9 +132,9 @@ def test_reads_our_export_with_equal_factors(tmp_path, make_frame, info, layout)
     for index in range(6):
         frame = make_frame("grid", index)
         corners = tuple(x + y for x in range(8) for y in (1.0, 2.0, 5.0))
-        thing = frame.metadata.objects[0].model_copy(update={"corners": corners})
+        record = frame.metadata.objects[0].model_copy(update={"corners": corners})
         labels = {f.name: f.values[int(rng.random() * len(f.values))] for f in factors}
-        update = {"factors": labels, "objects": (thing,)}
+        update = {"factors": labels, "objects": (record,)}
         layers = {"image": frame.layers["image"]}
         update["layers"] = {"image": frame.metadata.layers["image"]}
         write_frame(frames, Frame(frame.metadata.model_copy(update=update), layers))
@@ -151,7 +151,7 @@ def test_reads_our_export_with_equal_factors(tmp_path, make_frame, info, layout)
     assert color.values == (*VALUES["color"], "green")
 
 
-def test_equal_factors_make_no_grid(root):
+def test_repeated_factors_are_not_a_grid(root):
     (root / "dataset" / "4.json").write_text(json.dumps(entry(3)))
     write_image(root / "dataset" / "4.png", 4)
     data = Candle(root)
@@ -160,7 +160,7 @@ def test_equal_factors_make_no_grid(root):
         _ = data.space
 
 
-def test_png_missing_and_nothing_there(root, tmp_path):
+def test_a_missing_png_and_an_empty_folder_are_refused(root, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(
         InputError, match=r"expected <id>\.json and <id>\.png, found none; get them from https"
@@ -171,7 +171,7 @@ def test_png_missing_and_nothing_there(root, tmp_path):
         Candle(root)
 
 
-def test_number_in_two_folders(root):
+def test_a_number_in_two_folders_is_refused(root):
     (root / "more").mkdir()
     write_image(root / "more" / "3.png", 0)
     (root / "more" / "3.json").write_text(json.dumps(entry(3)))
@@ -188,11 +188,11 @@ def test_number_in_two_folders(root):
         (lambda e: e["objects"]["Cube_0"].update(size="big"), r"damaged at objects\.Cube_0\.size"),
         (lambda e: e["objects"]["Cube_0"].update(size=float("nan")), "expected finite size"),
         (lambda e: e["objects"]["Cube_0"].update(bounds=[[1, 2]]), "two corners"),
-        (lambda e: e["objects"]["Cube_0"].update(bounds=[[1, 2], [3, 10**30]]), "no pixels|damaged at"),
+        (lambda e: e["objects"]["Cube_0"].update(bounds=[[1, 2], [3, 10**30]]), "not pixels|damaged at"),
         (lambda e: e.update(lights=3), "damaged at lights"),
     ],
 )
-def test_damaged_json_is_one_line(root, change, message):
+def test_damaged_json_is_refused(root, change, message):
     content = entry(0)
     change(content)
     (root / "dataset" / "0.json").write_text(json.dumps(content))
@@ -203,20 +203,20 @@ def test_damaged_json_is_one_line(root, change, message):
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "null", "[" * 100_000, "\xff"])
-def test_no_json_is_one_line(root, text):
+def test_text_that_is_not_json_is_refused(root, text):
     (root / "dataset" / "0.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(InputError, match=r"0\.json: (cannot be read|is damaged)"):
         Candle(root)
 
 
-def test_damaged_png_names_itself(root):
+def test_a_damaged_png_is_named(root):
     path = root / "dataset" / "0.png"
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(InputError, match=r"0\.png.* cannot be read"):
         Candle(root)[0]
 
 
-def test_png_bomb_is_refused_by_its_header(root):
+def test_a_png_bomb_is_refused_by_its_header(root):
     def chunk(name, data):
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 

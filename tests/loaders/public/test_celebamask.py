@@ -3,7 +3,7 @@ import pytest
 from PIL import Image
 
 from loaders.errors import InputError
-from loaders.public.celebamask import PAPER_GROUPS, PARTS, CelebAMaskHQ
+from loaders.public.celebamask import CELEBAMASK_PARTS, PAPER_GROUPS, CelebAMaskHQ
 
 torch = pytest.importorskip("torch")
 
@@ -53,8 +53,10 @@ def test_items(root):
     item = data[0]
     assert (item["id"], item["index"]) == ("0", 0)
     assert item["image"].shape == (3, 32, 32)
-    # In the official order; the glasses are not seen and have no mask.
-    assert list(item["parts"]) == [p for p in PARTS if p in ("skin", "neck", "l_ear", "hair", "hat", "l_eye")]
+    # In the official order; the glasses are not visible and have no mask.
+    assert list(item["parts"]) == [
+        p for p in CELEBAMASK_PARTS if p in ("skin", "neck", "l_ear", "hair", "hat", "l_eye")
+    ]
     skin = item["parts"]["skin"]
     assert skin.dtype == torch.bool
     assert skin.shape == (32, 32)
@@ -66,7 +68,9 @@ def test_items(root):
 def test_groups_of_the_paper(root):
     data = CelebAMaskHQ(root, groups="paper")
     assert data.parts == tuple(PAPER_GROUPS)
-    assert sorted({part for group in PAPER_GROUPS.values() for part in group} ^ set(PARTS)) == ["hat"]
+    assert sorted({part for group in PAPER_GROUPS.values() for part in group} ^ set(CELEBAMASK_PARTS)) == [
+        "hat"
+    ]
     parts = data[0]["parts"]
     assert set(parts) == {"skin", "hair", "eyes"}
     assert parts["skin"].sum() == (8 + 8) * 32  # the ear lies within the skin
@@ -120,14 +124,14 @@ def test_missing_and_damaged_files(root):
     assert len(CelebAMaskHQ(root)) == 5
 
 
-def test_a_folder_of_masks_that_is_missing_is_not_a_face_without_parts(root):
+def test_a_missing_folder_of_masks_is_refused(root):
     (root / "CelebAMask-HQ-mask-anno" / "1").rename(root / "elsewhere")
     assert set(CelebAMaskHQ(root)[2]["parts"]) == {"skin", "neck", "l_ear", "hair"}
     with pytest.raises(InputError, match=r"CelebAMask-HQ-mask-anno/1 is missing; get it from https"):
         CelebAMaskHQ(root)[3]
 
 
-def test_a_split_of_which_nothing_is_there(root):
+def test_a_split_without_images_is_refused(root):
     for number in (2000, 2001):
         (root / "CelebA-HQ-img" / f"{number}.jpg").unlink()
     with pytest.raises(InputError, match=r"expected images <number>\.jpg of split test, found none"):

@@ -3,7 +3,7 @@ import pytest
 from PIL import Image
 
 from loaders.errors import InputError
-from loaders.public.cub70 import CUB70, PARTS
+from loaders.public.cub70 import CUB70, CUB70_PARTS
 from loaders.public.cub200 import CUB200
 
 torch = pytest.importorskip("torch")
@@ -61,7 +61,7 @@ def cub(tmp_path):
         "1 has_bill_shape::curved_(up_or_down)\n2 has_wing_color::blue\n"
     )
     rows = [f"{i} {a} {int(i == a)} {a + 1} 2.5" for i in range(1, 5) for a in (1, 2)]
-    rows[3] = "2 2 1 3 0 27.708"  # a column too many, as some lines of the archive have
+    rows[3] = "2 2 1 3 0 27.708"  # one column too many, as in some lines of the archive
     write("attributes/image_attribute_labels.txt", rows)
     for image, name in zip(IMAGES, names, strict=True):
         path = root / "images" / name
@@ -177,7 +177,7 @@ def test_cub_segmentations(cub):
         ("classes.txt", b"\xff\xfe\xff", "cannot be read as text"),
     ],
 )
-def test_cub_damaged_lists_are_one_line(cub, name, text, message):
+def test_cub_damaged_lists_are_refused(cub, name, text, message):
     path = cub / "CUB_200_2011" / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
@@ -190,7 +190,7 @@ def test_cub_damaged_lists_are_one_line(cub, name, text, message):
     assert "\n" not in str(error.value)
 
 
-def test_cub_missing_image_names_itself(cub):
+def test_cub_missing_image_is_named(cub):
     (cub / "CUB_200_2011" / "images" / CLASSES[1] / f"{IMAGES[2][2]}.jpg").unlink()
     with pytest.raises(InputError, match=r"Laysan_Albatross_0002_1027\.jpg is missing; get it from https"):
         CUB200(cub)[2]
@@ -198,10 +198,10 @@ def test_cub_missing_image_names_itself(cub):
 
 def test_cub70_parts(cub, masks):
     data = CUB70(masks.parent, cub)
-    assert data.parts == PARTS
-    assert len(data) == 3  # the image without a mask is not among them
+    assert data.parts == CUB70_PARTS
+    assert len(data) == 3  # an image without a mask is left out
     one, two, three = data
-    # 7961 and 796111 begin alike: each has its own masks
+    # 7961 and 796111 begin with the same digits, but have separate masks
     assert list(one["parts"]) == ["head"]
     assert set(two["parts"]) == {"right_wing", "left_wing"}
     assert two["parts"]["right_wing"].nonzero().min(0).values.tolist() == [3, 4]
@@ -222,7 +222,7 @@ def test_cub70_groups(cub, masks):
         CUB70(masks, cub, groups={"wings": ["wing"]})
 
 
-def test_cub70_refuses_masks_of_no_image(cub, masks):
+def test_cub70_refuses_masks_without_an_image(cub, masks):
     Image.new("L", (2, 2)).save(masks / "1" / "Black_Footed_Albatross_0009_1_tail.png")
     with pytest.raises(InputError, match="there is no image Black_Footed_Albatross_0009_1 in"):
         CUB70(masks, cub)

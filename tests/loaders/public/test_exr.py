@@ -12,7 +12,7 @@ IMAGE = np.linspace(0, 8, 6 * 5 * 3, dtype=np.float32).reshape(6, 5, 3)
 
 @pytest.fixture
 def write(tmp_path):
-    """Write channels by name, of any type and compression."""
+    """Return a function that writes channels by name, with any type and compression."""
     openexr = pytest.importorskip("OpenEXR")
 
     def build(channels, compression="ZIP", name="a.exr"):
@@ -33,7 +33,7 @@ def layer(name="", image=IMAGE):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("compression", ["NO", "ZIP", "PIZ"])
-def test_colours_are_read_as_they_are(write, dtype, compression):
+def test_colours_are_read_unchanged(write, dtype, compression):
     read = read_exr(write(layer(image=IMAGE.astype(dtype)), compression), "there")
     assert read.dtype == np.float32
     np.testing.assert_array_equal(read, IMAGE.astype(dtype))
@@ -60,7 +60,7 @@ def test_channels_are_found_by_name(write):
     [{**layer("a."), **layer("b.")}, {"Z": IMAGE[..., 0]}, {"R": IMAGE[..., 0]}],
     ids=["two", "z", "r"],
 )
-def test_no_channels_are_guessed(write, names):
+def test_unclear_channels_are_refused(write, names):
     with pytest.raises(InputError, match="expected the channels R, G and B, got "):
         read_exr(write(names), "there")
 
@@ -79,13 +79,13 @@ def test_bombs_are_refused_by_their_header(write, monkeypatch):
     with pytest.raises(InputError, match="expected at most 29 pixels, got 6 x 5"):
         read_exr(path, "there")
     monkeypatch.undo()
-    # Channels that nobody asks for are decoded too.
+    # OpenEXR also decodes channels that are not requested.
     monkeypatch.setattr(exr, "_MAX_VALUES", 89)
     with pytest.raises(InputError, match="expected at most 89 values, got 6 x 5 x 3"):
         read_exr(path, "there")
 
 
-def test_damage_is_told_in_one_line(write):
+def test_damaged_files_are_refused(write):
     path = write(layer(), "NO")
     data = path.read_bytes()
     for damaged in (b"", b"not EXR", data[:100], data[: len(data) - 90]):
@@ -97,12 +97,12 @@ def test_damage_is_told_in_one_line(write):
         assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file_names_itself(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InputError, match=r"a.exr is missing; get it from there"):
         read_exr(tmp_path / "a.exr", "there")
 
 
-def test_says_what_to_install(tmp_path, monkeypatch):
+def test_a_missing_package_is_named(tmp_path, monkeypatch):
     (tmp_path / "a.exr").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "OpenEXR", None)
     with pytest.raises(InputError, match=r"reading EXR needs OpenEXR; `pip install OpenEXR`"):

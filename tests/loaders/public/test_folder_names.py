@@ -1,20 +1,20 @@
 import pytest
 
 from loaders.errors import InputError
-from loaders.public.folder_names import names_in, natural
+from loaders.public.folder_names import list_names, natural
 
 
-def test_numbers_are_in_order_of_value_and_leftovers_are_not_listed(tmp_path):
+def test_numbers_are_in_order_of_value_and_hidden_files_are_left_out(tmp_path):
     for name in ("dir_10", "dir_2", ".DS_Store", "._dir_2", "__MACOSX", "dir_1", "a", "17"):
         (tmp_path / name).mkdir()
-    assert names_in(tmp_path, "there") == ("17", "a", "dir_1", "dir_2", "dir_10")
+    assert list_names(tmp_path, "there") == ("17", "a", "dir_1", "dir_2", "dir_10")
 
 
 def test_digits_of_other_scripts_are_letters():
     assert natural("a²") == ((1, 0, "a²"),)
 
 
-def test_a_file_is_no_folder(tmp_path):
+def test_a_file_instead_of_a_folder_is_refused(tmp_path):
     (tmp_path / "data").write_text("")
     with pytest.raises(InputError, match=r"data: expected a folder, got a file; get it from there"):
-        names_in(tmp_path / "data", "there")
+        list_names(tmp_path / "data", "there")

@@ -1,5 +1,5 @@
 import io
-import pickle  # noqa: TID251 - what a DataLoader does to a reader when it spawns workers
+import pickle  # noqa: TID251 - a DataLoader pickles a reader when it spawns workers
 import zipfile
 
 import h5py
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from loaders.errors import InputError
-from loaders.public.dsprites import NAME, DSprites
+from loaders.public.dsprites import FILE_STEM, DSprites
 from loaders.public.mpi3d import MPI3D
 from loaders.public.shapes3d import Shapes3D
 from loaders.samples import collate
@@ -20,7 +20,7 @@ MPI3D_SIZES = (2, 2, 2, 3, 3, 2, 2)
 
 
 class Hostile:
-    """Unpickling this would raise."""
+    """An object that raises when it is unpickled."""
 
     def __reduce__(self):
         return (eval, ("1 / 0",))
@@ -39,7 +39,7 @@ def dsprites_arrays():
 @pytest.fixture
 def dsprites_root(tmp_path):
     arrays = dsprites_arrays()
-    np.savez_compressed(tmp_path / f"{NAME}.npz", **arrays)
+    np.savez_compressed(tmp_path / f"{FILE_STEM}.npz", **arrays)
     return tmp_path
 
 
@@ -86,33 +86,33 @@ def test_dsprites_reads_npz_through_a_cache(dsprites_root, tmp_path):
     assert DSprites(dsprites_root, cache=tmp_path / "cache", linear=True)[3]["image"].max() == 1.0
 
 
-def test_dsprites_compressed_without_cache_says_what_to_do(dsprites_root):
+def test_dsprites_compressed_needs_a_cache(dsprites_root):
     with pytest.raises(InputError, match=r"`imgs` is compressed .* pass `cache`, a folder .* 0\.0 GB"):
         DSprites(dsprites_root)
 
 
 @pytest.mark.parametrize("cached", [False, True])
-def test_dsprites_hdf5_twin_gives_the_same(dsprites_root, tmp_path, cached):
+def test_dsprites_hdf5_and_npz_give_the_same_images(dsprites_root, tmp_path, cached):
     arrays = dsprites_arrays()
-    twin = tmp_path / "twin" / f"{NAME}.hdf5"
-    twin.parent.mkdir()
-    with h5py.File(twin, "w") as file:
+    hdf5_file = tmp_path / "hdf5" / f"{FILE_STEM}.hdf5"
+    hdf5_file.parent.mkdir()
+    with h5py.File(hdf5_file, "w") as file:
         file.create_dataset("imgs", data=arrays["imgs"], chunks=(40, 2, 4), compression="gzip")
         file["latents/values"] = arrays["latents_values"]
         file["latents/classes"] = arrays["latents_classes"]
     one = DSprites(dsprites_root, cache=tmp_path / "cache")
-    two = DSprites(twin, cache=tmp_path / "cache" if cached else None)
+    two = DSprites(hdf5_file, cache=tmp_path / "cache" if cached else None)
     assert one.factors == two.factors
     for row in range(0, 96, 5):
         assert torch.equal(one[row]["image"], two[row]["image"])
 
 
-def test_cache_is_by_content(dsprites_root, tmp_path):
+def test_the_cache_is_named_by_content(dsprites_root, tmp_path):
     cache = tmp_path / "cache"
     before = DSprites(dsprites_root, cache=cache)[5]["image"]
     arrays = dsprites_arrays()
     arrays["imgs"] = 1 - arrays["imgs"]
-    np.savez_compressed(dsprites_root / f"{NAME}.npz", **arrays)
+    np.savez_compressed(dsprites_root / f"{FILE_STEM}.npz", **arrays)
     after = DSprites(dsprites_root, cache=cache)[5]["image"]
     assert torch.equal(after, 255 - before)
     assert len(list(cache.iterdir())) == 2
@@ -121,12 +121,12 @@ def test_cache_is_by_content(dsprites_root, tmp_path):
 def test_dsprites_refuses_rows_out_of_order(tmp_path):
     arrays = dsprites_arrays()
     arrays["latents_values"] = arrays["latents_values"][::-1]
-    np.savez(tmp_path / f"{NAME}.npz", **arrays)
+    np.savez(tmp_path / f"{FILE_STEM}.npz", **arrays)
     with pytest.raises(InputError, match="not those of a full grid in order"):
         DSprites(tmp_path)
 
 
-def test_mpi3d_reads_a_stored_member_where_it_lies(mpi3d_root):
+def test_mpi3d_reads_a_stored_member_in_place(mpi3d_root):
     root, images = mpi3d_root
     data = MPI3D(root, sizes=MPI3D_SIZES)
     assert data.space.sizes == MPI3D_SIZES
@@ -150,7 +150,7 @@ def test_mpi3d_compressed_and_stored_are_equal(mpi3d_root, tmp_path):
     assert all(torch.equal(stored[row]["image"], packed[row]["image"]) for row in range(0, len(stored), 7))
 
 
-def test_mpi3d_early_and_complex_grids_are_known_by_their_number(tmp_path):
+def test_mpi3d_early_and_complex_grids_are_found_by_their_size(tmp_path):
     # 460800 images of one pixel, so that the file is small
     images = np.zeros((460800, 1, 1, 3), np.uint8)
     np.savez(tmp_path / "mpi3d_realistic.npz", images=images)
@@ -169,7 +169,7 @@ def test_mpi3d_early_and_complex_grids_are_known_by_their_number(tmp_path):
         ({"variant": "complex"}, "real3d_complicated_shapes_ordered.npz is missing; get it from https"),
     ],
 )
-def test_mpi3d_refuses(mpi3d_root, kwargs, message):
+def test_mpi3d_refuses_bad_arguments(mpi3d_root, kwargs, message):
     with pytest.raises(InputError, match=message):
         MPI3D(mpi3d_root[0], **kwargs)
 
@@ -188,7 +188,7 @@ def test_shapes3d(tmp_path, chunks, cached):
         assert labels[:4] == shapes3d_labels()[row, :4].tolist()
 
 
-def test_shapes3d_shapes_of_other_numbers_keep_them(tmp_path):
+def test_shapes3d_unknown_shape_numbers_are_kept(tmp_path):
     labels = shapes3d_labels()
     labels[:, 4] += 1
     write_shapes3d(tmp_path / "3dshapes.h5", labels=labels)
@@ -211,16 +211,16 @@ def test_workers_read_the_same(tmp_path, mpi3d_root, kind):
     else:
         write_shapes3d(tmp_path / "3dshapes.h5", (1, 64, 64, 3))
         data = Shapes3D(tmp_path)
-    first = data[11]["image"]  # opened before it is sent
+    first = data[11]["image"]  # opened before it is pickled
     sent = pickle.dumps(data)
-    assert len(sent) < 20_000  # and not the array
+    assert len(sent) < 20_000  # without the array
     assert torch.equal(pickle.loads(sent)[11]["image"], first)
     batch = collate([data[0], data[11]])
     assert torch.equal(batch["image"][1], first)
     assert batch["factors"][data.factors[-1].name].dtype == torch.int64
 
 
-def test_rows_end(mpi3d_root):
+def test_rows_beyond_the_end_are_refused(mpi3d_root):
     data = MPI3D(mpi3d_root[0], sizes=MPI3D_SIZES)
     with pytest.raises(IndexError):
         data[len(data)]
@@ -250,21 +250,21 @@ def _npy(array):
         ("labels", _npy(np.zeros((4, 2, 2, 3), np.uint8)), "expected an array `images`, got labels.npy"),
     ],
 )
-def test_damaged_npz_is_one_line(tmp_path, name, data, message):
+def test_damaged_npz_is_refused(tmp_path, name, data, message):
     _rewrite(tmp_path / "mpi3d_toy.npz", name, data)
     with pytest.raises(InputError, match=message) as error:
         MPI3D(tmp_path, sizes=MPI3D_SIZES, cache=tmp_path / "cache")
     assert "\n" not in str(error.value)
 
 
-def test_header_that_claims_more_than_there_is(tmp_path):
+def test_a_header_that_claims_too_many_bytes_is_refused(tmp_path):
     data = _npy(np.zeros((4, 2, 2, 3), np.uint8)).replace(b"(4, 2,", b"(4000000000, 2,")[:128]
     _rewrite(tmp_path / "mpi3d_toy.npz", "images", data)
     with pytest.raises(InputError, match="and no other bytes"):
         MPI3D(tmp_path)
 
 
-def test_truncated_files_are_one_line(mpi3d_root, tmp_path):
+def test_truncated_files_are_refused(mpi3d_root, tmp_path):
     root, _ = mpi3d_root
     whole = (root / "mpi3d_toy.npz").read_bytes()
     (root / "mpi3d_toy.npz").write_bytes(whole[: len(whole) // 2])
@@ -277,7 +277,7 @@ def test_truncated_files_are_one_line(mpi3d_root, tmp_path):
         Shapes3D(tmp_path)
 
 
-def test_flipped_bit_is_found_when_unpacking(mpi3d_root, tmp_path):
+def test_a_flipped_bit_is_found_when_unpacking(mpi3d_root, tmp_path):
     root, _ = mpi3d_root
     data = bytearray((root / "mpi3d_real.npz").read_bytes())
     data[len(data) // 2] ^= 4
@@ -306,11 +306,11 @@ def _virtual(file, folder):
 
 
 @pytest.mark.parametrize("point", [_external, _linked, _virtual])
-def test_hdf5_that_points_elsewhere_is_refused(tmp_path, point):
+def test_hdf5_that_refers_to_other_files_is_refused(tmp_path, point):
     with h5py.File(tmp_path / "3dshapes.h5", "w") as file:
         file["labels"] = shapes3d_labels()
         point(file, tmp_path)
-    with pytest.raises(InputError, match="points into other files"):
+    with pytest.raises(InputError, match="refers to other files"):
         Shapes3D(tmp_path)
 
 
@@ -322,7 +322,7 @@ def test_wrong_labels_are_refused(tmp_path):
         Shapes3D(tmp_path)
 
 
-def test_file_cut_short_while_it_is_read(mpi3d_root):
+def test_a_file_truncated_while_reading_is_refused(mpi3d_root):
     data = MPI3D(mpi3d_root[0], sizes=MPI3D_SIZES)
     assert len(data[287]["image"]) == 3
     path = mpi3d_root[0] / "mpi3d_toy.npz"
@@ -332,8 +332,8 @@ def test_file_cut_short_while_it_is_read(mpi3d_root):
         data[287]
 
 
-def test_picture_bomb_in_a_grid_is_refused_before_memory_is_taken(tmp_path):
-    """A few bytes of deflate that claim 40 TB."""
+def test_an_array_bomb_is_refused_before_memory_is_allocated(tmp_path):
+    """The member has a few bytes of deflate and claims 40 TB."""
     with zipfile.ZipFile(tmp_path / "mpi3d_toy.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         head = io.BytesIO()
         shape = (1036800, 3600, 3600, 3)

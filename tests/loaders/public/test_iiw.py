@@ -11,7 +11,7 @@ from loaders.public.iiw import COUNT
 
 torch = pytest.importorskip("torch")
 
-# Their order as text is not that of their values.
+# Their order as text differs from the order of their values.
 IDS = (54, 116, 2000, 99993, 100010, 118517)
 AS_TEXT = ("100010", "116", "118517", "2000", "54", "99993")
 
@@ -72,7 +72,7 @@ def photograph(number, **changes):
 
 
 def write_json(path, value):
-    # As the release writes it: a space after each comma, at line ends too.
+    # Like the release: a space after each comma, at line ends too.
     path.write_text(json.dumps(value, indent=2, sort_keys=True, separators=(", ", ": ")))
 
 
@@ -90,13 +90,13 @@ def copy(tmp_path):
     return folder.parent
 
 
-def test_splits_are_in_order_of_text(copy):
+def test_splits_follow_the_order_of_the_numbers_as_text(copy):
     assert IIW(copy).ids == AS_TEXT
     assert IIW(copy, "test", count=6).ids == (AS_TEXT[0], AS_TEXT[5])
     assert IIW(copy, "train", count=6).ids == AS_TEXT[1:5]
 
 
-def test_a_split_of_the_release_needs_all_of_it(copy):
+def test_a_split_needs_the_whole_release(copy):
     assert COUNT == 5230
     assert len(range(0, COUNT, 5)) == 1046
     with pytest.raises(
@@ -105,7 +105,7 @@ def test_a_split_of_the_release_needs_all_of_it(copy):
         IIW(copy, "test")
 
 
-def test_judgements_that_count(copy):
+def test_valid_comparisons_are_kept(copy):
     item = IIW(copy)[0]
     expected = [[(0.25, 0.75), (0.5, 0.125)], [(0.99, 0.0), (0.25, 0.75)], [(0.5, 0.125), (0.25, 0.75)]]
     assert item["points"].tolist() == [[list(xy) for xy in pair] for pair in expected]
@@ -117,7 +117,7 @@ def test_judgements_that_count(copy):
 
 
 def slow_whdr(reflectance, judged, delta=0.1):
-    """Score as the benchmark does, one comparison after the other."""
+    """Score like the benchmark, one comparison after the other."""
     wrong = total = 0.0
     rows, columns = reflectance.shape
     for item in judged["intrinsic_comparisons"]:
@@ -136,7 +136,7 @@ def slow_whdr(reflectance, judged, delta=0.1):
     return wrong / total
 
 
-def test_judgements_are_ready_for_whdr(copy):
+def test_whdr_takes_the_comparisons(copy):
     rng = np.random.default_rng(0)
     points = [point(n, *rng.random(2).tolist(), opaque=bool(rng.random() < 0.8)) for n in range(30)]
     pairs = rng.integers(0, 30, (200, 2)).tolist()
@@ -164,7 +164,7 @@ def test_photographs_are_scene_linear(copy):
         np.testing.assert_array_equal(data[row]["image"].numpy(), expected)
 
 
-def test_who_made_it_and_under_which_licence(copy):
+def test_attribution_and_licence(copy):
     item = IIW(copy)[1]
     assert (item["id"], item["licence"], item["licence_url"]) == (
         "116",
@@ -191,7 +191,7 @@ def test_a_photograph_without_judgements(copy):
         ({"intrinsic_points": [point(1, 1.0, 0.5)]}, "intrinsic_points.0.x: Input should be less than 1"),
         (
             {"intrinsic_comparisons": [comparison(1, 9, "E", 1.0)]},
-            "points 1 and 9, which are not both listed",
+            "points 1 and 9, not both listed",
         ),
         ({"intrinsic_comparisons": [comparison(1, 2, "3", 1.0)]}, "intrinsic_comparisons.0.darker: "),
         (
@@ -201,7 +201,7 @@ def test_a_photograph_without_judgements(copy):
         ({"intrinsic_points": None}, "intrinsic_points: Input should be a valid array"),
     ],
 )
-def test_says_what_is_wrong(copy, changes, message):
+def test_damaged_files_are_refused(copy, changes, message):
     write_json(copy / "data" / "116.json", photograph(116, **changes))
     with pytest.raises(InputError, match=rf"116.json: .*{message}.*; get it again from") as caught:
         IIW(copy)[1]
@@ -209,14 +209,14 @@ def test_says_what_is_wrong(copy, changes, message):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "[" * 10000, '{"intrinsic_points": '])
-def test_what_is_no_json(copy, text):
+def test_text_that_is_not_json_is_refused(copy, text):
     (copy / "data" / "116.json").write_text(text)
     with pytest.raises(InputError, match=r"116.json: the file: .*; get it again from") as caught:
         IIW(copy)[1]
     assert "\n" not in str(caught.value)
 
 
-def test_says_what_is_missing(copy, tmp_path):
+def test_missing_files_are_named(copy, tmp_path):
     (copy / "data" / "116.png").unlink()
     with pytest.raises(InputError, match=r"data/116.png is missing; get it from http://opensurfaces"):
         IIW(copy)[1]

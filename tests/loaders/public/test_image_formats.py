@@ -20,7 +20,7 @@ RGB = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
 
 
 @pytest.mark.parametrize("suffix", ["png", "bmp"])
-def test_rgb_is_read_as_it_is(tmp_path, suffix):
+def test_rgb_is_read_unchanged(tmp_path, suffix):
     path = tmp_path / f"a.{suffix}"
     Image.fromarray(RGB).save(path)
     np.testing.assert_array_equal(read_rgb8(path, "there"), RGB)
@@ -42,7 +42,7 @@ def test_gray_fills_three_channels_and_alpha_is_left_out(tmp_path):
     np.testing.assert_array_equal(read_rgb8(tmp_path / "1.png", "there"), 255 * (three > 99))
 
 
-def test_a_palette_is_colours_or_numbers(tmp_path):
+def test_a_palette_is_read_as_colours_or_indices(tmp_path):
     numbers = np.arange(6, dtype=np.uint8).reshape(2, 3)
     palette = Image.new("P", (3, 2))
     palette.putdata(numbers.ravel().tolist())
@@ -55,7 +55,7 @@ def test_a_palette_is_colours_or_numbers(tmp_path):
         np.testing.assert_array_equal(read_rgb8(tmp_path / "a.png", "there"), expected)
 
 
-def test_sixteen_bits_are_kept_or_refused_but_never_cut(tmp_path):
+def test_sixteen_bits_are_kept_or_refused_but_never_truncated(tmp_path):
     wide = np.random.default_rng(1).integers(0, 65536, (4, 3, 3), np.uint16)
     (tmp_path / "a.png").write_bytes(encode_png(wide))
     (tmp_path / "gray.png").write_bytes(encode_png(wide[..., 0]))
@@ -71,19 +71,19 @@ def test_sixteen_bits_are_kept_or_refused_but_never_cut(tmp_path):
         read_indices(tmp_path / "gray.png", "there")
 
 
-def test_a_float_of_sixteen_bits_tells_its_integer():
+def test_a_float_of_sixteen_bits_recovers_its_integer():
     values = np.arange(65536, dtype=np.uint16)
     assert (np.rint(values.astype(np.float32) / np.float32(65535) * 65535) == values).all()
 
 
 @pytest.mark.parametrize("read", [read_rgb8, read_linear, read_png16, read_indices])
-def test_a_missing_file_names_itself_and_where_to_get_it(tmp_path, read):
+def test_a_missing_file_and_its_source_are_named(tmp_path, read):
     with pytest.raises(InputError, match=rf"{re.escape(str(tmp_path))}/a.png is missing; get it from there"):
         read(tmp_path / "a.png", "there")
 
 
 @pytest.mark.parametrize("read", [read_rgb8, read_linear, read_indices])
-def test_a_damaged_file_is_refused_in_one_line(tmp_path, read):
+def test_a_damaged_file_is_refused(tmp_path, read):
     path = tmp_path / "a.png"
     Image.fromarray(RGB[..., 0]).save(path)
     data = path.read_bytes()
@@ -116,13 +116,13 @@ def test_a_bomb_is_refused(tmp_path, monkeypatch):
         read_rgb8(path, "there")
 
 
-def test_several_channels_are_no_labels(tmp_path):
+def test_several_channels_are_not_indices(tmp_path):
     Image.fromarray(RGB).save(tmp_path / "a.png")
     with pytest.raises(InputError, match="expected 8 bits a pixel as 1, L, P, got RGB"):
         read_indices(tmp_path / "a.png", "there")
 
 
-def test_kinds_that_were_not_meant_are_not_opened(tmp_path):
+def test_other_formats_are_not_opened(tmp_path):
     Image.fromarray(RGB).save(tmp_path / "a.gif")
     (tmp_path / "a.gif").rename(tmp_path / "a.png")
     with pytest.raises(InputError, match=r"a.png: .* as an image: it is none of PNG, JPEG, BMP; get"):
@@ -132,7 +132,7 @@ def test_kinds_that_were_not_meant_are_not_opened(tmp_path):
         read_rgb8(tmp_path / "a.jpg", "there")
 
 
-def test_a_tensor_has_memory_of_its_own():
+def test_a_tensor_has_its_own_memory():
     pytest.importorskip("torch")
     array = np.zeros((2, 3), np.float32)
     tensor = to_tensor(array)
@@ -141,14 +141,14 @@ def test_a_tensor_has_memory_of_its_own():
     assert to_tensor(RGB)[:, 1, 2].tolist() == RGB[1, 2].tolist()
 
 
-def test_one_size_for_all():
+def test_different_sizes_are_refused():
     same_size({"image": np.zeros((2, 3, 3)), "mask": np.zeros((2, 3))}, "cup")
     with pytest.raises(InputError, match="cup: expected images of one size, got `a` 2 x 3 and `b` 3 x 2"):
         same_size({"a": np.zeros((2, 3)), "b": np.zeros((3, 2))}, "cup")
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.hdr", "a.exr"])
-def test_a_folder_of_an_images_name_is_one_line(tmp_path, name):
+def test_a_folder_named_like_an_image_is_refused(tmp_path, name):
     if name == "a.exr":
         pytest.importorskip("OpenEXR")
     (tmp_path / name).mkdir()

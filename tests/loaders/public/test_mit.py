@@ -1,4 +1,4 @@
-"""A mini copy of MIT Intrinsic Images and, where it is at hand, the real one."""
+"""Read a small copy of MIT Intrinsic Images and, if available, the real data set."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from loaders.errors import InputError
 from loaders.files.layer_codecs import encode_png
 from loaders.public import MITIntrinsic
-from loaders.public.mit import SETS, SPLITS
+from loaders.public.mit import MIT_SETS, MIT_SPLITS
 
 torch = pytest.importorskip("torch")
 
@@ -38,7 +38,7 @@ REAL = {
 
 
 def images_of(number):
-    """Make the images of one object, saturated if it is the second."""
+    """Make the images of one object; the second object is saturated."""
     rng = np.random.default_rng(number)
     inside = np.zeros((HEIGHT, WIDTH), bool)
     inside[4:-4, 5:-5] = True
@@ -99,20 +99,20 @@ def test_lights_are_read_on_request_only(copy):
 
 
 def test_splits(tmp_path):
-    everything = [name for names in SETS.values() for name in names]
-    for name in everything:
+    objects = [name for names in MIT_SETS.values() for name in names]
+    for name in objects:
         (tmp_path / "data" / name).mkdir(parents=True)
     (tmp_path / "data" / "box" / "original.png").write_bytes(b"")
-    assert len(everything) == len(set(everything)) == 20
-    assert MITIntrinsic(tmp_path).ids == tuple(sorted(everything))
-    assert MITIntrinsic(tmp_path, "grosse").ids == SETS["set1"] + SETS["set2"]
+    assert len(objects) == len(set(objects)) == 20
+    assert MITIntrinsic(tmp_path).ids == tuple(sorted(objects))
+    assert MITIntrinsic(tmp_path, "grosse").ids == MIT_SETS["set1"] + MIT_SETS["set2"]
     train, test = (MITIntrinsic(tmp_path, split).ids for split in ("barron-train", "barron-test"))
     assert len(train) == len(test) == 10
-    assert {*train, *test} == {*everything}
+    assert {*train, *test} == {*objects}
     assert {"apple", "phone"} < {*train}
     assert {"pear", "potato"} < {*test}
     assert MITIntrinsic(tmp_path, objects=["turtle", "box"]).ids == ("turtle", "box")
-    assert {*SPLITS["grosse"]} == {*REAL}
+    assert {*MIT_SPLITS["grosse"]} == {*REAL}
 
 
 @pytest.mark.parametrize("below", [".", "data", "data/test"])
@@ -121,7 +121,7 @@ def test_layouts(tmp_path, below):
     assert MITIntrinsic(str(tmp_path))[0]["id"] == "box"
 
 
-def test_workers_read_it_too(copy):
+def test_workers_read_objects(copy):
     data = MITIntrinsic(copy)
     loader = torch.utils.data.DataLoader(data, batch_size=2, num_workers=1, multiprocessing_context="fork")
     batches = list(loader)
@@ -129,7 +129,7 @@ def test_workers_read_it_too(copy):
     assert torch.equal(batches[1]["image"][0], data[2]["image"])
 
 
-def test_rows_count_from_the_end_too_and_end(copy):
+def test_negative_rows_count_from_the_end(copy):
     data = MITIntrinsic(copy)
     assert data[-1]["id"] == OBJECTS[-1]
     with pytest.raises(IndexError):
@@ -145,17 +145,17 @@ def test_rows_count_from_the_end_too_and_end(copy):
         ({"split": "grosse", "objects": ["box"]}, "objects without a split, got 'grosse'"),
     ],
 )
-def test_says_what_is_missing(copy, options, message):
+def test_missing_files_are_named(copy, options, message):
     with pytest.raises(InputError, match=message):
         MITIntrinsic(copy, **options)
 
 
-def test_a_folder_of_something_else(tmp_path):
+def test_a_folder_without_objects_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"expected data/<object>/original.png, found none; get them from"):
         MITIntrinsic(tmp_path)
 
 
-def test_damaged_objects(tmp_path):
+def test_damaged_objects_are_refused(tmp_path):
     folder = write(tmp_path / "data", ("box",)) / "box"
     data = MITIntrinsic(tmp_path)
     files = images_of(0)

@@ -68,7 +68,7 @@ def test_a_row_is_a_photograph(copy):
         data[50]
 
 
-def test_splits_are_by_the_name_of_the_scene(copy):
+def test_splits_follow_the_names_of_the_scenes(copy):
     assert MultiIllumination(copy, "test", mip=6).scenes == SCENES[:1]
     assert MultiIllumination(str(copy), "train", mip=6).scenes == SCENES[1:]
 
@@ -93,11 +93,11 @@ def test_probes_and_materials_on_request(copy):
     assert item["chrome"].shape == item["gray"].shape == (3, 16, 16)
     assert item["gray"].mean() == pytest.approx(5 / 255 / 12.92, abs=1e-3)
     assert item["materials"].dtype == torch.int64
-    # The palette's numbers, not its colours.
+    # Indices of the palette, not its colours.
     np.testing.assert_array_equal(item["materials"].flatten(), np.arange(HEIGHT * WIDTH) % 40)
 
 
-def test_where_the_probes_are(copy):
+def test_boxes_of_the_probes(copy):
     data = MultiIllumination(copy, mip=6)
     assert data[0]["chrome_box"].tolist() == [940.0, 2810.5, 970.0, 950.25]
     assert data[0]["gray_box"].tolist() == [2100.0, 2815.0, 960.0, 955.0]
@@ -111,11 +111,11 @@ def test_where_the_probes_are(copy):
         ("[]", [math.nan] * 4),
         ('{"chrome": null}', [math.nan] * 4),
         ('{"chrome": {"bounding_box": {"x": 1, "y": "2", "h": 4}}}', [1, math.nan, math.nan, 4]),
-        # No number of pixels: infinite, or too large for a float.
+        # Not a number of pixels: infinite, or too large for a float.
         (f'{{"chrome": {{"bounding_box": {{"x": 1{"0" * 400}, "y": 1e999}}}}}}', [math.nan] * 4),
     ],
 )
-def test_an_incomplete_meta_file(copy, text, expected):
+def test_an_incomplete_meta_file_gives_nan(copy, text, expected):
     path = copy / SCENES[1] / "meta.json"
     path.write_text(text)
     np.testing.assert_array_equal(MultiIllumination(copy, mip=6)[25]["chrome_box"], expected)
@@ -123,7 +123,7 @@ def test_an_incomplete_meta_file(copy, text, expected):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100000, "\xff"])
-def test_a_damaged_meta_file(copy, text):
+def test_a_damaged_meta_file_is_refused(copy, text):
     path = copy / SCENES[1] / "meta.json"
     path.write_text(text, encoding="latin1")
     with pytest.raises(InputError, match=r"meta.json: cannot be read as JSON: .*; get it again from"):
@@ -143,7 +143,7 @@ def test_exr_is_linear_as_stored(tmp_path):
     np.testing.assert_allclose(image, np.moveaxis(half.astype(np.float32), 2, 0), rtol=0.02, atol=0.05)
 
 
-def test_a_missing_photograph_is_told_at_once(tmp_path):
+def test_a_missing_photograph_is_refused_at_opening(tmp_path):
     (tmp_path / "everett_lobby1").mkdir()
     for direction in set(range(25)) - {7}:
         (tmp_path / "everett_lobby1" / f"dir_{direction}_mip2.jpg").write_bytes(b"")
@@ -156,7 +156,7 @@ def test_a_missing_photograph_is_told_at_once(tmp_path):
         MultiIllumination(tmp_path, directions=[8])[0]
 
 
-def test_missing_or_odd_materials_and_probes(copy, tmp_path):
+def test_missing_or_damaged_materials_and_probes_are_refused(copy, tmp_path):
     data = MultiIllumination(copy, mip=6, probes=128)
     with pytest.raises(InputError, match=r"probes/dir_0_chrome128.jpg is missing; get it from"):
         data[0]
@@ -179,6 +179,6 @@ def test_missing_or_odd_materials_and_probes(copy, tmp_path):
         ({"directions": []}, r"directions: expected numbers from 0 to 24, got \[\]"),
     ],
 )
-def test_says_what_is_wrong(copy, options, message):
+def test_bad_arguments_are_refused(copy, options, message):
     with pytest.raises(InputError, match=message):
         MultiIllumination(copy, **options)

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 
 def tiff16(pixels, profile, deflate):
-    """A 16-bit RGB TIFF in one strip, which Pillow cannot write."""
+    """Encode a 16-bit RGB TIFF in one strip, which Pillow cannot write."""
     height, width, _ = pixels.shape
     data = pixels.astype("<u2").tobytes()
     data = zlib.compress(data) if deflate else data
@@ -51,13 +51,11 @@ def test_fivek_expert_pictures(tmp_path, place, deflate):
     assert image[:, 3, 4].tolist() == pytest.approx([60000 >> 8, 30000 >> 8, 1], abs=1)
 
 
-def test_fivek_raw_alone_is_refused(tmp_path):
+def test_fivek_with_only_raw_photographs_is_refused(tmp_path):
     folder = tmp_path / "raw_photos" / "HQa1to700" / "photos"
     folder.mkdir(parents=True)
     (folder / "a0001-jmac_DSC1459.dng").write_bytes(b"II*\0")
-    with pytest.raises(
-        InputError, match=r"raw photographs \(\.dng\) alone, which are not read; get tiff16_b"
-    ):
+    with pytest.raises(InputError, match=r"only raw photographs \(\.dng\), which are not read; get tiff16_b"):
         open_fivek(tmp_path, (8, 8), "b")
 
 
@@ -88,7 +86,7 @@ def test_dtd(dtd):
     assert data.words == {"banded/banded_0002": ("banded", "lined")}
     with pytest.raises(InputError, match=r"test1\.txt is missing; get it from https"):
         DTD(dtd, "test")
-    with pytest.raises(InputError, match="and a fold 1 to 10, got train 11"):
+    with pytest.raises(InputError, match="and fold 1 to 10, got train 11"):
         DTD(dtd, "train", 11)
 
 
@@ -102,13 +100,7 @@ def test_dtd_as_torchvision_unpacks_it(dtd, tmp_path):
     assert all("__MACOSX" not in data.classes for data in found)
 
 
-def test_dtd_a_file_is_no_folder(tmp_path):
-    (tmp_path / "images").write_text("")
-    with pytest.raises(InputError, match="images: expected a folder, got a file; get it from https://www"):
-        DTD(tmp_path)
-
-
-def test_dtd_names_stay_inside(dtd):
+def test_dtd_names_cannot_leave_the_folder(dtd):
     (dtd / "dtd" / "labels" / "train3.txt").write_text("banded/../../../secret.jpg\n")
     with pytest.raises(InputError, match="leads out of"):
         DTD(dtd, "train", 3)[0]
@@ -161,13 +153,13 @@ def test_raid(tmp_path):
         '"man,41-50,rotation,1,2,1,4,6,3335,2',
     ],
 )
-def test_raid_damaged_lines(tmp_path, line):
+def test_raid_damaged_lines_are_refused(tmp_path, line):
     (tmp_path / "answers.csv").write_text(TRIALS + line + "\n")
     with pytest.raises(InputError, match=r"answers\.csv, line 2: expected gender,age_group"):
         read_raid_trials(tmp_path / "answers.csv")
 
 
-def test_raid_other_columns(tmp_path):
+def test_raid_other_columns_are_refused(tmp_path):
     (tmp_path / "answers.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match="expected the columns gender,age_group"):
         read_raid_trials(tmp_path / "answers.csv")
@@ -195,14 +187,14 @@ for wrong in (
 """
 
 
-def test_wrong_choices_are_one_line_each():
-    # In a process of its own, because under test the types of arguments are checked before their values.
+def test_wrong_choices_are_refused():
+    # In a separate process, because tests check the types of arguments before their values.
     done = subprocess.run([sys.executable, "-c", CHOICES], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        "`codes`: expected simulator or disentanglement_lib, got 'paper'",
-        "`split`: expected all, train, val, test, got 'valid'",
-        "`split`: expected all, train or test, got 'val'",
-        "expected a split all, train, val or test and a fold 1 to 10, got valid 1",
-        "`expert`: expected a, b, c, d or e, got 'f'",
-        "`variant`: expected one of toy, realistic, real, complex, got 'fake'",
+        "`codes` must be one of: simulator, disentanglement_lib; got paper",
+        "`split` must be one of: all, train, val, test; got valid; did you mean `val`?",
+        "`split` must be one of: all, train, test; got val; did you mean `all`?",
+        "expected split all, train, val or test, and fold 1 to 10, got valid 1",
+        "`expert` must be one of: a, b, c, d, e; got f",
+        "`variant` must be one of: toy, realistic, real, complex; got fake",
     ]

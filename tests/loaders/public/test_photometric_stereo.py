@@ -11,7 +11,7 @@ openexr = pytest.importorskip("OpenEXR")
 SIZE = (5, 7)
 NUMBERS = {"apple": (0, 1, 2, 3, 4), "gourd1": (0, 2, 9, 10, 11)}  # numbers may have gaps
 MASK = np.zeros(SIZE, np.uint8)
-MASK[1:4, 2:6] = 1  # and not 255
+MASK[1:4, 2:6] = 1  # not 255
 
 
 def image_of(name, place):
@@ -70,7 +70,7 @@ def test_every_photograph_with_its_light(copy, which):
         data[10]
 
 
-def test_all_of_an_object_at_once(copy):
+def test_a_stack_has_all_photographs_of_an_object(copy):
     data = PhotometricStereo(str(copy), objects=["gourd1"])
     assert data.rows("gourd1") == range(5)
     stack = data.stack("gourd1")
@@ -86,8 +86,8 @@ def test_all_of_an_object_at_once(copy):
         data.stack("apple")
 
 
-def test_normals_of_a_lambertian_object_come_back(tmp_path):
-    """Axes and pairing are right if least squares finds the normals that the images were made from."""
+def test_normals_of_a_lambertian_object_are_recovered(tmp_path):
+    """Least squares finds the normals of the images only if axes and pairing are right."""
     rng = np.random.default_rng(0)
     normals = rng.normal(size=(*SIZE, 3)) * 0.2 + (0, 0, 1)
     normals /= np.linalg.norm(normals, axis=2, keepdims=True)
@@ -119,7 +119,7 @@ def test_normals_of_a_lambertian_object_come_back(tmp_path):
         ("", "expected a line for each of 5 images, got 4 lines"),
     ],
 )
-def test_damaged_lists_of_lights(copy, line, message):
+def test_damaged_lists_of_lights_are_refused(copy, line, message):
     path = copy / "apple" / "light_directions_refined.txt"
     lines = path.read_text().split("\n")
     path.write_text("\n".join([lines[0], line, *lines[2:]]))
@@ -128,7 +128,7 @@ def test_damaged_lists_of_lights(copy, line, message):
     assert len(PhotometricStereo(copy, lights="unrefined")) == 10
 
 
-def test_says_what_is_missing(copy):
+def test_missing_files_are_named(copy):
     with pytest.raises(InputError, match=r"objects: expected names among apple, gourd1, got '../apple'"):
         PhotometricStereo(copy, objects=["../apple"])
     with pytest.raises(InputError, match=r"notes: expected <object>/I_0000.exr, found none; get them from"):
@@ -141,7 +141,7 @@ def test_says_what_is_missing(copy):
         PhotometricStereo(copy)
 
 
-def test_damaged_images(copy):
+def test_damaged_images_are_refused(copy):
     Image.fromarray(MASK[:-1]).save(copy / "apple" / "mask.png")
     data = PhotometricStereo(copy)
     with pytest.raises(

@@ -13,7 +13,7 @@ def head(height, width, lines=b"FORMAT=32-bit_rle_rgbe\n"):
 
 
 def runs(pixels):
-    """Encode scanlines: runs of equal bytes where they are longer than two, else literals."""
+    """Encode scanlines: runs for more than two equal bytes, literals for other bytes."""
     out = b""
     for row in pixels:
         out += bytes([2, 2, len(row) >> 8, len(row) & 255])
@@ -44,7 +44,7 @@ def slow(pixels):
 def pixels():
     made = np.random.default_rng(0).integers(0, 256, (5, 300, 4), np.uint8)
     made[..., 3] = made[..., 3] // 8 + 112
-    made[1, 10:290] = made[1, 10]  # runs longer than one count can hold
+    made[1, 10:290] = made[1, 10]  # runs longer than the largest count
     made[2, :, 3] = 0
     return made
 
@@ -84,12 +84,12 @@ def test_exposures_are_divided_out(pixels):
         (head(2, 2, b"FORMAT=32-bit_rle_rgbe\nEXPOSURE=e.e\n") + bytes(16), "expected positive numbers"),
     ],
 )
-def test_says_what_is_wrong(data, message):
-    with pytest.raises(InputError, match=f"Radiance picture: {message}"):
+def test_damaged_data_are_refused(data, message):
+    with pytest.raises(InputError, match=f"Radiance image: {message}"):
         decode_radiance(data)
 
 
-def test_a_file_cut_anywhere_is_refused(pixels):
+def test_a_file_truncated_anywhere_is_refused(pixels):
     data = head(5, 300) + runs(pixels)
     for end in range(0, len(data), 37):
         with pytest.raises(InputError):

@@ -8,7 +8,7 @@ from loaders.public import SAW
 
 torch = pytest.importorskip("torch")
 
-# Three of IIW and two in the range of NYU; the last has no labels.
+# Three numbers of IIW and two in the range of NYU; the last has no labels.
 IDS = (54, 116, 118517, 9656327, 9657775)
 FOLDER = "saw_data-filter_size_0-ignore_border_0.05-normal_gradmag_thres_1.5-depth_gradmag_thres_2.0"
 
@@ -43,13 +43,13 @@ def label_file(root, number=54):
     return root / "saw_pixel_labels" / FOLDER / f"{number}.npy"
 
 
-def test_splits_are_as_listed(copy):
+def test_splits_follow_the_lists(copy):
     assert SAW(copy, "train").ids == ("54",)
     assert SAW(str(copy), "val").ids == ("116",)
     assert SAW(copy, "test").ids == ("118517", "9657775", "9656327")
 
 
-def test_labels_are_as_stored(copy):
+def test_labels_are_read_unchanged(copy):
     item = SAW(copy, "train")[0]
     assert item["id"] == "54"
     assert item["labels"].dtype == torch.int64
@@ -60,7 +60,7 @@ def test_labels_are_as_stored(copy):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
-def test_any_integers_are_labels(copy, dtype):
+def test_labels_may_have_any_integer_type(copy, dtype):
     np.save(label_file(copy), labels(54).astype(dtype))
     np.testing.assert_array_equal(SAW(copy, "train")[0]["labels"], labels(54))
 
@@ -86,14 +86,14 @@ def test_a_photograph_without_labels_is_refused_or_listed(copy):
         (np.array([[{}]], object), "cannot be read: "),
     ],
 )
-def test_labels_that_are_none(copy, array, message):
+def test_arrays_that_are_not_labels_are_refused(copy, array, message):
     np.save(label_file(copy), array, allow_pickle=True)
     with pytest.raises(InputError, match=rf"54.npy: {message}") as caught:
         SAW(copy, "train")[0]
     assert "\n" not in str(caught.value)
 
 
-def test_damaged_labels(copy):
+def test_damaged_labels_are_refused(copy):
     data = label_file(copy).read_bytes()
     claims = data.replace(b"(6, 8), }", b"(6666666666, 8), }")
     assert claims != data
@@ -104,7 +104,7 @@ def test_damaged_labels(copy):
         assert "\n" not in str(caught.value)
 
 
-def test_an_archive_is_no_list(copy):
+def test_an_archive_instead_of_a_list_is_refused(copy):
     with (copy / "saw_splits" / "val_ids.npy").open("wb") as file:
         np.savez(file, ids=np.arange(3))
     with pytest.raises(InputError, match=r"val_ids.npy: cannot be read: "):
@@ -115,7 +115,7 @@ def test_an_archive_is_no_list(copy):
     ("ids", "message"),
     [([1, 1], "a photograph is listed twice"), ([-4], "expected numbers of photographs, got -4")],
 )
-def test_lists_that_are_wrong(copy, ids, message):
+def test_wrong_lists_are_refused(copy, ids, message):
     np.save(copy / "saw_splits" / "val_ids.npy", np.array(ids))
     with pytest.raises(InputError, match=rf"val_ids.npy: {message}"):
         SAW(copy, "val")

@@ -33,7 +33,7 @@ PHOTOGRAPH = {
         comparison("S", 2, 1, "E", 0.5),
         comparison("S", 1, 3, "1", 0.5),  # not opaque
         comparison("S", 1, 2, "1", None),  # no score
-        comparison(None, 2, 1, "1", 0.75),  # as IIW writes it
+        comparison(None, 2, 1, "1", 0.75),  # like IIW
     ],
     "constant_shading_regions": [TRIANGLE],
     "shadow_boundary_points": [
@@ -51,7 +51,7 @@ def write(tmp_path):
     np.save(tmp_path / "saw_splits" / "val_ids.npy", np.array([54]))
 
     def build(**changes):
-        # As Python 2 wrote it: a space after each comma, at line ends too.
+        # Like Python 2: a space after each comma, at line ends too.
         text = json.dumps(PHOTOGRAPH | changes, indent=2, sort_keys=True, separators=(", ", ": "))
         (tmp_path / "saw_annotations_json" / "54.json").write_text(text)
         return SAW(tmp_path, "val")
@@ -81,7 +81,7 @@ def test_shadow_points_and_comparisons(write):
     assert found.shading.darker.tolist() == [0]
 
 
-def test_a_photograph_of_which_nobody_said_anything(write):
+def test_a_photograph_without_annotations(write):
     empty = {key: [] for key, value in PHOTOGRAPH.items() if isinstance(value, list)}
     found = write(**empty).annotations(0)
     assert found.regions == ()
@@ -103,21 +103,19 @@ def test_a_photograph_of_which_nobody_said_anything(write):
         ({"triangles": None}, "constant_shading_regions.0.triangles: Input should be a valid string"),
     ],
 )
-def test_regions_that_are_none(write, changes, message):
+def test_damaged_regions_are_refused(write, changes, message):
     data = write(constant_shading_regions=[TRIANGLE | changes])
     with pytest.raises(InputError, match=rf"54.json: {message}.*; get it again from https") as caught:
         data.annotations(0)
     assert "\n" not in str(caught.value)
 
 
-def test_other_damage(write, tmp_path):
+def test_other_damage_is_refused(write, tmp_path):
     data = write(intrinsic_comparisons=[comparison("T", 1, 2, "1", 1.0)])
     with pytest.raises(InputError, match=r"54.json: intrinsic_comparisons.0.compare_what: .*; get it again"):
         data.annotations(0)
     data = write(intrinsic_comparisons=[comparison("S", 1, 9, "1", 1.0)])
-    with pytest.raises(
-        InputError, match=r"points 1 and 9, which are not both listed; get it again from .*saw"
-    ):
+    with pytest.raises(InputError, match=r"points 1 and 9, not both listed; get it again from .*saw"):
         data.annotations(0)
     (tmp_path / "saw_annotations_json" / "54.json").unlink()
     with pytest.raises(InputError, match=r"saw_annotations_json/54.json is missing; get it from .*saw"):

@@ -16,7 +16,7 @@ REPEATED = FULL.select(np.array([3, 3, 3, 8, 8, 29]))
 
 
 def pictures(index: FactorIndex) -> list[dict]:
-    """Make an image of each row whose every pixel is the number of its combination."""
+    """Make an image for each row; all its pixels are the number of its combination."""
     numbers = SPACE.indices(index.positions(np.arange(len(index))))
     return [{"image": torch.full((3, 4, 6), int(number), dtype=torch.uint8)} for number in numbers]
 
@@ -32,7 +32,7 @@ def numbers(observations: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("index", [FULL, SHUFFLED, REPEATED], ids=["full", "shuffled", "repeated"])
 @pytest.mark.parametrize("random", [np.random.RandomState, np.random.default_rng], ids=["old", "new"])
-def test_disentanglement_lib_s_methods(index, random):
+def test_methods_of_disentanglement_lib(index, random):
     data = adapted(index)
     assert (data.num_factors, data.factors_num_values, data.observation_shape) == (3, [2, 3, 5], [4, 6, 3])
     factors, observations = data.sample(20, random(0))
@@ -44,7 +44,7 @@ def test_disentanglement_lib_s_methods(index, random):
 
 
 @pytest.mark.parametrize("index", [FULL, SHUFFLED, REPEATED], ids=["full", "shuffled", "repeated"])
-def test_disentanglement_lib_s_factors_are_those_of_rows(index):
+def test_factors_for_disentanglement_lib_come_from_rows(index):
     drawn = SPACE.indices(adapted(index).sample_factors(20_000, np.random.RandomState(0)))
     counts = np.bincount(SPACE.indices(index.positions(np.arange(len(index)))), minlength=30)
     found = np.bincount(drawn, minlength=30)
@@ -52,7 +52,7 @@ def test_disentanglement_lib_s_factors_are_those_of_rows(index):
     assert chisquare(found[counts > 0], counts[counts > 0] / len(index) * 20_000).pvalue > 1e-4
 
 
-def test_of_several_rows_with_the_same_factors_any_is_drawn():
+def test_rows_with_the_same_factors_are_all_drawn():
     samples = [{"image": torch.full((1, 2, 2), value)} for value in (0.0, 0.5, 1.0)]
     index = FULL.select(np.array([3, 3, 3]))
     data = DisentanglementLibData(samples, index)
@@ -61,8 +61,10 @@ def test_of_several_rows_with_the_same_factors_any_is_drawn():
     assert set(seen[:, 0, 0, 0]) == {0, 0.5, 1}
 
 
-def test_combinations_that_were_left_out_are_refused():
-    with pytest.raises(InputError, match=r"no sample has the class numbers \[0, 0, 0\]: they were left out"):
+def test_missing_combinations_are_refused():
+    with pytest.raises(
+        InputError, match=r"no sample has the class numbers \[0, 0, 0\]: this set leaves them out"
+    ):
         adapted(REPEATED).sample_observations_from_factors(np.zeros((1, 3), int), np.random.RandomState(0))
 
 
@@ -70,7 +72,7 @@ def test_combinations_that_were_left_out_are_refused():
     "rows", [np.arange(30), np.random.default_rng(0).permutation(30)], ids=["full", "mixed"]
 )
 def test_factors_of_one_value_are_left_out(rows):
-    """As both libraries leave out the color of dSprites."""
+    """Both libraries leave out the color of dSprites too."""
     space = FactorSpace(("one", "a", "two", "b", "c"), ((7,), (0, 1), ("x",), (0, 1, 2), (0, 1, 2, 3, 4)))
     index = FactorIndex.of(space) if rows[0] == 0 else FactorIndex.of(space).select(rows)
     images = [{"image": torch.full((3, 4, 6), int(row), dtype=torch.uint8)} for row in rows]
@@ -96,7 +98,7 @@ def test_disent_numbers_combinations(disent):
         disent[30]
 
 
-def test_frames_are_observed_as_they_are(frames_root):
+def test_frames_are_observed_unchanged(frames_root):
     frames = FrameFolder(frames_root, "grid", ["image", "depth"])
     data = DisentData(frames)
     image = frames.frame(4).layers["image"]
@@ -131,6 +133,6 @@ def test_frames_are_observed_as_they_are(frames_root):
         ),
     ],
 )
-def test_errors(call, message):
+def test_bad_images_and_factors_are_refused(call, message):
     with pytest.raises(InputError, match=message):
         call()

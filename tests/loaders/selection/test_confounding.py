@@ -5,7 +5,7 @@ from scipy.stats import chisquare
 from loaders.errors import InputError
 from loaders.factor_space import FactorSpace
 from loaders.schema import FactorInfo
-from loaders.selection.confounding import Between, Table, select_by_rules, select_by_tables
+from loaders.selection.confounding import ConditionalTable, ValueRange, select_by_rules, select_by_tables
 from loaders.selection.factor_index import FactorIndex
 
 SPACE = FactorSpace(
@@ -14,11 +14,13 @@ SPACE = FactorSpace(
 )
 FULL = FactorIndex.of(SPACE)
 EVERY = [FULL.values(row) for row in range(0, len(FULL), 100)]
-COLOR = Table("shape", {"cube": ["red"], "cone": {"red": 3, "blue": 1}, "torus": ["blue", "red"]}, 0.6)
-SIZE = Table(
+COLOR = ConditionalTable(
+    "shape", {"cube": ["red"], "cone": {"red": 3, "blue": 1}, "torus": ["blue", "red"]}, 0.6
+)
+SIZE = ConditionalTable(
     ("color", "shape"),
     {
-        color: dict.fromkeys(SPACE.values[0], Between(0, 1.5) if color == "red" else [2, 0.5])
+        color: dict.fromkeys(SPACE.values[0], ValueRange(0, 1.5) if color == "red" else [2, 0.5])
         for color in ("red", "blue")
     },
 )
@@ -31,12 +33,12 @@ def joint(index: FactorIndex, rows: np.ndarray) -> np.ndarray:
     return counts
 
 
-def test_rules_keep_what_obeys_them():
+def test_rules_keep_the_rows_that_obey_them():
     rules = [
         {"shape": ["cube", "torus"], "size": 2},
         {"shape": "cone", "color": ["blue"]},
         {"shape": ["cone"], "size": [0.5, 2]},
-        {"rest": Between(50, 200)},
+        {"rest": ValueRange(50, 200)},
     ]
 
     def obeys(v: dict) -> bool:
@@ -49,16 +51,16 @@ def test_rules_keep_what_obeys_them():
     assert select_by_rules(FULL, []).tolist() == list(range(len(FULL)))
 
 
-def test_between_takes_a_bound_that_only_rounding_misses():
+def test_a_range_ignores_rounding_errors_at_its_bounds():
     index = FactorIndex.of(FactorSpace(("x",), ((0.0, 0.1 * 3, 0.4),)))
-    assert select_by_rules(index, [{"x": Between(0.3, 1)}]).tolist() == [0]
-    assert select_by_rules(index, [{"x": Between(0, 0.3)}]).tolist() == [1, 2]
+    assert select_by_rules(index, [{"x": ValueRange(0.3, 1)}]).tolist() == [0]
+    assert select_by_rules(index, [{"x": ValueRange(0, 0.3)}]).tolist() == [1, 2]
 
 
 def test_a_selection_has_the_stated_conditional_distribution():
     selection = select_by_tables(FULL, {"color": COLOR, "size": SIZE}, 0)
     counts = joint(FULL, selection.rows)
-    assert chisquare(counts.sum(axis=(1, 2))).pvalue > 1e-4  # shapes stay alike
+    assert chisquare(counts.sum(axis=(1, 2))).pvalue > 1e-4  # shapes stay uniform
     stated = {"cube": [0.8, 0.2], "cone": [0.65, 0.35], "torus": [0.5, 0.5]}
     for shape, row in zip(SPACE.values[0], counts.sum(axis=2), strict=True):
         assert chisquare(row, np.array(stated[shape]) * row.sum()).pvalue > 1e-4
@@ -68,7 +70,7 @@ def test_a_selection_has_the_stated_conditional_distribution():
         assert all(chisquare(row[allowed]).pvalue > 1e-4 for row in sizes)
 
 
-def test_what_is_not_named_stays_as_it_was():
+def test_other_factors_keep_their_distribution():
     rows = select_by_tables(FULL, {"color": COLOR}, 0).rows
     assert chisquare(np.bincount(FULL.positions(rows)[:, 3], minlength=100)).pvalue > 1e-4
     assert chisquare(np.bincount(FULL.positions(rows)[:, 2], minlength=4)).pvalue > 1e-4
@@ -85,17 +87,19 @@ def test_an_uneven_set_gets_the_stated_distribution_too():
     assert chisquare(plain, np.array([0.65, 0.35]) * plain.sum()).pvalue < 1e-4
 
 
-def test_what_is_given_stays_as_frequent_as_it_was():
+def test_parents_keep_their_frequencies():
     frequent = np.array([0.25, 1.0, 0.5])[FULL.positions(np.arange(2400))[:, 0]]
     index = FULL.select(np.flatnonzero(np.random.default_rng(0).random(2400) < frequent))
     before = joint(index, np.arange(len(index))).sum(axis=(1, 2))
-    table = Table("shape", {"cube": ["red"], "cone": {"red": 3, "blue": 1}, "torus": ["blue"]}, 0.5)
+    table = ConditionalTable(
+        "shape", {"cube": ["red"], "cone": {"red": 3, "blue": 1}, "torus": ["blue"]}, 0.5
+    )
     after = joint(index, select_by_tables(index, {"color": table}, 0).rows).sum(axis=(1, 2))
     assert chisquare(after, before / before.sum() * after.sum()).pvalue > 1e-4
     assert chisquare(after).pvalue < 1e-4
 
 
-def test_propensities_are_those_stated():
+def test_propensities_are_the_stated_probabilities():
     selection = select_by_tables(FULL, {"color": COLOR, "size": SIZE}, 0)
     stated = {"cube": [0.8, 0.2], "cone": [0.65, 0.35], "torus": [0.5, 0.5]}
     for row, propensity in zip(selection.rows, selection.propensity["color"], strict=True):
@@ -129,20 +133,20 @@ def test_weights_refuse_where_positivity_fails():
 
 
 @pytest.mark.parametrize("keep", ["given", "most"])
-def test_strength_1_of_lists_is_the_rule_and_0_is_everything(keep):
-    table = Table("shape", {"cube": ["red"], "cone": ["blue"], "torus": ["blue"]})
+def test_strength_1_of_lists_is_a_rule_and_0_keeps_all_rows(keep):
+    table = ConditionalTable("shape", {"cube": ["red"], "cone": ["blue"], "torus": ["blue"]})
     rules = [
         {"shape": "cube", "color": "blue"},
         {"shape": ["cone", "torus"], "color": "red"},
     ]
     rows = select_by_tables(FULL, {"color": table}, 0, keep).rows
     assert rows.tolist() == select_by_rules(FULL, rules).tolist()
-    free = Table("shape", table.table, strength=0.0)
+    free = ConditionalTable("shape", table.table, strength=0.0)
     assert len(select_by_tables(FULL, {"color": free}, 0, keep).rows) == len(FULL)
 
 
-def test_most_rows_are_kept_or_the_given_stay_as_frequent():
-    table = Table("shape", {"cube": ["red"], "cone": ["blue", "red"], "torus": ["blue"]})
+def test_keep_most_or_keep_the_frequencies_of_the_parents():
+    table = ConditionalTable("shape", {"cube": ["red"], "cone": ["blue", "red"], "torus": ["blue"]})
     most = joint(FULL, select_by_tables(FULL, {"color": table}, 0, "most").rows).sum(axis=(1, 2))
     assert most.tolist() == [400, 800, 400]
     given = joint(FULL, select_by_tables(FULL, {"color": table}, 0).rows).sum(axis=(1, 2))
@@ -150,13 +154,13 @@ def test_most_rows_are_kept_or_the_given_stay_as_frequent():
     assert abs(given[1] - 400) < 5 * np.sqrt(200)
 
 
-def test_it_is_seeded():
+def test_selections_depend_on_the_seed():
     first, again, other = (select_by_tables(FULL, {"color": COLOR}, seed).rows for seed in (0, 0, 1))
     assert first.tolist() == again.tolist() != other.tolist()
     assert [len(first), *first[::200].tolist()] == [1532, 0, 200, 400, 894, 1141, 1555, 1888, 2198]
 
 
-def tables(**kinds: Table):
+def tables(**kinds: ConditionalTable):
     return lambda: select_by_tables(FULL, kinds, 0)
 
 
@@ -165,33 +169,42 @@ def tables(**kinds: Table):
     [
         (tables(), "tables: expected a table for at least one factor, got none"),
         (tables(hue=COLOR), "factor `hue` is not in this set"),
-        (tables(color=Table("hue", {})), "factor `hue` is not in this set"),
+        (tables(color=ConditionalTable("hue", {})), "factor `hue` is not in this set"),
         (
-            tables(color=Table("shape", {"cube": ["red"]})),
+            tables(color=ConditionalTable("shape", {"cube": ["red"]})),
             "a row for every value that occurs; shape=cone has none",
         ),
-        (tables(color=Table("shape", {"ball": ["red"]})), "factor `shape`: expected one of 'cube'"),
-        (tables(color=Table("shape", {"cube": ["green"]})), "factor `color`: expected one of 'red', 'blue'"),
         (
-            tables(color=Table("shape", {"cube": []})),
+            tables(color=ConditionalTable("shape", {"ball": ["red"]})),
+            "factor `shape`: expected one of 'cube'",
+        ),
+        (
+            tables(color=ConditionalTable("shape", {"cube": ["green"]})),
+            "factor `color`: expected one of 'red', 'blue'",
+        ),
+        (
+            tables(color=ConditionalTable("shape", {"cube": []})),
             r"`color`\.table\.cube: expected weights with a sum above 0",
         ),
         (
-            tables(color=Table("shape", {"cube": {"red": -1.0, "blue": 2}})),
+            tables(color=ConditionalTable("shape", {"cube": {"red": -1.0, "blue": 2}})),
             "expected finite weights of at least 0, got -1",
         ),
-        (tables(color=Table("shape", {}, 1.5)), r"`color`\.strength: expected a number in 0\.\.1, got 1\.5"),
         (
-            tables(color=Table(("shape", "size"), {"cube": ["red"]})),
+            tables(color=ConditionalTable("shape", {}, 1.5)),
+            r"`color`\.strength: expected a number in 0\.\.1, got 1\.5",
+        ),
+        (
+            tables(color=ConditionalTable(("shape", "size"), {"cube": ["red"]})),
             r"`color`\.table\.cube: expected a row for each value of `size`, got \['red'\]",
         ),
-        (tables(color=Table("color", {})), "tables: expected no cycle, got color -> color"),
+        (tables(color=ConditionalTable("color", {})), "tables: expected no cycle, got color -> color"),
         (
-            tables(color=Table("size", {}), size=Table("color", {})),
+            tables(color=ConditionalTable("size", {}), size=ConditionalTable("color", {})),
             "tables: expected no cycle, got color -> size",
         ),
         (lambda: select_by_rules(FULL, [{}]), "rule: expected values of at least one factor"),
-        (lambda: select_by_rules(FULL, [{"rest": Between(0, 100)}]), "rules: they leave no row"),
+        (lambda: select_by_rules(FULL, [{"rest": ValueRange(0, 100)}]), "rules: they leave no row"),
         (lambda: select_by_rules(FULL, [{"hue": [1]}]), "factor `hue` is not in this set"),
         (
             lambda: select_by_tables(FULL.select(np.arange(100, 2400)), {"size": SIZE}, 0),
@@ -199,20 +212,20 @@ def tables(**kinds: Table):
         ),
     ],
 )
-def test_errors(call, message):
+def test_bad_rules_and_tables_are_refused(call, message):
     with pytest.raises(InputError, match=message):
         call()
 
 
-def test_values_near_no_row_are_refused_in_tables():
+def test_tables_with_values_near_no_row_are_refused():
     factors = [
         FactorInfo(name="shape", kind="categorical", values=("cube",)),
         FactorInfo(name="angle", kind="continuous", low=0.0, high=9.0),
     ]
-    index = FactorIndex(factors, np.array([[0, 1.0], [0, 2.0]]))
+    index = FactorIndex.from_table(factors, np.array([[0, 1.0], [0, 2.0]]))
     with pytest.raises(
         InputError, match=r"`angle`\.table\.cube: expected values of continuous factors that occur"
     ):
-        select_by_tables(index, {"angle": Table("shape", {"cube": [5]})}, 0)
-    rows = select_by_tables(index, {"angle": Table("shape", {"cube": Between(1.5, 3)})}, 0).rows
+        select_by_tables(index, {"angle": ConditionalTable("shape", {"cube": [5]})}, 0)
+    rows = select_by_tables(index, {"angle": ConditionalTable("shape", {"cube": ValueRange(1.5, 3)})}, 0).rows
     assert rows.tolist() == [1]

@@ -6,7 +6,7 @@ from scipy.stats import chisquare
 
 from loaders.errors import InputError
 from loaders.factor_space import FactorSpace
-from loaders.selection.confounding_presets import PRESETS, select_preset
+from loaders.selection.confounding_presets import CONFOUNDING_PRESETS, select_preset
 from loaders.selection.factor_index import FactorIndex
 
 SCENES = (
@@ -76,7 +76,7 @@ def test_candle_published_has_the_counts_of_the_release():
     assert {name: counted["scene"][name] for name in alike} == alike
     with pytest.raises(InputError, match="rules alone state no probabilities"):
         select_preset(CANDLE, "candle-published").weights()
-    # The image that the data set's own description shows, and one next to it that was left out.
+    # The image in the data set's description, and a neighbour that is left out.
     assert 3541 in rows
     assert not set(range(12, 18)) & set(rows.tolist())
 
@@ -143,7 +143,7 @@ def test_mpi3d(color, shapes, sizes, low):
         assert set(values(MPI3D, rows, axis)) == set(range(low, low + 10))
 
 
-@pytest.mark.parametrize("name", [name for name in PRESETS if PRESETS[name].tables])
+@pytest.mark.parametrize("name", [name for name in CONFOUNDING_PRESETS if CONFOUNDING_PRESETS[name].tables])
 def test_strength_weakens_and_makes_weights_possible(name):
     index = {"dsprites": DSPRITES, "mpi3d": MPI3D}.get(name, CANDLE)
     whole, half, none = (select_preset(index, name, 0, strength) for strength in (1.0, 0.5, 0.0))
@@ -159,11 +159,11 @@ def test_strength_weakens_and_makes_weights_possible(name):
 )
 @pytest.mark.parametrize("strength", [0.3, 0.9])
 def test_weakened_tables_have_the_stated_conditionals(index, name, strength):
-    """Tables 10 and 12: strength times alike among the values of a row, the rest alike among all values."""
+    """Tables 10 and 12: a share ``strength`` is uniform over the row's values, the rest over all values."""
     selection = select_preset(index, name, 1, strength)
     positions, whole = index.positions(selection.rows), index.positions(select_preset(index, name).rows)
     parent = index.column({"dsprites": "shape", "mpi3d": "object_color"}[name])
-    for factor in PRESETS[name].tables:
+    for factor in CONFOUNDING_PRESETS[name].tables:
         column = index.column(factor)
         for value in np.unique(positions[:, parent]):
             of_value = positions[:, parent] == value
@@ -175,11 +175,13 @@ def test_weakened_tables_have_the_stated_conditionals(index, name, strength):
             assert chisquare(counts, stated * counts.sum()).pvalue > 1e-4
             assert len(allowed) == len(counts) or chisquare(counts).pvalue < 1e-4
             np.testing.assert_allclose(selection.propensity[factor][of_value], stated[found])
-    closed = [index.sizes[index.column(f)] * selection.propensity[f] for f in PRESETS[name].tables]
+    closed = [
+        index.sizes[index.column(f)] * selection.propensity[f] for f in CONFOUNDING_PRESETS[name].tables
+    ]
     np.testing.assert_allclose(selection.weights(), 1 / np.prod(closed, axis=0))
 
 
-def test_errors():
+def test_bad_presets_and_sets_are_refused():
     with pytest.raises(InputError, match=r"preset: expected one of candle-published, .* got `3dshapes`"):
         select_preset(CANDLE, "3dshapes")
     with pytest.raises(InputError, match="factor `shape` is not in this set"):
@@ -187,4 +189,4 @@ def test_errors():
     published = CANDLE.select(select_preset(CANDLE, "candle-published").rows)
     with pytest.raises(InputError, match="some combination that should occur is not in this set"):
         select_preset(published, "candle-size")
-    assert all(preset.citation for preset in PRESETS.values())
+    assert all(preset.citation for preset in CONFOUNDING_PRESETS.values())

@@ -4,12 +4,12 @@ from scipy.stats import chisquare
 
 from loaders.errors import InputError
 from loaders.factor_space import FactorSpace
-from loaders.selection.confounding import Table, select_by_tables
-from loaders.selection.counted_propensity import inverse_propensity
+from loaders.selection.confounding import ConditionalTable, select_by_tables
+from loaders.selection.counted_propensity import counted_inverse_propensity
 from loaders.selection.factor_index import FactorIndex
 
 FULL = FactorIndex.of(FactorSpace(("a", "b", "c"), ((0, 1), (0, 1, 2), tuple(range(50)))))
-TABLE = Table("a", {0: {0: 3, 1: 1}, 1: [2]}, strength=0.7)
+TABLE = ConditionalTable("a", {0: {0: 3, 1: 1}, 1: [2]}, strength=0.7)
 SELECTED = FULL.select(select_by_tables(FULL, {"b": TABLE}, 0).rows)
 
 
@@ -21,18 +21,18 @@ def joint(index: FactorIndex, weights=None) -> np.ndarray:
 def test_weights_make_the_factor_independent_and_keep_the_others():
     counted = joint(SELECTED)
     assert counted.std(axis=1).min() > 1  # confounded
-    weighted = joint(SELECTED, inverse_propensity(SELECTED, "b", ["a"]))
+    weighted = joint(SELECTED, counted_inverse_propensity(SELECTED, "b", ["a"]))
     np.testing.assert_allclose(weighted, np.tile(counted.sum(axis=1, keepdims=True) / 3, 3))
-    assert inverse_propensity(SELECTED, "b", ["a"]).mean() == pytest.approx(1)
+    assert counted_inverse_propensity(SELECTED, "b", ["a"]).mean() == pytest.approx(1)
 
 
-def test_given_nothing_the_values_are_balanced():
-    weighted = joint(SELECTED, inverse_propensity(SELECTED, "b", [])).sum(axis=0)
+def test_without_parents_the_values_are_balanced():
+    weighted = joint(SELECTED, counted_inverse_propensity(SELECTED, "b", [])).sum(axis=0)
     np.testing.assert_allclose(weighted, len(SELECTED) / 3)
 
 
-def test_a_weighted_draw_is_uniform_against_the_confounding():
-    weights = inverse_propensity(SELECTED, "b", ["a"])
+def test_a_weighted_draw_is_not_confounded():
+    weights = counted_inverse_propensity(SELECTED, "b", ["a"])
     rows = np.random.default_rng(0).choice(len(SELECTED), 60_000, p=weights / len(weights))
     drawn = joint(SELECTED.select(rows))
     for row in drawn:
@@ -45,16 +45,16 @@ def test_a_weighted_draw_is_uniform_against_the_confounding():
     ("call", "message"),
     [
         (
-            lambda: inverse_propensity(FULL.select(np.arange(250)), "b", ["a"]),
+            lambda: counted_inverse_propensity(FULL.select(np.arange(250)), "b", ["a"]),
             "`b` is never 2 where a=1; without positivity",
         ),
         (
-            lambda: inverse_propensity(FULL.select(np.arange(50)), "b", []),
+            lambda: counted_inverse_propensity(FULL.select(np.arange(50)), "b", []),
             "`b` is never 1; without positivity",
         ),
-        (lambda: inverse_propensity(FULL, "d", []), "factor `d` is not in this set"),
+        (lambda: counted_inverse_propensity(FULL, "d", []), "factor `d` is not in this set"),
     ],
 )
-def test_errors(call, message):
+def test_failed_positivity_is_refused(call, message):
     with pytest.raises(InputError, match=message):
         call()

@@ -2,7 +2,7 @@ import numpy as np
 
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
 from loaders.samples import Frame
-from loaders.selection.counterfactual_rows import closest_relative, twin_rows
+from loaders.selection.counterfactual_rows import choose_counterfactual_row, counterfactual_rows
 
 
 def write_set(root, info, make_frame, changes):
@@ -13,16 +13,16 @@ def write_set(root, info, make_frame, changes):
     return FrameFolder(root, "grid")
 
 
-def test_twin_rows_joins_two_sets_by_id(tmp_path, info, make_frame):
+def test_counterfactuals_are_joined_to_their_factuals_by_id(tmp_path, info, make_frame):
     facts = write_set(tmp_path / "facts", info, make_frame, [{"id": "p"}, {"id": "q"}, {"id": "r"}])
     origins = ["r", "p", "elsewhere", None]
-    twins = write_set(
-        tmp_path / "twins", info, make_frame, [{"counterfactual_of": origin} for origin in origins]
+    counterfactuals = write_set(
+        tmp_path / "counterfactuals", info, make_frame, [{"counterfactual_of": origin} for origin in origins]
     )
-    assert twin_rows(facts, twins).tolist() == [2, 0, -1, -1]
+    assert counterfactual_rows(facts, counterfactuals).tolist() == [2, 0, -1, -1]
 
 
-def test_without_metadata_or_relatives_it_is_the_lowest(make_frame):
+def test_the_lowest_row_is_chosen_without_a_related_row(make_frame):
     candidates = np.array([4, 6])
-    assert closest_relative(None, 0, candidates) == 4
-    assert closest_relative(lambda row: make_frame("grid", row).metadata, 0, candidates) == 4
+    assert choose_counterfactual_row(None, 0, candidates) == 4
+    assert choose_counterfactual_row(lambda row: make_frame("grid", row).metadata, 0, candidates) == 4

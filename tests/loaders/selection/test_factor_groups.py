@@ -5,7 +5,7 @@ import pytest
 
 from loaders.schema import FactorInfo
 from loaders.selection.factor_classes import FactorClasses
-from loaders.selection.factor_groups import Groups
+from loaders.selection.factor_groups import RowGroups
 from loaders.selection.factor_rows import FactorRows
 
 SIZES = (2, 3, 4)
@@ -14,11 +14,11 @@ SUBSETS = [list(c) for n in range(4) for c in itertools.combinations(range(3), n
 
 
 @pytest.mark.parametrize("columns", SUBSETS, ids=str)
-def test_a_grid_groups_like_the_table_of_its_rows(columns):
-    grid, table = Groups(None, SIZES, columns), Groups(GRID, SIZES, columns)
-    asked = GRID[:, columns]
-    groups = grid.find(asked)
-    np.testing.assert_array_equal(groups, table.find(asked))
+def test_a_grid_and_the_table_of_its_rows_give_equal_groups(columns):
+    grid, table = RowGroups(None, SIZES, columns), RowGroups(GRID, SIZES, columns)
+    requested = GRID[:, columns]
+    groups = grid.find(requested)
+    np.testing.assert_array_equal(groups, table.find(requested))
     np.testing.assert_array_equal(grid.counts(groups), table.counts(groups))
     for group in set(groups.tolist()):
         members = np.flatnonzero(groups == group)
@@ -31,19 +31,19 @@ def test_a_grid_groups_like_the_table_of_its_rows(columns):
 
 def test_a_table_may_repeat_and_miss_combinations():
     codes = GRID[[5, 3, 5, 17]]
-    groups = Groups(codes, SIZES, [0, 1, 2])
+    groups = RowGroups(codes, SIZES, [0, 1, 2])
     found = groups.find(GRID)
     assert sorted(np.flatnonzero(found >= 0)) == [3, 5, 17]
     assert groups.members(int(found[5])).tolist() == [0, 2]
 
 
-def test_keys_that_outgrow_64_bits_are_ranked():
+def test_keys_above_64_bits_are_ranked():
     rng = np.random.default_rng(0)
     sizes = (10**5,) * 7  # 10^35 combinations
     codes = rng.integers(0, 10**5, (500, 7))
     codes[100:200] = codes[:100]
     codes[200:300, :6] = codes[:100, :6]
-    groups = Groups(codes, sizes, range(7))
+    groups = RowGroups(codes, sizes, range(7))
     found = groups.find(codes)
     assert all(groups.members(g).tolist() == [i, i + 100] for i, g in enumerate(found[:100].tolist()))
     unknown = codes.copy()

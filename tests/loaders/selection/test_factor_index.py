@@ -10,7 +10,7 @@ from loaders.factor_space import FactorSpace
 from loaders.frames import FrameFolder
 from loaders.schema import FactorInfo
 from loaders.selection.factor_index import FactorIndex
-from loaders.selection.numbered_draws import Draws
+from loaders.selection.numbered_draws import NumberedDraws
 
 NAMES, VALUES = ("a", "b", "c"), ((0, 1), ("x", "y", "z"), (0.5, 1, 1.5, 2))
 FULL = FactorSpace(NAMES, VALUES)
@@ -18,7 +18,7 @@ PARTIAL = FactorSpace(NAMES, VALUES, np.flatnonzero(np.random.default_rng(0).ran
 
 
 def shuffled() -> FactorIndex:
-    """Index all combinations out of order, and some twice."""
+    """Index all combinations in random order, some of them twice."""
     rng = np.random.default_rng(1)
     rows = rng.permutation(np.r_[np.arange(24), rng.integers(0, 24, 12)])
     return FactorIndex.of(FULL).select(rows)
@@ -36,9 +36,9 @@ def listed(index: FactorIndex) -> list[dict]:
     return [index.values(row) for row in range(len(index))]
 
 
-def test_only_the_grid_goes_by_arithmetic():
+def test_only_a_grid_in_product_order_uses_arithmetic():
     assert [index.is_grid for index in INDEXES.values()] == [True, False, False]
-    table = FactorIndex(
+    table = FactorIndex.from_table(
         [FactorInfo(name=n, kind="categorical", values=v) for n, v in zip(NAMES, VALUES, strict=True)],
         FULL.positions(np.arange(24)).astype(float),
     )
@@ -49,10 +49,10 @@ def test_only_the_grid_goes_by_arithmetic():
 
 
 @pytest.mark.parametrize("values", [{}, {"a": 1}, {"b": "z", "c": 0.5}, {"c": 2, "a": 0, "b": "x"}], ids=str)
-def test_rows_are_those_that_have_the_values(index, values):
+def test_rows_have_the_values(index, values):
     slow = [row for row, has in enumerate(listed(index)) if values.items() <= has.items()]
     assert index.rows(**values).tolist() == slow
-    assert index.rows(**values).tolist() == slow  # from what was kept
+    assert index.rows(**values).tolist() == slow  # from the cache
 
 
 def test_find_inverts_positions(index):
@@ -61,7 +61,7 @@ def test_find_inverts_positions(index):
     assert index.find(positions).tolist() == lowest
 
 
-def test_find_says_what_does_not_exist():
+def test_find_marks_missing_combinations():
     missing = np.setdiff1d(np.arange(24), PARTIAL.rows)
     assert (INDEXES["partial"].find(FULL.positions(missing)) == -1).all()
     assert INDEXES["partial"].rows(**FULL.values_at(int(missing[0]))).tolist() == []
@@ -76,7 +76,7 @@ def test_partners_agree_in_all_other_factors(index, names):
         assert index.partners(row, names).tolist() == [r for r in np.flatnonzero(same) if r != row]
 
 
-def test_traverse_has_a_row_of_each_value_that_exists(index):
+def test_traverse_lists_a_row_for_each_existing_value(index):
     for row in range(len(index)):
         rows = index.traverse(row, "c")
         kept = {name: index.values(row)[name] for name in "ab"}
@@ -96,8 +96,8 @@ def test_counterfactual_differs_in_exactly_the_changes():
 X = FactorInfo(name="x", kind="categorical", values=(0, 1))
 
 
-class Twins:
-    """Four samples of two combinations, of which the units and what they are counterfactuals of are given."""
+class Related:
+    """Samples with given values, units and origins."""
 
     factors = (X,)
 
@@ -110,15 +110,15 @@ class Twins:
         ].__getitem__
 
 
-def test_a_counterfactual_of_the_same_unit_comes_first(make_frame):
-    index = FactorIndex.of(Twins(make_frame, [0, 1, 0, 1], "pqqp", [None] * 4))
+def test_a_counterfactual_of_the_same_unit_is_preferred(make_frame):
+    index = FactorIndex.of(Related(make_frame, [0, 1, 0, 1], "pqqp", [None] * 4))
     assert [index.counterfactual(row, x=1 - row % 2) for row in range(4)] == [3, 2, 1, 0]
     turned = index.select(np.array([3, 1, 0, 2]))
     assert [turned.counterfactual(row, x=x) for row, x in enumerate([0, 0, 1, 1])] == [2, 3, 0, 1]
 
 
-def test_a_named_counterfactual_counts_as_one(make_frame):
-    index = FactorIndex.of(Twins(make_frame, [0, 1, 1, 1], "pqrs", [None, None, "0", None]))
+def test_a_named_counterfactual_is_preferred(make_frame):
+    index = FactorIndex.of(Related(make_frame, [0, 1, 1, 1], "pqrs", [None, None, "0", None]))
     assert index.counterfactual(0, x=1) == 2
     assert index.counterfactual(2, x=0) == 0
     assert index.counterfactual(1, x=0) == 0
@@ -134,17 +134,17 @@ def test_samples_are_uniform_over_the_rows(index, fixed):
 
 
 @pytest.mark.parametrize("fixed", [{}, {"b": "y"}, {"a": 0, "c": 1}], ids=str)
-def test_samples_are_numbers_in_the_list_of_rows(index, fixed):
+def test_samples_are_positions_in_the_list_of_rows(index, fixed):
     rows = index.rows(**fixed)
-    chosen = Draws.of(np.random.default_rng(5), 50).below("row", len(rows))
+    chosen = NumberedDraws.of(np.random.default_rng(5), 50).below("row", len(rows))
     assert index.sample(50, np.random.default_rng(5), **fixed).tolist() == rows[chosen].tolist()
 
 
 @pytest.mark.parametrize("distinct", [False, True])
-def test_with_nothing_drawn_anew_a_partner_has_the_same_factors(index, distinct):
-    everything = np.arange(len(index))
-    drawn = index.resample(everything, [], np.random.default_rng(0), distinct)
-    np.testing.assert_array_equal(index.positions(drawn), index.positions(everything))
+def test_a_partner_without_redrawn_factors_has_the_same_factors(index, distinct):
+    rows = np.arange(len(index))
+    drawn = index.resample(rows, [], np.random.default_rng(0), distinct)
+    np.testing.assert_array_equal(index.positions(drawn), index.positions(rows))
 
 
 @pytest.mark.parametrize("distinct", [False, True])
@@ -157,8 +157,8 @@ def test_resampled_rows_are_uniform_over_their_partners(index, names, distinct):
         allowed = (table[:, kept] == table[row, kept]).all(axis=1)
         if distinct:
             allowed &= (table[:, columns] != table[row, columns]).all(axis=1)
-        asked = np.full(6000, row)
-        drawn = index.resample(asked, names, np.random.default_rng(row), distinct, missing="mask")
+        requested = np.full(6000, row)
+        drawn = index.resample(requested, names, np.random.default_rng(row), distinct, missing="mask")
         if not allowed.any():
             assert (drawn == -1).all()
             continue
@@ -168,16 +168,16 @@ def test_resampled_rows_are_uniform_over_their_partners(index, names, distinct):
 
 
 def test_rare_partners_are_found_and_uniform():
-    # One row in a thousand differs: drawing rarely hits one of the two, and all have to be listed.
+    # One row in a thousand differs: draws rarely hit one of the two, so all partners are listed.
     table = np.zeros((2002, 1))
     table[[7, 1500]] = 1
-    index = FactorIndex([X], table)
+    index = FactorIndex.from_table([X], table)
     drawn = index.resample(np.zeros(400, np.int64), ["x"], np.random.default_rng(0), distinct=True)
     assert set(drawn.tolist()) == {7, 1500}
     assert chisquare([(drawn == 7).sum(), (drawn == 1500).sum()]).pvalue > 1e-4
 
 
-def test_resample_says_where_no_partner_exists():
+def test_resample_refuses_or_masks_a_missing_partner():
     index = FactorIndex.of(FULL).select(np.array([0, 4, 5]))
     with pytest.raises(InputError, match="row 0 has no partner that differs in exactly c"):
         index.resample(np.array([1, 0]), ["c"], np.random.default_rng(0), distinct=True)
@@ -193,7 +193,7 @@ def continuous(tolerance: dict | None) -> FactorIndex:
         FactorInfo(name="angle", kind="continuous", low=0.0, high=90.0),
     )
     table = np.array([[0, 30.0], [1, 30.004], [0, 29.998], [1, 60.0], [0, 60.0], [1, -0.001]])
-    return FactorIndex(factors, table, tolerance)
+    return FactorIndex.from_table(factors, table, tolerance)
 
 
 def test_continuous_values_are_equal_within_the_stated_bins():
@@ -208,14 +208,14 @@ def test_continuous_values_are_equal_within_the_stated_bins():
         index.counterfactual(4, angle=10)
 
 
-def test_without_a_tolerance_continuous_values_are_equal_if_they_are():
+def test_without_a_tolerance_only_equal_continuous_values_match():
     index = continuous(None)
     assert index.sizes == (2, 5)
     assert index.rows(angle=60).tolist() == [3, 4]
     assert index.rows(angle=30.001).tolist() == []
 
 
-def test_of_frames(frames_root):
+def test_an_index_of_frames(frames_root):
     frames = FrameFolder(frames_root, "grid")
     index = FactorIndex.of(frames)
     assert index.is_grid
@@ -225,18 +225,18 @@ def test_of_frames(frames_root):
     assert free.rows(angle=12.5).tolist() == [1, 2]
 
 
-def test_a_grid_sends_nothing_to_workers_however_it_was_given():
+def test_a_grid_sends_no_table_to_workers():
     space = FactorSpace(("a", "b"), (tuple(range(300)), tuple(range(400))))
     factors = [
         FactorInfo(name=n, kind="categorical", values=v) for n, v in zip("ab", space.values, strict=True)
     ]
     table = space.positions(np.arange(space.size)).astype(float)
-    index = FactorIndex(factors, table)
+    index = FactorIndex.from_table(factors, table)
     assert len(ForkingPickler.dumps(index)) < 100_000 < table.nbytes
     np.testing.assert_array_equal(index.numbers(np.arange(space.size)), table)
 
 
-def test_a_worker_s_copy_has_nothing_sorted():
+def test_a_worker_gets_no_groups():
     index = INDEXES["partial"]
     index.rows(a=1)
     copied = copy.deepcopy(index)
@@ -245,7 +245,7 @@ def test_a_worker_s_copy_has_nothing_sorted():
     assert copied.rows(a=1).tolist() == index.rows(a=1).tolist()
 
 
-def test_what_is_kept_is_bounded(monkeypatch):
+def test_the_cache_is_bounded(monkeypatch):
     monkeypatch.setattr("loaders.selection.factor_rows._CACHE", 300)
     index = FactorIndex.of(PARTIAL)
     for names in (["a"], ["b"], ["c"], ["a", "b"], ["a"]):
@@ -270,15 +270,15 @@ def test_what_is_kept_is_bounded(monkeypatch):
         (lambda i: FactorIndex.of(FULL, {"a": 1}), "tolerance of `a`: expected 0 or more for one of the"),
         (lambda i: continuous({"angle": -1}), "tolerance of `angle`: expected 0 or more"),
         (lambda i: continuous(None).rows(angle="wide"), "factor `angle`: expected a number, got 'wide'"),
-        (lambda i: FactorIndex((X,), np.zeros((0, 1))), "factor table: expected at least one row"),
-        (lambda i: FactorIndex((X,), np.zeros((2, 3))), r"for each of 1 factors, got \[2, 3\]"),
-        (lambda i: FactorIndex((X,), np.full((1, 1), np.nan)), "expected finite numbers"),
+        (lambda i: FactorIndex.from_table((X,), np.zeros((0, 1))), "factor table: expected at least one row"),
+        (lambda i: FactorIndex.from_table((X,), np.zeros((2, 3))), r"for each of 1 factors, got \[2, 3\]"),
+        (lambda i: FactorIndex.from_table((X,), np.full((1, 1), np.nan)), "expected finite numbers"),
         (
-            lambda i: FactorIndex((X,), np.full((1, 1), 0.5)),
+            lambda i: FactorIndex.from_table((X,), np.full((1, 1), 0.5)),
             "row 0: expected a class number in 0..1",
         ),
     ],
 )
-def test_errors(call, message):
+def test_bad_tables_and_queries_are_refused(call, message):
     with pytest.raises(InputError, match=message):
         call(INDEXES["full"])

@@ -6,7 +6,7 @@ import pytest
 PAGE = Path(__file__).parents[3] / "docs" / "factors.md"
 
 
-def test_the_examples_of_the_page_run_as_they_stand():
+def test_the_examples_of_the_page_run():
     pytest.importorskip("torch")
     found = doctest.testfile(str(PAGE), module_relative=False)
     assert found.attempted > 40

@@ -22,11 +22,11 @@ def pairs(frames) -> PairDataset:
     return PairDataset(frames, partial(k_pairs, FactorIndex.of(frames), 3, k=1, distinct=True), length=24)
 
 
-def told(batch: dict) -> list:
+def as_lists(batch: dict) -> list:
     return list(zip(batch["first"]["id"], batch["second"]["id"], batch["label"].tolist(), strict=True))
 
 
-def test_items_are_the_rows_that_were_drawn(frames, pairs):
+def test_items_are_the_drawn_rows(frames, pairs):
     drawn = pairs.draw(np.arange(24))
     for i in range(24):
         item = pairs[i]
@@ -45,11 +45,11 @@ def test_another_epoch_has_other_pairs(frames, pairs):
 
 
 @pytest.mark.parametrize(("workers", "context"), [(0, None), (2, "fork"), (1, "spawn")], ids=str)
-def test_any_workers_give_the_same_pairs(pairs, workers, context):
+def test_workers_do_not_change_pairs(pairs, workers, context):
     loader = torch.utils.data.DataLoader(
         pairs, batch_size=5, collate_fn=collate_pairs, num_workers=workers, multiprocessing_context=context
     )
-    found = [pair for batch in loader for pair in told(batch)]
+    found = [pair for batch in loader for pair in as_lists(batch)]
     expected = [pairs[i] for i in range(24)]
     assert found == [(e["first"]["id"], e["second"]["id"], 1) for e in expected]
 
@@ -65,11 +65,11 @@ def test_batches_stack_labels_and_samples(frames):
     assert own["second"] == 2
 
 
-def test_data_without_batched_reading_will_do():
+def test_data_without_batched_reading_are_read():
     assert read_samples({4: "x", 7: "y"}, np.array([7, 4])) == ["y", "x"]
 
 
-def test_errors(frames):
+def test_bad_numbers_and_lengths_are_refused(frames):
     index = FactorIndex.of(frames).select(np.array([0, 4]))
     lone = PairDataset(frames, partial(k_pairs, index, 0, distinct=True, k=1, missing="mask"), length=3)
     with pytest.raises(InputError, match="pair 1 has no second row"):

@@ -8,14 +8,14 @@ from scipy.stats import chisquare
 from loaders.errors import InputError
 from loaders.factor_space import FactorSpace
 from loaders.schema import FactorInfo
-from loaders.selection.confounding import Table, select_by_tables
+from loaders.selection.confounding import ConditionalTable, select_by_tables
 from loaders.selection.factor_index import FactorIndex
 from loaders.selection.supervision import Pairs, k_pairs, match_pairs, rank_pairs, restricted_labels
 
 NAMES = ("a", "b", "c")
 FULL = FactorIndex.of(FactorSpace(NAMES, ((0, 1), ("x", "y", "z"), (0.5, 1, 1.5))))
 PARTIAL = FULL.select(np.array([0, 1, 4, 5, 7, 9, 10, 13, 14, 15, 17]))
-TABLE = Table("a", {0: ["x", "y"], 1: ["y", "z"]})
+TABLE = ConditionalTable("a", {0: ["x", "y"], 1: ["y", "z"]})
 CONFOUNDED = FULL.select(select_by_tables(FULL, {"b": TABLE}, 0).rows)
 REPEATED = FULL.select(np.array([0, 0, 1, 4, 4, 4, 13, 9, 10, 10]))
 INDEXES = {"full": FULL, "partial": PARTIAL, "confounded": CONFOUNDED, "repeated": REPEATED}
@@ -28,7 +28,7 @@ def index(request) -> FactorIndex:
 
 
 def chances(index: FactorIndex, drawn: tuple[int, ...], distinct: bool = False) -> ndarray:
-    """Tabulate by definition how likely each row is the second, beside each first, if these are drawn."""
+    """Compute from the definition the probability of each second row given each first row."""
     table = index.positions(np.arange(len(index)))
     kept = [j for j in range(3) if j not in drawn]
     allowed = (table[:, None, kept] == table[None, :, kept]).all(axis=2)
@@ -38,7 +38,7 @@ def chances(index: FactorIndex, drawn: tuple[int, ...], distinct: bool = False) 
 
 
 def agrees(pairs: Pairs, expected: ndarray) -> bool:
-    """Compare pairs with the chance of each, first and second, given the first."""
+    """Compare pairs with the probability of each second row given the first row."""
     size = len(expected)
     assert pairs.exists.all()
     counts = np.bincount(pairs.first * size + pairs.second, minlength=size**2)
@@ -124,7 +124,7 @@ def test_distinct_pairs_differ_in_exactly_k_factors(index, k):
     for drawn in subsets(k):
         expected = chances(index, drawn, distinct=True)
         chosen = (pairs.drawn == np.isin(np.arange(3), drawn)).all(axis=1)
-        # Exactly those without any such row are masked; the others are as likely as each other.
+        # Only rows without a second row are masked; other second rows are equally likely.
         np.testing.assert_array_equal(some[chosen], expected[pairs.first[chosen]].any(axis=1))
         chosen &= some
         if not chosen.any():
@@ -141,12 +141,12 @@ def test_distinct_pairs_differ_in_exactly_k_factors(index, k):
             assert abs(statistic - spread) < 5 * np.sqrt(2 * spread)
 
 
-def test_distinct_pairs_say_that_there_is_no_second():
+def test_distinct_pairs_without_a_second_row_are_refused():
     with pytest.raises(InputError, match="has no partner that differs in exactly"):
         k_pairs(PARTIAL, 0, np.arange(100), 1, distinct=True)
 
 
-def test_factors_of_one_value_and_those_not_named_stay():
+def test_factors_with_one_value_and_unnamed_factors_stay():
     index = FactorIndex.of(FactorSpace(("one", *NAMES), ((7,), (0, 1), (0, 1, 2), (0, 1))))
     assert not k_pairs(index, 0, ITEMS).drawn[:, 0].any()
     assert k_pairs(index, 0, ITEMS).label.max() == 2
@@ -171,31 +171,31 @@ GOLDEN = [0, 1, 2, 3, 10**12]
 
 
 def test_golden_pairs_do_not_change():
-    def told(pairs: Pairs) -> tuple:
+    def as_lists(pairs: Pairs) -> tuple:
         return pairs.first.tolist(), pairs.second.tolist(), pairs.label.tolist()
 
     items = np.array(GOLDEN)
-    assert told(match_pairs(FULL, 3, items, share=["a"], change=["c"])) == (
+    assert as_lists(match_pairs(FULL, 3, items, share=["a"], change=["c"])) == (
         [1, 16, 12, 16, 9],
         [2, 16, 13, 17, 10],
         [1, 1, 1, 1, 1],
     )
-    assert told(rank_pairs(PARTIAL, 3, items, ["c"])) == (
+    assert as_lists(rank_pairs(PARTIAL, 3, items, ["c"])) == (
         [1, 10, 7, 10, 5],
         [9, 4, 6, 10, 6],
         [[True], [True], [False], [False], [False]],
     )
-    assert told(k_pairs(FULL, 3, items, distinct=True)) == (
+    assert as_lists(k_pairs(FULL, 3, items, distinct=True)) == (
         [1, 16, 12, 16, 9],
         [2, 17, 11, 7, 3],
         [1, 1, 2, 1, 2],
     )
-    assert told(k_pairs(PARTIAL, 3, items, "locatello_code")) == (
+    assert as_lists(k_pairs(PARTIAL, 3, items, "locatello_code")) == (
         [1, 10, 7, 10, 5],
         [1, 9, 8, 10, 9],
         [1, 1, 2, 1, 1],
     )
-    assert told(k_pairs(CONFOUNDED, 3, items, 2, distinct=True, missing="mask")) == (
+    assert as_lists(k_pairs(CONFOUNDED, 3, items, 2, distinct=True, missing="mask")) == (
         [1, 11, 8, 11, 6],
         [-1, -1, 9, 5, 0],
         [2, 2, 2, 2, 2],
@@ -215,7 +215,7 @@ def test_restricted_labels_of_continuous_factors_and_of_constants():
         FactorInfo(name="one", kind="categorical", values=("only",)),
         FactorInfo(name="angle", kind="continuous", low=0.0, high=9.0),
     )
-    index = FactorIndex(factors, np.array([[0, 1.0], [0, 2.0], [0, 6.0]]))
+    index = FactorIndex.from_table(factors, np.array([[0, 1.0], [0, 2.0], [0, 6.0]]))
     labels = restricted_labels(index, np.arange(3), ["one", "angle"])
     assert (labels[:, 0] == 0).all()
     np.testing.assert_allclose(labels[:, 1], (np.array([1, 2, 6]) - 3) / np.sqrt(14 / 3))
@@ -237,6 +237,6 @@ def test_restricted_labels_of_continuous_factors_and_of_constants():
         (lambda: restricted_labels(FULL, ITEMS[:2], ["d"]), "factor `d` is not in this set"),
     ],
 )
-def test_errors(call, message):
+def test_bad_factors_and_counts_are_refused(call, message):
     with pytest.raises(InputError, match=message):
         call()

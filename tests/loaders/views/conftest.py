@@ -1,4 +1,4 @@
-"""Tiny copies of all data that views read, in the layouts that they have on disk."""
+"""Write tiny copies of all public data sets that views read, in their layouts on disk."""
 
 import json
 
@@ -9,7 +9,7 @@ from PIL import Image
 
 from loaders.files.layer_codecs import encode_png
 from loaders.public import mpi3d
-from loaders.public.dsprites import NAME as DSPRITES
+from loaders.public.dsprites import FILE_STEM as DSPRITES
 from loaders.public.saw import LABEL_FOLDER
 
 HEIGHT, WIDTH = 4, 6
@@ -156,9 +156,9 @@ def write_shapes3d(root):
 def write_candle(root):
     for number, colour in {7: "red", 3541: "blue"}.items():
         save(root / f"{number}.png", pixels(number))
-        thing = {"object_type": "cube", "color": colour, "size": 2, "rotation": 15}
-        content = {"scene": "indoor", "lights": "left", "objects": {"Cube_0": thing}}
-        thing["bounds"] = [[1, 1], [3, 2]]
+        record = {"object_type": "cube", "color": colour, "size": 2, "rotation": 15}
+        content = {"scene": "indoor", "lights": "left", "objects": {"Cube_0": record}}
+        record["bounds"] = [[1, 1], [3, 2]]
         (root / f"{number}.json").write_text(json.dumps(content))
 
 
@@ -188,7 +188,7 @@ WRITERS = {
     "candle": write_candle,
     "tid2013": write_tid2013,
 }
-# Options without which a layout does not open: it has several splits or sets.
+# Options that a layout with several splits or sets needs.
 NEEDED = {
     "mit": {"split": "all"},
     "arap": {"split": "all"},
@@ -202,7 +202,7 @@ NEEDED = {
 
 @pytest.fixture(scope="module", autouse=True)
 def own_cache(tmp_path_factory):
-    """Unpack to a folder of the tests, and let MPI3D be small."""
+    """Unpack to a folder of the tests, and reduce the grid of MPI3D."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         early = {
@@ -214,7 +214,7 @@ def own_cache(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def public_folder(tmp_path_factory):
-    """Write a copy of a public data set when it is first asked for, and return its folder."""
+    """Return a function that writes a copy of a public data set at its first use, and returns its folder."""
     root, written = tmp_path_factory.mktemp("public"), set()
 
     def folder(layout):
@@ -228,7 +228,7 @@ def public_folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def open_copy(public_folder):
-    """Open a copy of a public data set by its text, with the options that it needs."""
+    """Return a function that opens a copy of a public data set by its text, with the needed options."""
 
     def open_as(opener, layout, **options):
         return opener(f"{layout}:{public_folder(layout)}", **{**NEEDED.get(layout, {}), **options})

@@ -12,19 +12,19 @@ from loaders.views.chosen_rows import ChosenRows, NamedRows, Request, choose_row
     ("text", "rows"),
     [("0:3", [0, 1, 2]), (" 4 : 6 ", [4, 5]), ("3,5,8", [3, 5, 8]), ("8, 3", [8, 3]), ("0", [0])],
 )
-def test_rows_of_a_text(text, rows):
+def test_text_is_parsed_to_rows(text, rows):
     parsed = parse_rows(text)
     assert isinstance(parsed, Sequence)
     assert list(parsed) == rows
 
 
 @pytest.mark.parametrize("text", ["", "3:3", "5:3", "1:", ":4", "a", "1,,2", "-1", "1:2:3", "1.5", "²"])
-def test_a_text_that_names_no_rows(text):
+def test_text_without_rows_is_refused(text):
     with pytest.raises(InputError, match=r"^rows: expected START:STOP with STOP above START, or numbers as"):
         parse_rows(text)
 
 
-def test_rows_then_limit():
+def test_the_limit_counts_chosen_rows():
     assert choose_rows(4, Request("x")) == (0, 1, 2, 3)
     assert choose_rows(4, Request("x", limit=2)) == (0, 1)
     assert choose_rows(4, Request("x", limit=9)) == (0, 1, 2, 3)
@@ -46,7 +46,7 @@ def test_rows_then_limit():
         (Request("there", limit=0), "limit: expected at least 1, got 0"),
     ],
 )
-def test_rows_that_are_not_there(request_, message):
+def test_missing_or_repeated_rows_are_refused(request_, message):
     with pytest.raises(InputError, match=message):
         choose_rows(4, request_)
 
@@ -56,19 +56,19 @@ def test_an_id_names_one_row():
         NamedRows(DataIdentity("ducks", "frames"), None, (0, 1), ("a", "a"), ("g", "g"), lambda: ())
 
 
-def test_known_ids_are_found_when_asked_for():
-    asked = []
+def test_known_ids_are_listed_at_the_first_use():
+    requested = []
     named = NamedRows(
         DataIdentity("ducks", "frames"),
         None,
         (2,),
         ("c",),
         ("g",),
-        lambda: asked.append(1) or ["a", "b", "c"],
+        lambda: requested.append(1) or ["a", "b", "c"],
     )
     view = ChosenRows(named, lambda number: 10 * number)
-    assert (len(view), view[0], view[-1], asked) == (1, 20, 20, [])
+    assert (len(view), view[0], view[-1], requested) == (1, 20, 20, [])
     assert view.known_ids == view.known_ids == {"a", "b", "c"}
-    assert asked == [1]
+    assert requested == [1]
     with pytest.raises(IndexError):
         view[1]

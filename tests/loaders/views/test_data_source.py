@@ -22,18 +22,18 @@ from loaders.views.data_source import DataText, hub_folder
         ("./mit:x", ("frames", "./mit:x")),
     ],
 )
-def test_texts(text, parsed):
+def test_text_is_parsed(text, parsed):
     assert parse_data(text) == DataText(*parsed)
 
 
-def test_a_path_that_is_there_is_a_path(tmp_path, monkeypatch):
+def test_an_existing_path_is_always_a_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mit:x").mkdir()
     assert parse_data("mit:x") == DataText("frames", "mit:x")
     assert parse_data(tmp_path / "iiw:y") == DataText("frames", str(tmp_path / "iiw:y"))
 
 
-def test_texts_that_name_nothing():
+def test_unknown_layouts_are_refused():
     message = (
         r"^cub7:birds: there is no such path and no layout `cub7`; expected a path or one of mit:PATH, "
         r"arap:PATH, iiw:PATH, .*, tid2013:PATH, hf:NAME; did you mean `cub70`\?$"
@@ -64,19 +64,19 @@ def test_secondary_data_may_name_a_set(tmp_path, monkeypatch):
     assert split_secondary(f"{path}/a:b:c") == (f"{path}/a:b", {"set_name": "c"})
 
 
-def test_what_is_no_data():
+def test_other_objects_are_refused():
     with pytest.raises(
         InputError, match=r"expected PATH, LAYOUT:PATH, hf:NAME, a reader of frames .* got int"
     ):
         open_decompositions(3)
 
 
-def test_the_hub(tmp_path, monkeypatch):
+def test_hub_data_are_downloaded(tmp_path, monkeypatch):
     huggingface_hub = pytest.importorskip("huggingface_hub")
-    asked = []
+    requested = []
 
     def download(name, **options):
-        asked.append((name, options))
+        requested.append((name, options))
         if name == "user/none":
             raise OSError("no\nnetwork")
         return str(tmp_path)
@@ -84,7 +84,7 @@ def test_the_hub(tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     assert hub_folder("user/name") == tmp_path
     assert hub_folder(str(tmp_path), ["a"]) == tmp_path
-    assert asked == [("user/name", {"repo_type": "dataset", "allow_patterns": None})]
+    assert requested == [("user/name", {"repo_type": "dataset", "allow_patterns": None})]
     with pytest.raises(InputError, match=r"^hf:user/none: cannot be downloaded: no network$"):
         hub_folder("user/none")
 

@@ -1,4 +1,4 @@
-"""Views of frames: as folders, HDF5, Hugging Face folders and readers."""
+"""Open views of frames as folders, HDF5, Hugging Face folders and readers."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("datasets")
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory, frames_root):
-    """Store the small data set in packs, whole and in two splits."""
+    """Pack the small data set as a whole and in two splits."""
     folder = tmp_path_factory.mktemp("stored")
     pack_hdf5(frames_root, folder / "h5")
     pack_hub(frames_root, folder / "hub")
@@ -41,7 +41,7 @@ def stored(tmp_path_factory, frames_root):
 
 @pytest.fixture
 def write(tmp_path, make_frame, info):
-    """Write frames whose metadata are changed, and return their folder."""
+    """Return a function that writes frames with changed metadata, and returns their folder."""
 
     def write_frames(changes, set_name="grid", drop=(), **set_changes):
         root = tmp_path / "changed"
@@ -61,7 +61,7 @@ def places(frames_root, stored):
     return [frames_root, str(frames_root), stored / "h5" / "grid.h5", stored / "h5", f"hf:{stored / 'hub'}"]
 
 
-def test_decompositions_wherever_they_are_stored(frames_root, stored, make_frame):
+def test_decompositions_are_equal_in_every_storage(frames_root, stored, make_frame):
     frame = make_frame("grid", 1)
     layers = {
         name: torch.from_numpy(np.moveaxis(array, 2, 0).astype(np.float32))
@@ -69,10 +69,10 @@ def test_decompositions_wherever_they_are_stored(frames_root, stored, make_frame
         if array.ndim == 3
     }
     for place in (*places(frames_root, stored), open_frames(frames_root, "grid")):
-        asked = (
+        requested = (
             {} if not isinstance(place, str | Path) or str(place).endswith(".h5") else {"set_name": "grid"}
         )
-        view = open_decompositions(place, **asked)
+        view = open_decompositions(place, **requested)
         assert isinstance(view, Decompositions)
         assert view.ids == tuple(f"grid-{row:06d}" for row in range(6))
         assert view.groups == tuple(f"unit-{row}" for row in range(6))
@@ -100,7 +100,7 @@ def test_identity_names_the_split_of_a_pack(frames_root, stored):
     assert of[0] == DataIdentity("tiny", "frames", "grid", None, "a" * 64)
 
 
-def test_exposure_makes_radiance_and_shading_an_image(write, make_frame):
+def test_radiance_and_shading_are_times_the_exposure(write, make_frame):
     root = write(lambda *_: {}, exposure=0.25)
     item, layers = open_decompositions(root)[2], make_frame("grid", 2).layers
     np.testing.assert_array_equal(item.image, np.moveaxis(layers["radiance"].astype(np.float32), 2, 0) / 4)
@@ -127,14 +127,14 @@ def test_only_layers_that_are_needed_are_read(frames_root):
     assert read == ("radiance", "albedo", "shading")
 
 
-def test_a_shadow_catcher_hides_what_is_not_explained(write):
+def test_frames_with_a_shadow_catcher_explain_objects_alone(write):
     def catcher(_, metadata):
         return {"checks": metadata.checks.model_copy(update={"identity_error": None})}
 
     assert open_decompositions(write(catcher)).explains == "objects"
 
 
-def test_what_was_not_traced_has_no_catcher(write):
+def test_frames_without_a_trace_have_no_catcher(write):
     def leaves(_, metadata):
         checks = metadata.checks.model_copy(update={"identity_error": None})
         return {"checks": checks, "renderer": metadata.renderer.model_copy(update={"blender": None})}
@@ -142,7 +142,7 @@ def test_what_was_not_traced_has_no_catcher(write):
     assert open_decompositions(write(leaves)).explains == "image"
 
 
-def test_layers_that_are_not_there(write, frames_root):
+def test_missing_layers_are_refused(write, frames_root):
     root = write(lambda *_: {}, drop=("albedo", "object"))
     with pytest.raises(
         InputError, match=r"set `grid` has no `albedo` layer; expected radiance, albedo, shading: "
@@ -161,7 +161,7 @@ def test_layers_that_are_not_there(write, frames_root):
 # -------------------------------------------------------------------------------------------- rows and names
 
 
-def test_rows_are_chosen_before_anything_is_read(frames_copy):
+def test_rows_are_chosen_before_an_image_is_read(frames_copy):
     samples = frames_copy / "samples" / "grid" / "0000"
     for index in (0, 1, 2, 4):
         (samples / f"{index:06d}" / "layers.npz").write_bytes(b"")
@@ -172,13 +172,13 @@ def test_rows_are_chosen_before_anything_is_read(frames_copy):
     assert view.known_ids == {f"grid-{row:06d}" for row in range(6)}
 
 
-def test_ids_of_rows_that_are_left_out_are_known(frames_root, stored):
+def test_known_ids_include_rows_that_are_left_out(frames_root, stored):
     for place in (frames_root, stored / "h5", stored / "hub"):
         known = open_images(place, set_name="free", rows="0:1").known_ids
         assert known == {f"free-{index:06d}" for index in (0, 1, 2, 4, 5)}
 
 
-def test_sets_and_splits_must_be_named_where_there_are_several(frames_root, stored, tmp_path):
+def test_several_sets_or_splits_need_a_name(frames_root, stored, tmp_path):
     for place in (frames_root, stored / "h5", stored / "hub"):
         with pytest.raises(InputError, match=r"choose a set; expected one of: (grid, free|free, grid)$"):
             open_images(place)
@@ -197,11 +197,9 @@ def test_sets_and_splits_must_be_named_where_there_are_several(frames_root, stor
         assert sorted(name for view in views for name in view.ids) == [f"grid-{n:06d}" for n in range(6)]
 
 
-def test_nothing_is_chosen_of_a_reader(frames_root):
+def test_a_set_or_split_with_a_reader_is_refused(frames_root):
     reader = open_frames(frames_root, "grid")
-    with pytest.raises(
-        InputError, match="expected no set and no split beside a reader, which is open already"
-    ):
+    with pytest.raises(InputError, match="expected no set and no split with a reader, which is already open"):
         open_images(reader, split="train")
     assert open_images(reader, rows="1:3").ids == ("grid-000001", "grid-000002")
 
@@ -218,7 +216,7 @@ def test_frames_have_no_judgements(frames_root):
 # -------------------------------------------------------------------------------------------------- concepts
 
 
-def test_concept_sets_agree_in_all_but_what_varies(frames_root):
+def test_concept_sets_agree_in_all_factors_but_one(frames_root):
     view = open_concepts(frames_root, set_name="grid")
     assert isinstance(view, ConceptSets)
     frames = open_frames(frames_root, "grid")
@@ -229,7 +227,7 @@ def test_concept_sets_agree_in_all_but_what_varies(frames_root):
     assert view.sets[0].rows == (0, 1, 2)
 
 
-def test_rows_of_concept_sets_are_those_of_the_view(frames_root):
+def test_rows_of_concept_sets_are_numbered_in_the_view(frames_root):
     view = open_concepts(frames_root, set_name="grid", rows=[5, 4, 1])
     assert [(one.fixed, one.rows) for one in view.sets] == [
         ({"color": "red"}, (2,)),
@@ -238,7 +236,7 @@ def test_rows_of_concept_sets_are_those_of_the_view(frames_root):
     assert view.ids[2] == "grid-000001"
 
 
-def test_a_set_in_which_nothing_varies(frames_root):
+def test_a_set_without_a_varying_factor_is_refused(frames_root):
     with pytest.raises(InputError, match="image set `free` is no concept set: its `varies` names no factor"):
         open_concepts(frames_root, set_name="free")
 
@@ -247,7 +245,7 @@ def light(index, metadata):
     return {"lights": (metadata.lights[0].model_copy(update={"location": (index, 0.0, 2.0)}),)}
 
 
-def paint(index, metadata):
+def recolour(index, metadata):
     cube = {"base_color": (index / 10, 0.5, 0.5)}
     return {"objects": tuple(record.model_copy(update=cube) for record in metadata.objects[:1])}
 
@@ -264,18 +262,18 @@ def moved(index, metadata):
     ("changes", "varies"),
     [
         ((alike, light), "illumination"),
-        ((alike, paint), "albedo"),
-        ((alike,), "albedo"),  # the pixels of the albedo alone tell
+        ((alike, recolour), "albedo"),
+        ((alike,), "albedo"),  # only the pixels of the albedo differ
         ((moved,), None),
-        ((paint, light), None),
+        ((recolour, light), None),
     ],
 )
-def test_what_varies_is_found(write, changes, varies):
+def test_the_varying_concept_is_found(write, changes, varies):
     root = write(lambda *of: {name: value for change in changes for name, value in change(*of).items()})
     assert open_concepts(root).varies == varies
 
 
-def test_a_set_of_one_row_does_not_tell(frames_root):
+def test_the_varying_concept_of_one_row_is_unknown(frames_root):
     assert open_concepts(frames_root, set_name="grid", limit=1).varies is None
 
 
@@ -284,7 +282,7 @@ def test_a_set_of_one_row_does_not_tell(frames_root):
 
 @pytest.fixture
 def annotated(write, info):
-    """Frames of a cube of two parts, a torus that is not seen, and from the third on a second cube."""
+    """Write frames of a cube with two parts, an invisible torus, and later a second cube."""
     part = {"material": "matte", "base_color": None}
 
     def change(index, metadata):
@@ -324,7 +322,7 @@ def test_factors(frames_root, stored, kind):
     np.testing.assert_array_equal(view.table, [[2.0, 62.5], [0.0, 0.0]])
 
 
-def test_a_set_without_factors(write):
+def test_a_set_without_factors_is_refused(write):
     root = write(lambda *_: {}, factors=(), varies=())
     with pytest.raises(InputError, match="image set `grid` has no factors"):
         open_factors(root)
@@ -332,15 +330,15 @@ def test_a_set_without_factors(write):
 
 def test_packs_of_the_hub_are_downloaded(stored, monkeypatch):
     huggingface_hub = pytest.importorskip("huggingface_hub")
-    asked = []
+    requested = []
 
     def download(name, *, repo_type, allow_patterns):
-        asked.append((name, allow_patterns))
+        requested.append((name, allow_patterns))
         return str(stored / "hub")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     view = open_images("hf:user/tiny", set_name="grid")
     assert isinstance(view, Images)
-    assert (len(view), asked) == (6, [("user/tiny", ["manifest.json"]), ("user/tiny", None)])
+    assert (len(view), requested) == (6, [("user/tiny", ["manifest.json"]), ("user/tiny", None)])
     assert open_decompositions("hf:user/tiny", set_name="grid").ids == view.ids
     assert isinstance(view.named.reader, HubFrames)

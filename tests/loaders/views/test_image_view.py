@@ -1,4 +1,4 @@
-"""Images of folders of pictures and of Hugging Face data sets."""
+"""Open images in folders of pictures and in Hugging Face data sets."""
 
 import io
 
@@ -14,7 +14,7 @@ from loaders.views import DataIdentity, Images, open_images
 
 @pytest.fixture
 def folder(tmp_path):
-    """Write three pictures of several sizes, one of them turned by its EXIF."""
+    """Write three pictures of different sizes; EXIF rotates one of them."""
     root = tmp_path / "photographs"
     (root / "deep").mkdir(parents=True)
     rng = np.random.default_rng(0)
@@ -37,7 +37,7 @@ def test_pictures_keep_their_size(folder):
     assert [tuple(image.shape) for image in view] == [(3, 5, 8), (3, 7, 4), (3, 9, 3)]
 
 
-def test_pictures_of_one_size(folder):
+def test_pictures_are_scaled_to_one_size(folder):
     view = open_images(str(folder), size=(4, 6), limit=2)
     assert [tuple(image.shape) for image in view] == [(3, 4, 6)] * 2
     same = Pictures(Files(folder), (4, 6))
@@ -47,9 +47,9 @@ def test_pictures_of_one_size(folder):
 
 
 def test_pictures_have_no_sets(folder, tmp_path):
-    for asked in ({"set_name": "one"}, {"split": "train"}):
+    for requested in ({"set_name": "one"}, {"split": "train"}):
         with pytest.raises(InputError, match="a folder of pictures has no sets or splits; leave them out"):
-            open_images(folder, **asked)
+            open_images(folder, **requested)
     with pytest.raises(InputError, match=r"size: expected height and width of at least 1, got \(0, 4\)"):
         open_images(folder, size=(0, 4))
     with pytest.raises(InputError, match=r"nowhere: expected a folder of frames, .*; or a folder of pic"):
@@ -89,7 +89,7 @@ def reds(view):
     return [round(255 * float(image[0, 0, 0])) for image in view]
 
 
-def test_a_table_of_pictures(table, tmp_path):
+def test_a_table_of_pictures_is_read(table, tmp_path):
     table.save_to_disk(tmp_path / "one")
     view = open_images(f"hf:{tmp_path / 'one'}")
     assert reds(view) == [0, 50, 100, 150]
@@ -98,7 +98,7 @@ def test_a_table_of_pictures(table, tmp_path):
     assert reds(open_images(f"hf:{tmp_path / 'one'}", rows=[3, 1])) == [150, 50]
 
 
-def test_a_split_of_several_must_be_named(datasets, table, tmp_path):
+def test_several_splits_need_a_name(datasets, table, tmp_path):
     both = datasets.DatasetDict({"train": table, "test": table.select([2])})
     both.save_to_disk(tmp_path / "two")
     name = f"hf:{tmp_path / 'two'}"
@@ -120,7 +120,7 @@ def test_a_split_of_several_must_be_named(datasets, table, tmp_path):
         open_images(f"hf:{tmp_path / 'alone'}", split="test")
 
 
-def test_a_folder_in_the_layout_of_the_hub(table, tmp_path):
+def test_a_folder_in_the_layout_of_the_hub_is_read(table, tmp_path):
     shard = tmp_path / "hub" / "train-00000-of-00001.parquet"
     shard.parent.mkdir()
     table.to_parquet(shard)
@@ -130,7 +130,7 @@ def test_a_folder_in_the_layout_of_the_hub(table, tmp_path):
 
 
 @pytest.mark.usefixtures("datasets")
-def test_a_data_set_that_is_not_there(monkeypatch):
+def test_a_missing_data_set_is_refused(monkeypatch):
     huggingface_hub = pytest.importorskip("huggingface_hub")
 
     def refuse(*_, **__):

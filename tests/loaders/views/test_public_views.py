@@ -1,4 +1,4 @@
-"""Views of public data sets, in the layouts that their archives have: values, names, splits."""
+"""Open views of public data sets in the layouts of their archives: values, names, splits."""
 
 import numpy as np
 import pytest
@@ -70,13 +70,13 @@ def test_a_split_must_be_named(open_copy, layout):
 
 
 @pytest.mark.parametrize("layout", sorted(LAYOUTS.keys() - SPLITS))
-def test_layouts_without_splits(open_copy, layout):
+def test_a_split_of_a_layout_without_splits_is_refused(open_copy, layout):
     with pytest.raises(InputError, match=rf"`{layout}` has no splits, got 'test'; leave it out$"):
         open_copy(open_images, layout, split="test")
 
 
 @pytest.mark.parametrize("layout", sorted(LAYOUTS.keys() - {"mpi3d"}))
-def test_layouts_without_sets(open_copy, layout):
+def test_a_set_of_a_layout_without_sets_is_refused(open_copy, layout):
     with pytest.raises(InputError, match=rf"`{layout}` has no sets, got 'one'; leave the set out$"):
         open_copy(open_images, layout, set_name="one")
 
@@ -102,7 +102,7 @@ def test_a_split_chooses_rows(open_copy):
     assert view.identity == DataIdentity("Multi-Illumination", "multi-illumination", None, "test", None)
 
 
-def test_a_missing_folder_says_so(tmp_path):
+def test_a_missing_folder_is_refused(tmp_path):
     for layout in LAYOUTS:
         split = SPLITS.get(layout, "").split(", ")[-1] or None
         with pytest.raises(InputError, match=r"is missing; get it from") as caught:
@@ -114,7 +114,7 @@ def test_a_missing_folder_says_so(tmp_path):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_names_are_those_of_the_samples(open_copy, layout):
+def test_ids_are_those_of_the_samples(open_copy, layout):
     view = open_copy(open_images, layout)
     samples = [view.named.reader[row]["id"] for row in range(len(view))]
     if layout in ("dsprites", "mpi3d", "shapes3d"):
@@ -143,7 +143,7 @@ def test_names_are_those_of_the_samples(open_copy, layout):
         ("candle", ("7", "3541")),
     ],
 )
-def test_groups(open_copy, layout, groups):
+def test_groups_of_rows(open_copy, layout, groups):
     assert open_copy(open_images, layout).groups == groups
 
 
@@ -169,7 +169,7 @@ def test_8_bit_images_stay_encoded(open_copy, layout):
     assert torch.equal(view[1], (stored.float() / 255).expand(3, -1, -1))
 
 
-def test_readers_of_linear_images_give_the_same(public_folder, open_copy):
+def test_readers_of_linear_images_give_equal_views(public_folder, open_copy):
     kinds = {"dsprites": DSprites, "shapes3d": Shapes3D, "candle": Candle, "celebamask": CelebAMaskHQ}
     for layout, kind in kinds.items():
         options = {"cache": public_folder("dsprites")} if layout == "dsprites" else {}
@@ -188,7 +188,7 @@ def test_published_pixels(open_copy, public_folder):
 # ------------------------------------------------------------------------------------------- decompositions
 
 
-def test_mit(open_copy):
+def test_decompositions_of_mit(open_copy):
     view = open_copy(open_decompositions, "mit", lights=True)
     assert isinstance(view, Decompositions)
     assert (view.ids, view.groups, view.explains) == (("box", "cup2"), ("box", "cup2"), "image")
@@ -204,7 +204,7 @@ def test_mit(open_copy):
     assert open_copy(open_decompositions, "mit")[0].lights is None
 
 
-def test_arap(open_copy):
+def test_decompositions_of_arap(open_copy):
     view = open_copy(open_decompositions, "arap")
     sample, item = view.named.reader[2], view[2]
     for mine, theirs in (("image", "image"), ("reflectance", "reflectance"), ("shading", "shading")):
@@ -216,7 +216,7 @@ def test_arap(open_copy):
 # -------------------------------------------------------------------------------------------------- concepts
 
 
-def test_an_object_of_mit_under_its_lights(open_copy, public_folder):
+def test_concept_sets_of_mit(open_copy, public_folder):
     view = open_copy(open_concepts, "mit")
     assert (len(view), view.varies) == (20, "illumination")
     assert view.ids[:2] == ("box/light01", "box/light02")
@@ -237,7 +237,7 @@ def test_an_object_of_mit_under_its_lights(open_copy, public_folder):
         open_concepts(MITIntrinsic(public_folder("mit")))[0]
 
 
-def test_scenes_under_several_lights(open_copy):
+def test_concept_sets_of_scenes_under_several_lights(open_copy):
     view = open_copy(open_concepts, "arap")
     assert [(one.fixed, one.rows) for one in view.sets] == [({"scene": "cream"}, (1, 2))]
     view = open_copy(open_concepts, "multi-illumination", rows="20:30")
@@ -262,11 +262,11 @@ def test_parts(open_copy):
     assert birds[1].masks.keys() == {"right_wing"}
     assert birds[1].masks["right_wing"].sum() == 2 * 6
     faces = open_copy(open_parts, "celebamask", by="part")
-    assert faces[0].masks.keys() == {"eyes"}  # the groups of the paper, in which there is no hat
+    assert faces[0].masks.keys() == {"eyes"}  # the groups of the paper do not contain the hat
     assert faces[0].masks["eyes"].sum() == 2 * 6
     assert faces[0].label is None
     for layout in ("cub70", "celebamask"):
-        with pytest.raises(InputError, match=rf"`{layout}` has masks of parts alone; compare by part"):
+        with pytest.raises(InputError, match=rf"`{layout}` has only masks of parts; choose by part"):
             open_copy(open_parts, layout)
 
 
@@ -311,7 +311,7 @@ def test_pairs(open_copy):
 # --------------------------------------------------------------------------------------------------- readers
 
 
-def test_any_reader_opens(public_folder):
+def test_readers_are_opened(public_folder):
     folder = public_folder
     readers = {
         "mit": MITIntrinsic(folder("mit")),
@@ -334,13 +334,13 @@ def test_any_reader_opens(public_folder):
         assert view[0].shape == (3, 4, 6)
     with pytest.raises(InputError, match="MITIntrinsic: `mit` has no factors; expected frames or one of the"):
         open_factors(readers["mit"])
-    with pytest.raises(InputError, match="no split beside a reader"):
+    with pytest.raises(InputError, match="no split with a reader"):
         open_images(readers["iiw"], split="test")
     with pytest.raises(InputError, match=r"or one of loaders.public, got CUB200"):
         open_images(CUB200(folder("cub70")))
 
 
-def test_exr_photographs_are_found(tmp_path):
+def test_exr_photographs_are_opened(tmp_path):
     openexr = pytest.importorskip("OpenEXR")
     for direction in range(25):
         path = tmp_path / "main_kitchen" / f"dir_{direction}_mip4.exr"

@@ -7,7 +7,7 @@ from loaders.errors import InputError
 from loaders.views.view_colours import to_linear, to_srgb
 
 
-def test_8_bits_are_srgb():
+def test_8_bit_images_are_srgb():
     image = torch.arange(256, dtype=torch.uint8).reshape(1, 16, 16).expand(3, -1, -1)
     expected = srgb_to_linear(np.arange(256) / 255).astype(np.float32).reshape(16, 16)
     np.testing.assert_array_equal(to_linear(image)[1], expected)
@@ -23,7 +23,7 @@ def test_floats_are_linear(dtype):
     assert 0.999 < to_srgb(image).max() <= 1
 
 
-def test_what_is_neither():
+def test_other_dtypes_and_channels_are_refused():
     for dtype in (torch.int16, torch.int64, torch.bool):
         with pytest.raises(InputError, match=r"expected an image of uint8 .* or floats .*, got torch\."):
             to_srgb(torch.zeros((3, 2, 2), dtype=dtype))

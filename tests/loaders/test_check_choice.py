@@ -2,7 +2,7 @@ from typing import Literal
 
 import pytest
 
-from evaluation.inputs.check_choice import check_choice
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
 Fruit = Literal["apple", "pear"]

@@ -1,4 +1,4 @@
-"""Options are checked by name: a misspelt one takes no branch."""
+"""Check that the value of an option is one of its choices."""
 
 from typing import get_args
 
@@ -6,15 +6,15 @@ from loaders.errors import InputError, did_you_mean
 
 
 def check_choice(name: str, value: object, choices: object) -> None:
-    """Refuse a value that is none of an option's choices.
+    """Refuse a value that is not one of an option's choices.
 
     Args:
-        name: the argument, as the message calls it.
+        name: name of the argument in the message.
         value: the value given.
         choices: the option's type, a ``Literal`` of texts; or a tuple of texts.
 
     Raises:
-        InputError: the value is none of them.
+        InputError: the value is not one of the choices.
 
     Example:
         >>> from typing import Literal
