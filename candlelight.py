@@ -33,7 +33,7 @@ from loaders.commands.command_line import Folder, progress
 from loaders.commands.interrupts import Interrupted, interrupt
 from loaders.commands.pack_commands import export, pack, push
 from loaders.commands.sheet_options import check_options, sheet_options
-from loaders.errors import InputError, memory_ended
+from loaders.errors import InputError, is_out_of_memory
 from loaders.files.urls import local_folder
 
 
@@ -65,7 +65,7 @@ class OneLineGroup(click.Group):
                 "`candlelight doctor`"
             ) from None
         except (MemoryError, RuntimeError) as error:
-            if not memory_ended(error):
+            if not is_out_of_memory(error):
                 raise
             reason = str(error).partition("\n")[0][:200]
             raise UseError(

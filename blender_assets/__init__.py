@@ -13,13 +13,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from blender_assets.asset_manifest import MANIFEST, read_manifest
+from blender_assets.asset_manifest import ASSET_MANIFEST, read_asset_manifest
 from blender_assets.texture_folders import find_images
 from loaders.errors import InputError
 from loaders.verification.checksums import file_sha256
 
 # What the files of a kind end in; of several files of one label the first ending goes first.
-SUFFIXES = {
+ASSET_SUFFIXES = {
     "objects": (".blend",),
     "materials": (".blend",),
     "textures": (".blend",),
@@ -28,11 +28,11 @@ SUFFIXES = {
 }
 
 # Files that a .blend may refer to: pictures, fonts, profiles of lights, volumes; never another .blend.
-PICTURES = frozenset(
+IMAGE_FILES = frozenset(
     ".png .jpg .jpeg .jp2 .j2c .bmp .tga .tif .tiff .webp .exr .hdr .dds .cin .dpx .sgi .rgb .rgba "
     ".psd".split()
 )
-REFERRED = PICTURES | frozenset(".ttf .otf .woff .woff2 .pfb .ies .vdb".split())
+REFERRED_FILES = IMAGE_FILES | frozenset(".ttf .otf .woff .woff2 .pfb .ies .vdb".split())
 
 
 @cache
@@ -49,7 +49,7 @@ def manifest() -> dict[tuple[str, str], dict[str, Any]]:
         >>> manifest()["materials", "red"]["licence"]
         'CC0-1.0'
     """
-    return read_manifest(shipped() / MANIFEST)
+    return read_asset_manifest(shipped() / ASSET_MANIFEST)
 
 
 class AssetLibrary:
@@ -59,7 +59,7 @@ class AssetLibrary:
         folders: kind ("materials", ...) to a folder of files whose names are the labels.
 
     Raises:
-        InputError: a folder does not exist, or a kind is not one of `SUFFIXES`.
+        InputError: a folder does not exist, or a kind is not one of `ASSET_SUFFIXES`.
 
     Example:
         >>> AssetLibrary().find("objects", "cube").name
@@ -73,8 +73,10 @@ class AssetLibrary:
         self._own_manifest, self._labels = cache(self._read_manifest), cache(self._list)
         self._images, self._beside = cache(self._find_images), cache(_hash_beside)
         for kind, folder in self._folders.items():
-            if kind not in SUFFIXES:
-                raise InputError(f"assets: kind `{kind}` is not known; expected one of {', '.join(SUFFIXES)}")
+            if kind not in ASSET_SUFFIXES:
+                raise InputError(
+                    f"assets: kind `{kind}` is not known; expected one of {', '.join(ASSET_SUFFIXES)}"
+                )
             if not folder.is_dir():
                 raise InputError(f"assets.{kind}: folder `{folder}` does not exist; name a folder of {kind}")
 
@@ -84,7 +86,7 @@ class AssetLibrary:
 
     def _list(self, kind: str) -> list[str]:
         folder = self._folders.get(kind, shipped() / kind)
-        files = (path for suffix in SUFFIXES[kind] for path in folder.glob(f"[!.]*{suffix}"))
+        files = (path for suffix in ASSET_SUFFIXES[kind] for path in folder.glob(f"[!.]*{suffix}"))
         return sorted({*(path.stem for path in files if path.is_file()), *self._images(kind)})
 
     def has_folder(self, kind: str) -> bool:
@@ -114,8 +116,9 @@ class AssetLibrary:
     def sha256(self, kind: str, label: str) -> str:
         """Hash the content of an asset as it lies on disk now.
 
-        That is the hash of its file; of a user's .blend with `files_beside` it, a hash of all of these. The
-        shape of an object depends on no picture. Files beside are looked at once, until `look_again`.
+        The hash covers the asset's file and, for a .blend in a user's folder, its `accompanying_files`. Image
+        files do not count for an object, whose shape depends on none. Accompanying files are hashed once,
+        until `look_again`.
 
         Raises:
             InputError: as of `find`, or a file cannot be read.
@@ -129,7 +132,7 @@ class AssetLibrary:
             name = Path(error.filename or path).name
             raise InputError(f"asset `{label}`: `{name}` cannot be read: {error.strerror}") from None
         if kind == "objects":
-            beside = tuple(one for one in beside if Path(one[0]).suffix.lower() not in PICTURES)
+            beside = tuple(one for one in beside if Path(one[0]).suffix.lower() not in IMAGE_FILES)
         if not beside:
             return own
         lines = "".join(f"{sha256}  {name}\n" for name, sha256 in ((path.name, own), *beside))
@@ -165,15 +168,15 @@ class AssetLibrary:
         entry = self._own_manifest(kind).get((kind, label))
         if entry is not None and entry["sha256"] != file_sha256(path):
             raise InputError(
-                f"assets.{kind}: `{path.name}` is not the file that {MANIFEST} beside it describes; "
+                f"assets.{kind}: `{path.name}` is not the file that {ASSET_MANIFEST} beside it describes; "
                 f"write that anew with `candlelight assets scan {path.parent}`"
             )
         return entry
 
     def _read_manifest(self, kind: str) -> dict[tuple[str, str], dict[str, Any]]:
-        path = self._folders[kind] / MANIFEST
+        path = self._folders[kind] / ASSET_MANIFEST
         try:
-            return read_manifest(path) if path.exists() else {}
+            return read_asset_manifest(path) if path.exists() else {}
         except InputError as error:
             raise InputError(f"assets.{kind}: {error}") from None
 
@@ -183,7 +186,7 @@ class AssetLibrary:
         if Path(label).name != label:  # a label is a name, never a way out of the folder
             return None
         folders = [folder for folder in (self._folders.get(kind), shipped() / kind) if folder is not None]
-        candidates = (folder / f"{label}{suffix}" for folder in folders for suffix in SUFFIXES[kind])
+        candidates = (folder / f"{label}{suffix}" for folder in folders for suffix in ASSET_SUFFIXES[kind])
         path = next((path for path in candidates if path.is_file()), None)
         if path is not None and path.parent == self._folders.get(kind):
             try:
@@ -193,12 +196,12 @@ class AssetLibrary:
         return path
 
 
-def files_beside(folder: Path) -> list[Path]:
+def accompanying_files(folder: Path) -> list[Path]:
     """List the files that a .blend in a folder of the user's may refer to, in order of their paths.
 
-    The list holds files of the kinds in `REFERRED` in the folder and below it. Hidden files, links out of the
-    folder and rendered frames are left out. The hash of an asset covers them, and the
-    renderer refuses an asset that refers to anything else.
+    The list holds files of the kinds in `REFERRED_FILES` in the folder and below it. Hidden files, links out
+    of the folder and rendered frames are left out. The hash of an asset covers these files, and the renderer
+    refuses an asset that refers to any other file.
     """
     found, inside = [], folder.resolve()
     for root, folders, names in os.walk(folder):
@@ -210,14 +213,18 @@ def files_beside(folder: Path) -> list[Path]:
         found += [
             path
             for path in paths
-            if path.suffix.lower() in REFERRED and path.is_file() and path.resolve().is_relative_to(inside)
+            if path.suffix.lower() in REFERRED_FILES
+            and path.is_file()
+            and path.resolve().is_relative_to(inside)
         ]
     return sorted(found)
 
 
 def _hash_beside(folder: Path) -> tuple[tuple[str, str], ...]:
     """Pair each of the files beside with its hash, by its path in the folder."""
-    return tuple((path.relative_to(folder).as_posix(), _sha256_now(path)) for path in files_beside(folder))
+    return tuple(
+        (path.relative_to(folder).as_posix(), _sha256_now(path)) for path in accompanying_files(folder)
+    )
 
 
 def _sha256_now(path: Path) -> str:

@@ -15,7 +15,7 @@ from loaders.errors import InputError
 from loaders.files.atomic_files import replacing
 from loaders.verification.checksums import file_sha256
 
-MANIFEST = "manifest.json"
+ASSET_MANIFEST = "manifest.json"
 _REMEDY = "write it anew with `candlelight assets scan FOLDER`, or remove it"
 
 _Triple = tuple[float, float, float]
@@ -23,7 +23,7 @@ _Length = Annotated[float, Field(gt=0)]
 _Share = Annotated[float, Field(ge=0)]
 
 
-class View(BaseModel):
+class SceneCamera(BaseModel):
     """The camera of a scene: its place, a point that it looks at, its horizontal field of view in degrees."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -42,7 +42,7 @@ class PartFacts(BaseModel):
     color: tuple[_Share, _Share, _Share]
 
 
-class Facts(BaseModel):
+class AssetFacts(BaseModel):
     """Numbers that are recorded of an asset; which ones depends on its kind, and others may stand beside.
 
     Objects: ``dimensions`` in metres at size 1, ``footprint``, the radius of the circle about the origin that
@@ -62,12 +62,12 @@ class Facts(BaseModel):
     rotation: float | None = None
     strength: _Share | None = None
     modelled: bool | None = None
-    camera: View | None = None
+    camera: SceneCamera | None = None
     base_color: tuple[_Share, _Share, _Share] | None = None
     parts: Annotated[list[PartFacts], Field(min_length=1, max_length=255)] | None = None
 
 
-class Entry(BaseModel):
+class AssetEntry(BaseModel):
     """One asset of a manifest; ``sha256`` is that of its file."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
@@ -78,15 +78,15 @@ class Entry(BaseModel):
     licence: str
     source: str
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    facts: Facts
+    facts: AssetFacts
 
 
 class _Manifest(BaseModel):
     schema_version: Annotated[Literal[1], Field(alias="schema")]
-    assets: list[Entry]
+    assets: list[AssetEntry]
 
 
-def read_manifest(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
+def read_asset_manifest(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """Read a manifest and check its form.
 
     Args:
@@ -112,7 +112,7 @@ def read_manifest(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
     return {(entry["kind"], entry["name"]): entry for entry in data["assets"]}
 
 
-def entry_of(
+def manifest_entry(
     kind: str,
     file: Path,
     root: Path,
@@ -131,7 +131,7 @@ def entry_of(
         licence: of the asset.
         source: where it comes from.
         blender: version that wrote or read it.
-        facts: as of `Facts`.
+        facts: as of `AssetFacts`.
     """
     return {
         "kind": kind,
@@ -145,7 +145,7 @@ def entry_of(
     }
 
 
-def write_manifest(path: Path, entries: Iterable[dict[str, Any]]) -> None:
+def write_asset_manifest(path: Path, entries: Iterable[dict[str, Any]]) -> None:
     """Write a manifest in one step.
 
     Args:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from loaders.errors import InputError
 
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png")
+_IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
 def find_images(folder: Path) -> dict[str, Path]:
@@ -24,7 +24,7 @@ def find_images(folder: Path) -> dict[str, Path]:
     inside = root.resolve()
     found: dict[str, Path] = {}
     for path in sorted([*root.glob("[!.]*"), *root.glob("[!.]*/[!.]*")]):
-        if path.suffix.lower() not in IMAGE_SUFFIXES or not path.is_file():
+        if path.suffix.lower() not in _IMAGE_SUFFIXES or not path.is_file():
             continue
         if not path.resolve().is_relative_to(inside):
             continue

@@ -26,14 +26,14 @@ from loaders.hdf5.write_hdf5 import pack_hdf5 as pack_hdf5
 from loaders.hub.push import push_hub as push_hub
 from loaders.hub.read_hub import HubFrames as HubFrames
 from loaders.hub.write_hub import pack_hub as pack_hub
+from loaders.image_frames import ImageFrames as ImageFrames
+from loaders.image_frames import open_image_frames as open_image_frames
 from loaders.looking.describe import describe as describe
 from loaders.looking.draw_sheet import draw_sheet as draw_sheet
 from loaders.looking.look import look as look
 from loaders.mixed_edges import mixed_edges as mixed_edges
 from loaders.open_frames import open_frames as open_frames
 from loaders.packs.split_plan import SplitPlan as SplitPlan
-from loaders.picture_frames import Pictures as Pictures
-from loaders.picture_frames import open_pictures as open_pictures
 from loaders.samples import Frame as Frame
 from loaders.samples import Frames as Frames
 from loaders.samples import collate as collate

@@ -6,10 +6,10 @@ from pathlib import Path
 from loaders.errors import InputError, nearest_file
 from loaders.files.urls import local_folder
 from loaders.frames import DATASET, FrameFolder, read_dataset_info
-from loaders.hdf5.neighbour_files import mixed_packs
+from loaders.hdf5.neighbour_files import describe_conflict
 from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.hub.read_hub import HubFrames
-from loaders.packs.pack_manifest import MANIFEST, read_manifest
+from loaders.packs.pack_manifest import PACK_MANIFEST, read_pack_manifest
 from loaders.samples import Frames
 
 EXPECTED = "expected a folder of frames, an .h5 file or a folder of them, or a Hugging Face folder"
@@ -51,9 +51,9 @@ a Hugging Face folder
     if not (path / DATASET).is_file():
         raise InputError(f"{path}: {EXPECTED}{nearest_file(path)}")
     name = choose_name(path, "set", list(read_dataset_info(path).sets), set_name)
-    if (path / MANIFEST).is_file():
-        if not (splits := read_manifest(path).splits_of(name)):
-            raise InputError(f"{path / MANIFEST} names no file of set `{name}`; pack it again")
+    if (path / PACK_MANIFEST).is_file():
+        if not (splits := read_pack_manifest(path).splits_of(name)):
+            raise InputError(f"{path / PACK_MANIFEST} names no file of set `{name}`; pack it again")
         split = _choose_split(path, splits, split)
         return HubFrames(path, name, split=split, layers=layers, objects=objects)
     if split not in (None, "train"):
@@ -78,7 +78,7 @@ def open_hdf5(path: Path) -> dict[tuple[str, str], HDF5Frames]:
     opened = [HDF5Frames(file) for file in files]
     if len({reader.info.model_copy(update={"sets": {}}).to_json() for reader in opened}) > 1:
         raise InputError(f"{path} holds HDF5 files of several data sets; name one file")
-    if mixed := mixed_packs(opened):
+    if mixed := describe_conflict(opened):
         raise InputError(f"{path}: {mixed}")
     return {(reader.set_name, reader.split): reader for reader in opened}
 

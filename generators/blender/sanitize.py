@@ -5,7 +5,8 @@ Blender appends a block with all that it refers to. Before anything of it is eva
 - dropped: animation and drivers; OSL nodes, black taking their place; whole scenes (with their
   output paths, compositor and sequencer), texts, sounds, movie clips, node trees that are neither shader nor
   geometry, and every other kind of block that is not in `SHOWN`;
-- kept: files that are packed into it, and those that its hash covers (`blender_assets.files_beside`); and
+- kept: files that are packed into it, and those that its hash covers
+  (`blender_assets.accompanying_files`); and
   simulations, for Blender writes no cache of them to disk as long as it works on no file of its own;
 - refused: other files, and linked .blend files wherever they are; films and numbered pictures; files of
   animated geometry; simulations that write to disk; geometry nodes that import files or hold bakes; profiles
@@ -19,7 +20,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from blender_assets import files_beside
+from blender_assets import accompanying_files
 from generators.blender import bpy
 from loaders.files.image_files import MAX_PIXELS
 
@@ -201,7 +202,7 @@ def _refuse_elsewhere(path: Path, brought: list[tuple[str, Any]], kinds: Collect
             if file == path:
                 continue  # the .blend itself is listed beside what it links to
             if covered is None:
-                covered = {beside.resolve() for beside in files_beside(path.parent)}
+                covered = {beside.resolve() for beside in accompanying_files(path.parent)}
             if file.resolve() not in covered:
                 raise ValueError(
                     f"`{block.name}` needs `{file}`, which is missing, hidden, of a kind that is not read, "

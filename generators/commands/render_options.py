@@ -78,14 +78,14 @@ def plan_to_repair(out: Path | str, repair: bool) -> str:
     Raises:
         InputError: no repair is asked for, or the plan is damaged itself.
     """
-    from loaders.verification.checksums import find_unlike
+    from loaders.verification.checksums import find_changed_files
     from loaders.verification.verify_frames import DESCRIPTION, PLAN
 
     if not repair:
         raise click.UsageError("Missing argument 'RECIPE'; only --repair does without.")
     if isinstance(out, str):
         raise click.UsageError("Missing argument 'RECIPE'; only --repair of a local folder does without.")
-    if wrong := find_unlike(out, DESCRIPTION).get(PLAN):
+    if wrong := find_changed_files(out, DESCRIPTION).get(PLAN):
         remedy = f"name the recipe: candlelight render RECIPE --repair --out {out}"
         raise InputError(f"{out / PLAN} {wrong}; {remedy}")
     return str(out / PLAN)

@@ -13,7 +13,7 @@ from pathlib import Path
 from generators.engine import limits
 from generators.engine.helper_process import ask
 from loaders.errors import InputError
-from loaders.files.file_locks import hold
+from loaders.files.file_locks import lock_file
 
 GPU_KINDS = ("optix", "cuda", "hip", "oneapi", "metal")  # the best of several goes first
 WISHES = ("auto", "cpu", *GPU_KINDS)
@@ -177,7 +177,7 @@ def _slots_folder() -> Path:
 def _lock(path: Path) -> int | None:
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with suppress(BlockingIOError):
-        hold(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return handle
     os.close(handle)
     return None

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from loaders.files.file_locks import hold
+from loaders.files.file_locks import lock_file
 
 FILE = ".claims"
 _DESCRIPTION = 2**62  # beyond every group's byte
@@ -43,7 +43,7 @@ class Claims:
         # Two groups that share a byte by chance only wait for each other.
         byte = int(hashlib.sha256(group.encode()).hexdigest()[:15], 16)
         try:
-            hold(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB, byte)
+            lock_file(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB, byte)
         except BlockingIOError:
             return False
         return True
@@ -57,5 +57,5 @@ class Claims:
 def describing(root: Path) -> Iterator[None]:
     """Be the only one that describes the folder, waiting for whoever does."""
     with closing(Claims(root)) as claims:
-        hold(claims._handle, fcntl.LOCK_EX, _DESCRIPTION)
+        lock_file(claims._handle, fcntl.LOCK_EX, _DESCRIPTION)
         yield

@@ -30,7 +30,7 @@ from loaders.errors import InputError
 from loaders.files.object_stores import Store, open_store
 from loaders.files.urls import is_elsewhere, local_folder, without_password
 from loaders.frames import DATASET, METADATA, frame_path, is_complete
-from loaders.verification.checksums import NEXT, SUMS, find_unlike
+from loaders.verification.checksums import NEXT_SUMS, SUMS, find_changed_files
 from loaders.verification.verify_frames import DESCRIPTION
 from loaders.verification.verify_store import verify_store
 
@@ -85,10 +85,10 @@ class Landing:
         new = {name: (self.folder / name).read_bytes() for name in (*DESCRIPTION, SUMS)}
         if new != self.before:
             # In the order of `replace_summed`: whoever is killed in between leaves what the next run mends.
-            self.store.write(NEXT, new[SUMS])
+            self.store.write(NEXT_SUMS, new[SUMS])
             for name, data in new.items():
                 self.store.write(name, data)
-            self.store.remove(NEXT)
+            self.store.remove(NEXT_SUMS)
         thousands: dict[str, set[int]] = {}
         for sample in samples:
             thousands.setdefault(sample.set, set()).add(sample.index // 1000)
@@ -141,14 +141,14 @@ def landing(out: Path | str) -> Iterator[Landing]:
 
 def _fetch_description(store: Store, folder: Path) -> dict[str, bytes]:
     """Have a folder tell what the one elsewhere does: what describes it, or that it is a stranger's."""
-    found = {name: data for name in (*DESCRIPTION, SUMS, NEXT) if (data := store.read(name)) is not None}
+    found = {name: data for name in (*DESCRIPTION, SUMS, NEXT_SUMS) if (data := store.read(name)) is not None}
     for name, data in found.items():
         (folder / name).write_bytes(data)
     if DATASET not in found:
         for name in store.names():
             if not (folder / name).exists() and not name.startswith("."):
                 (folder / name).mkdir()
-    if DATASET in find_unlike(folder, {DATASET}):
+    if DATASET in find_changed_files(folder, {DATASET}):
         _fetch_metadata(store, folder)
     return found
 

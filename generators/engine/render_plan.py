@@ -25,7 +25,7 @@ from generators.planning.plan import Plan
 from generators.planning.provenance import check_assets
 from loaders.errors import InputError
 from loaders.files.atomic_files import is_partial
-from loaders.files.file_locks import hold
+from loaders.files.file_locks import lock_file
 from loaders.frames import DATASET, clean_partial
 
 MEMORY_PER_WORKER = 1.5e9  # bytes; measured peak 0.65e9 at 320x240, maps and larger images on top
@@ -179,7 +179,7 @@ def _folder(out: Path) -> Iterator[Callable[[], None]]:
     try:
         if (out / DATASET).is_file():  # what is no folder of frames stays as it is, and is refused
             _clean(out, handle)
-        hold(handle, fcntl.LOCK_SH)
+        lock_file(handle, fcntl.LOCK_SH)
         yield partial(_check_folder, out, handle)
         _clean(out, handle)
     except OSError as error:
@@ -203,7 +203,7 @@ def _check_folder(out: Path, handle: int) -> None:
 def _clean(out: Path, handle: int) -> None:
     """Remove what killed runs left in the making, if nobody else writes to the folder."""
     with suppress(BlockingIOError):
-        if not hold(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        if not lock_file(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
             return
         clean_partial(out)
         for path in filter(is_partial, out.iterdir()):

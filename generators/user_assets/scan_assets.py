@@ -5,7 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from blender_assets import check_inside
-from blender_assets.asset_manifest import MANIFEST, entry_of, read_manifest, write_manifest
+from blender_assets.asset_manifest import (
+    ASSET_MANIFEST,
+    manifest_entry,
+    read_asset_manifest,
+    write_asset_manifest,
+)
 from generators.engine.helper_process import ask
 from loaders.errors import InputError
 
@@ -97,9 +102,9 @@ def _ask(kind: str, paths: list[Path], time_limit: float) -> list[dict[str, Any]
 
 
 def _write(kind: str, folder: Path, paths: list[Path], answers: list[dict[str, Any]]) -> Scanned:
-    target = folder / MANIFEST
+    target = folder / ASSET_MANIFEST
     try:
-        before = read_manifest(target) if target.exists() else {}
+        before = read_asset_manifest(target) if target.exists() else {}
     except InputError:
         before = {}  # what is malformed is written anew
     # What is no .blend, a map with its turn and strength, cannot be scanned and stays.
@@ -108,8 +113,8 @@ def _write(kind: str, folder: Path, paths: list[Path], answers: list[dict[str, A
         known = before.get((kind, path.stem), {})
         stated = {field: known.get(field, UNKNOWN) for field in ("licence", "source")}
         found = {field: answer[field] for field in ("blender", "facts")}
-        entries.append(entry_of(kind, path, folder, **stated, **found))
-    write_manifest(target, entries)
+        entries.append(manifest_entry(kind, path, folder, **stated, **found))
+    write_asset_manifest(target, entries)
     notes = [
         f"{kind}/{path.name}: {note}"
         for path, answer in zip(paths, answers, strict=True)

@@ -16,7 +16,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock of 64-bit Linux: type, whence, start, length, process
 
 
-def hold(handle: int, how: int, byte: int | None = None) -> bool:
+def lock_file(handle: int, how: int, byte: int | None = None) -> bool:
     """Lock an open file, or one byte of it that need not be there; closing the file gives the lock up.
 
     Args:

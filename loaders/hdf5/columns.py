@@ -9,14 +9,14 @@ from numpy import ndarray
 from loaders.schema import LAYERS, LIGHT_PREFIX, SetInfo, layer
 
 # Attribute `format` of every file; to be counted up when the same frames come to lie otherwise in one.
-FORMAT = 3
+HDF5_FORMAT = 3
 # Attributes whose texts are read.
-ATTRIBUTES = ("dataset", "set", "split", "split_made", "splits")
+HASHED_ATTRIBUTES = ("dataset", "set", "split", "split_made", "splits")
 # Bytes of the longest text that is read, so that a header cannot ask for all memory.
 LONGEST_TEXT = 2**24
 
 
-def columns(set_info: SetInfo, rows: int) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+def hdf5_columns(set_info: SetInfo, rows: int) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     """List shape and dtype of every dataset of a file; those of texts are `S` of no size yet.
 
     Args:
@@ -44,7 +44,7 @@ def is_layer(name: str) -> bool:
     return name in LAYERS or name.startswith(LIGHT_PREFIX)
 
 
-def attribute(file: h5py.File, name: str, kind: str) -> Any:
+def read_attribute(file: h5py.File, name: str, kind: str) -> Any:
     """Read an attribute that is one value of one kind of dtype; None if it is not, as texts of a heap.
 
     Args:
@@ -56,20 +56,20 @@ def attribute(file: h5py.File, name: str, kind: str) -> Any:
     return file.attrs[name] if found and found.dtype.kind == kind and found.shape == () else None
 
 
-def texts(values: list[str]) -> ndarray:
+def encode_texts(values: list[str]) -> ndarray:
     """Encode texts as HDF5 keeps them at a fixed length: UTF-8, padded to the longest with zeros.
 
     Texts of no fixed length lie in heaps, at which HDF5 2.0 goes round for ever if a block of one is lost.
 
     Example:
-        >>> texts(["one", "three"])
+        >>> encode_texts(["one", "three"])
         array([b'one', b'three'], dtype='|S5')
     """
     encoded = [value.encode() for value in values]
     return np.array(encoded, h5py.string_dtype("utf-8", max(1, *map(len, encoded))))
 
 
-def set_text(node: h5py.File | h5py.Dataset, name: str, text: str) -> None:
-    """Give a file or dataset an attribute, in the same form as `texts`."""
-    (value,) = texts([text])
+def write_attribute(node: h5py.File | h5py.Dataset, name: str, text: str) -> None:
+    """Give a file or dataset an attribute, in the same form as `encode_texts`."""
+    (value,) = encode_texts([text])
     node.attrs.create(name, value, dtype=h5py.string_dtype("utf-8", max(1, len(value))))

@@ -11,15 +11,15 @@ import hashlib
 import h5py
 import numpy as np
 
-from loaders.hdf5.columns import ATTRIBUTES, attribute, columns, is_layer
+from loaders.hdf5.columns import HASHED_ATTRIBUTES, hdf5_columns, is_layer, read_attribute
 from loaders.schema import SetInfo
 
-ATTRIBUTE = "sha256"
+HASH_ATTRIBUTE = "sha256"
 # What is read at once, unless one row is more.
 _BLOCK_BYTES = 2**22
 
 
-def content_sha256(file: h5py.File, set_info: SetInfo) -> str:
+def columns_sha256(file: h5py.File, set_info: SetInfo) -> str:
     """Hash the file's attributes and the columns that are no layers: ids, numbers, factors, metadata.
 
     Args:
@@ -27,10 +27,10 @@ def content_sha256(file: h5py.File, set_info: SetInfo) -> str:
         set_info: its image set.
     """
     total = hashlib.sha256()
-    for key in ATTRIBUTES:
-        total.update(key.encode() + np.asarray(attribute(file, key, "S")).tobytes())
+    for key in HASHED_ATTRIBUTES:
+        total.update(key.encode() + np.asarray(read_attribute(file, key, "S")).tobytes())
     rows = len(file["index"])
-    for name in columns(set_info, rows):
+    for name in hdf5_columns(set_info, rows):
         if not is_layer(name):
             total.update(f"{name} {file[name].dtype.str}".encode())
             block = max(1, _BLOCK_BYTES // file[name].dtype.itemsize)

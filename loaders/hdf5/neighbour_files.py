@@ -11,7 +11,7 @@ from loaders.frames import DATASET
 from loaders.hdf5.read_hdf5 import HDF5Frames
 
 
-def mixed_packs(readers: Iterable[HDF5Frames]) -> str:
+def describe_conflict(readers: Iterable[HDF5Frames]) -> str:
     """Say which two files cannot be of one pack, an empty text if all can.
 
     A pack has each sample in one split. Where two have it, one of them is of another pack, and what is

@@ -18,7 +18,7 @@ from loaders.errors import DAMAGED, InputError, blame
 from loaders.files.image_files import MAX_PIXELS
 from loaders.files.json_records import parse_record
 from loaders.frames import choose_layers
-from loaders.hdf5.columns import FORMAT, LONGEST_TEXT, attribute, columns
+from loaders.hdf5.columns import HDF5_FORMAT, LONGEST_TEXT, hdf5_columns, read_attribute
 from loaders.hdf5.row_reader import row_reader
 from loaders.packed_frames import PackedFrames
 from loaders.samples import Frame, row_number
@@ -149,11 +149,11 @@ def _version(path: Path) -> tuple[int, int]:
 
 
 def _read_attributes(file: h5py.File) -> tuple[DatasetInfo, str, str]:
-    found = [attribute(file, name, "S") for name in ("dataset", "set", "split")]
-    if attribute(file, "format", "i") != FORMAT or None in found:
+    found = [read_attribute(file, name, "S") for name in ("dataset", "set", "split")]
+    if read_attribute(file, "format", "i") != HDF5_FORMAT or None in found:
         raise InputError(
-            f"expected an HDF5 file of format {FORMAT} made by `candlelight pack`, got an earlier format or "
-            "another file; pack its frames again with `candlelight pack`"
+            f"expected an HDF5 file of format {HDF5_FORMAT} made by `candlelight pack`, got an earlier format "
+            "or another file; pack its frames again with `candlelight pack`"
         )
     text, set_name, split = (bytes(value).decode() for value in found)
     return parse_record(DatasetInfo, text, "attribute `dataset`", "pack it again"), set_name, split
@@ -171,7 +171,7 @@ def _check_columns(file: h5py.File, set_info: SetInfo, size: int) -> None:
         raise InputError(
             f"expected an index of {rows} rows in the file, got one that was left out; pack it again"
         )
-    for name, (shape, dtype) in columns(set_info, rows).items():
+    for name, (shape, dtype) in hdf5_columns(set_info, rows).items():
         found = _column(file, name)
         if found is None or found.shape != shape or not _alike(found.dtype, dtype):
             expected = "texts" if dtype.kind == "S" else dtype

@@ -19,15 +19,15 @@ import numpy as np
 
 from loaders.errors import InputError
 from loaders.files.atomic_files import sync
-from loaders.hdf5.columns import FORMAT, columns, set_text, texts
-from loaders.hdf5.content_hash import ATTRIBUTE, content_sha256
+from loaders.hdf5.columns import HDF5_FORMAT, encode_texts, hdf5_columns, write_attribute
+from loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
 from loaders.hdf5.filters import Compression, dataset_filters, encode_chunk, encoder_versions
 from loaders.hdf5.neighbour_files import refuse_other_splits
-from loaders.packs.finished_rows import count_rows, keep_rows, read_parts
-from loaders.packs.packing import Source, open_sources, packed_info, prepared
+from loaders.packs.finished_rows import append_rows, count_finished_rows, read_finished_rows
+from loaders.packs.packing import PackSource, open_sources, packed_info, prepare_rows
 from loaders.packs.split_plan import TRAIN, SplitPlan
-from loaders.packs.splits import Split
-from loaders.packs.working_folder import working
+from loaders.packs.splits import PackSplit
+from loaders.packs.working_folder import open_working_folder
 from loaders.schema import DatasetInfo, layer
 
 # HDF5 1.10 is the first whose headers and indices of chunks all have checksums, and whose attributes may be
@@ -86,15 +86,15 @@ def pack_hdf5(
     return list(jobs)
 
 
-def _path(out_dir: Path, source: Source, split: Split) -> Path:
+def _path(out_dir: Path, source: PackSource, split: PackSplit) -> Path:
     alone = [split.name for split in source.splits] == [TRAIN]
     return out_dir / f"{source.set_name}{'' if alone else '-' + split.name}.h5"
 
 
 def _pack_split(
     path: Path,
-    source: Source,
-    split: Split,
+    source: PackSource,
+    split: PackSplit,
     info: DatasetInfo,
     compression: Compression,
     threads: int | None,
@@ -113,35 +113,35 @@ def _pack_split(
     attributes |= {"split": split.name, "split_made": split.made}
     attributes["splits"] = json.dumps([one.name for one in source.splits])
     made_of = {
-        "layout": [FORMAT, *encoder_versions(compression)],
+        "layout": [HDF5_FORMAT, *encoder_versions(compression)],
         "attributes": attributes,
         "options": [source.factor, compression],
         "rows": source.digest(split.rows),
     }
-    with working(path, made_of) as folder:
-        done, total = count_rows(folder), len(split.rows)
+    with open_working_folder(path, made_of) as folder:
+        done, total = count_finished_rows(folder), len(split.rows)
         todo = split.rows[done:].tolist()
-        new = prepared(source, todo, encode, f"packing {path.stem}", threads, total)
-        old = read_parts(folder, 2 + len(source.set_info.layers))
+        new = prepare_rows(source, todo, encode, f"packing {path.stem}", threads, total)
+        old = read_finished_rows(folder, 2 + len(source.set_info.layers))
         whole = folder / ".whole.h5"
         with h5py.File(whole, "w", libver=_HDF5) as file:
-            file.attrs["format"] = FORMAT
+            file.attrs["format"] = HDF5_FORMAT
             for name, text in attributes.items():
-                set_text(file, name, text)
+                write_attribute(file, name, text)
             _write_columns(file, source, split, compression)
             with (folder / ".texts").open("w+b") as lines:
-                longest = _write_layers(file, source, chain(old, keep_rows(folder, done, new)), lines)
+                longest = _write_layers(file, source, chain(old, append_rows(folder, done, new)), lines)
                 _write_metadata(file, lines, total, longest, compression)
-            set_text(file, ATTRIBUTE, content_sha256(file, source.set_info))
+            write_attribute(file, HASH_ATTRIBUTE, columns_sha256(file, source.set_info))
         sync(whole)
         whole.replace(path)
         sync(path.parent)
 
 
-def _write_columns(file: h5py.File, source: Source, split: Split, compression: Compression) -> None:
+def _write_columns(file: h5py.File, source: PackSource, split: PackSplit, compression: Compression) -> None:
     """Create the datasets of the layers, with their filters, and write all others but `metadata`."""
     set_info, survey = source.set_info, source.survey
-    known = columns(set_info, len(split.rows))
+    known = hdf5_columns(set_info, len(split.rows))
     for name in known:
         file.require_group(name.rpartition("/")[0] or "/")  # HDF5 itself would note the time of making it
     for name in set_info.layers:
@@ -150,17 +150,17 @@ def _write_columns(file: h5py.File, source: Source, split: Split, compression: C
         filters = dataset_filters(dtype, compression)
         dataset = file.create_dataset(name, shape, dtype, chunks=(1, *shape[1:]), **filters)
         for key in ("unit", "colour_space", "meaning"):
-            set_text(dataset, key, getattr(spec, key))
-    file["id"] = texts([survey.ids[row] for row in split.rows])
+            write_attribute(dataset, key, getattr(spec, key))
+    file["id"] = encode_texts([survey.ids[row] for row in split.rows])
     file["index"] = source.frames.indices[split.rows].astype("int64")
     for column, factor in enumerate(set_info.factors):
         name = f"factors/{factor.name}"
         file[name] = survey.rows.table[split.rows, column].astype(known[name][1])
-        set_text(file[name], "unit", factor.unit)
-        set_text(file[name], "values", json.dumps(factor.values))
+        write_attribute(file[name], "unit", factor.unit)
+        write_attribute(file[name], "values", json.dumps(factor.values))
 
 
-def _write_layers(file: h5py.File, source: Source, rows: Iterable[list[bytes]], lines: BinaryIO) -> int:
+def _write_layers(file: h5py.File, source: PackSource, rows: Iterable[list[bytes]], lines: BinaryIO) -> int:
     """Write chunks as they are, and metadata as lines of a file; return the length of the longest."""
     datasets = [file[name] for name in source.set_info.layers]
     longest = 0

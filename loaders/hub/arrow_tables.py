@@ -48,7 +48,7 @@ _PART = {
 
 
 @dataclass(frozen=True)
-class Row:
+class ArrowRow:
     """One sample to be written: the frame, and its 8-bit layers as PNG."""
 
     frame: Frame
@@ -73,7 +73,7 @@ class Column:
     meaning: str
     feature: Any
     field: pa.Field
-    encode: Callable[[Sequence[Row]], pa.Array]
+    encode: Callable[[Sequence[ArrowRow]], pa.Array]
     unit: str = ""
     colour_space: str = ""
     split_bytes: str = ""
@@ -85,7 +85,7 @@ class Column:
         return str(self.field.name)
 
 
-def columns(set_info: SetInfo) -> list[Column]:
+def arrow_columns(set_info: SetInfo) -> list[Column]:
     """List the columns of an image set: `image`, `id`, `index`, factors, the other layers, objects, metadata.
 
     Categorical factors are class labels, with a column ``value_<name>`` besides if their values are numbers.
@@ -136,7 +136,7 @@ def arrow_schema(every: Sequence[Column]) -> pa.Schema:
     return pa.schema([column.field for column in every], metadata=metadata)
 
 
-def arrow_table(every: Sequence[Column], rows: Sequence[Row]) -> pa.Table:
+def arrow_table(every: Sequence[Column], rows: Sequence[ArrowRow]) -> pa.Table:
     """Turn rows into a table."""
     return pa.table([column.encode(rows) for column in every], schema=arrow_schema(every))
 

@@ -7,10 +7,10 @@ import yaml
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.hub.arrow_tables import columns
+from loaders.hub.arrow_tables import arrow_columns
 from loaders.hub.set_facts import SetFacts, count_values
 from loaders.licences import hub_licence, is_known
-from loaders.packs.pack_manifest import Manifest
+from loaders.packs.pack_manifest import PackManifest
 from loaders.schema import DatasetInfo, FactorInfo, SetInfo
 
 # The Hub's own names.
@@ -20,7 +20,7 @@ _SHOWN_VALUES = 24
 _RENDERER = ("set", "Blender", "samples per pixel", "denoiser", "bounces", "device")
 
 
-def card(info: DatasetInfo, manifest: Manifest, facts: Mapping[str, SetFacts]) -> str:
+def card(info: DatasetInfo, manifest: PackManifest, facts: Mapping[str, SetFacts]) -> str:
     """Write the card.
 
     `datasets` keeps what it has read under a key that does not depend on the files of a local folder, only
@@ -42,7 +42,7 @@ def card(info: DatasetInfo, manifest: Manifest, facts: Mapping[str, SetFacts]) -
     return "\n".join([f"---\n{front}---", "", *overview, *sets, *made])
 
 
-def _front(info: DatasetInfo, manifest: Manifest) -> dict[str, Any]:
+def _front(info: DatasetInfo, manifest: PackManifest) -> dict[str, Any]:
     total = sum(shard.rows for shard in manifest.files)
     layers = {name for set_info in info.sets.values() for name in set_info.layers}
     size = next((text for limit, text in _SIZES.items() if total < limit), "10M<n<100M")
@@ -67,7 +67,7 @@ def _set_config(set_name: str, splits: Sequence[str] = ("train",)) -> dict[str, 
     }
 
 
-def _set_front(name: str, manifest: Manifest) -> dict[str, Any]:
+def _set_front(name: str, manifest: PackManifest) -> dict[str, Any]:
     splits = []
     for split in manifest.splits_of(name):
         shards = manifest.of_split(name, split)
@@ -82,7 +82,7 @@ def _set_front(name: str, manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _overview(info: DatasetInfo, manifest: Manifest) -> list[str]:
+def _overview(info: DatasetInfo, manifest: PackManifest) -> list[str]:
     first = next(iter(info.sets))
     split = next(iter(manifest.splits_of(first)), "train")
     shown = "image" if "image" in info.sets[first].layers else "id"
@@ -119,13 +119,14 @@ def _varies(set_info: SetInfo) -> str:
     return ", ".join(f"`{name}`" for name in set_info.varies) or "-"
 
 
-def _set(name: str, set_info: SetInfo, manifest: Manifest, facts: SetFacts) -> list[str]:
+def _set(name: str, set_info: SetInfo, manifest: PackManifest, facts: SetFacts) -> list[str]:
     factors = (
         (f"`{factor.name}`", factor.kind, _values(factor), factor.unit or "-", _found(factor, column))
         for factor, column in zip(set_info.factors, facts.table.T, strict=True)
     )
     held = (
-        (f"`{c.name}`", c.holds, c.unit or "-", c.colour_space or "-", c.meaning) for c in columns(set_info)
+        (f"`{c.name}`", c.holds, c.unit or "-", c.colour_space or "-", c.meaning)
+        for c in arrow_columns(set_info)
     )
     made = manifest.splits.get(name, {})
     splits = [

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loaders.frames import DATASET
-from loaders.packs.pack_manifest import Manifest, Shard
+from loaders.packs.pack_manifest import PackManifest, Shard
 from loaders.schema import DatasetInfo
 from loaders.verification.checksums import SUMS, sums_text
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 CARD, MANIFEST, CROISSANT = "README.md", "manifest.json", "croissant.json"
 
 
-def own_files(shards: Collection[Shard]) -> set[str]:
+def pack_files(shards: Collection[Shard]) -> set[str]:
     """Name all files that a folder of these Parquet files holds, themselves among them."""
     pictures = (_picture(shard.set) for shard in shards)
     return {DATASET, CARD, MANIFEST, CROISSANT, SUMS, *pictures, *(shard.path for shard in shards)}
 
 
-def made_on(root: Path) -> date:
+def description_date(root: Path) -> date:
     """Tell on which day (UTC) a folder of frames was described: of packing, that day may vary."""
     return datetime.fromtimestamp((root / DATASET).stat().st_mtime, UTC).date()
 
 
-def write_texts(folder: Path, info: DatasetInfo, manifest: Manifest, made: date) -> None:
+def write_accompanying_files(folder: Path, info: DatasetInfo, manifest: PackManifest, made: date) -> None:
     """Write all that stands beside the Parquet files, from what these hold.
 
     Args:
@@ -56,7 +56,7 @@ def _picture(set_name: str) -> str:
     return f"assets/{set_name}.jpg"
 
 
-def _draw(folder: Path, set_name: str, info: DatasetInfo, manifest: Manifest) -> "SetFacts":
+def _draw(folder: Path, set_name: str, info: DatasetInfo, manifest: PackManifest) -> "SetFacts":
     from loaders.hub.card_pictures import PackedRows, draw_picture
     from loaders.hub.set_facts import read_facts
 
@@ -69,7 +69,7 @@ def _draw(folder: Path, set_name: str, info: DatasetInfo, manifest: Manifest) ->
 
 
 def _hashes(
-    folder: Path, manifest: Manifest, facts: Mapping[str, "SetFacts"], texts: Mapping[str, str]
+    folder: Path, manifest: PackManifest, facts: Mapping[str, "SetFacts"], texts: Mapping[str, str]
 ) -> dict[str, str]:
     hashes = {shard.path: shard.sha256 for shard in manifest.files}
     for name in (*texts, *(one.picture for one in facts.values())):

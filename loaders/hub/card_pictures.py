@@ -13,13 +13,13 @@ from PIL import Image
 
 from loaders.hub.arrow_tables import layer_column
 from loaders.hub.set_facts import decode_layer, read_rows
-from loaders.looking.sheet import choose_rows, contact_sheet
+from loaders.looking.sheet import choose_sheet_rows, contact_sheet
 from loaders.looking.show import Pixels
 from loaders.packs.pack_manifest import Shard
 from loaders.samples import Frame
 from loaders.schema import Metadata, SetInfo
 
-LARGEST = 300_000  # bytes of a picture
+LARGEST_PICTURE = 300_000  # bytes of a picture
 ROWS, COLUMNS, TILE = 6, 4, 192  # samples, layers, and pixels of a tile's longer side, at most
 _SHOWN = ("image", "albedo", "shading", "depth", "normal", "object")
 
@@ -62,10 +62,10 @@ def draw_picture(rows: PackedRows) -> bytes:
     """Draw a contact sheet of rows that show the values of one factor.
 
     Returns:
-        A JPEG of at most `LARGEST` bytes.
+        A JPEG of at most `LARGEST_PICTURE` bytes.
     """
     factor = shown_factor(rows)
-    chosen, headings = choose_rows(rows, factor, ROWS if factor is None else 1)
+    chosen, headings = choose_sheet_rows(rows, factor, ROWS if factor is None else 1)
     return _encode(contact_sheet(rows, chosen[:ROWS], rows.layers, headings, TILE))
 
 
@@ -87,6 +87,6 @@ def _encode(pixels: Pixels) -> bytes:
     for quality in (90, 75, 55, 30):
         buffer = io.BytesIO()
         Image.fromarray(pixels).save(buffer, "JPEG", quality=quality, optimize=True)
-        if buffer.tell() <= LARGEST:
+        if buffer.tell() <= LARGEST_PICTURE:
             break
     return buffer.getvalue()

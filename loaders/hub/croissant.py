@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from loaders.hub.croissant_fields import fields
-from loaders.hub.croissant_rai import about
+from loaders.hub.croissant_fields import croissant_fields
+from loaders.hub.croissant_rai import rai_fields
 from loaders.hub.set_facts import SetFacts
 from loaders.licences import is_known, licence_url
-from loaders.packs.pack_manifest import Manifest, Shard
+from loaders.packs.pack_manifest import PackManifest, Shard
 from loaders.schema import AssetRecord, DatasetInfo, SetInfo
 
 _PARQUET = "application/x-parquet"
@@ -63,7 +63,7 @@ _CONTEXT = {
 }
 
 
-def croissant(info: DatasetInfo, manifest: Manifest, facts: Mapping[str, SetFacts], made: date) -> str:
+def croissant(info: DatasetInfo, manifest: PackManifest, facts: Mapping[str, SetFacts], made: date) -> str:
     """Describe a pack: a file object with its hash for each Parquet file, a record set for each image set.
 
     Args:
@@ -91,7 +91,7 @@ def croissant(info: DatasetInfo, manifest: Manifest, facts: Mapping[str, SetFact
         "citeAs": _citation(info, made),
         "keywords": ["synthetic", "causal representation learning", "disentanglement", "intrinsic images"],
         "isLiveDataset": False,
-        **about(info, facts),
+        **rai_fields(info, facts),
         "prov:wasGeneratedBy": _activity(info, facts),
         "prov:wasDerivedFrom": [_asset(asset) for asset in info.assets],
         "distribution": [part for name in info.sets for part in _files(name, manifest.of_set(name))],
@@ -100,7 +100,7 @@ def croissant(info: DatasetInfo, manifest: Manifest, facts: Mapping[str, SetFact
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def _version(manifest: Manifest) -> str:
+def _version(manifest: PackManifest) -> str:
     """Semantic version: that of the schema, and what the files hold as build metadata."""
     hashes = "".join(manifest.content_sha256(name) for name in dict.fromkeys(s.set for s in manifest.files))
     return f"{manifest.schema_version}.0.0+{hashes[:12]}"
@@ -175,5 +175,5 @@ def _records(set_name: str, set_info: SetInfo, shards: Sequence[Shard]) -> dict[
         "name": set_name,
         "description": f"{rows} samples of {set_info.width} x {set_info.height} pixels.",
         "key": {"@id": f"{set_name}/id"},
-        "field": list(fields(set_name, set_info, source)),
+        "field": list(croissant_fields(set_name, set_info, source)),
     }

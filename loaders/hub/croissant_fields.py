@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from loaders.hub.arrow_tables import Column, columns
+from loaders.hub.arrow_tables import Column, arrow_columns
 from loaders.schema import SetInfo
 
 _TYPES = {
@@ -17,7 +17,7 @@ _TYPES = {
 }
 
 
-def fields(set_name: str, set_info: SetInfo, source: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def croissant_fields(set_name: str, set_info: SetInfo, source: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Describe the columns of an image set, and from the names of its files the split.
 
     Args:
@@ -37,7 +37,7 @@ def fields(set_name: str, set_info: SetInfo, source: dict[str, Any]) -> Iterator
             "transform": {"regex": r"^(?:.*/)?(\w+(?:\.\w+)*)-\d{5}-of-\d{5}\.parquet$"},
         },
     }
-    for column in columns(set_info):
+    for column in arrow_columns(set_info):
         yield _field(f"{set_name}/{quote(column.name, safe='')}", column, source)
 
 

@@ -10,7 +10,7 @@ from loaders.hub.set_facts import SetFacts, count_values
 from loaders.schema import DatasetInfo, SetInfo
 
 
-def about(info: DatasetInfo, facts: Mapping[str, SetFacts]) -> dict[str, Any]:
+def rai_fields(info: DatasetInfo, facts: Mapping[str, SetFacts]) -> dict[str, Any]:
     """Fill the fields of the vocabulary.
 
     Args:

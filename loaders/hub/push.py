@@ -9,7 +9,7 @@ from pathlib import Path
 from loaders.errors import InputError
 from loaders.frames import DATASET
 from loaders.hub.card_files import MANIFEST
-from loaders.packs.pack_manifest import read_manifest
+from loaders.packs.pack_manifest import read_pack_manifest
 from loaders.verification.checksums import SUMS, parse_sums
 from loaders.verification.verify_pack import verify_pack
 
@@ -94,7 +94,7 @@ def push_hub(
 
 def _whole_files(pack: Path, advance: Callable[[int], object] | None) -> tuple[str, ...]:
     """Name the files of a pack that is as it was written."""
-    read_manifest(pack)
+    read_pack_manifest(pack)
     findings = verify_pack(pack, advance)
     if not findings.whole:
         raise InputError(f"{findings.damaged[0]}; pack the frames again, what is damaged is not uploaded")

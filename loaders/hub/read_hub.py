@@ -18,7 +18,7 @@ from loaders.files.json_records import parse_record
 from loaders.files.layer_codecs import decode_png_bytes
 from loaders.frames import choose_layers, read_dataset_info
 from loaders.packed_frames import PackedFrames
-from loaders.packs.pack_manifest import Manifest, read_manifest
+from loaders.packs.pack_manifest import PackManifest, read_pack_manifest
 from loaders.samples import Frame, row_number
 from loaders.schema import Metadata, SetInfo, layer
 from loaders.verification.checksums import file_sha256
@@ -83,7 +83,7 @@ class HubFrames(PackedFrames):
         from loaders.hub.arrow_tables import layer_column
 
         self.path = path = Path(path)
-        manifest = read_manifest(path)
+        manifest = read_pack_manifest(path)
         self.info = read_dataset_info(path)
         self.set_info = self.info.set(set_name)
         self.set_name, self.split = set_name, split
@@ -161,12 +161,12 @@ class HubFrames(PackedFrames):
         return table
 
 
-def _check_split(path: Path, manifest: Manifest, set_name: str, split: str) -> None:
+def _check_split(path: Path, manifest: PackManifest, set_name: str, split: str) -> None:
     if split not in (splits := manifest.splits_of(set_name)):
         raise InputError(f"{path}: set `{set_name}` has no split `{split}`; it has {', '.join(splits)}")
 
 
-def _check_files(path: Path, manifest: Manifest) -> None:
+def _check_files(path: Path, manifest: PackManifest) -> None:
     """Refuse files that are missing or cut short; those of other sets too, as `datasets` looks for them."""
     # With these, `datasets` would look in every folder that the pattern fits, or inside an archive.
     if any(sign in str(path.resolve()) for sign in ("*", "?", "[", "::")):
@@ -185,7 +185,7 @@ def _check_files(path: Path, manifest: Manifest) -> None:
             )
 
 
-def _load(path: Path, manifest: Manifest, set_name: str, split: str) -> Any:
+def _load(path: Path, manifest: PackManifest, set_name: str, split: str) -> Any:
     """Load an image set; its rows come as Arrow tables, which keep every bit and decode nothing."""
     import datasets
     from datasets.packaged_modules.parquet.parquet import Parquet
@@ -217,7 +217,7 @@ def _load(path: Path, manifest: Manifest, set_name: str, split: str) -> Any:
     return loaded.with_format("arrow")
 
 
-def _check_hashes(path: Path, manifest: Manifest, set_name: str) -> None:
+def _check_hashes(path: Path, manifest: PackManifest, set_name: str) -> None:
     for shard in manifest.of_set(set_name):
         if file_sha256(path / shard.path) != shard.sha256:
             raise InputError(f"{shard.path} differs from its hash in manifest.json; {_REMEDY}")
@@ -227,9 +227,11 @@ def _check_table(table: Any, set_info: SetInfo) -> None:
     """Refuse rows that are not what ``dataset.json`` promises."""
     import datasets
 
-    from loaders.hub.arrow_tables import columns
+    from loaders.hub.arrow_tables import arrow_columns
 
-    expected = datasets.Features.from_dict({column.name: column.feature for column in columns(set_info)})
+    expected = datasets.Features.from_dict(
+        {column.name: column.feature for column in arrow_columns(set_info)}
+    )
     names = {*expected, *table.features}
     if odd := sorted(name for name in names if expected.get(name) != table.features.get(name)):
         raise InputError(f"columns are not as dataset.json says: {', '.join(odd)}; pack it again")

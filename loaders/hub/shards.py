@@ -14,10 +14,17 @@ from loaders.files.atomic_files import replacing, sync
 from loaders.files.json_records import read_record
 from loaders.files.layer_codecs import encode_png
 from loaders.frames import IMAGE
-from loaders.hub.arrow_tables import Column, Row, arrow_schema, arrow_table, columns, writer_options
+from loaders.hub.arrow_tables import (
+    ArrowRow,
+    Column,
+    arrow_columns,
+    arrow_schema,
+    arrow_table,
+    writer_options,
+)
 from loaders.packs.pack_manifest import Shard
-from loaders.packs.packing import Source, prepared
-from loaders.packs.splits import Split
+from loaders.packs.packing import PackSource, prepare_rows
+from loaders.packs.splits import PackSplit
 from loaders.schema import Record, layer
 from loaders.verification.checksums import file_sha256
 
@@ -29,7 +36,7 @@ _NAME = re.compile(r"(.+)-(\d{5})-of-\d{5}\.parquet")
 _Item = TypeVar("_Item")
 
 
-class Piece(Record):
+class ShardRecord(Record):
     """A shard that is whole, but not yet numbered among all: rows, size, size in memory, SHA-256."""
 
     rows: int
@@ -38,7 +45,7 @@ class Piece(Record):
     sha256: str
 
 
-def write_shards(source: Source, split: Split, folder: Path, threads: int | None = None) -> None:
+def write_shards(source: PackSource, split: PackSplit, folder: Path, threads: int | None = None) -> None:
     """Write the shards of one split that are not there yet.
 
     A shard is a function of the rows that it begins with, so it does not tell after how many calls it was
@@ -57,15 +64,15 @@ def write_shards(source: Source, split: Split, folder: Path, threads: int | None
     if not todo:
         return
     home.mkdir(parents=True, exist_ok=True)
-    every = columns(source.set_info)
+    every = arrow_columns(source.set_info)
     desc = f"packing {source.set_name}" + ("" if len(source.splits) == 1 else f", {split.name}")
-    rows = prepared(source, todo, lambda row: _row(source, row), desc, threads, len(split.rows))
+    rows = prepare_rows(source, todo, lambda row: _row(source, row), desc, threads, len(split.rows))
     # `map` lets go of the rows of a group once they are a table; a generator would keep them until the next.
     tables = _ahead(map(lambda group: arrow_table(every, group), _row_groups(rows)))
     _write(every, tables, home, len(pieces))
 
 
-def move_shards(source: Source, split: Split, folder: Path, whole: Path) -> list[Shard]:
+def move_shards(source: PackSource, split: PackSplit, folder: Path, whole: Path) -> list[Shard]:
     """Give the shards of one split their names, which say how many there are.
 
     Args:
@@ -95,20 +102,20 @@ def put_back_shards(folder: Path, whole: Path) -> None:
             path.rename(home / found[1] / f"{found[2]}.parquet")
 
 
-def _home(folder: Path, source: Source, split: Split) -> Path:
+def _home(folder: Path, source: PackSource, split: PackSplit) -> Path:
     return folder / "shards" / source.set_name / split.name
 
 
-def _finished(home: Path) -> list[Piece]:
+def _finished(home: Path) -> list[ShardRecord]:
     """List the shards that are there from the first on, each proven by its hash."""
-    pieces: list[Piece] = []
+    pieces: list[ShardRecord] = []
     while True:
         stem = f"{len(pieces):05d}"
         path, facts = home / f"{stem}.parquet", home / f"{stem}.json"
         if not (path.exists() and facts.exists()):
             return pieces
         try:
-            piece = read_record(Piece, facts, "pack again")
+            piece = read_record(ShardRecord, facts, "pack again")
         except InputError:  # no earlier call wrote that: the shard is written again
             return pieces
         if file_sha256(path) != piece.sha256:
@@ -116,7 +123,7 @@ def _finished(home: Path) -> list[Piece]:
         pieces.append(piece)
 
 
-def _row(source: Source, row: int) -> Row:
+def _row(source: PackSource, row: int) -> ArrowRow:
     frame = source.frame(row)
     pngs = {
         name: encode_png(array)
@@ -125,12 +132,12 @@ def _row(source: Source, row: int) -> Row:
     }
     if "image" in frame.layers and "image" not in pngs:
         pngs["image"] = (source.frames.path(row) / IMAGE).read_bytes()
-    return Row(frame, pngs)
+    return ArrowRow(frame, pngs)
 
 
-def _row_groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
+def _row_groups(rows: Iterable[ArrowRow]) -> Iterator[list[ArrowRow]]:
     """Collect rows in groups that fit `ROW_GROUP_BYTES` (but one row at least)."""
-    group: list[Row] = []
+    group: list[ArrowRow] = []
     size = 0
     for row in rows:
         if group and size + row.nbytes > ROW_GROUP_BYTES:
@@ -165,7 +172,7 @@ def _write(every: list[Column], tables: Iterator[pa.Table], home: Path, number: 
                     arrow_bytes += table.nbytes
                     table = next(tables, None)
             sync(path)
-            facts = Piece(
+            facts = ShardRecord(
                 rows=rows, bytes=path.stat().st_size, arrow_bytes=arrow_bytes, sha256=file_sha256(path)
             )
             with replacing(home / f"{number:05d}.json") as text:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from loaders.errors import InputError
 from loaders.files.atomic_files import sync
-from loaders.hub.card_files import made_on, own_files, write_texts
-from loaders.packs.pack_manifest import Manifest, SplitRecord, read_manifest
-from loaders.packs.packing import Source, open_sources, packed_info
+from loaders.hub.card_files import description_date, pack_files, write_accompanying_files
+from loaders.packs.pack_manifest import PackManifest, SplitRecord, read_pack_manifest
+from loaders.packs.packing import PackSource, open_sources, packed_info
 from loaders.packs.split_plan import SplitPlan
-from loaders.packs.working_folder import text_sha256, working
+from loaders.packs.working_folder import open_working_folder, text_sha256
 from loaders.schema import DatasetInfo
 
 # To be counted up when the same frames come to lie otherwise in a shard.
@@ -63,7 +63,7 @@ def pack_hub(
     info = packed_info(sources, only=True)
     final = out_dir.resolve()
     parts = [(source, split) for source in sources for split in source.splits]
-    with working(final, _made_of(sources, info)) as folder:
+    with open_working_folder(final, _made_of(sources, info)) as folder:
         _put_back_old(final, folder)
         _refuse_foreign(final)
         whole = folder / "whole"
@@ -72,8 +72,8 @@ def pack_hub(
         for source, split in parts:
             shard_files.write_shards(source, split, folder, threads)
         shards = [shard for part in parts for shard in shard_files.move_shards(*part, folder, whole)]
-        manifest = Manifest(files=tuple(shards), splits=_splits(sources))
-        write_texts(whole, info, manifest, made_on(root))
+        manifest = PackManifest(files=tuple(shards), splits=_splits(sources))
+        write_accompanying_files(whole, info, manifest, description_date(root))
         for path in whole.rglob("*"):
             sync(path)
         sync(whole)
@@ -82,7 +82,7 @@ def pack_hub(
     return out_dir
 
 
-def _made_of(sources: Collection[Source], info: DatasetInfo) -> dict[str, object]:
+def _made_of(sources: Collection[PackSource], info: DatasetInfo) -> dict[str, object]:
     import pyarrow as pa
 
     from loaders.hub import shards as shard_files
@@ -98,7 +98,7 @@ def _made_of(sources: Collection[Source], info: DatasetInfo) -> dict[str, object
     }
 
 
-def _splits(sources: Collection[Source]) -> dict[str, dict[str, SplitRecord]]:
+def _splits(sources: Collection[PackSource]) -> dict[str, dict[str, SplitRecord]]:
     return {
         source.set_name: {s.name: SplitRecord(rows=len(s.rows), made=s.made) for s in source.splits}
         for source in sources
@@ -112,7 +112,7 @@ def _refuse_foreign(folder: Path) -> None:
         raise InputError(f"{folder} is a file; name a folder that is new or empty")
     files = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     found = {path.relative_to(folder).as_posix() for path in files}
-    ours = own_files(read_manifest(folder).files) if "manifest.json" in found else set()
+    ours = pack_files(read_pack_manifest(folder).files) if "manifest.json" in found else set()
     if foreign := sorted(found - ours):
         raise InputError(
             f"{folder} holds `{foreign[0]}`, which `candlelight pack` did not write; name a folder that is "

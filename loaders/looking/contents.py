@@ -93,7 +93,7 @@ class Contents(Record):
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class StoredSet:
     """What a reader of one form found of an image set.
 
     Attributes:
@@ -115,7 +115,7 @@ class Found:
     clipped: float | None = None
 
 
-def contents(form: str, info: DatasetInfo, found: Mapping[str, Found], size: int) -> Contents:
+def build_contents(form: str, info: DatasetInfo, found: Mapping[str, StoredSet], size: int) -> Contents:
     """Put together what was found.
 
     Args:
@@ -140,7 +140,7 @@ def contents(form: str, info: DatasetInfo, found: Mapping[str, Found], size: int
     )
 
 
-def _set_contents(found: Found) -> SetContents:
+def _set_contents(found: StoredSet) -> SetContents:
     info, count = found.set_info, sum(found.splits.values())
     made = found.first.renderer if found.first else None
     specs = map(layer, info.layers)

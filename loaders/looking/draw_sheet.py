@@ -4,7 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.looking.sheet import choose_rows, contact_sheet, tile_scale, write_png
+from loaders.looking.sheet import choose_sheet_rows, contact_sheet, tile_scale, write_png
 from loaders.open_frames import open_frames
 from loaders.samples import Frames
 
@@ -60,7 +60,7 @@ def draw_sheet(
     count = rows if rows is not None else _ROWS if by is None else 1
     # So many are shown at least; choosing more than there is room for would take long.
     tile_scale(frames.set_info, min(count, len(frames)) * len(shown))
-    chosen, headings = choose_rows(frames, by, count, seed)
+    chosen, headings = choose_sheet_rows(frames, by, count, seed)
     write_png(out, contact_sheet(frames, chosen, shown, headings))
     return out
 

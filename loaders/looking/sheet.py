@@ -16,16 +16,16 @@ from loaders.looking.show import Pixels, show_layer
 from loaders.samples import Frame
 from loaders.schema import FactorInfo, FactorValue, SetInfo
 
-SMALLEST, LARGEST = 128, 384  # pixels of a tile's longer side, which whole factors bring it between
-GAP = 4
-PARTS = 4  # of a continuous factor
+SMALLEST_TILE, LARGEST_TILE = 128, 384  # pixels of a tile's longer side, which whole factors bring it between
+TILE_GAP = 4
+FACTOR_PARTS = 4  # of a continuous factor
 MOST_PIXELS = 2**25  # of a sheet: more than any screen shows, and 100 MB in memory
 BACKGROUND, HEADING, INK = 45, 90, 235  # gray, so that black pixels stand out from what is no pixel
 _FONT_SIZE, _LINE = 12, 15
 
 
 @runtime_checkable
-class Rows(Protocol):
+class SheetRows(Protocol):
     """What a sheet takes of an image set: less than all of `loaders.samples.Frames`."""
 
     @property
@@ -48,11 +48,11 @@ class Rows(Protocol):
 
 
 def contact_sheet(
-    frames: Rows,
+    frames: SheetRows,
     rows: Sequence[int],
     layers: Sequence[str],
     headings: Mapping[int, str] | None = None,
-    largest: int = LARGEST,
+    largest: int = LARGEST_TILE,
 ) -> Pixels:
     """Lay out samples under one another and their layers beside each other.
 
@@ -88,16 +88,22 @@ def contact_sheet(
         scaled = [tile[::step, ::step].repeat(factor, axis=0).repeat(factor, axis=1) for tile in shown]
         bands.append((factor_text(frames.set_info, frame.metadata.factors), _beside(scaled)))
     width = bands[0][1].shape[1]
-    headers = [_text([name], (width - GAP * (len(layers) - 1)) // len(layers)) for name in layers]
+    headers = [_text([name], (width - TILE_GAP * (len(layers) - 1)) // len(layers)) for name in layers]
     parts = [_beside(headers)]
     for place, (caption, tiles) in enumerate(bands):
         if headings and place in headings:
             parts.append(_text([headings[place]], width, HEADING))
         parts += [_text(caption, width), tiles]
-    return np.pad(np.concatenate(parts), ((GAP, GAP), (GAP, GAP), (0, 0)), constant_values=BACKGROUND)
+    return np.pad(
+        np.concatenate(parts),
+        ((TILE_GAP, TILE_GAP), (TILE_GAP, TILE_GAP), (0, 0)),
+        constant_values=BACKGROUND,
+    )
 
 
-def choose_rows(frames: Rows, by: str | None, count: int, seed: int = 0) -> tuple[list[int], dict[int, str]]:
+def choose_sheet_rows(
+    frames: SheetRows, by: str | None, count: int, seed: int = 0
+) -> tuple[list[int], dict[int, str]]:
     """Choose rows for a sheet: of each value of a factor as `rows_by_factor` does, else as `pick_rows` does.
 
     Args:
@@ -122,7 +128,7 @@ def choose_rows(frames: Rows, by: str | None, count: int, seed: int = 0) -> tupl
     return chosen, headings
 
 
-def pick_rows(frames: Rows, count: int, seed: int = 0) -> list[int]:
+def pick_rows(frames: SheetRows, count: int, seed: int = 0) -> list[int]:
     """Choose rows that differ: each next one shows the factor values that were shown least so far.
 
     Continuous factors are cut into ``count`` parts of equal width.
@@ -158,12 +164,12 @@ def pick_rows(frames: Rows, count: int, seed: int = 0) -> list[int]:
     return sorted(chosen)
 
 
-def rows_by_factor(frames: Rows, name: str, count: int, seed: int = 0) -> dict[str, list[int]]:
+def rows_by_factor(frames: SheetRows, name: str, count: int, seed: int = 0) -> dict[str, list[int]]:
     """Choose rows for each value of a factor that differ from value to value in little else.
 
     `pick_rows` chooses as many rows as asked for to begin with; for each value, the rows that agree with
-    these in most other factors are taken. A continuous factor is cut into `PARTS` parts of equal width, and
-    so are others when they are compared.
+    these in most other factors are taken. Every continuous factor is cut into `FACTOR_PARTS` parts of equal
+    width.
 
     Args:
         frames: the image set.
@@ -180,7 +186,7 @@ def rows_by_factor(frames: Rows, name: str, count: int, seed: int = 0) -> dict[s
     factor = frames.set_info.factor(name)
     place = frames.set_info.factors.index(factor)
     columns = [
-        _classes(other, column, PARTS)
+        _classes(other, column, FACTOR_PARTS)
         for other, column in zip(frames.set_info.factors, frames.factor_table.T, strict=True)
     ]
     order = np.random.default_rng(seed).permutation(len(frames))
@@ -200,7 +206,7 @@ def _value_name(factor: FactorInfo, column: Float[ndarray, " n"], value: int) ->
     """Name a value of a categorical factor, or a part of a continuous one."""
     if factor.kind == "categorical":
         return f"{factor.name} {value_text((factor.values or ())[value])} {factor.unit}".rstrip()
-    low, width = float(column.min()), float(np.ptp(column)) / PARTS
+    low, width = float(column.min()), float(np.ptp(column)) / FACTOR_PARTS
     ends = (value_text(low + part * width) for part in (value, value + 1))
     return f"{factor.name} {' to '.join(ends)} {factor.unit}".rstrip()
 
@@ -257,7 +263,7 @@ def write_file(path: Path, data: bytes) -> None:
         raise InputError(f"{path} cannot be written: {error.strerror}; name a file that can be") from None
 
 
-def _check(frames: Rows, rows: Sequence[int], layers: Sequence[str]) -> None:
+def _check(frames: SheetRows, rows: Sequence[int], layers: Sequence[str]) -> None:
     if not len(rows) or not len(layers):
         raise InputError(f"expected at least one row and one layer, got {list(rows)} and {list(layers)}")
     for row in rows:
@@ -276,32 +282,32 @@ def _classes(factor: FactorInfo, column: Float[ndarray, " n"], bins: int) -> Int
     return np.minimum((column - low) / (span or 1) * bins, bins - 1).astype(np.int64)
 
 
-def tile_scale(set_info: SetInfo, tiles: int, largest: int = LARGEST) -> tuple[int, int]:
+def tile_scale(set_info: SetInfo, tiles: int, largest: int = LARGEST_TILE) -> tuple[int, int]:
     """Choose to show every n-th pixel, and each so many times in both directions, so that all tiles fit.
 
     Raises:
-        InputError: they would be smaller than half of `SMALLEST`.
+        InputError: they would be smaller than half of `SMALLEST_TILE`.
 
     Example:
         >>> tile_scale(SetInfo(count=9, width=80, height=60, layers=(), factors=()), 4)
         (1, 2)
     """
     side = max(set_info.width, set_info.height)
-    step, factor = -(-side // largest), -(-SMALLEST // side)
+    step, factor = -(-side // largest), -(-SMALLEST_TILE // side)
 
     def shown() -> int:
         return -(-set_info.width // step) * -(-set_info.height // step) * factor**2
 
     while tiles * shown() > MOST_PIXELS:
         step, factor = (step, factor - 1) if factor > 1 else (step + 1, 1)
-        if -(-side // step) * factor < SMALLEST // 2:
+        if -(-side // step) * factor < SMALLEST_TILE // 2:
             raise InputError(f"a sheet has no room for {tiles} tiles: show fewer samples or layers")
     return step, factor
 
 
 def _beside(tiles: Sequence[Pixels]) -> UInt8[ndarray, "height columns 3"]:
     """Put tiles of one height next to each other, a gap between them."""
-    gap = np.full((len(tiles[0]), GAP, 3), BACKGROUND, np.uint8)
+    gap = np.full((len(tiles[0]), TILE_GAP, 3), BACKGROUND, np.uint8)
     parts = [part for tile in tiles for part in (gap, tile)]
     return np.concatenate(parts[1:], axis=1)
 

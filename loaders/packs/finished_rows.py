@@ -13,7 +13,7 @@ PART_BYTES = 32 * 2**20
 _HEAD = struct.Struct("<QI")
 
 
-def keep_rows(folder: Path, first: int, rows: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
+def append_rows(folder: Path, first: int, rows: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
     """Append rows to those that lie in a folder already, and pass each on when it is written.
 
     Args:
@@ -42,17 +42,17 @@ def keep_rows(folder: Path, first: int, rows: Iterable[list[bytes]]) -> Iterator
         first = end
 
 
-def count_rows(folder: Path) -> int:
+def count_finished_rows(folder: Path) -> int:
     """Count the rows that lie in a folder.
 
     Example:
-        >>> count_rows(Path("nowhere"))
+        >>> count_finished_rows(Path("nowhere"))
         0
     """
     return _paths(folder)[1]
 
 
-def read_parts(folder: Path, width: int) -> Iterator[list[bytes]]:
+def read_finished_rows(folder: Path, width: int) -> Iterator[list[bytes]]:
     """Read the rows that lie in a folder, in order.
 
     Args:

@@ -9,7 +9,7 @@ from pydantic import Field
 from loaders.files.json_records import read_record
 from loaders.schema import Record
 
-MANIFEST = "manifest.json"
+PACK_MANIFEST = "manifest.json"
 
 
 class Shard(Record):
@@ -31,7 +31,7 @@ class SplitRecord(Record):
     made: str
 
 
-class Manifest(Record):
+class PackManifest(Record):
     """``manifest.json``: the Parquet files of the folder in order, and by image set and name its splits."""
 
     schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
@@ -60,10 +60,10 @@ class Manifest(Record):
         return self.model_dump_json(by_alias=True, indent=2) + "\n"
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_pack_manifest(folder: Path) -> PackManifest:
     """Read ``manifest.json``.
 
     Raises:
         InputError: it is missing or damaged.
     """
-    return read_record(Manifest, folder / MANIFEST, "make the folder with `candlelight pack`")
+    return read_record(PackManifest, folder / PACK_MANIFEST, "make the folder with `candlelight pack`")

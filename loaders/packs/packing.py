@@ -17,9 +17,9 @@ from tqdm import tqdm
 from loaders.downscale import downscale, downscaled_set
 from loaders.errors import InputError
 from loaders.frames import FrameFolder, choose_layers, read_dataset_info
-from loaders.packs.pack_manifest import MANIFEST
+from loaders.packs.pack_manifest import PACK_MANIFEST
 from loaders.packs.split_plan import SplitPlan
-from loaders.packs.splits import SetRows, Split, split_rows
+from loaders.packs.splits import PackSplit, SetRows, split_rows
 from loaders.samples import Frame, factor_number
 from loaders.schema import DatasetInfo, Metadata, SetInfo
 
@@ -42,7 +42,7 @@ class Survey:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class PackSource:
     """One image set as it is to be packed.
 
     Attributes:
@@ -57,7 +57,7 @@ class Source:
     set_info: SetInfo
     factor: int
     survey: Survey
-    splits: list[Split]
+    splits: list[PackSplit]
 
     @property
     def set_name(self) -> str:
@@ -99,7 +99,7 @@ def open_sources(
     layers: Collection[str] | None = None,
     size: tuple[int, int] | None = None,
     plan: SplitPlan | None = None,
-) -> list[Source]:
+) -> list[PackSource]:
     """Open the image sets to pack, and read all their metadata once.
 
     Args:
@@ -113,7 +113,7 @@ def open_sources(
         InputError: there is no such data set, set or layer, ``root`` is a pack itself, a set has no complete
             sample, its size is no multiple of the one asked for, or it cannot be split so.
     """
-    if (root / MANIFEST).is_file():
+    if (root / PACK_MANIFEST).is_file():
         raise InputError(f"{root} is a pack already; name the folder of frames that it was made of")
     info = read_dataset_info(root)
     names = list(info.sets if sets is None else dict.fromkeys(sets))
@@ -135,19 +135,19 @@ def open_sources(
     for folder, kept, factor, survey in zip(folders, chosen, factors, surveys, strict=True):
         smaller = downscaled_set(folder.set_info, factor) if factor > 1 else folder.set_info
         set_info = smaller.model_copy(update={"layers": tuple(n for n in smaller.layers if n in kept)})
-        sources.append(Source(folder, set_info, factor, survey, splits[folder.set_name]))
+        sources.append(PackSource(folder, set_info, factor, survey, splits[folder.set_name]))
     return sources
 
 
-def packed_info(sources: Collection[Source], only: bool = False) -> DatasetInfo:
+def packed_info(sources: Collection[PackSource], only: bool = False) -> DatasetInfo:
     """Describe the data set as it is packed; ``only`` leaves out the image sets that are not."""
     info = next(iter(sources)).frames.info
     packed = {source.set_name: source.set_info for source in sources}
     return info.model_copy(update={"sets": packed if only else {**info.sets, **packed}})
 
 
-def prepared(
-    source: Source,
+def prepare_rows(
+    source: PackSource,
     rows: Iterable[int],
     prepare: Callable[[int], _Prepared],
     desc: str,

@@ -38,7 +38,7 @@ class SetRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class PackSplit:
     """One split of an image set: name, sorted row numbers, and in one line how they were chosen."""
 
     name: str
@@ -46,7 +46,7 @@ class Split:
     made: str
 
 
-def split_rows(sets: Sequence[SetRows], plan: SplitPlan) -> dict[str, list[Split]]:
+def split_rows(sets: Sequence[SetRows], plan: SplitPlan) -> dict[str, list[PackSplit]]:
     """Split the rows of image sets that are packed together.
 
     A random split orders families by a hash of seed and name, and cuts that order where the rows of each
@@ -90,7 +90,7 @@ def split_rows(sets: Sequence[SetRows], plan: SplitPlan) -> dict[str, list[Split
                 f"split `{name}` of set `{rows.set_name}` would be empty: {_why_empty(plan, name, own)}"
             )
         splits[rows.set_name] = [
-            Split(name, found, _made(plan, name, int(torn[names.index(name)])))
+            PackSplit(name, found, _made(plan, name, int(torn[names.index(name)])))
             for name, found in shown.items()
         ]
     return splits

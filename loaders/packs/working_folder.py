@@ -24,7 +24,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
-def working(target: Path, made_of: Mapping[str, object]) -> Iterator[Path]:
+def open_working_folder(target: Path, made_of: Mapping[str, object]) -> Iterator[Path]:
     """Give the folder to make ``target`` in, with the finished pieces of an earlier call that was stopped.
 
     It is removed when the target is made, and when something is raised before any piece is finished. Names
@@ -117,7 +117,7 @@ def _lock(folder: Path, target: Path) -> int:
     """Lock the folder, for as long as the handle that is returned is open or the process lives."""
     from fcntl import LOCK_EX, LOCK_NB  # here, because reading packs works on systems that lack them
 
-    from loaders.files.file_locks import hold
+    from loaders.files.file_locks import lock_file
 
     while True:
         folder.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def _lock(folder: Path, target: Path) -> int:
         except FileNotFoundError:  # the other process has just finished, and removed the folder
             continue
         try:
-            hold(handle, LOCK_EX | LOCK_NB)
+            lock_file(handle, LOCK_EX | LOCK_NB)
         except BlockingIOError:
             os.close(handle)
             raise InputError(

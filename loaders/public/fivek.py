@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from loaders.errors import InputError
-from loaders.picture_frames import Files, Pictures
+from loaders.image_frames import ImageFolder, ImageFrames
 from loaders.public.missing_files import require
 
 SOURCE = "https://data.csail.mit.edu/graphics/fivek"
@@ -13,11 +13,11 @@ Expert = Literal["a", "b", "c", "d", "e"]
 
 def open_fivek(
     root: Path | str, size: tuple[int, int], expert: Expert = "c", limit: int | None = None, seed: int = 0
-) -> Pictures:
+) -> ImageFrames:
     """Open the photographs as one of the five experts developed them.
 
     The files are 16-bit TIFF in ProPhoto RGB; they come out as sRGB of 8 bits by the profile that they carry
-    (`loaders.files.picture_codec`). Any other folder of pictures opens with `loaders.open_pictures`.
+    (`loaders.files.image_codec`). Any other folder of pictures opens with `loaders.open_pictures`.
 
     Args:
         root: the data set's folder, with ``tiff16_<expert>`` in it, in ``img`` or in ``processed``.
@@ -47,4 +47,4 @@ def open_fivek(
         raise InputError(
             f"{base}: has raw photographs (.dng) alone, which are not read; get tiff16_{expert} from {SOURCE}"
         )
-    return Pictures(Files(found or require(folders[0], SOURCE)), size, limit, seed)
+    return ImageFrames(ImageFolder(found or require(folders[0], SOURCE)), size, limit, seed)

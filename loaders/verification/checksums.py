@@ -10,7 +10,7 @@ from loaders.files.atomic_files import partial_name, replacing, sync
 
 SUMS = "SHA256SUMS"
 # What SUMS is about to be, while the files that it lists are replaced one after the other.
-NEXT = ".SHA256SUMS.next"
+NEXT_SUMS = ".SHA256SUMS.next"
 _LINE = re.compile(r"([0-9a-f]{64})  ([^\0]+)")  # zeros are no part of a name, but what a lost block leaves
 
 
@@ -46,18 +46,18 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def is_as_listed(path: Path) -> bool:
+def matches_sums(path: Path) -> bool:
     """Compare one file with its line in the ``SHA256SUMS`` beside it; True where there is no such list.
 
     Example:
-        >>> is_as_listed(Path("nowhere") / "a")
+        >>> matches_sums(Path("nowhere") / "a")
         True
     """
     sums = path.with_name(SUMS)
     return not sums.exists() or parse_sums(sums.read_bytes()).get(path.name) == file_sha256(path)
 
 
-def find_unlike(folder: Path, names: Collection[str]) -> dict[str, str]:
+def find_changed_files(folder: Path, names: Collection[str]) -> dict[str, str]:
     """Compare the files of a folder with its ``SHA256SUMS``, and that with them.
 
     Args:
@@ -66,13 +66,13 @@ def find_unlike(folder: Path, names: Collection[str]) -> dict[str, str]:
 
     Returns:
         What is wrong with each file that is not as it was written, ``SHA256SUMS`` among them; empty if all
-        are. Files that `replace_summed` was about to replace when it was killed are as they were written.
+        are. Files that `replace_files` was about to replace when it was killed are as they were written.
     """
     wrong: dict[str, str] = {}
     data = ahead = b""
     try:
         data = (folder / SUMS).read_bytes()
-        ahead = (folder / NEXT).read_bytes() if (folder / NEXT).exists() else b""
+        ahead = (folder / NEXT_SUMS).read_bytes() if (folder / NEXT_SUMS).exists() else b""
     except OSError as error:
         wrong[SUMS] = _why(error)
     listed, coming = parse_sums(data), parse_sums(ahead)
@@ -94,11 +94,11 @@ def _why(error: OSError) -> str:
     return "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
 
 
-def replace_summed(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> None:
+def replace_files(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> None:
     """Replace files of a folder, each in one step, and with them its ``SHA256SUMS``.
 
     Whoever is killed in between leaves files that are old or new and never neither, and what both hash to
-    (`NEXT`), so that `find_unlike` can tell them from damaged ones.
+    (`NEXT_SUMS`), so that `find_changed_files` can tell them from damaged ones.
 
     Args:
         folder: the folder.
@@ -110,12 +110,12 @@ def replace_summed(folder: Path, writers: Mapping[str, Callable[[Path], object]]
             write(partials[name])
             sync(partials[name])
         hashes = {name: file_sha256(partial) for name, partial in partials.items()}
-        with replacing(folder / NEXT) as partial:
+        with replacing(folder / NEXT_SUMS) as partial:
             partial.write_text(sums_text(hashes), encoding="utf-8")
         for name, partial in partials.items():
             partial.replace(folder / name)
         sync(folder)
-        (folder / NEXT).replace(folder / SUMS)
+        (folder / NEXT_SUMS).replace(folder / SUMS)
         sync(folder)
     finally:
         for partial in partials.values():

@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.frames import DATASET, IMAGE, METADATA, NPZ, frame_path, read_dataset_info, read_metadata
-from loaders.verification.checksums import NEXT, SUMS, find_unlike
+from loaders.verification.checksums import NEXT_SUMS, SUMS, find_changed_files
 
 PLAN = "plan.parquet"
 DESCRIPTION = (DATASET, PLAN)
@@ -81,7 +81,7 @@ class _Planned:
 
 
 @dataclass(frozen=True)
-class Place:
+class SampleFolder:
     """A folder where a sample belongs: ``id`` and ``group`` are empty where the plan is not known."""
 
     folder: Path
@@ -115,11 +115,11 @@ def verify(root: Path | str, advance: Callable[[int], object] | None = None) -> 
     if not (root / "samples").is_dir() and not (root / DATASET).is_file():
         raise InputError(f"{root}: expected a folder of frames, with {DATASET}")
     damaged, recipe, planned = check_description(root)
-    strangers = [path for path in sorted(root.iterdir()) if not belongs(path)]
+    strangers = [path for path in sorted(root.iterdir()) if not is_expected(path)]
     checked = 0
     # Hashing and reading let other threads run.
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        for places in thousands(root, planned, strangers):
+        for places in sample_batches(root, planned, strangers):
             for wrong, extra in pool.map(lambda place: check_sample(place, recipe), places):
                 damaged += wrong
                 strangers += extra
@@ -132,7 +132,7 @@ def verify(root: Path | str, advance: Callable[[int], object] | None = None) -> 
 
 def check_description(root: Path) -> tuple[list[Damage], str | None, dict[str, _Planned] | None]:
     """Check the files of the whole folder; give the recipe's hash and the plan where they can be trusted."""
-    unlike = find_unlike(root, DESCRIPTION)
+    unlike = find_changed_files(root, DESCRIPTION)
     recipe = planned = None
     if DATASET not in unlike:
         try:
@@ -143,12 +143,12 @@ def check_description(root: Path) -> tuple[list[Damage], str | None, dict[str, _
         planned = _read_planned(root / PLAN)
         if planned is None:
             unlike[PLAN] = "is no plan"
-    if (root / NEXT).exists():
-        unlike[NEXT] = "is what a run left that was killed while it described the folder"
+    if (root / NEXT_SUMS).exists():
+        unlike[NEXT_SUMS] = "is what a run left that was killed while it described the folder"
     return [Damage(root, root / name, reason) for name, reason in unlike.items()], recipe, planned
 
 
-def belongs(path: Path) -> bool:
+def is_expected(path: Path) -> bool:
     """Tell whether something directly in a folder of frames is of the kind that lies there."""
     known = path.name in _ROOT_FILES or path.name.startswith(".")
     return known or any(path.match(pattern) for pattern in _MADE_BESIDE)
@@ -172,9 +172,9 @@ def _read_planned(path: Path) -> dict[str, _Planned] | None:
     return planned
 
 
-def thousands(
+def sample_batches(
     root: Path, planned: dict[str, _Planned] | None, strangers: list[Path]
-) -> Iterator[list[Place]]:
+) -> Iterator[list[SampleFolder]]:
     """Yield the samples that are there, a thousand at most at once, and add to ``strangers`` what is none.
 
     Without a plan every sample is taken for planned, and its id is not known.
@@ -192,7 +192,7 @@ def thousands(
                 if index is None or known is None:
                     strangers.append(path)
                 else:
-                    places.append(Place(path, set_folder.name, index, *known))
+                    places.append(SampleFolder(path, set_folder.name, index, *known))
             yield places
 
 
@@ -212,7 +212,7 @@ def _index(root: Path, path: Path) -> int | None:
         return None
 
 
-def check_sample(place: Place, recipe: str | None) -> tuple[list[Damage], list[Path]]:
+def check_sample(place: SampleFolder, recipe: str | None) -> tuple[list[Damage], list[Path]]:
     """Compare the files of a sample with its sums, and its metadata with where it lies."""
     folder = place.folder
     try:
@@ -226,12 +226,12 @@ def check_sample(place: Place, recipe: str | None) -> tuple[list[Damage], list[P
     return [Damage(folder, folder / name, reason) for name, reason in unlike.items()], strangers
 
 
-def _check_files(place: Place, with_npz: bool, recipe: str | None) -> dict[str, str]:
+def _check_files(place: SampleFolder, with_npz: bool, recipe: str | None) -> dict[str, str]:
     metadata = None
     with suppress(InputError):
         metadata = read_metadata(place.folder)
     with_npz = with_npz or metadata is None or len(metadata.layers) > 1
-    unlike = find_unlike(place.folder, {IMAGE, METADATA, *([NPZ] if with_npz else [])})
+    unlike = find_changed_files(place.folder, {IMAGE, METADATA, *([NPZ] if with_npz else [])})
     if unlike:
         return unlike
     if metadata is None:

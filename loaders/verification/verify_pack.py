@@ -9,14 +9,14 @@ import h5py
 
 from loaders.errors import DAMAGED, InputError
 from loaders.frames import DATASET, read_dataset_info
-from loaders.hdf5.columns import attribute
-from loaders.hdf5.content_hash import ATTRIBUTE, content_sha256
-from loaders.hdf5.neighbour_files import mixed_packs
+from loaders.hdf5.columns import read_attribute
+from loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
+from loaders.hdf5.neighbour_files import describe_conflict
 from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.hub.card_files import own_files
-from loaders.packs.pack_manifest import MANIFEST, Shard, read_manifest
+from loaders.hub.card_files import pack_files
+from loaders.packs.pack_manifest import PACK_MANIFEST, Shard, read_pack_manifest
 from loaders.schema import array_sha256
-from loaders.verification.checksums import SUMS, find_unlike, parse_sums
+from loaders.verification.checksums import SUMS, find_changed_files, parse_sums
 from loaders.verification.verify_frames import Damage, Findings
 
 
@@ -63,19 +63,19 @@ def verify_pack(path: Path, advance: Callable[[int], object] | None = None) -> F
 
 
 def _is_hub(path: Path) -> bool:
-    return (path / MANIFEST).exists() or MANIFEST in _sums(path)
+    return (path / PACK_MANIFEST).exists() or PACK_MANIFEST in _sums(path)
 
 
 def _verify_hub(folder: Path, advance: Callable[[int], object] | None) -> Findings:
     shards, unreadable = _description(folder)
     sums = _sums(folder)
     # Without a manifest the sums may name anything; only files inside the folder count.
-    names = own_files(shards) | ({name for name in sums if _is_inside(name)} if not shards else set())
+    names = pack_files(shards) | ({name for name in sums if _is_inside(name)} if not shards else set())
     names.remove(SUMS)
-    unlike = unreadable | find_unlike(folder, names)
+    unlike = unreadable | find_changed_files(folder, names)
     for shard in shards:  # readers compare with the manifest
         if shard.sha256 != sums.get(shard.path):
-            unlike.setdefault(shard.path, f"differs from its line in {MANIFEST}")
+            unlike.setdefault(shard.path, f"differs from its line in {PACK_MANIFEST}")
     there = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if not file.is_dir()}
     checked = sum(shard.rows for shard in shards)
     if advance:
@@ -93,13 +93,13 @@ def _description(folder: Path) -> tuple[tuple[Shard, ...], dict[str, str]]:
     shards: tuple[Shard, ...] = ()
     unreadable = {}
     try:
-        shards = read_manifest(folder).files
+        shards = read_pack_manifest(folder).files
     except InputError as error:
-        unreadable[MANIFEST] = _without(folder / MANIFEST, error)
+        unreadable[PACK_MANIFEST] = _without(folder / PACK_MANIFEST, error)
     try:
         lost = read_dataset_info(folder).sets.keys() - {shard.set for shard in shards}
         if shards and lost:
-            unreadable[MANIFEST] = f"names no file of set `{min(lost)}`"
+            unreadable[PACK_MANIFEST] = f"names no file of set `{min(lost)}`"
     except InputError as error:
         unreadable[DATASET] = _without(folder / DATASET, error)
     return shards, unreadable
@@ -138,7 +138,7 @@ def _verify_hdf5(path: Path, files: Iterable[Path], advance: Callable[[int], obj
             damaged += [Damage(path, file, reason)] if reason else []
             if advance:
                 advance(1)
-    if mixed := mixed_packs(map(HDF5Frames, splits)):
+    if mixed := describe_conflict(map(HDF5Frames, splits)):
         damaged.append(Damage(path, path, mixed))
     if path.suffix != ".h5":
         lost = (path / name for name in _lost(splits))
@@ -150,7 +150,7 @@ def _check_columns(reader: HDF5Frames) -> str:
     """Say what is wrong with all of an HDF5 file but its layers, an empty text if nothing is."""
     try:
         with h5py.File(reader.path, "r") as opened:
-            listed, found = opened.attrs.get(ATTRIBUTE), content_sha256(opened, reader.set_info)
+            listed, found = opened.attrs.get(HASH_ATTRIBUTE), columns_sha256(opened, reader.set_info)
     except DAMAGED:
         return "columns beside the layers cannot be read"
     return "" if listed == found.encode() else "columns beside the layers differ from their hash"
@@ -179,7 +179,7 @@ def _lost(there: Mapping[Path, tuple[str, str]]) -> Iterator[str]:
     for file, (name, _) in there.items():
         with suppress(OSError, KeyError, TypeError, ValueError):  # what is damaged has been named
             with h5py.File(file, "r") as opened:
-                splits[name] = [str(split) for split in json.loads(attribute(opened, "splits", "S"))]
+                splits[name] = [str(split) for split in json.loads(read_attribute(opened, "splits", "S"))]
     for name, every in splits.items():
         yield from (f"{name}-{split}.h5" for split in every if (name, split) not in there.values())
 

@@ -24,7 +24,7 @@ from generators.planning.plan_table import load_plan
 from generators.scenes.scene import SamplePlan
 from loaders.errors import InputError
 from loaders.frames import complete_indices, read_dataset_info
-from loaders.verification.checksums import NEXT
+from loaders.verification.checksums import NEXT_SUMS
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
@@ -298,7 +298,7 @@ def test_a_run_killed_while_it_described_the_folder_is_no_obstacle(out, plan):
     ]
     # Killed between the two files: the plan is missing, and both are listed under another name.
     (out / "plan.parquet").unlink()
-    (out / "SHA256SUMS").rename(out / NEXT)
+    (out / "SHA256SUMS").rename(out / NEXT_SUMS)
     (out / f".plan.parquet.{'0' * 32}.partial").write_text("PAR1")
     render(plan, out, workers=1)
     assert load_plan(out / "plan.parquet") == plan

@@ -19,7 +19,7 @@ from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from loaders.errors import InputError
 from loaders.frames import frame_path
-from loaders.verification.checksums import NEXT, SUMS
+from loaders.verification.checksums import NEXT_SUMS, SUMS
 from loaders.verification.verify_frames import verify
 
 pytest.importorskip("distributed")
@@ -144,7 +144,7 @@ def test_sums_that_are_lost_or_hold_too_much_are_written_again(plan, whole, out)
 
 
 def test_a_run_killed_while_it_described_the_folder_is_finished_by_the_next(plan, whole, out):
-    shutil.copy(out / SUMS, out / NEXT)
+    shutil.copy(out / SUMS, out / NEXT_SUMS)
     (out / SUMS).write_text("")
     describe_folder(replace(plan, samples=plan.samples[:1]), out)
     assert tree(out) == tree(whole)

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from candlelight import main
 from loaders.errors import InputError
-from loaders.hdf5.neighbour_files import mixed_packs
+from loaders.hdf5.neighbour_files import describe_conflict
 from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.open_frames import open_frames
@@ -43,7 +43,7 @@ def test_files_are_not_written_among_frames(frames_root):
 
 def test_splits_of_one_pack_go_together(stored, tmp_path):
     folder = mix(stored, tmp_path / "h5", "red/grid-red.h5", "red/grid-blue.h5")
-    assert mixed_packs(map(HDF5Frames, folder.glob("*.h5"))) == ""
+    assert describe_conflict(map(HDF5Frames, folder.glob("*.h5"))) == ""
     assert len(open_frames(folder, "grid", "blue")) == 3
     assert verify_pack(folder).whole
 

@@ -13,7 +13,7 @@ import pytest
 
 from loaders.errors import InputError
 from loaders.hdf5 import read_hdf5 as reader
-from loaders.hdf5.columns import texts
+from loaders.hdf5.columns import encode_texts
 from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.hdf5.row_reader import row_reader
 from loaders.hdf5.write_hdf5 import pack_hdf5
@@ -222,7 +222,7 @@ def test_rows_are_what_hdf5_itself_reads(filters, chunks):
 
 @pytest.mark.parametrize("filters", [{}, {"compression": "gzip", "chunks": (1,)}], ids=["none", "gzip"])
 def test_texts_are_read_without_their_padding(filters):
-    read = row_reader(dataset_of(texts(["one", "", "fünf"]), **filters))
+    read = row_reader(dataset_of(encode_texts(["one", "", "fünf"]), **filters))
     assert [read(row).item().decode() for row in (2, 0, 1)] == ["fünf", "one", ""]
 
 

@@ -12,12 +12,20 @@ from loaders.frames import FrameFolder, write_dataset_info, write_frame
 from loaders.hub import card_pictures
 from loaders.hub.arrow_tables import layer_column
 from loaders.hub.card import card
-from loaders.hub.card_pictures import COLUMNS, LARGEST, ROWS, TILE, PackedRows, draw_picture, shown_factor
+from loaders.hub.card_pictures import (
+    COLUMNS,
+    LARGEST_PICTURE,
+    ROWS,
+    TILE,
+    PackedRows,
+    draw_picture,
+    shown_factor,
+)
 from loaders.hub.read_hub import HubFrames
 from loaders.hub.set_facts import decode_layer, read_facts, read_rows
 from loaders.hub.write_hub import pack_hub
-from loaders.looking.sheet import choose_rows, contact_sheet
-from loaders.packs.pack_manifest import SplitRecord, read_manifest
+from loaders.looking.sheet import choose_sheet_rows, contact_sheet
+from loaders.packs.pack_manifest import SplitRecord, read_pack_manifest
 from loaders.packs.split_plan import SplitPlan
 from loaders.samples import Frame
 from loaders.schema import AssetRecord, FactorInfo, SetInfo, array_sha256
@@ -33,13 +41,13 @@ def packed(tmp_path_factory, frames_root):
 
 
 def text_of(folder, info, manifest=None, **changes):
-    manifest = manifest or read_manifest(folder)
+    manifest = manifest or read_pack_manifest(folder)
     info = info.model_copy(update={"sets": {"grid": info.sets["grid"]}, **changes})
     return card(info, manifest, {"grid": read_facts(folder, info.sets["grid"], manifest.of_set("grid"))})
 
 
 def test_rows_are_read_back_whatever_group_and_file_they_are_in(packed, frames_root, info):
-    shards, frames = read_manifest(packed).of_set("grid"), FrameFolder(frames_root, "grid")
+    shards, frames = read_pack_manifest(packed).of_set("grid"), FrameFolder(frames_root, "grid")
     assert len(shards) > 1
     columns = ["id", *map(layer_column, frames.layers)]
     tables = list(read_rows(packed, shards, [0, 3, 5], columns))
@@ -59,7 +67,7 @@ def test_the_card_says_what_becomes_of_float16(packed, datasets):
 
 
 def test_facts_are_those_of_the_rows(packed, frames_root, info):
-    facts = read_facts(packed, info.sets["grid"], read_manifest(packed).of_set("grid"), "a.jpg")
+    facts = read_facts(packed, info.sets["grid"], read_pack_manifest(packed).of_set("grid"), "a.jpg")
     frames = FrameFolder(frames_root, "grid")
     np.testing.assert_array_equal(facts.table, frames.factor_table)
     assert (facts.first, facts.picture) == (frames.metadata(0), "a.jpg")
@@ -68,7 +76,7 @@ def test_facts_are_those_of_the_rows(packed, frames_root, info):
 def test_splits_are_listed_with_how_they_were_chosen(frames_root, info, tmp_path):
     plan = SplitPlan(factor="color", values={"train": ("red",), "ood.1": ("blue",)})
     out = pack_hub(frames_root, tmp_path / "out", sets=["grid"], plan=plan)
-    text, manifest = (out / "README.md").read_text(), read_manifest(out)
+    text, manifest = (out / "README.md").read_text(), read_pack_manifest(out)
     facts = yaml.safe_load(text.split("---\n")[1])
     assert facts["configs"][0]["data_files"] == [
         {"split": "train", "path": "grid/train-*.parquet"},
@@ -87,7 +95,7 @@ def test_splits_are_listed_with_how_they_were_chosen(frames_root, info, tmp_path
 )
 def test_the_hub_reads_the_front_and_knows_the_size_by_name(packed, info, rows, name):
     huggingface_hub = pytest.importorskip("huggingface_hub")
-    manifest = read_manifest(packed)
+    manifest = read_pack_manifest(packed)
     (first, *others) = manifest.files
     rest = rows - sum(shard.rows for shard in others)
     manifest = manifest.model_copy(update={"files": (first.model_copy(update={"rows": rest}), *others)})
@@ -97,7 +105,7 @@ def test_the_hub_reads_the_front_and_knows_the_size_by_name(packed, info, rows, 
 
 
 def test_a_split_of_no_rule_is_not_explained(packed, info):
-    bare = read_manifest(packed).model_copy(update={"splits": {}})
+    bare = read_pack_manifest(packed).model_copy(update={"splits": {}})
     assert "how chosen" not in text_of(packed, info, bare)
     made = bare.model_copy(update={"splits": {"grid": {"train": SplitRecord(rows=6, made="by | hand")}}})
     assert "| `train` | 6 | by \\| hand |" in text_of(packed, info, made)
@@ -118,7 +126,7 @@ def test_assets_are_listed_and_unknown_licences_flagged(packed, info):
 
 
 def test_frames_without_a_renderer_are_told_of(packed, info):
-    manifest = read_manifest(packed)
+    manifest = read_pack_manifest(packed)
     facts = read_facts(packed, info.sets["grid"], manifest.of_set("grid"))
     facts = dataclasses.replace(facts, first=facts.first.model_copy(update={"renderer": None}))
     one = info.model_copy(update={"sets": {"grid": info.sets["grid"]}})
@@ -153,12 +161,12 @@ def test_the_factor_shown_varies_within_a_set_before_others_and_has_several_valu
 
 
 def test_the_picture_is_a_sheet_of_one_factor(packed, info, frames_root, monkeypatch):
-    shards, frames = read_manifest(packed).of_set("grid"), FrameFolder(frames_root, "grid")
+    shards, frames = read_pack_manifest(packed).of_set("grid"), FrameFolder(frames_root, "grid")
     seen = []
     monkeypatch.setattr(card_pictures, "_encode", lambda pixels: seen.append(pixels) or b"")
     rows = PackedRows(packed, info.sets["grid"], shards, frames.factor_table)
     draw_picture(rows)
-    chosen, headings = choose_rows(frames, "size", 1)  # which varies within a set
+    chosen, headings = choose_sheet_rows(frames, "size", 1)  # which varies within a set
     assert len(chosen) == 3
     assert list(headings.values()) == ["size 1.5 m", "size 2 m", "size 2.5 m"]
     sheet = contact_sheet(frames, chosen, ["image", "albedo", "shading", "depth"], headings, TILE)
@@ -172,10 +180,10 @@ def test_pictures_are_small_and_can_be_read(packed, info, frames_root):
     (picture,) = (packed / "assets").iterdir()
     with Image.open(picture) as opened:
         assert opened.format == "JPEG"
-    assert picture.stat().st_size <= LARGEST
+    assert picture.stat().st_size <= LARGEST_PICTURE
     noise = np.random.default_rng(0).integers(0, 256, (ROWS * (TILE + 20), COLUMNS * TILE, 3), np.uint8)
     data = card_pictures._encode(noise)
-    assert len(data) <= LARGEST
+    assert len(data) <= LARGEST_PICTURE
     assert Image.open(io.BytesIO(data)).size == noise.shape[1::-1]
 
 

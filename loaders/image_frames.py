@@ -11,7 +11,7 @@ from jaxtyping import Float64, UInt8
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.files.picture_codec import SUFFIXES, decode_picture
+from loaders.files.image_codec import IMAGE_SUFFIXES, decode_image
 from loaders.samples import Frame, Sample, to_sample
 from loaders.schema import ChecksRecord, DatasetInfo, Metadata, RecipeRecord, SetInfo, array_sha256
 
@@ -19,7 +19,7 @@ SET_NAME = "pictures"
 HUGGING_FACE = "hf:"
 
 
-class Files:
+class ImageFolder:
     """The images of a folder and of all folders in it, in order of their paths.
 
     Args:
@@ -34,13 +34,15 @@ class Files:
             raise InputError(f"{folder}: expected a folder of images, there is none")
         self.origin = str(folder)
         self._folder, inside = folder, folder.resolve()
-        found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+        found = (
+            path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
+        )
         names = (path.relative_to(folder) for path in found if path.resolve().is_relative_to(inside))
         self._names = sorted(
             name.as_posix() for name in names if not any(part.startswith(".") for part in name.parts)
         )
         if not self._names:
-            raise InputError(f"{folder}: expected images ({', '.join(sorted(SUFFIXES))}), found none")
+            raise InputError(f"{folder}: expected images ({', '.join(sorted(IMAGE_SUFFIXES))}), found none")
 
     def __len__(self) -> int:
         """Count the pictures."""
@@ -55,7 +57,7 @@ class Files:
         return (self._folder / self._names[number]).read_bytes()
 
 
-class Table:
+class ImageTable:
     """The images of one column of a `datasets.Dataset`.
 
     Args:
@@ -93,17 +95,17 @@ class Table:
         return cell["bytes"] if cell["bytes"] is not None else Path(cell["path"]).read_bytes()
 
 
-class Pictures:
+class ImageFrames:
     """Pictures as `loaders.samples.Frames`: one layer, `image`, no factors, and neither camera nor renderer.
 
     Example:
-        >>> Pictures(Files(Path("nowhere")), (256, 256))
+        >>> ImageFrames(ImageFolder(Path("nowhere")), (256, 256))
         Traceback (most recent call last):
         loaders.errors.InputError: nowhere: expected a folder of images, there is none
     """
 
     def __init__(
-        self, source: Files | Table, size: tuple[int, int], limit: int | None = None, seed: int = 0
+        self, source: ImageFolder | ImageTable, size: tuple[int, int], limit: int | None = None, seed: int = 0
     ) -> None:
         """Choose pictures; none is read yet.
 
@@ -154,7 +156,7 @@ class Pictures:
             data = self._source.data(number)
         except OSError as error:
             raise InputError(f"{where}: cannot be read: {error.strerror or error}") from None
-        image = decode_picture(data, where, (self.set_info.height, self.set_info.width))
+        image = decode_image(data, where, (self.set_info.height, self.set_info.width))
         return Frame(self._metadata(name, number, image), {"image": image})
 
     def _metadata(self, name: str, number: int, image: UInt8[ndarray, "height width 3"]) -> Metadata:
@@ -197,7 +199,9 @@ class Pictures:
         return np.empty((len(self), 0))
 
 
-def open_pictures(source: str, size: tuple[int, int], limit: int | None = None, seed: int = 0) -> Pictures:
+def open_image_frames(
+    source: str, size: tuple[int, int], limit: int | None = None, seed: int = 0
+) -> ImageFrames:
     """Open a folder of images, or a Hugging Face data set.
 
     Args:
@@ -205,19 +209,19 @@ def open_pictures(source: str, size: tuple[int, int], limit: int | None = None, 
             of the Hub, a folder in its layout, or one that ``Dataset.save_to_disk`` wrote; the split is
             "train" unless given.
         size: height and width of the frames, pixels.
-        limit: see `Pictures`.
-        seed: see `Pictures`.
+        limit: see `ImageFrames`.
+        seed: see `ImageFrames`.
 
     Raises:
         InputError: there is nothing of the kind, or the data set cannot be loaded.
     """
     if not source.startswith(HUGGING_FACE):
-        return Pictures(Files(Path(source)), size, limit, seed)
+        return ImageFrames(ImageFolder(Path(source)), size, limit, seed)
     name, split, configuration, *rest = [*source.removeprefix(HUGGING_FACE).split(":"), "", ""]
     if not name or rest[:-2]:
         raise InputError(f"{source}: expected hf:NAME, hf:NAME:SPLIT or hf:NAME:SPLIT:CONFIGURATION")
     dataset = load_hugging_face(name, split or "train", configuration or None)
-    return Pictures(Table(dataset, source), size, limit, seed)
+    return ImageFrames(ImageTable(dataset, source), size, limit, seed)
 
 
 def load_hugging_face(name: str, split: str | None, configuration: str | None) -> Any:

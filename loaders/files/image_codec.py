@@ -16,10 +16,10 @@ from PIL import Image, ImageCms, ImageOps
 from loaders.errors import blaming
 from loaders.files.image_files import open_image
 
-SUFFIXES = frozenset(".bmp .gif .jpeg .jpg .png .ppm .tif .tiff .webp".split())
+IMAGE_SUFFIXES = frozenset(".bmp .gif .jpeg .jpg .png .ppm .tif .tiff .webp".split())
 
 
-def decode_picture(data: bytes, where: str, size: tuple[int, int]) -> UInt8[ndarray, "height width 3"]:
+def decode_image(data: bytes, where: str, size: tuple[int, int]) -> UInt8[ndarray, "height width 3"]:
     """Decode a picture and bring it to a size.
 
     What is left over on the longer side is cut off, half on either end. Encoded values are resampled
