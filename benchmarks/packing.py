@@ -27,7 +27,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from loaders.files.layer_codecs import decode_npz, decode_png, encode_png
-from loaders.frames import FrameFolder, read_dataset_info, write_dataset_info, write_frame
+from loaders.frame_folder import FrameFolder
+from loaders.frames import read_dataset_info, write_dataset_info, write_frame
 from loaders.hdf5.filters import Compression, encode_chunk
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.hub.arrow_tables import ArrowRow, arrow_columns, arrow_schema, arrow_table, writer_options

@@ -1,9 +1,10 @@
 """Image sets on disk and in memory: the schema of a frame, its files, readers and packs.
 
-Start with `open_frames` (or `FrameFolder`, `HDF5Frames`, `HubFrames`), `collate` and `load_tensors` to read,
-`FactorIndex`, `group_rows` and `FactorSpace` to choose samples by their factors, `mixed_edges` to choose
-pixels, `pack_hdf5`, `pack_hub` and `push_hub` to publish, `verify` to find damage. `loaders.schema` says what
-each layer and each field of the metadata means.
+- read: `open_frames` (or `FrameFolder`, `HDF5Frames`, `HubFrames`), `collate`, `load_tensors`;
+- choose samples by their factors: `FactorIndex`, `group_rows`, `FactorSpace`; choose pixels: `mixed_edges`;
+- publish: `pack_hdf5`, `pack_hub`, `push_hub`; find damage: `verify`.
+
+`loaders.schema` defines each layer and each field of the metadata.
 """
 
 from loaders.downscale import downscale as downscale
@@ -12,7 +13,7 @@ from loaders.epoch_order import EpochOrder as EpochOrder
 from loaders.epoch_order import ResumableSampler as ResumableSampler
 from loaders.errors import InputError as InputError
 from loaders.factor_space import FactorSpace as FactorSpace
-from loaders.frames import FrameFolder as FrameFolder
+from loaders.frame_folder import FrameFolder as FrameFolder
 from loaders.frames import clean_partial as clean_partial
 from loaders.frames import complete_indices as complete_indices
 from loaders.frames import frame_path as frame_path

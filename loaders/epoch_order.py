@@ -26,7 +26,7 @@ class EpochOrder:
     Attributes:
         rows: number of rows.
         batch_size: rows in a batch.
-        shuffle: whether each epoch has an order of its own; otherwise every epoch starts with row 0 and goes up.
+        shuffle: whether each epoch has an order of its own; otherwise rows come in order of their numbers.
         seed: 0 or more.
         rank: number of this process among the processes that share the rows.
         world_size: number of processes that share the rows.
@@ -228,8 +228,8 @@ class ResumableSampler:
         order = self._order_of_all()
         if odd := [name for name in order if found.get(name) != order[name]]:
             raise InputError(
-                f"state: expected {odd[0]} {order[odd[0]]!r}, got {found.get(odd[0])!r}; use the arguments of "
-                "that run, or start a new epoch"
+                f"state: expected {odd[0]} {order[odd[0]]!r}, got {found.get(odd[0])!r}; use the arguments "
+                "of that run, or start a new epoch"
             )
         most = len(replace(self.order, rank=0))  # no rank has more
         if epoch < 0 or not 0 <= done <= most:

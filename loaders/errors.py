@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-# Errors that zipfile, zlib, struct, numpy, Pillow, h5py, Arrow and OpenEXR raise on damaged bytes. MemoryError,
-# AssertionError, AttributeError, ImportError and NameError are left out: they do not come from damaged bytes.
+# Errors that zipfile, zlib, struct, numpy, Pillow, h5py, Arrow and OpenEXR raise on damaged bytes. Left out:
+# MemoryError, AssertionError, AttributeError, ImportError and NameError, which have other causes.
 DAMAGED = (
     *(ArithmeticError, EOFError, LookupError, OSError, RuntimeError, SyntaxError, TypeError, ValueError),
     *(struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),

@@ -43,7 +43,7 @@ class FactorSpace:
         """Refuse a grid whose points have no unique numbers."""
         if not self.names or len(self.names) != len(self.values):
             raise InputError(
-                f"expected at least one factor and one tuple of values per factor, got {len(self.names)} names "
+                f"expected at least one factor, and a tuple of values for each, got {len(self.names)} names "
                 f"and {len(self.values)} tuples"
             )
         if len(set(self.names)) != len(self.names):

@@ -10,14 +10,12 @@ import hashlib
 import re
 import shutil
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
-from typing import SupportsIndex
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Int
 from numpy import ndarray
 
 from loaders.errors import InputError
@@ -25,7 +23,7 @@ from loaders.files.atomic_files import replacing, sync, write_synced
 from loaders.files.json_records import read_record
 from loaders.files.layer_codecs import decode_npz, decode_png, encode_npz, encode_png, png_size, schema_order
 from loaders.files.urls import local_folder
-from loaders.samples import Frame, Sample, factor_number, row_number, to_sample
+from loaders.samples import Frame
 from loaders.schema import DatasetInfo, Metadata, array_sha256, check_layer
 from loaders.verification.checksums import SUMS, matches_sums, sums_text
 
@@ -230,92 +228,3 @@ def _rename(partial: Path, final: Path) -> None:
             raise InputError(
                 f"{final} is incomplete: it has no {METADATA}; render it with `candlelight render --repair`"
             ) from None
-
-
-class FrameFolder:
-    """The complete samples of one image set in a folder of frames, as `loaders.samples.Frames`.
-
-    Samples are listed once, on opening; samples written later are not seen.
-
-    Example:
-        >>> FrameFolder(Path("nowhere"), "candle")
-        Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered frames
-    """
-
-    def __init__(
-        self,
-        root: Path | str,
-        set_name: str,
-        layers: Collection[str] | None = None,
-        *,
-        objects: bool = False,
-    ) -> None:
-        """Open an image set.
-
-        Args:
-            root: folder of the data set.
-            set_name: name of the image set.
-            layers: names of the layers to read; None for all.
-            objects: whether samples have their objects.
-
-        Raises:
-            InputError: there is no such data set, set or layer, or no sample is complete.
-        """
-        self.root = root = local_folder(root)
-        self.info = read_dataset_info(root)
-        self.set_info = self.info.set(set_name)
-        self.set_name = set_name
-        self.layers = choose_layers(self.set_info.layers, layers)
-        self.objects = objects
-        self.indices = complete_indices(root, set_name)
-        if not len(self.indices):
-            raise InputError(
-                f"{root}: no sample of set `{set_name}` is complete; run `candlelight render` first"
-            )
-
-    def __len__(self) -> int:
-        """Count the rows."""
-        return len(self.indices)
-
-    def path(self, row: SupportsIndex) -> Path:
-        """Return the sample folder of one row."""
-        return frame_path(self.root, self.set_name, int(self.indices[row_number(row, len(self))]))
-
-    def metadata(self, row: SupportsIndex) -> Metadata:
-        """Read the metadata of one row."""
-        return read_metadata(self.path(row))
-
-    def frame(self, row: SupportsIndex, verify: bool = False) -> Frame:
-        """Read one row as numpy arrays; ``verify`` compares them with their hashes."""
-        return read_frame(self.path(row), self.layers, verify, (self.set_info.height, self.set_info.width))
-
-    def __getitem__(self, row: SupportsIndex) -> Sample:
-        """Read one row as tensors."""
-        return to_sample(self.frame(row), self.set_info, self.objects)
-
-    def __getitems__(self, rows: Sequence[SupportsIndex]) -> list[Sample]:
-        """Read several rows as tensors, in the order of ``rows``."""
-        return [self[row] for row in rows]
-
-    @cached_property
-    def factor_table(self) -> Float64[ndarray, "n k"]:
-        """Factors of every row; the first use reads all metadata."""
-        factors = self.set_info.factors
-        table = np.empty((len(self), len(factors)))
-        for row in range(len(self)):
-            metadata = self.metadata(row)
-            table[row] = [factor_number(factor, metadata) for factor in factors]
-        return table
-
-
-def choose_layers(available: Collection[str], wanted: Collection[str] | None) -> tuple[str, ...]:
-    """Put the wanted layers into schema order.
-
-    Raises:
-        InputError: a wanted layer is not available.
-    """
-    for name in wanted or ():
-        if name not in available:
-            raise InputError(f"layer `{name}` is not in this set; it has {', '.join(available)}")
-    return tuple(schema_order(available if wanted is None else wanted))

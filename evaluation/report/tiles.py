@@ -7,7 +7,8 @@ from PIL import Image
 from torch import Tensor
 
 from loaders.colour import to_display
-from loaders.looking.sheet import LARGEST_TILE, SMALLEST_TILE, value_text
+from loaders.looking.sheet import LARGEST_TILE, SMALLEST_TILE
+from loaders.looking.sheet_rows import value_text
 from loaders.looking.show import Pixels
 from loaders.schema import FactorValue
 

@@ -1,4 +1,4 @@
-"""The commands that write packs and other layouts: ``candlelight pack | push | export``."""
+"""The commands ``candlelight pack``, ``push`` and ``export``."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -34,7 +34,7 @@ def pack(
 ) -> None:
     """Pack a folder of frames into Hugging Face Parquet (hub) or HDF5, one file per image set and split.
 
-    Run again after it was stopped, it goes on where it was.
+    After an interruption, run the same command again: it continues.
 
     \b
     candlelight pack frames --to hub --out pack     then: datasets.load_dataset("pack", "candle")
@@ -60,14 +60,14 @@ def pack(
 @click.argument("folder", type=Folder())
 @click.argument("repo", metavar="ORG/NAME")
 @click.option("--private", is_flag=True, help="Make the repository private if it is new.")
-@click.option("--revision", help="Branch to write to; made if it is not there.")
-@click.option("--message", help="Of the commit.")
-@click.option("--dry-run", is_flag=True, help="Check the pack and say what would be sent; needs no network.")
-@click.option("--yes", is_flag=True, help="Do not ask whether to send a pack that states no licence.")
+@click.option("--revision", help="Branch to write to; created if it does not exist.")
+@click.option("--message", help="Message of the commit.")
+@click.option("--dry-run", is_flag=True, help="Check the pack and list what would be sent; needs no network.")
+@click.option("--yes", is_flag=True, help="Send a pack that states no licence without asking.")
 def push(folder: Path, repo: str, dry_run: bool, yes: bool, **how: Any) -> None:
-    """Upload FOLDER, a pack made with --to hub, to the Hugging Face Hub, once every byte of it is checked.
+    """Check every byte of FOLDER, a pack made with --to hub, and upload it to the Hugging Face Hub.
 
-    Takes the token of `hf auth login` or HF_TOKEN. If the upload is interrupted, the same command goes on.
+    The token comes from `hf auth login` or HF_TOKEN. After an interruption, run the same command again.
 
     \b
     candlelight push pack me/candle --dry-run
@@ -77,12 +77,12 @@ def push(folder: Path, repo: str, dry_run: bool, yes: bool, **how: Any) -> None:
     from loaders.hub.push import push_hub
 
     silent = (
-        f"{folder} states no licence, so nobody may use it; state one as `licence:` in the recipe, then "
-        "`render` and `pack` again, which renders nothing anew"
+        f"{folder} states no licence, so nobody may use it; add `licence:` to the recipe, then run "
+        "`render` and `pack` again, which render no sample again"
     )
     unlicensed = not yes and not read_dataset_info(folder).licence
     if unlicensed and not dry_run:
-        click.confirm(f"{silent}. Push it as it is?", abort=True)
+        click.confirm(f"{silent}. Push it without a licence?", abort=True)
     with progress(None, "verify") as advance:
         sent = push_hub(folder, repo, dry_run=dry_run, advance=advance, **how)
     if unlicensed and dry_run:
@@ -101,27 +101,27 @@ def push(folder: Path, repo: str, dry_run: bool, yes: bool, **how: Any) -> None:
     help="Layout.",
 )
 @click.option("--out", type=Folder(), required=True, help="Folder to write or resume.")
-@click.option("--set", "set_name", help="Image set; may be left out where only one fits.")
+@click.option("--set", "set_name", help="Image set; not needed if only one fits.")
 @click.option(
     "--layout",
     type=click.Choice(["flat", "nested"]),
     default="flat",
     show_default=True,
-    help="CANDLE: metadata as in its second release, or under the id as in its first.",
+    help="CANDLE: metadata in the form of its second release, or under the id as in its first.",
 )
 @click.option(
     "--bounds",
     type=click.Choice(["exact", "faithful"]),
     default="exact",
     show_default=True,
-    help="CANDLE: of the picture, or before the camera's small turns as published.",
+    help="CANDLE: bounds in the image, or before the camera's small rotations, as published.",
 )
 @click.option(
     "--by",
     type=click.Choice(["paper", "passes"]),
     default="paper",
     show_default=True,
-    help="MIT: by the paper's equations from captures and a twin, or from the layers of one frame.",
+    help="MIT: by the paper's equations from captures and a counterfactual, or from the layers of one frame.",
 )
 @click.option(
     "--shard-size",
@@ -140,7 +140,7 @@ def export(
     by: Literal["paper", "passes"],
     shard_size: int,
 ) -> None:
-    """Write frames as a published data set lies on disk, for code that reads that, or as WebDataset.
+    """Write frames in the layout of a published data set, for code that reads it, or as WebDataset.
 
     \b
     candlelight export frames --to candle --out candle

@@ -1,4 +1,4 @@
-"""Options of `candlelight pack` that choose and split what is packed, and options that fit one ``--to``."""
+"""Options of `candlelight pack` that choose and split samples, and a check of options of other ``--to``."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def pack_options(command: _Command) -> _Command:
-    """Add what says which sets, layers, size and splits; the names are those of what takes them."""
+    """Add the options for sets, layers, size and splits to a command."""
     options = [
         click.option("--sets", callback=split_names, metavar="NAME,...", help="Image sets.  [default: all]"),
         click.option("--layers", callback=split_names, metavar="NAME,...", help="Layers.  [default: all]"),
@@ -21,7 +21,7 @@ def pack_options(command: _Command) -> _Command:
             "--size",
             callback=_size,
             metavar="WxH",
-            help="Average down to this size, of which the frames' is a multiple.",
+            help="Average down to this size; it must divide the size of the frames.",
         ),
         click.option(
             "--split",
@@ -29,13 +29,13 @@ def pack_options(command: _Command) -> _Command:
             metavar="NAME=SHARE,...",
             help="Random splits; with --split-by NAME=VALUE,..., repeatable.  [default: all rows are train]",
         ),
-        click.option("--split-seed", type=int, default=0, show_default=True, help="Of random splits."),
+        click.option("--split-seed", type=int, default=0, show_default=True, help="Seed of random splits."),
         click.option("--split-by", metavar="FACTOR", help="Split by the values of a factor instead."),
         click.option(
             "--hold-out",
             multiple=True,
             metavar="FACTOR=VALUE,...",
-            help="Rows that show this combination are split test_ood; repeatable.",
+            help="Put rows with this combination into split test_ood; repeatable.",
         ),
     ]
     for option in reversed(options):
@@ -44,14 +44,14 @@ def pack_options(command: _Command) -> _Command:
 
 
 def refuse_options_of_others(kind: str, owners: Mapping[str, str]) -> None:
-    """Refuse options of the running command that say nothing of what it was asked to write.
+    """Refuse options of the running command that belong to another value of ``--to``.
 
     Args:
         kind: value of ``--to``.
-        owners: the value of ``--to`` that an option is for, by the option.
+        owners: for each such option, the value of ``--to`` that it belongs to.
 
     Raises:
-        InputError: one was given that is for another.
+        InputError: an option of another value was given.
     """
     for option in given_options(click.get_current_context()):
         if (owner := owners.get(option, kind)) != kind:

@@ -13,7 +13,8 @@ from loaders.errors import InputError
 from loaders.exports.export_folder import claim
 from loaders.files.atomic_files import replacing
 from loaders.files.layer_codecs import encode_png
-from loaders.frames import FrameFolder, read_dataset_info
+from loaders.frame_folder import FrameFolder
+from loaders.frames import read_dataset_info
 from loaders.schema import CameraRecord, Metadata, ObjectRecord
 
 Layout = Literal["flat", "nested"]

@@ -1,4 +1,4 @@
-"""The card (``README.md``) of a Hugging Face data set: facts for `datasets` and the Hub, then for people."""
+"""The card (``README.md``) of a Hugging Face data set: YAML for `datasets` and the Hub, then Markdown."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -23,14 +23,14 @@ _RENDERER = ("set", "Blender", "samples per pixel", "denoiser", "bounces", "devi
 def card(info: DatasetInfo, manifest: PackManifest, facts: Mapping[str, SetFacts]) -> str:
     """Write the card.
 
-    `datasets` keeps what it has read under a key that does not depend on the files of a local folder, only
-    on the card: the hash of the content in each description is what makes it read a folder that was packed
-    again, or another folder of the same name.
+    `datasets` caches data under a key that depends on the card and not on the files of a local folder. Each
+    description therefore contains a hash of the content, so that `datasets` reads a folder again after it was
+    packed again.
 
     Args:
-        info: the image sets that the folder holds.
-        manifest: its Parquet files.
-        facts: what the files of each image set hold.
+        info: description of the packed image sets.
+        manifest: their Parquet files.
+        facts: facts of each image set, read from its files.
 
     Returns:
         Text of ``README.md``: YAML between two rules, then Markdown.
@@ -60,7 +60,7 @@ def _front(info: DatasetInfo, manifest: PackManifest) -> dict[str, Any]:
 
 
 def _set_config(set_name: str, splits: Sequence[str] = ("train",)) -> dict[str, Any]:
-    """Say where the files of a set's splits lie, as `datasets` reads it."""
+    """Name the files of a set's splits, in the form of `datasets`."""
     return {
         "config_name": set_name,
         "data_files": [{"split": name, "path": f"{set_name}/{name}-*.parquet"} for name in splits],
@@ -107,8 +107,8 @@ def _overview(info: DatasetInfo, manifest: PackManifest) -> list[str]:
         'print(frames[0]["image"].shape, frames[0]["id"])' if shown == "image" else 'print(frames[0]["id"])',
         "```",
         "",
-        "In place of the folder, its name on the Hub does as well. `with_format` matters: without it, float "
-        "arrays come back as nested Python lists. It makes float32 of float16, which changes no value; "
+        "The name of the data set on the Hub works instead of the folder. `with_format` matters: without it, "
+        "float arrays are nested Python lists. It turns float16 into float32, which changes no value; "
         f'`loaders.HubFrames("path/to/this/folder", "{first}")` of candlelight keeps float16.',
         "",
         *_table(("set", "samples", "width x height", "changes within a concept set"), rows),
@@ -158,7 +158,7 @@ def _values(factor: FactorInfo) -> str:
 
 
 def _found(factor: FactorInfo, column: Float64[ndarray, " n"]) -> str:
-    """Say how many samples show each value of a factor, or between what its values lie."""
+    """Describe the samples by a factor: counts of its values, or the range of a continuous factor."""
     if factor.kind == "continuous":
         return f"{column.min():.4g} to {column.max():.4g}"
     counts = count_values(factor, column)
@@ -175,7 +175,7 @@ def _origin(info: DatasetInfo, facts: Mapping[str, SetFacts]) -> list[str]:
         f"(SHA-256 `{info.recipe.sha256}`), seed {info.seed}.",
         "`sha256sum -c SHA256SUMS` checks the files.",
         "",
-        "The first sample of each set says of itself:",
+        "Settings of the renderer, from the first sample of each set:",
         "",
         *_table(_RENDERER, (_renderer(name, one) for name, one in facts.items())),
     ]
@@ -191,7 +191,7 @@ def _renderer(name: str, facts: SetFacts) -> tuple[object, ...]:
 
 def _licences(info: DatasetInfo) -> list[str]:
     if not info.assets:
-        found = ["Nothing that shows in the pictures came from a file."]
+        found = ["The images show no assets from files."]
     else:
         unknown = [asset for asset in info.assets if not is_known(asset.licence)]
         groups: dict[tuple[str, str, str], list[str]] = {}
@@ -199,14 +199,14 @@ def _licences(info: DatasetInfo) -> list[str]:
             said = (asset.kind, _asset_licence(asset.licence), asset.source or "-")
             groups.setdefault(said, []).append(asset.label)
         rows = ((*said, _labels(labels)) for said, labels in groups.items())
-        warning = f"**The licence of {len(unknown)} of these is not known: ask before passing them on.**"
+        warning = f"**The licences of {len(unknown)} of these are not known: ask before passing them on.**"
         found = [
-            "The pictures show these assets:",
+            "The images show these assets:",
             "",
             *_table(("kind", "licence", "source", "labels"), rows),
             *([warning] if unknown else []),
         ]
-    licence = info.licence or "not stated, so ask its author before using it"
+    licence = info.licence or "not stated; ask its author before using it"
     return ["## Licences", "", f"The data set: {licence}.", "", *found, ""]
 
 

@@ -1,4 +1,4 @@
-"""What stands in a Hugging Face folder beside its Parquet files: card, pictures, Croissant, hashes."""
+"""Files that accompany the Parquet files of a Hugging Face folder: card, pictures, Croissant, hashes."""
 
 import hashlib
 from collections.abc import Collection, Mapping
@@ -18,23 +18,23 @@ CARD, MANIFEST, CROISSANT = "README.md", "manifest.json", "croissant.json"
 
 
 def pack_files(shards: Collection[Shard]) -> set[str]:
-    """Name all files that a folder of these Parquet files holds, themselves among them."""
+    """Name all files of a Hugging Face folder: the given Parquet files and their accompanying files."""
     pictures = (_picture(shard.set) for shard in shards)
     return {DATASET, CARD, MANIFEST, CROISSANT, SUMS, *pictures, *(shard.path for shard in shards)}
 
 
 def description_date(root: Path) -> date:
-    """Tell on which day (UTC) a folder of frames was described: of packing, that day may vary."""
+    """Return the day (UTC) of a folder's ``dataset.json``, which does not depend on the day of packing."""
     return datetime.fromtimestamp((root / DATASET).stat().st_mtime, UTC).date()
 
 
 def write_accompanying_files(folder: Path, info: DatasetInfo, manifest: PackManifest, made: date) -> None:
-    """Write all that stands beside the Parquet files, from what these hold.
+    """Write all accompanying files of a pack, from its Parquet files.
 
     Args:
         folder: folder of the pack, with its Parquet files.
-        info: the image sets that the folder holds, as they are in it.
-        manifest: its Parquet files.
+        info: description of the packed image sets.
+        manifest: their Parquet files.
         made: day on which the frames were made.
     """
     from loaders.hub.card import card

@@ -1,4 +1,4 @@
-"""The Parquet files of a Hugging Face folder, one after the other; whole ones outlast a killed call."""
+"""Write the Parquet shards of a Hugging Face folder; finished shards survive a killed call."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ from loaders.packs.splits import PackSplit
 from loaders.schema import Record, layer
 from loaders.verification.checksums import file_sha256
 
-# The Hub's viewer gives up on row groups of 286 MB in memory, and advises 100 to 300.
+# The Hub recommends row groups of 100 to 300 MB in memory; its viewer refuses more than 286 MB.
 ROW_GROUP_BYTES = 100 * 2**20
 SHARD_BYTES = 500 * 2**20
 _NAME = re.compile(r"(.+)-(\d{5})-of-\d{5}\.parquet")
@@ -37,7 +37,7 @@ _Item = TypeVar("_Item")
 
 
 class ShardRecord(Record):
-    """A shard that is whole, but not yet numbered among all: rows, size, size in memory, SHA-256."""
+    """Record of a finished shard: rows, size, size in memory, SHA-256."""
 
     rows: int
     bytes: int
@@ -46,16 +46,16 @@ class ShardRecord(Record):
 
 
 def write_shards(source: PackSource, split: PackSplit, folder: Path, threads: int | None = None) -> None:
-    """Write the shards of one split that are not there yet.
+    """Write the shards of one split that are not finished yet.
 
-    A shard is a function of the rows that it begins with, so it does not tell after how many calls it was
-    written.
+    The content of a shard depends only on its first row, so interrupted and uninterrupted calls write the
+    same shards.
 
     Args:
         source: the image set.
         split: the split.
-        folder: where shards are kept while they are made.
-        threads: how many read and check frames; None for one per processor.
+        folder: working folder of the shards.
+        threads: number of threads that read and check frames; None for one per processor.
     """
     home = _home(folder, source, split)
     pieces = _finished(home)
@@ -67,22 +67,22 @@ def write_shards(source: PackSource, split: PackSplit, folder: Path, threads: in
     every = arrow_columns(source.set_info)
     desc = f"packing {source.set_name}" + ("" if len(source.splits) == 1 else f", {split.name}")
     rows = prepare_rows(source, todo, lambda row: _row(source, row), desc, threads, len(split.rows))
-    # `map` lets go of the rows of a group once they are a table; a generator would keep them until the next.
+    # `map` frees the rows of a group once they are a table; a generator would keep them until the next group.
     tables = _ahead(map(lambda group: arrow_table(every, group), _row_groups(rows)))
     _write(every, tables, home, len(pieces))
 
 
 def move_shards(source: PackSource, split: PackSplit, folder: Path, whole: Path) -> list[Shard]:
-    """Give the shards of one split their names, which say how many there are.
+    """Move the shards of one split to the pack, under final names with the number of shards.
 
     Args:
         source: the image set.
         split: the split.
-        folder: where `write_shards` kept them.
+        folder: working folder of `write_shards`.
         whole: folder of the pack.
 
     Returns:
-        Their lines of the manifest.
+        Manifest records of the shards.
     """
     home = _home(folder, source, split)
     pieces = _finished(home)
@@ -96,7 +96,7 @@ def move_shards(source: PackSource, split: PackSplit, folder: Path, whole: Path)
 
 
 def put_back_shards(folder: Path, whole: Path) -> None:
-    """Undo `move_shards`, whose caller was killed before the pack was whole."""
+    """Undo `move_shards` after a call that was killed before the pack was complete."""
     for path in whole.glob("*/*.parquet"):
         if (found := _NAME.fullmatch(path.name)) and (home := folder / "shards" / path.parent.name).is_dir():
             path.rename(home / found[1] / f"{found[2]}.parquet")
@@ -107,7 +107,7 @@ def _home(folder: Path, source: PackSource, split: PackSplit) -> Path:
 
 
 def _finished(home: Path) -> list[ShardRecord]:
-    """List the shards that are there from the first on, each proven by its hash."""
+    """List the finished shards without a gap from the first on; their hashes are verified."""
     pieces: list[ShardRecord] = []
     while True:
         stem = f"{len(pieces):05d}"
@@ -116,7 +116,7 @@ def _finished(home: Path) -> list[ShardRecord]:
             return pieces
         try:
             piece = read_record(ShardRecord, facts, "pack again")
-        except InputError:  # no earlier call wrote that: the shard is written again
+        except InputError:  # damaged: the shard is written again
             return pieces
         if file_sha256(path) != piece.sha256:
             return pieces
@@ -136,7 +136,7 @@ def _row(source: PackSource, row: int) -> ArrowRow:
 
 
 def _row_groups(rows: Iterable[ArrowRow]) -> Iterator[list[ArrowRow]]:
-    """Collect rows in groups that fit `ROW_GROUP_BYTES` (but one row at least)."""
+    """Collect rows in groups of at most `ROW_GROUP_BYTES`, and of at least one row."""
     group: list[ArrowRow] = []
     size = 0
     for row in rows:
@@ -149,7 +149,7 @@ def _row_groups(rows: Iterable[ArrowRow]) -> Iterator[list[ArrowRow]]:
 
 
 def _ahead(items: Iterator[_Item]) -> Iterator[_Item]:
-    """Make the next item in a thread while the caller works on one."""
+    """Compute the next item in a thread while the caller uses the current one."""
     with ThreadPoolExecutor(1, "table") as pool:
         coming = pool.submit(next, items, None)
         while (item := coming.result()) is not None:
@@ -165,7 +165,7 @@ def _write(every: list[Column], tables: Iterator[pa.Table], home: Path, number: 
         rows = arrow_bytes = 0
         with replacing(home / f"{number:05d}.parquet") as path:
             with path.open("wb") as file, pq.ParquetWriter(file, schema, **options) as writer:
-                # What a table takes in memory bounds what it adds to the file.
+                # A table adds at most its size in memory to the file.
                 while table is not None and (rows == 0 or file.tell() + table.nbytes <= SHARD_BYTES):
                     writer.write_table(table, row_group_size=len(table))
                     rows += len(table)

@@ -1,7 +1,8 @@
-"""A folder of Parquet files that is a Hugging Face data set as it stands: publishing is one upload.
+"""Write image sets as a Hugging Face data set: a folder of Parquet files that can be uploaded unchanged.
 
-``<set>/<split>-00000-of-0000N.parquet`` (one configuration per image set), ``README.md`` (the card),
-``dataset.json``, ``manifest.json`` (rows, bytes and SHA-256 of each Parquet file) and ``SHA256SUMS``.
+The folder holds ``<set>/<split>-00000-of-0000N.parquet`` (one configuration per image set), ``README.md``
+(the card), ``dataset.json``, ``manifest.json`` (rows, bytes and SHA-256 of each Parquet file) and
+``SHA256SUMS``.
 """
 
 import shutil
@@ -19,7 +20,7 @@ from loaders.packs.split_plan import SplitPlan
 from loaders.packs.working_folder import open_working_folder, text_sha256
 from loaders.schema import DatasetInfo
 
-# To be counted up when the same frames come to lie otherwise in a shard.
+# Increase when the layout of a shard changes.
 _LAYOUT = 2
 
 
@@ -35,26 +36,26 @@ def pack_hub(
 ) -> Path:
     """Write the complete samples of a folder of frames as a Hugging Face data set.
 
-    Every frame is compared with its hashes. The folder is built in ``.<name>.partial`` beside ``out_dir`` and
-    renamed when it is finished; what an earlier call made there is replaced. When a call is killed, the next
-    one keeps the shards that were finished, if frames and options are the same, and writes the same bytes.
+    Every frame is compared with its hashes. The folder is built in ``.<name>.partial`` next to ``out_dir``
+    and renamed when it is complete; a pack of an earlier call is replaced. After a killed call, the next call
+    with the same frames and options keeps the finished shards, and writes the same bytes.
 
     Args:
         root: folder of frames.
-        out_dir: folder to make.
+        out_dir: folder to write.
         sets: names of the sets; None for all.
         layers: names of the layers; None for all.
-        size: width and height to average down to, in pixels; None for those of the frames.
-        plan: how to split each set; None for `train` alone.
-        threads: how many read and check frames; None for one per processor.
+        size: width and height to average down to, in pixels; None for the size of the frames.
+        plan: splits of each set; None for `train` alone.
+        threads: number of threads that read and check frames; None for one per processor.
 
     Returns:
         ``out_dir``, which `HubFrames` and `datasets.load_dataset(out_dir, set, split="train")` read.
 
     Raises:
-        InputError: a set or layer is unknown, a set has no complete sample or cannot be split or averaged
-            so, a frame is damaged, ``out_dir`` holds something that no earlier call made, or another process
-            is packing into it.
+        InputError: a set or layer is unknown, a set has no complete sample or does not fit ``plan`` or
+            ``size``, a frame is damaged, ``out_dir`` holds other files than a pack, or another process is
+            packing into it.
     """
     from loaders.hub import shards as shard_files
 
@@ -116,7 +117,7 @@ def _refuse_foreign(folder: Path) -> None:
     if foreign := sorted(found - ours):
         raise InputError(
             f"{folder} holds `{foreign[0]}`, which `candlelight pack` did not write; name a folder that is "
-            "new, empty, or made by it"
+            "new, empty, or made by `candlelight pack`"
         )
 
 
@@ -125,7 +126,7 @@ def _old(final: Path) -> Path:
 
 
 def _swap(whole: Path, final: Path) -> None:
-    # No system call replaces a folder that is not empty, hence two renames with the old one put aside.
+    # No system call replaces a folder that is not empty, so the old folder is renamed first.
     old = _old(final)
     if final.exists():
         final.rename(old)
@@ -139,16 +140,16 @@ def _swap(whole: Path, final: Path) -> None:
 
 
 def _drop_old(final: Path, folder: Path) -> None:
-    """Move what was replaced, if anything was, to the working folder, which is removed as a whole."""
+    """Move the replaced pack, if there is one, to the working folder, which is removed afterwards."""
     if (old := _old(final)).exists():
         old.rename(folder / f".{uuid.uuid4().hex}")
 
 
 def _put_back_old(final: Path, folder: Path) -> None:
-    """Undo or finish a `_swap` whose caller was killed."""
+    """Undo or finish a `_swap` that was killed."""
     old = _old(final)
     if old.is_symlink():
-        raise InputError(f"{old} is in the way, being a link; move it, or name another target")
+        raise InputError(f"{old} is a link; move it, or name another target")
     _refuse_foreign(old)
     if old.exists() and not final.exists():
         old.rename(final)

@@ -1,4 +1,4 @@
-"""Look at what is at a path: the readers of `looking.contents` for each way that image sets are stored."""
+"""Read the content of a data set (`looking.contents`) from each kind of storage."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,15 +12,8 @@ from loaders.errors import DAMAGED, InputError, blame, nearest_file
 from loaders.files.json_records import parse_record
 from loaders.files.object_stores import Store, open_store
 from loaders.files.urls import is_elsewhere, local_folder
-from loaders.frames import (
-    DATASET,
-    METADATA,
-    FrameFolder,
-    complete_indices,
-    frame_path,
-    read_dataset_info,
-    read_metadata,
-)
+from loaders.frame_folder import FrameFolder
+from loaders.frames import DATASET, METADATA, complete_indices, frame_path, read_dataset_info, read_metadata
 from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.looking.clipping import clipped_share
 from loaders.looking.contents import Contents, StoredSet, build_contents, bytes_below
@@ -33,18 +26,18 @@ _FOLDER_COMPRESSION = "image as PNG, other layers deflated"
 
 
 def look(path: Path | str) -> Contents:
-    """Find out what is at a path.
+    """Read the content of a data set, without pixels.
 
-    Reads descriptions, the factors of all rows and the metadata of one, and no pixels. Of a folder of frames
-    the factors come from its plan; where that is not there, from the metadata of all samples, which takes
-    longer, and at a URL they are then not known.
+    The function reads the description, the factors of all rows and the metadata of one sample. The factors of
+    a folder of frames come from its plan. Without a plan, they come from the metadata of all samples, which
+    takes longer; at a URL they are then unknown.
 
     Args:
         path: a folder of frames, an ``.h5`` file or a folder of them, or a folder that `pack_hub` made; or
             the URL of a folder of frames.
 
     Raises:
-        InputError: there is nothing of the kind, or it is damaged.
+        InputError: the path holds no image set, or is damaged.
 
     Example:
         >>> look("nowhere")
@@ -115,7 +108,7 @@ def _first_of_store(store: Store, set_name: str, index: int) -> Metadata | None:
 def _planned_factors(
     plan: bytes | None, set_name: str, set_info: SetInfo, indices: Int[ndarray, " n"]
 ) -> Float64[ndarray, "n k"] | None:
-    """Look up the factors of samples in a plan; None where it does not say them all."""
+    """Look up the factors of samples in a plan; None if the plan lacks a sample or a factor."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -164,7 +157,7 @@ def _look_at_hdf5(path: Path, files: Mapping[tuple[str, str], HDF5Frames]) -> Co
 
 
 def _hdf5_compression(reader: HDF5Frames) -> str:
-    """Name the filters of the first layer that has some."""
+    """Name the filters of all layers."""
     import h5py
 
     names = {1: "gzip", 2: "shuffle", 32000: "lzf", 32001: "blosc", 32015: "zstd"}

@@ -1,4 +1,4 @@
-"""Whether a folder of frames elsewhere still holds what was written."""
+"""Check a folder of frames at a URL for changed bytes and missing samples."""
 
 import shutil
 import tempfile
@@ -21,21 +21,21 @@ from loaders.verification.verify_frames import (
     sample_batches,
 )
 
-READERS = 8  # samples that are copied at a time: what lies on this machine at most
+READERS = 8  # samples that are copied at a time; no more are on the local disk
 
 
 def verify_store(store: Store, advance: Callable[[int], object] | None = None) -> Findings:
-    """Copy every file of a folder of frames to this machine, a few at a time, and do what `verify` does.
+    """Check a folder of frames at a URL like `verify`; files are copied to the local disk, a few at a time.
 
     Args:
-        store: the folder elsewhere.
-        advance: called with the number of samples checked, for a progress bar.
+        store: the folder at a URL.
+        advance: called with the number of checked samples, for a progress bar.
 
     Returns:
-        What was found, with paths below the folder.
+        Damaged files, missing samples and strangers, with paths relative to the folder.
 
     Raises:
-        InputError: this is no folder of frames, or the store does not answer, or refuses.
+        InputError: the folder holds no frames, or the store does not answer, or refuses.
 
     Example:
         >>> from loaders.files.object_stores import open_store
@@ -85,7 +85,7 @@ def _parts(store: Store) -> Iterator[str]:
 
 
 def _sketch(store: Store, folder: Path, name: str) -> None:
-    """Make an empty folder here for everything in a folder there."""
+    """Create an empty local folder for each name in a folder of the store."""
     folder.mkdir(parents=True)
     for child in store.names(name):
         (folder / child).mkdir()

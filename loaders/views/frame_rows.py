@@ -10,10 +10,11 @@ from jaxtyping import Float64
 from numpy import ndarray
 from tqdm import tqdm
 
+from loaders.choices import choose_name
 from loaders.errors import InputError, nearest_file
 from loaders.files.urls import local_folder
 from loaders.frames import DATASET, read_dataset_info
-from loaders.open_frames import EXPECTED, choose_name, open_frames, open_hdf5
+from loaders.open_frames import EXPECTED, open_frames, open_hdf5
 from loaders.packed_frames import PackedFrames
 from loaders.packs.pack_manifest import PACK_MANIFEST, read_pack_manifest
 from loaders.samples import Frames, factor_number

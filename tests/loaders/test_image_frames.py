@@ -174,7 +174,7 @@ def test_a_picture_that_is_none_is_named_in_one_line(tmp_path, data, why):
 
 
 def test_folders_and_numbers_that_do_not_do(tmp_path, folder):
-    with pytest.raises(InputError, match="expected a folder of images, there is none"):
+    with pytest.raises(InputError, match="expected a folder of images, found no folder"):
         open_image_frames(str(tmp_path / "nowhere"), SIZE)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"expected images \(.bmp, .gif, .*\), found none"):

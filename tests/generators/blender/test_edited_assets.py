@@ -144,7 +144,7 @@ def test_frames_of_other_files_in_a_folder_are_found(recipe, tmp_path):
     shutil.rmtree(first)
     shutil.copytree(blue / first.relative_to(red), first)
     (damage,) = verify(red).damaged
-    assert str(damage).endswith("metadata.json: was made with other numbers or files than those planned")
+    assert str(damage).endswith("metadata.json: was made with other numbers or files than planned")
 
 
 def test_a_folder_that_lost_its_plan_is_not_gone_on_with(recipe, tmp_path):

@@ -67,9 +67,7 @@ def test_a_users_own_file_has_no_licence_unless_a_manifest_states_one(tmp_path):
     assert (blue.licence, blue.source) == ("CC-BY-4.0", "me")
     assert red.licence == ""
     (folder / "blue.blend").write_bytes(b"another")
-    with pytest.raises(
-        InputError, match=r"`blue.blend` is not the file that manifest.json beside it describes"
-    ):
+    with pytest.raises(InputError, match=r"`blue.blend` is not the file that manifest.json describes"):
         of(plan)
 
 

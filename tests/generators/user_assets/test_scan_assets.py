@@ -20,7 +20,7 @@ from generators.planning.plan import make_plan
 from generators.user_assets.scan_assets import KINDS, scan_assets
 from loaders.errors import InputError
 from loaders.exports.export_candle import projected_bounds
-from loaders.frames import FrameFolder
+from loaders.frame_folder import FrameFolder
 from loaders.verification.checksums import file_sha256
 
 SMALL = (

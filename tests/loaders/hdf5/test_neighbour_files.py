@@ -37,7 +37,7 @@ def mix(stored, folder, *names):
 
 
 def test_files_are_not_written_among_frames(frames_root):
-    with pytest.raises(InputError, match="holds frames or a Hugging Face folder, which further files would"):
+    with pytest.raises(InputError, match="holds frames or a Hugging Face folder; name another"):
         pack_hdf5(frames_root, frames_root, ["grid"])
 
 
@@ -52,7 +52,7 @@ def test_splits_of_one_pack_go_together(stored, tmp_path):
 def test_a_sample_in_two_files_is_found(stored, tmp_path, other):
     """What is trained on `red` and tested on `small` would be tested on what it has seen."""
     folder = mix(stored, tmp_path / "h5", "red/grid-red.h5", "red/grid-blue.h5", other)
-    message = r"grid.*.h5 and grid.*.h5 both hold sample \d of set `grid`, .* keep those of one"
+    message = r"grid.*.h5 and grid.*.h5 both hold sample \d of set `grid`, .* keep the files of one pack"
     with pytest.raises(InputError, match=message):
         open_frames(folder, "grid", "red")
     result = CliRunner().invoke(main, ["info", str(folder)])

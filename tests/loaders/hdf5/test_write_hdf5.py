@@ -9,7 +9,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from loaders.errors import InputError
-from loaders.frames import FrameFolder, frame_path, write_dataset_info, write_frame
+from loaders.frame_folder import FrameFolder
+from loaders.frames import frame_path, write_dataset_info, write_frame
 from loaders.hdf5.columns import HDF5_FORMAT
 from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.hdf5.write_hdf5 import pack_hdf5

@@ -8,7 +8,8 @@ import pytest
 import yaml
 from PIL import Image
 
-from loaders.frames import FrameFolder, write_dataset_info, write_frame
+from loaders.frame_folder import FrameFolder
+from loaders.frames import write_dataset_info, write_frame
 from loaders.hub import card_pictures
 from loaders.hub.arrow_tables import layer_column
 from loaders.hub.card import card
@@ -24,7 +25,8 @@ from loaders.hub.card_pictures import (
 from loaders.hub.read_hub import HubFrames
 from loaders.hub.set_facts import decode_layer, read_facts, read_rows
 from loaders.hub.write_hub import pack_hub
-from loaders.looking.sheet import choose_sheet_rows, contact_sheet
+from loaders.looking.sheet import contact_sheet
+from loaders.looking.sheet_rows import choose_sheet_rows
 from loaders.packs.pack_manifest import SplitRecord, read_pack_manifest
 from loaders.packs.split_plan import SplitPlan
 from loaders.samples import Frame
@@ -60,7 +62,7 @@ def test_rows_are_read_back_whatever_group_and_file_they_are_in(packed, frames_r
 
 
 def test_the_card_says_what_becomes_of_float16(packed, datasets):
-    assert "makes float32 of float16" in (packed / "README.md").read_text()
+    assert "turns float16 into float32" in (packed / "README.md").read_text()
     rows = datasets.load_dataset(str(packed), "grid", split="train").with_format("numpy")
     assert rows[0]["albedo"].dtype == np.float32
     assert HubFrames(packed, "grid", ["albedo"]).frame(0).layers["albedo"].dtype == np.float16
@@ -117,7 +119,7 @@ def test_assets_are_listed_and_unknown_licences_flagged(packed, info):
     text = text_of(packed, info, assets=(known, mine))
     assert "| objects | CC0-1.0 | built here | cube |" in text
     assert "| textures | **unknown** (not stated) | - | mine |" in text
-    assert "**The licence of 1 of these is not known: ask before passing them on.**" in text
+    assert "**The licences of 1 of these are not known: ask before passing them on.**" in text
     assert "not known" not in text_of(packed, info, assets=(known,))
     many = tuple(mine.model_copy(update={"label": f"t{number}"}) for number in range(30))
     assert "| t0, t1, t2," in (text := text_of(packed, info, assets=many))

@@ -13,7 +13,8 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from loaders.errors import InputError
-from loaders.frames import FrameFolder, frame_path, write_dataset_info, write_frame
+from loaders.frame_folder import FrameFolder
+from loaders.frames import frame_path, write_dataset_info, write_frame
 from loaders.hub import shards
 from loaders.hub.arrow_tables import arrow_columns
 from loaders.hub.card import card
@@ -188,7 +189,7 @@ def test_card_of_other_licences_and_long_lists(packed, info):
     assert facts["task_categories"] == ["image-feature-extraction"]
     unlicensed = card(changed.model_copy(update={"licence": ""}), read_pack_manifest(packed), {"grid": grid})
     assert "license" not in yaml.safe_load(unlicensed.split("---\n")[1])
-    assert "The data set: not stated, so ask its author before using it." in unlicensed
+    assert "The data set: not stated; ask its author before using it." in unlicensed
     assert "| `scene` | categorical | 30 values, see `dataset.json` | - | 0 to 2 of each |" in text
 
 
@@ -306,7 +307,7 @@ def test_what_lies_where_an_earlier_pack_is_put_aside_stays(frames_root, tmp_pat
         pack_hub(frames_root, out, sets=["grid"])
     aside.rename(tmp_path / "other")
     aside.symlink_to("other")
-    with pytest.raises(InputError, match=r"out.replaced is in the way, being a link"):
+    with pytest.raises(InputError, match=r"out.replaced is a link"):
         pack_hub(frames_root, out, sets=["grid"])
     assert (aside / "mine").exists()
 

@@ -7,11 +7,12 @@ from PIL import Image
 
 from candlelight import main
 from loaders.errors import InputError
-from loaders.frames import FrameFolder
+from loaders.frame_folder import FrameFolder
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.hub.write_hub import pack_hub
 from loaders.looking.draw_sheet import draw_sheet
-from loaders.looking.sheet import BACKGROUND, HEADING, MOST_PIXELS, TILE_GAP, contact_sheet, rows_by_factor
+from loaders.looking.sheet import BACKGROUND, HEADING, MOST_PIXELS, TILE_GAP, contact_sheet
+from loaders.looking.sheet_rows import rows_by_factor
 from loaders.looking.show import show_layer
 
 TILE = 96, 128  # of frames of 24 x 32 pixels, four times as large
@@ -162,8 +163,8 @@ def test_the_command_line_draws_and_tells(frames_root, tmp_path):
     [
         (["--verify", "--json"], "--verify and --json: expected one of them; run the command once for each"),
         (["--sheet", "s.png", "--json"], "--json and --sheet: expected one of them"),
-        (["--set", "grid"], "--set says what a sheet shows; add --sheet FILE.png, or leave it out"),
-        (["--verify", "--seed", "0"], "--seed says what a sheet shows"),
+        (["--set", "grid"], "--set needs --sheet FILE.png; add it, or leave --set out"),
+        (["--verify", "--seed", "0"], "--seed needs --sheet FILE.png"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

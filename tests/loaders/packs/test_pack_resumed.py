@@ -218,6 +218,6 @@ def test_frames_that_change_while_they_are_packed_are_named(frames_copy, tmp_pat
         return read(self, row)
 
     monkeypatch.setattr(PackSource, "frame", frame)
-    with pytest.raises(InputError, match=r"000000 was written anew while it was packed; run again"):
+    with pytest.raises(InputError, match=r"000000 changed while it was packed; run again"):
         pack(kind, frames_copy, tmp_path / "out")
     assert read_metadata(frame_path(frames_copy, "grid", 0)).exogenous == {"camera_jitter": 0.5}

@@ -12,7 +12,8 @@ from candlelight import main
 from loaders import frames
 from loaders.downscale import downscale, downscaled_set
 from loaders.errors import InputError
-from loaders.frames import FrameFolder, write_dataset_info, write_frame
+from loaders.frame_folder import FrameFolder
+from loaders.frames import write_dataset_info, write_frame
 from loaders.hdf5.filters import encoder_versions
 from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.hdf5.write_hdf5 import pack_hdf5
@@ -185,7 +186,7 @@ def test_a_file_belongs_to_one_split(frames_copy, tmp_path, info):
         "grid-test.h5",
         "grid-test-test.h5",
     ]
-    with pytest.raises(InputError, match="two splits would have one file"):
+    with pytest.raises(InputError, match="two splits would get the same file"):
         _two_of_one_name(frames_copy, tmp_path / "b")
 
 

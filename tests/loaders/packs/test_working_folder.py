@@ -62,12 +62,12 @@ def test_what_no_earlier_call_made_is_left_alone(tmp_path):
     other.mkdir()
     (other / "mine").touch()
     folder.symlink_to("other")
-    with pytest.raises(InputError, match=r"pack.partial is in the way, being no folder; move it"):
+    with pytest.raises(InputError, match=r"pack.partial is not a folder; move it"):
         with open_working_folder(tmp_path / "pack", {}):
             pass
     folder.unlink()
     other.rename(folder)
-    with pytest.raises(InputError, match=r"pack.partial is in the way: it holds `mine`, which"):
+    with pytest.raises(InputError, match=r"pack.partial holds `mine`, which"):
         with open_working_folder(tmp_path / "pack", {}):
             pass
     assert [path.name for path in folder.iterdir()] == ["mine"]

@@ -97,7 +97,7 @@ def test_what_is_wrong_is_said_of_each_file(folder):
 def test_lines_that_do_not_belong_there_are_told(folder):
     with (folder / SUMS).open("a") as sums:
         sums.write(f"{'0' * 64}  c\n")
-    assert find_changed_files(folder, NAMES) == {SUMS: "holds more than the lines that it should"}
+    assert find_changed_files(folder, NAMES) == {SUMS: "has more than the expected lines"}
 
 
 @pytest.mark.parametrize("steps", range(4))
