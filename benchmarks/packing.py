@@ -27,10 +27,11 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from loaders.files.layer_codecs import decode_npz, decode_png, encode_png
-from loaders.frames import FrameFolder, read_dataset_info, write_dataset_info, write_frame
+from loaders.frame_folder import FrameFolder
+from loaders.frames import read_dataset_info, write_dataset_info, write_frame
 from loaders.hdf5.filters import Compression, encode_chunk
 from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.hub.arrow_tables import Row, arrow_schema, arrow_table, columns, writer_options
+from loaders.hub.arrow_tables import ArrowRow, arrow_columns, arrow_schema, arrow_table, writer_options
 from loaders.hub.write_hub import pack_hub
 from loaders.samples import Frame
 
@@ -63,13 +64,13 @@ def encode_hdf5(frame: Frame, compression: Compression) -> None:
 
 def encode_hub(frames: FrameFolder, kept: list[Frame], times: int) -> None:
     """Encode frames as Parquet, one row group after another, in memory."""
-    every = columns(frames.set_info)
+    every = arrow_columns(frames.set_info)
     images = [(frames.path(row) / "image.png").read_bytes() for row in range(len(kept))]
     with pq.ParquetWriter(io.BytesIO(), arrow_schema(every), **writer_options(every)) as writer:
         for _ in range(times):
             masks = [n for n in ("object", "part") if n in frames.layers]
             rows = [
-                Row(f, {"image": image, **{n: encode_png(f.layers[n]) for n in masks}})
+                ArrowRow(f, {"image": image, **{n: encode_png(f.layers[n]) for n in masks}})
                 for f, image in zip(kept, images, strict=True)
             ]
             writer.write_table(arrow_table(every, rows), row_group_size=len(rows))

@@ -1,7 +1,7 @@
-"""Assets: one variation per file, and the file's name is its label.
+"""Find assets: one file per asset, labelled by the file's name.
 
-The shipped library lies beside this module in ``objects materials textures lights scenes``; a folder of a
-user's own is searched before it. `AssetLibrary` finds files and the facts that a manifest records of them.
+The folders ``objects materials textures lights scenes`` of this package hold the shipped library; folders of
+the user are searched first. `AssetLibrary` finds the files of assets and their facts in manifests.
 """
 
 import hashlib
@@ -13,13 +13,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from blender_assets.asset_manifest import MANIFEST, read_manifest
+from blender_assets.asset_manifest import ASSET_MANIFEST, read_asset_manifest
 from blender_assets.texture_folders import find_images
 from loaders.errors import InputError
 from loaders.verification.checksums import file_sha256
 
-# What the files of a kind end in; of several files of one label the first ending goes first.
-SUFFIXES = {
+# Suffixes of the files of each kind; if several files have one label, the first suffix wins.
+ASSET_SUFFIXES = {
     "objects": (".blend",),
     "materials": (".blend",),
     "textures": (".blend",),
@@ -27,12 +27,12 @@ SUFFIXES = {
     "scenes": (".blend", ".exr", ".hdr"),
 }
 
-# Files that a .blend may refer to: pictures, fonts, profiles of lights, volumes; never another .blend.
-PICTURES = frozenset(
+# Suffixes of files that a .blend may refer to: images, fonts, profiles of lights, volumes; no other .blend.
+IMAGE_FILES = frozenset(
     ".png .jpg .jpeg .jp2 .j2c .bmp .tga .tif .tiff .webp .exr .hdr .dds .cin .dpx .sgi .rgb .rgba "
     ".psd".split()
 )
-REFERRED = PICTURES | frozenset(".ttf .otf .woff .woff2 .pfb .ies .vdb".split())
+REFERRED_FILES = IMAGE_FILES | frozenset(".ttf .otf .woff .woff2 .pfb .ies .vdb".split())
 
 
 @cache
@@ -43,23 +43,23 @@ def shipped() -> Path:
 
 @cache
 def manifest() -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the shipped manifest: (kind, label) to its entry (file, licence, source, sha256, facts).
+    """Return the shipped manifest: entries (file, licence, source, sha256, facts) by (kind, label).
 
     Example:
         >>> manifest()["materials", "red"]["licence"]
         'CC0-1.0'
     """
-    return read_manifest(shipped() / MANIFEST)
+    return read_asset_manifest(shipped() / ASSET_MANIFEST)
 
 
 class AssetLibrary:
-    """Where assets are looked for: a user's folder per kind, if named, then the shipped library.
+    """Library of assets: one folder of the user per kind, if given, then the shipped library.
 
     Args:
-        folders: kind ("materials", ...) to a folder of files whose names are the labels.
+        folders: by kind ("materials", ...), a folder of files whose names are the labels.
 
     Raises:
-        InputError: a folder does not exist, or a kind is not one of `SUFFIXES`.
+        InputError: a folder does not exist, or a kind is not one of `ASSET_SUFFIXES`.
 
     Example:
         >>> AssetLibrary().find("objects", "cube").name
@@ -68,27 +68,29 @@ class AssetLibrary:
 
     def __init__(self, folders: Mapping[Any, Path] | None = None) -> None:
         self._folders: dict[str, Path] = dict(folders or {})
-        # A plan asks for the same few assets once per sample, and thousands of images are looked up.
+        # Cached: a plan looks up the same few assets for every sample, and a folder may hold many images.
         self._path, self._entry = cache(self._look_for), cache(self._read_entry)
         self._own_manifest, self._labels = cache(self._read_manifest), cache(self._list)
-        self._images, self._beside = cache(self._find_images), cache(_hash_beside)
+        self._images, self._accompanying = cache(self._find_images), cache(_hash_accompanying_files)
         for kind, folder in self._folders.items():
-            if kind not in SUFFIXES:
-                raise InputError(f"assets: kind `{kind}` is not known; expected one of {', '.join(SUFFIXES)}")
+            if kind not in ASSET_SUFFIXES:
+                raise InputError(
+                    f"assets: kind `{kind}` is not known; expected one of {', '.join(ASSET_SUFFIXES)}"
+                )
             if not folder.is_dir():
                 raise InputError(f"assets.{kind}: folder `{folder}` does not exist; name a folder of {kind}")
 
     def labels(self, kind: str) -> list[str]:
-        """List the labels of a kind, in alphabetical order: of the user's folder if named, else shipped."""
+        """List the labels of a kind, sorted: of the user's folder if there is one, else of the shipped."""
         return list(self._labels(kind))
 
     def _list(self, kind: str) -> list[str]:
         folder = self._folders.get(kind, shipped() / kind)
-        files = (path for suffix in SUFFIXES[kind] for path in folder.glob(f"[!.]*{suffix}"))
+        files = (path for suffix in ASSET_SUFFIXES[kind] for path in folder.glob(f"[!.]*{suffix}"))
         return sorted({*(path.stem for path in files if path.is_file()), *self._images(kind)})
 
     def has_folder(self, kind: str) -> bool:
-        """Say whether the user named a folder for that kind."""
+        """Tell whether the user gave a folder for a kind."""
         return kind in self._folders
 
     def _find_images(self, kind: str) -> dict[str, Path]:
@@ -96,14 +98,14 @@ class AssetLibrary:
         return find_images(self._folders[kind]) if kind == "textures" and kind in self._folders else {}
 
     def has(self, kind: str, label: str) -> bool:
-        """Say whether there is an asset of that kind and label."""
+        """Tell whether an asset exists."""
         return self._path(kind, label) is not None
 
     def find(self, kind: str, label: str) -> Path:
         """Return the file of an asset.
 
         Raises:
-            InputError: there is none; the message lists what there is.
+            InputError: the asset does not exist; the message lists all labels of its kind.
         """
         path = self._path(kind, label)
         if path is None:
@@ -112,47 +114,50 @@ class AssetLibrary:
         return path
 
     def sha256(self, kind: str, label: str) -> str:
-        """Hash the content of an asset as it lies on disk now.
+        """Hash the current content of an asset.
 
-        That is the hash of its file; of a user's .blend with `files_beside` it, a hash of all of these. The
-        shape of an object depends on no picture. Files beside are looked at once, until `look_again`.
+        The hash covers the asset's file and, for a .blend in a user's folder, its `accompanying_files`. Image
+        files do not count for an object, whose shape depends on none. Accompanying files are hashed once,
+        until `look_again`.
 
         Raises:
-            InputError: as of `find`, or a file cannot be read.
+            InputError: the asset does not exist, or a file cannot be read.
         """
         path = self.find(kind, label)
         alone = path.suffix != ".blend" or path.parent.parent == shipped()
         try:
             own = _sha256_now(path)
-            beside = () if alone else self._beside(path.parent)
+            accompanying = () if alone else self._accompanying(path.parent)
         except OSError as error:
             name = Path(error.filename or path).name
             raise InputError(f"asset `{label}`: `{name}` cannot be read: {error.strerror}") from None
         if kind == "objects":
-            beside = tuple(one for one in beside if Path(one[0]).suffix.lower() not in PICTURES)
-        if not beside:
+            accompanying = tuple(
+                one for one in accompanying if Path(one[0]).suffix.lower() not in IMAGE_FILES
+            )
+        if not accompanying:
             return own
-        lines = "".join(f"{sha256}  {name}\n" for name, sha256 in ((path.name, own), *beside))
+        lines = "".join(f"{sha256}  {name}\n" for name, sha256 in ((path.name, own), *accompanying))
         return hashlib.sha256(lines.encode()).hexdigest()
 
     def look_again(self) -> None:
-        """Forget which files lie beside those of a user's folders, and their content."""
-        self._beside.cache_clear()
+        """Forget the hashes of accompanying files, so that changed files are hashed again."""
+        self._accompanying.cache_clear()
 
     def facts(self, kind: str, label: str) -> dict[str, Any]:
-        """Return the numbers that a manifest records of an asset; empty where none does.
+        """Return the facts of an asset from its manifest; empty if no manifest has the asset.
 
         Raises:
-            InputError: as of `entry`.
+            InputError: the manifest is malformed, or the file has changed since it was written.
         """
         entry = self.entry(kind, label)
         return {} if entry is None else deepcopy(entry["facts"])
 
     def entry(self, kind: str, label: str) -> dict[str, Any] | None:
-        """Return the entry of an asset in the manifest beside it; None where there is none.
+        """Return the entry of an asset in the manifest of its folder; None if the manifest lacks it.
 
         Raises:
-            InputError: the manifest is malformed, or the file is not the one that it describes.
+            InputError: the manifest is malformed, or the file has changed since it was written.
         """
         return self._entry(kind, label)
 
@@ -165,25 +170,25 @@ class AssetLibrary:
         entry = self._own_manifest(kind).get((kind, label))
         if entry is not None and entry["sha256"] != file_sha256(path):
             raise InputError(
-                f"assets.{kind}: `{path.name}` is not the file that {MANIFEST} beside it describes; "
-                f"write that anew with `candlelight assets scan {path.parent}`"
+                f"assets.{kind}: `{path.name}` is not the file that {ASSET_MANIFEST} describes; "
+                f"update the manifest with `candlelight assets scan {path.parent}`"
             )
         return entry
 
     def _read_manifest(self, kind: str) -> dict[tuple[str, str], dict[str, Any]]:
-        path = self._folders[kind] / MANIFEST
+        path = self._folders[kind] / ASSET_MANIFEST
         try:
-            return read_manifest(path) if path.exists() else {}
+            return read_asset_manifest(path) if path.exists() else {}
         except InputError as error:
             raise InputError(f"assets.{kind}: {error}") from None
 
     def _look_for(self, kind: str, label: str) -> Path | None:
         if (image := self._images(kind).get(label)) is not None:
             return image
-        if Path(label).name != label:  # a label is a name, never a way out of the folder
+        if Path(label).name != label:  # a label may not lead out of the folder
             return None
         folders = [folder for folder in (self._folders.get(kind), shipped() / kind) if folder is not None]
-        candidates = (folder / f"{label}{suffix}" for folder in folders for suffix in SUFFIXES[kind])
+        candidates = (folder / f"{label}{suffix}" for folder in folders for suffix in ASSET_SUFFIXES[kind])
         path = next((path for path in candidates if path.is_file()), None)
         if path is not None and path.parent == self._folders.get(kind):
             try:
@@ -193,12 +198,12 @@ class AssetLibrary:
         return path
 
 
-def files_beside(folder: Path) -> list[Path]:
-    """List the files that a .blend in a folder of the user's may refer to, in order of their paths.
+def accompanying_files(folder: Path) -> list[Path]:
+    """List the files that a .blend in a user's folder may refer to, in order of their paths.
 
-    The list holds files of the kinds in `REFERRED` in the folder and below it. Hidden files, links out of the
-    folder and rendered frames are left out. The hash of an asset covers them, and the
-    renderer refuses an asset that refers to anything else.
+    The list holds files of the kinds in `REFERRED_FILES` in the folder and below it. Hidden files, links out
+    of the folder and rendered frames are left out. The hash of an asset covers these files, and the renderer
+    refuses an asset that refers to any other file.
     """
     found, inside = [], folder.resolve()
     for root, folders, names in os.walk(folder):
@@ -210,18 +215,22 @@ def files_beside(folder: Path) -> list[Path]:
         found += [
             path
             for path in paths
-            if path.suffix.lower() in REFERRED and path.is_file() and path.resolve().is_relative_to(inside)
+            if path.suffix.lower() in REFERRED_FILES
+            and path.is_file()
+            and path.resolve().is_relative_to(inside)
         ]
     return sorted(found)
 
 
-def _hash_beside(folder: Path) -> tuple[tuple[str, str], ...]:
-    """Pair each of the files beside with its hash, by its path in the folder."""
-    return tuple((path.relative_to(folder).as_posix(), _sha256_now(path)) for path in files_beside(folder))
+def _hash_accompanying_files(folder: Path) -> tuple[tuple[str, str], ...]:
+    """Return path and hash of each accompanying file of a folder."""
+    return tuple(
+        (path.relative_to(folder).as_posix(), _sha256_now(path)) for path in accompanying_files(folder)
+    )
 
 
 def _sha256_now(path: Path) -> str:
-    """Hash a file, once for each version of it: a plan asks for the same few once per sample."""
+    """Hash a file, once per version: a plan needs the same few hashes for every sample."""
     found = path.stat()
     return _sha256(path, found.st_mtime_ns, found.st_size, found.st_ino)
 
@@ -232,10 +241,10 @@ def _sha256(path: Path, *_: int) -> str:
 
 
 def check_inside(path: Path) -> None:
-    """Refuse a file that lies elsewhere and is only linked to: a folder may come from anybody.
+    """Refuse a link out of its folder, because a folder may come from an unknown author.
 
     Raises:
-        InputError: as said.
+        InputError: the path is a link to a file outside its folder.
     """
     if not path.resolve().is_relative_to(path.parent.resolve()):
         raise InputError(f"`{path.name}` is a link out of its folder; put the file itself there")

@@ -1,7 +1,7 @@
-"""Manifests: what is known of the assets of a folder without opening a file in Blender.
+"""Manifests: facts of the assets of a folder, known without opening their files in Blender.
 
-A manifest is ``{"schema": 1, "assets": [entry, ...]}``. The shipped library has one; a folder of a user's own
-may have one beside its files, as `candlelight assets add` and `candlelight assets scan` write it.
+A manifest is ``{"schema": 1, "assets": [entry, ...]}``. The shipped library has one. `candlelight assets add`
+and `candlelight assets scan` write one into a folder of the user.
 """
 
 import json
@@ -15,16 +15,16 @@ from loaders.errors import InputError
 from loaders.files.atomic_files import replacing
 from loaders.verification.checksums import file_sha256
 
-MANIFEST = "manifest.json"
-_REMEDY = "write it anew with `candlelight assets scan FOLDER`, or remove it"
+ASSET_MANIFEST = "manifest.json"
+_REMEDY = "write it again with `candlelight assets scan FOLDER`, or remove it"
 
 _Triple = tuple[float, float, float]
 _Length = Annotated[float, Field(gt=0)]
 _Share = Annotated[float, Field(ge=0)]
 
 
-class View(BaseModel):
-    """The camera of a scene: its place, a point that it looks at, its horizontal field of view in degrees."""
+class SceneCamera(BaseModel):
+    """Camera of a scene: location, the point that it looks at, horizontal field of view in degrees."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -34,7 +34,7 @@ class View(BaseModel):
 
 
 class PartFacts(BaseModel):
-    """One part of an object: the name of its material slot, and its colour where the recipe says none."""
+    """One part of an object: the name of its material slot, and its colour if the recipe gives none."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
@@ -42,13 +42,13 @@ class PartFacts(BaseModel):
     color: tuple[_Share, _Share, _Share]
 
 
-class Facts(BaseModel):
-    """Numbers that are recorded of an asset; which ones depends on its kind, and others may stand beside.
+class AssetFacts(BaseModel):
+    """Facts of an asset; the fields depend on its kind, and other fields are allowed.
 
-    Objects: ``dimensions`` in metres at size 1, ``footprint``, the radius of the circle about the origin that
-    holds the object seen from above. Lights: ``location``, ``power`` in W, ``radius`` in metres, ``color``.
-    Scenes: ``rotation`` in degrees, ``strength``, whether they are ``modelled``, which a map is not, and
-    their ``camera``. Materials: ``base_color``. Colours are linear Rec.709.
+    Objects: ``dimensions`` in metres at size 1; ``footprint``, the radius in metres of the circle about the
+    origin that contains the object seen from above; ``parts``. Lights: ``location``, ``power`` in W,
+    ``radius`` in metres, ``color``. Scenes: ``rotation`` in degrees, ``strength``, ``modelled`` (false for an
+    environment map), ``camera``. Materials: ``base_color``. Colours are linear Rec.709.
     """
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
@@ -62,13 +62,13 @@ class Facts(BaseModel):
     rotation: float | None = None
     strength: _Share | None = None
     modelled: bool | None = None
-    camera: View | None = None
+    camera: SceneCamera | None = None
     base_color: tuple[_Share, _Share, _Share] | None = None
     parts: Annotated[list[PartFacts], Field(min_length=1, max_length=255)] | None = None
 
 
-class Entry(BaseModel):
-    """One asset of a manifest; ``sha256`` is that of its file."""
+class AssetEntry(BaseModel):
+    """One asset of a manifest; ``sha256`` is the hash of its file."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
@@ -78,25 +78,25 @@ class Entry(BaseModel):
     licence: str
     source: str
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    facts: Facts
+    facts: AssetFacts
 
 
 class _Manifest(BaseModel):
     schema_version: Annotated[Literal[1], Field(alias="schema")]
-    assets: list[Entry]
+    assets: list[AssetEntry]
 
 
-def read_manifest(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
+def read_asset_manifest(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """Read a manifest and check its form.
 
     Args:
         path: the file.
 
     Returns:
-        (kind, label) to the entry as it stands in the file.
+        The entries of the file by (kind, label).
 
     Raises:
-        InputError: the file cannot be read, or is no manifest; the message names the field.
+        InputError: the file cannot be read, or is not a manifest; the message names the field.
     """
     try:
         data = json.loads(path.read_bytes())
@@ -112,7 +112,7 @@ def read_manifest(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
     return {(entry["kind"], entry["name"]): entry for entry in data["assets"]}
 
 
-def entry_of(
+def manifest_entry(
     kind: str,
     file: Path,
     root: Path,
@@ -125,13 +125,13 @@ def entry_of(
     """Make the entry of a file.
 
     Args:
-        kind: of the asset.
-        file: whose name is the label.
+        kind: kind of the asset.
+        file: file of the asset; its name is the label.
         root: folder of the manifest.
-        licence: of the asset.
-        source: where it comes from.
-        blender: version that wrote or read it.
-        facts: as of `Facts`.
+        licence: licence of the asset.
+        source: origin of the asset.
+        blender: version of Blender that wrote or read the file.
+        facts: facts in the form of `AssetFacts`.
     """
     return {
         "kind": kind,
@@ -145,11 +145,11 @@ def entry_of(
     }
 
 
-def write_manifest(path: Path, entries: Iterable[dict[str, Any]]) -> None:
-    """Write a manifest in one step.
+def write_asset_manifest(path: Path, entries: Iterable[dict[str, Any]]) -> None:
+    """Write a manifest atomically.
 
     Args:
-        path: the file; one that is there is replaced.
+        path: the file; an existing file is replaced.
         entries: the assets, in order.
     """
     text = json.dumps({"schema": 1, "assets": list(entries)}, indent=1) + "\n"

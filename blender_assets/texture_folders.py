@@ -1,21 +1,22 @@
-"""Images as textures: a folder in the layout of the Describable Textures Dataset, or a flat one."""
+"""Find textures in a folder of images, flat or in the layout of the Describable Textures Dataset."""
 
 from pathlib import Path
 
 from loaders.errors import InputError
 
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png")
+_IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
 def find_images(folder: Path) -> dict[str, Path]:
     """List the images of a folder by label.
 
     Args:
-        folder: holds images, or one folder of them per class; or ``images``, which does, as the root of the
-            Describable Textures Dataset. Files that lie elsewhere and are only linked to are left out.
+        folder: a folder of images, or of one folder of images per class, or with such a folder ``images``,
+            like the root of the Describable Textures Dataset. Links out of the folder are left out.
 
     Returns:
-        Label to file, in alphabetical order: ``NAME`` of NAME.jpg beside others, ``CLASS/NAME`` in a class.
+        Files by label, in alphabetical order of labels: ``NAME`` for NAME.jpg in the folder itself,
+        ``CLASS/NAME`` for NAME.jpg in a class.
 
     Raises:
         InputError: two files have one label.
@@ -24,7 +25,7 @@ def find_images(folder: Path) -> dict[str, Path]:
     inside = root.resolve()
     found: dict[str, Path] = {}
     for path in sorted([*root.glob("[!.]*"), *root.glob("[!.]*/[!.]*")]):
-        if path.suffix.lower() not in IMAGE_SUFFIXES or not path.is_file():
+        if path.suffix.lower() not in _IMAGE_SUFFIXES or not path.is_file():
             continue
         if not path.resolve().is_relative_to(inside):
             continue

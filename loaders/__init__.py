@@ -1,9 +1,10 @@
 """Image sets on disk and in memory: the schema of a frame, its files, readers and packs.
 
-Start with `open_frames` (or `FrameFolder`, `HDF5Frames`, `HubFrames`), `collate` and `load_tensors` to read,
-`FactorIndex`, `group_rows` and `FactorSpace` to choose samples by their factors, `mixed_edges` to choose
-pixels, `pack_hdf5`, `pack_hub` and `push_hub` to publish, `verify` to find damage. `loaders.schema` says what
-each layer and each field of the metadata means.
+- read: `open_frames` (or `FrameFolder`, `HDF5Frames`, `HubFrames`), `collate`, `load_tensors`;
+- choose samples by their factors: `FactorIndex`, `group_rows`, `FactorSpace`; choose pixels: `mixed_edges`;
+- publish: `pack_hdf5`, `pack_hub`, `push_hub`; find damage: `verify`.
+
+`loaders.schema` defines each layer and each field of the metadata.
 """
 
 from loaders.downscale import downscale as downscale
@@ -12,7 +13,7 @@ from loaders.epoch_order import EpochOrder as EpochOrder
 from loaders.epoch_order import ResumableSampler as ResumableSampler
 from loaders.errors import InputError as InputError
 from loaders.factor_space import FactorSpace as FactorSpace
-from loaders.frames import FrameFolder as FrameFolder
+from loaders.frame_folder import FrameFolder as FrameFolder
 from loaders.frames import clean_partial as clean_partial
 from loaders.frames import complete_indices as complete_indices
 from loaders.frames import frame_path as frame_path
@@ -26,14 +27,14 @@ from loaders.hdf5.write_hdf5 import pack_hdf5 as pack_hdf5
 from loaders.hub.push import push_hub as push_hub
 from loaders.hub.read_hub import HubFrames as HubFrames
 from loaders.hub.write_hub import pack_hub as pack_hub
+from loaders.image_frames import ImageFrames as ImageFrames
+from loaders.image_frames import open_image_frames as open_image_frames
 from loaders.looking.describe import describe as describe
 from loaders.looking.draw_sheet import draw_sheet as draw_sheet
 from loaders.looking.look import look as look
 from loaders.mixed_edges import mixed_edges as mixed_edges
 from loaders.open_frames import open_frames as open_frames
 from loaders.packs.split_plan import SplitPlan as SplitPlan
-from loaders.picture_frames import Pictures as Pictures
-from loaders.picture_frames import open_pictures as open_pictures
 from loaders.samples import Frame as Frame
 from loaders.samples import Frames as Frames
 from loaders.samples import collate as collate

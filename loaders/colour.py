@@ -1,7 +1,6 @@
-"""The sRGB transfer curve (IEC 61966-2-1), exact and piecewise; the only place where it is written.
+"""The exact, piecewise sRGB transfer curve (IEC 61966-2-1) and its inverse.
 
-Colour is scene-linear Rec.709 everywhere else. Values are sRGB-encoded only where 8-bit pixels are made
-or read.
+All other code works in scene-linear Rec.709. Values are sRGB-encoded only in 8-bit pixels.
 """
 
 import numpy as np
@@ -15,7 +14,7 @@ def linear_to_srgb(linear: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape"]
     ``12.92 x`` below 0.0031308 and ``1.055 x^(1/2.4) - 0.055`` above; the input is clipped to [0, 1].
 
     Args:
-        linear: scene-linear Rec.709 values, any shape; what lies outside [0, 1] is clipped.
+        linear: scene-linear Rec.709 values, any shape; values outside [0, 1] are clipped.
 
     Returns:
         Encoded values in [0, 1], same shape and dtype.

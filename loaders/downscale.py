@@ -1,4 +1,4 @@
-"""Frames with fewer pixels, as if they had been rendered with pixels that are so many times larger."""
+"""Make frames smaller by averaging light over blocks of pixels, as if rendered with larger pixels."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ from loaders.schema import (
     layer,
 )
 
-LARGEST_HALF = 65504.0
+_LARGEST_HALF = 65504.0
 _SAMPLED = ("depth", "position", "object", "part")
 _SHARES = ("shading_direct", "shading_indirect")
 _PARTS = ("albedo", "shading", "residual")
@@ -48,7 +48,7 @@ def downscaled_set(set_info: SetInfo, factor: int) -> SetInfo:
     if factor < 1 or width % factor or height % factor:
         raise InputError(
             f"downscaling: expected a whole factor that divides {width} x {height} pixels, got {factor}; "
-            "choose a size that the frames' is a multiple of"
+            "choose a size that divides the size of the frames"
         )
     return set_info.model_copy(update={"width": width // factor, "height": height // factor})
 
@@ -56,26 +56,25 @@ def downscaled_set(set_info: SetInfo, factor: int) -> SetInfo:
 def downscale(frame: Frame, set_info: SetInfo, factor: int) -> Frame:
     """Make a frame smaller by averaging light over square blocks of pixels.
 
-    What is averaged is light: ``radiance``, ``residual`` and ``light/*`` by their means, ``albedo`` by its
-    mean, ``shading`` and its shares weighted by ``albedo``, so that albedo x shading is the mean of what it
-    was. Then ``radiance`` is float16(albedo * shading + residual) again, and ``image`` is made from it.
-    ``normal`` is the mean direction; ``roughness`` and ``metallic`` are means. ``depth``, ``position``,
-    ``object`` and ``part`` take the one pixel in the middle of the block (of four in the middle, the upper
-    left), so that they stay samples of one surface.
+    ``residual``, ``light/*``, ``albedo``, ``roughness`` and ``metallic`` become their means. ``shading`` and
+    its shares become means weighted by ``albedo``, so that the new albedo x shading is the mean of the old.
+    Then ``radiance`` is float16(albedo * shading + residual) again, and ``image`` is made from it. ``normal``
+    is the mean direction. ``depth``, ``position``, ``object`` and ``part`` take the pixel in the middle of
+    the block (the upper left of four middle pixels), so that they stay samples of one surface.
 
-    Any layers do. Without ``albedo`` shading is averaged over the pixels where it is not 0. Without
-    ``radiance`` and the three layers that give it, ``image`` is averaged from its own pixels decoded to
-    linear light, where highlights were clipped already.
+    The frame may have any of its layers. Without ``albedo``, shading is averaged over the pixels where it is
+    not 0. Without ``radiance`` and the three layers that give it, ``image`` is averaged from its own pixels
+    decoded to linear light, in which highlights are already clipped.
 
     Args:
-        frame: the frame, with any of its layers; read all of them where the small ones shall be exact.
-        set_info: the image set that it belongs to.
+        frame: the frame, with any of its layers; the result is exact only if all of them were read.
+        set_info: the image set of the frame.
         factor: how many times fewer pixels each side has.
 
     Returns:
-        The smaller frame. Its metadata has the layers' new hashes, intrinsics in new pixels, and boxes and
-        areas of objects and parts counted in the new masks (without these layers: divided, boxes rounded
-        outwards). Checks are measured anew where their layers are there; ``identity_error`` stays.
+        The smaller frame. Its metadata has the new hashes of layers, intrinsics in new pixels, and boxes and
+        areas of objects and parts counted in the new masks (divided if these layers are missing, with boxes
+        rounded outwards). Checks are measured again if their layers are present; ``identity_error`` stays.
 
     Raises:
         InputError: the factor is below 1 or does not divide both sides, or a layer has another size.
@@ -116,11 +115,11 @@ def _means(array: Shaped[ndarray, "height width ..."], factor: int) -> Float64[n
 
 
 def _half(array: ndarray) -> ndarray:
-    return np.clip(array, -LARGEST_HALF, LARGEST_HALF).astype(np.float16)
+    return np.clip(array, -_LARGEST_HALF, _LARGEST_HALF).astype(np.float16)
 
 
 def _averages(old: Mapping[str, ndarray], factor: int) -> dict[str, ndarray]:
-    """Average every layer that is neither sampled nor made of others."""
+    """Average every layer that is neither sampled nor computed from other layers."""
     made: dict[str, ndarray] = {}
     for name, array in old.items():
         if name.startswith("shading"):
@@ -137,7 +136,7 @@ def _averages(old: Mapping[str, ndarray], factor: int) -> dict[str, ndarray]:
 
 
 def _weighted(shading: ndarray, albedo: ndarray | None, factor: int) -> Float64[ndarray, "rows columns 3"]:
-    """Average shading so that its product with the mean albedo, as that is stored, is the mean product."""
+    """Average shading so that its product with the stored mean albedo is the mean product."""
     if albedo is None:
         weights = (shading != 0).any(axis=-1, keepdims=True).astype(np.float64)
         below = _means(weights, factor)
@@ -149,7 +148,7 @@ def _weighted(shading: ndarray, albedo: ndarray | None, factor: int) -> Float64[
 
 
 def _total(layers: Mapping[str, ndarray]) -> ndarray | None:
-    """Add up the radiance of the layers as they are stored; None where one of them is not there."""
+    """Compute albedo * shading + residual from the stored layers; None if a layer is missing."""
     if not set(_PARTS) <= layers.keys():
         return None
     albedo, shading, residual = (layers[name].astype(np.float32) for name in _PARTS)
@@ -184,7 +183,7 @@ def _smaller_camera(camera: CameraRecord, factor: int) -> CameraRecord:
 def _smaller_object(
     record: ObjectRecord, number: int, layers: dict[str, ndarray], factor: int
 ) -> ObjectRecord:
-    """Measure an object and its parts in the new masks, number being its value in the `object` layer."""
+    """Measure an object and its parts in the new masks; ``number`` is its value in the `object` layer."""
     mine = layers["object"] == number if "object" in layers else None
     parts = []
     for part in record.parts:
@@ -198,7 +197,7 @@ def _smaller_object(
 def _extent(
     bbox: tuple[int, int, int, int] | None, area: int, mask: Bool[ndarray, "rows columns"] | None, factor: int
 ) -> dict[str, Any]:
-    """Bound and count the pixels of a mask; without one divide the old box and area."""
+    """Bound and count the pixels of a mask; divide the old box and area if there is no mask."""
     if bbox is None:
         return {}
     if mask is None:

@@ -1,4 +1,4 @@
-"""Which rows an epoch reads in which order, split over ranks, and how far a training run has come in it."""
+"""Order of the rows in each training epoch, split over ranks, with a position to resume from."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -17,22 +17,22 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True)
 class EpochOrder:
-    """Order of the rows in each epoch, as one rank of several reads them.
+    """Order of the rows that one rank reads in each epoch.
 
-    The order depends on `rows`, `seed` and the number of the epoch alone, under any version of numpy. Rank
-    ``r`` takes every ``world_size``-th row of it from the ``r``-th on, so that all ranks together read each
-    row once.
+    The order depends only on `rows`, `seed` and the number of the epoch, under any version of numpy. Rank
+    ``r`` takes every ``world_size``-th row of the order, starting with the ``r``-th, so all ranks together
+    read each row once.
 
     Attributes:
         rows: number of rows.
         batch_size: rows in a batch.
-        shuffle: whether each epoch has an order of its own; otherwise all go from row 0 up.
+        shuffle: whether each epoch has an order of its own; otherwise rows come in order of their numbers.
         seed: 0 or more.
-        rank: number of this process among those that share the rows.
-        world_size: how many share them.
-        uneven: what happens if ranks cannot share the rows evenly. "pad": rows from the beginning of the
-            order are read once more; "drop": the last rows of the order are left out; "keep": the first
-            ranks read one row more, which stalls training that waits for all ranks in each step.
+        rank: number of this process among the processes that share the rows.
+        world_size: number of processes that share the rows.
+        uneven: how to share rows whose number is no multiple of `world_size`. "pad": rows from the beginning
+            of the order are read once more; "drop": the last rows of the order are left out; "keep": the
+            first ranks read one row more, which stalls training that waits for all ranks in each step.
         drop_last: whether to leave out a last batch that is not full.
 
     Example:
@@ -53,7 +53,7 @@ class EpochOrder:
     drop_last: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no order, or one without a batch."""
+        """Refuse numbers out of range, and an order without a batch."""
         if self.batch_size < 1:
             raise InputError(f"batch_size: expected 1 or more, got {self.batch_size}")
         if self.seed < 0:
@@ -94,7 +94,7 @@ class EpochOrder:
         return order[self.rank :: self.world_size]
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[list[int]]:
-        """List the batches of this rank in an epoch, from number ``start`` on."""
+        """Yield the batches of this rank in an epoch, from batch number ``start`` on."""
         rows = self.epoch_rows(epoch)
         for number in range(start, len(self)):
             first = number * self.batch_size
@@ -104,7 +104,7 @@ class EpochOrder:
 class ResumableSampler:
     """Batches of row numbers, for ``DataLoader(frames, batch_sampler=...)`` with any number of workers.
 
-    It counts what a training run has read of an epoch, to go on from there in another process.
+    The sampler counts the batches that a training run has read, so that another process can resume there.
 
     Example:
         >>> sampler = ResumableSampler(6, batch_size=2)
@@ -138,8 +138,8 @@ class ResumableSampler:
             shuffle: whether each epoch has an order of its own, which depends on `seed` and its number.
             seed: 0 or more.
             epoch: number of the epoch, 0 or more.
-            rank: number of this process among those that share the rows.
-            world_size: how many share them.
+            rank: number of this process among the processes that share the rows.
+            world_size: number of processes that share the rows.
             uneven: "pad", "drop" or "keep", see `EpochOrder`.
             drop_last: whether to leave out a last batch that is not full.
 
@@ -155,7 +155,7 @@ class ResumableSampler:
         return len(self.order)
 
     def __iter__(self) -> Iterator[list[int]]:
-        """List the batches of the epoch from where the run is."""
+        """Yield the batches of the epoch that the run has not read yet."""
         self._uncounted |= not self._tracked
         yield from self.order.batches(self.epoch, self._done)
 
@@ -169,23 +169,23 @@ class ResumableSampler:
         self.epoch, self._done, self._uncounted = epoch, done, False
 
     def track(self, loader: Iterable[_Item]) -> Iterator[_Item]:
-        """Iterate over the rest of the epoch, counting what arrives; then go to the next epoch.
+        """Iterate over the rest of the epoch and count its batches; then go to the next epoch.
 
-        Workers read ahead of what they hand over, so only what arrives here counts as read.
+        Worker processes read ahead, so only batches that arrive here count as read.
 
         Args:
             loader: a `torch.utils.data.DataLoader` made with this sampler, or this sampler itself.
 
         Yields:
-            What the loader does.
+            The loader's batches.
 
         Raises:
-            InputError: the loader was made with another sampler, or hands batches over as they come.
+            InputError: the loader was made with another sampler or with ``in_order=False``.
         """
         if not getattr(loader, "in_order", True):
-            raise InputError("in_order: expected True, or what has been read is no part of an epoch; drop it")
+            raise InputError("in_order: expected True, because batches in another order cannot be resumed")
         if getattr(loader, "batch_sampler", self) is not self:
-            raise InputError("batch_sampler: expected a DataLoader that was given this one, got another")
+            raise InputError("batch_sampler: expected a DataLoader made with this sampler, got another")
         return self._counted(loader)
 
     def _counted(self, loader: Iterable[_Item]) -> Iterator[_Item]:
@@ -199,37 +199,37 @@ class ResumableSampler:
         self.set_epoch(self.epoch + 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Say how far `track` has come: numbers and texts alone, that JSON and `torch.save` take.
+        """Return the position of the run: numbers and strings only, for JSON or `torch.save`.
 
         Raises:
-            InputError: batches were read without `track`, so that nobody counted them.
+            InputError: batches were read without `track`, so they were not counted.
         """
         if self._uncounted:
-            raise InputError("state_dict: batches were read uncounted; iterate over `track(loader)` instead")
+            raise InputError("state_dict: batches were not counted; iterate over `track(loader)` instead")
         return {"epoch": self.epoch, "done": self._done, "order": self._order_of_all()}
 
     def _order_of_all(self) -> dict[str, Any]:
-        """Say what all ranks have in common: as they go on together, the state of one is that of all."""
+        """Return the fields that all ranks share, so that every rank can load the state of any rank."""
         return {name: value for name, value in asdict(self.order).items() if name != "rank"}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to where another run was: what comes next is what would have come next there.
+        """Go to the position of another run: the next batch is the next batch of that run.
 
         Args:
-            state: what `state_dict` gave, of this rank or of any other.
+            state: result of `state_dict`, from this rank or any other.
 
         Raises:
-            InputError: that run read the rows in another order, or this is no state.
+            InputError: that run read the rows in another order, or the state is malformed.
         """
         try:
             found, epoch, done = dict(state["order"]), int(state["epoch"]), int(state["done"])
         except (KeyError, TypeError, ValueError):
-            raise InputError("state: expected what `state_dict` gave, got something else") from None
+            raise InputError("state: expected a result of `state_dict`, got something else") from None
         order = self._order_of_all()
         if odd := [name for name in order if found.get(name) != order[name]]:
             raise InputError(
-                f"state: expected {odd[0]} {order[odd[0]]!r} as here, got {found.get(odd[0])!r}; take what "
-                "that run took, or start an epoch anew"
+                f"state: expected {odd[0]} {order[odd[0]]!r}, got {found.get(odd[0])!r}; use the arguments "
+                "of that run, or start a new epoch"
             )
         most = len(replace(self.order, rank=0))  # no rank has more
         if epoch < 0 or not 0 <= done <= most:

@@ -1,4 +1,4 @@
-"""The one error that means: what you gave is not what was expected."""
+"""The error for unusable input, and the translation of library errors into it."""
 
 import difflib
 import os
@@ -10,20 +10,21 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-# What zipfile, zlib, struct, numpy, Pillow, h5py, Arrow and OpenEXR raise on damaged bytes. Not among them:
-# MemoryError, and AssertionError, AttributeError, ImportError and NameError, which are defects or a lack.
+# Errors that zipfile, zlib, struct, numpy, Pillow, h5py, Arrow and OpenEXR raise on damaged bytes. Left out:
+# MemoryError, AssertionError, AttributeError, ImportError and NameError, which have other causes.
 DAMAGED = (
     *(ArithmeticError, EOFError, LookupError, OSError, RuntimeError, SyntaxError, TypeError, ValueError),
     *(struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
 )
-_MEMORY_SIGNS = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")  # of CUDA and MPS, the CPU, cuBLAS
+# In messages of CUDA and MPS, of the CPU, and of cuBLAS.
+_MEMORY_SIGNS = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
 
 
 class InputError(ValueError):
-    r"""A file, an argument or a recipe is not usable as it is.
+    r"""Error for a file, an argument or a recipe that cannot be used.
 
-    The message is one line that says what was expected, what came, and what to do next. The command
-    line prints it as it stands and exits with status 2. Everything else that is raised is a defect.
+    The message is one line that names the expected and the given value and the next step. The command
+    line prints the message and exits with status 2. Every other exception is a defect.
 
     Example:
         >>> str(InputError("set `a\nb` is not there; expected one of: c"))
@@ -31,12 +32,12 @@ class InputError(ValueError):
     """
 
     def __str__(self) -> str:
-        """Say it in one line, even where it names what a damaged file calls something."""
+        """Return the message in one line, even if it quotes a name with line breaks from a damaged file."""
         return " ".join(super().__str__().splitlines())
 
 
 def did_you_mean(value: object, known: Iterable[object]) -> str:
-    """Suggest the nearest of the known names, at the end of a message; nothing if none is near.
+    """Suggest the most similar known name, for the end of a message; "" if no name is similar.
 
     Example:
         >>> did_you_mean("bleu", ["red", "blue"])
@@ -47,7 +48,7 @@ def did_you_mean(value: object, known: Iterable[object]) -> str:
 
 
 def nearest_file(path: Path) -> str:
-    """Suggest the file or folder whose name is nearest to a missing path; nothing if none is near.
+    """Suggest the file or folder whose name is most similar to a missing path; "" if no name is similar.
 
     Example:
         >>> nearest_file(Path("nowhere") / "frames")
@@ -60,12 +61,14 @@ def nearest_file(path: Path) -> str:
 
 
 def blame(what: str, error: BaseException, cure: str) -> InputError:
-    """Turn the error of a library that read a file into one line; errors of the system do not blame the file.
+    """Make a one-line error of the error that a library raised on a file.
+
+    Errors of the operating system, such as too many open files, do not blame the file.
 
     Args:
-        what: names the file and says what it is not.
-        error: what was raised.
-        cure: what to do next if the file is at fault.
+        what: beginning of the message: the file, and that it cannot be used.
+        error: the raised exception.
+        cure: next step if the file is damaged.
 
     Example:
         >>> blame("a.npy: cannot be read", OSError(24, ""), "get it again")
@@ -80,11 +83,11 @@ def blame(what: str, error: BaseException, cure: str) -> InputError:
 
 @contextmanager
 def blaming(what: str, cure: str) -> Iterator[None]:
-    """Blame a file for what the library that reads it raises on damaged bytes.
+    """Turn the exceptions that a library raises on damaged bytes into an `InputError` (context manager).
 
     Args:
-        what: names the file and says what it is not.
-        cure: what to do next.
+        what: beginning of the message: the file, and that it cannot be used.
+        cure: next step.
 
     Raises:
         InputError: one of `DAMAGED` was raised.
@@ -101,11 +104,11 @@ def blaming(what: str, cure: str) -> Iterator[None]:
         raise blame(what, error, cure) from None
 
 
-def memory_ended(error: BaseException) -> bool:
-    """Tell whether an exception says that memory ended, for which torch has no one class.
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an exception means that memory ran out: torch raises several classes.
 
     Example:
-        >>> memory_ended(MemoryError()), memory_ended(RuntimeError("size mismatch"))
+        >>> is_out_of_memory(MemoryError()), memory_ended(RuntimeError("size mismatch"))
         (True, False)
     """
     if isinstance(error, RuntimeError):

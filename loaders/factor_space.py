@@ -1,4 +1,4 @@
-"""The grid that categorical factors span, and how its points are numbered."""
+"""The grid of all combinations of categorical factor values, and the numbers of its points."""
 
 import math
 from collections.abc import Mapping
@@ -15,16 +15,16 @@ from loaders.schema import FactorValue
 
 @dataclass(frozen=True, eq=False)
 class FactorSpace:
-    """Grid of all combinations of factor values, and which of them exist.
+    """Grid of all combinations of factor values, and the points of it that exist.
 
     A point has a *position* (one value number per factor), a *grid index* (its place in
     ``itertools.product`` of the values: mixed radix, last factor fastest) and, if it exists, a *row* (its
-    place among the existing points, in order of grid index), which `FactorIndex.of` the space finds.
+    place among the existing points, in order of grid index). `FactorIndex.of` a space finds rows.
 
     Attributes:
         names: factor names.
         values: values of each factor, in their order.
-        rows: sorted grid indices of the points that exist; None where all of them do.
+        rows: sorted grid indices of the points that exist; None if all exist.
 
     Example:
         >>> space = FactorSpace(("color", "size"), (("red", "blue"), (1.5, 2, 2.5)))
@@ -40,10 +40,10 @@ class FactorSpace:
     rows: Int[ndarray, " exists"] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a grid that does not number its points uniquely."""
+        """Refuse a grid whose points have no unique numbers."""
         if not self.names or len(self.names) != len(self.values):
             raise InputError(
-                f"expected one tuple of values for each of at least one factor, got {len(self.names)} names "
+                f"expected at least one factor, and a tuple of values for each, got {len(self.names)} names "
                 f"and {len(self.values)} tuples"
             )
         if len(set(self.names)) != len(self.names):
@@ -104,7 +104,7 @@ class FactorSpace:
         return index
 
     def values_at(self, index: int) -> dict[str, FactorValue]:
-        """Name the values at a grid index.
+        """Return the factor values at a grid index.
 
         Raises:
             InputError: the index is outside the grid.
@@ -125,7 +125,7 @@ class FactorSpace:
         """Turn value numbers of each factor into grid indices: the inverse of `positions`.
 
         Raises:
-            InputError: not one column per factor, or a number is outside its factor's values.
+            InputError: the number of columns is not the number of factors, or a value number is out of range.
         """
         if positions.shape[1] != len(self.names):
             raise InputError(f"expected {len(self.names)} columns, one per factor, got {positions.shape[1]}")

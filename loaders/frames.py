@@ -1,8 +1,8 @@
-"""How frames lie on disk: one folder per sample that appears whole or not at all.
+"""Read and write frames on disk: one folder per sample, written atomically.
 
 ``ROOT/dataset.json`` describes the data set; ``ROOT/samples/<set>/<index // 1000>/<index>/`` holds a
 sample's ``image.png`` (8-bit RGB), ``layers.npz`` (every other layer), ``metadata.json`` and the
-``SHA256SUMS`` of these. Samples are built under ``ROOT/.partial`` and renamed into place, so any number of
+``SHA256SUMS`` of these files. Samples are built under ``ROOT/.partial`` and then renamed, so any number of
 writers can share a root and be killed at any time.
 """
 
@@ -10,14 +10,12 @@ import hashlib
 import re
 import shutil
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
-from typing import SupportsIndex
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Int
 from numpy import ndarray
 
 from loaders.errors import InputError
@@ -25,24 +23,24 @@ from loaders.files.atomic_files import replacing, sync, write_synced
 from loaders.files.json_records import read_record
 from loaders.files.layer_codecs import decode_npz, decode_png, encode_npz, encode_png, png_size, schema_order
 from loaders.files.urls import local_folder
-from loaders.samples import Frame, Sample, factor_number, row_number, to_sample
+from loaders.samples import Frame
 from loaders.schema import DatasetInfo, Metadata, array_sha256, check_layer
-from loaders.verification.checksums import SUMS, is_as_listed, sums_text
+from loaders.verification.checksums import SUMS, matches_sums, sums_text
 
 IMAGE, NPZ, METADATA, DATASET = "image.png", "layers.npz", "metadata.json", "dataset.json"
 _PARTIAL = re.compile(r".+-\d{6,}-[0-9a-f]{32}")
 
 
 def frame_path(root: Path, set_name: str, index: int) -> Path:
-    """Name the folder of a sample, whether or not it exists.
+    """Return the path of a sample's folder, whether or not it exists.
 
     Args:
         root: folder of the data set.
-        set_name: name of the image set: letters, digits and ``_``, after the first also ``-`` and ``.``.
+        set_name: name of the image set: letters, digits and ``_``, and after the first also ``-`` and ``.``.
         index: number of the sample in its set.
 
     Raises:
-        InputError: the name does not do as a folder, or the index is negative.
+        InputError: the name is not allowed, or the index is negative.
 
     Example:
         >>> frame_path(Path("frames"), "candle", 3541).as_posix()
@@ -50,7 +48,7 @@ def frame_path(root: Path, set_name: str, index: int) -> Path:
     """
     if not re.fullmatch(r"\w[\w.-]*", set_name, re.ASCII):
         raise InputError(
-            f"set name `{set_name}`: expected letters, digits and `_`, after the first also `-` and `.`"
+            f"set name `{set_name}`: expected letters, digits and `_`, and after the first also `-` and `.`"
         )
     if index < 0:
         raise InputError(f"sample index must be 0 or more, got {index}")
@@ -71,30 +69,30 @@ def complete_indices(root: Path, set_name: str) -> Int[ndarray, " n"]:
     folder = frame_path(root, set_name, 0).parent.parent
     written = (path.parent for path in folder.glob("*/*/" + METADATA))
     numbered = (path for path in written if path.name.isdecimal())
-    # A folder that was moved or renamed by hand is not where its number belongs, and would not be read.
+    # A folder that was moved or renamed by hand lies at the wrong path, and cannot be read.
     found = [int(path.name) for path in numbered if path == frame_path(root, set_name, int(path.name))]
     return np.array(sorted(found), np.int64)
 
 
 def write_frame(root: Path, frame: Frame) -> Path:
-    """Write a sample in one step; the first of several writers wins, the others' work is dropped.
+    """Write a sample atomically; of several writers the first wins, and the others' frames are dropped.
 
     Args:
-        root: folder of the data set, which exists.
+        root: existing folder of the data set.
         frame: metadata, and every layer that the metadata lists.
 
     Returns:
         The sample's folder.
 
     Raises:
-        InputError: a layer is missing or not as the schema says, a hash in the metadata is not the array's,
-            or an incomplete folder is in the way.
+        InputError: a layer is missing or does not fit the schema, a hash in the metadata is not the array's,
+            or an incomplete folder has the sample's name.
     """
     metadata = frame.metadata
     _check_frame(frame)
     final = frame_path(root, metadata.set, metadata.index)
     partial = root / ".partial" / f"{metadata.set}-{metadata.index:06d}-{uuid.uuid4().hex}"
-    # A folder that was removed while it was written is not made anew without what describes it.
+    # No `parents`: if `root` was removed meanwhile, do not create it again without dataset.json.
     partial.parent.mkdir(exist_ok=True)
     partial.mkdir()
     try:
@@ -110,19 +108,19 @@ def write_frame(root: Path, frame: Frame) -> Path:
 
 
 def clean_partial(root: Path) -> None:
-    """Remove what killed writers left behind; call it only while nobody writes to ``root``."""
+    """Remove the partial samples of killed writers; call it only while nobody writes to ``root``."""
     making = root / ".partial"
     if making.is_symlink() or not making.is_dir():
         return
     for path in making.iterdir():
         if _PARTIAL.fullmatch(path.name):
-            shutil.rmtree(path, ignore_errors=True)  # which follows no link
-    with suppress(OSError):  # something else lies there
+            shutil.rmtree(path, ignore_errors=True)  # does not follow links
+    with suppress(OSError):  # the folder holds other files
         making.rmdir()
 
 
 def read_metadata(path: Path) -> Metadata:
-    """Read what is known of the sample in folder ``path``.
+    """Read the metadata of the sample in folder ``path``.
 
     Raises:
         InputError: ``metadata.json`` is missing, damaged or of another schema version.
@@ -136,20 +134,20 @@ def read_frame(
     verify: bool = False,
     size: tuple[int, int] | None = None,
 ) -> Frame:
-    """Read a sample. Layers that are not asked for are not decoded.
+    """Read a sample. Only the requested layers are decoded.
 
     Args:
         path: the sample's folder.
         layers: names of the layers to read; None for all.
         verify: whether to compare arrays and metadata with their hashes.
-        size: height and width that the frame must have, in pixels; None for whatever the image has.
+        size: height and width that the frame must have, in pixels; None to accept any size.
 
     Raises:
-        InputError: a file or layer is missing, damaged, or not as the schema or the hashes say.
+        InputError: a file or layer is missing, damaged, or does not fit the schema or its hash.
     """
     for file in (path / IMAGE, path / NPZ, path / METADATA):
-        if file.is_fifo():  # which would be waited for
-            raise InputError(f"{file} is no regular file; delete {path} and render again")
+        if file.is_fifo():  # reading a pipe would wait for ever
+            raise InputError(f"{file} is not a regular file; delete {path} and render again")
     metadata = read_metadata(path)
     names = schema_order(metadata.layers if layers is None else layers)
     for name in names:
@@ -164,7 +162,7 @@ def read_frame(
         arrays |= decode_npz(path / NPZ, others, height, width)
     if verify:
         _check_hashes(str(path), metadata, arrays)
-        if not is_as_listed(path / METADATA):
+        if not matches_sums(path / METADATA):
             raise InputError(
                 f"{path / METADATA} differs from its line in {SUMS}; delete {path} and render again"
             )
@@ -172,7 +170,7 @@ def read_frame(
 
 
 def write_dataset_info(root: Path, info: DatasetInfo) -> None:
-    """Write ``dataset.json`` in one step, making the folder if need be."""
+    """Write ``dataset.json`` atomically; create the folder if it is missing."""
     root.mkdir(parents=True, exist_ok=True)
     with replacing(root / DATASET) as partial:
         partial.write_text(info.to_json(), encoding="utf-8")
@@ -182,7 +180,7 @@ def read_dataset_info(root: Path) -> DatasetInfo:
     """Read ``dataset.json``.
 
     Raises:
-        InputError: it is missing, damaged or of another schema version.
+        InputError: the file is missing, damaged or of another schema version.
     """
     return read_record(DatasetInfo, local_folder(root) / DATASET, "name a folder of rendered frames")
 
@@ -223,99 +221,10 @@ def _rename(partial: Path, final: Path) -> None:
     try:
         partial.rename(final)
     except OSError:
-        # Renaming onto a folder that holds something fails: another writer was first.
+        # Renaming onto a folder that is not empty fails: another writer was first.
         if not final.exists():
             raise
         if not (final / METADATA).is_file():
             raise InputError(
-                f"{final} is in the way and has no {METADATA}; `candlelight render --repair` renders it anew"
+                f"{final} is incomplete: it has no {METADATA}; render it with `candlelight render --repair`"
             ) from None
-
-
-class FrameFolder:
-    """The complete samples of one image set in a folder of frames, as `loaders.samples.Frames`.
-
-    Samples that are written later are not seen: what is there is listed once, on opening.
-
-    Example:
-        >>> FrameFolder(Path("nowhere"), "candle")
-        Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered frames
-    """
-
-    def __init__(
-        self,
-        root: Path | str,
-        set_name: str,
-        layers: Collection[str] | None = None,
-        *,
-        objects: bool = False,
-    ) -> None:
-        """Open an image set.
-
-        Args:
-            root: folder of the data set.
-            set_name: name of the image set.
-            layers: names of the layers to read; None for all.
-            objects: whether samples have their objects.
-
-        Raises:
-            InputError: there is no such data set, set or layer, or no sample is complete.
-        """
-        self.root = root = local_folder(root)
-        self.info = read_dataset_info(root)
-        self.set_info = self.info.set(set_name)
-        self.set_name = set_name
-        self.layers = choose_layers(self.set_info.layers, layers)
-        self.objects = objects
-        self.indices = complete_indices(root, set_name)
-        if not len(self.indices):
-            raise InputError(
-                f"{root}: no sample of set `{set_name}` is complete; run `candlelight render` first"
-            )
-
-    def __len__(self) -> int:
-        """Count the rows."""
-        return len(self.indices)
-
-    def path(self, row: SupportsIndex) -> Path:
-        """Name the folder of one row."""
-        return frame_path(self.root, self.set_name, int(self.indices[row_number(row, len(self))]))
-
-    def metadata(self, row: SupportsIndex) -> Metadata:
-        """Read what is known of one row."""
-        return read_metadata(self.path(row))
-
-    def frame(self, row: SupportsIndex, verify: bool = False) -> Frame:
-        """Read one row as numpy arrays, on request comparing them with their hashes."""
-        return read_frame(self.path(row), self.layers, verify, (self.set_info.height, self.set_info.width))
-
-    def __getitem__(self, row: SupportsIndex) -> Sample:
-        """Read one row as tensors."""
-        return to_sample(self.frame(row), self.set_info, self.objects)
-
-    def __getitems__(self, rows: Sequence[SupportsIndex]) -> list[Sample]:
-        """Read several rows as tensors, in the order asked for."""
-        return [self[row] for row in rows]
-
-    @cached_property
-    def factor_table(self) -> Float64[ndarray, "n k"]:
-        """Factors of every row; the first use reads all metadata."""
-        factors = self.set_info.factors
-        table = np.empty((len(self), len(factors)))
-        for row in range(len(self)):
-            metadata = self.metadata(row)
-            table[row] = [factor_number(factor, metadata) for factor in factors]
-        return table
-
-
-def choose_layers(available: Collection[str], wanted: Collection[str] | None) -> tuple[str, ...]:
-    """Put the wanted layers into schema order.
-
-    Raises:
-        InputError: a wanted layer is not available.
-    """
-    for name in wanted or ():
-        if name not in available:
-            raise InputError(f"layer `{name}` is not in this set; it has {', '.join(available)}")
-    return tuple(schema_order(available if wanted is None else wanted))

@@ -1,6 +1,6 @@
-"""Licences by name: which are known, what the Hugging Face Hub calls them, and where they stand."""
+"""Known licences: their SPDX identifiers, their names on the Hugging Face Hub, and their URLs."""
 
-# SPDX identifiers of licences that the Hub names, in its spelling, which is theirs in lower case.
+# SPDX identifiers of licences that the Hub knows; the Hub writes them in lower case.
 _SPDX = (
     *("Apache-2.0", "MIT", "CC0-1.0", "CC-BY-3.0", "CC-BY-4.0", "CC-BY-SA-3.0", "CC-BY-SA-4.0"),
     *("CC-BY-NC-3.0", "CC-BY-NC-4.0", "CC-BY-NC-SA-3.0", "CC-BY-NC-SA-4.0", "CC-BY-ND-4.0"),
@@ -13,7 +13,7 @@ _FREE = ("public domain",)
 
 
 def spdx(licence: str) -> str | None:
-    """Find the SPDX identifier of a licence; None if it is not one that this module knows.
+    """Find the SPDX identifier of a licence; None if this module does not know the licence.
 
     Example:
         >>> spdx("cc-by 4.0"), spdx("odbl"), spdx("ask me")
@@ -24,7 +24,7 @@ def spdx(licence: str) -> str | None:
 
 
 def is_known(licence: str) -> bool:
-    """Tell whether a licence says what may be done.
+    """Tell whether a licence is a known one with known terms.
 
     Example:
         >>> is_known("CC0-1.0"), is_known("public domain"), is_known("the user's own; not stated")
@@ -34,7 +34,7 @@ def is_known(licence: str) -> bool:
 
 
 def hub_licence(licence: str) -> dict[str, str]:
-    """Write a licence as the YAML of a dataset card states it.
+    """Return the licence fields of a dataset card's YAML.
 
     Example:
         >>> hub_licence("CC-BY-4.0"), hub_licence("My Terms"), hub_licence("")
@@ -48,7 +48,7 @@ def hub_licence(licence: str) -> dict[str, str]:
 
 
 def licence_url(licence: str) -> str:
-    """Give the page of a licence at SPDX, or the text as it is where it is none of theirs.
+    """Return the SPDX page of a licence, or the given text if SPDX does not list the licence.
 
     Example:
         >>> licence_url("CC-BY-4.0"), licence_url("My Terms")

@@ -1,11 +1,11 @@
-"""The check of light layers that a renderer and whoever makes frames smaller both write down."""
+"""The error of the sum of light layers, recorded when a frame is rendered and when it is downscaled."""
 
 import numpy as np
 from numpy import ndarray
 
 
 def light_sum_error(lights: list[ndarray], radiance: ndarray) -> float:
-    """Compare the sum of ``light/*`` with ``radiance``, as `loaders.schema.ChecksRecord` says.
+    """Compare the sum of ``light/*`` with ``radiance``, for `loaders.schema.ChecksRecord`.
 
     Returns:
         95th percentile over pixels and channels of the difference, relative to the mean radiance.

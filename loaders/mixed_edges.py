@@ -8,16 +8,16 @@ REACH = 2  # pixels
 
 
 def mixed_edges(object_layer: UInt8[ndarray, "height width"]) -> Bool[ndarray, "height width"]:
-    """Mark the pixels that may mix two surfaces: those within two pixels of another object.
+    """Mark the pixels that may mix two surfaces: all pixels within two pixels of another object.
 
-    The pixel filter (Blackman-Harris, 1.5 pixels wide) reaches 0.75 pixels from a pixel's centre, and the one
-    sample that the index is taken from lies as far from it, so that an edge may show in the index as late as
-    two pixels on. At a marked pixel, `albedo`, `shading` and `normal` are averages over
-    surfaces: ``albedo * shading + residual`` still gives `radiance`, but no surface need have that albedo,
-    and the normal may point along none of them.
+    The pixel filter (Blackman-Harris, 1.5 pixels wide) reaches 0.75 pixels from a pixel's centre. The single
+    sample of the object index may lie as far from the centre, so an edge may show in the index up to two
+    pixels away. At a marked pixel, `albedo`, `shading` and `normal` are averages over surfaces:
+    ``albedo * shading + residual`` still gives `radiance`, but possibly no surface has that albedo or normal.
 
-    Blind to what the index does not show: creases and texture edges within one object, one part of an object
-    in front of another, and anything thinner than a pixel that no pixel's one sample of the index has hit.
+    The function misses mixed pixels that the object index does not show: creases and texture edges within
+    one object, one part of an object in front of another, and structures thinner than a pixel that the
+    index samples did not hit.
 
     Args:
         object_layer: index of the object at each pixel, 0 for background; not anti-aliased.

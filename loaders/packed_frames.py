@@ -1,4 +1,4 @@
-"""What readers of packs have in common: samples made of columns, without metadata where none are due."""
+"""Base class of the readers of packs: samples are made from columns, without parsing metadata."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from numpy import ndarray
 from loaders.samples import Sample, make_sample, row_number, to_tensors
 from loaders.schema import Metadata, SetInfo, layer
 
-# Rows whose layers take no more than this are read before tensors are made of them, all with one call: for
-# small images a call takes longer than its work.
+# Tensors of successive rows are made with one call up to this size: for small images, the call itself takes
+# longer than its work.
 _RUN_BYTES = 2**20
 
 
 class PackedFrames(ABC):
-    """Samples of a pack by row number: its readers add how layers, names, factors and metadata are read."""
+    """Samples of a pack by row number; subclasses read layers, ids, factors and metadata."""
 
     set_info: SetInfo
     set_name: str
@@ -34,15 +34,15 @@ class PackedFrames(ABC):
 
     @abstractmethod
     def metadata(self, row: SupportsIndex) -> Metadata:
-        """Read what is known of one row."""
+        """Read the metadata of one row."""
 
     @abstractmethod
     def _views(self, numbers: Sequence[int]) -> list[dict[str, ndarray]]:
-        """Read the layers of rows as arrays that may be read-only and not contiguous."""
+        """Read the layers of rows; the arrays may be read-only and not contiguous."""
 
     @abstractmethod
     def _id(self, number: int) -> str:
-        """Name the sample of one row."""
+        """Return the id of the sample of one row."""
 
     def __len__(self) -> int:
         """Count the rows."""
@@ -53,18 +53,18 @@ class PackedFrames(ABC):
         return self.__getitems__([row])[0]
 
     def __getitems__(self, rows: Sequence[SupportsIndex]) -> list[Sample]:
-        """Read several rows as tensors, in the order asked for."""
+        """Read several rows as tensors, in the order of ``rows``."""
         numbers = [row_number(row, len(self)) for row in rows]
-        # In file order, each row once: h5py is two hundred times slower when given a list of rows.
+        # In file order, one row at a time: h5py takes two hundred times as long for a list of rows.
         order, run, samples = sorted(set(numbers)), self._run(), dict[int, Sample]()
         for start in range(0, len(order), run):
             samples.update(self._read(order[start : start + run]))
-        if len(order) < len(numbers):  # a row that is asked for twice shares no memory with itself
+        if len(order) < len(numbers):  # copies, so that repeated rows share no memory
             return [_copied(samples[number]) for number in numbers]
         return [samples[number] for number in numbers]
 
     def _read(self, numbers: Sequence[int]) -> dict[int, Sample]:
-        """Read rows in file order, column by column: for small images a call costs more than its work."""
+        """Read rows, given in file order, column by column to save calls."""
         views, table = self._views(numbers), self.factor_table[numbers]
         names = [factor.name for factor in self.set_info.factors]
         columns = [
@@ -72,7 +72,7 @@ class PackedFrames(ABC):
             for place, factor in enumerate(self.set_info.factors)
         ]
         layers = [to_tensors([arrays[name] for arrays in views]) for name in self.layers]
-        nothing = [()] * len(numbers)  # which `zip` does not make of no columns
+        nothing = [()] * len(numbers)  # `zip` of no columns would give no rows
         rows = zip(
             numbers,
             map(self._id, numbers),

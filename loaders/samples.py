@@ -1,4 +1,4 @@
-"""What every reader of frames has in common: the frame in memory, its tensors, its batches, its groups."""
+"""The frame in memory, the protocol of all readers of frames, and samples, batches and groups of rows."""
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ Sample = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """One sample in memory: what is known of it, and its arrays by layer name as the schema says."""
+    """One sample in memory: its metadata, and its arrays by layer name in the form of the schema."""
 
     metadata: Metadata
     layers: dict[str, ndarray]
@@ -25,12 +25,12 @@ class Frame:
 
 @runtime_checkable
 class Frames(Protocol):
-    """An image set that can be read by row number, whatever it is stored in.
+    """An image set that can be read by row number: the protocol of all readers.
 
-    Rows are numbered 0..len - 1 in order of ``indices``, the samples' numbers in the set. ``frames[row]`` is
-    what `to_sample` makes; `torch.utils.data.DataLoader` takes it together with `collate`.
-    ``factor_table`` holds one row per sample and one column per factor of ``set_info.factors``: the class
-    index of a categorical factor, the value of a continuous one.
+    Rows are numbered 0..len - 1 in order of ``indices``, the samples' numbers in the set. ``frames[row]``
+    returns a sample in the form of `to_sample`; `torch.utils.data.DataLoader` takes the reader together with
+    `collate`. ``factor_table`` holds one row per sample and one column per factor of ``set_info.factors``:
+    the class index of a categorical factor, the value of a continuous factor.
     """
 
     @property
@@ -64,30 +64,30 @@ class Frames(Protocol):
         """Read one row as tensors."""
 
     def __getitems__(self, rows: Sequence[SupportsIndex]) -> list[Sample]:
-        """Read several rows as tensors, in the order asked for."""
+        """Read several rows as tensors, in the order of ``rows``."""
 
     def metadata(self, row: SupportsIndex) -> Metadata:
-        """Read what is known of one row."""
+        """Read the metadata of one row."""
 
     def frame(self, row: SupportsIndex) -> Frame:
         """Read one row as numpy arrays."""
 
 
 def row_number(row: SupportsIndex, rows: int) -> int:
-    """Number a row from the beginning, as lists do.
+    """Turn a row number, negative ones counted from the end, into a number from 0.
 
     Raises:
-        IndexError: there is no such row.
+        IndexError: the row does not exist.
 
     Example:
         >>> row_number(-1, 5)
         4
     """
-    return range(rows)[operator.index(row)]  # `range` alone takes slices, too
+    return range(rows)[operator.index(row)]  # `index` refuses slices
 
 
 def factor_number(factor: FactorInfo, metadata: Metadata) -> int | float:
-    """Encode one factor of a sample: class index if it is categorical, value if it is continuous.
+    """Encode one factor of a sample: the class index of a categorical, the value of a continuous factor.
 
     Raises:
         InputError: the sample lacks the factor, or has a value that the set does not list.
@@ -104,7 +104,7 @@ def factor_number(factor: FactorInfo, metadata: Metadata) -> int | float:
 
 
 def factor_value(factor: FactorInfo, number: float) -> FactorValue:
-    """Decode what `factor_number` encodes.
+    """Turn the number of a factor back into its value: the inverse of `factor_number`.
 
     Example:
         >>> factor_value(FactorInfo(name="color", kind="categorical", values=("red", "blue")), 1.0)
@@ -118,12 +118,12 @@ def to_sample(frame: Frame, set_info: SetInfo, objects: bool = False) -> Sample:
 
     Args:
         frame: the frame.
-        set_info: the image set that it belongs to; says which factors are categorical.
-        objects: whether to give the objects, too.
+        set_info: its image set; tells which factors are categorical.
+        objects: whether to add the objects.
 
     Returns:
         A dict of ``id`` (str), ``index`` (int), ``set`` (str), each layer as a tensor of its stored dtype
-        (three-channel layers channels first), ``factors`` (name to class index or value) and on request
+        (three-channel layers channels first), ``factors`` (name to class index or value) and, if requested,
         ``objects`` (a list of dicts with the fields of `loaders.schema.ObjectRecord`).
 
     Raises:
@@ -144,15 +144,15 @@ def make_sample(
     factors: Mapping[str, float],
     objects: Iterable[ObjectRecord] | None = None,
 ) -> Sample:
-    """Make what `to_sample` does of a frame whose metadata need not be read.
+    """Build a sample in the form of `to_sample` from its parts, without metadata.
 
     Args:
-        identifier: ``id`` of the sample.
-        index: its number in the set.
+        identifier: id of the sample.
+        index: number of the sample in the set.
         set_name: name of the set.
-        tensors: its layers.
-        factors: class indices and values by name.
-        objects: its objects; None to leave them out.
+        tensors: layers by name.
+        factors: class indices and values by factor name.
+        objects: objects of the sample; None to leave them out.
     """
     sample: Sample = {"id": identifier, "index": index, "set": set_name, **tensors, "factors": factors}
     if objects is not None:
@@ -161,21 +161,21 @@ def make_sample(
 
 
 def to_tensors(arrays: Sequence[ndarray]) -> list[Any]:
-    """Turn arrays of one layer into tensors: channels first, contiguous, tied to no buffer of a reader.
+    """Turn arrays of one layer into tensors: channels first, contiguous, with memory of their own.
 
     Args:
         arrays: at least one, all of one shape and dtype.
     """
-    import torch  # here, because planning and rendering read frames too and must stay light
+    import torch  # not at module level: planning and rendering import this module without torch
 
-    # What `datasets` stores has its channels first already.
+    # Arrays from `datasets` already have their channels first in memory.
     moved = [array.transpose(2, 0, 1) if array.ndim == 3 else array for array in arrays]
     if arrays[0].ndim < 3 or moved[0].flags.c_contiguous:
         batch = torch.from_numpy(np.stack(moved))
     else:
         alone = len(arrays) == 1 and arrays[0].flags.carray
         pixels = torch.from_numpy(arrays[0][None] if alone else np.stack(arrays))
-        # Torch moves channels up to three times as fast as numpy.
+        # Torch permutes channels up to three times as fast as numpy.
         batch = pixels.permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)
     return list(batch.unbind())
 
@@ -187,8 +187,8 @@ def collate(samples: Sequence[Sample]) -> Sample:
         samples: at least one sample of frames or of a set of `loaders.public`, all with the same names.
 
     Returns:
-        A dict with the same names: tensors stacked, ``index``, every factor and whatever else is a number a
-        tensor [batch] (int64, float64 or bool), all else (``id``, ``set``, ``objects``, ``parts``) lists.
+        A dict with the same names. Tensors are stacked; ``index``, factors and other numbers become a tensor
+        [batch] (int64, float64 or bool); all other values (``id``, ``set``, ``objects``, ``parts``) lists.
 
     Raises:
         InputError: the samples differ in names, factors or image size.
@@ -203,7 +203,7 @@ def collate(samples: Sequence[Sample]) -> Sample:
         if sample.keys() != names or sample.get("factors", {}).keys() != factors:
             raise InputError(
                 f"samples `{first.get('id', 0)}` and `{sample.get('id', '?')}` differ in layers or factors: "
-                "batch them apart, or pass `layers` to the readers"
+                "put them into separate batches, or pass `layers` to the readers"
             )
     return {name: _join(name, [sample[name] for sample in samples]) for name in first}
 
@@ -239,11 +239,11 @@ def group_rows(
 
     Args:
         frames: the image set.
-        names: factors that are equal within a group; none puts all rows into one group.
+        names: factors that are equal within a group; if empty, all rows form one group.
 
     Returns:
-        Sorted row numbers by the factors' values, in order of class index or value. Continuous factors
-        group by exact equality.
+        Sorted row numbers by the factors' values, in order of class index or value. Values of continuous
+        factors are compared exactly.
 
     Raises:
         InputError: the set has no such factor.

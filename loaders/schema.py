@@ -1,7 +1,7 @@
-"""What one frame is: its layers, its metadata and the description of the data set it belongs to.
+"""Schema of a frame: its layers, its metadata, and the description of its data set.
 
-This module is the only definition of schema version 2. Whatever writes or reads frames (folders, HDF5,
-Parquet) takes names, shapes, dtypes, units and colour spaces from here.
+This module is the only definition of schema version 2. All code that writes or reads frames (folders, HDF5,
+Parquet) takes names, shapes, dtypes, units and colour spaces from this module.
 """
 
 import hashlib
@@ -28,12 +28,12 @@ class Layer:
     """One kind of array that a frame may carry.
 
     Attributes:
-        name: field name, the same in every container.
+        name: name of the layer, the same in every file format.
         dtype: numpy dtype name.
-        channels: 3 for colour and directions, 0 for a plain map (H W).
+        channels: 3 for colours and directions, 0 for a single value per pixel (H W).
         unit: physical unit or value range.
-        colour_space: "linear Rec.709", "sRGB" or "" for what is no colour.
-        meaning: one line.
+        colour_space: "linear Rec.709", "sRGB", or "" if the layer is not a colour.
+        meaning: description in one line.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Layer:
     meaning: str
 
     def shape(self, height: int, width: int) -> tuple[int, ...]:
-        """Array shape of this layer in a frame of ``height`` by ``width`` pixels.
+        """Return the array shape of this layer in a frame of ``height`` by ``width`` pixels.
 
         Example:
             >>> LAYERS["albedo"].shape(24, 32), LAYERS["depth"].shape(24, 32)
@@ -82,7 +82,7 @@ def layer(name: str) -> Layer:
     """Look up a layer by name; ``light/<name>`` is the radiance due to that light alone.
 
     Raises:
-        InputError: no such layer.
+        InputError: the layer is unknown.
 
     Example:
         >>> layer("depth").dtype, layer("light/left").channels
@@ -96,11 +96,11 @@ def layer(name: str) -> Layer:
 
 
 def check_layer(name: str, array: ndarray, height: int, width: int) -> None:
-    """Refuse an array that is not what the schema says of layer ``name``.
+    """Refuse an array whose dtype or shape does not fit the schema of layer ``name``.
 
     Args:
         name: layer name.
-        array: the array.
+        array: array of the layer.
         height: rows of the frame.
         width: columns of the frame.
 
@@ -119,9 +119,9 @@ def check_layer(name: str, array: ndarray, height: int, width: int) -> None:
 
 
 def array_sha256(array: ndarray) -> str:
-    """Hash of the values of an array: the same in a folder, in HDF5 and in Parquet.
+    """Hash an array's dtype, shape and values: the hash is the same in a folder, in HDF5 and in Parquet.
 
-    Covers dtype and shape besides the little-endian bytes in C order.
+    Values are hashed as little-endian bytes in C order.
 
     Example:
         >>> array_sha256(np.zeros(2, np.uint8)) == array_sha256(np.zeros(2, np.float16))
@@ -133,15 +133,15 @@ def array_sha256(array: ndarray) -> str:
 
 
 class Record(BaseModel):
-    """Base of every record in this module: immutable, and refuses keys that the schema does not have."""
+    """Base class of all records in this module: immutable, and without unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class PartRecord(Record):
-    """One part of an object: its value in the `part` layer, its name, and what it is made of.
+    """One part of an object: its name, its value in the `part` layer (``index``), and its material.
 
-    ``base_color``, ``bbox`` and ``area`` are as those of an object.
+    ``base_color``, ``bbox`` and ``area`` have the same meaning as for an object.
     """
 
     name: str
@@ -153,14 +153,15 @@ class PartRecord(Record):
 
 
 class ObjectRecord(Record):
-    """One object of a frame; `object` layer value 1 is the first of them.
+    """One object of a frame; the first object has value 1 in the `object` layer.
 
-    ``base_color`` is linear Rec.709, None where the material is textured. ``rotation`` is degrees about the
-    vertical axis, after ``tilt`` about x and y, ``location`` metres of the middle of the object's base,
-    ``size`` metres per unit of the asset. ``bbox`` is (left, top, right, bottom) in pixels with y from the
-    top, right and bottom exclusive, of the visible pixels; None where no pixel shows it. ``area`` counts
-    those pixels. ``corners`` are x, y, z of the eight corners of its own bounding box in the world, one after
-    the other, in metres. ``parts`` are those that the asset's manifest names, in the order of their indices.
+    ``base_color`` is linear Rec.709, None for a textured material. ``rotation`` is in degrees about the
+    vertical axis, applied after ``tilt`` about x and y; ``location`` is the middle of the object's base in
+    metres; ``size`` is metres per unit of the asset. ``bbox`` bounds the visible pixels as (left, top, right,
+    bottom), y from the top, right and bottom exclusive; None if no pixel shows the object. ``area`` counts
+    the visible pixels. ``corners`` are x, y, z of the eight corners of the object's own bounding box in the
+    world, one corner after the other, in metres. ``parts`` are the parts that the asset's manifest names, in
+    order of their indices.
     """
 
     type: str
@@ -177,11 +178,11 @@ class ObjectRecord(Record):
 
 
 class LightRecord(Record):
-    """One lamp: location in metres, power in watts, radius in metres, colour as linear Rec.709.
+    """One light: location in metres, power in watts, radius in metres, colour as linear Rec.709.
 
-    ``temperature`` is kelvin, None where the colour was given directly. A "spot" shines along the unit vector
-    ``direction`` within a ``cone`` of that many degrees from edge to edge, soft in the share ``blend`` of it;
-    a "point" everywhere.
+    ``temperature`` is in kelvin, None if the colour was given directly. A "point" shines in all directions. A
+    "spot" shines along the unit vector ``direction`` within a cone of ``cone`` degrees from edge to edge,
+    whose outer share ``blend`` is soft.
     """
 
     name: str
@@ -197,9 +198,9 @@ class LightRecord(Record):
 
 
 class EnvironmentRecord(Record):
-    """The map around the scene: its asset name, degrees about the vertical, and radiance multiplier.
+    """The environment: label of its asset, rotation in degrees about the vertical, radiance multiplier.
 
-    A ``modelled`` one is no map but ground and surroundings, of which all layers hold the truth.
+    ``modelled`` is true for a modelled scene, which all layers show, and false for an environment map.
     """
 
     map: str
@@ -211,7 +212,7 @@ class EnvironmentRecord(Record):
 class CameraRecord(Record):
     """OpenCV camera: x right, y down, z forward; intrinsics in pixels, world-to-camera 4x4 in metres.
 
-    ``aimed`` is the pose before the recipe's small turns ``pitch`` and ``yaw``, None where neither turns it.
+    ``aimed`` is the pose before the recipe's small rotations ``pitch`` and ``yaw``, None if both are zero.
     """
 
     intrinsics: tuple[Vector, Vector, Vector]
@@ -220,11 +221,11 @@ class CameraRecord(Record):
 
 
 class RendererRecord(Record):
-    """What made the frame. Bytes repeat on the same build, device class and CPU features.
+    """The renderer of the frame. The same build, device class and CPU features give the same bytes.
 
-    ``blender`` is None where nothing was traced: dead leaves, whose ``samples`` are points per pixel and
-    whose ``cycles_seed`` is that of their draws; they have no ``bounces``.
-    ``geometry_samples`` are those of albedo and normals where these were traced by themselves.
+    ``blender`` is None for dead leaves, which are not traced: their ``samples`` are points per pixel, their
+    ``cycles_seed`` is the seed of their draws, and they have no ``bounces``. ``geometry_samples`` are the
+    samples of a separate geometry trace, None if there was none.
     """
 
     blender: str | None
@@ -241,11 +242,11 @@ class ChecksRecord(Record):
     """Errors measured while the frame was made.
 
     ``identity_error``: largest difference of the sum of the light passes from the traced radiance before
-    denoising, relative to max(1, radiance); None with a shadow catcher, where passes do not add up, and where
-    nothing was traced.
-    ``stored_error``: the same for the stored layers. ``clipped``: share of pixels of which a channel of
-    `image` is over-exposed. ``light_sum_error``: 95th percentile over pixels of the difference of the sum
-    of ``light/*`` from `radiance`, relative to the mean radiance; None where no light layers were made.
+    denoising, relative to max(1, radiance); None with a shadow catcher, whose passes do not add up, and for
+    frames that were not traced. ``stored_error``: the same for the stored layers. ``clipped``: share of
+    pixels with an over-exposed channel in `image`. ``light_sum_error``: 95th percentile over pixels of the
+    difference of the sum of ``light/*`` from `radiance`, relative to the mean radiance; None without light
+    layers.
     """
 
     identity_error: float | None
@@ -255,20 +256,20 @@ class ChecksRecord(Record):
 
 
 class RecipeRecord(Record):
-    """Name of the recipe that the frame was planned from, and SHA-256 of it without prose and folders."""
+    """Name of the frame's recipe, and SHA-256 of the recipe without its prose and folders."""
 
     name: str
     sha256: str
 
 
 class Metadata(Record):
-    """Everything that is known of one sample, as it stands in its ``metadata.json``.
+    """Metadata of one sample: the content of its ``metadata.json``.
 
-    ``set`` is the image set within the recipe (the Hugging Face configuration), ``index`` the sample's
-    number in it, ``unit`` what shares exogenous draws and the renderer's seed, ``group`` what shares one
-    trace: a hash of its numbers and of the content of its assets. ``exogenous`` holds the drawn variables
-    that are not factors. ``camera`` is None for dead leaves and photographs, ``renderer`` for photographs.
-    ``layers`` maps each layer to `array_sha256`.
+    ``set`` is the image set within the recipe (the Hugging Face configuration) and ``index`` the sample's
+    number in it. Samples of one ``unit`` share exogenous draws and the renderer's seed. Samples of one
+    ``group`` share one trace; its name is a hash of the scene's numbers and of the content of its assets.
+    ``exogenous`` holds the drawn variables that are not factors. ``camera`` is None for dead leaves and
+    photographs, ``renderer`` for photographs. ``layers`` maps each layer to `array_sha256`.
     """
 
     schema_version: Annotated[Literal[2], Field(alias="schema")] = 2
@@ -293,14 +294,14 @@ class Metadata(Record):
     layers: dict[str, str]
 
     def to_json(self) -> str:
-        """Text of ``metadata.json``: one key order, two-space indent, a final newline."""
+        """Return the text of ``metadata.json``: fixed key order, two-space indent, a final newline."""
         return self.model_dump_json(by_alias=True, indent=2) + "\n"
 
 
 class FactorInfo(Record):
-    """One factor of an image set: categorical with ordered values, or continuous with its bounds.
+    """One factor of an image set: categorical with ordered values, or continuous with bounds.
 
-    A bound that depends on other factors is None.
+    A bound is None if it depends on other factors.
     """
 
     name: str
@@ -312,10 +313,10 @@ class FactorInfo(Record):
 
 
 class SetInfo(Record):
-    """One image set: how many samples, how large, which layers and factors.
+    """Description of one image set: number and size of its samples, its layers and factors.
 
-    ``varies`` names the factors that change inside one concept set; all others are fixed in it. ``parts``
-    names the parts of each object type that has some: the first is 1 in the `part` layer.
+    ``varies`` names the factors that change within a concept set; all other factors are fixed in it.
+    ``parts`` names the parts of each object type that has parts: the first part is 1 in the `part` layer.
     """
 
     count: int
@@ -344,10 +345,10 @@ AssetKind = Literal["objects", "materials", "textures", "lights", "scenes"]
 
 
 class AssetRecord(Record):
-    """One file that the pictures were made of: an object, a material, a texture or a scene, by its label.
+    """One asset that the images show: an object, a material, a texture, a light or a scene, by its label.
 
-    ``licence`` and ``source`` are as the manifest of its library states them, empty where none does;
-    ``sha256`` is that of its content (`blender_assets.AssetLibrary.sha256`).
+    ``licence`` and ``source`` are copied from the manifest of its library, "" if the manifest lacks the
+    asset; ``sha256`` is the hash of its content (`blender_assets.AssetLibrary.sha256`).
     """
 
     kind: AssetKind
@@ -358,7 +359,7 @@ class AssetRecord(Record):
 
 
 class Statements(Record):
-    """The author's statements on responsible use, which Croissant publishes; each "" where none is made."""
+    """The author's statements on responsible use, which Croissant publishes; "" for no statement."""
 
     limitations: str = ""
     use_cases: str = ""
@@ -368,10 +369,9 @@ class Statements(Record):
 
 
 class DatasetInfo(Record):
-    """``dataset.json``: what a folder of frames, or a pack made from it, holds as a whole.
+    """Description of a data set: the content of ``dataset.json`` in a folder of frames or a pack.
 
-    ``licence`` is "" where the author of the recipe states none. ``assets`` are those that show in any of its
-    frames.
+    ``licence`` is "" if the recipe states none. ``assets`` are all assets that any frame shows.
     """
 
     schema_version: Annotated[Literal[2], Field(alias="schema")] = 2
@@ -389,12 +389,12 @@ class DatasetInfo(Record):
         """Look up an image set by name.
 
         Raises:
-            InputError: there is no such set.
+            InputError: the data set has no such set.
         """
         if name not in self.sets:
             raise InputError(f"set `{name}` is not in `{self.name}`; expected one of: {', '.join(self.sets)}")
         return self.sets[name]
 
     def to_json(self) -> str:
-        """Text of ``dataset.json``: one key order, two-space indent, a final newline."""
+        """Return the text of ``dataset.json``: fixed key order, two-space indent, a final newline."""
         return self.model_dump_json(by_alias=True, indent=2) + "\n"

@@ -1,4 +1,4 @@
-"""Image sets as tensors in memory, as representation learning takes them."""
+"""Load a whole image set into tensors in memory, the input of representation learning."""
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ from loaders.schema import layer
 if TYPE_CHECKING:
     import torch
 
-# Rows that are read at once.
+# Rows that are read with one call.
 _BLOCK = 256
 
 
@@ -16,7 +16,7 @@ def load_tensors(frames: Frames) -> "dict[str, torch.Tensor]":
     """Load all of an image set.
 
     Args:
-        frames: any reader of frames; what layers it reads are loaded.
+        frames: any reader of frames; all layers that it reads are loaded.
 
     Returns:
         Each layer under its name as a tensor [n, ...] of its stored dtype (three-channel layers channels

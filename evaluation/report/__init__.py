@@ -2,5 +2,5 @@
 
 from evaluation.report.page import write_report as write_report
 from loaders.looking.sheet import contact_sheet as contact_sheet
-from loaders.looking.sheet import pick_rows as pick_rows
 from loaders.looking.sheet import write_png as write_png
+from loaders.looking.sheet_rows import pick_rows as pick_rows

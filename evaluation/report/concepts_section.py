@@ -10,7 +10,7 @@ from evaluation.report.blocks import Block, Plot, Section, Table, Text, note
 from evaluation.report.drawing import COLOURS, INK, drawing, name_rows, to_svg
 from evaluation.report.tables import number, scores_table, settings_table, spread
 from evaluation.results.result import StatisticResult, model_name
-from loaders.looking.sheet import value_text
+from loaders.looking.sheet_rows import value_text
 
 NEEDS = ("sets",)
 READING = (

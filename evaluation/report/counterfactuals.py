@@ -7,8 +7,8 @@ from evaluation.report.blocks import Block, Picture, Pictures, Section, Text, pn
 from evaluation.report.page import write_page
 from evaluation.report.tiles import fit, values_text
 from loaders.errors import InputError
-from loaders.frames import FrameFolder
-from loaders.looking.sheet import value_text
+from loaders.frame_folder import FrameFolder
+from loaders.looking.sheet_rows import value_text
 from loaders.schema import Metadata
 
 _HOW = (

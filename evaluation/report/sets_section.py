@@ -8,7 +8,8 @@ import numpy as np
 
 from evaluation.report.blocks import Block, Picture, Pictures, Section, Table, Text, png_picture
 from evaluation.report.tables import UNDEFINED, number
-from loaders.looking.sheet import contact_sheet, pick_rows, value_text
+from loaders.looking.sheet import contact_sheet
+from loaders.looking.sheet_rows import pick_rows, value_text
 from loaders.samples import Frames
 from loaders.schema import ChecksRecord, FactorInfo, Metadata, RendererRecord
 

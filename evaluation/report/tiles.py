@@ -7,7 +7,8 @@ from PIL import Image
 from torch import Tensor
 
 from loaders.colour import to_display
-from loaders.looking.sheet import LARGEST, SMALLEST, value_text
+from loaders.looking.sheet import LARGEST_TILE, SMALLEST_TILE
+from loaders.looking.sheet_rows import value_text
 from loaders.looking.show import Pixels
 from loaders.schema import FactorValue
 
@@ -114,4 +115,4 @@ def _spread(mask: Bool[ndarray, "height width"]) -> Bool[ndarray, "height width"
 def _scale(height: int, width: int) -> tuple[int, int]:
     """Pixels of a square that become one, and how often each is repeated."""
     side = max(height, width)
-    return -(-side // LARGEST), -(-SMALLEST // side)
+    return -(-side // LARGEST_TILE), -(-SMALLEST_TILE // side)

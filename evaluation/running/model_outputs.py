@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from evaluation.running.hidden_layers import evaluating
 from evaluation.running.out_of_memory import OutOfMemory
-from loaders.errors import InputError, memory_ended
+from loaders.errors import InputError, is_out_of_memory
 
 Image = Float[Tensor, "batch 3 height width"]
 Decomposed = tuple[
@@ -189,7 +189,7 @@ def calling(name: str, image: Tensor) -> Iterator[None]:
     except InputError:
         raise
     except (Exception, SystemExit) as error:
-        if memory_ended(error):
+        if is_out_of_memory(error):
             raise OutOfMemory(
                 f"memory ended while model `{name}` ran on {_described(image)} on {image.device}, and fewer "
                 "images at once do not help; resize the images, or name another --device"

@@ -5,7 +5,8 @@ Blender appends a datablock with all datablocks that it refers to. Each of them 
 - Dropped: animation and drivers; OSL nodes, replaced by black; whole scenes (with their output paths,
   compositor and sequencer), texts, sounds, movie clips, node trees that are neither shader nor geometry, and
   every other kind of block that is not in `_RENDERED_KINDS`.
-- Kept: files that are packed into the .blend, and files that its hash covers (`blender_assets.files_beside`);
+- Kept: files that are packed into the .blend, and files that its hash covers
+(`blender_assets.accompanying_files`);
   simulations, because Blender writes no cache of them to disk while the open file has no name.
 - Refused: other files, and linked .blend files wherever they are; films and numbered images; files of
   animated geometry; simulations that write to disk; geometry nodes that import files or hold bakes; light
@@ -19,7 +20,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from blender_assets import files_beside
+from blender_assets import accompanying_files
 from generators.blender import bpy
 from loaders.files.image_files import MAX_PIXELS
 
@@ -204,7 +205,7 @@ def _refuse_outside_files(path: Path, appended: _Blocks, kinds: Collection[str])
             if file == path:
                 continue  # Blender lists the .blend file itself, too
             if covered is None:
-                covered = {neighbour.resolve() for neighbour in files_beside(path.parent)}
+                covered = {neighbour.resolve() for neighbour in accompanying_files(path.parent)}
             if file.resolve() not in covered:
                 raise ValueError(
                     f"`{block.name}` needs `{file}`, which is missing, hidden, of an unsupported kind, or "

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from blender_assets import SUFFIXES
+from blender_assets import ASSET_SUFFIXES
 from loaders.errors import InputError
 
 _POSITIVE = click.FloatRange(0, min_open=True)
@@ -67,7 +67,7 @@ def add(
 
 @assets.command(name="list")
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
-@click.option("--kind", type=click.Choice(list(SUFFIXES)), help="List only this kind of assets.")
+@click.option("--kind", type=click.Choice(list(ASSET_SUFFIXES)), help="List only this kind of assets.")
 def list_(folder: Path | None, kind: str | None) -> None:
     """List the shipped assets, or the assets in FOLDER: label, facts, licence and source.
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from blender_assets import SUFFIXES, AssetLibrary
+from blender_assets import ASSET_SUFFIXES, AssetLibrary
 from loaders.commands.command_line import progress
 from loaders.errors import InputError
 
@@ -21,9 +21,9 @@ def _folders(__: click.Context, ___: click.Parameter, values: tuple[str, ...]) -
     folders: dict[str, Path] = {}
     for value in values:
         kind, _, folder = value.partition("=")
-        if kind not in SUFFIXES or not folder:
+        if kind not in ASSET_SUFFIXES or not folder:
             raise click.BadParameter(
-                f"expected KIND=FOLDER with KIND one of {', '.join(SUFFIXES)}, got {value}"
+                f"expected KIND=FOLDER with KIND one of {', '.join(ASSET_SUFFIXES)}, got {value}"
             )
         if kind in folders:
             raise click.BadParameter(f"expected one folder of {kind}, got {folders[kind]} and {folder}")
@@ -38,7 +38,7 @@ assets_option = click.option(
     multiple=True,
     callback=_folders,
     metavar="KIND=FOLDER",
-    help=f"Folder of your own assets of one kind ({', '.join(SUFFIXES)}); repeatable.",
+    help=f"Folder of your own assets of one kind ({', '.join(ASSET_SUFFIXES)}); repeatable.",
 )
 
 

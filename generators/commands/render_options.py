@@ -84,7 +84,7 @@ def plan_to_repair(out: Path | str, repair: bool) -> str:
         UsageError: there is no --repair, or the folder is not on this machine.
         InputError: the plan file is damaged or missing.
     """
-    from loaders.verification.checksums import find_unlike
+    from loaders.verification.checksums import find_changed_files
     from loaders.verification.verify_frames import DESCRIPTION, PLAN
 
     if not repair:
@@ -93,7 +93,7 @@ def plan_to_repair(out: Path | str, repair: bool) -> str:
         raise click.UsageError(
             "Missing argument 'RECIPE'; it may be left out only with --repair of a folder on this machine."
         )
-    if wrong := find_unlike(out, DESCRIPTION).get(PLAN):
+    if wrong := find_changed_files(out, DESCRIPTION).get(PLAN):
         remedy = f"name the recipe: candlelight render RECIPE --repair --out {out}"
         raise InputError(f"{out / PLAN} {wrong}; {remedy}")
     return str(out / PLAN)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from blender_assets import AssetLibrary
-from blender_assets.asset_manifest import MANIFEST
+from blender_assets.asset_manifest import ASSET_MANIFEST
 from generators.engine.folder_lock import RUN_LOCK_FILE, cannot_write
 from generators.engine.group_locks import GROUP_LOCKS_FILE
 from generators.language.load_recipe import recipe_sha256
@@ -20,7 +20,7 @@ from loaders.errors import InputError
 from loaders.files.atomic_files import is_partial
 from loaders.frames import DATASET, read_dataset_info, read_metadata
 from loaders.schema import DatasetInfo, RecipeRecord, SetInfo
-from loaders.verification.checksums import NEXT, find_unlike, replace_summed
+from loaders.verification.checksums import NEXT_SUMS, find_changed_files, replace_files
 from loaders.verification.verify_frames import DESCRIPTION, PLAN
 
 _Value = TypeVar("_Value")
@@ -81,9 +81,9 @@ def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
         InputError: the folder holds other files or frames of another recipe, a file is damaged, an asset was
             edited since, or the folder cannot be written.
     """
-    unlike = find_unlike(out, DESCRIPTION)
-    # A run that is killed while it describes a new folder leaves `NEXT` and some of the files.
-    lost = (out / DATASET).exists() and not (out / NEXT).exists()
+    unlike = find_changed_files(out, DESCRIPTION)
+    # A run that is killed while it describes a new folder leaves `NEXT_SUMS` and some of the files.
+    lost = (out / DATASET).exists() and not (out / NEXT_SUMS).exists()
     damaged = [name for name in DESCRIPTION if name in unlike and (lost or (out / name).exists())]
     if damaged and not repair:
         raise InputError(
@@ -95,7 +95,7 @@ def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
     if (out / PLAN).exists() and PLAN not in damaged:
         planned = _unless_repaired(lambda: planned_traces(out / PLAN), repair) or planned
     _refuse_edited(plan, out, info, planned)
-    as_written = not unlike and not (out / NEXT).exists()
+    as_written = not unlike and not (out / NEXT_SUMS).exists()
     if as_written and planned.keys() >= {key.id for key in plan.samples.keys} and _same_texts(plan, info):
         return
     whole = join(load_plan(out / PLAN, plan.recipe.assets), plan) if planned else plan
@@ -105,7 +105,7 @@ def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
             DATASET: lambda path: path.write_text(text, encoding="utf-8"),
             PLAN: lambda path: save_plan(whole, path),
         }
-        replace_summed(out, writers)
+        replace_files(out, writers)
     except OSError as error:
         raise cannot_write(out, error) from None
 
@@ -143,7 +143,8 @@ def _refuse_edited(plan: Plan, out: Path, info: DatasetInfo | None, planned: Map
         if planned.get(sample.id, (sample.group, sample.gain)) != (sample.group, sample.gain):
             raise InputError(
                 f"{where}: the same recipe planned `{sample.id}` there with other numbers or files: a "
-                f"light, a texture or a {MANIFEST} was changed since; undo that or name another output folder"
+                f"light, a texture or a {ASSET_MANIFEST} was changed since; undo that or name another output "
+                "folder"
             )
 
 
@@ -155,7 +156,7 @@ def _same_texts(plan: Plan, info: DatasetInfo | None) -> bool:
 
 
 def _is_ours(path: Path) -> bool:
-    return path.name in (RUN_LOCK_FILE, GROUP_LOCKS_FILE, NEXT) or is_partial(path)
+    return path.name in (RUN_LOCK_FILE, GROUP_LOCKS_FILE, NEXT_SUMS) or is_partial(path)
 
 
 def _unless_repaired(read: Callable[[], _Value], repair: bool) -> _Value | None:

@@ -12,7 +12,7 @@ from generators.engine.group_locks import GROUP_LOCKS_FILE
 from generators.engine.repair import remove_replaced_samples
 from loaders.errors import InputError
 from loaders.files.atomic_files import is_partial
-from loaders.files.file_locks import hold
+from loaders.files.file_locks import lock_file
 from loaders.frames import DATASET, clean_partial
 
 RUN_LOCK_FILE = ".lock"
@@ -36,7 +36,7 @@ def hold_folder(out: Path) -> Iterator[Callable[[], None]]:
     try:
         if (out / DATASET).is_file():  # other folders may be refused, so nothing in them is removed
             _clean(out, handle)
-        hold(handle, fcntl.LOCK_SH)
+        lock_file(handle, fcntl.LOCK_SH)
         yield partial(_check_folder, out, handle)
         _clean(out, handle)
     except OSError as error:
@@ -77,7 +77,7 @@ def _check_folder(out: Path, handle: int) -> None:
 def _clean(out: Path, handle: int) -> None:
     """Remove unfinished files of killed runs, unless another run writes to the folder."""
     with suppress(BlockingIOError):
-        if not hold(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        if not lock_file(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
             return
         clean_partial(out)
         for path in filter(is_partial, out.iterdir()):

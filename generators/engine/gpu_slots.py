@@ -7,7 +7,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from loaders.files.file_locks import hold
+from loaders.files.file_locks import lock_file
 
 # Environment variables by which batch systems limit the GPUs that a process sees.
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ONEAPI_DEVICE_SELECTOR")
@@ -58,7 +58,7 @@ def _slots_folder() -> Path:
 def _lock(path: Path) -> int | None:
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with suppress(BlockingIOError):
-        hold(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return handle
     os.close(handle)
     return None

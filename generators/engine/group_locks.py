@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from loaders.files.file_locks import hold
+from loaders.files.file_locks import lock_file
 
 GROUP_LOCKS_FILE = ".claims"
 _DESCRIPTION_BYTE = 2**62  # larger than the byte of any group
@@ -43,7 +43,7 @@ class GroupLocks:
         # Two groups may share a byte by chance; then one run waits for the other, and nothing is lost.
         byte = int(hashlib.sha256(group.encode()).hexdigest()[:15], 16)
         try:
-            hold(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB, byte)
+            lock_file(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB, byte)
         except BlockingIOError:
             return False
         return True
@@ -57,5 +57,5 @@ class GroupLocks:
 def description_lock(root: Path) -> Iterator[None]:
     """Wait until no other run writes the description of the folder, and keep other runs from doing so."""
     with closing(GroupLocks(root)) as locks:
-        hold(locks._handle, fcntl.LOCK_EX, _DESCRIPTION_BYTE)
+        lock_file(locks._handle, fcntl.LOCK_EX, _DESCRIPTION_BYTE)
         yield

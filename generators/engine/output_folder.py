@@ -21,7 +21,7 @@ from loaders.errors import InputError
 from loaders.files.object_stores import Store, open_store
 from loaders.files.urls import is_elsewhere, local_folder
 from loaders.frames import DATASET, METADATA, frame_path, is_complete
-from loaders.verification.checksums import NEXT, SUMS, find_unlike
+from loaders.verification.checksums import NEXT_SUMS, SUMS, find_changed_files
 from loaders.verification.verify_frames import DESCRIPTION
 from loaders.verification.verify_store import verify_store
 
@@ -76,10 +76,10 @@ class OutputFolder:
         description = {name: (self.folder / name).read_bytes() for name in (*DESCRIPTION, SUMS)}
         if description != self.stored_description:
             # In the order of `replace_summed`: after a kill at any point, the next run completes the files.
-            self.store.write(NEXT, description[SUMS])
+            self.store.write(NEXT_SUMS, description[SUMS])
             for name, data in description.items():
                 self.store.write(name, data)
-            self.store.remove(NEXT)
+            self.store.remove(NEXT_SUMS)
         thousands: dict[str, set[int]] = {}
         for sample in samples:
             thousands.setdefault(sample.set, set()).add(sample.index // 1000)
@@ -142,14 +142,14 @@ def open_output(out: Path | str) -> Iterator[OutputFolder]:
 
 def _fetch_description(store: Store, folder: Path) -> dict[str, bytes]:
     """Make a folder look like the store: with its description, or with the names of its unknown files."""
-    found = {name: data for name in (*DESCRIPTION, SUMS, NEXT) if (data := store.read(name)) is not None}
+    found = {name: data for name in (*DESCRIPTION, SUMS, NEXT_SUMS) if (data := store.read(name)) is not None}
     for name, data in found.items():
         (folder / name).write_bytes(data)
     if DATASET not in found:
         for name in store.names():
             if not (folder / name).exists() and not name.startswith("."):
                 (folder / name).mkdir()
-    if DATASET in find_unlike(folder, {DATASET}):
+    if DATASET in find_changed_files(folder, {DATASET}):
         _fetch_metadata(store, folder)
     return found
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from loaders.files.file_locks import hold
+from loaders.files.file_locks import lock_file
 
 _PREFIX = f"candlelight-staging-{os.getuid()}-"
 _LOCK = ".held"
@@ -35,7 +35,7 @@ def staging_folder() -> Iterator[Path]:
     unlocked = Path(tempfile.mkdtemp(prefix=".candlelight-"))
     handle = os.open(unlocked / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        hold(handle, fcntl.LOCK_EX)
+        lock_file(handle, fcntl.LOCK_EX)
         # The folder gets its name after it is locked; otherwise another process may take it for abandoned.
         folder = unlocked.rename(parent / f"{_PREFIX}{unlocked.name.rpartition('-')[2]}")
         try:
@@ -52,7 +52,7 @@ def _remove_abandoned(folder: Path) -> None:
             return
         handle = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
         try:
-            if hold(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            if lock_file(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
                 shutil.rmtree(folder, ignore_errors=True)
         finally:
             os.close(handle)

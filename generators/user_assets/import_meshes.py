@@ -6,7 +6,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from blender_assets.asset_manifest import MANIFEST, entry_of, read_manifest, write_manifest
+from blender_assets.asset_manifest import (
+    ASSET_MANIFEST,
+    manifest_entry,
+    read_asset_manifest,
+    write_asset_manifest,
+)
 from generators.engine.helper_process import run_helper
 from loaders.errors import InputError
 from loaders.files.atomic_files import replacing
@@ -70,7 +75,7 @@ def add_mesh(
     target = folder / f"{name}.blend"
     if target.exists() and not replace:
         raise InputError(f"{target} already exists; give another --name, or --replace it")
-    known = read_manifest(folder / MANIFEST) if (folder / MANIFEST).exists() else {}
+    known = read_asset_manifest(folder / ASSET_MANIFEST) if (folder / ASSET_MANIFEST).exists() else {}
     source = f"{mesh.name}, sha256 {file_sha256(mesh)}"
     data, reply = _import_in_process(mesh, suffix, name, up or _UP_AXIS[suffix], time_limit)
     try:
@@ -78,10 +83,10 @@ def add_mesh(
         with replacing(target) as partial:
             partial.write_bytes(data)
         facts, version = reply["facts"], reply["blender"]
-        known["objects", name] = entry_of(
+        known["objects", name] = manifest_entry(
             "objects", target, folder, licence=_LICENCE, source=source, blender=version, facts=facts
         )
-        write_manifest(folder / MANIFEST, known.values())
+        write_asset_manifest(folder / ASSET_MANIFEST, known.values())
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
     return target

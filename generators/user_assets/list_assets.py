@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from blender_assets import SUFFIXES, AssetLibrary, shipped
+from blender_assets import ASSET_SUFFIXES, AssetLibrary, shipped
 from loaders.errors import InputError
 
 
@@ -14,7 +14,7 @@ def list_assets(folder: Path | None = None, kind: str | None = None) -> Iterator
     Args:
         folder: a folder that holds a folder for each kind, or the folder of one kind; by default the shipped
             library.
-        kind: the only kind to list, one of `blender_assets.SUFFIXES`; by default all.
+        kind: the only kind to list, one of `blender_assets.ASSET_SUFFIXES`; by default all.
 
     Yields:
         Headings, and the label of each asset with its facts, licence and source. Dimensions of objects are in
@@ -39,14 +39,14 @@ def list_assets(folder: Path | None = None, kind: str | None = None) -> Iterator
 def _folders_by_kind(folder: Path | None, kind: str | None) -> dict[str, Path]:
     if folder is not None and not folder.is_dir():
         raise InputError(f"{folder}: there is no such folder")
-    kinds = tuple(SUFFIXES) if kind is None else (kind,)
+    kinds = tuple(ASSET_SUFFIXES) if kind is None else (kind,)
     found = {name: (folder or shipped()) / name for name in kinds}
     found = {name: path for name, path in found.items() if path.is_dir()}
     if folder is not None and not found:
         own = kind or folder.absolute().name
-        if own not in SUFFIXES:
+        if own not in ASSET_SUFFIXES:
             raise InputError(
-                f"{folder}: expected folders named {', '.join(SUFFIXES)} in it, found none; "
+                f"{folder}: expected folders named {', '.join(ASSET_SUFFIXES)} in it, found none; "
                 "name the kind of its files with --kind"
             )
         found = {own: folder}
@@ -61,7 +61,7 @@ def _describe(entry: dict[str, Any] | None) -> str:
 
 
 def _facts(facts: dict[str, Any]) -> Iterator[str]:
-    """Yield the facts of `blender_assets.asset_manifest.Facts` that are recorded, with their units."""
+    """Yield the facts of `blender_assets.asset_manifest.AssetFacts` that are recorded, with their units."""
     if "dimensions" in facts:
         yield " x ".join(f"{side:.2f}" for side in facts["dimensions"]) + " m"
     if "parts" in facts:

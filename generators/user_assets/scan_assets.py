@@ -5,7 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from blender_assets import check_inside
-from blender_assets.asset_manifest import MANIFEST, entry_of, read_manifest, write_manifest
+from blender_assets.asset_manifest import (
+    ASSET_MANIFEST,
+    manifest_entry,
+    read_asset_manifest,
+    write_asset_manifest,
+)
 from generators.engine.helper_process import run_helper
 from loaders.errors import InputError
 
@@ -101,9 +106,9 @@ def _scan_files(kind: str, paths: list[Path], time_limit: float) -> list[dict[st
 def _write_manifest(
     kind: str, folder: Path, paths: list[Path], answers: list[dict[str, Any]]
 ) -> ScannedAssets:
-    target = folder / MANIFEST
+    target = folder / ASSET_MANIFEST
     try:
-        before = read_manifest(target) if target.exists() else {}
+        before = read_asset_manifest(target) if target.exists() else {}
     except InputError:
         before = {}  # a malformed manifest is replaced
     # Entries of other files stay, such as an environment map with its rotation and strength.
@@ -112,8 +117,8 @@ def _write_manifest(
         known = before.get((kind, path.stem), {})
         stated = {field: known.get(field, _UNKNOWN) for field in ("licence", "source")}
         found = {field: answer[field] for field in ("blender", "facts")}
-        entries.append(entry_of(kind, path, folder, **stated, **found))
-    write_manifest(target, entries)
+        entries.append(manifest_entry(kind, path, folder, **stated, **found))
+    write_asset_manifest(target, entries)
     notes = [
         f"{kind}/{path.name}: {note}"
         for path, answer in zip(paths, answers, strict=True)

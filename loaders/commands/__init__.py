@@ -1,1 +1,1 @@
-"""The commands that pack, export and publish, and options that commands share."""
+"""The commands `pack`, `push` and `export`, and options that several commands share."""

@@ -1,4 +1,4 @@
-"""Ctrl-C: one line, or the end without a word, and never a traceback."""
+"""Handle Ctrl-C: print one line, or exit at once, without a traceback."""
 
 import os
 from types import FrameType
@@ -8,7 +8,7 @@ import click
 
 
 class Interrupted(click.ClickException):
-    """Ctrl-C: one line, and the status that shells give to it."""
+    """Error for Ctrl-C: prints one line and exits with status 130, as shells do."""
 
     exit_code = 130
 
@@ -18,7 +18,7 @@ class Interrupted(click.ClickException):
 
 
 def interrupt(_: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, but end at once where libraries are imported: some take it for their own."""
+    """Raise KeyboardInterrupt, but exit at once during imports: some libraries catch it while they load."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             os._exit(130)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from loaders.commands.interrupts import Interrupted, interrupt
-from loaders.errors import InputError, memory_ended
+from loaders.errors import InputError, is_out_of_memory
 
 
 class UseError(click.ClickException):
@@ -39,7 +39,7 @@ class OneLineGroup(click.Group):
                 "`candlelight doctor`"
             ) from None
         except (MemoryError, RuntimeError) as error:
-            if not memory_ended(error):
+            if not is_out_of_memory(error):
                 raise
             reason = str(error).partition("\n")[0][:200]
             raise UseError(

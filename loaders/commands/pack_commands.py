@@ -1,4 +1,4 @@
-"""The commands that write packs and other layouts: ``candlelight pack | push | export``."""
+"""The commands ``candlelight pack``, ``push`` and ``export``."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -82,12 +82,12 @@ def push(folder: Path, repo: str, dry_run: bool, yes: bool, **how: Any) -> None:
     from loaders.hub.push import push_hub
 
     silent = (
-        f"{folder} states no licence, so nobody may use it; state one as `licence:` in the recipe, then "
-        "`render` and `pack` again, which renders nothing anew"
+        f"{folder} states no licence, so nobody may use it; add `licence:` to the recipe, then run "
+        "`render` and `pack` again, which render no sample again"
     )
     unlicensed = not yes and not read_dataset_info(folder).licence
     if unlicensed and not dry_run:
-        click.confirm(f"{silent}. Push it as it is?", abort=True)
+        click.confirm(f"{silent}. Push it without a licence?", abort=True)
     with progress(None, "verify") as advance:
         sent = push_hub(folder, repo, dry_run=dry_run, advance=advance, **how)
     if unlicensed and dry_run:

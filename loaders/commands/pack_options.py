@@ -1,4 +1,4 @@
-"""Options of `candlelight pack` that choose and split what is packed, and options that fit one ``--to``."""
+"""Options of `candlelight pack` that choose and split samples, and a check of options of other ``--to``."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def pack_options(command: _Command) -> _Command:
-    """Add what says which sets, layers, size and splits; the names are those of what takes them."""
+    """Add the options for sets, layers, size and splits to a command."""
     options = [
         click.option(
             "--sets", callback=split_names, metavar="NAME,...", help="Image sets to pack.  [default: all]"
@@ -58,14 +58,14 @@ def pack_options(command: _Command) -> _Command:
 
 
 def refuse_options_of_others(kind: str, owners: Mapping[str, str]) -> None:
-    """Refuse options of the running command that say nothing of what it was asked to write.
+    """Refuse options of the running command that belong to another value of ``--to``.
 
     Args:
         kind: value of ``--to``.
-        owners: the value of ``--to`` that an option is for, by the option.
+        owners: for each such option, the value of ``--to`` that it belongs to.
 
     Raises:
-        InputError: one was given that is for another.
+        InputError: an option of another value was given.
     """
     for option in given_options(click.get_current_context()):
         if (owner := owners.get(option, kind)) != kind:

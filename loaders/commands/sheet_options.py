@@ -56,15 +56,17 @@ def sheet_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_options(ctx: click.Context) -> None:
-    """Refuse options of ``info`` that nothing would come of.
+    """Refuse options of ``info`` that have no effect.
 
     Raises:
-        InputError: two that ask for different things, or one of a sheet without ``--sheet``.
+        InputError: two options exclude each other, or an option of sheets is given without ``--sheet``.
     """
     given = given_options(ctx)
-    asked = [name for name in _ONE_OF if name in given]
-    if len(asked) > 1:
-        raise InputError(f"{asked[0]} and {asked[1]}: expected one of them; run the command once for each")
+    actions = [name for name in _ONE_OF if name in given]
+    if len(actions) > 1:
+        raise InputError(
+            f"{actions[0]} and {actions[1]}: expected one of them; run the command once for each"
+        )
     for name in _OF_SHEETS:
         if name in given and "--sheet" not in given:
-            raise InputError(f"{name} says what a sheet shows; add --sheet FILE.png, or leave it out")
+            raise InputError(f"{name} needs --sheet FILE.png; add it, or leave {name} out")

@@ -1,1 +1,1 @@
-"""Files, written atomically and read without trusting them."""
+"""Write files atomically, and read files safely even if they are damaged or hostile."""

@@ -1,4 +1,4 @@
-"""Files that survive a crash: written in full and synced before they get their name."""
+"""Write files atomically: under a temporary name, synced, then renamed."""
 
 import os
 import re
@@ -9,8 +9,8 @@ from pathlib import Path
 
 
 def sync(path: Path) -> None:
-    """Make the bytes of a closed file, or the names inside a folder, durable."""
-    # fsync acts on the file and not on the handle, so a second handle syncs what a library wrote.
+    """Sync the bytes of a closed file, or the names inside a folder, to disk."""
+    # fsync acts on the file and not on the handle, so a second handle syncs bytes that a library wrote.
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -19,13 +19,13 @@ def sync(path: Path) -> None:
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Write a new file and make its bytes durable; its name is durable once its folder is synced."""
+    """Write a new file and sync its bytes; its name is synced with its folder."""
     path.write_bytes(data)
     sync(path)
 
 
 def partial_name(path: Path) -> Path:
-    """Name a sibling of ``path`` that nobody else uses, to build in before renaming.
+    """Return a unique temporary path next to ``path``, to write to before renaming.
 
     Example:
         >>> partial_name(Path("a/b.h5")).name.startswith(".b.h5.")
@@ -35,7 +35,7 @@ def partial_name(path: Path) -> Path:
 
 
 def is_partial(path: Path) -> bool:
-    """Tell whether a name is one that `partial_name` made up.
+    """Tell whether a path has a name of `partial_name`.
 
     Example:
         >>> is_partial(partial_name(Path("b.h5"))), is_partial(Path(".mine.partial"))
@@ -46,12 +46,12 @@ def is_partial(path: Path) -> bool:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a name to write a file under, and move it to ``path`` in one step if nothing was raised.
+    """Yield a temporary path to write to, and rename it to ``path`` if nothing was raised.
 
-    Readers see the old file or the new, never a part; nothing is left of a file that failed.
+    Readers see the old file or the new, never a part. After a failure, the temporary file is removed.
 
     Raises:
-        OSError: it cannot be written; ``path`` is named, whatever was being written.
+        OSError: the file cannot be written; the error names ``path``, not the temporary path.
     """
     partial = partial_name(path)
     try:
@@ -63,6 +63,6 @@ def replacing(path: Path) -> Iterator[Path]:
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
         raise
     finally:
-        with suppress(OSError):  # on what cannot be written there is nothing to remove
+        with suppress(OSError):  # a folder that cannot be written holds no temporary file
             partial.unlink(missing_ok=True)
     sync(path.parent)

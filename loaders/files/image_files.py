@@ -1,4 +1,4 @@
-"""The one door for image files: they are of known kinds and bounded size, and their checksums are right."""
+"""Open image files safely: known formats, bounded size, verified checksums."""
 
 import io
 import warnings
@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from PIL import Image, UnidentifiedImageError
 
-# 8192 x 8192: more than any frame, and less than what makes Pillow warn of a decompression bomb.
+# 8192 x 8192: more than any frame, and less than Pillow's limit for a decompression bomb.
 MAX_PIXELS = 2**26
-# No other kinds are tried: Pillow's list has some that start other programs.
+# No other formats: some decoders of Pillow start other programs.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 
 
@@ -19,11 +19,11 @@ def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> Iterator[Imag
 
     Args:
         data: the bytes of the file.
-        formats: the kinds that are taken, as Pillow names them.
+        formats: accepted formats, by Pillow's names.
 
     Raises:
-        ValueError: it is of no such kind, or claims more than `MAX_PIXELS`. What Pillow raises on damaged
-            bytes, here or while pixels are decoded, is passed on: `loaders.errors.blaming` makes it a line.
+        ValueError: the image has another format, or claims more than `MAX_PIXELS`. Pillow's errors on damaged
+            bytes, here or while pixels are decoded, are passed on: wrap the call in `loaders.errors.blaming`.
 
     Example:
         >>> from loaders.files.layer_codecs import encode_png
@@ -38,8 +38,8 @@ def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> Iterator[Imag
             with Image.open(io.BytesIO(data), formats=formats) as image:
                 if image.width * image.height > MAX_PIXELS:
                     raise ValueError(f"{image.width} x {image.height} pixels are more than {MAX_PIXELS}")
-                image.verify()  # decoding alone does not compare a PNG's checksums: a flipped bit would pass
-        except UnidentifiedImageError:  # whose own message names an address in memory
+                image.verify()  # decoding alone does not compare the checksums of a PNG
+        except UnidentifiedImageError:  # its own message names an address in memory
             raise ValueError(f"it is none of {', '.join(formats)}") from None
         except (Image.DecompressionBombError, Image.DecompressionBombWarning):
             raise ValueError(f"it claims more than {MAX_PIXELS} pixels") from None

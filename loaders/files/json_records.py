@@ -1,4 +1,4 @@
-"""JSON records read with one-line errors."""
+"""Read records of `loaders.schema` from JSON, with errors of one line."""
 
 from pathlib import Path
 from typing import TypeVar
@@ -17,8 +17,8 @@ def parse_record(kind: type[_RecordType], text: str | bytes, where: str, remedy:
     Args:
         kind: class of the record.
         text: its JSON.
-        where: what the text was read from, for messages.
-        remedy: what to do if it is damaged, for messages.
+        where: source of the text, for messages.
+        remedy: next step if the text is damaged, for messages.
 
     Raises:
         InputError: the text is damaged or of another schema version.
@@ -30,18 +30,18 @@ def parse_record(kind: type[_RecordType], text: str | bytes, where: str, remedy:
     for problem in problems:
         if problem["loc"] == ("schema",):
             raise InputError(
-                f"{where}: expected schema version {SCHEMA_VERSION}, got {problem['input']!r}; make frames "
-                "anew with `candlelight render`, and packs of them with `candlelight pack`"
+                f"{where}: expected schema version {SCHEMA_VERSION}, got {problem['input']!r}; make the "
+                "frames again with `candlelight render`, and packs of them with `candlelight pack`"
             )
     place = ".".join(map(str, problems[0]["loc"])) or "JSON"
     raise InputError(f"{where} is damaged at {place}: {problems[0]['msg']}; {remedy}")
 
 
 def read_record(kind: type[_RecordType], path: Path, remedy: str) -> _RecordType:
-    """Read and parse a JSON file; arguments and errors as in `parse_record`.
+    """Read a JSON file and parse it with `parse_record`, which explains ``kind`` and ``remedy``.
 
     Raises:
-        InputError: the file is missing or unreadable besides.
+        InputError: the file is missing, unreadable, damaged or of another schema version.
     """
     try:
         text = path.read_bytes()

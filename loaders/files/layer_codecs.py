@@ -1,6 +1,7 @@
-"""PNG and npz bytes that are a function of the arrays alone, read back without trusting the file.
+"""Encode layers as PNG and npz, and decode them safely.
 
-A damaged or hostile file is refused before memory is taken for what it claims to hold.
+The bytes depend only on the arrays. A damaged or hostile file is refused before memory is allocated for its
+claimed content.
 """
 
 import io
@@ -26,19 +27,19 @@ _PNG_HEAD = struct.Struct(">8s4x4sIIBB")
 _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}  # of PNG, by channels: gray, RGB, RGBA
 _ABOVE = 2  # PNG filter type
 _npy: Any = np.lib.format  # numpy 1.26 has no types for it
-# Of a zip entry: magic, and the lengths of what stands between this and the data.
+# Head of a zip entry: magic number, and the lengths of the name and the extra field before the data.
 _ZIP_HEAD = struct.Struct("<4s22xHH")
 _ENCRYPTED = 1
-# What numpy writes before the numbers: a multiple of 64 bytes, which for three axes is two at most.
+# Largest npy header of an array with up to three axes, in bytes: numpy pads headers to multiples of 64.
 _NPY_HEAD = 128
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def schema_order(names: Collection[str]) -> list[str]:
-    """Sort layer names as the schema lists them, ``light/*`` last and by name.
+    """Sort layer names in the order of the schema, ``light/*`` last and by name.
 
     Raises:
-        InputError: a name is not a layer.
+        InputError: a layer is unknown.
 
     Example:
         >>> schema_order({"light/right", "depth", "light/left", "image"})
@@ -52,15 +53,14 @@ def schema_order(names: Collection[str]) -> list[str]:
 def encode_png(array: UInt8[ndarray, "height width ..."] | UInt16[ndarray, "height width ..."]) -> bytes:
     r"""Encode RGB, RGBA or single-channel pixels of 8 or 16 bits as PNG; no colour space is written.
 
-    Every row is stored as its difference from the row above: of renders of 320 x 240 pixels the files are 5 %
-    larger than with a filter chosen for each row, are written in two thirds of the time, and whatever reads
-    PNG decodes them in two thirds.
+    Every row is stored as its difference from the row above. For renders of 320 x 240 pixels, files are 5 %
+    larger than with a filter chosen for each row, but writing and decoding take two thirds of the time.
 
     Args:
         array: uint8 or uint16 pixels, (H W 3), (H W 4) or (H W).
 
     Returns:
-        The file's bytes; compression level 3, past which files shrink little and writing slows down.
+        The file's bytes, with compression level 3: higher levels take longer and save little.
 
     Example:
         >>> encode_png(np.zeros((2, 3), np.uint8))[12:26]  # 3 x 2 pixels of 8 bits, colour type 0
@@ -76,13 +76,13 @@ def encode_png(array: UInt8[ndarray, "height width ..."] | UInt16[ndarray, "heig
 
 
 def png_file(width: int, height: int, depth: int, colour: int, data: bytes) -> bytes:
-    """Put a PNG together: its head, its compressed pixels in one chunk, and its end.
+    """Build a PNG file from its header fields and its compressed pixels.
 
     Args:
         width: columns.
         height: rows.
-        depth: bits a channel.
-        colour: PNG's number of the kind of pixels.
+        depth: bits per channel.
+        colour: PNG's number of the colour type.
         data: filtered rows, compressed.
     """
     head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
@@ -96,7 +96,7 @@ def png_size(path: Path) -> tuple[int, int]:
     """Read height and width of an 8-bit RGB PNG from its first 26 bytes.
 
     Raises:
-        InputError: the file is missing, is no such PNG, or claims more than `MAX_PIXELS`.
+        InputError: the file is missing, is not an 8-bit RGB PNG, or claims more than `MAX_PIXELS`.
     """
     try:
         with path.open("rb") as file:
@@ -110,7 +110,7 @@ def png_size(path: Path) -> tuple[int, int]:
     magic, chunk, width, height, depth, colour = _PNG_HEAD.unpack(head)
     if magic != b"\x89PNG\r\n\x1a\n" or chunk != b"IHDR":
         raise InputError(
-            f"{path} is damaged: it does not start as a PNG does; delete its folder and render again"
+            f"{path} is damaged: it does not start like a PNG; delete its folder and render again"
         )
     if (depth, colour) != (8, 2):
         raise InputError(f"{path}: expected a PNG of 8-bit RGB, got {depth} bits of PNG colour type {colour}")
@@ -133,14 +133,14 @@ def decode_png(path: Path) -> UInt8[ndarray, "height width 3"]:
 
 
 def decode_png_bytes(data: bytes, shape: tuple[int, ...]) -> UInt8[ndarray, "height width ..."]:
-    """Decode an 8-bit PNG of a shape that is known beforehand.
+    """Decode an 8-bit PNG of a known shape.
 
     Args:
         data: the bytes of the PNG.
         shape: (H W 3) for RGB or (H W) for gray.
 
     Raises:
-        InputError: the PNG says that it is another. What Pillow raises on damaged bytes is passed on.
+        InputError: the PNG has another shape. Pillow's errors on damaged bytes are passed on.
 
     Example:
         >>> decode_png_bytes(encode_png(np.eye(2, dtype=np.uint8)), (2, 2))
@@ -190,14 +190,14 @@ def encode_npz(layers: Mapping[str, ndarray]) -> bytes:
         for name in schema_order(layers):
             entry = zipfile.ZipInfo(f"{name}.npy", _FIXED_TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.create_system = 3  # else the byte would tell which system wrote it
+            entry.create_system = 3  # the same byte on all systems
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, encode_npy(layers[name]), compresslevel=4)
     return buffer.getvalue()
 
 
 def decode_npz(path: Path, names: Collection[str], height: int, width: int) -> dict[str, ndarray]:
-    """Decode some layers of an npz file, each checked against the schema before memory is taken.
+    """Decode some layers of an npz file; each is checked against the schema before memory is allocated.
 
     Args:
         path: the file.
@@ -206,7 +206,7 @@ def decode_npz(path: Path, names: Collection[str], height: int, width: int) -> d
         width: columns of the frame.
 
     Raises:
-        InputError: the file is missing or damaged, or a layer is absent or not as the schema says.
+        InputError: the file is missing or damaged, or a layer is missing or does not fit the schema.
     """
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
@@ -236,7 +236,7 @@ def _read_layer(file: BinaryIO, entry: zipfile.ZipInfo | None, name: str, size: 
             f"layer `{name}` holds too few or too many bytes; delete its folder and render again"
         )
     if crc32(data) != entry.CRC:
-        raise zipfile.BadZipFile(f"layer `{name}` is not what its checksum says")
+        raise zipfile.BadZipFile(f"layer `{name}` differs from its checksum")
     return np.frombuffer(data, dtype, offset=start).reshape(shape).copy()
 
 
@@ -249,10 +249,10 @@ def _npy_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
 
 
 def _check_header(data: bytes, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    """Check the header of a file that another numpy wrote, or that is damaged; return where it ends.
+    """Check the header of a file that another numpy wrote, or that is damaged; return the header's length.
 
-    All others are told by their bytes: numpy has Python parse headers, and Python 3.11 now and then raises
-    SystemError when two threads do so at once (python/cpython#106905).
+    All other headers are compared as bytes: numpy parses headers with Python's parser, and Python 3.11
+    sometimes raises SystemError when two threads parse at once (python/cpython#106905).
     """
     head = io.BytesIO(data)
     if _npy.read_magic(head) != (1, 0):
@@ -264,7 +264,7 @@ def _check_header(data: bytes, name: str, shape: tuple[int, ...], dtype: np.dtyp
 
 
 def _entry_bytes(file: BinaryIO, entry: zipfile.ZipInfo, most: int) -> bytes:
-    """Unpack an entry of a zip at once: zipfile does so in small pieces, and takes half as long again."""
+    """Decompress an entry of a zip at once: zipfile does it in small pieces and takes 1.5 times as long."""
     if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise zipfile.BadZipFile(f"{entry.filename} is neither stored nor deflated")
     file.seek(entry_start(file, entry))
@@ -275,15 +275,15 @@ def _entry_bytes(file: BinaryIO, entry: zipfile.ZipInfo, most: int) -> bytes:
 
 
 def entry_start(file: BinaryIO, entry: zipfile.ZipInfo) -> int:
-    """Find where the bytes of an entry of a zip begin: after its own header, which has lengths of its own.
+    """Return the position of the first data byte of a zip entry, after the entry's own header.
 
     Raises:
-        BadZipFile: the header is not where the directory says.
+        BadZipFile: the header is not at the position that the directory names.
     """
     file.seek(entry.header_offset)
     magic, name_length, extra_length = _ZIP_HEAD.unpack(file.read(_ZIP_HEAD.size))
     if magic != b"PK\x03\x04":
-        raise zipfile.BadZipFile(f"{entry.filename} is not where the directory says")
+        raise zipfile.BadZipFile(f"{entry.filename} is not at the position that the directory names")
     return entry.header_offset + _ZIP_HEAD.size + int(name_length) + int(extra_length)
 
 

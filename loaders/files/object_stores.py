@@ -1,7 +1,8 @@
-"""Folders of frames that lie elsewhere: on an object store, or wherever else `fsspec` reaches by a URL.
+"""Read and write folders of frames on an object store, or at any other URL that `fsspec` supports.
 
-The layout is that of a local folder (`loaders.frames`). An object store cannot rename a folder, but it takes
-one object whole or not at all; so a sample's ``metadata.json`` goes last, and what has none is not a sample.
+The layout is the same as in a local folder (`loaders.frames`). An object store cannot rename a folder, but
+writes each object atomically. A sample's ``metadata.json`` is therefore written last, and a folder without
+it is not a sample.
 """
 
 import re
@@ -18,14 +19,14 @@ from loaders.errors import InputError
 from loaders.files.urls import without_password
 from loaders.frames import METADATA, frame_path
 
-PAUSES = (1.0, 2.0, 4.0, 8.0)  # s between tries; what does not pass in that time ends the run
-LISTERS = 8  # requests for lists at a time
-# Protocols whose put of one object is whole or nothing. On any other a file is put aside and renamed.
+PAUSES = (1.0, 2.0, 4.0, 8.0)  # s between tries; an error that lasts longer ends the run
+LISTERS = 8  # listing requests at a time
+# Protocols that write one object atomically. With all others, a temporary file is written and renamed.
 OBJECT_STORES = {
     *("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "oss", "tos", "tosfs", "r2"),
     *("hf", "memory"),
 }
-# What another try does not mend.
+# Errors that another try does not solve.
 _HOPELESS = (
     *(FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError),
     *(AttributeError, ImportError, MemoryError, TypeError),
@@ -35,12 +36,12 @@ _Result = TypeVar("_Result")
 
 
 def open_store(url: str) -> "Store":
-    """Reach a folder of frames by its URL, such as ``s3://bucket/frames``; nothing is read yet.
+    """Open a folder of frames by its URL, such as ``s3://bucket/frames``; nothing is read yet.
 
-    Credentials and endpoints are those of fsspec's own configuration and of the store's own tools.
+    Credentials and endpoints come from fsspec's configuration and the store's own tools.
 
     Raises:
-        InputError: the protocol is not known, or its package is not installed.
+        InputError: the protocol is unknown, or its package is not installed.
 
     Example:
         >>> open_store("memory://frames").read("dataset.json") is None
@@ -54,7 +55,7 @@ def open_store(url: str) -> "Store":
     except ImportError as error:
         package = getattr(error.__cause__, "name", None) or url.partition(":")[0]
         raise InputError(f"{name}: needs a package; run `pip install {package.partition('.')[0]}`") from None
-    except Exception as error:  # each store's package has exceptions of its own
+    except Exception as error:  # the package of each store has its own exceptions
         known = url.partition(":")[0].lower() in fsspec.available_protocols()
         expected = (
             "" if known else "; expected s3://, gs://, az://, hf://, sftp://, hdfs:// or another of fsspec's"
@@ -65,9 +66,9 @@ def open_store(url: str) -> "Store":
 
 @dataclass(frozen=True)
 class Store:
-    """A folder elsewhere. What fails is tried again for a while, and then is an InputError of one line.
+    """A folder at a URL. A failed request is repeated a few times, and then raises an InputError of one line.
 
-    ``url`` says how to reach it, ``fs`` is the file system of fsspec, ``path`` the folder in that.
+    ``url`` is its URL, ``fs`` the file system of fsspec, ``path`` the folder in this file system.
     """
 
     url: str
@@ -76,11 +77,11 @@ class Store:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """URL without password, for messages."""
         return without_password(self.url)
 
     def read(self, name: str) -> bytes | None:
-        """Read a file, None if it is not there.
+        """Read a file; None if it does not exist.
 
         Raises:
             InputError: the store does not answer, or refuses.
@@ -91,7 +92,7 @@ class Store:
             return None
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, whole or not at all.
+        """Write a file atomically.
 
         Raises:
             InputError: the store does not answer, or refuses.
@@ -99,7 +100,7 @@ class Store:
         self._try("written", partial(self._write, name, data))
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there.
+        """Remove a file if it exists.
 
         Raises:
             InputError: the store does not answer, or refuses.
@@ -110,7 +111,7 @@ class Store:
             pass
 
     def names(self, folder: str = "") -> list[str]:
-        """List the names directly in a folder; none if it is not there.
+        """List the names directly in a folder; empty if the folder does not exist.
 
         Raises:
             InputError: the store does not answer, or refuses.
@@ -128,14 +129,14 @@ class Store:
         return sorted(name.rpartition("/")[2] for name in found - {self._at(folder).strip("/"), ""})
 
     def complete(self, set_name: str, thousands: Iterable[int] | None = None) -> dict[int, int]:
-        """List the samples of a set that are there, a thousand at a time, so that memory stays bounded.
+        """List the complete samples of a set, a thousand at a time, so that memory stays bounded.
 
         Args:
             set_name: name of the image set.
-            thousands: which thousands of samples to look for; None for all.
+            thousands: numbers of the thousands of samples to list; None for all.
 
         Returns:
-            The bytes of each sample by its number, in order.
+            Size of each sample in bytes, by the sample's number, in order.
 
         Raises:
             InputError: the store does not answer, or refuses.
@@ -148,14 +149,14 @@ class Store:
             return {index: size for part in parts for index, size in part}
 
     def put_samples(self, root: Path, folders: Sequence[Path]) -> None:
-        """Copy whole samples from a local folder of frames: all their data first, then what makes them so.
+        """Copy complete samples from a local folder of frames: first all data, then all ``metadata.json``.
 
         Args:
             root: the local folder.
-            folders: of the samples, below it.
+            folders: folders of the samples, below ``root``.
 
         Raises:
-            InputError: the store does not answer, or refuses; no sample is there in part.
+            InputError: the store does not answer, or refuses; no sample is left incomplete with metadata.
         """
         files = [file for folder in folders for file in sorted(folder.iterdir()) if file.name != METADATA]
         for file in files:
@@ -165,14 +166,14 @@ class Store:
             self.write(file.relative_to(root).as_posix(), file.read_bytes())
 
     def fetch(self, folder: str, target: Path) -> None:
-        """Copy the files of a folder to this machine, not what lies deeper.
+        """Copy the files of a folder, without subfolders, to a local folder.
 
         Args:
-            folder: its name, as ``samples/candle/0003/003541``.
-            target: local folder, made if need be.
+            folder: path in the store, such as ``samples/candle/0003/003541``.
+            target: local folder, created if it is missing.
 
         Raises:
-            InputError: the store does not answer, or refuses, or the folder is gone.
+            InputError: the store does not answer, or refuses.
         """
         target.mkdir(parents=True, exist_ok=True)
         for name in self.names(folder):
@@ -193,7 +194,7 @@ class Store:
         for name, entry in found.items():
             sample, _, file = name.rpartition("/")
             digits = sample.rpartition("/")[2]
-            # A folder that was moved or renamed by hand is not where its number belongs.
+            # A folder that was moved or renamed by hand lies at the wrong path.
             if digits.isdecimal() and sample.endswith(frame_path(Path(), set_name, int(digits)).as_posix()):
                 sizes[int(digits)] = sizes.get(int(digits), 0) + (entry.get("size") or 0)
                 if file == METADATA:
@@ -222,17 +223,17 @@ class Store:
         self.fs.mv(aside, self._at(name))
 
     def _make_folder(self, name: str) -> None:
-        # On an object store folders need no making, and asking for one may make a bucket.
+        # An object store has no folders, and `makedirs` may create a bucket.
         if not _is_object_store(self.fs):
             self.fs.makedirs(self._at(name).rpartition("/")[0], exist_ok=True)
 
     def _try(self, done: str, do: Callable[[], _Result], missing: bool = False) -> _Result:
-        """Do something, again after a pause if it may pass; with ``missing``, let FileNotFoundError out."""
+        """Send a request, and repeat it after a pause; with ``missing``, pass FileNotFoundError on."""
         pauses = iter(PAUSES)
         while True:
             try:
                 return do()
-            except Exception as error:  # each store's package has exceptions of its own
+            except Exception as error:  # the package of each store has its own exceptions
                 if missing and isinstance(error, FileNotFoundError):
                     raise
                 if _is_hopeless(error) or (pause := next(pauses, None)) is None:
@@ -241,7 +242,7 @@ class Store:
 
 
 def _is_object_store(fs: Any) -> bool:
-    # What stands before another, as dir:: does; hdfs:// stands before one of Arrow's, which has no protocol.
+    # Unwrap chained file systems such as dir::. hdfs:// wraps a file system of Arrow, which has no protocol.
     while hasattr(inner := getattr(fs, "fs", None), "protocol"):
         fs = inner
     protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
@@ -249,12 +250,11 @@ def _is_object_store(fs: Any) -> bool:
 
 
 def _is_hopeless(error: Exception) -> bool:
-    # Names are all that the exceptions of several packages have in common.
+    # By name, because exceptions of several packages share no base class.
     named = re.search("credential|authenticat|forbidden", type(error).__name__, re.IGNORECASE)
     return isinstance(error, _HOPELESS) or named is not None
 
 
 def _reason(error: Exception) -> str:
-    return (
-        " ".join(str(error).split())[:300] or type(error).__name__
-    )  # libhdfs lists where it looked for Java
+    # Cut off: libhdfs lists all places where it searched for Java.
+    return " ".join(str(error).split())[:300] or type(error).__name__

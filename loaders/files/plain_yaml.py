@@ -1,4 +1,4 @@
-"""YAML of others: plain values only, and no more of them than were meant."""
+"""Parse YAML safely: plain values only, and a limit on their number."""
 
 from typing import Any
 
@@ -6,20 +6,20 @@ import yaml
 
 from loaders.errors import InputError
 
-# A value counts as much as so many characters; a recipe has some hundred values.
+# Each value counts like VALUE characters; the total is at most LARGEST. A recipe has some hundred values.
 VALUE, LARGEST = 8, 10_000_000
 
 
 def parse_yaml(text: str) -> Any:
-    """Read YAML as mappings, lists, texts and numbers.
+    """Parse YAML to mappings, lists, strings and numbers.
 
-    Aliases make nine lines stand for billions of values, so all are counted before any is made.
+    With aliases, nine lines can mean billions of values, so all values are counted before any is created.
 
     Args:
         text: the YAML.
 
     Raises:
-        InputError: it is no YAML, has a field twice, holds anything else, contains itself, or is too large.
+        InputError: the text is not YAML, repeats a field, has other types, contains itself, or is too large.
 
     Example:
         >>> parse_yaml("{a: &a [1, x], b: *a}")
@@ -38,13 +38,13 @@ def parse_yaml(text: str) -> Any:
     except InputError:
         raise
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # A number of thousands of digits or a thirteenth month are ValueErrors.
+        # PyYAML raises ValueError for a number with thousands of digits or a thirteenth month.
         reason = " ".join(str(error).split())
         raise InputError(f"expected YAML, got something else: {reason}") from None
 
 
 def _refuse_twice(node: Any) -> None:
-    """Refuse a mapping with two values for one key, of which YAML would take the last in silence."""
+    """Refuse a mapping with two values for one key: PyYAML would use the last without a word."""
     seen = set()
     for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
         name = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
@@ -57,9 +57,9 @@ def _refuse_twice(node: Any) -> None:
 
 
 def _size(node: Any, known: dict[int, int]) -> int:
-    """Count what a node comes to with every alias written out, each node visited once."""
+    """Compute the size of a node with all aliases expanded; each node is visited once."""
     if id(node) not in known:
-        known[id(node)] = -1  # being counted
+        known[id(node)] = -1  # marks a node whose count has begun
         _refuse_twice(node)
         if isinstance(node, yaml.ScalarNode):
             inside = len(node.value)

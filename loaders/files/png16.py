@@ -1,6 +1,6 @@
-"""16-bit PNG read to the last bit: opened as usual, Pillow keeps the upper 8 bits of colour.
+"""Decode 16-bit PNG with all bits: Pillow alone keeps the upper 8 bits of colour.
 
-imagecodecs would read them as they are: 80 MB for 40 lines (see `loaders.public.radiance`).
+The package imagecodecs decodes them too, but takes 80 MB (see `loaders.public.radiance`).
 """
 
 import zlib
@@ -18,17 +18,17 @@ _PASSES = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2),
 
 
 def decode_png16(data: bytes) -> UInt16[ndarray, "height width *channels"]:
-    """Decode the bytes of a PNG of 16 bits, gray or RGB; checksums are compared.
+    """Decode the bytes of a 16-bit PNG, gray or RGB; checksums are verified.
 
     Args:
         data: the bytes of the file.
 
     Returns:
-        Values as they are stored, 0 to 65535: (H W 3) of RGB, (H W) of gray.
+        The stored values, 0 to 65535: (H W 3) for RGB, (H W) for gray.
 
     Raises:
-        ValueError: this is no such PNG, or it ends early. What `loaders.files.image_files.open_image` raises
-            is passed on.
+        ValueError: the data are not a 16-bit PNG, gray or RGB, or end early. Errors of
+            `loaders.files.image_files.open_image` are passed on.
 
     Example:
         >>> from loaders.files.layer_codecs import encode_png
@@ -49,7 +49,7 @@ def decode_png16(data: bytes) -> UInt16[ndarray, "height width *channels"]:
 
 
 def is_png16(data: bytes) -> bool:
-    """Whether bytes start as a PNG of 16 bits does.
+    """Tell whether bytes start like a 16-bit PNG.
 
     Example:
         >>> is_png16(b"no PNG at all")
@@ -59,7 +59,7 @@ def is_png16(data: bytes) -> bool:
 
 
 def _check_length(data: bytes, width: int, height: int, pixel: int) -> None:
-    """Check that there are pixels for all rows: Pillow leaves those black that the file lacks."""
+    """Refuse a file with too few or too many pixels: Pillow would fill missing pixels with black."""
     passes = _PASSES if data[28] else ((0, 0, 1, 1),)
     sizes = [(len(range(y, height, dy)), len(range(x, width, dx))) for y, x, dy, dx in passes]
     expected = sum(rows * (1 + columns * pixel) for rows, columns in sizes if columns)
@@ -75,8 +75,8 @@ def _check_length(data: bytes, width: int, height: int, pixel: int) -> None:
 
 
 def _plane(data: bytes, raw_mode: str) -> UInt16[ndarray, "height width 3"]:
-    # A raw mode tells Pillow's decoder which bytes to keep. The PNG's own, RGB;16B, takes the first of each
-    # two; RGB;16L, meant for numbers that begin with their lower byte, takes the second.
+    # A raw mode tells Pillow's decoder which byte of each two to keep: RGB;16B (big-endian) the first,
+    # RGB;16L (little-endian) the second.
     with open_image(data, ("PNG",)) as image:
         opened: Any = image
         (codec, box, offset, _) = opened.tile[0]

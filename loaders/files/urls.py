@@ -1,4 +1,4 @@
-"""What is a URL, and what is a folder of this machine."""
+"""Tell URLs from local paths."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ from loaders.errors import InputError
 
 
 def is_url(path: str | Path) -> bool:
-    """Tell a URL from a path, even a URL that was taken for a `Path` and has lost a slash by that.
+    """Tell whether a path is a URL, even a URL that lost a slash when it became a `Path`.
 
     Example:
         >>> is_url("s3://bucket/frames"), is_url(Path("s3://bucket/frames")), is_url("frames/s3")
@@ -18,7 +18,7 @@ def is_url(path: str | Path) -> bool:
 
 
 def is_elsewhere(path: str | Path) -> bool:
-    """Tell a URL that is not ``file://`` and a path.
+    """Tell whether a path is a URL other than ``file://``.
 
     Example:
         >>> is_elsewhere("s3://bucket/frames"), is_elsewhere("file:///frames"), is_elsewhere("/frames")
@@ -28,7 +28,7 @@ def is_elsewhere(path: str | Path) -> bool:
 
 
 def without_password(url: str) -> str:
-    """Name a URL in messages and logs, which others may read.
+    """Hide the password of a URL, for messages and logs.
 
     Example:
         >>> without_password("sftp://me:secret@host/frames"), without_password("s3://bucket/a:b@c")
@@ -38,10 +38,10 @@ def without_password(url: str) -> str:
 
 
 def local_folder(path: str | Path) -> Path:
-    """Name a folder of this machine, given as a path or as ``file://`` and a path.
+    """Return a local folder as a `Path`, from a path or a ``file://`` URL.
 
     Raises:
-        InputError: it is the URL of something else.
+        InputError: the path is another URL.
 
     Example:
         >>> local_folder("file:///data/my%20frames").as_posix(), local_folder("frames").as_posix()
@@ -49,14 +49,14 @@ def local_folder(path: str | Path) -> Path:
     """
     if not is_url(path):
         return Path(path)
-    # A Path has one slash where a URL has several.
+    # A Path keeps one of the two slashes of a URL.
     url = str(path) if isinstance(path, str) else re.sub("^([^/]*:)/", r"\1//", str(path))
     parts = urlsplit(url)
     if not is_elsewhere(path) and parts.netloc in ("", "localhost"):
         return Path(unquote(parts.path))
     url = without_password(url)
     raise InputError(
-        f"{url}: expected a local folder; only `render` and `info` take URLs; copy what lies there: "
+        f"{url}: expected a local folder; only `render` and `info` take URLs; copy the folder first: "
         f'python -c "import fsspec; fs, path = fsspec.url_to_fs({url!r}); '
         "fs.get(path, 'frames', recursive=True)\""
     )

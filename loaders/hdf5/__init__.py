@@ -1,1 +1,1 @@
-"""A set as one HDF5 file that h5py alone reads: written, read, and checked byte by byte."""
+"""Image sets as HDF5 files: write, read and check them."""

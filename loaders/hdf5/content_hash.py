@@ -1,9 +1,11 @@
-"""The hashes of an HDF5 file: which there are, and what each alone catches.
+"""Hash the attributes of an HDF5 pack and all columns but the layers.
 
-- ``sha256`` of the file, made here: changed attributes and columns beside the layers, `metadata` among them.
-- ``layers`` in `metadata`: changed pixels, also of uncompressed chunks, and chunks of other rows.
-- The checksum that gzip has in each chunk: damaged rows as they are read, without `--verify`.
-- HDF5's own of its headers and chunk indices (since 1.10): a damaged structure, when it is opened.
+A pack has four kinds of hashes, which find different damage:
+
+- attribute ``sha256`` of the file (this module): changed attributes and changed columns, except layers;
+- ``layers`` in column `metadata`: changed pixels, also of uncompressed chunks, and chunks of other rows;
+- the checksum of each gzip chunk: damaged rows on reading, without `--verify`;
+- HDF5's checksums of its headers and chunk indices (since 1.10): a damaged structure on opening.
 """
 
 import hashlib
@@ -11,26 +13,26 @@ import hashlib
 import h5py
 import numpy as np
 
-from loaders.hdf5.columns import ATTRIBUTES, attribute, columns, is_layer
+from loaders.hdf5.columns import HASHED_ATTRIBUTES, hdf5_columns, is_layer, read_attribute
 from loaders.schema import SetInfo
 
-ATTRIBUTE = "sha256"
-# What is read at once, unless one row is more.
+HASH_ATTRIBUTE = "sha256"
+# Bytes that are read at once, or one row if a row is larger.
 _BLOCK_BYTES = 2**22
 
 
-def content_sha256(file: h5py.File, set_info: SetInfo) -> str:
-    """Hash the file's attributes and the columns that are no layers: ids, numbers, factors, metadata.
+def columns_sha256(file: h5py.File, set_info: SetInfo) -> str:
+    """Hash the file's attributes and all columns but the layers: ids, indices, factors, metadata.
 
     Args:
-        file: the file, open.
+        file: the open file.
         set_info: its image set.
     """
     total = hashlib.sha256()
-    for key in ATTRIBUTES:
-        total.update(key.encode() + np.asarray(attribute(file, key, "S")).tobytes())
+    for key in HASHED_ATTRIBUTES:
+        total.update(key.encode() + np.asarray(read_attribute(file, key, "S")).tobytes())
     rows = len(file["index"])
-    for name in columns(set_info, rows):
+    for name in hdf5_columns(set_info, rows):
         if not is_layer(name):
             total.update(f"{name} {file[name].dtype.str}".encode())
             block = max(1, _BLOCK_BYTES // file[name].dtype.itemsize)

@@ -1,4 +1,4 @@
-"""Compression of HDF5 packs: which filters a dataset has, and chunks as these filters would write them."""
+"""Compression of HDF5 packs: the filters of a dataset, and chunks encoded in the same way."""
 
 import zlib
 from importlib import metadata
@@ -18,16 +18,16 @@ _LEVEL = {"gzip": 4, "zstd": 3, "blosc": 3}
 def dataset_filters(dtype: np.dtype[Any], compression: str) -> dict[str, Any]:
     """Choose the filters of one dataset, as arguments of `h5py.Group.create_dataset`.
 
-    Floats are shuffled (bytes of one significance together), which halves them; in 8-bit pixels there is
-    nothing to shuffle.
+    Floats are shuffled (bytes of one significance together), which halves their compressed size; 8-bit
+    pixels are not.
 
     Args:
-        dtype: of the dataset.
-        compression: "gzip" (level 4), "none", or, by hdf5plugin, "zstd" (level 3) or "blosc" (Blosc 1 with
+        dtype: dtype of the dataset.
+        compression: "gzip" (level 4), "none", or, with hdf5plugin, "zstd" (level 3) or "blosc" (Blosc 1 with
             zstd, level 3).
 
     Raises:
-        InputError: no such compression, or hdf5plugin is not installed.
+        InputError: the compression is unknown, or hdf5plugin is not installed.
 
     Example:
         >>> dataset_filters(np.dtype("float16"), "gzip")
@@ -55,7 +55,7 @@ def dataset_filters(dtype: np.dtype[Any], compression: str) -> dict[str, Any]:
 
 
 def encoder_versions(compression: Compression) -> list[str]:
-    """List the versions that the bytes of a file depend on."""
+    """List the versions of libraries that the bytes of a file depend on."""
     versions = [h5py.version.hdf5_version, h5py.__version__, zlib.ZLIB_RUNTIME_VERSION]
     if compression in ("zstd", "blosc"):
         versions.append(metadata.version("hdf5plugin"))
@@ -65,11 +65,10 @@ def encoder_versions(compression: Compression) -> list[str]:
 def encode_chunk(array: ndarray, compression: Compression) -> tuple[int, bytes]:
     """Encode one array as the chunk that HDF5 would write for it.
 
-    gzip is done here, without HDF5's lock, so that threads share the work; the bytes are the same.
+    gzip runs without HDF5, whose lock would stop other threads; the bytes are the same.
 
     Returns:
-        HDF5's mask of the filters that were left out, as Blosc does with what it cannot make smaller, and
-        the bytes.
+        HDF5's mask of skipped filters (Blosc skips data that it cannot make smaller), and the bytes.
 
     Example:
         >>> mask, chunk = encode_chunk(np.zeros((60, 80), np.float32), "gzip")
@@ -81,7 +80,7 @@ def encode_chunk(array: ndarray, compression: Compression) -> tuple[int, bytes]:
     if compression == "gzip":
         data = _shuffled(array) if array.dtype.kind == "f" else array.tobytes()
         return 0, zlib.compress(data, _LEVEL["gzip"])
-    # Files in memory that are open at the same time need names of their own.
+    # Files in memory that are open at the same time need different names.
     with h5py.File(f"chunk-{get_ident()}", "w", driver="core", backing_store=False) as file:
         filters = dataset_filters(array.dtype, compression)
         dataset = file.create_dataset(
@@ -93,10 +92,10 @@ def encode_chunk(array: ndarray, compression: Compression) -> tuple[int, bytes]:
 
 
 def _shuffled(array: ndarray) -> memoryview:
-    """Put the low bytes of all elements first, then the next ones: HDF5's shuffle filter."""
+    """Apply HDF5's shuffle filter: the low bytes of all elements first, then their next bytes."""
     words = np.ascontiguousarray(array).reshape(-1).view(f"<u{array.itemsize}")
     planes = np.empty((array.itemsize, len(words)), np.uint8)
     for place, plane in enumerate(planes):
-        # Shifting whole words takes a twentieth of the time of copying every other byte.
+        # Shifting words takes a twentieth of the time of copying bytes with a stride.
         np.right_shift(words, 8 * place, out=plane, dtype=words.dtype, casting="unsafe")
     return planes.data

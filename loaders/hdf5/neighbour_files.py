@@ -1,4 +1,4 @@
-"""HDF5 files that lie beside each other: whether they are splits of one pack, or of several."""
+"""Check that the HDF5 files of a folder are splits of one pack."""
 
 from collections.abc import Collection, Iterable
 from itertools import combinations
@@ -11,11 +11,11 @@ from loaders.frames import DATASET
 from loaders.hdf5.read_hdf5 import HDF5Frames
 
 
-def mixed_packs(readers: Iterable[HDF5Frames]) -> str:
-    """Say which two files cannot be of one pack, an empty text if all can.
+def describe_conflict(readers: Iterable[HDF5Frames]) -> str:
+    """Name two files that cannot belong to one pack; "" if there are none.
 
-    A pack has each sample in one split. Where two have it, one of them is of another pack, and what is
-    trained on one and tested on the other is tested on what it has seen.
+    Each sample of a pack is in one split. If two files share a sample, one file is from another pack, and a
+    model that is trained on one file and tested on the other would be tested on its training data.
 
     Args:
         readers: the files, of any image sets.
@@ -30,33 +30,33 @@ def mixed_packs(readers: Iterable[HDF5Frames]) -> str:
                 what = f"sample {shared[0]}" if len(shared) else f"split `{one.split}`"
                 return (
                     f"{one.path.name} and {other.path.name} both hold {what} of set `{name}`, so they are of "
-                    "different packs; keep those of one"
+                    "different packs; keep the files of one pack"
                 )
     return ""
 
 
 def refuse_other_splits(folder: Path, paths: Collection[Path], sets: Collection[str]) -> None:
-    """Refuse to pack image sets beside files of theirs that would stay, being of an earlier pack.
+    """Refuse to pack image sets into a folder with other splits of these sets from an earlier pack.
 
     Args:
         folder: the folder.
-        paths: files to be made, which replace those of their names.
+        paths: files to be written; existing ones are replaced.
         sets: names of the image sets.
 
     Raises:
-        InputError: there is such a file.
+        InputError: the folder holds such a split, or frames, or a Hugging Face folder.
     """
     if (folder / DATASET).exists():
         raise InputError(
-            f"{folder} holds frames or a Hugging Face folder, which further files would spoil; name another"
+            f"{folder} holds frames or a Hugging Face folder; name another folder for HDF5 files"
         )
     for path in sorted(set(folder.glob("[!.]*.h5")) - set(paths)):
         try:
             name = HDF5Frames(path, layers=[]).set_name
-        except InputError:  # what is damaged, or from elsewhere, is no file of an earlier pack
+        except InputError:  # damaged, or not written by `pack_hdf5`
             continue
         if name in sets:
             raise InputError(
-                f"{path} is of an earlier pack of set `{name}`, which had other splits; delete it, or name "
+                f"{path} belongs to an earlier pack of set `{name}` with other splits; delete it, or name "
                 "another folder"
             )

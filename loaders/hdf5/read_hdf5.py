@@ -14,11 +14,11 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from loaders.choices import choose_layers
 from loaders.errors import DAMAGED, InputError, blame
 from loaders.files.image_files import MAX_PIXELS
 from loaders.files.json_records import parse_record
-from loaders.frames import choose_layers
-from loaders.hdf5.columns import FORMAT, LONGEST_TEXT, attribute, columns
+from loaders.hdf5.columns import HDF5_FORMAT, LONGEST_TEXT, hdf5_columns, read_attribute
 from loaders.hdf5.row_reader import row_reader
 from loaders.packed_frames import PackedFrames
 from loaders.samples import Frame, row_number
@@ -29,7 +29,7 @@ Locking = bool | Literal["best-effort"] | None
 
 @dataclass(frozen=True)
 class _Opened:
-    """The file as one process has it open."""
+    """The file and its row readers, opened by one process."""
 
     process: int
     file: h5py.File
@@ -38,12 +38,12 @@ class _Opened:
 
 
 class HDF5Frames(PackedFrames):
-    """One image set, or one split of it, in an HDF5 file that `pack_hdf5` wrote: `loaders.samples.Frames`.
+    """One split of an image set in an HDF5 file that `pack_hdf5` wrote, as `loaders.samples.Frames`.
 
-    The file is opened by each process when it first reads, so the reader works in the worker processes of a
-    `torch.utils.data.DataLoader` however they are started. HDF5 has one lock per process: use processes,
-    not threads, and none (``num_workers=0``) where ``compression="none"`` makes reading cheap. A file that is
-    replaced while a process has it open is read on as it was; a process that opens it later refuses it.
+    Each process opens the file when it first reads, so the reader works in the worker processes of a
+    `torch.utils.data.DataLoader`, whatever their start method. HDF5 has one lock per process: use processes,
+    not threads, and ``num_workers=0`` with ``compression="none"``, which is cheap to read. If the file is
+    replaced, a process that has it open continues to read the old file; other processes refuse the new one.
 
     Example:
         >>> HDF5Frames(Path("nowhere.h5"))
@@ -59,25 +59,25 @@ class HDF5Frames(PackedFrames):
         objects: bool = False,
         locking: Locking = None,
     ) -> None:
-        """Open an image set: the header is checked, what rows hold by ``candlelight info --verify``.
+        """Open an image set and check the header; ``candlelight info --verify`` checks the rows.
 
         Args:
             path: the file.
             layers: names of the layers to read; None for all.
-            objects: whether samples have their objects, for which the metadata of every row are read.
-            locking: whether HDF5 locks the file while it is open; False where a network file system cannot,
-                "best-effort" to lock where it can, None for what ``HDF5_USE_FILE_LOCKING`` says.
+            objects: whether to read the objects of samples; this reads the metadata of every row.
+            locking: whether HDF5 locks the file while it is open; False for a network file system without
+                locks, "best-effort" to lock if possible, None to follow ``HDF5_USE_FILE_LOCKING``.
 
         Raises:
-            InputError: the file is missing, truncated, or not one that `pack_hdf5` wrote; no such layer; a
-                filter that it is compressed with is not installed.
+            InputError: the file is missing, truncated, or was not written by `pack_hdf5`; a layer is unknown;
+                a compression filter of the file is not installed.
         """
         self.path = path = Path(path)
         self._locking = locking
         self._opened: _Opened | None = None
-        if path.exists() and not path.is_file():  # a pipe would be waited for
+        if path.exists() and not path.is_file():  # reading a pipe would wait for ever
             raise InputError(f"{path}: expected an HDF5 file made by `candlelight pack`, got no regular file")
-        # Closed again at once: a handle must not be inherited by worker processes.
+        # Closed again at once: worker processes must not inherit the open file.
         with _reading(path), h5py.File(path, "r", locking=locking) as file:
             self._version = _version(path)
             self.info, self.set_name, self.split = _read_attributes(file)
@@ -90,29 +90,29 @@ class HDF5Frames(PackedFrames):
                 row_reader(file[name])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the open file behind: it cannot be sent to another process."""
+        """Drop the open file, which cannot be sent to another process."""
         return self.__dict__ | {"_opened": None}
 
     def _open(self) -> _Opened:
         if self._opened is None or self._opened.process != os.getpid():
-            # Without a cache of chunks: each holds one row, which is not asked for twice.
+            # Without a cache of chunks: each chunk holds one row, and rows are rarely read twice.
             file = h5py.File(self.path, "r", locking=self._locking, rdcc_nbytes=0)
             layers = {name: row_reader(file[name]) for name in self.layers}
             metadata = row_reader(file["metadata"])
             if _version(self.path) != self._version:
-                raise InputError("was replaced after it was opened here; open it anew")
+                raise InputError("was replaced after it was opened here; open it again")
             self._opened = _Opened(os.getpid(), file, metadata, layers)
         return self._opened
 
     def metadata(self, row: SupportsIndex) -> Metadata:
-        """Read what is known of one row."""
+        """Read the metadata of one row."""
         number = row_number(row, len(self))
         with _reading(self.path):
             text: bytes = self._open().metadata(number).item()
         return parse_record(Metadata, text, f"{self.path}, row {number}", "pack it again")
 
     def arrays(self, row: SupportsIndex) -> dict[str, ndarray]:
-        """Read the layers of one row without metadata: an uncompressed image in a third of the time."""
+        """Read the layers of one row without metadata: a third of the time for an uncompressed image."""
         return self._views([row_number(row, len(self))])[0]
 
     def frame(self, row: SupportsIndex) -> Frame:
@@ -143,24 +143,24 @@ class HDF5Frames(PackedFrames):
 
 
 def _version(path: Path) -> tuple[int, int]:
-    """Tell one file from another of the same name: bytes and time of the last change."""
+    """Return size and modification time, which change when the file is replaced."""
     found = path.stat()
     return found.st_size, found.st_mtime_ns
 
 
 def _read_attributes(file: h5py.File) -> tuple[DatasetInfo, str, str]:
-    found = [attribute(file, name, "S") for name in ("dataset", "set", "split")]
-    if attribute(file, "format", "i") != FORMAT or None in found:
+    found = [read_attribute(file, name, "S") for name in ("dataset", "set", "split")]
+    if read_attribute(file, "format", "i") != HDF5_FORMAT or None in found:
         raise InputError(
-            f"expected an HDF5 file of format {FORMAT} made by `candlelight pack`, got an earlier format or "
-            "another file; pack its frames again with `candlelight pack`"
+            f"expected an HDF5 file of format {HDF5_FORMAT} made by `candlelight pack`, got an earlier "
+            "format or another file; pack its frames again with `candlelight pack`"
         )
     text, set_name, split = (bytes(value).decode() for value in found)
     return parse_record(DatasetInfo, text, "attribute `dataset`", "pack it again"), set_name, split
 
 
 def _check_columns(file: h5py.File, set_info: SetInfo, size: int) -> None:
-    """Refuse datasets that are not what ``dataset.json`` promises, before memory is taken for them."""
+    """Refuse datasets that do not fit the description of the set, before memory is allocated for them."""
     if set_info.width * set_info.height > MAX_PIXELS:
         raise InputError(f"expected at most {MAX_PIXELS} pixels, got {set_info.height} x {set_info.width}")
     index = _column(file, "index")
@@ -169,16 +169,16 @@ def _check_columns(file: h5py.File, set_info: SetInfo, size: int) -> None:
     rows = index.shape[0]
     if 8 * rows > size:
         raise InputError(
-            f"expected an index of {rows} rows in the file, got one that was left out; pack it again"
+            f"expected an index of {rows} rows in the file, but its bytes are missing; pack it again"
         )
-    for name, (shape, dtype) in columns(set_info, rows).items():
+    for name, (shape, dtype) in hdf5_columns(set_info, rows).items():
         found = _column(file, name)
         if found is None or found.shape != shape or not _alike(found.dtype, dtype):
-            expected = "texts" if dtype.kind == "S" else dtype
+            expected = "strings" if dtype.kind == "S" else dtype
             raise InputError(f"expected dataset `{name}` of {expected} {list(shape)}; pack it again")
-        if name == "id" and found.dtype.itemsize * rows > size:  # it is read whole
+        if name == "id" and found.dtype.itemsize * rows > size:  # all ids are read at once
             raise InputError(
-                f"expected an id of {rows} rows in the file, got one that was left out; pack it again"
+                f"expected an id of {rows} rows in the file, but its bytes are missing; pack it again"
             )
 
 
@@ -189,10 +189,10 @@ def _alike(found: np.dtype[Any], expected: np.dtype[Any]) -> bool:
 
 
 def _column(file: h5py.File, name: str) -> h5py.Dataset | None:
-    """Find a dataset that lies in the file itself; None where there is none.
+    """Find a dataset whose data are in the file itself; None if there is no dataset of that name.
 
     Raises:
-        InputError: the name leads elsewhere, to this file or another.
+        InputError: the name is a link, or the data are in another file.
     """
     steps = name.split("/")
     for step in range(1, len(steps) + 1):
@@ -219,8 +219,8 @@ def _reading(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: {error}") from None
     except BlockingIOError:
         raise InputError(
-            f"{path} is locked: wait for what writes it, or where the file system cannot lock pass "
-            "`locking=False`"
+            f"{path} is locked: wait for the process that writes it, or pass `locking=False` if the file "
+            "system has no locks"
         ) from None
     except DAMAGED as error:
         raise blame(f"{path} cannot be read as HDF5", error, "pack it again") from None

@@ -1,11 +1,11 @@
-"""One HDF5 file per image set and split: row-aligned datasets, everything global in attributes.
+"""Write image sets as HDF5: one file per image set and split.
 
 File attributes: ``format``, ``dataset`` (the text of ``dataset.json``), ``set``, ``split``, ``split_made``
 (how its rows were chosen), ``splits`` (JSON: the names of all splits of the set) and ``sha256``
-(`loaders.hdf5.content_hash`). Datasets, first axis the row: each layer under its name, ``id``, ``index``,
-``factors/<name>`` (class index or value) and ``metadata`` (what ``metadata.json`` holds, in one line). Texts
-are UTF-8 of a fixed length, padded with zeros. With `datasets` 4 or newer, ``load_dataset("hdf5",
-data_files=...)`` reads the same file.
+(`loaders.hdf5.content_hash`). Datasets, whose first axis is the row: each layer under its name, ``id``,
+``index``, ``factors/<name>`` (class index or value) and ``metadata`` (the content of ``metadata.json`` in one
+line). Strings are UTF-8 of a fixed length, padded with zeros. With `datasets` 4 or newer,
+``load_dataset("hdf5", data_files=...)`` reads the same file.
 """
 
 import json
@@ -19,19 +19,19 @@ import numpy as np
 
 from loaders.errors import InputError
 from loaders.files.atomic_files import sync
-from loaders.hdf5.columns import FORMAT, columns, set_text, texts
-from loaders.hdf5.content_hash import ATTRIBUTE, content_sha256
+from loaders.hdf5.columns import HDF5_FORMAT, encode_texts, hdf5_columns, write_attribute
+from loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
 from loaders.hdf5.filters import Compression, dataset_filters, encode_chunk, encoder_versions
 from loaders.hdf5.neighbour_files import refuse_other_splits
-from loaders.packs.finished_rows import count_rows, keep_rows, read_parts
-from loaders.packs.packing import Source, open_sources, packed_info, prepared
+from loaders.packs.finished_rows import append_rows, count_finished_rows, read_finished_rows
+from loaders.packs.packing import PackSource, open_sources, packed_info, prepare_rows
 from loaders.packs.split_plan import TRAIN, SplitPlan
-from loaders.packs.splits import Split
-from loaders.packs.working_folder import working
+from loaders.packs.splits import PackSplit
+from loaders.packs.working_folder import open_working_folder
 from loaders.schema import DatasetInfo, layer
 
-# HDF5 1.10 is the first whose headers and indices of chunks all have checksums, and whose attributes may be
-# longer than 64 kB, as the text of dataset.json can be.
+# HDF5 1.10 is the first version with checksums of all headers and chunk indices, and with attributes above
+# 64 kB, which the text of dataset.json may need.
 _HDF5 = ("v110", "v110")
 
 
@@ -48,29 +48,29 @@ def pack_hdf5(
 ) -> list[Path]:
     """Write the complete samples of a folder of frames as one HDF5 file per image set and split.
 
-    Every frame is compared with its hashes. A file appears under its name when it is finished; one of an
-    earlier call is replaced. What a call that was killed had finished lies in ``.<file>.partial`` beside it:
-    the next call goes on from there, if frames and options are the same, and the file has the same bytes.
+    Every frame is compared with its hashes. A file gets its name when it is finished; a file of an earlier
+    call is replaced. A killed call leaves its finished rows in ``.<file>.partial`` in the same folder. The
+    next call with the same frames and options continues there, and writes the same bytes.
 
     Args:
         root: folder of frames.
-        out_dir: folder for ``<set>.h5``, or ``<set>-<split>.h5`` unless `train` is the only split; made if
-            need be.
+        out_dir: folder for ``<set>.h5``, or ``<set>-<split>.h5`` unless `train` is the only split; created if
+            it is missing.
         sets: names of the sets; None for all.
-        compression: "gzip" (level 4, with the shuffle filter for floats) reads everywhere; "none" takes
-            about three times the space and reads about ten times as fast; "zstd" and "blosc" need
-            hdf5plugin, to read as well as to write.
+        compression: "gzip" (level 4, with the shuffle filter for floats) can be read by every HDF5 library;
+            "none" takes about three times the space and reads about ten times as fast; "zstd" and "blosc"
+            need hdf5plugin for reading and writing.
         layers: names of the layers; None for all.
-        size: width and height to average down to, in pixels; None for those of the frames.
-        plan: how to split each set; None for `train` alone.
-        threads: how many compress; None for one per processor.
+        size: width and height to average down to, in pixels; None for the size of the frames.
+        plan: splits of each set; None for `train` alone.
+        threads: number of compressing threads; None for one per processor.
 
     Returns:
-        The files.
+        Paths of the files.
 
     Raises:
-        InputError: a set, layer or compression is unknown, a set has no complete sample or cannot be split
-            or averaged so, a frame is damaged, ``out_dir`` holds other splits of a set from an earlier
+        InputError: a set, layer or compression is unknown, a set has no complete sample or does not fit
+            ``plan`` or ``size``, a frame is damaged, ``out_dir`` holds other splits of a set from an earlier
             call, or another process is packing the same file.
     """
     root, out_dir = Path(root), Path(out_dir)
@@ -79,22 +79,22 @@ def pack_hdf5(
     info = packed_info(sources)
     jobs = {_path(out_dir, source, split): (source, split) for source in sources for split in source.splits}
     if len(jobs) < sum(len(source.splits) for source in sources):
-        raise InputError(f"{out_dir}: two splits would have one file; give a set or a split another name")
+        raise InputError(f"{out_dir}: two splits would get the same file; rename a set or a split")
     refuse_other_splits(out_dir, jobs, {source.set_name for source in sources})
     for path, (source, split) in jobs.items():
         _pack_split(path, source, split, info, compression, threads)
     return list(jobs)
 
 
-def _path(out_dir: Path, source: Source, split: Split) -> Path:
+def _path(out_dir: Path, source: PackSource, split: PackSplit) -> Path:
     alone = [split.name for split in source.splits] == [TRAIN]
     return out_dir / f"{source.set_name}{'' if alone else '-' + split.name}.h5"
 
 
 def _pack_split(
     path: Path,
-    source: Source,
-    split: Split,
+    source: PackSource,
+    split: PackSplit,
     info: DatasetInfo,
     compression: Compression,
     threads: int | None,
@@ -113,55 +113,56 @@ def _pack_split(
     attributes |= {"split": split.name, "split_made": split.made}
     attributes["splits"] = json.dumps([one.name for one in source.splits])
     made_of = {
-        "layout": [FORMAT, *encoder_versions(compression)],
+        "layout": [HDF5_FORMAT, *encoder_versions(compression)],
         "attributes": attributes,
         "options": [source.factor, compression],
         "rows": source.digest(split.rows),
     }
-    with working(path, made_of) as folder:
-        done, total = count_rows(folder), len(split.rows)
+    with open_working_folder(path, made_of) as folder:
+        done, total = count_finished_rows(folder), len(split.rows)
         todo = split.rows[done:].tolist()
-        new = prepared(source, todo, encode, f"packing {path.stem}", threads, total)
-        old = read_parts(folder, 2 + len(source.set_info.layers))
+        new = prepare_rows(source, todo, encode, f"packing {path.stem}", threads, total)
+        old = read_finished_rows(folder, 2 + len(source.set_info.layers))
         whole = folder / ".whole.h5"
         with h5py.File(whole, "w", libver=_HDF5) as file:
-            file.attrs["format"] = FORMAT
+            file.attrs["format"] = HDF5_FORMAT
             for name, text in attributes.items():
-                set_text(file, name, text)
+                write_attribute(file, name, text)
             _write_columns(file, source, split, compression)
             with (folder / ".texts").open("w+b") as lines:
-                longest = _write_layers(file, source, chain(old, keep_rows(folder, done, new)), lines)
+                longest = _write_layers(file, source, chain(old, append_rows(folder, done, new)), lines)
                 _write_metadata(file, lines, total, longest, compression)
-            set_text(file, ATTRIBUTE, content_sha256(file, source.set_info))
+            write_attribute(file, HASH_ATTRIBUTE, columns_sha256(file, source.set_info))
         sync(whole)
         whole.replace(path)
         sync(path.parent)
 
 
-def _write_columns(file: h5py.File, source: Source, split: Split, compression: Compression) -> None:
-    """Create the datasets of the layers, with their filters, and write all others but `metadata`."""
+def _write_columns(file: h5py.File, source: PackSource, split: PackSplit, compression: Compression) -> None:
+    """Create the datasets of the layers, and write all other columns but `metadata`."""
     set_info, survey = source.set_info, source.survey
-    known = columns(set_info, len(split.rows))
+    known = hdf5_columns(set_info, len(split.rows))
     for name in known:
-        file.require_group(name.rpartition("/")[0] or "/")  # HDF5 itself would note the time of making it
+        # Created here, because HDF5 would store the time in groups that it creates itself.
+        file.require_group(name.rpartition("/")[0] or "/")
     for name in set_info.layers:
         spec, (shape, dtype) = layer(name), known[name]
-        # One image per chunk: a larger one would be unpacked whole for every row that is read from it.
+        # One image per chunk: reading a row decompresses its whole chunk.
         filters = dataset_filters(dtype, compression)
         dataset = file.create_dataset(name, shape, dtype, chunks=(1, *shape[1:]), **filters)
         for key in ("unit", "colour_space", "meaning"):
-            set_text(dataset, key, getattr(spec, key))
-    file["id"] = texts([survey.ids[row] for row in split.rows])
+            write_attribute(dataset, key, getattr(spec, key))
+    file["id"] = encode_texts([survey.ids[row] for row in split.rows])
     file["index"] = source.frames.indices[split.rows].astype("int64")
     for column, factor in enumerate(set_info.factors):
         name = f"factors/{factor.name}"
         file[name] = survey.rows.table[split.rows, column].astype(known[name][1])
-        set_text(file[name], "unit", factor.unit)
-        set_text(file[name], "values", json.dumps(factor.values))
+        write_attribute(file[name], "unit", factor.unit)
+        write_attribute(file[name], "values", json.dumps(factor.values))
 
 
-def _write_layers(file: h5py.File, source: Source, rows: Iterable[list[bytes]], lines: BinaryIO) -> int:
-    """Write chunks as they are, and metadata as lines of a file; return the length of the longest."""
+def _write_layers(file: h5py.File, source: PackSource, rows: Iterable[list[bytes]], lines: BinaryIO) -> int:
+    """Write encoded chunks to the datasets and metadata to a text file; return the longest line's length."""
     datasets = [file[name] for name in source.set_info.layers]
     longest = 0
     for number, (text, masks, *chunks) in enumerate(rows):
@@ -175,7 +176,7 @@ def _write_layers(file: h5py.File, source: Source, rows: Iterable[list[bytes]], 
 def _write_metadata(
     file: h5py.File, lines: BinaryIO, rows: int, longest: int, compression: Compression
 ) -> None:
-    """Write metadata, whose length is known when all rows are; a chunk each, as one row is read at a time."""
+    """Write column `metadata` from the text file, one chunk per row."""
     dtype = h5py.string_dtype("utf-8", longest)
     filters = dataset_filters(dtype, compression)
     dataset = file.create_dataset("metadata", (rows,), dtype, chunks=(1,), **filters)

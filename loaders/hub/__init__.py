@@ -1,1 +1,1 @@
-"""A set as a Hugging Face dataset: shards of Parquet, the card, Croissant, and the way to the Hub."""
+"""Image sets as Hugging Face data sets: Parquet shards, card, Croissant, upload to the Hub."""

@@ -1,8 +1,8 @@
-"""Frames as Arrow tables whose schema `datasets` 3.6 and newer read with the right features.
+"""Convert frames to Arrow tables that `datasets` 3.6 and newer read with the right features.
 
-Features are spelled as `datasets` spelled them before version 4 (``Sequence``, a list of a dict), which every
-later version still reads; array columns carry the name of the extension type in their field's metadata,
-without which they would come back as nested lists.
+Features are written in the form of `datasets` before version 4 (``Sequence``, a list of a dict), which later
+versions still read. The fields of array columns name their extension type, because `datasets` would read
+nested lists otherwise.
 """
 
 import io
@@ -24,7 +24,7 @@ from loaders.schema import FactorInfo, Layer, Metadata, SetInfo, layer
 _MASKS = ("object", "part")
 _NOT_FACTORS = ("id", "index", "objects", "metadata")
 _IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
-# ObjectRecord and PartRecord, field by field: Arrow type of the elements, and whether there are several.
+# Fields of ObjectRecord and PartRecord: Arrow type of the elements, and whether the field is a list.
 _OBJECT = {
     "type": ("string", False),
     "material": ("string", False),
@@ -48,8 +48,8 @@ _PART = {
 
 
 @dataclass(frozen=True)
-class Row:
-    """One sample to be written: the frame, and its 8-bit layers as PNG."""
+class ArrowRow:
+    """One sample to write: the frame, and its 8-bit layers as PNG."""
 
     frame: Frame
     pngs: Mapping[str, bytes]
@@ -63,17 +63,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Column:
-    """One column: what it holds and means, its `datasets` feature, and how rows become its Arrow array.
+    """One column: its content and meaning, its `datasets` feature, and the function that encodes rows.
 
-    ``split_bytes`` is the name of the leaf that is stored byte by byte (exponents compress apart from
-    mantissas), ``plain`` of the leaf that is compressed already; "" where there is none.
+    ``split_bytes`` names the leaf whose bytes are stored in separate streams (exponents compress better
+    without mantissas), ``plain`` the leaf that is already compressed; "" for no such leaf.
     """
 
     holds: str
     meaning: str
     feature: Any
     field: pa.Field
-    encode: Callable[[Sequence[Row]], pa.Array]
+    encode: Callable[[Sequence[ArrowRow]], pa.Array]
     unit: str = ""
     colour_space: str = ""
     split_bytes: str = ""
@@ -85,18 +85,18 @@ class Column:
         return str(self.field.name)
 
 
-def columns(set_info: SetInfo) -> list[Column]:
+def arrow_columns(set_info: SetInfo) -> list[Column]:
     """List the columns of an image set: `image`, `id`, `index`, factors, the other layers, objects, metadata.
 
-    Categorical factors are class labels, with a column ``value_<name>`` besides if their values are numbers.
-    `layer_column` and `factor_columns` name the others.
+    Categorical factors are class labels; if their values are numbers, they also have a column
+    ``value_<name>``. `layer_column` and `factor_columns` name the columns of layers and factors.
 
     Raises:
-        InputError: two columns would have one name, or two values of a factor the same text.
+        InputError: two columns would have the same name, or two values of a factor the same string.
     """
     layers = [_layer_column(name, set_info) for name in schema_order(set_info.layers)]
     starts = [_text_column("id", "text", "name of the sample", lambda metadata: metadata.id), _index_column()]
-    everything = "all that is known of the sample: camera, lights, renderer, checks, hashes"
+    everything = "all metadata of the sample: camera, lights, renderer, checks, hashes"
     ends = [_objects_column(), _text_column("metadata", "JSON text", everything, Metadata.to_json)]
     named = factor_columns(set_info)
     factors = [
@@ -107,7 +107,7 @@ def columns(set_info: SetInfo) -> list[Column]:
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise InputError(
-            f"columns must have names of their own; rename the factors or lights: {', '.join(twice)}"
+            f"columns must have different names; rename the factors or lights: {', '.join(twice)}"
         )
     return every
 
@@ -123,27 +123,27 @@ def layer_column(name: str) -> str:
 
 
 def factor_columns(set_info: SetInfo) -> dict[str, str]:
-    """Name the column of each factor: as the factor, with ``factor_`` before it where that name is taken."""
+    """Name the column of each factor: the factor's name, or ``factor_<name>`` if that name is taken."""
     taken = {*_NOT_FACTORS, *map(layer_column, set_info.layers)}
     names = (factor.name for factor in set_info.factors)
     return {name: f"factor_{name}" if name in taken else name for name in names}
 
 
 def arrow_schema(every: Sequence[Column]) -> pa.Schema:
-    """Make the schema that `datasets` takes its features from."""
+    """Make the Arrow schema, with the features of `datasets` in its metadata."""
     features = {column.name: column.feature for column in every}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     return pa.schema([column.field for column in every], metadata=metadata)
 
 
-def arrow_table(every: Sequence[Column], rows: Sequence[Row]) -> pa.Table:
+def arrow_table(every: Sequence[Column], rows: Sequence[ArrowRow]) -> pa.Table:
     """Turn rows into a table."""
     return pa.table([column.encode(rows) for column in every], schema=arrow_schema(every))
 
 
 def writer_options(every: Sequence[Column]) -> dict[str, Any]:
     """Choose compression and encoding of each leaf, as arguments of `pyarrow.parquet.ParquetWriter`."""
-    # The names of the leaves are pyarrow's to choose: ask an empty file for them.
+    # pyarrow chooses the names of the leaves, so read them from an empty file.
     file = io.BytesIO()
     pq.write_table(arrow_schema(every).empty_table(), file)
     parquet = pq.read_metadata(file).schema
@@ -200,7 +200,7 @@ def _array_column(column: str, spec: Layer, size: list[int]) -> Column:
 
 
 def _nested(layers: Sequence[ndarray]) -> pa.Array:
-    """Wrap arrays as lists of lists, channels first, without touching single numbers."""
+    """Wrap arrays as nested Arrow lists, channels first, without copying single numbers."""
     arrays = np.stack(layers)
     if arrays.ndim == 4:
         arrays = np.moveaxis(arrays, 3, 1)
@@ -280,7 +280,7 @@ def _objects_column() -> Column:
 
 
 def _struct(fields: Mapping[str, tuple[str, bool]]) -> tuple[list[pa.Field], dict[str, Any]]:
-    """Spell out a record's fields for Arrow and for `datasets`."""
+    """Describe the fields of a record for Arrow and for `datasets`."""
     kept, feature = [], {}
     for name, (dtype, several) in fields.items():
         one, value = pa.type_for_alias(dtype), _value(dtype)

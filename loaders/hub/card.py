@@ -1,4 +1,4 @@
-"""The card (``README.md``) of a Hugging Face data set: facts for `datasets` and the Hub, then for people."""
+"""The card (``README.md``) of a Hugging Face data set: YAML for `datasets` and the Hub, then Markdown."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -7,10 +7,10 @@ import yaml
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.hub.arrow_tables import columns
+from loaders.hub.arrow_tables import arrow_columns
 from loaders.hub.set_facts import SetFacts, count_values
 from loaders.licences import hub_licence, is_known
-from loaders.packs.pack_manifest import Manifest
+from loaders.packs.pack_manifest import PackManifest
 from loaders.schema import DatasetInfo, FactorInfo, SetInfo
 
 # The Hub's own names.
@@ -20,17 +20,17 @@ _SHOWN_VALUES = 24
 _RENDERER = ("set", "Blender", "samples per pixel", "denoiser", "bounces", "device")
 
 
-def card(info: DatasetInfo, manifest: Manifest, facts: Mapping[str, SetFacts]) -> str:
+def card(info: DatasetInfo, manifest: PackManifest, facts: Mapping[str, SetFacts]) -> str:
     """Write the card.
 
-    `datasets` keeps what it has read under a key that does not depend on the files of a local folder, only
-    on the card: the hash of the content in each description is what makes it read a folder that was packed
-    again, or another folder of the same name.
+    `datasets` caches data under a key that depends on the card and not on the files of a local folder. Each
+    description therefore contains a hash of the content, so that `datasets` reads a folder again after it was
+    packed again.
 
     Args:
-        info: the image sets that the folder holds.
-        manifest: its Parquet files.
-        facts: what the files of each image set hold.
+        info: description of the packed image sets.
+        manifest: their Parquet files.
+        facts: facts of each image set, read from its files.
 
     Returns:
         Text of ``README.md``: YAML between two rules, then Markdown.
@@ -42,7 +42,7 @@ def card(info: DatasetInfo, manifest: Manifest, facts: Mapping[str, SetFacts]) -
     return "\n".join([f"---\n{front}---", "", *overview, *sets, *made])
 
 
-def _front(info: DatasetInfo, manifest: Manifest) -> dict[str, Any]:
+def _front(info: DatasetInfo, manifest: PackManifest) -> dict[str, Any]:
     total = sum(shard.rows for shard in manifest.files)
     layers = {name for set_info in info.sets.values() for name in set_info.layers}
     size = next((text for limit, text in _SIZES.items() if total < limit), "10M<n<100M")
@@ -60,14 +60,14 @@ def _front(info: DatasetInfo, manifest: Manifest) -> dict[str, Any]:
 
 
 def _set_config(set_name: str, splits: Sequence[str] = ("train",)) -> dict[str, Any]:
-    """Say where the files of a set's splits lie, as `datasets` reads it."""
+    """Name the files of a set's splits, in the form of `datasets`."""
     return {
         "config_name": set_name,
         "data_files": [{"split": name, "path": f"{set_name}/{name}-*.parquet"} for name in splits],
     }
 
 
-def _set_front(name: str, manifest: Manifest) -> dict[str, Any]:
+def _set_front(name: str, manifest: PackManifest) -> dict[str, Any]:
     splits = []
     for split in manifest.splits_of(name):
         shards = manifest.of_split(name, split)
@@ -82,7 +82,7 @@ def _set_front(name: str, manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _overview(info: DatasetInfo, manifest: Manifest) -> list[str]:
+def _overview(info: DatasetInfo, manifest: PackManifest) -> list[str]:
     first = next(iter(info.sets))
     split = next(iter(manifest.splits_of(first)), "train")
     shown = "image" if "image" in info.sets[first].layers else "id"
@@ -107,8 +107,8 @@ def _overview(info: DatasetInfo, manifest: Manifest) -> list[str]:
         'print(frames[0]["image"].shape, frames[0]["id"])' if shown == "image" else 'print(frames[0]["id"])',
         "```",
         "",
-        "In place of the folder, its name on the Hub does as well. `with_format` matters: without it, float "
-        "arrays come back as nested Python lists. It makes float32 of float16, which changes no value; "
+        "The name of the data set on the Hub works instead of the folder. `with_format` matters: without it, "
+        "float arrays are nested Python lists. It turns float16 into float32, which changes no value; "
         f'`loaders.HubFrames("path/to/this/folder", "{first}")` of candlelight keeps float16.',
         "",
         *_table(("set", "samples", "width x height", "changes within a concept set"), rows),
@@ -119,13 +119,14 @@ def _varies(set_info: SetInfo) -> str:
     return ", ".join(f"`{name}`" for name in set_info.varies) or "-"
 
 
-def _set(name: str, set_info: SetInfo, manifest: Manifest, facts: SetFacts) -> list[str]:
+def _set(name: str, set_info: SetInfo, manifest: PackManifest, facts: SetFacts) -> list[str]:
     factors = (
         (f"`{factor.name}`", factor.kind, _values(factor), factor.unit or "-", _found(factor, column))
         for factor, column in zip(set_info.factors, facts.table.T, strict=True)
     )
     held = (
-        (f"`{c.name}`", c.holds, c.unit or "-", c.colour_space or "-", c.meaning) for c in columns(set_info)
+        (f"`{c.name}`", c.holds, c.unit or "-", c.colour_space or "-", c.meaning)
+        for c in arrow_columns(set_info)
     )
     made = manifest.splits.get(name, {})
     splits = [
@@ -157,7 +158,7 @@ def _values(factor: FactorInfo) -> str:
 
 
 def _found(factor: FactorInfo, column: Float64[ndarray, " n"]) -> str:
-    """Say how many samples show each value of a factor, or between what its values lie."""
+    """Describe the samples by a factor: counts of its values, or the range of a continuous factor."""
     if factor.kind == "continuous":
         return f"{column.min():.4g} to {column.max():.4g}"
     counts = count_values(factor, column)
@@ -174,7 +175,7 @@ def _origin(info: DatasetInfo, facts: Mapping[str, SetFacts]) -> list[str]:
         f"(SHA-256 `{info.recipe.sha256}`), seed {info.seed}.",
         "`sha256sum -c SHA256SUMS` checks the files.",
         "",
-        "The first sample of each set says of itself:",
+        "Settings of the renderer, from the first sample of each set:",
         "",
         *_table(_RENDERER, (_renderer(name, one) for name, one in facts.items())),
     ]
@@ -190,7 +191,7 @@ def _renderer(name: str, facts: SetFacts) -> tuple[object, ...]:
 
 def _licences(info: DatasetInfo) -> list[str]:
     if not info.assets:
-        found = ["Nothing that shows in the pictures came from a file."]
+        found = ["The images show no assets from files."]
     else:
         unknown = [asset for asset in info.assets if not is_known(asset.licence)]
         groups: dict[tuple[str, str, str], list[str]] = {}
@@ -198,14 +199,14 @@ def _licences(info: DatasetInfo) -> list[str]:
             said = (asset.kind, _asset_licence(asset.licence), asset.source or "-")
             groups.setdefault(said, []).append(asset.label)
         rows = ((*said, _labels(labels)) for said, labels in groups.items())
-        warning = f"**The licence of {len(unknown)} of these is not known: ask before passing them on.**"
+        warning = f"**The licences of {len(unknown)} of these are not known: ask before passing them on.**"
         found = [
-            "The pictures show these assets:",
+            "The images show these assets:",
             "",
             *_table(("kind", "licence", "source", "labels"), rows),
             *([warning] if unknown else []),
         ]
-    licence = info.licence or "not stated, so ask its author before using it"
+    licence = info.licence or "not stated; ask its author before using it"
     return ["## Licences", "", f"The data set: {licence}.", "", *found, ""]
 
 

@@ -1,4 +1,4 @@
-"""What stands in a Hugging Face folder beside its Parquet files: card, pictures, Croissant, hashes."""
+"""Files that accompany the Parquet files of a Hugging Face folder: card, pictures, Croissant, hashes."""
 
 import hashlib
 from collections.abc import Collection, Mapping
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loaders.frames import DATASET
-from loaders.packs.pack_manifest import Manifest, Shard
+from loaders.packs.pack_manifest import PackManifest, Shard
 from loaders.schema import DatasetInfo
 from loaders.verification.checksums import SUMS, sums_text
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 CARD, MANIFEST, CROISSANT = "README.md", "manifest.json", "croissant.json"
 
 
-def own_files(shards: Collection[Shard]) -> set[str]:
-    """Name all files that a folder of these Parquet files holds, themselves among them."""
+def pack_files(shards: Collection[Shard]) -> set[str]:
+    """Name all files of a Hugging Face folder: the given Parquet files and their accompanying files."""
     pictures = (_picture(shard.set) for shard in shards)
     return {DATASET, CARD, MANIFEST, CROISSANT, SUMS, *pictures, *(shard.path for shard in shards)}
 
 
-def made_on(root: Path) -> date:
-    """Tell on which day (UTC) a folder of frames was described: of packing, that day may vary."""
+def description_date(root: Path) -> date:
+    """Return the day (UTC) of a folder's ``dataset.json``, which does not depend on the day of packing."""
     return datetime.fromtimestamp((root / DATASET).stat().st_mtime, UTC).date()
 
 
-def write_texts(folder: Path, info: DatasetInfo, manifest: Manifest, made: date) -> None:
-    """Write all that stands beside the Parquet files, from what these hold.
+def write_accompanying_files(folder: Path, info: DatasetInfo, manifest: PackManifest, made: date) -> None:
+    """Write all accompanying files of a pack, from its Parquet files.
 
     Args:
         folder: folder of the pack, with its Parquet files.
-        info: the image sets that the folder holds, as they are in it.
-        manifest: its Parquet files.
+        info: description of the packed image sets.
+        manifest: their Parquet files.
         made: day on which the frames were made.
     """
     from loaders.hub.card import card
@@ -56,7 +56,7 @@ def _picture(set_name: str) -> str:
     return f"assets/{set_name}.jpg"
 
 
-def _draw(folder: Path, set_name: str, info: DatasetInfo, manifest: Manifest) -> "SetFacts":
+def _draw(folder: Path, set_name: str, info: DatasetInfo, manifest: PackManifest) -> "SetFacts":
     from loaders.hub.card_pictures import PackedRows, draw_picture
     from loaders.hub.set_facts import read_facts
 
@@ -69,7 +69,7 @@ def _draw(folder: Path, set_name: str, info: DatasetInfo, manifest: Manifest) ->
 
 
 def _hashes(
-    folder: Path, manifest: Manifest, facts: Mapping[str, "SetFacts"], texts: Mapping[str, str]
+    folder: Path, manifest: PackManifest, facts: Mapping[str, "SetFacts"], texts: Mapping[str, str]
 ) -> dict[str, str]:
     hashes = {shard.path: shard.sha256 for shard in manifest.files}
     for name in (*texts, *(one.picture for one in facts.values())):

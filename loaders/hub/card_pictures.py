@@ -1,4 +1,4 @@
-"""The picture of an image set on its card: one factor changes and, if possible, no other."""
+"""The picture of an image set on its card: a contact sheet in which, if possible, only one factor changes."""
 
 import io
 from collections.abc import Sequence
@@ -13,20 +13,25 @@ from PIL import Image
 
 from loaders.hub.arrow_tables import layer_column
 from loaders.hub.set_facts import decode_layer, read_rows
-from loaders.looking.sheet import choose_rows, contact_sheet
+from loaders.looking.sheet import contact_sheet
+from loaders.looking.sheet_rows import choose_sheet_rows
 from loaders.looking.show import Pixels
 from loaders.packs.pack_manifest import Shard
 from loaders.samples import Frame
 from loaders.schema import Metadata, SetInfo
 
-LARGEST = 300_000  # bytes of a picture
-ROWS, COLUMNS, TILE = 6, 4, 192  # samples, layers, and pixels of a tile's longer side, at most
+LARGEST_PICTURE = 300_000  # bytes
+ROWS, COLUMNS, TILE = (
+    6,
+    4,
+    192,
+)  # largest numbers of samples, of layers, and of pixels of a tile's longer side
 _SHOWN = ("image", "albedo", "shading", "depth", "normal", "object")
 
 
 @dataclass(frozen=True, eq=False)
 class PackedRows:
-    """As much of the Parquet files of an image set as its picture takes.
+    """Rows of the Parquet files of an image set, as `loaders.looking.sheet_rows.SheetRows`.
 
     Attributes:
         folder: folder of the pack.
@@ -42,7 +47,7 @@ class PackedRows:
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """The layers that are shown."""
+        """Names of the layers that the picture shows."""
         known = self.set_info.layers
         return tuple(name for name in dict.fromkeys((*_SHOWN, *known)) if name in known)[:COLUMNS]
 
@@ -59,21 +64,21 @@ class PackedRows:
 
 
 def draw_picture(rows: PackedRows) -> bytes:
-    """Draw a contact sheet of rows that show the values of one factor.
+    """Draw a contact sheet with rows for the values of one factor.
 
     Returns:
-        A JPEG of at most `LARGEST` bytes.
+        A JPEG of at most `LARGEST_PICTURE` bytes.
     """
     factor = shown_factor(rows)
-    chosen, headings = choose_rows(rows, factor, ROWS if factor is None else 1)
+    chosen, headings = choose_sheet_rows(rows, factor, ROWS if factor is None else 1)
     return _encode(contact_sheet(rows, chosen[:ROWS], rows.layers, headings, TILE))
 
 
 def shown_factor(rows: PackedRows) -> str | None:
-    """Choose the factor to show: one that changes within a concept set before others, else a categorical one.
+    """Choose the factor to show: first a factor that changes within a concept set, then a categorical one.
 
     Returns:
-        Its name; None where all rows have the same factors.
+        Name of the factor; None if all rows have the same factors.
     """
     factors = [
         (factor.name not in rows.set_info.varies, factor.kind == "continuous", place)
@@ -87,6 +92,6 @@ def _encode(pixels: Pixels) -> bytes:
     for quality in (90, 75, 55, 30):
         buffer = io.BytesIO()
         Image.fromarray(pixels).save(buffer, "JPEG", quality=quality, optimize=True)
-        if buffer.tell() <= LARGEST:
+        if buffer.tell() <= LARGEST_PICTURE:
             break
     return buffer.getvalue()

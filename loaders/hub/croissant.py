@@ -1,6 +1,6 @@
-"""``croissant.json``: a pack described by Croissant 1.1 (MLCommons), with its RAI and provenance fields.
+"""Describe a pack in ``croissant.json``: Croissant 1.1 (MLCommons) with its RAI and provenance fields.
 
-Written by hand, so that nobody need install ``mlcroissant``; a test has that validate it where it is there.
+The code does not need the package ``mlcroissant``; a test validates the file with it if it is installed.
 """
 
 import json
@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from loaders.hub.croissant_fields import fields
-from loaders.hub.croissant_rai import about
+from loaders.hub.croissant_fields import croissant_fields
+from loaders.hub.croissant_rai import rai_fields
 from loaders.hub.set_facts import SetFacts
 from loaders.licences import is_known, licence_url
-from loaders.packs.pack_manifest import Manifest, Shard
+from loaders.packs.pack_manifest import PackManifest, Shard
 from loaders.schema import AssetRecord, DatasetInfo, SetInfo
 
 _PARQUET = "application/x-parquet"
-# The context that the specification prescribes, and beside it the vocabulary of provenance.
+# The context that the specification prescribes, and the provenance vocabulary.
 _CONTEXT = {
     "@language": "en",
     "@vocab": "https://schema.org/",
@@ -63,14 +63,14 @@ _CONTEXT = {
 }
 
 
-def croissant(info: DatasetInfo, manifest: Manifest, facts: Mapping[str, SetFacts], made: date) -> str:
+def croissant(info: DatasetInfo, manifest: PackManifest, facts: Mapping[str, SetFacts], made: date) -> str:
     """Describe a pack: a file object with its hash for each Parquet file, a record set for each image set.
 
     Args:
-        info: the image sets that the folder holds.
-        manifest: its Parquet files.
-        facts: what the files of each image set hold.
-        made: day on which the frames were made; stands as the day of publication too, as no other is known.
+        info: description of the packed image sets.
+        manifest: their Parquet files.
+        facts: facts of each image set, read from its files.
+        made: day on which the frames were made; also written as the day of publication, which is not known.
 
     Returns:
         JSON-LD text.
@@ -91,7 +91,7 @@ def croissant(info: DatasetInfo, manifest: Manifest, facts: Mapping[str, SetFact
         "citeAs": _citation(info, made),
         "keywords": ["synthetic", "causal representation learning", "disentanglement", "intrinsic images"],
         "isLiveDataset": False,
-        **about(info, facts),
+        **rai_fields(info, facts),
         "prov:wasGeneratedBy": _activity(info, facts),
         "prov:wasDerivedFrom": [_asset(asset) for asset in info.assets],
         "distribution": [part for name in info.sets for part in _files(name, manifest.of_set(name))],
@@ -100,8 +100,8 @@ def croissant(info: DatasetInfo, manifest: Manifest, facts: Mapping[str, SetFact
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def _version(manifest: Manifest) -> str:
-    """Semantic version: that of the schema, and what the files hold as build metadata."""
+def _version(manifest: PackManifest) -> str:
+    """Return the semantic version: the manifest's schema version, with a content hash as build metadata."""
     hashes = "".join(manifest.content_sha256(name) for name in dict.fromkeys(s.set for s in manifest.files))
     return f"{manifest.schema_version}.0.0+{hashes[:12]}"
 
@@ -138,7 +138,7 @@ def _asset(asset: AssetRecord) -> dict[str, Any]:
 
 
 def _files(set_name: str, shards: Sequence[Shard]) -> list[dict[str, Any]]:
-    """Describe the files of an image set, and several of them once more as one thing to read."""
+    """Describe each file of an image set, and several files also as one file set."""
     files: list[dict[str, Any]] = [
         {
             "@type": "cr:FileObject",
@@ -164,7 +164,7 @@ def _files(set_name: str, shards: Sequence[Shard]) -> list[dict[str, Any]]:
 
 
 def _records(set_name: str, set_info: SetInfo, shards: Sequence[Shard]) -> dict[str, Any]:
-    # Read from its one file, records are checked against the hash of that; a set of files has none.
+    # Readers check the hash of a file object; a file set has no hash. So a single file is named as an object.
     source = {"fileSet": {"@id": f"{set_name}-files"}}
     if len(shards) == 1:
         source = {"fileObject": {"@id": shards[0].path}}
@@ -175,5 +175,5 @@ def _records(set_name: str, set_info: SetInfo, shards: Sequence[Shard]) -> dict[
         "name": set_name,
         "description": f"{rows} samples of {set_info.width} x {set_info.height} pixels.",
         "key": {"@id": f"{set_name}/id"},
-        "field": list(fields(set_name, set_info, source)),
+        "field": list(croissant_fields(set_name, set_info, source)),
     }

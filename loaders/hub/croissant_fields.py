@@ -1,10 +1,10 @@
-"""The fields of a Croissant record set: one for each column of an image set."""
+"""Fields of a Croissant record set, one for each column of an image set."""
 
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from loaders.hub.arrow_tables import Column, columns
+from loaders.hub.arrow_tables import Column, arrow_columns
 from loaders.schema import SetInfo
 
 _TYPES = {
@@ -17,13 +17,13 @@ _TYPES = {
 }
 
 
-def fields(set_name: str, set_info: SetInfo, source: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Describe the columns of an image set, and from the names of its files the split.
+def croissant_fields(set_name: str, set_info: SetInfo, source: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Describe the columns of an image set, and the split, which file names contain.
 
     Args:
         set_name: name of the image set.
         set_info: the image set.
-        source: what the columns are read from, as ``fileObject`` or ``fileSet``.
+        source: source of the columns, as ``fileObject`` or ``fileSet``.
 
     Yields:
         Croissant fields.
@@ -37,7 +37,7 @@ def fields(set_name: str, set_info: SetInfo, source: dict[str, Any]) -> Iterator
             "transform": {"regex": r"^(?:.*/)?(\w+(?:\.\w+)*)-\d{5}-of-\d{5}\.parquet$"},
         },
     }
-    for column in columns(set_info):
+    for column in arrow_columns(set_info):
         yield _field(f"{set_name}/{quote(column.name, safe='')}", column, source)
 
 
@@ -74,7 +74,7 @@ def _parts(place: str, record: dict[str, Any], source: dict[str, Any]) -> Iterat
     for name, feature in record.items():
         several = isinstance(feature, dict) and feature["_type"] == "Sequence"
         one = feature["feature"] if several else feature
-        # Records within records have no type in Croissant; they stand in the column `metadata` too.
+        # Croissant has no type for records within records; column `metadata` holds their content too.
         if not isinstance(one, dict) or one.get("_type") != "Value":
             continue
         field = _named(f"{place}/{name}", name, f"{name} of each object, as metadata states it.")

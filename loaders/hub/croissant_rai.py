@@ -1,6 +1,6 @@
-"""Responsible use in a Croissant description (vocabulary RAI 1.0).
+"""Responsible-use fields of a Croissant description (vocabulary RAI 1.0).
 
-Facts of the making are always there; judgements only where the author of the recipe states them.
+Facts about rendering are always written; judgements only if the author of the recipe states them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,12 +10,12 @@ from loaders.hub.set_facts import SetFacts, count_values
 from loaders.schema import DatasetInfo, SetInfo
 
 
-def about(info: DatasetInfo, facts: Mapping[str, SetFacts]) -> dict[str, Any]:
-    """Fill the fields of the vocabulary.
+def rai_fields(info: DatasetInfo, facts: Mapping[str, SetFacts]) -> dict[str, Any]:
+    """Return the fields of the vocabulary.
 
     Args:
-        info: the image sets.
-        facts: what the files of each image set hold.
+        info: description of the packed image sets.
+        facts: facts of each image set, read from its files.
 
     Returns:
         Croissant properties whose names begin with ``rai:``.
@@ -32,13 +32,12 @@ def about(info: DatasetInfo, facts: Mapping[str, SetFacts]) -> dict[str, Any]:
         "rai:dataCollection": "Nothing was photographed or collected: every sample was rendered, and its "
         f"factors, geometry and light are those of recipe {info.recipe.name}.",
         "rai:dataCollectionType": "Software Collection",
-        "rai:dataAnnotationProtocol": "Labels and layers are what the renderer was told or computed; nobody "
+        "rai:dataAnnotationProtocol": "Labels and layers are inputs or results of the renderer; nobody "
         "labelled anything.",
         "rai:machineAnnotationTools": f"candlelight {info.candlelight}",
         "rai:dataLimitations": [*filter(None, [info.statements.limitations]), *_noise(facts)],
         "rai:dataBiases": [
-            "Values of factors are as frequent as the recipe draws them, which is not how frequent they are "
-            "anywhere else.",
+            "The recipe sets the frequencies of factor values; other data have other frequencies.",
             *(text for name, one in info.sets.items() for text in _frequencies(name, one, facts[name])),
         ],
         **{name: text for name, text in stated.items() if text},
@@ -51,7 +50,7 @@ def _noise(facts: Mapping[str, SetFacts]) -> Iterator[str]:
         if made is not None and made.blender is not None:
             yield (
                 f"Set {name}: light is traced with {made.samples} samples per pixel (first sample; denoiser: "
-                f"{made.denoiser}), so that layers of light hold what noise and denoising leave."
+                f"{made.denoiser}), so layers of light contain residual noise and errors of the denoiser."
             )
 
 

@@ -1,4 +1,4 @@
-"""Publishing a pack on the Hugging Face Hub: its folder is the Hub's own layout, so it goes up as it is."""
+"""Upload a pack to the Hugging Face Hub; its folder already has the Hub's layout."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -9,20 +9,20 @@ from pathlib import Path
 from loaders.errors import InputError
 from loaders.frames import DATASET
 from loaders.hub.card_files import MANIFEST
-from loaders.packs.pack_manifest import read_manifest
+from loaders.packs.pack_manifest import read_pack_manifest
 from loaders.verification.checksums import SUMS, parse_sums
 from loaders.verification.verify_pack import verify_pack
 
 _REPO = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*", re.ASCII)
-# What the Hub or its web page puts into a repository that is otherwise empty.
+# Files that the Hub or its web page adds to an empty repository.
 _FROM_THE_HUB = {".gitattributes", "README.md", "LICENSE"}
 _TOKEN = "get one at https://huggingface.co/settings/tokens, then `hf auth login` or HF_TOKEN=..."
-_GO_ON = "run the same command again: what is there already is not sent twice"
+_GO_ON = "run the same command again: uploaded files are not sent twice"
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """What was sent, or with ``dry_run`` would be: names of files, their bytes, and where they are found."""
+    """Result of `push_hub`: names of the sent files (with ``dry_run``: to be sent), their bytes, the URL."""
 
     files: tuple[str, ...]
     bytes: int
@@ -38,23 +38,23 @@ def push_hub(
     dry_run: bool = False,
     advance: Callable[[int], object] | None = None,
 ) -> Pushed:
-    """Prove a pack whole, then upload it as a data set of the Hub.
+    """Check a pack for damage, then upload it as a data set of the Hub.
 
-    Parquet files and pictures of an earlier pack that are not in this one are removed from the repository.
-    The token is that of the environment or of `hf auth login`.
+    Parquet files and pictures of an earlier pack that the new pack lacks are removed from the repository. The
+    token comes from the environment or from `hf auth login`.
 
     Args:
         pack: folder that `pack_hub` wrote.
-        repo: ``ORG/NAME``; made if it is not there.
-        private: whether it is to be private; one that is there and public is refused.
-        revision: branch, made if it is not there; None for ``main``.
-        message: of the commit; None for one that names the content.
-        dry_run: check the pack and send nothing; asks nothing of the network.
-        advance: called with the number of samples that were checked, for a progress bar.
+        repo: ``ORG/NAME``; created if it does not exist.
+        private: create a private repository; an existing public repository is refused.
+        revision: branch, created if it does not exist; None for ``main``.
+        message: message of the commit; None for a hash of the content.
+        dry_run: check the pack and send nothing; needs no network.
+        advance: called with the number of checked samples, for a progress bar.
 
     Raises:
-        InputError: the pack is not whole, there is no token or right or network, the repository holds
-            something else, or the upload was interrupted.
+        InputError: the pack is damaged, there is no token, permission or network, the repository holds other
+            files, or the upload was interrupted.
 
     Example:
         >>> push_hub(Path("pack"), "no-name")
@@ -76,7 +76,7 @@ def push_hub(
         api.whoami()
         url = api.create_repo(repo, repo_type="dataset", private=private or None, exist_ok=True)
         if private and not api.repo_info(repo, repo_type="dataset").private:
-            raise InputError(f"{repo} is there and public; make it private on the Hub, or name another")
+            raise InputError(f"{repo} exists and is public; make it private on the Hub, or name another")
         if revision is not None:
             api.create_branch(repo, branch=revision, repo_type="dataset", exist_ok=True)
         _refuse_foreign(repo, set(api.list_repo_files(repo, repo_type="dataset", revision=revision)), files)
@@ -93,21 +93,26 @@ def push_hub(
 
 
 def _whole_files(pack: Path, advance: Callable[[int], object] | None) -> tuple[str, ...]:
-    """Name the files of a pack that is as it was written."""
-    read_manifest(pack)
+    """Check a pack and name its files.
+
+    Raises:
+        InputError: the pack is damaged.
+    """
+    read_pack_manifest(pack)
     findings = verify_pack(pack, advance)
     if not findings.whole:
-        raise InputError(f"{findings.damaged[0]}; pack the frames again, what is damaged is not uploaded")
+        raise InputError(f"{findings.damaged[0]}; pack the frames again, damaged packs are not uploaded")
     return tuple(sorted({SUMS, *parse_sums((pack / SUMS).read_bytes())}))
 
 
 def _refuse_foreign(repo: str, there: set[str], files: tuple[str, ...]) -> None:
     foreign = sorted(there - set(files) - _FROM_THE_HUB)
-    # All three: others have a `manifest.json` too, and what is sent removes Parquet files.
+    # All three files must exist: other repositories have a `manifest.json` too, and a push removes their
+    # Parquet files.
     if foreign and not {MANIFEST, DATASET, SUMS} <= there:
         raise InputError(
             f"{repo} holds `{foreign[0]}`, which `candlelight push` did not send; name a repository that is "
-            "new, empty, or made by it"
+            "new, empty, or made by `candlelight push`"
         )
 
 
@@ -117,7 +122,7 @@ def _literally(name: str) -> str:
 
 @contextmanager
 def _reaching(repo: str) -> Iterator[None]:
-    """Say in one line what kept the Hub from doing what was asked."""
+    """Turn errors of the Hub and the network into one line."""
     from huggingface_hub.errors import LocalTokenNotFoundError, OfflineModeIsEnabled
 
     try:
@@ -125,10 +130,10 @@ def _reaching(repo: str) -> Iterator[None]:
     except InputError:
         raise
     except LocalTokenNotFoundError:
-        raise InputError(f"{repo}: the Hub must know who you are; {_TOKEN}") from None
+        raise InputError(f"{repo}: the Hub needs a token; {_TOKEN}") from None
     except OfflineModeIsEnabled:
         raise InputError(f"{repo}: HF_HUB_OFFLINE is set; unset it to upload") from None
-    except Exception as error:  # whatever the HTTP library of this version of huggingface_hub raises
+    except Exception as error:  # versions of huggingface_hub use different HTTP libraries
         raise InputError(f"{repo}: {_reason(error)}") from None
 
 
@@ -140,7 +145,7 @@ def _reason(error: BaseException) -> str:
     if status == 401:
         return f"the Hub does not accept the token; {_TOKEN}"
     if status == 403:
-        return "the token may not write there; take one with the right to write, or another name"
+        return "the token may not write there; use a token with write permission, or another name"
     if status == 404:
         return "the Hub has no data set of this name that the token may write to"
     if status is not None and status < 500:

@@ -1,4 +1,4 @@
-"""An image set in a Hugging Face folder, read through `datasets`."""
+"""Read image sets from Hugging Face folders that `pack_hub` wrote, with `datasets`."""
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
@@ -13,12 +13,13 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from loaders.choices import choose_layers, choose_name, choose_split
 from loaders.errors import DAMAGED, InputError, blame
 from loaders.files.json_records import parse_record
 from loaders.files.layer_codecs import decode_png_bytes
-from loaders.frames import choose_layers, read_dataset_info
+from loaders.frames import read_dataset_info
 from loaders.packed_frames import PackedFrames
-from loaders.packs.pack_manifest import Manifest, read_manifest
+from loaders.packs.pack_manifest import PACK_MANIFEST, PackManifest, read_pack_manifest
 from loaders.samples import Frame, row_number
 from loaders.schema import Metadata, SetInfo, layer
 from loaders.verification.checksums import file_sha256
@@ -26,31 +27,30 @@ from loaders.verification.checksums import file_sha256
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What `datasets.load_dataset` heeds before the card.
+# A file that `datasets.load_dataset` prefers to the card.
 _SETTINGS = ".huggingface.yaml"
 _REMEDY = "check it with `sha256sum -c SHA256SUMS`, copy it anew, or pack it again"
 
 
 @dataclass(frozen=True)
 class _Batches:
-    """The rows as they lie in the cache of `datasets`, mapped into memory, in runs of successive rows."""
+    """Rows in the cache of `datasets`, mapped into memory, in batches of successive rows."""
 
     starts: list[int]
     columns: list[dict[str, "pa.Array"]]
 
     def find(self, row: int) -> tuple[dict[str, "pa.Array"], int]:
-        """Find the run of a row, and the row's place in it."""
-        run = bisect_right(self.starts, row) - 1
-        return self.columns[run], row - self.starts[run]
+        """Return the columns of a row's batch, and the row's position in the batch."""
+        batch = bisect_right(self.starts, row) - 1
+        return self.columns[batch], row - self.starts[batch]
 
 
 class HubFrames(PackedFrames):
     """One split of an image set in a folder that `pack_hub` wrote, as `loaders.samples.Frames`.
 
-    On first opening, `datasets` copies the set without compression (images stay PNG) into its cache, which
-    the environment variable ``HF_DATASETS_CACHE`` moves; afterwards rows are read from there. Nothing is
-    asked of the network. The reader works in the worker processes of a `torch.utils.data.DataLoader`
-    however they are started.
+    On first opening, `datasets` copies the set without compression (images stay PNG) into its cache, whose
+    folder the environment variable ``HF_DATASETS_CACHE`` sets. Rows are read from the cache, without network.
+    The reader works in the worker processes of a `torch.utils.data.DataLoader`, whatever their start method.
 
     Example:
         >>> HubFrames(Path("nowhere"), "candle")
@@ -61,9 +61,9 @@ class HubFrames(PackedFrames):
     def __init__(
         self,
         path: Path | str,
-        set_name: str,
+        set_name: str | None = None,
         layers: Collection[str] | None = None,
-        split: str = "train",
+        split: str | None = None,
         *,
         objects: bool = False,
     ) -> None:
@@ -71,44 +71,46 @@ class HubFrames(PackedFrames):
 
         Args:
             path: folder that `pack_hub` wrote.
-            set_name: name of the image set.
+            set_name: name of the image set; None for the only one.
             layers: names of the layers to read; None for all. The others are not decoded.
-            split: name of the split.
-            objects: whether samples have their objects, for which the metadata of every row are read.
+            split: name of the split; None for the only one, or `train` of several.
+            objects: whether to read the objects of samples; this reads the metadata of every row.
 
         Raises:
-            InputError: the folder is missing, damaged or no such folder, or there is no such set, split or
-                layer.
+            InputError: the folder is missing, damaged or was not written by `pack_hub`, or there is no such
+                set, split or layer, or several sets and none is named.
         """
         from loaders.hub.arrow_tables import layer_column
 
         self.path = path = Path(path)
-        manifest = read_manifest(path)
+        manifest = read_pack_manifest(path)
         self.info = read_dataset_info(path)
-        self.set_info = self.info.set(set_name)
-        self.set_name, self.split = set_name, split
+        self.set_name = choose_name(path, "set", list(self.info.sets), set_name)
+        self.set_info = self.info.sets[self.set_name]
+        if not (splits := manifest.splits_of(self.set_name)):
+            raise InputError(f"{path / PACK_MANIFEST} names no file of set `{self.set_name}`; pack it again")
+        self.split = choose_split(path, splits, split)
         self.layers = choose_layers(self.set_info.layers, layers)
         self.objects = objects
-        _check_split(path, manifest, set_name, split)
         _check_files(path, manifest)
         with _reading(self._where()):
-            self._table = _load(path, manifest, set_name, split)
+            self._table = _load(path, manifest, self.set_name, self.split)
             _check_table(self._table, self.set_info)
         self._columns = {name: layer_column(name) for name in self.layers}
         self._opened: _Batches | None = None
         self.indices = self._column("index")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the rows behind: another process maps them into memory itself."""
+        """Drop the mapped rows: another process maps them into memory again."""
         return self.__dict__ | {"_opened": None}
 
     def _column(self, name: str) -> ndarray:
-        # A copy, because what Arrow gives is read-only.
+        # A copy, because arrays from Arrow are read-only.
         return np.array(self._table[:][name])
 
     def _batches(self) -> _Batches:
         if self._opened is None:
-            # Past `datasets`, which takes longer to find rows than Arrow to read them.
+            # Directly from Arrow: `datasets` takes longer to find a row than Arrow takes to read it.
             table = self._table.data.table.select([*self._columns.values(), "id", "metadata"])
             batches = table.to_batches()
             starts = list(accumulate((len(batch) for batch in batches[:-1]), initial=0))
@@ -116,7 +118,7 @@ class HubFrames(PackedFrames):
         return self._opened
 
     def metadata(self, row: SupportsIndex) -> Metadata:
-        """Read what is known of one row."""
+        """Read the metadata of one row."""
         return self._metadata(row_number(row, len(self)))
 
     def _metadata(self, number: int) -> Metadata:
@@ -141,7 +143,7 @@ class HubFrames(PackedFrames):
     def frame(self, row: SupportsIndex) -> Frame:
         """Read one row as numpy arrays."""
         number = row_number(row, len(self))
-        # A copy, because what Arrow gives is read-only.
+        # A copy, because arrays from Arrow are read-only.
         arrays = {name: np.array(array, order="C") for name, array in self._view(number).items()}
         return Frame(self._metadata(number), arrays)
 
@@ -161,20 +163,15 @@ class HubFrames(PackedFrames):
         return table
 
 
-def _check_split(path: Path, manifest: Manifest, set_name: str, split: str) -> None:
-    if split not in (splits := manifest.splits_of(set_name)):
-        raise InputError(f"{path}: set `{set_name}` has no split `{split}`; it has {', '.join(splits)}")
-
-
-def _check_files(path: Path, manifest: Manifest) -> None:
-    """Refuse files that are missing or cut short; those of other sets too, as `datasets` looks for them."""
-    # With these, `datasets` would look in every folder that the pattern fits, or inside an archive.
+def _check_files(path: Path, manifest: PackManifest) -> None:
+    """Refuse missing or truncated files, also of other sets, because `datasets` lists all files."""
+    # `datasets` would treat a path with these signs as a pattern of folders, or search inside an archive.
     if any(sign in str(path.resolve()) for sign in ("*", "?", "[", "::")):
         raise InputError(
-            f"{path}: `datasets` takes `*`, `?`, `[` and `::` in a path for a pattern; rename the folder"
+            f"{path}: `datasets` reads `*`, `?`, `[` and `::` in a path as a pattern; rename the folder"
         )
     if (path / _SETTINGS).exists():
-        raise InputError(f"{path / _SETTINGS} has `datasets` read other files than the pack's; delete it")
+        raise InputError(f"{path / _SETTINGS} makes `datasets` read files of no pack; delete it")
     for shard in manifest.files:
         file = path / shard.path
         if not file.is_file():
@@ -185,8 +182,8 @@ def _check_files(path: Path, manifest: Manifest) -> None:
             )
 
 
-def _load(path: Path, manifest: Manifest, set_name: str, split: str) -> Any:
-    """Load an image set; its rows come as Arrow tables, which keep every bit and decode nothing."""
+def _load(path: Path, manifest: PackManifest, set_name: str, split: str) -> Any:
+    """Load an image set with rows as Arrow tables, which keep every bit and decode nothing."""
     import datasets
     from datasets.packaged_modules.parquet.parquet import Parquet
 
@@ -195,8 +192,8 @@ def _load(path: Path, manifest: Manifest, set_name: str, split: str) -> Any:
     shown = not datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
-        # Only files of the manifest are read, whatever a card says. Paths and content make the key of the
-        # cache, so that no pack is ever taken for another.
+        # Read only the files of the manifest, whatever the card says. The key of the cache contains paths and
+        # a hash of the content, so two packs never share an entry.
         builder = Parquet(
             dataset_name="candlelight",
             config_name=set_name,
@@ -206,7 +203,7 @@ def _load(path: Path, manifest: Manifest, set_name: str, split: str) -> Any:
             },
         )
         if not Path(builder.cache_dir).exists():
-            _check_hashes(path, manifest, set_name)  # or what is damaged would stay in the cache
+            _check_hashes(path, manifest, set_name)  # otherwise damaged data would stay in the cache
         builder.download_and_prepare()
         loaded = builder.as_dataset(split=split)
     finally:
@@ -217,26 +214,28 @@ def _load(path: Path, manifest: Manifest, set_name: str, split: str) -> Any:
     return loaded.with_format("arrow")
 
 
-def _check_hashes(path: Path, manifest: Manifest, set_name: str) -> None:
+def _check_hashes(path: Path, manifest: PackManifest, set_name: str) -> None:
     for shard in manifest.of_set(set_name):
         if file_sha256(path / shard.path) != shard.sha256:
             raise InputError(f"{shard.path} differs from its hash in manifest.json; {_REMEDY}")
 
 
 def _check_table(table: Any, set_info: SetInfo) -> None:
-    """Refuse rows that are not what ``dataset.json`` promises."""
+    """Refuse rows whose columns do not fit the description of the set."""
     import datasets
 
-    from loaders.hub.arrow_tables import columns
+    from loaders.hub.arrow_tables import arrow_columns
 
-    expected = datasets.Features.from_dict({column.name: column.feature for column in columns(set_info)})
+    expected = datasets.Features.from_dict(
+        {column.name: column.feature for column in arrow_columns(set_info)}
+    )
     names = {*expected, *table.features}
     if odd := sorted(name for name in names if expected.get(name) != table.features.get(name)):
-        raise InputError(f"columns are not as dataset.json says: {', '.join(odd)}; pack it again")
+        raise InputError(f"columns do not fit dataset.json: {', '.join(odd)}; pack it again")
 
 
 def _stored(batch: "pa.RecordBatch") -> dict[str, "pa.Array"]:
-    """Take the columns of a batch without the extension types of `datasets`, which are slow to make."""
+    """Return the columns of a batch without the extension types of `datasets`, which are slow."""
     import pyarrow as pa
 
     columns = zip(batch.schema.names, batch.columns, strict=True)
@@ -270,7 +269,7 @@ def _reading(where: str) -> Iterator[None]:
         cause: BaseException = error
         while cause.__cause__:
             cause = cause.__cause__
-        # `datasets` raises errors of its own, whose cause is that of Arrow, lack of memory included.
+        # `datasets` wraps the errors of Arrow, also the error for lack of memory.
         if not isinstance(cause, (*DAMAGED, DatasetsError)):
             raise cause from None
         raise blame(f"{where} cannot be read", cause, _REMEDY) from None

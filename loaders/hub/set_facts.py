@@ -1,4 +1,4 @@
-"""What the Parquet files of an image set hold, read back: factors, the first sample, some rows."""
+"""Read facts of an image set from its Parquet files: factors, the first sample, single rows."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -20,12 +20,12 @@ from loaders.schema import FactorInfo, Metadata, SetInfo, layer
 
 @dataclass(frozen=True, eq=False)
 class SetFacts:
-    """One image set as its files hold it.
+    """Facts of one image set, read from its files.
 
     Attributes:
         table: factors of every row, in order of the files, as `loaders.samples.Frames.factor_table`.
-        first: what is known of the first row.
-        picture: path of its picture within the folder, "" for none.
+        first: metadata of the first row.
+        picture: path of the set's picture within the folder, "" for none.
     """
 
     table: Float64[ndarray, "n k"]
@@ -59,18 +59,18 @@ def _stack(columns: list[pa.ChunkedArray], rows: int) -> Float64[ndarray, "n k"]
 def read_rows(
     folder: Path, shards: Sequence[Shard], rows: Sequence[int], columns: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """Read some columns of some rows, one row group at a time and no other.
+    """Read some columns of some rows; only the row groups of these rows are read, one at a time.
 
     Args:
         folder: folder of the pack.
         shards: files of the image set, in order.
-        rows: row numbers over all these files, rising.
+        rows: row numbers over all these files, in rising order.
         columns: names of columns.
 
     Yields:
         Tables of one row each, in the order of ``rows``.
     """
-    # Footers first, and files one at a time: a large pack has more files than a process may hold open.
+    # Open one file at a time: a large pack has more files than a process may hold open.
     groups = [
         (folder / shard.path, group, footer.row_group(group).num_rows)
         for shard in shards
@@ -90,16 +90,12 @@ def read_rows(
 
 
 def decode_layer(table: pa.Table, name: str, set_info: SetInfo) -> ndarray:
-    """Decode a layer of a table of one row.
-
-    Returns:
-        The array as the schema says.
-    """
+    """Decode a layer from a table with one row, to an array in the form of the schema."""
     spec, column = layer(name), table[layer_column(name)].chunk(0)
     shape = spec.shape(set_info.height, set_info.width)
     if spec.dtype == "uint8":
         return decode_png_bytes(column[0].as_py()["bytes"], shape)
-    # Where `datasets` was imported, pyarrow wraps the lists in its extension type.
+    # If `datasets` was imported, pyarrow wraps the lists in its extension type.
     numbers: Any = column.storage if isinstance(column, pa.ExtensionArray) else column
     for _ in shape:
         numbers = numbers.flatten()

@@ -1,4 +1,4 @@
-"""The Parquet files of a Hugging Face folder, one after the other; whole ones outlast a killed call."""
+"""Write the Parquet shards of a Hugging Face folder; finished shards survive a killed call."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -14,14 +14,21 @@ from loaders.files.atomic_files import replacing, sync
 from loaders.files.json_records import read_record
 from loaders.files.layer_codecs import encode_png
 from loaders.frames import IMAGE
-from loaders.hub.arrow_tables import Column, Row, arrow_schema, arrow_table, columns, writer_options
+from loaders.hub.arrow_tables import (
+    ArrowRow,
+    Column,
+    arrow_columns,
+    arrow_schema,
+    arrow_table,
+    writer_options,
+)
 from loaders.packs.pack_manifest import Shard
-from loaders.packs.packing import Source, prepared
-from loaders.packs.splits import Split
+from loaders.packs.packing import PackSource, prepare_rows
+from loaders.packs.splits import PackSplit
 from loaders.schema import Record, layer
 from loaders.verification.checksums import file_sha256
 
-# The Hub's viewer gives up on row groups of 286 MB in memory, and advises 100 to 300.
+# The Hub recommends row groups of 100 to 300 MB in memory; its viewer refuses more than 286 MB.
 ROW_GROUP_BYTES = 100 * 2**20
 SHARD_BYTES = 500 * 2**20
 _NAME = re.compile(r"(.+)-(\d{5})-of-\d{5}\.parquet")
@@ -29,8 +36,8 @@ _NAME = re.compile(r"(.+)-(\d{5})-of-\d{5}\.parquet")
 _Item = TypeVar("_Item")
 
 
-class Piece(Record):
-    """A shard that is whole, but not yet numbered among all: rows, size, size in memory, SHA-256."""
+class ShardRecord(Record):
+    """Record of a finished shard: rows, size, size in memory, SHA-256."""
 
     rows: int
     bytes: int
@@ -38,17 +45,17 @@ class Piece(Record):
     sha256: str
 
 
-def write_shards(source: Source, split: Split, folder: Path, threads: int | None = None) -> None:
-    """Write the shards of one split that are not there yet.
+def write_shards(source: PackSource, split: PackSplit, folder: Path, threads: int | None = None) -> None:
+    """Write the shards of one split that are not finished yet.
 
-    A shard is a function of the rows that it begins with, so it does not tell after how many calls it was
-    written.
+    The content of a shard depends only on its first row, so interrupted and uninterrupted calls write the
+    same shards.
 
     Args:
         source: the image set.
         split: the split.
-        folder: where shards are kept while they are made.
-        threads: how many read and check frames; None for one per processor.
+        folder: working folder of the shards.
+        threads: number of threads that read and check frames; None for one per processor.
     """
     home = _home(folder, source, split)
     pieces = _finished(home)
@@ -57,25 +64,25 @@ def write_shards(source: Source, split: Split, folder: Path, threads: int | None
     if not todo:
         return
     home.mkdir(parents=True, exist_ok=True)
-    every = columns(source.set_info)
+    every = arrow_columns(source.set_info)
     desc = f"packing {source.set_name}" + ("" if len(source.splits) == 1 else f", {split.name}")
-    rows = prepared(source, todo, lambda row: _row(source, row), desc, threads, len(split.rows))
-    # `map` lets go of the rows of a group once they are a table; a generator would keep them until the next.
+    rows = prepare_rows(source, todo, lambda row: _row(source, row), desc, threads, len(split.rows))
+    # `map` frees the rows of a group once they are a table; a generator would keep them until the next group.
     tables = _ahead(map(lambda group: arrow_table(every, group), _row_groups(rows)))
     _write(every, tables, home, len(pieces))
 
 
-def move_shards(source: Source, split: Split, folder: Path, whole: Path) -> list[Shard]:
-    """Give the shards of one split their names, which say how many there are.
+def move_shards(source: PackSource, split: PackSplit, folder: Path, whole: Path) -> list[Shard]:
+    """Move the shards of one split to the pack, under final names with the number of shards.
 
     Args:
         source: the image set.
         split: the split.
-        folder: where `write_shards` kept them.
+        folder: working folder of `write_shards`.
         whole: folder of the pack.
 
     Returns:
-        Their lines of the manifest.
+        Manifest records of the shards.
     """
     home = _home(folder, source, split)
     pieces = _finished(home)
@@ -89,34 +96,34 @@ def move_shards(source: Source, split: Split, folder: Path, whole: Path) -> list
 
 
 def put_back_shards(folder: Path, whole: Path) -> None:
-    """Undo `move_shards`, whose caller was killed before the pack was whole."""
+    """Undo `move_shards` after a call that was killed before the pack was complete."""
     for path in whole.glob("*/*.parquet"):
         if (found := _NAME.fullmatch(path.name)) and (home := folder / "shards" / path.parent.name).is_dir():
             path.rename(home / found[1] / f"{found[2]}.parquet")
 
 
-def _home(folder: Path, source: Source, split: Split) -> Path:
+def _home(folder: Path, source: PackSource, split: PackSplit) -> Path:
     return folder / "shards" / source.set_name / split.name
 
 
-def _finished(home: Path) -> list[Piece]:
-    """List the shards that are there from the first on, each proven by its hash."""
-    pieces: list[Piece] = []
+def _finished(home: Path) -> list[ShardRecord]:
+    """List the finished shards without a gap from the first on; their hashes are verified."""
+    pieces: list[ShardRecord] = []
     while True:
         stem = f"{len(pieces):05d}"
         path, facts = home / f"{stem}.parquet", home / f"{stem}.json"
         if not (path.exists() and facts.exists()):
             return pieces
         try:
-            piece = read_record(Piece, facts, "pack again")
-        except InputError:  # no earlier call wrote that: the shard is written again
+            piece = read_record(ShardRecord, facts, "pack again")
+        except InputError:  # damaged: the shard is written again
             return pieces
         if file_sha256(path) != piece.sha256:
             return pieces
         pieces.append(piece)
 
 
-def _row(source: Source, row: int) -> Row:
+def _row(source: PackSource, row: int) -> ArrowRow:
     frame = source.frame(row)
     pngs = {
         name: encode_png(array)
@@ -125,12 +132,12 @@ def _row(source: Source, row: int) -> Row:
     }
     if "image" in frame.layers and "image" not in pngs:
         pngs["image"] = (source.frames.path(row) / IMAGE).read_bytes()
-    return Row(frame, pngs)
+    return ArrowRow(frame, pngs)
 
 
-def _row_groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Collect rows in groups that fit `ROW_GROUP_BYTES` (but one row at least)."""
-    group: list[Row] = []
+def _row_groups(rows: Iterable[ArrowRow]) -> Iterator[list[ArrowRow]]:
+    """Collect rows in groups of at most `ROW_GROUP_BYTES`, and of at least one row."""
+    group: list[ArrowRow] = []
     size = 0
     for row in rows:
         if group and size + row.nbytes > ROW_GROUP_BYTES:
@@ -142,7 +149,7 @@ def _row_groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def _ahead(items: Iterator[_Item]) -> Iterator[_Item]:
-    """Make the next item in a thread while the caller works on one."""
+    """Compute the next item in a thread while the caller uses the current one."""
     with ThreadPoolExecutor(1, "table") as pool:
         coming = pool.submit(next, items, None)
         while (item := coming.result()) is not None:
@@ -158,14 +165,14 @@ def _write(every: list[Column], tables: Iterator[pa.Table], home: Path, number: 
         rows = arrow_bytes = 0
         with replacing(home / f"{number:05d}.parquet") as path:
             with path.open("wb") as file, pq.ParquetWriter(file, schema, **options) as writer:
-                # What a table takes in memory bounds what it adds to the file.
+                # A table adds at most its size in memory to the file.
                 while table is not None and (rows == 0 or file.tell() + table.nbytes <= SHARD_BYTES):
                     writer.write_table(table, row_group_size=len(table))
                     rows += len(table)
                     arrow_bytes += table.nbytes
                     table = next(tables, None)
             sync(path)
-            facts = Piece(
+            facts = ShardRecord(
                 rows=rows, bytes=path.stat().st_size, arrow_bytes=arrow_bytes, sha256=file_sha256(path)
             )
             with replacing(home / f"{number:05d}.json") as text:

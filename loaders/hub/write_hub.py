@@ -1,7 +1,8 @@
-"""A folder of Parquet files that is a Hugging Face data set as it stands: publishing is one upload.
+"""Write image sets as a Hugging Face data set: a folder of Parquet files that can be uploaded unchanged.
 
-``<set>/<split>-00000-of-0000N.parquet`` (one configuration per image set), ``README.md`` (the card),
-``dataset.json``, ``manifest.json`` (rows, bytes and SHA-256 of each Parquet file) and ``SHA256SUMS``.
+The folder holds ``<set>/<split>-00000-of-0000N.parquet`` (one configuration per image set), ``README.md``
+(the card), ``dataset.json``, ``manifest.json`` (rows, bytes and SHA-256 of each Parquet file) and
+``SHA256SUMS``.
 """
 
 import shutil
@@ -12,14 +13,14 @@ from pathlib import Path
 
 from loaders.errors import InputError
 from loaders.files.atomic_files import sync
-from loaders.hub.card_files import made_on, own_files, write_texts
-from loaders.packs.pack_manifest import Manifest, SplitRecord, read_manifest
-from loaders.packs.packing import Source, open_sources, packed_info
+from loaders.hub.card_files import description_date, pack_files, write_accompanying_files
+from loaders.packs.pack_manifest import PackManifest, SplitRecord, read_pack_manifest
+from loaders.packs.packing import PackSource, open_sources, packed_info
 from loaders.packs.split_plan import SplitPlan
-from loaders.packs.working_folder import text_sha256, working
+from loaders.packs.working_folder import open_working_folder, text_sha256
 from loaders.schema import DatasetInfo
 
-# To be counted up when the same frames come to lie otherwise in a shard.
+# Increase when the layout of a shard changes.
 _LAYOUT = 2
 
 
@@ -35,26 +36,26 @@ def pack_hub(
 ) -> Path:
     """Write the complete samples of a folder of frames as a Hugging Face data set.
 
-    Every frame is compared with its hashes. The folder is built in ``.<name>.partial`` beside ``out_dir`` and
-    renamed when it is finished; what an earlier call made there is replaced. When a call is killed, the next
-    one keeps the shards that were finished, if frames and options are the same, and writes the same bytes.
+    Every frame is compared with its hashes. The folder is built in ``.<name>.partial`` next to ``out_dir``
+    and renamed when it is complete; a pack of an earlier call is replaced. After a killed call, the next call
+    with the same frames and options keeps the finished shards, and writes the same bytes.
 
     Args:
         root: folder of frames.
-        out_dir: folder to make.
+        out_dir: folder to write.
         sets: names of the sets; None for all.
         layers: names of the layers; None for all.
-        size: width and height to average down to, in pixels; None for those of the frames.
-        plan: how to split each set; None for `train` alone.
-        threads: how many read and check frames; None for one per processor.
+        size: width and height to average down to, in pixels; None for the size of the frames.
+        plan: splits of each set; None for `train` alone.
+        threads: number of threads that read and check frames; None for one per processor.
 
     Returns:
         ``out_dir``, which `HubFrames` and `datasets.load_dataset(out_dir, set, split="train")` read.
 
     Raises:
-        InputError: a set or layer is unknown, a set has no complete sample or cannot be split or averaged
-            so, a frame is damaged, ``out_dir`` holds something that no earlier call made, or another process
-            is packing into it.
+        InputError: a set or layer is unknown, a set has no complete sample or does not fit ``plan`` or
+            ``size``, a frame is damaged, ``out_dir`` holds other files than a pack, or another process is
+            packing into it.
     """
     from loaders.hub import shards as shard_files
 
@@ -63,7 +64,7 @@ def pack_hub(
     info = packed_info(sources, only=True)
     final = out_dir.resolve()
     parts = [(source, split) for source in sources for split in source.splits]
-    with working(final, _made_of(sources, info)) as folder:
+    with open_working_folder(final, _made_of(sources, info)) as folder:
         _put_back_old(final, folder)
         _refuse_foreign(final)
         whole = folder / "whole"
@@ -72,8 +73,8 @@ def pack_hub(
         for source, split in parts:
             shard_files.write_shards(source, split, folder, threads)
         shards = [shard for part in parts for shard in shard_files.move_shards(*part, folder, whole)]
-        manifest = Manifest(files=tuple(shards), splits=_splits(sources))
-        write_texts(whole, info, manifest, made_on(root))
+        manifest = PackManifest(files=tuple(shards), splits=_splits(sources))
+        write_accompanying_files(whole, info, manifest, description_date(root))
         for path in whole.rglob("*"):
             sync(path)
         sync(whole)
@@ -82,7 +83,7 @@ def pack_hub(
     return out_dir
 
 
-def _made_of(sources: Collection[Source], info: DatasetInfo) -> dict[str, object]:
+def _made_of(sources: Collection[PackSource], info: DatasetInfo) -> dict[str, object]:
     import pyarrow as pa
 
     from loaders.hub import shards as shard_files
@@ -98,7 +99,7 @@ def _made_of(sources: Collection[Source], info: DatasetInfo) -> dict[str, object
     }
 
 
-def _splits(sources: Collection[Source]) -> dict[str, dict[str, SplitRecord]]:
+def _splits(sources: Collection[PackSource]) -> dict[str, dict[str, SplitRecord]]:
     return {
         source.set_name: {s.name: SplitRecord(rows=len(s.rows), made=s.made) for s in source.splits}
         for source in sources
@@ -112,11 +113,11 @@ def _refuse_foreign(folder: Path) -> None:
         raise InputError(f"{folder} is a file; name a folder that is new or empty")
     files = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     found = {path.relative_to(folder).as_posix() for path in files}
-    ours = own_files(read_manifest(folder).files) if "manifest.json" in found else set()
+    ours = pack_files(read_pack_manifest(folder).files) if "manifest.json" in found else set()
     if foreign := sorted(found - ours):
         raise InputError(
             f"{folder} holds `{foreign[0]}`, which `candlelight pack` did not write; name a folder that is "
-            "new, empty, or made by it"
+            "new, empty, or made by `candlelight pack`"
         )
 
 
@@ -125,7 +126,7 @@ def _old(final: Path) -> Path:
 
 
 def _swap(whole: Path, final: Path) -> None:
-    # No system call replaces a folder that is not empty, hence two renames with the old one put aside.
+    # No system call replaces a folder that is not empty, so the old folder is renamed first.
     old = _old(final)
     if final.exists():
         final.rename(old)
@@ -139,16 +140,16 @@ def _swap(whole: Path, final: Path) -> None:
 
 
 def _drop_old(final: Path, folder: Path) -> None:
-    """Move what was replaced, if anything was, to the working folder, which is removed as a whole."""
+    """Move the replaced pack, if there is one, to the working folder, which is removed afterwards."""
     if (old := _old(final)).exists():
         old.rename(folder / f".{uuid.uuid4().hex}")
 
 
 def _put_back_old(final: Path, folder: Path) -> None:
-    """Undo or finish a `_swap` whose caller was killed."""
+    """Undo or finish a `_swap` that was killed."""
     old = _old(final)
     if old.is_symlink():
-        raise InputError(f"{old} is in the way, being a link; move it, or name another target")
+        raise InputError(f"{old} is a link; move it, or name another target")
     _refuse_foreign(old)
     if old.exists() and not final.exists():
         old.rename(final)

@@ -1,1 +1,1 @@
-"""What a folder of frames or a pack holds: in words, as JSON, and as a contact sheet."""
+"""Show the content of a folder of frames or a pack: as text, as JSON, and as a contact sheet."""

@@ -1,4 +1,4 @@
-"""How much of the pictures is over-exposed, by what frames say of themselves."""
+"""The share of over-exposed pixels of an image set, from the metadata of some frames."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from numpy import ndarray
 
 from loaders.frames import frame_path, read_metadata
 
-LOOKED_AT = 64
-MUCH = 0.03
+LOOKED_AT = 64  # frames
+MUCH = 0.03  # share of pixels
 
 
 def clipped_share(root: Path, set_name: str, indices: Int[ndarray, " n"]) -> float | None:
@@ -18,10 +18,10 @@ def clipped_share(root: Path, set_name: str, indices: Int[ndarray, " n"]) -> flo
     Args:
         root: folder of frames.
         set_name: the image set.
-        indices: numbers of the samples that are there; those looked at are spread evenly over them.
+        indices: numbers of the complete samples; the chosen frames are spread evenly over them.
 
     Returns:
-        A share from 0 to 1; None where there is no sample.
+        A share from 0 to 1; None if there is no sample.
 
     Raises:
         InputError: metadata are damaged.
@@ -34,7 +34,7 @@ def clipped_share(root: Path, set_name: str, indices: Int[ndarray, " n"]) -> flo
 
 
 def clipping_line(share: float | None) -> str:
-    """Say that much of the pictures is over-exposed; nothing where little is.
+    """Return a warning if more than `MUCH` of the pixels are over-exposed, "" otherwise.
 
     Example:
         >>> clipping_line(0.36)

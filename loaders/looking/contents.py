@@ -1,4 +1,4 @@
-"""What a folder of frames, an HDF5 file, a Hugging Face folder or a URL holds, without reading pixels."""
+"""Records of the content of a folder of frames or a pack, made without reading pixels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from loaders.schema import AssetRecord, DatasetInfo, FactorInfo, FactorValue, Me
 
 
 class LayerContents(Record):
-    """One layer of an image set, as `loaders.schema.Layer` says."""
+    """One layer of an image set, from `loaders.schema.Layer`."""
 
     name: str
     dtype: str
@@ -23,10 +23,10 @@ class LayerContents(Record):
 
 
 class FactorContents(Record):
-    """One factor of an image set, and which of its values the rows that are there have.
+    """One factor of an image set, and its values in the stored rows.
 
-    ``counts`` are rows for each of ``values``; ``least`` and ``greatest`` the ends of what is there of a
-    continuous factor; all None where the rows' factors are not known without reading every sample.
+    ``counts`` are the numbers of rows with each of ``values``; ``least`` and ``greatest`` are the range of a
+    continuous factor. All three are None if the factors of rows are not known without reading every sample.
     """
 
     name: str
@@ -41,10 +41,10 @@ class FactorContents(Record):
 
 
 class SetContents(Record):
-    """One image set: ``splits`` are rows by name, ``planned`` how many samples were to be made.
+    """One image set: ``splits`` are numbers of rows by split, ``planned`` is the planned number of samples.
 
-    ``blender``, ``device``, ``samples`` and ``denoiser`` are those of the first sample; ``bytes`` is what the
-    samples take where they lie.
+    ``blender``, ``device``, ``samples`` and ``denoiser`` are the renderer's settings for the first sample;
+    ``bytes`` is the size of the stored samples.
     """
 
     planned: int
@@ -67,12 +67,12 @@ class SetContents(Record):
 
     @property
     def count(self) -> int:
-        """Number of samples that are there."""
+        """Number of stored samples."""
         return sum(self.splits.values())
 
 
 class Contents(Record):
-    """All that is there: ``form`` says how it is stored, ``bytes`` what its files take together."""
+    """Content of a data set: ``form`` names its storage, ``bytes`` is the size of all files."""
 
     form: str
     name: str
@@ -88,22 +88,22 @@ class Contents(Record):
     sets: dict[str, SetContents]
 
     def to_json(self) -> str:
-        """Write it as JSON, with a final newline."""
+        """Return the record as JSON, with a final newline."""
         return self.model_dump_json(indent=2) + "\n"
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """What a reader of one form found of an image set.
+class StoredSet:
+    """Facts of a stored image set.
 
     Attributes:
         set_info: the image set.
-        splits: rows by name.
-        bytes: what the samples take.
-        compression: one line.
-        table: factors of every row as `loaders.samples.Frames.factor_table`; None where they are not known.
-        first: what is known of the first sample; None where there is none.
-        clipped: share of pixels that are over-exposed; None where it was not looked at.
+        splits: numbers of rows by split.
+        bytes: size of the samples.
+        compression: description in one line.
+        table: factors of every row as `loaders.samples.Frames.factor_table`; None if unknown.
+        first: metadata of the first sample; None if there is no sample.
+        clipped: share of over-exposed pixels; None if unknown.
     """
 
     set_info: SetInfo
@@ -115,13 +115,13 @@ class Found:
     clipped: float | None = None
 
 
-def contents(form: str, info: DatasetInfo, found: Mapping[str, Found], size: int) -> Contents:
-    """Put together what was found.
+def build_contents(form: str, info: DatasetInfo, found: Mapping[str, StoredSet], size: int) -> Contents:
+    """Build the record of a data set.
 
     Args:
-        form: how it is stored, in words.
+        form: name of the storage.
         info: the data set.
-        found: what is there, by image set.
+        found: facts by image set.
         size: bytes of all files.
     """
     return Contents(
@@ -140,7 +140,7 @@ def contents(form: str, info: DatasetInfo, found: Mapping[str, Found], size: int
     )
 
 
-def _set_contents(found: Found) -> SetContents:
+def _set_contents(found: StoredSet) -> SetContents:
     info, count = found.set_info, sum(found.splits.values())
     made = found.first.renderer if found.first else None
     specs = map(layer, info.layers)

@@ -1,4 +1,4 @@
-"""Say in words what a folder of frames, an HDF5 file or a Hugging Face folder holds."""
+"""Describe the content of a folder of frames or a pack as text."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _SHOWN = 24  # values of a factor that are written out
 
 
 def describe(path: Path | str) -> str:
-    """Say what is at a path: origin, image sets with their samples, layers and factors, bytes on disk.
+    """Describe a data set: origin, image sets with their samples, layers and factors, bytes on disk.
 
     Args:
         path: a folder of frames, an ``.h5`` file or a folder of them, or a folder that `pack_hub` made; or
@@ -22,7 +22,7 @@ def describe(path: Path | str) -> str:
         Several lines of text.
 
     Raises:
-        InputError: there is nothing of the kind, or it is damaged.
+        InputError: the path holds no image set, or is damaged.
     """
     return "\n".join(_lines(look(path)))
 

@@ -1,10 +1,11 @@
-"""A contact sheet of an image set, whichever way it is stored, as a PNG."""
+"""Draw a contact sheet of an image set to a PNG file."""
 
 from collections.abc import Collection
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.looking.sheet import choose_rows, contact_sheet, tile_scale, write_png
+from loaders.looking.sheet import contact_sheet, tile_scale, write_png
+from loaders.looking.sheet_rows import choose_sheet_rows
 from loaders.open_frames import open_frames
 from loaders.samples import Frames
 
@@ -23,26 +24,25 @@ def draw_sheet(
     rows: int | None = None,
     seed: int = 0,
 ) -> Path:
-    """Draw samples of an image set under one another and their layers beside each other.
+    """Draw a contact sheet: samples of an image set as rows, their layers as columns.
 
     Args:
-        path: what `loaders.open_frames` opens.
-        out: the PNG to write; one that is there is replaced.
-        set_name: name of the image set; may be left out where there is only one.
+        path: a path that `loaders.open_frames` opens.
+        out: the PNG to write; an existing file is replaced.
+        set_name: name of the image set; None for the only one.
         split: name of the split; None for the only one, or `train` of several.
-        layers: layers to show, left to right; None for those of image, albedo, shading and depth that there
-            are.
-        by: a factor, for each value of which samples are shown that differ in little else; None for samples
-            that differ as much as possible.
-        rows: how many samples, with ``by`` for each value; None for 6, with ``by`` for 1.
-        seed: decides between samples that would do equally well.
+        layers: layers to show, left to right; None for image, albedo, shading and depth, if the set has them.
+        by: a factor: show samples for each of its values that differ little in other factors; None for
+            samples that differ as much as possible.
+        rows: number of samples, with ``by`` per value; None for 6, with ``by`` for 1.
+        seed: seed of the choice between equally suitable samples.
 
     Returns:
         ``out``.
 
     Raises:
-        InputError: there is nothing of the kind at ``path``, no such set, split, layer or factor, or more to
-            show than there is room for, or the file cannot be written.
+        InputError: ``path`` holds no image set, there is no such set, split, layer or factor, the sheet has
+            no room for all tiles, or the file cannot be written.
 
     Example:
         >>> draw_sheet(Path("frames"), Path("sheet.png"), by="color")  # doctest: +SKIP
@@ -52,15 +52,15 @@ def draw_sheet(
     if out.suffix.lower() != ".png":
         raise InputError(f"{out}: a sheet is a PNG; name a file that ends in .png")
     frames = open_frames(path, set_name, split)
-    # Opened again, so that only what is shown is decoded.
+    # Opened again, so that only the shown layers are decoded.
     shown = _shown_layers(frames, layers)
     frames = open_frames(path, frames.set_name, split, shown)
     if not len(frames):
         raise InputError(f"{path}: set `{frames.set_name}` has no sample of this split to show")
     count = rows if rows is not None else _ROWS if by is None else 1
-    # So many are shown at least; choosing more than there is room for would take long.
+    # Check the room before choosing rows, which takes long for many rows.
     tile_scale(frames.set_info, min(count, len(frames)) * len(shown))
-    chosen, headings = choose_rows(frames, by, count, seed)
+    chosen, headings = choose_sheet_rows(frames, by, count, seed)
     write_png(out, contact_sheet(frames, chosen, shown, headings))
     return out
 

@@ -1,4 +1,4 @@
-"""Look at what is at a path: the readers of `looking.contents` for each way that image sets are stored."""
+"""Read the content of a data set (`looking.contents`) from each kind of storage."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,20 +12,13 @@ from loaders.errors import DAMAGED, InputError, blame, nearest_file
 from loaders.files.json_records import parse_record
 from loaders.files.object_stores import Store, open_store
 from loaders.files.urls import is_elsewhere, local_folder
-from loaders.frames import (
-    DATASET,
-    METADATA,
-    FrameFolder,
-    complete_indices,
-    frame_path,
-    read_dataset_info,
-    read_metadata,
-)
+from loaders.frame_folder import FrameFolder
+from loaders.frames import DATASET, METADATA, complete_indices, frame_path, read_dataset_info, read_metadata
 from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.looking.clipping import clipped_share
-from loaders.looking.contents import Contents, Found, bytes_below, contents
+from loaders.looking.contents import Contents, StoredSet, build_contents, bytes_below
 from loaders.open_frames import EXPECTED, open_hdf5
-from loaders.packs.pack_manifest import MANIFEST, Shard, read_manifest
+from loaders.packs.pack_manifest import PACK_MANIFEST, Shard, read_pack_manifest
 from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo
 from loaders.verification.verify_frames import PLAN
 
@@ -33,18 +26,18 @@ _FOLDER_COMPRESSION = "image as PNG, other layers deflated"
 
 
 def look(path: Path | str) -> Contents:
-    """Find out what is at a path.
+    """Read the content of a data set, without pixels.
 
-    Reads descriptions, the factors of all rows and the metadata of one, and no pixels. Of a folder of frames
-    the factors come from its plan; where that is not there, from the metadata of all samples, which takes
-    longer, and at a URL they are then not known.
+    The function reads the description, the factors of all rows and the metadata of one sample. The factors of
+    a folder of frames come from its plan. Without a plan, they come from the metadata of all samples, which
+    takes longer; at a URL they are then unknown.
 
     Args:
         path: a folder of frames, an ``.h5`` file or a folder of them, or a folder that `pack_hub` made; or
             the URL of a folder of frames.
 
     Raises:
-        InputError: there is nothing of the kind, or it is damaged.
+        InputError: the path holds no image set, or is damaged.
 
     Example:
         >>> look("nowhere")
@@ -59,7 +52,7 @@ a Hugging Face folder
         return _look_at_hdf5(path, files)
     if not (path / DATASET).is_file():
         raise InputError(f"{path}: {EXPECTED}{nearest_file(path)}")
-    return _look_at_hub(path) if (path / MANIFEST).is_file() else _look_at_folder(path)
+    return _look_at_hub(path) if (path / PACK_MANIFEST).is_file() else _look_at_folder(path)
 
 
 def _look_at_folder(root: Path) -> Contents:
@@ -68,7 +61,7 @@ def _look_at_folder(root: Path) -> Contents:
     found = {}
     for name, set_info in info.sets.items():
         indices = complete_indices(root, name)
-        found[name] = Found(
+        found[name] = StoredSet(
             set_info,
             {"train": len(indices)},
             bytes_below(frame_path(root, name, 0).parents[1]),
@@ -77,7 +70,7 @@ def _look_at_folder(root: Path) -> Contents:
             read_metadata(frame_path(root, name, int(indices[0]))) if len(indices) else None,
             clipped_share(root, name, indices),
         )
-    return contents("folder of frames", info, found, bytes_below(root))
+    return build_contents("folder of frames", info, found, bytes_below(root))
 
 
 def _folder_factors(
@@ -101,8 +94,8 @@ def _look_at_store(store: Store) -> Contents:
         table = _planned_factors(plan, name, set_info, indices)
         first = _first_of_store(store, name, int(indices[0])) if len(indices) else None
         size = sum(sizes.values())
-        found[name] = Found(set_info, {"train": len(sizes)}, size, _FOLDER_COMPRESSION, table, first)
-    return contents("folder of frames", info, found, sum(one.bytes for one in found.values()))
+        found[name] = StoredSet(set_info, {"train": len(sizes)}, size, _FOLDER_COMPRESSION, table, first)
+    return build_contents("folder of frames", info, found, sum(one.bytes for one in found.values()))
 
 
 def _first_of_store(store: Store, set_name: str, index: int) -> Metadata | None:
@@ -115,7 +108,7 @@ def _first_of_store(store: Store, set_name: str, index: int) -> Metadata | None:
 def _planned_factors(
     plan: bytes | None, set_name: str, set_info: SetInfo, indices: Int[ndarray, " n"]
 ) -> Float64[ndarray, "n k"] | None:
-    """Look up the factors of samples in a plan; None where it does not say them all."""
+    """Look up the factors of samples in a plan; None if the plan lacks a sample or a factor."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -147,11 +140,11 @@ def _numbers(factor: FactorInfo, values: list[Any]) -> list[float]:
 
 
 def _look_at_hdf5(path: Path, files: Mapping[tuple[str, str], HDF5Frames]) -> Contents:
-    found: dict[str, Found] = {}
+    found: dict[str, StoredSet] = {}
     for name in dict.fromkeys(name for name, _ in files):
         readers = [reader for (owner, _), reader in files.items() if owner == name]
         first = readers[0]
-        found[name] = Found(
+        found[name] = StoredSet(
             first.set_info,
             {reader.split: len(reader) for reader in readers},
             sum(reader.path.stat().st_size for reader in readers),
@@ -160,11 +153,11 @@ def _look_at_hdf5(path: Path, files: Mapping[tuple[str, str], HDF5Frames]) -> Co
             first.metadata(0) if len(first) else None,
         )
     info = next(iter(files.values())).info
-    return contents("HDF5", info, found, bytes_below(path))
+    return build_contents("HDF5", info, found, bytes_below(path))
 
 
 def _hdf5_compression(reader: HDF5Frames) -> str:
-    """Name the filters of the first layer that has some."""
+    """Name the filters of all layers."""
     import h5py
 
     names = {1: "gzip", 2: "shuffle", 32000: "lzf", 32001: "blosc", 32015: "zstd"}
@@ -181,21 +174,21 @@ def _hdf5_compression(reader: HDF5Frames) -> str:
 
 
 def _look_at_hub(path: Path) -> Contents:
-    info, manifest = read_dataset_info(path), read_manifest(path)
+    info, manifest = read_dataset_info(path), read_pack_manifest(path)
     found = {}
     for name, set_info in info.sets.items():
         shards = manifest.of_set(name)
         if not shards:
-            raise InputError(f"{path / MANIFEST} names no file of set `{name}`; pack it again")
+            raise InputError(f"{path / PACK_MANIFEST} names no file of set `{name}`; pack it again")
         splits = {
             split: sum(shard.rows for shard in manifest.of_split(name, split))
             for split in manifest.splits_of(name)
         }
         found[name] = _look_at_shards(path, set_info, shards, splits)
-    return contents("Hugging Face folder", info, found, bytes_below(path))
+    return build_contents("Hugging Face folder", info, found, bytes_below(path))
 
 
-def _look_at_shards(path: Path, set_info: SetInfo, shards: list[Shard], splits: dict[str, int]) -> Found:
+def _look_at_shards(path: Path, set_info: SetInfo, shards: list[Shard], splits: dict[str, int]) -> StoredSet:
     import pyarrow.parquet as pq
 
     from loaders.hub.set_facts import read_facts
@@ -215,4 +208,4 @@ def _look_at_shards(path: Path, set_info: SetInfo, shards: list[Shard], splits: 
         )
     codecs = {column.compression.lower() for column in columns}
     named = "PNG for 8-bit layers, " + ", ".join(sorted(codecs - {"uncompressed"}))
-    return Found(set_info, splits, sum(shard.bytes for shard in shards), named, facts.table, facts.first)
+    return StoredSet(set_info, splits, sum(shard.bytes for shard in shards), named, facts.table, facts.first)

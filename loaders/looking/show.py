@@ -1,4 +1,4 @@
-"""Layers as pixels to look at."""
+"""Turn layers into pixels to look at."""
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -9,8 +9,8 @@ from loaders.schema import LAYERS
 
 Pixels = UInt8[ndarray, "height width 3"]
 
-# Colours of instance and part indices from 1 on, starting over after the last: the palette of Okabe and Ito,
-# which colour-blind readers tell apart. Index 0, nothing, is black.
+# Colours of object and part indices from 1 on, repeated after the last: the palette of Okabe and Ito, which
+# colour-blind readers can distinguish. Index 0, the background, is black.
 PALETTE = np.array(
     [
         *((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66)),
@@ -18,22 +18,22 @@ PALETTE = np.array(
     ],
     np.uint8,
 )
-_FARTHEST = 64  # gray of the farthest point that is hit, apart from the black of nothing
+_FARTHEST = 64  # gray value of the farthest point; pixels without a point are black
 
 
 def show_layer(name: str, array: ndarray, exposure: float) -> Pixels:
     """Turn a layer into pixels that can be looked at.
 
-    Radiances (``radiance``, ``shading*``, ``residual``, ``light/*``) are multiplied by the exposure and
-    ``albedo`` by nothing before the sRGB curve. Of ``depth`` the nearest point of the frame is white, the
-    farthest dark gray and between them equal ratios are equal steps, so that one far point does not make all
-    else white; what is not hit is black. A normal n is (n + 1) / 2 as red, green, blue: x right, y down, z
-    forward. ``position`` is x, y, z as red, green, blue, each from the least to the greatest of the frame.
-    ``object`` and ``part`` take the colours of `PALETTE`; ``roughness`` and ``metallic`` are gray.
+    Radiances (``radiance``, ``shading*``, ``residual``, ``light/*``) are multiplied by the exposure and then
+    sRGB-encoded; ``albedo`` is sRGB-encoded. In ``depth``, the nearest point of the frame is white, the
+    farthest dark gray, and equal ratios of depth are equal steps, so that one far point does not make all
+    others white; pixels without a point are black. A normal n is (n + 1) / 2 as red, green, blue: x right,
+    y down, z forward. ``position`` is x, y, z as red, green, blue, each scaled to the range of the frame.
+    ``object`` and ``part`` have the colours of `PALETTE`; ``roughness`` and ``metallic`` are gray.
 
     Args:
         name: layer name.
-        array: the layer as the schema says.
+        array: the layer in the form of the schema.
         exposure: the set's exposure.
 
     Returns:
@@ -47,7 +47,7 @@ def show_layer(name: str, array: ndarray, exposure: float) -> Pixels:
         return array
     if name == "depth":
         return _show_depth(array)
-    array = np.nan_to_num(array)  # traced radiance may hold what is no number
+    array = np.nan_to_num(array)  # traced radiance may contain NaN
     if name == "normal":
         return np.rint((array.astype(np.float32) + 1) / 2 * 255).clip(0, 255).astype(np.uint8)
     if name == "position":

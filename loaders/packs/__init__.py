@@ -1,1 +1,1 @@
-"""What packs of either form share: their splits, work that resumes, and the command's options."""
+"""Common parts of HDF5 and Hugging Face packs: splits, resuming, the manifest."""

@@ -1,4 +1,4 @@
-"""Finished rows of a pack in the making, in files that appear whole: what a killed call leaves behind."""
+"""Store finished rows of an unfinished pack, so that packing can resume after it was killed."""
 
 import struct
 import zlib
@@ -8,21 +8,21 @@ from pathlib import Path
 from loaders.errors import InputError
 from loaders.files.atomic_files import sync
 
-# What a killed call loses at most; small enough to matter little, large enough for few files.
+# A killed call loses at most this much work. Smaller parts would need more files.
 PART_BYTES = 32 * 2**20
 _HEAD = struct.Struct("<QI")
 
 
-def keep_rows(folder: Path, first: int, rows: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
-    """Append rows to those that lie in a folder already, and pass each on when it is written.
+def append_rows(folder: Path, first: int, rows: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
+    """Append rows to the rows stored in a folder, and yield each row after writing it.
 
     Args:
-        folder: where to write; parts are named for the rows that they hold.
-        first: number of the first row, which is how many rows lie in the folder.
-        rows: the same number of byte strings for each row.
+        folder: folder of the parts; each part is named after its rows.
+        first: number of the first row: the number of rows already stored.
+        rows: rows of byte strings, the same number in each row.
 
-    Returns:
-        The same rows. The last part is whole when they are all taken.
+    Yields:
+        The same rows. The last part is finished when all rows are consumed.
     """
     waiting = iter(rows)
     row = next(waiting, None)
@@ -42,25 +42,25 @@ def keep_rows(folder: Path, first: int, rows: Iterable[list[bytes]]) -> Iterator
         first = end
 
 
-def count_rows(folder: Path) -> int:
-    """Count the rows that lie in a folder.
+def count_finished_rows(folder: Path) -> int:
+    """Count the rows stored in a folder.
 
     Example:
-        >>> count_rows(Path("nowhere"))
+        >>> count_finished_rows(Path("nowhere"))
         0
     """
     return _paths(folder)[1]
 
 
-def read_parts(folder: Path, width: int) -> Iterator[list[bytes]]:
-    """Read the rows that lie in a folder, in order.
+def read_finished_rows(folder: Path, width: int) -> Iterator[list[bytes]]:
+    """Read the rows that `append_rows` stored in a folder, in order.
 
     Args:
-        folder: where `write_parts` wrote.
-        width: how many byte strings a row has.
+        folder: folder of the parts.
+        width: number of byte strings in a row.
 
     Raises:
-        InputError: a file was damaged meanwhile.
+        InputError: a part is damaged.
     """
     for path in _paths(folder)[0]:
         first, _, end = path.stem.partition("-")
@@ -77,7 +77,7 @@ def read_parts(folder: Path, width: int) -> Iterator[list[bytes]]:
 
 
 def _paths(folder: Path) -> tuple[list[Path], int]:
-    """List the parts that follow each other from the first row on, and count their rows."""
+    """List the parts without a gap from the first row on, and count their rows."""
     paths, rows = [], 0
     for path in sorted(folder.glob("[0-9]*.part")):
         first, _, end = path.stem.partition("-")

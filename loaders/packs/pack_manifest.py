@@ -1,4 +1,4 @@
-"""What a folder made by `loaders.hub.write_hub.pack_hub` holds."""
+"""The manifest of a Hugging Face folder: its Parquet files and splits."""
 
 import hashlib
 from pathlib import Path
@@ -9,7 +9,7 @@ from pydantic import Field
 from loaders.files.json_records import read_record
 from loaders.schema import Record
 
-MANIFEST = "manifest.json"
+PACK_MANIFEST = "manifest.json"
 
 
 class Shard(Record):
@@ -25,14 +25,14 @@ class Shard(Record):
 
 
 class SplitRecord(Record):
-    """How many rows of an image set one of its splits holds, and how they were chosen."""
+    """One split of an image set: number of rows, and a line on how they were chosen."""
 
     rows: int
     made: str
 
 
-class Manifest(Record):
-    """``manifest.json``: the Parquet files of the folder in order, and by image set and name its splits."""
+class PackManifest(Record):
+    """Content of ``manifest.json``: the Parquet files in order, and the splits by image set and name."""
 
     schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
     files: tuple[Shard, ...]
@@ -51,19 +51,19 @@ class Manifest(Record):
         return list(dict.fromkeys(shard.split for shard in self.of_set(set_name)))
 
     def content_sha256(self, set_name: str) -> str:
-        """Hash what the files of one image set hold."""
+        """Hash the paths and hashes of the files of one image set."""
         lines = "".join(f"{shard.sha256}  {shard.path}\n" for shard in self.of_set(set_name))
         return hashlib.sha256(lines.encode()).hexdigest()
 
     def to_json(self) -> str:
-        """Text of ``manifest.json``."""
+        """Return the text of ``manifest.json``."""
         return self.model_dump_json(by_alias=True, indent=2) + "\n"
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_pack_manifest(folder: Path) -> PackManifest:
     """Read ``manifest.json``.
 
     Raises:
-        InputError: it is missing or damaged.
+        InputError: the file is missing or damaged.
     """
-    return read_record(Manifest, folder / MANIFEST, "make the folder with `candlelight pack`")
+    return read_record(PackManifest, folder / PACK_MANIFEST, "make the folder with `candlelight pack`")

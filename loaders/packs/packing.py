@@ -1,4 +1,4 @@
-"""What HDF5 and Parquet packs have in common: sets, layers and splits, and frames that are proven whole."""
+"""Sources of HDF5 and Parquet packs: image sets with their layers, size and splits, and verified frames."""
 
 import hashlib
 import os
@@ -14,12 +14,14 @@ from jaxtyping import Int
 from numpy import ndarray
 from tqdm import tqdm
 
+from loaders.choices import choose_layers
 from loaders.downscale import downscale, downscaled_set
 from loaders.errors import InputError
-from loaders.frames import FrameFolder, choose_layers, read_dataset_info
-from loaders.packs.pack_manifest import MANIFEST
+from loaders.frame_folder import FrameFolder
+from loaders.frames import read_dataset_info
+from loaders.packs.pack_manifest import PACK_MANIFEST
 from loaders.packs.split_plan import SplitPlan
-from loaders.packs.splits import SetRows, Split, split_rows
+from loaders.packs.splits import PackSplit, SetRows, split_rows
 from loaders.samples import Frame, factor_number
 from loaders.schema import DatasetInfo, Metadata, SetInfo
 
@@ -28,12 +30,12 @@ _Prepared = TypeVar("_Prepared")
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What one pass over the metadata of an image set found: enough to split and recognise it.
+    """Result of one pass over the metadata of an image set.
 
     Attributes:
-        rows: factors and relatives of every row.
+        rows: factors and links of every row, for splitting.
         digests: SHA-256 of the metadata of every row.
-        ids: identifier of every row.
+        ids: sample id of every row.
     """
 
     rows: SetRows
@@ -42,22 +44,22 @@ class Survey:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
-    """One image set as it is to be packed.
+class PackSource:
+    """One image set to be packed.
 
     Attributes:
-        frames: its samples on disk, with the layers that have to be read.
-        set_info: what the pack says of it: layers and size as they are packed.
-        factor: by how much width and height are divided.
-        survey: what its metadata say.
-        splits: its splits, in order.
+        frames: samples on disk, with the layers that must be read.
+        set_info: description of the packed set, with its layers and size.
+        factor: divisor of width and height.
+        survey: facts from the metadata.
+        splits: splits, in order.
     """
 
     frames: FrameFolder
     set_info: SetInfo
     factor: int
     survey: Survey
-    splits: list[Split]
+    splits: list[PackSplit]
 
     @property
     def set_name(self) -> str:
@@ -65,16 +67,16 @@ class Source:
         return self.frames.set_name
 
     def digest(self, rows: Int[ndarray, " n"]) -> str:
-        """Hash what some rows hold: their metadata, which holds the hashes of their layers."""
+        """Hash the metadata of some rows, which contain the hashes of the layers."""
         digests = self.survey.digests
         return hashlib.sha256(b"".join(digests[row] for row in rows.tolist())).hexdigest()
 
     def frame(self, row: int) -> Frame:
-        """Read one row as it is to be packed, comparing each layer with its hash.
+        """Read one row in the form of the pack, and compare each layer with its hash.
 
         Raises:
-            InputError: the frame is damaged, has other layers than its set lists, lies in another's folder,
-                or is not the one that was surveyed.
+            InputError: the frame is damaged, has other layers than its set, lies in the folder of another
+                sample, or has changed since the survey.
         """
         frame = self.frames.frame(row, verify=True)
         metadata, path = frame.metadata, self.frames.path(row)
@@ -87,7 +89,7 @@ class Source:
                 f"{', '.join(metadata.layers)}; delete its folder and render again"
             )
         if _digest(metadata) != self.survey.digests[row]:
-            raise InputError(f"{path} was written anew while it was packed; run again")
+            raise InputError(f"{path} changed while it was packed; run again")
         if self.factor > 1:
             frame = downscale(frame, expected, self.factor)
         return _with_layers(frame, self.set_info.layers)
@@ -99,22 +101,22 @@ def open_sources(
     layers: Collection[str] | None = None,
     size: tuple[int, int] | None = None,
     plan: SplitPlan | None = None,
-) -> list[Source]:
+) -> list[PackSource]:
     """Open the image sets to pack, and read all their metadata once.
 
     Args:
         root: folder of frames.
         sets: names of the sets; None for all.
         layers: names of the layers; None for all.
-        size: width and height to average down to, in pixels; None for those of the frames.
-        plan: how to split each set; None for `train` alone.
+        size: width and height to average down to, in pixels; None for the size of the frames.
+        plan: splits of each set; None for `train` alone.
 
     Raises:
         InputError: there is no such data set, set or layer, ``root`` is a pack itself, a set has no complete
-            sample, its size is no multiple of the one asked for, or it cannot be split so.
+            sample, ``size`` does not divide the size of its frames, or it does not fit ``plan``.
     """
-    if (root / MANIFEST).is_file():
-        raise InputError(f"{root} is a pack already; name the folder of frames that it was made of")
+    if (root / PACK_MANIFEST).is_file():
+        raise InputError(f"{root} is a pack already; name the folder of frames that it was made from")
     info = read_dataset_info(root)
     names = list(info.sets if sets is None else dict.fromkeys(sets))
     if not names:
@@ -123,8 +125,8 @@ def open_sources(
     if layers is not None and not layers:
         raise InputError("layers: expected at least one to pack, got none")
     factors = [_factor(info, name, size) for name in names]
-    # Listed once, so that samples that are rendered meanwhile change nothing. Layers depend on each other
-    # when they are averaged: then all are read, and the others dropped.
+    # Listed once, so that samples rendered meanwhile change nothing. Averaged layers depend on each other: to
+    # average, read all layers and drop the others afterwards.
     folders = [
         FrameFolder(root, name, None if factor > 1 else kept)
         for name, kept, factor in zip(names, chosen, factors, strict=True)
@@ -135,44 +137,44 @@ def open_sources(
     for folder, kept, factor, survey in zip(folders, chosen, factors, surveys, strict=True):
         smaller = downscaled_set(folder.set_info, factor) if factor > 1 else folder.set_info
         set_info = smaller.model_copy(update={"layers": tuple(n for n in smaller.layers if n in kept)})
-        sources.append(Source(folder, set_info, factor, survey, splits[folder.set_name]))
+        sources.append(PackSource(folder, set_info, factor, survey, splits[folder.set_name]))
     return sources
 
 
-def packed_info(sources: Collection[Source], only: bool = False) -> DatasetInfo:
-    """Describe the data set as it is packed; ``only`` leaves out the image sets that are not."""
+def packed_info(sources: Collection[PackSource], only: bool = False) -> DatasetInfo:
+    """Describe the packed data set; with ``only``, leave out the image sets that are not packed."""
     info = next(iter(sources)).frames.info
     packed = {source.set_name: source.set_info for source in sources}
     return info.model_copy(update={"sets": packed if only else {**info.sets, **packed}})
 
 
-def prepared(
-    source: Source,
+def prepare_rows(
+    source: PackSource,
     rows: Iterable[int],
     prepare: Callable[[int], _Prepared],
     desc: str,
     threads: int | None = None,
     total: int | None = None,
 ) -> Iterator[_Prepared]:
-    """Prepare rows in threads, with a progress bar, and give them in order.
+    """Prepare rows in threads, with a progress bar, and yield the results in order.
 
-    zlib, zstd, PNG and SHA-256 let go of Python's lock, so threads share the processors. A few rows more
-    than there are threads are held at a time.
+    zlib, zstd, PNG and SHA-256 release Python's lock, so threads can use all processors. At most about twice
+    as many results as threads are in memory.
 
     Args:
         source: the image set.
-        rows: row numbers.
-        prepare: what to do with each of them.
+        rows: numbers of the rows to prepare.
+        prepare: function of one row number.
         desc: text of the progress bar.
-        threads: how many; None for one per processor that this process may use.
-        total: rows of the split, of which ``rows`` are what is left to do; None if that is all of them.
+        threads: number of threads; None for one per processor that this process may use.
+        total: number of rows of the split, finished ones included; None for the number of ``rows``.
     """
     todo = list(rows)
     whole = len(todo) if total is None else total
     count = threads or _processors()
     ahead: deque[Future[_Prepared]] = deque()
     pool = ThreadPoolExecutor(count, "pack")
-    # disable=None: no bar where standard error is no terminal, so that logs stay readable.
+    # disable=None: no bar in log files, where standard error is not a terminal.
     with tqdm(total=whole, initial=whole - len(todo), desc=desc, unit="frame", disable=None) as bar:
         try:
             for row in todo:
@@ -188,7 +190,7 @@ def prepared(
 
 
 def _processors() -> int:
-    # The processors that this process may use; other systems than Linux cannot tell.
+    # The processors that this process may use; only Linux reports them.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -215,7 +217,7 @@ def _survey(folder: FrameFolder) -> Survey:
         table[row] = [factor_number(factor, metadata) for factor in factors]
         digests.append(_digest(metadata))
         ids.append(metadata.id)
-        # A counterfactual may be one of a counterfactual: each is linked by its own name too.
+        # Each sample is linked by its own id too, because it may have counterfactuals.
         origins = (metadata.id, *([metadata.counterfactual_of] if metadata.counterfactual_of else []))
         samples = (f"sample {name}" for name in origins)
         links.append((f"unit {metadata.unit}", f"group {metadata.group}", *samples))

@@ -1,4 +1,4 @@
-"""How the rows of image sets are to be split, and how the command line says it."""
+"""Plan of splits for image sets, and its options on the command line."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,18 +12,18 @@ _NAME = re.compile(r"\w+(\.\w+)*", re.ASCII)
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """How rows are split; as it stands, all of them are `train`.
+    """Plan of the splits of an image set; by default, all rows are `train`.
 
     Attributes:
-        shares: share of the rows by name of the split, which add up to 1; empty for no random split.
-        seed: of the random split.
+        shares: share of the rows by split name, with a sum of 1; empty for no random split.
+        seed: seed of the random split.
         factor: name of the factor that splits the rows instead; "" for none.
-        values: values of that factor, as text, by name of the split; rows of no other are `train`.
-        held_out: combinations of factor values, as text; rows that show one are `test_ood`, whatever they
-            would be otherwise.
+        values: values of that factor, as strings, by split name; rows with other values are `train`.
+        held_out: combinations of factor values, as strings; rows that show a combination are `test_ood`,
+            whatever the rest of the plan says.
 
     Raises:
-        InputError: a name that `datasets` refuses, shares that do not add up, or two ways at once.
+        InputError: `datasets` refuses a name, shares do not add up to 1, or shares and a factor are given.
 
     Example:
         >>> SplitPlan(shares={"train": 0.8, "test": 0.1})
@@ -38,12 +38,12 @@ class SplitPlan:
     held_out: tuple[Mapping[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a plan that cannot be carried out on any rows."""
+        """Refuse a plan that fits no image set."""
         for name in (*self.shares, *self.values):
             if not _NAME.fullmatch(name) or name == "all":
                 raise InputError(
                     f"split `{name}`: expected letters, digits and `_`, in parts joined by `.`, and not "
-                    "`all`: `datasets` takes no other name"
+                    "`all`: `datasets` accepts no other name"
                 )
         given = self.shares.values()
         if self.shares and not (all(share > 0 for share in given) and abs(sum(given) - 1) < 1e-9):
@@ -54,7 +54,7 @@ class SplitPlan:
                 "split: expected shares for a random split, or values of the factor that splits, not both"
             )
         if self.held_out and HELD_OUT in self.names:
-            raise InputError(f"split `{HELD_OUT}` is for what is held out; give the other split another name")
+            raise InputError(f"split `{HELD_OUT}` is for held-out rows; give the other split another name")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -67,17 +67,17 @@ class SplitPlan:
 def read_split_plan(
     split: Sequence[str] = (), seed: int = 0, by: str | None = None, held_out: Sequence[str] = ()
 ) -> SplitPlan:
-    """Read the options of `candlelight pack` that say how to split.
+    """Read the options of `candlelight pack` for splits.
 
     Args:
-        split: ``train=0.8,test=0.2`` (of a random split, in one text or several), or, with ``by``, values of
-            the factor by split, each split in a text of its own: ``test=blue,red``.
-        seed: of the random split.
+        split: for a random split, shares such as ``train=0.8,test=0.2``, in one string or several; with
+            ``by``, one string per split with the factor's values, such as ``test=blue,red``.
+        seed: seed of the random split.
         by: name of the factor that splits; None for a random split.
-        held_out: combinations of values, each in a text of its own: ``object_type=torus,color=red``.
+        held_out: one string per combination of values, such as ``object_type=torus,color=red``.
 
     Raises:
-        InputError: a text is not as said above, or `SplitPlan` refuses it.
+        InputError: a string has another form, or `SplitPlan` refuses the plan.
 
     Example:
         >>> read_split_plan(["test=blue,red"], by="color").values

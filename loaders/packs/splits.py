@@ -1,10 +1,9 @@
-"""Which rows of image sets make up which split: at random, by the values of a factor, or held out.
+"""Split the rows of image sets: at random, by the values of a factor, or by held-out combinations.
 
-Rows that share something that was drawn or traced once are a *family*: one unit, one trace, a sample and its
-counterfactuals, one concept set. A random split keeps families whole, over all image sets at once, so that
-nothing that a model was trained on turns up in its test. Which families go where depends on their names and
-the seed alone, by SHA-256: rows that are rendered later move no other, but for those at the border of two
-splits.
+Rows that share a unit, a trace, a concept set, or a counterfactual relation form a *family*. A random split
+keeps families together, over all image sets at once, so that training and test data share no draw and no
+trace. The order of families depends only on their names and the seed, by SHA-256. Rows that are rendered
+later therefore move other rows only at the border of two splits.
 """
 
 import hashlib
@@ -22,13 +21,13 @@ from loaders.schema import SetInfo
 
 @dataclass(frozen=True, eq=False)
 class SetRows:
-    """The rows of an image set, as far as splitting needs to know them.
+    """The rows of an image set: the facts that splitting needs.
 
     Attributes:
         set_name: name of the image set.
         set_info: its description.
         table: factors of every row, as `loaders.samples.Frames.factor_table`.
-        links: for every row, texts that it shares with its relatives; the first names the row's own family.
+        links: strings of every row; rows that share a string are one family. The first names the unit.
     """
 
     set_name: str
@@ -38,27 +37,27 @@ class SetRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
-    """One split of an image set: name, sorted row numbers, and in one line how they were chosen."""
+class PackSplit:
+    """One split of an image set: name, sorted row numbers, and a line on how they were chosen."""
 
     name: str
     rows: Int[ndarray, " n"]
     made: str
 
 
-def split_rows(sets: Sequence[SetRows], plan: SplitPlan) -> dict[str, list[Split]]:
+def split_rows(sets: Sequence[SetRows], plan: SplitPlan) -> dict[str, list[PackSplit]]:
     """Split the rows of image sets that are packed together.
 
-    A random split orders families by a hash of seed and name, and cuts that order where the rows of each
-    share end, rounded by largest remainders; families that lie over a cut go where their middle is. Sets
-    that share families are cut as one.
+    A random split orders families by a hash of seed and name, and cuts this order at the end of each share,
+    rounded by largest remainders. A family that lies across a cut goes to the side of its middle row. Sets
+    that share families are cut together.
 
     Args:
         sets: the image sets.
-        plan: how to split each of them.
+        plan: the splits of each set.
 
     Returns:
-        Splits by name of the set. Every row is in one of them.
+        Splits by name of the set. Every row is in exactly one split.
 
     Raises:
         InputError: a set lacks a factor or value of the plan, or a split would be empty.
@@ -90,14 +89,14 @@ def split_rows(sets: Sequence[SetRows], plan: SplitPlan) -> dict[str, list[Split
                 f"split `{name}` of set `{rows.set_name}` would be empty: {_why_empty(plan, name, own)}"
             )
         splits[rows.set_name] = [
-            Split(name, found, _made(plan, name, int(torn[names.index(name)])))
+            PackSplit(name, found, _made(plan, name, int(torn[names.index(name)])))
             for name, found in shown.items()
         ]
     return splits
 
 
 def _families(sets: Sequence[SetRows]) -> list[ndarray]:
-    """Number the family of every row of every set, by its first row, counted over all sets."""
+    """Return the family of every row of every set: the number of its first row, counted over all sets."""
     parent: list[int] = []
     seen: dict[object, int] = {}
 
@@ -128,7 +127,7 @@ def _draw(
     plan: SplitPlan,
     chosen: list[ndarray],
 ) -> None:
-    """Choose the split of every row; clusters of sets that share families are cut as one."""
+    """Choose the split of every row at random; sets that share families are cut together."""
     clusters: list[tuple[set[int], list[int]]] = []
     for place, numbers in enumerate(families):
         own, members = set(numbers.tolist()), [place]
@@ -151,7 +150,7 @@ def _draw(
 
 
 def _cut(sizes: Mapping[int, int], names: Mapping[int, str], plan: SplitPlan) -> dict[int, int]:
-    """Number the split of every family of one cluster."""
+    """Return the split of every family of sets that are cut together."""
 
     def key(family: int) -> tuple[bytes, str]:
         return hashlib.sha256(f"{plan.seed}\n{names[family]}".encode()).digest(), names[family]
@@ -165,7 +164,7 @@ def _cut(sizes: Mapping[int, int], names: Mapping[int, str], plan: SplitPlan) ->
 
 
 def _quotas(count: int, shares: Sequence[float]) -> list[int]:
-    """Round shares of a count by largest remainders (Hamilton's method), the first of equal ones first.
+    """Round shares of a count by largest remainders (Hamilton's method); of equal remainders the first wins.
 
     Example:
         >>> _quotas(10, [0.75, 0.25]), _quotas(3, [0.8, 0.1, 0.1])
@@ -173,7 +172,7 @@ def _quotas(count: int, shares: Sequence[float]) -> list[int]:
     """
     exact = [share * count for share in shares]
     counts = [int(number) for number in exact]
-    # Rounded, so that shares like 0.7 * 10 do not gain or lose a row by their last bit.
+    # Rounded, so that rounding errors of products like 0.7 * 10 move no row.
     rest = [round(number - whole, 9) for number, whole in zip(exact, counts, strict=True)]
     order = sorted(range(len(shares)), key=lambda place: -rest[place])
     for place in order[: count - sum(counts)]:
@@ -194,7 +193,7 @@ def _by_factor(rows: SetRows, plan: SplitPlan) -> Int[ndarray, " n"]:
     missing = sorted({int(number) for number in rows.table[:, column].tolist()} - owner.keys())
     if missing and TRAIN in plan.values:
         raise InputError(
-            f"split: value `{values[missing[0]]}` of factor `{plan.factor}` is given to no split; name it too"
+            f"split: value `{values[missing[0]]}` of factor `{plan.factor}` is in no split; add it to a split"
         )
     owner |= dict.fromkeys(missing, plan.names.index(TRAIN) if missing else 0)
     return np.array([owner[int(number)] for number in rows.table[:, column].tolist()], np.int64)
@@ -227,7 +226,7 @@ def _value_number(rows: SetRows, name: str, text: str) -> int:
 
 
 def _torn(families: list[ndarray], chosen: list[ndarray]) -> list[Int[ndarray, " splits"]]:
-    """Count, for each split of each set, its families that have rows in another split, of whichever set."""
+    """Count the families of each split of each set that have rows in another split of any set."""
     shown = [np.unique(np.stack(pair), axis=1) for pair in zip(families, chosen, strict=True)]
     every = np.unique(np.concatenate(shown, axis=1), axis=1)
     numbers, places = np.unique(every[0], return_counts=True)
@@ -237,15 +236,15 @@ def _torn(families: list[ndarray], chosen: list[ndarray]) -> list[Int[ndarray, "
 
 def _why_empty(plan: SplitPlan, name: str, families: Int[ndarray, " n"]) -> str:
     if plan.held_out and name == HELD_OUT:
-        return "no row shows what is held out; hold out something else, or name the sets to pack"
+        return "no row shows a held-out combination; hold out another, or name the sets to pack"
     if plan.shares:
         return (
-            f"its {len(families)} rows are {len(np.unique(families))} families, which stay whole; give it a "
-            "larger share, split by a factor, or name the sets to pack"
+            f"its {len(families)} rows are {len(np.unique(families))} families, which stay together; give it "
+            "a larger share, split by a factor, or name the sets to pack"
         )
     if plan.factor:
-        return f"no row that is not held out shows such a value of `{plan.factor}`; name others"
-    return "every row is held out; hold out less"
+        return f"only held-out rows show such a value of `{plan.factor}`; name other values"
+    return "every row is held out; hold out fewer combinations"
 
 
 def _made(plan: SplitPlan, name: str, shared: int) -> str:

@@ -1,8 +1,8 @@
-"""Folders in which a pack is made piece by piece, so that whoever was killed goes on where they were.
+"""Working folders in which a pack is built in parts, so that a killed call can be resumed.
 
-Finished pieces lie in ``.<name>.partial`` beside the target, with a record of what they are made of. The next
-call takes them up if its record is the same, and throws them away if not. Nothing has the target's name
-before it is whole.
+Finished parts are kept in ``.<name>.partial`` in the folder of the target, with a record of their inputs. The
+next call reuses the parts if its record is the same, and deletes them otherwise. The target gets its name
+when it is complete.
 """
 
 import errno
@@ -18,24 +18,24 @@ from pathlib import Path
 from loaders.errors import InputError
 from loaders.files.atomic_files import replacing
 
-# A folder that lacks the first, and is not empty, is somebody else's.
+# A folder with files but without a lock file was made by another program.
 _LOCK, _RECORD = "candlelight.lock", "made-of.json"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
-def working(target: Path, made_of: Mapping[str, object]) -> Iterator[Path]:
-    """Give the folder to make ``target`` in, with the finished pieces of an earlier call that was stopped.
+def open_working_folder(target: Path, made_of: Mapping[str, object]) -> Iterator[Path]:
+    """Yield the folder to build ``target`` in, with the finished parts of an earlier, interrupted call.
 
-    It is removed when the target is made, and when something is raised before any piece is finished. Names
-    that begin with a dot are of pieces in the making.
+    The folder is removed when the target is complete, and on an error before any part is finished. Names of
+    unfinished parts begin with a dot.
 
     Args:
-        target: the file or folder to be made; its parent is made if need be.
-        made_of: what determines the pieces, as JSON: hashes, options, versions.
+        target: the file or folder to be made; its parent folder is created if it is missing.
+        made_of: JSON record of all inputs that determine the parts: hashes, options, versions.
 
     Raises:
-        InputError: another process is making the same target, a folder of that name is no earlier call's, or
+        InputError: another process is making the same target, another program made the working folder, or
             the target cannot be written.
     """
     folder = target.with_name(f".{target.name}.partial")
@@ -43,14 +43,12 @@ def working(target: Path, made_of: Mapping[str, object]) -> Iterator[Path]:
         _refuse_foreign(folder)
         handle = _lock(folder, target)
         try:
-            _take_up(folder, made_of)
+            _resume(folder, made_of)
             try:
                 yield folder
             except BaseException:
                 _drop_unfinished(folder)
-                if not any(
-                    path.is_file() for piece in _pieces(folder) for path in (piece, *piece.rglob("*"))
-                ):
+                if not any(path.is_file() for part in _parts(folder) for path in (part, *part.rglob("*"))):
                     _clear(folder)
                 raise
             _clear(folder)
@@ -60,10 +58,10 @@ def working(target: Path, made_of: Mapping[str, object]) -> Iterator[Path]:
 
 @contextmanager
 def _writing(target: Path) -> Iterator[None]:
-    """Say in one line, and of the target, what the system refused."""
+    """Turn errors of the file system into one line that names the target."""
     try:
         yield
-    except (OSError, RuntimeError) as error:  # h5py raises the second of what fails as it closes a file
+    except (OSError, RuntimeError) as error:  # h5py raises RuntimeError if closing a file fails
         number = _errno(error)
         if not number or (isinstance(error, OSError) and _is_elsewhere(error.filename, target.parent)):
             raise
@@ -86,20 +84,20 @@ def _is_elsewhere(name: object, folder: Path) -> bool:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    # The target of a link is never ours, whatever the link is called.
+    # A link may lead to any folder, so it is refused whatever its name is.
     if folder.is_symlink() or folder.is_file():
-        raise InputError(f"{folder} is in the way, being no folder; move it, or name another target")
+        raise InputError(f"{folder} is not a folder; move it, or name another target")
     with suppress(FileNotFoundError):
         names = [path.name for path in folder.iterdir()]
         if names and _LOCK not in names:
             raise InputError(
-                f"{folder} is in the way: it holds `{min(names)}`, which `candlelight pack` did not write; "
-                "move it, or name another target"
+                f"{folder} holds `{min(names)}`, which `candlelight pack` did not write; move it, or name "
+                "another target"
             )
 
 
 def _clear(folder: Path) -> None:
-    """Remove the folder; its lock goes last, so that what is half removed is still known as ours."""
+    """Remove the folder; the lock file goes last, so that a partly removed folder is still recognised."""
     with suppress(OSError):
         _empty(folder)
         (folder / _LOCK).unlink(missing_ok=True)
@@ -107,42 +105,42 @@ def _clear(folder: Path) -> None:
 
 
 def _empty(folder: Path) -> None:
-    # The record goes first, so that half-removed pieces are never taken for all of them.
+    # The record goes first, so that a partly emptied folder is never resumed.
     (folder / _RECORD).unlink(missing_ok=True)
-    for path in _pieces(folder):
+    for path in _parts(folder):
         _remove(path)
 
 
 def _lock(folder: Path, target: Path) -> int:
-    """Lock the folder, for as long as the handle that is returned is open or the process lives."""
-    from fcntl import LOCK_EX, LOCK_NB  # here, because reading packs works on systems that lack them
+    """Lock the folder until the returned handle is closed or the process ends."""
+    from fcntl import LOCK_EX, LOCK_NB  # not at module level: reading packs works on systems without fcntl
 
-    from loaders.files.file_locks import hold
+    from loaders.files.file_locks import lock_file
 
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        except FileNotFoundError:  # the other process has just finished, and removed the folder
+        except FileNotFoundError:  # another process has just finished and removed the folder
             continue
         try:
-            hold(handle, LOCK_EX | LOCK_NB)
+            lock_file(handle, LOCK_EX | LOCK_NB)
         except BlockingIOError:
             os.close(handle)
             raise InputError(
-                f"{target} is being packed by another process; wait for it, or name another place"
+                f"{target} is being packed by another process; wait for it, or name another target"
             ) from None
         except OSError:
             os.close(handle)
             raise
-        # The lock counts only if its file still has its name.
+        # The lock is valid only if the folder still holds the locked file.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), (folder / _LOCK).stat()):
                 return handle
         os.close(handle)
 
 
-def _take_up(folder: Path, made_of: Mapping[str, object]) -> None:
+def _resume(folder: Path, made_of: Mapping[str, object]) -> None:
     record = json.dumps(made_of, indent=2, sort_keys=True)
     with suppress(OSError, UnicodeDecodeError):
         if (folder / _RECORD).read_text(encoding="utf-8") == record:
@@ -153,7 +151,7 @@ def _take_up(folder: Path, made_of: Mapping[str, object]) -> None:
         partial.write_text(record, encoding="utf-8")
 
 
-def _pieces(folder: Path) -> list[Path]:
+def _parts(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.name not in (_LOCK, _RECORD)]
 
 
@@ -170,5 +168,5 @@ def _remove(path: Path) -> None:
 
 
 def text_sha256(text: str) -> str:
-    """Hash a text, for the record of what pieces are made of."""
+    """Hash a string, for the record of inputs."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -5,7 +5,7 @@ from typing import Literal
 
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
-from loaders.picture_frames import Files, Pictures
+from loaders.image_frames import ImageFolder, ImageFrames
 from loaders.public.missing_files import require_path
 
 SOURCE = "https://data.csail.mit.edu/graphics/fivek"
@@ -14,11 +14,11 @@ Expert = Literal["a", "b", "c", "d", "e"]
 
 def open_fivek(
     root: Path | str, size: tuple[int, int], expert: Expert = "c", limit: int | None = None, seed: int = 0
-) -> Pictures:
+) -> ImageFrames:
     """Open the photographs as developed by one of the five experts.
 
     The files are 16-bit TIFF in ProPhoto RGB; their embedded profile converts them to 8-bit sRGB
-    (`loaders.files.picture_codec`). Any other folder of pictures opens with `loaders.open_pictures`.
+    (`loaders.files.image_codec`). Any other folder of pictures opens with `loaders.open_pictures`.
 
     Args:
         root: the data set's folder; ``tiff16_<expert>`` lies in it, in its ``img`` or in its ``processed``.
@@ -47,4 +47,4 @@ def open_fivek(
         raise InputError(
             f"{base}: has only raw photographs (.dng), which are not read; get tiff16_{expert} from {SOURCE}"
         )
-    return Pictures(Files(found or require_path(folders[0], SOURCE)), size, limit, seed)
+    return ImageFrames(ImageFolder(found or require_path(folders[0], SOURCE)), size, limit, seed)

@@ -1,1 +1,1 @@
-"""Checksums, and finding what is damaged or missing in frames, packs and stores."""
+"""Checksums, and checks for damaged and missing files in frames, packs and object stores."""

@@ -1,4 +1,4 @@
-"""``SHA256SUMS``: what the files of a folder hash to, in the format that ``sha256sum -c`` reads."""
+"""Read, write and check ``SHA256SUMS``: the hashes of a folder's files, in the format of ``sha256sum -c``."""
 
 import errno
 import hashlib
@@ -9,13 +9,13 @@ from pathlib import Path
 from loaders.files.atomic_files import partial_name, replacing, sync
 
 SUMS = "SHA256SUMS"
-# What SUMS is about to be, while the files that it lists are replaced one after the other.
-NEXT = ".SHA256SUMS.next"
-_LINE = re.compile(r"([0-9a-f]{64})  ([^\0]+)")  # zeros are no part of a name, but what a lost block leaves
+# The future SUMS, while its files are replaced one after the other.
+NEXT_SUMS = ".SHA256SUMS.next"
+_LINE = re.compile(r"([0-9a-f]{64})  ([^\0]+)")  # a lost block of a disk may read as zero bytes
 
 
 def sums_text(hashes: Mapping[str, str]) -> str:
-    r"""Text of a ``SHA256SUMS``: a line for each file, by name.
+    r"""Return the text of a ``SHA256SUMS``: one line per file, sorted by name.
 
     Args:
         hashes: SHA-256 in hexadecimal by file name.
@@ -28,7 +28,7 @@ def sums_text(hashes: Mapping[str, str]) -> str:
 
 
 def parse_sums(data: bytes) -> dict[str, str]:
-    r"""Read the lines of a ``SHA256SUMS`` that are as `sums_text` writes them; damaged ones are left out.
+    r"""Parse a ``SHA256SUMS``; damaged lines are left out.
 
     Example:
         >>> parse_sums(b"0" * 64 + b"  a\n" + b"X" * 64 + b"  b\n") == {"a": "0" * 64}
@@ -39,40 +39,40 @@ def parse_sums(data: bytes) -> dict[str, str]:
 
 
 def file_sha256(path: Path) -> str:
-    """Hash a file, in pieces; a pipe, which would be waited for, is refused."""
+    """Hash a file in blocks; a pipe is refused, because reading it would wait for ever."""
     if path.is_fifo():
         raise OSError(errno.EINVAL, "no regular file", str(path))
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def is_as_listed(path: Path) -> bool:
-    """Compare one file with its line in the ``SHA256SUMS`` beside it; True where there is no such list.
+def matches_sums(path: Path) -> bool:
+    """Compare one file with its line in the ``SHA256SUMS`` of its folder; True if there is no such list.
 
     Example:
-        >>> is_as_listed(Path("nowhere") / "a")
+        >>> matches_sums(Path("nowhere") / "a")
         True
     """
     sums = path.with_name(SUMS)
     return not sums.exists() or parse_sums(sums.read_bytes()).get(path.name) == file_sha256(path)
 
 
-def find_unlike(folder: Path, names: Collection[str]) -> dict[str, str]:
-    """Compare the files of a folder with its ``SHA256SUMS``, and that with them.
+def find_changed_files(folder: Path, names: Collection[str]) -> dict[str, str]:
+    """Compare the files of a folder with its ``SHA256SUMS``.
 
     Args:
         folder: the folder.
-        names: file names that it must list; ``SHA256SUMS`` itself is not one of them.
+        names: file names that ``SHA256SUMS`` must list, without ``SHA256SUMS`` itself.
 
     Returns:
-        What is wrong with each file that is not as it was written, ``SHA256SUMS`` among them; empty if all
-        are. Files that `replace_summed` was about to replace when it was killed are as they were written.
+        Reason by file name for each changed or missing file, also for a changed ``SHA256SUMS``; empty if no
+        file changed. Files of a killed `replace_files`, old or new, do not count as changed.
     """
     wrong: dict[str, str] = {}
     data = ahead = b""
     try:
         data = (folder / SUMS).read_bytes()
-        ahead = (folder / NEXT).read_bytes() if (folder / NEXT).exists() else b""
+        ahead = (folder / NEXT_SUMS).read_bytes() if (folder / NEXT_SUMS).exists() else b""
     except OSError as error:
         wrong[SUMS] = _why(error)
     listed, coming = parse_sums(data), parse_sums(ahead)
@@ -86,7 +86,7 @@ def find_unlike(folder: Path, names: Collection[str]) -> dict[str, str]:
             if SUMS not in wrong and found[name] not in (listed.get(name), coming.get(name)):
                 wrong[name] = f"differs from its line in {SUMS}"
     if not wrong and not coming and sums_text(found).encode() != data:
-        wrong[SUMS] = "holds more than the lines that it should"
+        wrong[SUMS] = "has more than the expected lines"
     return wrong
 
 
@@ -94,15 +94,15 @@ def _why(error: OSError) -> str:
     return "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
 
 
-def replace_summed(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> None:
-    """Replace files of a folder, each in one step, and with them its ``SHA256SUMS``.
+def replace_files(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> None:
+    """Replace files of a folder, each atomically, and their ``SHA256SUMS``.
 
-    Whoever is killed in between leaves files that are old or new and never neither, and what both hash to
-    (`NEXT`), so that `find_unlike` can tell them from damaged ones.
+    A killed call leaves complete files, old or new, and the hashes of both (`SUMS` and `NEXT_SUMS`), so that
+    `find_changed_files` can distinguish them from damaged files.
 
     Args:
         folder: the folder.
-        writers: by file name, what writes the file under the path that it is given.
+        writers: by file name, a function that writes the file to a given path.
     """
     partials = {name: partial_name(folder / name) for name in writers}
     try:
@@ -110,12 +110,12 @@ def replace_summed(folder: Path, writers: Mapping[str, Callable[[Path], object]]
             write(partials[name])
             sync(partials[name])
         hashes = {name: file_sha256(partial) for name, partial in partials.items()}
-        with replacing(folder / NEXT) as partial:
+        with replacing(folder / NEXT_SUMS) as partial:
             partial.write_text(sums_text(hashes), encoding="utf-8")
         for name, partial in partials.items():
             partial.replace(folder / name)
         sync(folder)
-        (folder / NEXT).replace(folder / SUMS)
+        (folder / NEXT_SUMS).replace(folder / SUMS)
         sync(folder)
     finally:
         for partial in partials.values():

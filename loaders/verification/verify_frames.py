@@ -1,4 +1,4 @@
-"""Whether a folder of frames still holds what was written: every byte, and every sample that was planned."""
+"""Check a folder of frames for changed bytes and missing samples."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -14,20 +14,20 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.frames import DATASET, IMAGE, METADATA, NPZ, frame_path, read_dataset_info, read_metadata
-from loaders.verification.checksums import NEXT, SUMS, find_unlike
+from loaders.verification.checksums import NEXT_SUMS, SUMS, find_changed_files
 
 PLAN = "plan.parquet"
 DESCRIPTION = (DATASET, PLAN)
 _SAMPLE_FILES = frozenset({IMAGE, NPZ, METADATA, SUMS})
 _ROOT_FILES = frozenset({*DESCRIPTION, SUMS, "samples", "failed"})
-_MADE_BESIDE = ("preview-*.png", "counterfactuals.html")
+_REPORT_FILES = ("preview-*.png", "counterfactuals.html")
 
 
 @dataclass(frozen=True)
 class Damage:
-    """One file that is not as it was written, or a sample's whole folder, with a reason of one line.
+    """One damaged file or folder of a sample, with a reason of one line.
 
-    ``folder`` is that of the sample, or of the data set.
+    ``folder`` is the folder of the sample or of the data set.
     """
 
     folder: Path
@@ -35,16 +35,16 @@ class Damage:
     reason: str
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Return path and reason in one line."""
         return " ".join(f"{self.path}: {self.reason}".splitlines())
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What `verify` found.
+    """Result of `verify`.
 
-    ``checked`` counts the samples that were looked at. ``missing`` are ids that were planned and are not
-    there. ``strangers`` are files and folders that belong to nothing; they harm nothing.
+    ``checked`` counts the checked samples. ``missing`` are ids of planned samples that do not exist.
+    ``strangers`` are unknown files and folders, which do no harm.
     """
 
     checked: int
@@ -54,13 +54,13 @@ class Findings:
 
     @property
     def whole(self) -> bool:
-        """Whether all that was planned is there as it was written."""
+        """Whether no file is damaged and no planned sample is missing."""
         return not self.damaged and not self.missing
 
 
 @dataclass(frozen=True)
 class _Planned:
-    """The samples of one set in the plan, by rising index, and which of them were seen."""
+    """The planned samples of one set, by rising index, and whether each was found."""
 
     ids: Any  # pyarrow arrays, which hold a million strings in little memory
     groups: Any
@@ -68,7 +68,7 @@ class _Planned:
     seen: Bool[ndarray, " n"]
 
     def see(self, index: int) -> tuple[str, str] | None:
-        """Tick a sample off and return its id and trace group; None if it was not planned."""
+        """Mark a sample as found and return its id and trace group; None if it was not planned."""
         row = int(np.searchsorted(self.indices, index))
         if row == len(self.indices) or self.indices[row] != index:
             return None
@@ -76,13 +76,13 @@ class _Planned:
         return str(self.ids[row]), str(self.groups[row])
 
     def missing(self) -> list[str]:
-        """List the ids that were not seen."""
+        """List the ids of samples that were not found."""
         return [str(id) for id in self.ids.take(np.flatnonzero(~self.seen))]
 
 
 @dataclass(frozen=True)
-class Place:
-    """A folder where a sample belongs: ``id`` and ``group`` are empty where the plan is not known."""
+class SampleFolder:
+    """The folder of a sample; ``id`` and ``group`` are "" if the plan cannot be read."""
 
     folder: Path
     set: str
@@ -92,19 +92,19 @@ class Place:
 
 
 def verify(root: Path | str, advance: Callable[[int], object] | None = None) -> Findings:
-    """Hash every file of a folder of frames and compare it with what was written.
+    """Compare every file of a folder of frames with its hash, and the samples with the plan.
 
-    Reads the folder a thousand samples at a time; samples written meanwhile may be taken for missing.
+    The folder is read a thousand samples at a time; samples written meanwhile may be reported as missing.
 
     Args:
         root: folder of frames.
-        advance: called with the number of samples checked, for a progress bar.
+        advance: called with the number of checked samples, for a progress bar.
 
     Returns:
         Damaged files, missing samples and strangers, in the order of their paths.
 
     Raises:
-        InputError: this is no folder of frames.
+        InputError: ``root`` is not a folder of frames.
 
     Example:
         >>> verify(Path("nowhere"))
@@ -115,11 +115,11 @@ def verify(root: Path | str, advance: Callable[[int], object] | None = None) -> 
     if not (root / "samples").is_dir() and not (root / DATASET).is_file():
         raise InputError(f"{root}: expected a folder of frames, with {DATASET}")
     damaged, recipe, planned = check_description(root)
-    strangers = [path for path in sorted(root.iterdir()) if not belongs(path)]
+    strangers = [path for path in sorted(root.iterdir()) if not is_expected(path)]
     checked = 0
-    # Hashing and reading let other threads run.
+    # Hashing and reading release Python's lock.
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        for places in thousands(root, planned, strangers):
+        for places in sample_batches(root, planned, strangers):
             for wrong, extra in pool.map(lambda place: check_sample(place, recipe), places):
                 damaged += wrong
                 strangers += extra
@@ -131,8 +131,11 @@ def verify(root: Path | str, advance: Callable[[int], object] | None = None) -> 
 
 
 def check_description(root: Path) -> tuple[list[Damage], str | None, dict[str, _Planned] | None]:
-    """Check the files of the whole folder; give the recipe's hash and the plan where they can be trusted."""
-    unlike = find_unlike(root, DESCRIPTION)
+    """Check ``dataset.json`` and the plan; return the damage, the recipe's hash and the planned samples.
+
+    The hash and the samples are None if their files are damaged.
+    """
+    unlike = find_changed_files(root, DESCRIPTION)
     recipe = planned = None
     if DATASET not in unlike:
         try:
@@ -143,15 +146,15 @@ def check_description(root: Path) -> tuple[list[Damage], str | None, dict[str, _
         planned = _read_planned(root / PLAN)
         if planned is None:
             unlike[PLAN] = "is no plan"
-    if (root / NEXT).exists():
-        unlike[NEXT] = "is what a run left that was killed while it described the folder"
+    if (root / NEXT_SUMS).exists():
+        unlike[NEXT_SUMS] = "was left by a run that was killed while it described the folder"
     return [Damage(root, root / name, reason) for name, reason in unlike.items()], recipe, planned
 
 
-def belongs(path: Path) -> bool:
-    """Tell whether something directly in a folder of frames is of the kind that lies there."""
+def is_expected(path: Path) -> bool:
+    """Tell whether a file or folder belongs directly in a folder of frames."""
     known = path.name in _ROOT_FILES or path.name.startswith(".")
-    return known or any(path.match(pattern) for pattern in _MADE_BESIDE)
+    return known or any(path.match(pattern) for pattern in _REPORT_FILES)
 
 
 def _read_planned(path: Path) -> dict[str, _Planned] | None:
@@ -172,12 +175,12 @@ def _read_planned(path: Path) -> dict[str, _Planned] | None:
     return planned
 
 
-def thousands(
+def sample_batches(
     root: Path, planned: dict[str, _Planned] | None, strangers: list[Path]
-) -> Iterator[list[Place]]:
-    """Yield the samples that are there, a thousand at most at once, and add to ``strangers`` what is none.
+) -> Iterator[list[SampleFolder]]:
+    """Yield the folders of samples, at most a thousand at once, and add all other paths to ``strangers``.
 
-    Without a plan every sample is taken for planned, and its id is not known.
+    Without a plan, every sample counts as planned, and its id is unknown.
     """
     for set_folder in _folders(root / "samples", strangers):
         ours = planned.get(set_folder.name) if planned is not None else None
@@ -192,7 +195,7 @@ def thousands(
                 if index is None or known is None:
                     strangers.append(path)
                 else:
-                    places.append(Place(path, set_folder.name, index, *known))
+                    places.append(SampleFolder(path, set_folder.name, index, *known))
             yield places
 
 
@@ -203,7 +206,7 @@ def _folders(parent: Path, strangers: list[Path]) -> list[Path]:
 
 
 def _index(root: Path, path: Path) -> int | None:
-    """Tell the number of the sample that belongs at a path; None if none does."""
+    """Return the number of the sample that belongs at a path; None if no sample does."""
     if not (path.name.isascii() and path.name.isdecimal()):
         return None
     try:
@@ -212,34 +215,34 @@ def _index(root: Path, path: Path) -> int | None:
         return None
 
 
-def check_sample(place: Place, recipe: str | None) -> tuple[list[Damage], list[Path]]:
-    """Compare the files of a sample with its sums, and its metadata with where it lies."""
+def check_sample(place: SampleFolder, recipe: str | None) -> tuple[list[Damage], list[Path]]:
+    """Compare the files of a sample with their hashes, and its metadata with its path and the plan."""
     folder = place.folder
     try:
         there = {entry.name: entry.is_file() for entry in os.scandir(folder)}
     except OSError as error:
         return [Damage(folder, folder, f"cannot be read: {error.strerror}")], []
     strangers = [folder / name for name in sorted(there.keys() - _SAMPLE_FILES)]
-    unlike = {name: "is no file" for name in sorted(there.keys() & _SAMPLE_FILES) if not there[name]}
+    unlike = {name: "is not a file" for name in sorted(there.keys() & _SAMPLE_FILES) if not there[name]}
     if not unlike:
         unlike = _check_files(place, NPZ in there, recipe)
     return [Damage(folder, folder / name, reason) for name, reason in unlike.items()], strangers
 
 
-def _check_files(place: Place, with_npz: bool, recipe: str | None) -> dict[str, str]:
+def _check_files(place: SampleFolder, with_npz: bool, recipe: str | None) -> dict[str, str]:
     metadata = None
     with suppress(InputError):
         metadata = read_metadata(place.folder)
     with_npz = with_npz or metadata is None or len(metadata.layers) > 1
-    unlike = find_unlike(place.folder, {IMAGE, METADATA, *([NPZ] if with_npz else [])})
+    unlike = find_changed_files(place.folder, {IMAGE, METADATA, *([NPZ] if with_npz else [])})
     if unlike:
         return unlike
     if metadata is None:
-        return {METADATA: "is not that of a frame"}
+        return {METADATA: "is not the metadata of a frame"}
     if (metadata.set, metadata.index, metadata.id) != (place.set, place.index, place.id or metadata.id):
-        return {METADATA: f"is that of sample {metadata.id}, which does not belong here"}
+        return {METADATA: f"belongs to sample {metadata.id}, which has another folder"}
     if recipe not in (None, metadata.recipe.sha256):
-        return {METADATA: f"is that of another recipe ({metadata.recipe.name})"}
+        return {METADATA: f"belongs to another recipe ({metadata.recipe.name})"}
     if metadata.group != (place.group or metadata.group):
-        return {METADATA: "was made with other numbers or files than those planned"}
+        return {METADATA: "was made with other numbers or files than planned"}
     return {}

@@ -1,4 +1,4 @@
-"""Whether a pack still holds what was packed, as far as the hashes that it carries can tell."""
+"""Check a pack for damage with the hashes that it contains."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,41 +9,41 @@ import h5py
 
 from loaders.errors import DAMAGED, InputError
 from loaders.frames import DATASET, read_dataset_info
-from loaders.hdf5.columns import attribute
-from loaders.hdf5.content_hash import ATTRIBUTE, content_sha256
-from loaders.hdf5.neighbour_files import mixed_packs
+from loaders.hdf5.columns import read_attribute
+from loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
+from loaders.hdf5.neighbour_files import describe_conflict
 from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.hub.card_files import own_files
-from loaders.packs.pack_manifest import MANIFEST, Shard, read_manifest
+from loaders.hub.card_files import pack_files
+from loaders.packs.pack_manifest import PACK_MANIFEST, Shard, read_pack_manifest
 from loaders.schema import array_sha256
-from loaders.verification.checksums import SUMS, find_unlike, parse_sums
+from loaders.verification.checksums import SUMS, find_changed_files, parse_sums
 from loaders.verification.verify_frames import Damage, Findings
 
 
 def is_pack(path: Path) -> bool:
-    """Tell a pack from a folder of frames: an ``.h5`` file, a folder of them, or a Hugging Face folder."""
+    """Tell whether a path is a pack: an ``.h5`` file, a folder of them, or a Hugging Face folder."""
     if path.suffix == ".h5" or _is_hub(path):
         return True
     return not (path / DATASET).exists() and any(path.glob("*.h5"))
 
 
 def verify_pack(path: Path, advance: Callable[[int], object] | None = None) -> Findings:
-    """Compare a pack with the hashes that it carries.
+    """Compare a pack with the hashes that it contains.
 
-    A Hugging Face folder carries those of all its files, so every flipped byte is found. An HDF5 file carries
-    those of its layers and of all other columns, so every flipped byte is found that changes what is read. A
-    folder of them lacks the file of a split if that of another split of its image set is there, and holds no
-    sample twice. What agrees with its hashes and yet is no pack that can be read is damaged too.
+    A Hugging Face folder contains the hashes of all its files, so every flipped byte is found. An HDF5 file
+    contains hashes of its layers and of all other columns, so every flipped byte that changes the read data
+    is found. In a folder of HDF5 files, missing splits of an image set and samples in two splits count as
+    damage. A file that fits its hashes but cannot be read as a pack is damaged too.
 
     Args:
         path: an ``.h5`` file, a folder of them, or a Hugging Face folder.
-        advance: called with the number of samples checked, for a progress bar.
+        advance: called with the number of checked samples, for a progress bar.
 
     Returns:
         Damaged files, files that a Hugging Face folder does not list, and no missing samples.
 
     Raises:
-        InputError: there is no such file.
+        InputError: the file does not exist.
 
     Example:
         >>> verify_pack(Path("nowhere.h5"))
@@ -63,19 +63,19 @@ def verify_pack(path: Path, advance: Callable[[int], object] | None = None) -> F
 
 
 def _is_hub(path: Path) -> bool:
-    return (path / MANIFEST).exists() or MANIFEST in _sums(path)
+    return (path / PACK_MANIFEST).exists() or PACK_MANIFEST in _sums(path)
 
 
 def _verify_hub(folder: Path, advance: Callable[[int], object] | None) -> Findings:
     shards, unreadable = _description(folder)
     sums = _sums(folder)
-    # Without a manifest the sums may name anything; only files inside the folder count.
-    names = own_files(shards) | ({name for name in sums if _is_inside(name)} if not shards else set())
+    # Without a manifest, the sums may name any path; only files inside the folder count.
+    names = pack_files(shards) | ({name for name in sums if _is_inside(name)} if not shards else set())
     names.remove(SUMS)
-    unlike = unreadable | find_unlike(folder, names)
+    unlike = unreadable | find_changed_files(folder, names)
     for shard in shards:  # readers compare with the manifest
         if shard.sha256 != sums.get(shard.path):
-            unlike.setdefault(shard.path, f"differs from its line in {MANIFEST}")
+            unlike.setdefault(shard.path, f"differs from its line in {PACK_MANIFEST}")
     there = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if not file.is_dir()}
     checked = sum(shard.rows for shard in shards)
     if advance:
@@ -89,17 +89,17 @@ def _verify_hub(folder: Path, advance: Callable[[int], object] | None) -> Findin
 
 
 def _description(folder: Path) -> tuple[tuple[Shard, ...], dict[str, str]]:
-    """Read which files there should be, and say of what cannot be read why."""
+    """Read the list of shards, and return it with a reason for each unreadable description file."""
     shards: tuple[Shard, ...] = ()
     unreadable = {}
     try:
-        shards = read_manifest(folder).files
+        shards = read_pack_manifest(folder).files
     except InputError as error:
-        unreadable[MANIFEST] = _without(folder / MANIFEST, error)
+        unreadable[PACK_MANIFEST] = _without(folder / PACK_MANIFEST, error)
     try:
         lost = read_dataset_info(folder).sets.keys() - {shard.set for shard in shards}
         if shards and lost:
-            unreadable[MANIFEST] = f"names no file of set `{min(lost)}`"
+            unreadable[PACK_MANIFEST] = f"names no file of set `{min(lost)}`"
     except InputError as error:
         unreadable[DATASET] = _without(folder / DATASET, error)
     return shards, unreadable
@@ -138,7 +138,7 @@ def _verify_hdf5(path: Path, files: Iterable[Path], advance: Callable[[int], obj
             damaged += [Damage(path, file, reason)] if reason else []
             if advance:
                 advance(1)
-    if mixed := mixed_packs(map(HDF5Frames, splits)):
+    if mixed := describe_conflict(map(HDF5Frames, splits)):
         damaged.append(Damage(path, path, mixed))
     if path.suffix != ".h5":
         lost = (path / name for name in _lost(splits))
@@ -147,17 +147,17 @@ def _verify_hdf5(path: Path, files: Iterable[Path], advance: Callable[[int], obj
 
 
 def _check_columns(reader: HDF5Frames) -> str:
-    """Say what is wrong with all of an HDF5 file but its layers, an empty text if nothing is."""
+    """Check the attributes and columns of an HDF5 file except its layers; return the damage, "" if none."""
     try:
         with h5py.File(reader.path, "r") as opened:
-            listed, found = opened.attrs.get(ATTRIBUTE), content_sha256(opened, reader.set_info)
+            listed, found = opened.attrs.get(HASH_ATTRIBUTE), columns_sha256(opened, reader.set_info)
     except DAMAGED:
-        return "columns beside the layers cannot be read"
-    return "" if listed == found.encode() else "columns beside the layers differ from their hash"
+        return "other columns than layers cannot be read"
+    return "" if listed == found.encode() else "other columns than layers differ from their hash"
 
 
 def _check_rows(reader: HDF5Frames) -> Iterator[str]:
-    """Yield what is wrong with each row of an HDF5 file, an empty text if nothing is."""
+    """Yield the damage of each row of an HDF5 file, "" if there is none."""
     for row in range(len(reader)):
         try:
             frame = reader.frame(row)
@@ -174,16 +174,16 @@ def _check_rows(reader: HDF5Frames) -> Iterator[str]:
 
 
 def _lost(there: Mapping[Path, tuple[str, str]]) -> Iterator[str]:
-    """Name the files of splits that are not there while others of their image sets are."""
+    """Name the missing split files of the image sets that have at least one split file."""
     splits: dict[str, list[str]] = {}
     for file, (name, _) in there.items():
-        with suppress(OSError, KeyError, TypeError, ValueError):  # what is damaged has been named
+        with suppress(OSError, KeyError, TypeError, ValueError):  # damaged files are already reported
             with h5py.File(file, "r") as opened:
-                splits[name] = [str(split) for split in json.loads(attribute(opened, "splits", "S"))]
+                splits[name] = [str(split) for split in json.loads(read_attribute(opened, "splits", "S"))]
     for name, every in splits.items():
         yield from (f"{name}-{split}.h5" for split in every if (name, split) not in there.values())
 
 
 def _without(file: Path, error: InputError) -> str:
-    """Say what an error says, without the file's name, which stands before it already."""
+    """Return the message of an error without the file's name, which `Damage` prints already."""
     return str(error).removeprefix(str(file)).lstrip(":, ")

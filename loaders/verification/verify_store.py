@@ -1,4 +1,4 @@
-"""Whether a folder of frames elsewhere still holds what was written."""
+"""Check a folder of frames at a URL for changed bytes and missing samples."""
 
 import shutil
 import tempfile
@@ -9,33 +9,33 @@ from pathlib import Path
 from loaders.errors import InputError
 from loaders.files.object_stores import Store
 from loaders.frames import DATASET
-from loaders.verification.checksums import NEXT, SUMS
+from loaders.verification.checksums import NEXT_SUMS, SUMS
 from loaders.verification.verify_frames import (
     DESCRIPTION,
     Damage,
     Findings,
-    Place,
-    belongs,
+    SampleFolder,
     check_description,
     check_sample,
-    thousands,
+    is_expected,
+    sample_batches,
 )
 
-READERS = 8  # samples that are copied at a time: what lies on this machine at most
+READERS = 8  # samples that are copied at a time; no more are on the local disk
 
 
 def verify_store(store: Store, advance: Callable[[int], object] | None = None) -> Findings:
-    """Copy every file of a folder of frames to this machine, a few at a time, and do what `verify` does.
+    """Check a folder of frames at a URL like `verify`; files are copied to the local disk, a few at a time.
 
     Args:
-        store: the folder elsewhere.
-        advance: called with the number of samples checked, for a progress bar.
+        store: the folder at a URL.
+        advance: called with the number of checked samples, for a progress bar.
 
     Returns:
-        What was found, with paths below the folder.
+        Damaged files, missing samples and strangers, with paths relative to the folder.
 
     Raises:
-        InputError: this is no folder of frames, or the store does not answer, or refuses.
+        InputError: the folder holds no frames, or the store does not answer, or refuses.
 
     Example:
         >>> from loaders.files.object_stores import open_store
@@ -48,14 +48,14 @@ def verify_store(store: Store, advance: Callable[[int], object] | None = None) -
         raise InputError(f"{store.name}: expected a folder of frames, with {DATASET}")
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(READERS) as pool:
         root = Path(folder)
-        for name in (*DESCRIPTION, SUMS, NEXT):
+        for name in (*DESCRIPTION, SUMS, NEXT_SUMS):
             if (data := store.read(name)) is not None:
                 (root / name).write_bytes(data)
         damaged, recipe, planned = check_description(root)
-        strangers = [root / name for name in names if not belongs(root / name)]
+        strangers = [root / name for name in names if not is_expected(root / name)]
         checked = 0
 
-        def check(place: Place) -> tuple[list[Damage], list[Path]]:
+        def check(place: SampleFolder) -> tuple[list[Damage], list[Path]]:
             store.fetch(place.folder.relative_to(root).as_posix(), place.folder)
             found = check_sample(place, recipe)
             shutil.rmtree(place.folder)
@@ -63,7 +63,7 @@ def verify_store(store: Store, advance: Callable[[int], object] | None = None) -
 
         for part in _parts(store):
             _sketch(store, root / part, part)
-            for places in thousands(root, planned, strangers):
+            for places in sample_batches(root, planned, strangers):
                 for wrong, extra in pool.map(check, places):
                     damaged += wrong
                     strangers += extra
@@ -85,7 +85,7 @@ def _parts(store: Store) -> Iterator[str]:
 
 
 def _sketch(store: Store, folder: Path, name: str) -> None:
-    """Make an empty folder here for everything in a folder there."""
+    """Create an empty local folder for each name in a folder of the store."""
     folder.mkdir(parents=True)
     for child in store.names(name):
         (folder / child).mkdir()

@@ -10,12 +10,13 @@ from jaxtyping import Float64
 from numpy import ndarray
 from tqdm import tqdm
 
+from loaders.choices import choose_name
 from loaders.errors import InputError, nearest_file
 from loaders.files.urls import local_folder
 from loaders.frames import DATASET, read_dataset_info
-from loaders.open_frames import EXPECTED, choose_name, open_frames, open_hdf5
+from loaders.open_frames import EXPECTED, open_frames, open_hdf5
 from loaders.packed_frames import PackedFrames
-from loaders.packs.pack_manifest import MANIFEST, read_manifest
+from loaders.packs.pack_manifest import PACK_MANIFEST, read_pack_manifest
 from loaders.samples import Frames, factor_number
 from loaders.schema import SetInfo
 from loaders.views.chosen_rows import NamedRows, Request, choose_rows
@@ -121,5 +122,5 @@ def _list_sets(path: Path) -> tuple[dict[str, SetInfo], dict[str, list[str]]]:
     if not (path / DATASET).is_file():
         raise InputError(f"{path}: {EXPECTED}{nearest_file(path)}")
     sets = read_dataset_info(path).sets
-    packed = read_manifest(path) if (path / MANIFEST).is_file() else None
+    packed = read_pack_manifest(path) if (path / PACK_MANIFEST).is_file() else None
     return sets, {name: packed.splits_of(name) if packed else ["train"] for name in sets}

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from PIL import ExifTags
 
 from loaders.errors import InputError, blaming
+from loaders.files.image_codec import decode_image
 from loaders.files.image_files import open_image
-from loaders.files.picture_codec import decode_picture
 from loaders.files.urls import local_folder
+from loaders.image_frames import ImageFolder, ImageTable, load_hugging_face
 from loaders.open_frames import EXPECTED
-from loaders.packs.pack_manifest import MANIFEST
-from loaders.picture_frames import Files, Table, load_hugging_face
+from loaders.packs.pack_manifest import PACK_MANIFEST
 from loaders.samples import to_tensors
 from loaders.views.chosen_rows import ChosenRows, NamedRows, Request, RowChoice, choose_rows
 from loaders.views.data_source import FRAMES, HUGGING_FACE, Content, hub_folder, open_rows, parse_data
@@ -94,7 +94,7 @@ def _open_pictures(request: Request) -> NamedRows | None:
         raise InputError(f"{path}: {EXPECTED}; or a folder of pictures")
     if request.set_name is not None or request.split is not None:
         raise InputError(f"{path}: a folder of pictures has no sets or splits; leave them out")
-    return _name_pictures(Files(path), request, DataIdentity(path.resolve().name, _PICTURES))
+    return _name_pictures(ImageFolder(path), request, DataIdentity(path.resolve().name, _PICTURES))
 
 
 def _open_table(place: str, request: Request) -> NamedRows | None:
@@ -114,7 +114,7 @@ def _open_table(place: str, request: Request) -> NamedRows | None:
     if None not in (wanted, own) and wanted != own:
         raise InputError(f"{request.name}: split `{wanted}` is not there; expected one of: {own}")
     identity = DataIdentity(Path(name).name, _PICTURES, set_name, own or wanted)
-    return _name_pictures(Table(table, request.name), request, identity)
+    return _name_pictures(ImageTable(table, request.name), request, identity)
 
 
 def _is_pack(name: str) -> bool:
@@ -122,12 +122,12 @@ def _is_pack(name: str) -> bool:
     if Path(name).is_dir():
         return is_frames(Path(name))
     try:
-        return (hub_folder(name, [MANIFEST]) / MANIFEST).is_file()
+        return (hub_folder(name, [PACK_MANIFEST]) / PACK_MANIFEST).is_file()
     except InputError:  # the data set may still be in the cache of `datasets`
         return False
 
 
-def _name_pictures(source: Files | Table, request: Request, identity: DataIdentity) -> NamedRows:
+def _name_pictures(source: ImageFolder | ImageTable, request: Request, identity: DataIdentity) -> NamedRows:
     numbers = choose_rows(len(source), request)
     ids = tuple(source.name(number) for number in numbers)
 
@@ -137,11 +137,11 @@ def _name_pictures(source: Files | Table, request: Request, identity: DataIdenti
     return NamedRows(identity, source, numbers, ids, ids, every_id)
 
 
-def _read_picture(source: Files | Table, size: tuple[int, int] | None, number: int) -> Tensor:
+def _read_picture(source: ImageFolder | ImageTable, size: tuple[int, int] | None, number: int) -> Tensor:
     where = f"{source.origin}: {source.name(number)}"
     with blaming(f"{where}: cannot be read", "replace or remove it"):
         data = source.data(number)
-    return to_srgb(to_tensors([decode_picture(data, where, size or _size(data, where))])[0])
+    return to_srgb(to_tensors([decode_image(data, where, size or _size(data, where))])[0])
 
 
 def _size(data: bytes, where: str) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from typing import Any
 import bpy
 
 from blender_assets import shipped
-from blender_assets.asset_manifest import MANIFEST, read_manifest, write_manifest
+from blender_assets.asset_manifest import ASSET_MANIFEST, read_asset_manifest, write_asset_manifest
 from build_files import copy, save, start
 from build_interiors import SETS as INTERIORS
 from build_objects import FROM_NPM, OBJECTS, build_object
@@ -79,13 +79,13 @@ def main(out: Path, only: Collection[str] = (), meshes: Path | None = None) -> N
         only: kinds, or "kind/name", to build; by default all.
         meshes: folder of the npm packages of two objects; without it, these are not built.
     """
-    file = out / MANIFEST
-    known = read_manifest(file) if file.exists() else {}
+    file = out / ASSET_MANIFEST
+    known = read_asset_manifest(file) if file.exists() else {}
     for (kind, name), build in (table := builders(meshes)).items():
         wanted = not only or kind in only or f"{kind}/{name}" in only
         if wanted and not (meshes is None and name in FROM_NPM and kind == "objects"):
             known[kind, name] = build(out)
-    write_manifest(file, [known[key] for key in table if key in known])
+    write_asset_manifest(file, [known[key] for key in table if key in known])
 
 
 # -------------------------------------------------------------------------------------- materials, textures

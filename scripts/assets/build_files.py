@@ -6,7 +6,7 @@ from typing import Any
 
 import bpy
 
-from blender_assets.asset_manifest import entry_of
+from blender_assets.asset_manifest import manifest_entry
 
 OURS = "built by scripts/assets/build.py"
 CC0 = "CC0-1.0"
@@ -30,7 +30,7 @@ def save(
     target = _target(out, kind, f"{name}.blend")
     bpy.data.libraries.write(str(target), blocks, fake_user=True, compress=True)
     version = bpy.app.version_string
-    return entry_of(kind, target, out, licence=licence, source=source, blender=version, facts=facts)
+    return manifest_entry(kind, target, out, licence=licence, source=source, blender=version, facts=facts)
 
 
 def copy(out: Path, kind: str, name: str, origin: Path, facts: dict[str, Any], source: str) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def copy(out: Path, kind: str, name: str, origin: Path, facts: dict[str, Any], s
     target = _target(out, kind, name + origin.suffix)
     shutil.copyfile(origin, target)
     version = bpy.app.version_string
-    return entry_of(kind, target, out, licence=CC0, source=source, blender=version, facts=facts)
+    return manifest_entry(kind, target, out, licence=CC0, source=source, blender=version, facts=facts)
 
 
 def _target(out: Path, kind: str, file: str) -> Path:

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from blender_assets import AssetLibrary
-from blender_assets.asset_manifest import read_manifest, write_manifest
+from blender_assets.asset_manifest import read_asset_manifest, write_asset_manifest
 from loaders.errors import InputError
 
 
@@ -25,12 +25,12 @@ def entry(**fields):
 def folder(tmp_path):
     """A folder of one object and its manifest."""
     (tmp_path / "spot.blend").write_bytes(b"spot")
-    write_manifest(tmp_path / "manifest.json", [entry()])
+    write_asset_manifest(tmp_path / "manifest.json", [entry()])
     return tmp_path
 
 
 def test_what_is_written_is_read(folder):
-    assert read_manifest(folder / "manifest.json") == {("objects", "spot"): entry()}
+    assert read_asset_manifest(folder / "manifest.json") == {("objects", "spot"): entry()}
 
 
 def test_facts_of_a_users_own_are_those_of_the_manifest_beside_it(folder):
@@ -51,7 +51,7 @@ def test_files_that_no_manifest_names_have_no_facts(folder):
 
 
 def test_an_entry_of_another_kind_is_not_taken(folder):
-    write_manifest(folder / "manifest.json", [entry(kind="lights")])
+    write_asset_manifest(folder / "manifest.json", [entry(kind="lights")])
     assert AssetLibrary({"objects": folder}).facts("objects", "spot") == {}
 
 

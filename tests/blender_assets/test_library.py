@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from blender_assets import SUFFIXES, AssetLibrary, manifest, shipped
+from blender_assets import ASSET_SUFFIXES, AssetLibrary, manifest, shipped
 from loaders.errors import InputError
 
 CANDLE = {
@@ -24,7 +24,7 @@ ENTRIES = list(manifest().values())
 
 
 def test_the_manifest_lists_exactly_the_files_that_there_are():
-    folders = [shipped() / kind for kind in SUFFIXES]
+    folders = [shipped() / kind for kind in ASSET_SUFFIXES]
     files = {path.relative_to(shipped()).as_posix() for folder in folders for path in folder.iterdir()}
     listed = [entry["file"] for entry in json.loads((shipped() / "manifest.json").read_text())["assets"]]
     assert sorted(files) == sorted(listed)
@@ -36,14 +36,14 @@ def test_files_are_those_that_the_manifest_describes(entry):
     path = shipped() / entry["file"]
     assert hashlib.sha256(path.read_bytes()).hexdigest() == entry["sha256"]
     assert entry["file"] == f"{entry['kind']}/{entry['name']}{path.suffix}"
-    assert path.suffix in SUFFIXES[entry["kind"]]
+    assert path.suffix in ASSET_SUFFIXES[entry["kind"]]
     assert entry["licence"] == ("public domain" if entry["name"] in FROM_NPM else "CC0-1.0")
     assert ("Poly Haven" if path.suffix == ".exr" else "scripts/assets/build.py") in entry["source"]
 
 
 def test_labels_are_the_file_names():
     library = AssetLibrary()
-    for kind in SUFFIXES:
+    for kind in ASSET_SUFFIXES:
         assert library.labels(kind) == sorted(name for k, name in manifest() if k == kind)
     for kind, labels in CANDLE.items():
         assert labels <= set(library.labels(kind))
@@ -123,7 +123,7 @@ LOOK = """
 import json, sys
 from pathlib import Path
 import bpy, bmesh
-from blender_assets.asset_manifest import read_manifest
+from blender_assets.asset_manifest import read_asset_manifest
 
 KINDS = ("objects", "materials", "lights", "meshes", "texts", "images", "collections", "worlds")
 
@@ -151,7 +151,7 @@ def look_at_material(material):
     return facts | {name: inputs[name].default_value for name in ("Metallic", "Transmission Weight")}
 
 root, found = Path(sys.argv[1]), {}
-for entry in read_manifest(root / "manifest.json").values():
+for entry in read_asset_manifest(root / "manifest.json").values():
     path = root / entry["file"]
     bpy.ops.wm.read_factory_settings(use_empty=True)
     if path.suffix == ".exr":

@@ -105,7 +105,7 @@ def test_what_nobody_counted_is_noticed_after_a_counted_epoch(workers):
     assert list(sampler.track(loader)) == [[0, 1], [2, 3]]
     assert sampler.state_dict()["epoch"] == 1
     assert list(loader) == [[0, 1], [2, 3]]
-    with pytest.raises(InputError, match="batches were read uncounted"):
+    with pytest.raises(InputError, match="batches were not counted"):
         sampler.state_dict()
 
 

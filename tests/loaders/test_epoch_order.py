@@ -136,7 +136,7 @@ def test_a_run_that_was_broken_off_goes_on_in_the_same_process():
 def test_what_nobody_counted_is_not_said_to_be_done():
     sampler = ResumableSampler(4)
     assert len(list(sampler)) == 4
-    with pytest.raises(InputError, match=r"batches were read uncounted; iterate over `track\(loader\)`"):
+    with pytest.raises(InputError, match=r"batches were not counted; iterate over `track\(loader\)`"):
         sampler.state_dict()
     sampler.set_epoch(5)
     assert sampler.state_dict()["epoch"] == 5
@@ -150,7 +150,7 @@ def test_what_nobody_counted_is_noticed_after_what_was_counted_too(stop):
             break
     sampler.state_dict()
     list(sampler)
-    with pytest.raises(InputError, match="batches were read uncounted"):
+    with pytest.raises(InputError, match="batches were not counted"):
         sampler.state_dict()
 
 
@@ -180,7 +180,7 @@ def test_the_state_of_one_rank_is_that_of_all(uneven, batches):
 def test_loaders_of_another_order_are_refused():
     torch_data = pytest.importorskip("torch.utils.data")
     sampler, rows = ResumableSampler(4, 2), list(range(4))
-    with pytest.raises(InputError, match="batch_sampler: expected a DataLoader that was given this one"):
+    with pytest.raises(InputError, match="batch_sampler: expected a DataLoader made with this sampler"):
         sampler.track(torch_data.DataLoader(rows, batch_size=2, shuffle=True))
     as_they_come = torch_data.DataLoader(rows, batch_sampler=sampler, num_workers=1, in_order=False)
     with pytest.raises(InputError, match="in_order: expected True"):
@@ -190,14 +190,14 @@ def test_loaders_of_another_order_are_refused():
 def test_a_state_of_another_order_is_refused():
     sampler = ResumableSampler(10, shuffle=True)
     state = sampler.state_dict()
-    with pytest.raises(InputError, match="state: expected seed 1 as here, got 0; take what that run took"):
+    with pytest.raises(InputError, match="state: expected seed 1, got 0; use the arguments of that run"):
         ResumableSampler(10, shuffle=True, seed=1).load_state_dict(state)
-    with pytest.raises(InputError, match="state: expected world_size 2 as here, got 1"):
+    with pytest.raises(InputError, match="state: expected world_size 2, got 1"):
         ResumableSampler(10, shuffle=True, world_size=2).load_state_dict(state)
-    with pytest.raises(InputError, match="state: expected rows 11 as here, got 10"):
+    with pytest.raises(InputError, match="state: expected rows 11, got 10"):
         ResumableSampler(11, shuffle=True).load_state_dict(state)
     for odd in ({}, {"epoch": 0, "done": 0, "order": 3}, {"epoch": "x", "done": 0, "order": {}}):
-        with pytest.raises(InputError, match="state: expected what `state_dict` gave, got something else"):
+        with pytest.raises(InputError, match="state: expected a result of `state_dict`, got something else"):
             sampler.load_state_dict(odd)
     for done in (-1, 11):
         with pytest.raises(InputError, match=rf"expected up to 10 batches of an epoch, got {done} of 0"):

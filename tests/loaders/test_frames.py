@@ -12,8 +12,8 @@ from torch.utils.data import DataLoader
 
 from loaders.errors import InputError
 from loaders.files import layer_codecs
+from loaders.frame_folder import FrameFolder
 from loaders.frames import (
-    FrameFolder,
     clean_partial,
     complete_indices,
     frame_path,
@@ -116,7 +116,7 @@ def test_an_empty_folder_is_filled_and_an_incomplete_one_named(tmp_path, make_fr
     path.mkdir(parents=True)
     write_frame(tmp_path, make_frame())
     (path / "metadata.json").unlink()
-    with pytest.raises(InputError, match="in the way and has no metadata"):
+    with pytest.raises(InputError, match="is incomplete: it has no metadata"):
         write_frame(tmp_path, make_frame())
     assert not list((tmp_path / ".partial").iterdir())
 
@@ -228,7 +228,7 @@ def rewrite_npz(path, **changed):
         (lambda path: (path / "metadata.json").write_text('{"id": 3}'), "metadata.json is damaged at id"),
         (
             lambda path: (path / "metadata.json").write_text('{"schema": 1}'),
-            "expected schema version 2, got 1; make frames anew",
+            "expected schema version 2, got 1; make the frames again",
         ),
         (lambda path: (path / "image.png").unlink(), "image.png is missing"),
         (
@@ -369,7 +369,7 @@ def test_dataset_info_comes_back_and_its_absence_is_explained(tmp_path, info):
     with pytest.raises(InputError, match=r"dataset.json is missing; name a folder of rendered frames"):
         read_dataset_info(tmp_path)
     (tmp_path / "dataset.json").write_text(info.to_json().replace('"schema": 2', '"schema": 9'))
-    with pytest.raises(InputError, match="expected schema version 2, got 9; make frames anew"):
+    with pytest.raises(InputError, match="expected schema version 2, got 9; make the frames again"):
         read_dataset_info(tmp_path)
     (tmp_path / "dataset.json").unlink()
     (tmp_path / "dataset.json").mkdir()
@@ -417,8 +417,10 @@ def test_factor_table_has_class_indices_and_values(frames_root):
 
 
 def test_folder_refuses_unknown_and_empty_sets(frames_copy, info):
-    with pytest.raises(InputError, match="set `candle` is not in `tiny`; expected one of: grid, free"):
+    with pytest.raises(InputError, match="set `candle` is not there; expected one of: grid, free"):
         FrameFolder(frames_copy, "candle")
+    with pytest.raises(InputError, match="choose a set; expected one of: grid, free"):
+        FrameFolder(frames_copy)
     empty = info.model_copy(update={"sets": info.sets | {"later": info.sets["grid"]}})
     write_dataset_info(frames_copy, empty)
     with pytest.raises(

@@ -14,7 +14,8 @@ import pytest
 from loaders.errors import InputError
 from loaders.exports import export_concepts
 from loaders.files.plain_yaml import LARGEST, VALUE, parse_yaml
-from loaders.frames import FrameFolder, frame_path, read_frame, write_dataset_info
+from loaders.frame_folder import FrameFolder
+from loaders.frames import frame_path, read_frame, write_dataset_info
 from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.hub.read_hub import HubFrames
@@ -153,7 +154,7 @@ def vast(file, secret):
         (soft_link, "expected `depth` in the file itself, got a link"),
         (raw_bytes, "expected `depth` in the file itself, got bytes of another file; pack it again"),
         (virtual, "expected `depth` in the file itself, got bytes of another file"),
-        (endless, "expected an index of 1000000000000 rows in the file, got one that was left out"),
+        (endless, "expected an index of 1000000000000 rows in the file, but its bytes are missing"),
         (vast, "expected at most 67108864 pixels, got 1048576 x 1048576"),
     ],
 )

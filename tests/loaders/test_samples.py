@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from loaders.errors import InputError
-from loaders.frames import FrameFolder
+from loaders.frame_folder import FrameFolder
 from loaders.samples import (
     Frame,
     Frames,

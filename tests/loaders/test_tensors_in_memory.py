@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from loaders.frames import FrameFolder
+from loaders.frame_folder import FrameFolder
 from loaders.samples import collate
 from loaders.tensors_in_memory import load_tensors
 

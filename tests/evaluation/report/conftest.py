@@ -17,7 +17,8 @@ from evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetS
 from evaluation.intrinsic.score_intrinsic import COLUMNS
 from evaluation.results.intervals import Score, resampled_interval
 from evaluation.results.result import About, MeanResult, StatisticResult
-from loaders.frames import FrameFolder, write_dataset_info, write_frame
+from loaders.frame_folder import FrameFolder
+from loaders.frames import write_dataset_info, write_frame
 from loaders.samples import Frame
 from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256, layer
 

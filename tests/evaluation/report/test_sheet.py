@@ -5,17 +5,10 @@ from PIL import Image
 from loaders.colour import to_display
 from loaders.errors import InputError
 from loaders.files.layer_codecs import encode_png
-from loaders.looking.sheet import (
-    BACKGROUND,
-    GAP,
-    LARGEST,
-    contact_sheet,
-    factor_text,
-    pick_rows,
-    write_png,
-)
+from loaders.image_frames import open_image_frames
+from loaders.looking.sheet import BACKGROUND, LARGEST_TILE, TILE_GAP, contact_sheet, factor_text, write_png
+from loaders.looking.sheet_rows import pick_rows
 from loaders.looking.show import PALETTE, show_layer
-from loaders.picture_frames import open_pictures
 
 SCALE = 16  # of the frames of 8 pixels, to reach 128
 
@@ -23,16 +16,16 @@ SCALE = 16  # of the frames of 8 pixels, to reach 128
 def test_tiles_are_the_enlarged_layers_at_their_places(plain):
     sheet = contact_sheet(plain, [5, 2], ["image", "albedo", "object"])
     assert sheet.dtype == np.uint8
-    assert sheet.shape[1] == 3 * 128 + 4 * GAP
+    assert sheet.shape[1] == 3 * 128 + 4 * TILE_GAP
     frame = plain.frame(2)
-    bottom = sheet[-GAP - 96 : -GAP]
+    bottom = sheet[-TILE_GAP - 96 : -TILE_GAP]
     for column, name in enumerate(("image", "albedo", "object")):
-        left = GAP + column * (128 + GAP)
+        left = TILE_GAP + column * (128 + TILE_GAP)
         tile = bottom[:, left : left + 128]
         shown = show_layer(name, frame.layers[name], 0.5)
         np.testing.assert_array_equal(tile, np.kron(shown, np.ones((SCALE, SCALE, 1), np.uint8)))
-    assert (sheet[-GAP:] == BACKGROUND).all()
-    assert (bottom[:, GAP + 128 : 2 * GAP + 128] == BACKGROUND).all()
+    assert (sheet[-TILE_GAP:] == BACKGROUND).all()
+    assert (bottom[:, TILE_GAP + 128 : 2 * TILE_GAP + 128] == BACKGROUND).all()
 
 
 def test_each_row_has_its_factors_above_it_and_each_column_its_name(plain):
@@ -42,34 +35,34 @@ def test_each_row_has_its_factors_above_it_and_each_column_its_name(plain):
     caption = caption_and_tile - 96
     assert caption > 0
     # What is left over on top is the header: it has ink, as has each caption.
-    header = two[GAP : len(two) - GAP - 2 * caption_and_tile]
+    header = two[TILE_GAP : len(two) - TILE_GAP - 2 * caption_and_tile]
     assert len(header) > 0
     assert (header > 200).any()
-    first = two[GAP + len(header) :][:caption_and_tile]
-    second = two[GAP + len(header) + caption_and_tile :][:caption_and_tile]
+    first = two[TILE_GAP + len(header) :][:caption_and_tile]
+    second = two[TILE_GAP + len(header) + caption_and_tile :][:caption_and_tile]
     np.testing.assert_array_equal(first, second)
     assert (first[:caption] > 200).any()
     other = contact_sheet(plain, [0, 1], ["image"])
-    assert (other[-GAP - caption_and_tile :][:caption] != second[:caption]).any()
+    assert (other[-TILE_GAP - caption_and_tile :][:caption] != second[:caption]).any()
 
 
 def test_words_that_do_not_fit_go_to_the_next_line_and_none_widens_the_sheet(plain):
     narrow = contact_sheet(plain, [1], ["image"])
     wide = contact_sheet(plain, [1], ["image"] * 4)
-    assert narrow.shape[1] == 128 + 2 * GAP
+    assert narrow.shape[1] == 128 + 2 * TILE_GAP
     assert len(narrow) > len(wide)
 
 
 def test_large_frames_are_shown_by_every_nth_pixel(plain, monkeypatch):
-    large = np.arange(2 * LARGEST * 3, dtype=np.int64).reshape(1, -1, 1) % 251 * np.ones((2, 1, 3))
+    large = np.arange(2 * LARGEST_TILE * 3, dtype=np.int64).reshape(1, -1, 1) % 251 * np.ones((2, 1, 3))
     frame = plain.frame(0)
     frame.layers["image"] = large.astype(np.uint8)
     monkeypatch.setattr(type(plain), "frame", lambda self, row: frame)
-    size = {"width": 6 * LARGEST, "height": 2}
+    size = {"width": 6 * LARGEST_TILE, "height": 2}
     monkeypatch.setattr(plain, "set_info", plain.set_info.model_copy(update=size))
     sheet = contact_sheet(plain, [0], ["image"])
-    assert sheet.shape[1] == LARGEST + 2 * GAP
-    np.testing.assert_array_equal(sheet[-GAP - 1, GAP:-GAP], frame.layers["image"][0, ::6])
+    assert sheet.shape[1] == LARGEST_TILE + 2 * TILE_GAP
+    np.testing.assert_array_equal(sheet[-TILE_GAP - 1, TILE_GAP:-TILE_GAP], frame.layers["image"][0, ::6])
 
 
 @pytest.mark.parametrize("name", ["radiance", "shading", "shading_direct", "residual", "light/left"])
@@ -152,7 +145,7 @@ def test_all_rows_are_picked_where_there_are_no_more(plain, caught):
 def test_without_factors_any_rows_will_do(tmp_path):
     for number in range(5):
         write_png(tmp_path / f"{number}.png", np.zeros((2, 2, 3), np.uint8))
-    rows = pick_rows(open_pictures(str(tmp_path), (2, 2)), 3)
+    rows = pick_rows(open_image_frames(str(tmp_path), (2, 2)), 3)
     assert len(set(rows)) == 3
     assert set(rows) < set(range(5))
 

@@ -144,7 +144,7 @@ def test_verification_finds_frames_of_edited_assets(recipe, tmp_path):
     shutil.rmtree(first)
     shutil.copytree(blue / first.relative_to(red), first)
     (damage,) = verify(red).damaged
-    assert str(damage).endswith("metadata.json: was made with other numbers or files than those planned")
+    assert str(damage).endswith("metadata.json: was made with other numbers or files than planned")
 
 
 def test_a_run_does_not_resume_without_the_plan_file(recipe, tmp_path):

@@ -13,7 +13,7 @@ import pytest
 from generators.engine.render_plan import render
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import Plan, make_plan
-from loaders.frames import FrameFolder
+from loaders.frame_folder import FrameFolder
 from loaders.mixed_edges import mixed_edges
 
 TRACES = 8

@@ -14,7 +14,7 @@ from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from generators.user_assets.scan_assets import scan_assets
 from loaders.colour import srgb_to_linear
-from loaders.frames import FrameFolder
+from loaders.frame_folder import FrameFolder
 from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.hub.read_hub import HubFrames

@@ -27,7 +27,7 @@ from generators.planning.planned_samples import compress_samples
 from generators.scenes.scene import SamplePlan
 from loaders.errors import InputError
 from loaders.frames import complete_indices, read_dataset_info
-from loaders.verification.checksums import NEXT
+from loaders.verification.checksums import NEXT_SUMS
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
@@ -300,7 +300,7 @@ def test_the_next_run_completes_the_description_of_a_killed_run(out, plan):
     ]
     # After a kill between the two files the plan is missing, and the checksums still have their first name.
     (out / "plan.parquet").unlink()
-    (out / "SHA256SUMS").rename(out / NEXT)
+    (out / "SHA256SUMS").rename(out / NEXT_SUMS)
     (out / f".plan.parquet.{'0' * 32}.partial").write_text("PAR1")
     render(plan, out, workers=1)
     assert load_plan(out / "plan.parquet") == plan

@@ -20,7 +20,7 @@ from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from loaders.errors import InputError
 from loaders.frames import frame_path
-from loaders.verification.checksums import NEXT, SUMS
+from loaders.verification.checksums import NEXT_SUMS, SUMS
 from loaders.verification.verify_frames import verify
 
 pytest.importorskip("distributed")
@@ -145,7 +145,7 @@ def test_missing_or_wrong_checksums_are_written_again(plan, whole, out):
 
 
 def test_the_next_run_completes_the_description_of_a_killed_run(plan, whole, out):
-    shutil.copy(out / SUMS, out / NEXT)
+    shutil.copy(out / SUMS, out / NEXT_SUMS)
     (out / SUMS).write_text("")
     describe_folder(replace(plan, samples=plan.samples[:1]), out)
     assert tree(out) == tree(whole)

@@ -12,7 +12,7 @@ from generators import load_recipe, make_plan, render
 from generators.scenes.camera import project
 from generators.scenes.object_placement import footprint
 from loaders.errors import InputError
-from loaders.frames import FrameFolder
+from loaders.frame_folder import FrameFolder
 
 LIBRARY = AssetLibrary()
 PAPER = {

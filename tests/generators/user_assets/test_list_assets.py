@@ -5,7 +5,7 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
-from blender_assets import SUFFIXES, shipped
+from blender_assets import ASSET_SUFFIXES, shipped
 from candlelight import main
 from generators.user_assets.list_assets import list_assets
 from loaders.errors import InputError
@@ -13,7 +13,7 @@ from loaders.errors import InputError
 
 def test_every_kind_of_the_shipped_library_is_listed_with_its_facts():
     lines = list(list_assets())
-    assert [line.partition(":")[0] for line in lines if not line.startswith(" ")] == list(SUFFIXES)
+    assert [line.partition(":")[0] for line in lines if not line.startswith(" ")] == list(ASSET_SUFFIXES)
     facts = {line.split()[0]: line for line in lines if line.startswith(" ")}
     assert "public domain" in facts["bunny"]
     assert "parts walls roof door" in facts["barn"]

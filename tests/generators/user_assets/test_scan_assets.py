@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from blender_assets import AssetLibrary, shipped
-from blender_assets.asset_manifest import write_manifest
+from blender_assets.asset_manifest import write_asset_manifest
 from candlelight import main
 from generators.engine.helper_process import run_helper
 from generators.engine.render_plan import render
@@ -20,7 +20,7 @@ from generators.planning.plan import make_plan
 from generators.user_assets.scan_assets import ASSET_KINDS, scan_assets
 from loaders.errors import InputError
 from loaders.exports.export_candle import projected_bounds
-from loaders.frames import FrameFolder
+from loaders.frame_folder import FrameFolder
 from loaders.verification.checksums import file_sha256
 
 SMALL = (
@@ -199,7 +199,7 @@ def test_an_incomplete_camera_in_a_manifest_is_refused(tmp_path, camera, message
     (tmp_path / "dock.blend").write_bytes(b"dock")
     entry = {"kind": "scenes", "name": "dock", "file": "dock.blend", "licence": "", "source": ""}
     entry |= {"sha256": file_sha256(tmp_path / "dock.blend"), "facts": {"camera": camera}}
-    write_manifest(tmp_path / "manifest.json", [entry])
+    write_asset_manifest(tmp_path / "manifest.json", [entry])
     with pytest.raises(InputError, match=rf"assets\.scenes: .*{message}"):
         AssetLibrary({"scenes": tmp_path}).facts("scenes", "dock")
 
@@ -223,7 +223,7 @@ def test_the_camera_of_a_scene_replaces_the_recipes_camera_but_not_its_turns(tmp
     shutil.copy(shipped() / "scenes" / "garden.exr", tmp_path)
     entry = {"kind": "scenes", "name": "garden", "file": "garden.exr", "licence": "", "source": ""}
     entry |= {"sha256": file_sha256(tmp_path / "garden.exr"), "facts": {"camera": view}}
-    write_manifest(tmp_path / "manifest.json", [entry])
+    write_asset_manifest(tmp_path / "manifest.json", [entry])
     (own,) = one_plan().samples
     (moved,) = one_plan("sets.candle.layout.camera.scene=$scene", assets={"scenes": tmp_path}).samples
     expected = {

@@ -11,7 +11,8 @@ from candlelight import main
 from loaders.errors import InputError
 from loaders.exports import export_candle
 from loaders.exports.export_candle import candle_metadata, projected_bounds
-from loaders.frames import FrameFolder, read_frame, write_dataset_info, write_frame
+from loaders.frame_folder import FrameFolder
+from loaders.frames import read_frame, write_dataset_info, write_frame
 from loaders.samples import Frame
 from loaders.schema import CameraRecord, FactorInfo, ObjectRecord, SetInfo
 

@@ -15,7 +15,8 @@ from candlelight import main
 from evaluation.intrinsic import lmse
 from loaders.errors import InputError
 from loaders.exports.export_mit import HEADROOM, MIT_WHITE, CapturesRecord, export_mit
-from loaders.frames import FrameFolder, write_dataset_info, write_frame
+from loaders.frame_folder import FrameFolder
+from loaders.frames import write_dataset_info, write_frame
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.public import MITIntrinsic
 from loaders.samples import Frame

@@ -12,7 +12,8 @@ from candlelight import main
 from loaders.errors import InputError
 from loaders.exports import export_webdataset
 from loaders.exports.export_webdataset import sample_key
-from loaders.frames import FrameFolder, frame_path, write_frame
+from loaders.frame_folder import FrameFolder
+from loaders.frames import frame_path, write_frame
 from loaders.samples import Frame
 
 

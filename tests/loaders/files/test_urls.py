@@ -36,7 +36,7 @@ def test_paths_stay_as_they_are():
 @pytest.mark.parametrize("url", ["s3://bucket/x", Path("s3://bucket/x")])
 def test_what_lies_elsewhere_is_to_be_copied_first(url):
     expected = (
-        r"s3://bucket/x: expected a local folder; .* copy what lies there: python -c "
+        r"s3://bucket/x: expected a local folder; .* copy the folder first: python -c "
         r"\"import fsspec; fs, path = fsspec.url_to_fs\('s3://bucket/x'\); "
         r"fs.get\(path, 'frames', recursive=True\)\""
     )

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from candlelight import main
 from loaders.errors import InputError
-from loaders.hdf5.neighbour_files import mixed_packs
+from loaders.hdf5.neighbour_files import describe_conflict
 from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.open_frames import open_frames
@@ -37,13 +37,13 @@ def mix(stored, folder, *names):
 
 
 def test_files_are_not_written_among_frames(frames_root):
-    with pytest.raises(InputError, match="holds frames or a Hugging Face folder, which further files would"):
+    with pytest.raises(InputError, match="holds frames or a Hugging Face folder; name another"):
         pack_hdf5(frames_root, frames_root, ["grid"])
 
 
 def test_splits_of_one_pack_go_together(stored, tmp_path):
     folder = mix(stored, tmp_path / "h5", "red/grid-red.h5", "red/grid-blue.h5")
-    assert mixed_packs(map(HDF5Frames, folder.glob("*.h5"))) == ""
+    assert describe_conflict(map(HDF5Frames, folder.glob("*.h5"))) == ""
     assert len(open_frames(folder, "grid", "blue")) == 3
     assert verify_pack(folder).whole
 
@@ -52,7 +52,7 @@ def test_splits_of_one_pack_go_together(stored, tmp_path):
 def test_a_sample_in_two_files_is_found(stored, tmp_path, other):
     """What is trained on `red` and tested on `small` would be tested on what it has seen."""
     folder = mix(stored, tmp_path / "h5", "red/grid-red.h5", "red/grid-blue.h5", other)
-    message = r"grid.*.h5 and grid.*.h5 both hold sample \d of set `grid`, .* keep those of one"
+    message = r"grid.*.h5 and grid.*.h5 both hold sample \d of set `grid`, .* keep the files of one pack"
     with pytest.raises(InputError, match=message):
         open_frames(folder, "grid", "red")
     result = CliRunner().invoke(main, ["info", str(folder)])

@@ -9,8 +9,9 @@ import torch
 from torch.utils.data import DataLoader
 
 from loaders.errors import InputError
-from loaders.frames import FrameFolder, frame_path, write_dataset_info, write_frame
-from loaders.hdf5.columns import FORMAT
+from loaders.frame_folder import FrameFolder
+from loaders.frames import frame_path, write_dataset_info, write_frame
+from loaders.hdf5.columns import HDF5_FORMAT
 from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.samples import Frame, Frames, collate
@@ -55,7 +56,7 @@ def test_rows_are_read_in_the_order_asked_for(packed):
 
 def test_layout_is_one_image_per_chunk_and_global_facts_in_attributes(packed, info):
     with h5py.File(packed / "grid.h5") as file:
-        assert (file.attrs["format"], file.attrs["dataset"].decode()) == (FORMAT, info.to_json())
+        assert (file.attrs["format"], file.attrs["dataset"].decode()) == (HDF5_FORMAT, info.to_json())
         assert (file["image"].chunks, file["image"].compression) == ((1, 24, 32, 3), "gzip")
         assert (file["image"].shuffle, file["depth"].shuffle, file["light/left"].shuffle) == (
             False,

@@ -8,16 +8,26 @@ import pytest
 import yaml
 from PIL import Image
 
-from loaders.frames import FrameFolder, write_dataset_info, write_frame
+from loaders.frame_folder import FrameFolder
+from loaders.frames import write_dataset_info, write_frame
 from loaders.hub import card_pictures
 from loaders.hub.arrow_tables import layer_column
 from loaders.hub.card import card
-from loaders.hub.card_pictures import COLUMNS, LARGEST, ROWS, TILE, PackedRows, draw_picture, shown_factor
+from loaders.hub.card_pictures import (
+    COLUMNS,
+    LARGEST_PICTURE,
+    ROWS,
+    TILE,
+    PackedRows,
+    draw_picture,
+    shown_factor,
+)
 from loaders.hub.read_hub import HubFrames
 from loaders.hub.set_facts import decode_layer, read_facts, read_rows
 from loaders.hub.write_hub import pack_hub
-from loaders.looking.sheet import choose_rows, contact_sheet
-from loaders.packs.pack_manifest import SplitRecord, read_manifest
+from loaders.looking.sheet import contact_sheet
+from loaders.looking.sheet_rows import choose_sheet_rows
+from loaders.packs.pack_manifest import SplitRecord, read_pack_manifest
 from loaders.packs.split_plan import SplitPlan
 from loaders.samples import Frame
 from loaders.schema import AssetRecord, FactorInfo, SetInfo, array_sha256
@@ -33,13 +43,13 @@ def packed(tmp_path_factory, frames_root):
 
 
 def text_of(folder, info, manifest=None, **changes):
-    manifest = manifest or read_manifest(folder)
+    manifest = manifest or read_pack_manifest(folder)
     info = info.model_copy(update={"sets": {"grid": info.sets["grid"]}, **changes})
     return card(info, manifest, {"grid": read_facts(folder, info.sets["grid"], manifest.of_set("grid"))})
 
 
 def test_rows_are_read_back_whatever_group_and_file_they_are_in(packed, frames_root, info):
-    shards, frames = read_manifest(packed).of_set("grid"), FrameFolder(frames_root, "grid")
+    shards, frames = read_pack_manifest(packed).of_set("grid"), FrameFolder(frames_root, "grid")
     assert len(shards) > 1
     columns = ["id", *map(layer_column, frames.layers)]
     tables = list(read_rows(packed, shards, [0, 3, 5], columns))
@@ -52,14 +62,14 @@ def test_rows_are_read_back_whatever_group_and_file_they_are_in(packed, frames_r
 
 
 def test_the_card_says_what_becomes_of_float16(packed, datasets):
-    assert "makes float32 of float16" in (packed / "README.md").read_text()
+    assert "turns float16 into float32" in (packed / "README.md").read_text()
     rows = datasets.load_dataset(str(packed), "grid", split="train").with_format("numpy")
     assert rows[0]["albedo"].dtype == np.float32
     assert HubFrames(packed, "grid", ["albedo"]).frame(0).layers["albedo"].dtype == np.float16
 
 
 def test_facts_are_those_of_the_rows(packed, frames_root, info):
-    facts = read_facts(packed, info.sets["grid"], read_manifest(packed).of_set("grid"), "a.jpg")
+    facts = read_facts(packed, info.sets["grid"], read_pack_manifest(packed).of_set("grid"), "a.jpg")
     frames = FrameFolder(frames_root, "grid")
     np.testing.assert_array_equal(facts.table, frames.factor_table)
     assert (facts.first, facts.picture) == (frames.metadata(0), "a.jpg")
@@ -68,7 +78,7 @@ def test_facts_are_those_of_the_rows(packed, frames_root, info):
 def test_splits_are_listed_with_how_they_were_chosen(frames_root, info, tmp_path):
     plan = SplitPlan(factor="color", values={"train": ("red",), "ood.1": ("blue",)})
     out = pack_hub(frames_root, tmp_path / "out", sets=["grid"], plan=plan)
-    text, manifest = (out / "README.md").read_text(), read_manifest(out)
+    text, manifest = (out / "README.md").read_text(), read_pack_manifest(out)
     facts = yaml.safe_load(text.split("---\n")[1])
     assert facts["configs"][0]["data_files"] == [
         {"split": "train", "path": "grid/train-*.parquet"},
@@ -87,7 +97,7 @@ def test_splits_are_listed_with_how_they_were_chosen(frames_root, info, tmp_path
 )
 def test_the_hub_reads_the_front_and_knows_the_size_by_name(packed, info, rows, name):
     huggingface_hub = pytest.importorskip("huggingface_hub")
-    manifest = read_manifest(packed)
+    manifest = read_pack_manifest(packed)
     (first, *others) = manifest.files
     rest = rows - sum(shard.rows for shard in others)
     manifest = manifest.model_copy(update={"files": (first.model_copy(update={"rows": rest}), *others)})
@@ -97,7 +107,7 @@ def test_the_hub_reads_the_front_and_knows_the_size_by_name(packed, info, rows, 
 
 
 def test_a_split_of_no_rule_is_not_explained(packed, info):
-    bare = read_manifest(packed).model_copy(update={"splits": {}})
+    bare = read_pack_manifest(packed).model_copy(update={"splits": {}})
     assert "how chosen" not in text_of(packed, info, bare)
     made = bare.model_copy(update={"splits": {"grid": {"train": SplitRecord(rows=6, made="by | hand")}}})
     assert "| `train` | 6 | by \\| hand |" in text_of(packed, info, made)
@@ -109,7 +119,7 @@ def test_assets_are_listed_and_unknown_licences_flagged(packed, info):
     text = text_of(packed, info, assets=(known, mine))
     assert "| objects | CC0-1.0 | built here | cube |" in text
     assert "| textures | **unknown** (not stated) | - | mine |" in text
-    assert "**The licence of 1 of these is not known: ask before passing them on.**" in text
+    assert "**The licences of 1 of these are not known: ask before passing them on.**" in text
     assert "not known" not in text_of(packed, info, assets=(known,))
     many = tuple(mine.model_copy(update={"label": f"t{number}"}) for number in range(30))
     assert "| t0, t1, t2," in (text := text_of(packed, info, assets=many))
@@ -118,7 +128,7 @@ def test_assets_are_listed_and_unknown_licences_flagged(packed, info):
 
 
 def test_frames_without_a_renderer_are_told_of(packed, info):
-    manifest = read_manifest(packed)
+    manifest = read_pack_manifest(packed)
     facts = read_facts(packed, info.sets["grid"], manifest.of_set("grid"))
     facts = dataclasses.replace(facts, first=facts.first.model_copy(update={"renderer": None}))
     one = info.model_copy(update={"sets": {"grid": info.sets["grid"]}})
@@ -153,12 +163,12 @@ def test_the_factor_shown_varies_within_a_set_before_others_and_has_several_valu
 
 
 def test_the_picture_is_a_sheet_of_one_factor(packed, info, frames_root, monkeypatch):
-    shards, frames = read_manifest(packed).of_set("grid"), FrameFolder(frames_root, "grid")
+    shards, frames = read_pack_manifest(packed).of_set("grid"), FrameFolder(frames_root, "grid")
     seen = []
     monkeypatch.setattr(card_pictures, "_encode", lambda pixels: seen.append(pixels) or b"")
     rows = PackedRows(packed, info.sets["grid"], shards, frames.factor_table)
     draw_picture(rows)
-    chosen, headings = choose_rows(frames, "size", 1)  # which varies within a set
+    chosen, headings = choose_sheet_rows(frames, "size", 1)  # which varies within a set
     assert len(chosen) == 3
     assert list(headings.values()) == ["size 1.5 m", "size 2 m", "size 2.5 m"]
     sheet = contact_sheet(frames, chosen, ["image", "albedo", "shading", "depth"], headings, TILE)
@@ -172,10 +182,10 @@ def test_pictures_are_small_and_can_be_read(packed, info, frames_root):
     (picture,) = (packed / "assets").iterdir()
     with Image.open(picture) as opened:
         assert opened.format == "JPEG"
-    assert picture.stat().st_size <= LARGEST
+    assert picture.stat().st_size <= LARGEST_PICTURE
     noise = np.random.default_rng(0).integers(0, 256, (ROWS * (TILE + 20), COLUMNS * TILE, 3), np.uint8)
     data = card_pictures._encode(noise)
-    assert len(data) <= LARGEST
+    assert len(data) <= LARGEST_PICTURE
     assert Image.open(io.BytesIO(data)).size == noise.shape[1::-1]
 
 

@@ -19,7 +19,7 @@ from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.hub.read_hub import HubFrames
 from loaders.hub.shards import ROW_GROUP_BYTES
 from loaders.hub.write_hub import pack_hub
-from loaders.packs.pack_manifest import read_manifest
+from loaders.packs.pack_manifest import read_pack_manifest
 from loaders.packs.split_plan import SplitPlan
 
 
@@ -86,7 +86,7 @@ def test_splits_load_by_name_dots_included(datasets, frames_root, tmp_path):
     for split, value in (("train", 0), ("ood.1", 1)):
         rows = datasets.load_dataset(str(out), "grid", split=split, cache_dir=str(tmp_path / "cache"))
         assert rows["color"][:] == [value] * 3
-        (shard,) = read_manifest(out).of_split("grid", split)
+        (shard,) = read_pack_manifest(out).of_split("grid", split)
         assert shard.path == f"grid/{split}-00000-of-00001.parquet"
 
 

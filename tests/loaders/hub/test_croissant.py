@@ -6,11 +6,11 @@ from datetime import date
 
 import pytest
 
-from loaders.hub.arrow_tables import columns
+from loaders.hub.arrow_tables import arrow_columns
 from loaders.hub.croissant import croissant
 from loaders.hub.set_facts import read_facts
 from loaders.hub.write_hub import pack_hub
-from loaders.packs.pack_manifest import read_manifest
+from loaders.packs.pack_manifest import read_pack_manifest
 from loaders.schema import AssetRecord, Statements
 
 RAI = {
@@ -43,14 +43,14 @@ def document(folder):
 
 
 def described(folder, info, **changes):
-    manifest = read_manifest(folder)
+    manifest = read_pack_manifest(folder)
     facts = {name: read_facts(folder, one, manifest.of_set(name)) for name, one in info.sets.items()}
     return json.loads(croissant(info.model_copy(update=changes), manifest, facts, date(2026, 1, 2)))
 
 
 def test_every_file_is_listed_with_its_hash_and_size(packed):
     files = document(packed)["distribution"]
-    shards = read_manifest(packed).files
+    shards = read_pack_manifest(packed).files
     assert [(f["contentUrl"], f["sha256"], f["contentSize"]) for f in files] == [
         (shard.path, shard.sha256, f"{shard.bytes} B") for shard in shards
     ]
@@ -62,7 +62,7 @@ def test_every_column_is_a_field_of_its_record_set(packed, info):
     assert list(sets) == ["grid", "free"]
     for name, one in sets.items():
         fields = {field["name"]: field for field in one["field"]}
-        assert list(fields) == ["split", *(column.name for column in columns(info.sets[name]))]
+        assert list(fields) == ["split", *(column.name for column in arrow_columns(info.sets[name]))]
         assert all(field["@id"] == f"{name}/{key}" for key, field in fields.items())
         assert fields["image"]["dataType"] == "sc:ImageObject"
         assert fields["image"]["source"]["transform"] == {"jsonPath": "bytes"}

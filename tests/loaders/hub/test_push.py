@@ -280,7 +280,7 @@ def test_repositories_of_something_else_are_refused(hub, packed):
     with pytest.raises(InputError, match=r"me/named holds `weights.parquet`"):
         push_hub(packed, "me/named")
     assert hub.repos["me/named"]["main"].keys() == {"manifest.json", "weights.parquet"}
-    with pytest.raises(InputError, match=r"me/other is there and public; make it private"):
+    with pytest.raises(InputError, match=r"me/other exists and is public; make it private"):
         push_hub(packed, "me/other", private=True)
     assert hub.repos["me/other"]["main"] == {"README.md": b"", "weights.parquet": b"mine"}
 
@@ -294,7 +294,7 @@ def test_what_keeps_the_hub_from_it_is_said_in_one_line(hub, packed, monkeypatch
         push_hub(packed, "me/tiny")
     assert "hf_wrong" not in str(caught.value)
     monkeypatch.delenv("HF_TOKEN")
-    with pytest.raises(InputError, match="the Hub must know who you are; get one"):
+    with pytest.raises(InputError, match="the Hub needs a token; get one"):
         push_hub(packed, "me/tiny")
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     with monkeypatch.context() as patch:

@@ -12,7 +12,8 @@ from torch.utils.data import DataLoader
 
 from loaders.errors import InputError
 from loaders.files import layer_codecs
-from loaders.frames import FrameFolder, write_dataset_info, write_frame
+from loaders.frame_folder import FrameFolder
+from loaders.frames import write_dataset_info, write_frame
 from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.hub import read_hub, shards
@@ -294,11 +295,11 @@ def edit_info(folder, change):
         (forge_rows, r"set `free`: expected 7 rows, as manifest.json says, got 5; check it with"),
         (
             lambda f: edit_info(f, lambda free: free["layers"].remove("depth")),
-            "set `free`: columns are not as dataset.json says: depth; pack it again",
+            "set `free`: columns do not fit dataset.json: depth; pack it again",
         ),
         (
             lambda f: edit_info(f, lambda free: free.update(width=24, height=32, layers=["image", "depth"])),
-            "columns are not as dataset.json says: albedo, depth, light_left",
+            "columns do not fit dataset.json: albedo, depth, light_left",
         ),
     ],
 )
@@ -311,15 +312,17 @@ def test_a_folder_that_is_not_ours_or_not_whole_is_refused(hub_copy, damage, mes
 
 
 def test_what_cannot_be_opened_is_named(stored, hub_copy, frames_root):
-    with pytest.raises(InputError, match="set `none` is not in `tiny`; expected one of: grid, free"):
+    with pytest.raises(InputError, match="hub: set `none` is not there; expected one of: grid, free"):
         HubFrames(stored / "hub", "none")
+    with pytest.raises(InputError, match="hub: choose a set; expected one of: grid, free"):
+        HubFrames(stored / "hub")
     with pytest.raises(
         InputError, match=r"manifest.json is missing; make the folder with `candlelight pack`"
     ):
         HubFrames(frames_root, "grid")
     for name in ("run[1]", "run*", "run?", "run::1"):
         hub_copy = hub_copy.rename(hub_copy.with_name(name))
-        with pytest.raises(InputError, match=r"`::` in a path for a pattern; rename the folder"):
+        with pytest.raises(InputError, match=r"`::` in a path as a pattern; rename the folder"):
             HubFrames(hub_copy, "grid")
 
 
@@ -375,5 +378,6 @@ def test_splits_are_read_by_name(frames_root, tmp_path):
     assert (train.split, train.indices.tolist()) == ("train", [0, 1, 2])
     assert (test.split, test.indices.tolist(), test.layers) == ("test", [3, 4, 5], ("image",))
     assert test[1]["factors"]["color"] == 1
-    with pytest.raises(InputError, match="set `grid` has no split `val`; it has train, test"):
+    with pytest.raises(InputError, match="split `val` is not there; expected one of: train, test"):
         HubFrames(hub, "grid", split="val")
+    assert HubFrames(hub).set_name == "grid"

@@ -13,13 +13,14 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from loaders.errors import InputError
-from loaders.frames import FrameFolder, frame_path, write_dataset_info, write_frame
+from loaders.frame_folder import FrameFolder
+from loaders.frames import frame_path, write_dataset_info, write_frame
 from loaders.hub import shards
-from loaders.hub.arrow_tables import columns
+from loaders.hub.arrow_tables import arrow_columns
 from loaders.hub.card import card
 from loaders.hub.set_facts import read_facts
 from loaders.hub.write_hub import pack_hub
-from loaders.packs.pack_manifest import read_manifest
+from loaders.packs.pack_manifest import read_pack_manifest
 from loaders.samples import Frame
 from loaders.schema import FactorInfo, Metadata
 
@@ -142,14 +143,14 @@ def test_the_folder_lists_and_proves_its_files(packed, info):
         ["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=packed, check=True, capture_output=True
     )
     assert len((packed / "SHA256SUMS").read_text().splitlines()) == len(files) - 1
-    manifest = read_manifest(packed)
+    manifest = read_pack_manifest(packed)
     assert [(shard.set, shard.rows) for shard in manifest.files] == [("grid", 6), ("free", 5)]
     assert all(shard.bytes == (packed / shard.path).stat().st_size for shard in manifest.files)
     assert (packed / "dataset.json").read_text() == info.to_json()
 
 
 def test_card_states_configs_splits_licence_and_content(packed):
-    facts, manifest = card_facts(packed), read_manifest(packed)
+    facts, manifest = card_facts(packed), read_pack_manifest(packed)
     assert (facts["license"], facts["size_categories"]) == ("cc-by-4.0", ["n<1K"])
     assert facts["configs"][1] == {
         "config_name": "free",
@@ -179,16 +180,16 @@ def test_the_usage_in_the_card_runs(datasets, packed, tmp_path, monkeypatch, cap
 def test_card_of_other_licences_and_long_lists(packed, info):
     scene = FactorInfo(name="scene", kind="categorical", values=tuple(f"s{i}" for i in range(30)))
     sets = {"grid": info.sets["grid"].model_copy(update={"factors": (scene,), "layers": ("image",)})}
-    grid = read_facts(packed, info.sets["grid"], read_manifest(packed).of_set("grid"))
+    grid = read_facts(packed, info.sets["grid"], read_pack_manifest(packed).of_set("grid"))
     grid = dataclasses.replace(grid, table=np.array([[3.0], [3.0], [0.0]]))
     changed = info.model_copy(update={"licence": "My Terms", "sets": sets})
-    text = card(changed, read_manifest(packed), {"grid": grid})
+    text = card(changed, read_pack_manifest(packed), {"grid": grid})
     facts = yaml.safe_load(text.split("---\n")[1])
     assert (facts["license"], facts["license_name"]) == ("other", "my-terms")
     assert facts["task_categories"] == ["image-feature-extraction"]
-    unlicensed = card(changed.model_copy(update={"licence": ""}), read_manifest(packed), {"grid": grid})
+    unlicensed = card(changed.model_copy(update={"licence": ""}), read_pack_manifest(packed), {"grid": grid})
     assert "license" not in yaml.safe_load(unlicensed.split("---\n")[1])
-    assert "The data set: not stated, so ask its author before using it." in unlicensed
+    assert "The data set: not stated; ask its author before using it." in unlicensed
     assert "| `scene` | categorical | 30 values, see `dataset.json` | - | 0 to 2 of each |" in text
 
 
@@ -213,7 +214,7 @@ def test_leaves_are_compressed_by_what_they_hold(packed, frames_root):
 
 
 def test_rows_are_spread_over_groups_and_shards(datasets, frames_root, packed, tmp_path, monkeypatch):
-    row_bytes = read_manifest(packed).files[0].arrow_bytes // 6
+    row_bytes = read_pack_manifest(packed).files[0].arrow_bytes // 6
     monkeypatch.setattr(shards, "ROW_GROUP_BYTES", int(2.5 * row_bytes))
     monkeypatch.setattr(shards, "SHARD_BYTES", int(4.5 * row_bytes))
     out = pack_hub(frames_root, tmp_path / "out", sets=["grid"])
@@ -232,7 +233,7 @@ def test_a_row_larger_than_any_limit_still_gets_a_place(frames_root, tmp_path, m
     monkeypatch.setattr(shards, "ROW_GROUP_BYTES", 1)
     monkeypatch.setattr(shards, "SHARD_BYTES", 1)
     out = pack_hub(frames_root, tmp_path / "out", sets=["free"])
-    assert [shard.rows for shard in read_manifest(out).files] == [1] * 5
+    assert [shard.rows for shard in read_pack_manifest(out).files] == [1] * 5
 
 
 def test_packing_some_sets_describes_those_only(frames_root, tmp_path):
@@ -306,7 +307,7 @@ def test_what_lies_where_an_earlier_pack_is_put_aside_stays(frames_root, tmp_pat
         pack_hub(frames_root, out, sets=["grid"])
     aside.rename(tmp_path / "other")
     aside.symlink_to("other")
-    with pytest.raises(InputError, match=r"out.replaced is in the way, being a link"):
+    with pytest.raises(InputError, match=r"out.replaced is a link"):
         pack_hub(frames_root, out, sets=["grid"])
     assert (aside / "mine").exists()
 
@@ -319,7 +320,7 @@ def test_nothing_to_pack_is_said(frames_root, tmp_path):
 def test_column_names_that_collide_are_moved_or_refused(info, make_frame):
     def names(*factors, layers=("image", "object", "light/left")):
         changed = info.sets["grid"].model_copy(update={"factors": factors, "layers": layers})
-        return [column.name for column in columns(changed)]
+        return [column.name for column in arrow_columns(changed)]
 
     word = FactorInfo(name="object", kind="categorical", values=("cube", "cone"))
     number = FactorInfo(name="size", kind="categorical", values=(1, 2))

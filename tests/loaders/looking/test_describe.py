@@ -6,7 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from loaders.errors import InputError
-from loaders.frames import FrameFolder, frame_path, write_dataset_info
+from loaders.frame_folder import FrameFolder
+from loaders.frames import frame_path, write_dataset_info
 from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.hub.read_hub import HubFrames
@@ -98,7 +99,9 @@ def test_factors_are_looked_up_in_the_plan(frames_copy, monkeypatch):
     pq.write_table(pa.table(table), frames_copy / "plan.parquet")
     shutil.rmtree(frame_path(frames_copy, "grid", 4))
     shutil.rmtree(frames_copy / "samples" / "free")
-    monkeypatch.setattr("loaders.frames.FrameFolder.factor_table", property(lambda self: pytest.fail("read")))
+    monkeypatch.setattr(
+        "loaders.frame_folder.FrameFolder.factor_table", property(lambda self: pytest.fail("read"))
+    )
     color, size = look(frames_copy).sets["grid"].factors
     assert (color.counts, size.counts) == ((3, 2), (2, 1, 2))
 
@@ -154,9 +157,10 @@ def test_open_frames_picks_the_reader(datasets, stored, frames_root):
     assert len(open_frames(stored / "h5" / "free.h5", "free")) == 5
 
 
-def test_a_single_set_need_not_be_named(frames_copy, info):
+def test_the_only_set_opens_without_its_name(frames_copy, info):
     write_dataset_info(frames_copy, info.model_copy(update={"sets": {"free": info.sets["free"]}}))
-    assert open_frames(frames_copy).set_name == "free"
+    for open_set in (open_frames, FrameFolder):
+        assert open_set(frames_copy).set_name == "free"
 
 
 def test_open_frames_names_what_is_wrong(stored, frames_root, tmp_path):

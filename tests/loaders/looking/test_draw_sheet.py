@@ -7,11 +7,12 @@ from PIL import Image
 
 from candlelight import main
 from loaders.errors import InputError
-from loaders.frames import FrameFolder
+from loaders.frame_folder import FrameFolder
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.hub.write_hub import pack_hub
 from loaders.looking.draw_sheet import draw_sheet
-from loaders.looking.sheet import BACKGROUND, GAP, HEADING, MOST_PIXELS, contact_sheet, rows_by_factor
+from loaders.looking.sheet import BACKGROUND, HEADING, MOST_PIXELS, TILE_GAP, contact_sheet
+from loaders.looking.sheet_rows import rows_by_factor
 from loaders.looking.show import show_layer
 
 TILE = 96, 128  # of frames of 24 x 32 pixels, four times as large
@@ -39,10 +40,10 @@ def test_all_forms_give_one_picture(datasets, frames_root, tmp_path):
 
 def test_what_is_shown_is_the_samples_layers(frames_root, free, tmp_path):
     sheet = pixels(draw_sheet(frames_root, tmp_path / "new" / "sheet.png", "free", rows=5))
-    assert sheet.shape[1] == 4 * TILE[1] + 5 * GAP
-    bottom = sheet[-GAP - TILE[0] : -GAP]
+    assert sheet.shape[1] == 4 * TILE[1] + 5 * TILE_GAP
+    bottom = sheet[-TILE_GAP - TILE[0] : -TILE_GAP]
     for column, name in enumerate(SHOWN):
-        left = GAP + column * (TILE[1] + GAP)
+        left = TILE_GAP + column * (TILE[1] + TILE_GAP)
         shown = show_layer(name, free.frame(4).layers[name], free.set_info.exposure)
         large = np.kron(shown, np.ones((4, 4, 1), np.uint8))
         np.testing.assert_array_equal(bottom[:, left : left + TILE[1]], large)
@@ -50,14 +51,14 @@ def test_what_is_shown_is_the_samples_layers(frames_root, free, tmp_path):
 
 def test_layers_come_in_the_order_asked_for(frames_root, free, tmp_path):
     sheet = pixels(draw_sheet(frames_root, tmp_path / "s.png", "free", layers=["depth", "image"], rows=5))
-    right = sheet[-GAP - TILE[0] : -GAP : 4, -GAP - TILE[1] : -GAP : 4]
+    right = sheet[-TILE_GAP - TILE[0] : -TILE_GAP : 4, -TILE_GAP - TILE[1] : -TILE_GAP : 4]
     np.testing.assert_array_equal(right, free.frame(4).layers["image"])
 
 
 def test_sets_without_the_usual_layers_show_what_they_have(frames_root, tmp_path):
     pack_hdf5(frames_root, tmp_path / "h5", sets=["free"], layers=["normal", "part"])
     sheet = pixels(draw_sheet(tmp_path / "h5", tmp_path / "s.png"))
-    assert sheet.shape[1] == 2 * TILE[1] + 3 * GAP
+    assert sheet.shape[1] == 2 * TILE[1] + 3 * TILE_GAP
 
 
 def test_each_value_of_a_factor_has_its_rows(free):
@@ -94,7 +95,7 @@ def test_a_continuous_factor_is_shown_in_parts(free):
 def test_headings_stand_above_their_rows(free):
     plain = contact_sheet(free, [0, 1], ["image"])
     headed = contact_sheet(free, [0, 1], ["image"], {1: "cone"})
-    bands = np.flatnonzero((headed[:, GAP] == HEADING).all(axis=-1))
+    bands = np.flatnonzero((headed[:, TILE_GAP] == HEADING).all(axis=-1))
     assert len(headed) - len(plain) == len(bands)
     cut = np.delete(headed, bands, axis=0)
     np.testing.assert_array_equal(cut, plain)
@@ -105,10 +106,10 @@ def test_headings_stand_above_their_rows(free):
 def test_a_sheet_of_many_tiles_shows_fewer_pixels_of_each(free, monkeypatch):
     monkeypatch.setattr("loaders.looking.sheet.MOST_PIXELS", 5 * TILE[0] * TILE[1])
     full = contact_sheet(free, range(5), ["image"])
-    assert full.shape[1] == TILE[1] + 2 * GAP
+    assert full.shape[1] == TILE[1] + 2 * TILE_GAP
     for layers, side in ((2, 64), (4, 64)):
         sheet = contact_sheet(free, range(5), ["image"] * layers)
-        assert sheet.shape[1] == layers * side + GAP * (layers + 1)
+        assert sheet.shape[1] == layers * side + TILE_GAP * (layers + 1)
     with pytest.raises(InputError, match="a sheet has no room for 125 tiles: show fewer samples or layers"):
         contact_sheet(free, list(range(5)) * 5, ["image"] * 5)
     assert MOST_PIXELS < 2**26
@@ -132,7 +133,7 @@ def test_what_is_not_there_is_named(frames_root, tmp_path, options, message):
 
 def test_more_rows_than_there_is_room_for_are_not_even_chosen(frames_root, tmp_path, monkeypatch):
     monkeypatch.setattr("loaders.looking.sheet.MOST_PIXELS", 48 * 64 * 10)
-    monkeypatch.setattr("loaders.looking.draw_sheet.choose_rows", None)
+    monkeypatch.setattr("loaders.looking.draw_sheet.choose_sheet_rows", None)
     for by in (None, "shape"):
         with pytest.raises(InputError, match="a sheet has no room for 20 tiles: show fewer"):
             draw_sheet(frames_root, tmp_path / "s.png", "free", rows=10**9, by=by)
@@ -148,7 +149,7 @@ def test_the_command_line_draws_and_tells(frames_root, tmp_path):
     words = ["info", str(frames_root), "--set", "grid", "--sheet", path, "--by", "color", "--limit", "1"]
     result = CliRunner().invoke(main, [*words, "--layers", "image, depth", "--seed", "3"])
     assert (result.exit_code, result.output) == (0, path + "\n")
-    assert pixels(path).shape[1] == 2 * TILE[1] + 3 * GAP
+    assert pixels(path).shape[1] == 2 * TILE[1] + 3 * TILE_GAP
     result = CliRunner().invoke(main, ["info", str(frames_root), "--json"])
     assert json.loads(result.output)["sets"]["free"]["splits"] == {"train": 5}
     result = CliRunner().invoke(main, [*words[:2], "--sheet", path])
@@ -162,8 +163,8 @@ def test_the_command_line_draws_and_tells(frames_root, tmp_path):
     [
         (["--verify", "--json"], "--verify and --json: expected one of them; run the command once for each"),
         (["--sheet", "s.png", "--json"], "--json and --sheet: expected one of them"),
-        (["--set", "grid"], "--set says what a sheet shows; add --sheet FILE.png, or leave it out"),
-        (["--verify", "--seed", "0"], "--seed says what a sheet shows"),
+        (["--set", "grid"], "--set needs --sheet FILE.png; add it, or leave --set out"),
+        (["--verify", "--seed", "0"], "--seed needs --sheet FILE.png"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

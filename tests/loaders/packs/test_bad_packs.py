@@ -14,7 +14,8 @@ from click.testing import CliRunner
 
 from candlelight import main
 from loaders.errors import InputError
-from loaders.frames import FrameFolder, frame_path
+from loaders.frame_folder import FrameFolder
+from loaders.frames import frame_path
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.hub.write_hub import pack_hub
 from loaders.open_frames import open_frames
@@ -142,7 +143,7 @@ def test_a_wrong_schema_version(packs):
         text = json.loads(file.attrs["dataset"])
         file.attrs["dataset"] = np.bytes_(json.dumps({**text, "schema": 1}))
     for form in FORMS:
-        message = "expected schema version 2, got 1; make frames anew with `candlelight render`"
+        message = "expected schema version 2, got 1; make the frames again with `candlelight render`"
         with pytest.raises(InputError, match=message):
             read_all(packs / form)
         result = run("info", packs / form)
@@ -157,7 +158,7 @@ def test_a_missing_layer(packs):
         table = file.read()
     pq.write_table(table.drop_columns(["depth"]), shard(packs))
     resum(packs / "hub")
-    with pytest.raises(InputError, match=r"set `free`: columns are not as dataset.json says: depth; pack it"):
+    with pytest.raises(InputError, match=r"set `free`: columns do not fit dataset.json: depth; pack it"):
         read_all(packs / "hub")
 
 

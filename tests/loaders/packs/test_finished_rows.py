@@ -2,11 +2,11 @@ import pytest
 
 from loaders.errors import InputError
 from loaders.packs import finished_rows
-from loaders.packs.finished_rows import count_rows, keep_rows, read_parts
+from loaders.packs.finished_rows import append_rows, count_finished_rows, read_finished_rows
 
 
 def write_parts(folder, first, rows):
-    return list(keep_rows(folder, first, rows))
+    return list(append_rows(folder, first, rows))
 
 
 ROWS = [[bytes([number]) * number, b"", b"x" * 50] for number in range(9)]
@@ -18,9 +18,9 @@ def test_rows_come_back_whatever_the_parts(tmp_path, monkeypatch):
         folder.mkdir()
         monkeypatch.setattr(finished_rows, "PART_BYTES", size)
         assert write_parts(folder, 0, iter(ROWS[:5])) == ROWS[:5]
-        assert count_rows(folder) == 5
+        assert count_finished_rows(folder) == 5
         write_parts(folder, 5, iter(ROWS[5:]))
-        assert (count_rows(folder), list(read_parts(folder, 3))) == (9, ROWS)
+        assert (count_finished_rows(folder), list(read_finished_rows(folder, 3))) == (9, ROWS)
         assert not list(folder.glob(".*"))
     assert [len(list((tmp_path / name).iterdir())) for name in ("1", "120", "1000000")] == [9, 5, 2]
 
@@ -34,22 +34,26 @@ def test_only_finished_parts_count(tmp_path, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         write_parts(tmp_path, 0, rows())
-    assert count_rows(tmp_path) == 3
-    assert list(read_parts(tmp_path, 3)) == ROWS[:3]
+    assert count_finished_rows(tmp_path) == 3
+    assert list(read_finished_rows(tmp_path, 3)) == ROWS[:3]
 
 
 def test_parts_after_a_gap_do_not_count(tmp_path, monkeypatch):
     monkeypatch.setattr(finished_rows, "PART_BYTES", 1)
     write_parts(tmp_path, 0, iter(ROWS))
     (tmp_path / "000000004-000000005.part").unlink()
-    assert (count_rows(tmp_path), list(read_parts(tmp_path, 3))) == (4, ROWS[:4])
+    assert (count_finished_rows(tmp_path), list(read_finished_rows(tmp_path, 3))) == (4, ROWS[:4])
     write_parts(tmp_path, 4, iter(ROWS[4:]))
-    assert list(read_parts(tmp_path, 3)) == ROWS
+    assert list(read_finished_rows(tmp_path, 3)) == ROWS
 
 
 def test_no_rows_are_no_parts(tmp_path):
     write_parts(tmp_path, 0, iter([]))
-    assert (count_rows(tmp_path), list(tmp_path.iterdir()), list(read_parts(tmp_path, 2))) == (0, [], [])
+    assert (
+        count_finished_rows(tmp_path),
+        list(tmp_path.iterdir()),
+        list(read_finished_rows(tmp_path, 2)),
+    ) == (0, [], [])
 
 
 @pytest.mark.parametrize(
@@ -60,4 +64,4 @@ def test_damage_is_named(tmp_path, damage):
     (path,) = tmp_path.iterdir()
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(InputError, match=r"000000000-000000001.part is damaged; delete .* and pack again"):
-        list(read_parts(tmp_path, 2))
+        list(read_finished_rows(tmp_path, 2))

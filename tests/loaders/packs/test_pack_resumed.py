@@ -98,9 +98,9 @@ def small(monkeypatch):
 
 def stop_after(monkeypatch, rows: int) -> None:
     """Interrupt packing at the frame after so many."""
-    from loaders.packs.packing import Source
+    from loaders.packs.packing import PackSource
 
-    read = Source.frame
+    read = PackSource.frame
     seen = []
 
     def frame(self, row):
@@ -109,7 +109,7 @@ def stop_after(monkeypatch, rows: int) -> None:
             raise KeyboardInterrupt
         return read(self, row)
 
-    monkeypatch.setattr(Source, "frame", frame)
+    monkeypatch.setattr(PackSource, "frame", frame)
 
 
 def pack(kind: str, root: Path, out: Path, **options) -> None:
@@ -144,16 +144,16 @@ def test_the_command_killed_when_it_has_begun(frames_root, tmp_path, kind):
 
 @pytest.mark.parametrize("kind", ["hub", "hdf5"])
 def test_finished_pieces_are_not_made_again(small, frames_root, tmp_path, monkeypatch, kind):
-    from loaders.packs.packing import Source
+    from loaders.packs.packing import PackSource
 
     pack(kind, frames_root, tmp_path / "calm" / "out")
     with monkeypatch.context() as patch:
         stop_after(patch, 5)
         with pytest.raises(KeyboardInterrupt):
             pack(kind, frames_root, tmp_path / "torn" / "out")
-    read = Source.frame
+    read = PackSource.frame
     rows = []
-    monkeypatch.setattr(Source, "frame", lambda self, row: rows.append(row) or read(self, row))
+    monkeypatch.setattr(PackSource, "frame", lambda self, row: rows.append(row) or read(self, row))
     pack(kind, frames_root, tmp_path / "torn" / "out")
     assert 0 < len(rows) < 6
     assert hashes(tmp_path / "torn") == hashes(tmp_path / "calm")
@@ -209,15 +209,15 @@ def test_a_piece_that_was_damaged_is_not_packed(small, frames_root, tmp_path, mo
 
 @pytest.mark.parametrize("kind", ["hub", "hdf5"])
 def test_frames_that_change_while_they_are_packed_are_named(frames_copy, tmp_path, monkeypatch, kind):
-    from loaders.packs.packing import Source
+    from loaders.packs.packing import PackSource
 
-    read = Source.frame
+    read = PackSource.frame
 
     def frame(self, row):
         write_anew(frames_copy)
         return read(self, row)
 
-    monkeypatch.setattr(Source, "frame", frame)
-    with pytest.raises(InputError, match=r"000000 was written anew while it was packed; run again"):
+    monkeypatch.setattr(PackSource, "frame", frame)
+    with pytest.raises(InputError, match=r"000000 changed while it was packed; run again"):
         pack(kind, frames_copy, tmp_path / "out")
     assert read_metadata(frame_path(frames_copy, "grid", 0)).exogenous == {"camera_jitter": 0.5}

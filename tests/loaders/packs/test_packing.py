@@ -12,7 +12,8 @@ from candlelight import main
 from loaders import frames
 from loaders.downscale import downscale, downscaled_set
 from loaders.errors import InputError
-from loaders.frames import FrameFolder, write_dataset_info, write_frame
+from loaders.frame_folder import FrameFolder
+from loaders.frames import write_dataset_info, write_frame
 from loaders.hdf5.filters import encoder_versions
 from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.hdf5.write_hdf5 import pack_hdf5
@@ -20,8 +21,8 @@ from loaders.hub.read_hub import HubFrames
 from loaders.hub.write_hub import _made_of as hub_made_of
 from loaders.hub.write_hub import pack_hub
 from loaders.open_frames import open_frames
-from loaders.packs.pack_manifest import read_manifest
-from loaders.packs.packing import open_sources, packed_info, prepared
+from loaders.packs.pack_manifest import read_pack_manifest
+from loaders.packs.packing import open_sources, packed_info, prepare_rows
 from loaders.packs.split_plan import SplitPlan
 from loaders.samples import Frame
 from loaders.schema import array_sha256
@@ -92,7 +93,7 @@ def test_rows_are_prepared_in_order_and_few_are_held(frames_root):
 
     rows = [row % 6 for row in range(200)]
     found = []
-    for row in prepared(source, rows, work, "test", threads=2):
+    for row in prepare_rows(source, rows, work, "test", threads=2):
         most = max(most, begun[0] - taken)
         taken += 1
         found.append(row)
@@ -103,7 +104,7 @@ def test_rows_are_prepared_in_order_and_few_are_held(frames_root):
 def test_what_fails_in_a_thread_ends_the_packing(frames_root):
     (source,) = open_sources(frames_root, ["grid"])
     with pytest.raises(ZeroDivisionError):
-        list(prepared(source, range(6), lambda row: 1 // (row - 3), "test", threads=2))
+        list(prepare_rows(source, range(6), lambda row: 1 // (row - 3), "test", threads=2))
 
 
 @pytest.mark.parametrize("layers", [["depth", "image"], ["albedo"], ["object", "light/left"]])
@@ -185,7 +186,7 @@ def test_a_file_belongs_to_one_split(frames_copy, tmp_path, info):
         "grid-test.h5",
         "grid-test-test.h5",
     ]
-    with pytest.raises(InputError, match="two splits would have one file"):
+    with pytest.raises(InputError, match="two splits would get the same file"):
         _two_of_one_name(frames_copy, tmp_path / "b")
 
 
@@ -207,7 +208,7 @@ def _two_of_one_name(root, out):
 
 def test_splits_of_a_hugging_face_folder(datasets, frames_root, tmp_path):
     out = pack_hub(frames_root, tmp_path / "out", ["grid"], plan=BLUE)
-    manifest = read_manifest(out)
+    manifest = read_pack_manifest(out)
     assert [(shard.split, shard.rows) for shard in manifest.files] == [("train", 3), ("test", 3)]
     assert manifest.splits_of("grid") == ["train", "test"]
     assert [shard.path for shard in manifest.of_split("grid", "test")] == ["grid/test-00000-of-00001.parquet"]

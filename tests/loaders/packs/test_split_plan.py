@@ -44,7 +44,7 @@ def test_combinations_are_held_out():
         ({"by": "color"}, "split by `color`: expected --split NAME=VALUE"),
         ({"held_out": ["torus"]}, "hold-out: expected NAME=VALUE, got `torus`"),
         ({"held_out": ["a=1,a=2"]}, "hold-out: expected each name once, got a, a"),
-        ({"held_out": ["a=1"], "split": ["test_ood=1"]}, "split `test_ood` is for what is held out"),
+        ({"held_out": ["a=1"], "split": ["test_ood=1"]}, "split `test_ood` is for held-out rows"),
     ],
 )
 def test_what_makes_no_plan_is_said_in_one_line(options, message):

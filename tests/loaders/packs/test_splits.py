@@ -171,7 +171,7 @@ def test_a_family_that_other_sets_tear_apart_is_counted_in_each():
 def test_where_every_value_has_a_split_there_is_no_train():
     plan = SplitPlan(factor="size", values={"small": ("1",), "large": ("2.5",)})
     assert by_name(split_rows([alone(9)], plan)["set"]) == {"small": [0, 1, 2, 6, 7, 8], "large": [3, 4, 5]}
-    with pytest.raises(InputError, match=r"split `large` .*empty: no row that is not held out"):
+    with pytest.raises(InputError, match=r"split `large` .*empty: only held-out rows"):
         split_rows([alone(3)], plan)
 
 
@@ -184,7 +184,7 @@ def test_where_every_value_has_a_split_there_is_no_train():
         ),
         (
             SplitPlan(factor="color", values={"a": ("red",)}, held_out=({"color": "red"},)),
-            "split `a` of set `set` would be empty: no row that is not held out shows such",
+            "split `a` of set `set` would be empty: only held-out rows show such",
         ),
         (
             SplitPlan(factor="colour", values={"a": ("x",)}),
@@ -200,7 +200,7 @@ def test_where_every_value_has_a_split_there_is_no_train():
         (SplitPlan(held_out=({"color": "pink"},)), "expected one of red, green, blue, got `pink`"),
         (
             SplitPlan(held_out=({"color": "red"}, {"color": "green"}, {"color": "blue"})),
-            "split `train` of set `set` would be empty: every row is held out; hold out less",
+            "split `train` of set `set` would be empty: every row is held out; hold out fewer combinations",
         ),
     ],
 )

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from loaders.errors import InputError
-from loaders.packs.working_folder import working
+from loaders.packs.working_folder import open_working_folder
 
 OWN = ["candlelight.lock", "made-of.json"]
 
@@ -15,7 +15,7 @@ def stop(target, made_of, files):
     """Begin to make the target, and be interrupted when so much is written."""
 
     def work():
-        with working(target, made_of) as folder:
+        with open_working_folder(target, made_of) as folder:
             for name, text in files.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_text(text)
@@ -31,7 +31,7 @@ def test_pieces_of_a_stopped_call_are_there_for_the_next_of_the_same(tmp_path):
     folder = stop(target, made_of, {"0.part": "kept", ".1": "not whole", "shards/.1": "not whole"})
     assert sorted(path.name for path in folder.rglob("*")) == ["0.part", *OWN, "shards"]
     assert json.loads((folder / "made-of.json").read_text()) == made_of
-    with working(target, dict(reversed(made_of.items()))) as folder:
+    with open_working_folder(target, dict(reversed(made_of.items()))) as folder:
         assert (folder / "0.part").read_text() == "kept"
         target.write_text("whole")
     assert list(target.parent.iterdir()) == [target]
@@ -41,7 +41,7 @@ def test_pieces_of_something_else_are_thrown_away(tmp_path):
     for damage in (lambda record: record.write_text("{"), lambda record: record.unlink(), lambda _: None):
         folder = stop(tmp_path / "pack", {"n": 1}, {"0.part": "old"})
         damage(folder / "made-of.json")
-        with working(tmp_path / "pack", {"n": 2}) as folder:
+        with open_working_folder(tmp_path / "pack", {"n": 2}) as folder:
             assert sorted(path.name for path in folder.iterdir()) == OWN
 
 
@@ -49,10 +49,10 @@ def test_pieces_that_are_half_removed_do_not_count(tmp_path, monkeypatch):
     """Whoever is killed while the pieces of a finished target are removed leaves some of them."""
     with monkeypatch.context() as patch:
         patch.setattr("loaders.packs.working_folder._remove", lambda _: os.close(-1))
-        with working(tmp_path / "pack", {"n": 1}) as folder:
+        with open_working_folder(tmp_path / "pack", {"n": 1}) as folder:
             (folder / "1.part").write_text("the second of two")
     assert (folder / "1.part").exists()
-    with working(tmp_path / "pack", {"n": 1}) as folder:
+    with open_working_folder(tmp_path / "pack", {"n": 1}) as folder:
         assert not (folder / "1.part").exists()
 
 
@@ -62,13 +62,13 @@ def test_what_no_earlier_call_made_is_left_alone(tmp_path):
     other.mkdir()
     (other / "mine").touch()
     folder.symlink_to("other")
-    with pytest.raises(InputError, match=r"pack.partial is in the way, being no folder; move it"):
-        with working(tmp_path / "pack", {}):
+    with pytest.raises(InputError, match=r"pack.partial is not a folder; move it"):
+        with open_working_folder(tmp_path / "pack", {}):
             pass
     folder.unlink()
     other.rename(folder)
-    with pytest.raises(InputError, match=r"pack.partial is in the way: it holds `mine`, which"):
-        with working(tmp_path / "pack", {}):
+    with pytest.raises(InputError, match=r"pack.partial holds `mine`, which"):
+        with open_working_folder(tmp_path / "pack", {}):
             pass
     assert [path.name for path in folder.iterdir()] == ["mine"]
 
@@ -79,7 +79,7 @@ def test_nothing_is_left_of_a_call_that_finished_no_piece(tmp_path):
 
 
 def hold(target, held, go):
-    with working(target, {}):
+    with open_working_folder(target, {}):
         held.set()
         go.wait(60)
 
@@ -91,14 +91,14 @@ def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):
     process.start()
     assert held.wait(60)
     with pytest.raises(InputError, match=r"pack is being packed by another process; wait for it"):
-        with working(tmp_path / "pack", {}):
+        with open_working_folder(tmp_path / "pack", {}):
             pass
     assert (tmp_path / ".pack.partial").exists()
-    with working(tmp_path / "other", {}):
+    with open_working_folder(tmp_path / "other", {}):
         pass
     process.kill()
     process.join()
-    with working(tmp_path / "pack", {}):
+    with open_working_folder(tmp_path / "pack", {}):
         pass
     assert not list(tmp_path.iterdir())
 
@@ -117,7 +117,7 @@ def test_a_lock_whose_file_is_gone_does_not_count(tmp_path, monkeypatch):
         lock(handle, how)
 
     monkeypatch.setattr(fcntl, "flock", remove_first)
-    with working(tmp_path / "pack", {}) as folder:
+    with open_working_folder(tmp_path / "pack", {}) as folder:
         assert len(calls) == 2
         assert (folder / "made-of.json").exists()
 
@@ -130,7 +130,7 @@ def test_a_file_system_without_locks_is_worked_on_all_the_same(tmp_path, monkeyp
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with working(tmp_path / "pack", {}) as folder:
+    with open_working_folder(tmp_path / "pack", {}) as folder:
         assert folder.is_dir()
 
 
@@ -155,7 +155,7 @@ def full_on_closing_alone(*_, **__):
 def test_a_full_disk_is_one_line_of_the_target(tmp_path, write):
     expected = "pack: cannot be written: No space left on device; make room or name another"
     with pytest.raises(InputError, match=f"{expected}$") as caught:
-        with working(tmp_path / "pack", {}):
+        with open_working_folder(tmp_path / "pack", {}):
             write()
     assert ".partial" not in str(caught.value)
 
@@ -163,12 +163,12 @@ def test_a_full_disk_is_one_line_of_the_target(tmp_path, write):
 def test_a_target_whose_folder_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"file/pack: cannot be written: Not a directory; name another$"):
-        with working(tmp_path / "file" / "pack", {}):
+        with open_working_folder(tmp_path / "file" / "pack", {}):
             pass
 
 
 def test_what_goes_wrong_elsewhere_is_not_said_of_the_target(tmp_path):
-    with pytest.raises(FileNotFoundError, match="elsewhere"), working(tmp_path / "pack", {}):
+    with pytest.raises(FileNotFoundError, match="elsewhere"), open_working_folder(tmp_path / "pack", {}):
         (tmp_path.parent / "elsewhere").read_bytes()
-    with pytest.raises(RuntimeError, match="a defect"), working(tmp_path / "pack", {}):
+    with pytest.raises(RuntimeError, match="a defect"), open_working_folder(tmp_path / "pack", {}):
         raise RuntimeError("a defect")

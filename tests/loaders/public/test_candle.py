@@ -8,7 +8,8 @@ from PIL import Image, PngImagePlugin
 
 from loaders.errors import InputError
 from loaders.exports.export_candle import CANDLE_FACTORS, export_candle
-from loaders.frames import FrameFolder, write_dataset_info, write_frame
+from loaders.frame_folder import FrameFolder
+from loaders.frames import write_dataset_info, write_frame
 from loaders.public.candle import VALUES, Candle
 from loaders.samples import Frame, collate, factor_value
 from loaders.schema import FactorInfo, SetInfo

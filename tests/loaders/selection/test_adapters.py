@@ -4,7 +4,7 @@ from scipy.stats import chisquare
 
 from loaders.errors import InputError
 from loaders.factor_space import FactorSpace
-from loaders.frames import FrameFolder
+from loaders.frame_folder import FrameFolder
 from loaders.selection.adapters import DisentanglementLibData, DisentData
 from loaders.selection.factor_index import FactorIndex
 

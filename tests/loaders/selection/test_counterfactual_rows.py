@@ -1,6 +1,7 @@
 import numpy as np
 
-from loaders.frames import FrameFolder, write_dataset_info, write_frame
+from loaders.frame_folder import FrameFolder
+from loaders.frames import write_dataset_info, write_frame
 from loaders.samples import Frame
 from loaders.selection.counterfactual_rows import choose_counterfactual_row, counterfactual_rows
 

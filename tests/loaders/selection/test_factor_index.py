@@ -7,7 +7,7 @@ from scipy.stats import chisquare
 
 from loaders.errors import InputError
 from loaders.factor_space import FactorSpace
-from loaders.frames import FrameFolder
+from loaders.frame_folder import FrameFolder
 from loaders.schema import FactorInfo
 from loaders.selection.factor_index import FactorIndex
 from loaders.selection.numbered_draws import NumberedDraws

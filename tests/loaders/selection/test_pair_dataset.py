@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from loaders.errors import InputError
-from loaders.frames import FrameFolder
+from loaders.frame_folder import FrameFolder
 from loaders.selection.factor_index import FactorIndex
 from loaders.selection.pair_dataset import PairDataset, collate_pairs, read_samples
 from loaders.selection.supervision import k_pairs, match_pairs, rank_pairs

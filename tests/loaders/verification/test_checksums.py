@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from loaders.verification.checksums import (
-    NEXT,
+    NEXT_SUMS,
     SUMS,
     file_sha256,
-    find_unlike,
+    find_changed_files,
     parse_sums,
-    replace_summed,
+    replace_files,
     sums_text,
 )
 
@@ -27,7 +27,7 @@ def write(text):
 
 @pytest.fixture
 def folder(tmp_path):
-    replace_summed(tmp_path, {"a.txt": write("one"), "b.bin": write("two")})
+    replace_files(tmp_path, {"a.txt": write("one"), "b.bin": write("two")})
     return tmp_path
 
 
@@ -62,7 +62,7 @@ def test_a_file_is_hashed_in_pieces(tmp_path):
 
 
 def test_nothing_is_unlike_what_was_written(folder):
-    assert find_unlike(folder, NAMES) == {}
+    assert find_changed_files(folder, NAMES) == {}
     assert sorted(path.name for path in folder.iterdir()) == [SUMS, "a.txt", "b.bin"]
 
 
@@ -74,21 +74,21 @@ def test_every_flipped_bit_is_found(folder, name):
             data = bytearray(whole)
             data[place] ^= 1 << bit
             (folder / name).write_bytes(data)
-            assert find_unlike(folder, NAMES), (place, bit)
+            assert find_changed_files(folder, NAMES), (place, bit)
 
 
 def test_what_is_wrong_is_said_of_each_file(folder):
     (folder / "a.txt").write_text("One")
     (folder / "b.bin").unlink()
-    assert find_unlike(folder, NAMES) == {
+    assert find_changed_files(folder, NAMES) == {
         "a.txt": "differs from its line in SHA256SUMS",
         "b.bin": "is missing",
     }
     (folder / "b.bin").mkdir()
-    assert find_unlike(folder, NAMES)["b.bin"] == "cannot be read: Is a directory"
+    assert find_changed_files(folder, NAMES)["b.bin"] == "cannot be read: Is a directory"
     (folder / SUMS).unlink()
     # Nothing is known of a file that has no line; that there is none is the damage.
-    assert find_unlike(folder, NAMES) == {
+    assert find_changed_files(folder, NAMES) == {
         SUMS: "is missing",
         "b.bin": "cannot be read: Is a directory",
     }
@@ -97,7 +97,7 @@ def test_what_is_wrong_is_said_of_each_file(folder):
 def test_lines_that_do_not_belong_there_are_told(folder):
     with (folder / SUMS).open("a") as sums:
         sums.write(f"{'0' * 64}  c\n")
-    assert find_unlike(folder, NAMES) == {SUMS: "holds more than the lines that it should"}
+    assert find_changed_files(folder, NAMES) == {SUMS: "has more than the expected lines"}
 
 
 @pytest.mark.parametrize("steps", range(4))
@@ -118,17 +118,17 @@ def test_a_kill_while_files_are_replaced_leaves_no_damage(folder, monkeypatch, s
     with monkeypatch.context() as patch:
         patch.setattr(type(folder), "replace", replace)
         with pytest.raises(Killed):
-            replace_summed(folder, {"a.txt": write("three"), "b.bin": write("four")})
-    assert find_unlike(folder, NAMES) == {}
-    assert (folder / NEXT).exists() == (steps > 0)
+            replace_files(folder, {"a.txt": write("three"), "b.bin": write("four")})
+    assert find_changed_files(folder, NAMES) == {}
+    assert (folder / NEXT_SUMS).exists() == (steps > 0)
     assert (folder / "a.txt").read_text() == ("three" if steps > 1 else "one")
     # A file that is neither old nor new is damaged even then.
     before = (folder / "b.bin").read_bytes()
     (folder / "b.bin").write_text("five")
-    assert find_unlike(folder, NAMES).keys() == {"b.bin"}
+    assert find_changed_files(folder, NAMES).keys() == {"b.bin"}
     (folder / "b.bin").write_bytes(before)
-    replace_summed(folder, {"a.txt": write("three"), "b.bin": write("four")})
-    assert find_unlike(folder, NAMES) == {}
+    replace_files(folder, {"a.txt": write("three"), "b.bin": write("four")})
+    assert find_changed_files(folder, NAMES) == {}
     assert sorted(path.name for path in folder.iterdir()) == [SUMS, "a.txt", "b.bin"]
 
 
@@ -139,7 +139,7 @@ def test_nothing_is_left_of_files_that_cannot_be_written(folder):
 
     before = read(folder)
     with pytest.raises(OSError, match="No space"):
-        replace_summed(folder, {"a.txt": write("three"), "b.bin": fail})
+        replace_files(folder, {"a.txt": write("three"), "b.bin": fail})
     assert read(folder) == before
-    assert find_unlike(folder, NAMES) == {}
+    assert find_changed_files(folder, NAMES) == {}
     assert len(list(folder.iterdir())) == 3

@@ -10,7 +10,7 @@ import pytest
 
 from loaders.errors import InputError
 from loaders.frames import frame_path, read_dataset_info, write_frame
-from loaders.verification.checksums import NEXT, SUMS, replace_summed
+from loaders.verification.checksums import NEXT_SUMS, SUMS, replace_files
 from loaders.verification.verify_frames import DESCRIPTION, Findings, verify
 
 FILES = ("image.png", "layers.npz", "metadata.json", SUMS)
@@ -23,7 +23,7 @@ def write_plan(root, samples):
     ids = [f"{name}-{index:06d}" for name, index in samples]
     groups = [f"group-{index // 2}" for index in indices]
     table = pa.table({"id": ids, "set": names, "index": indices, "group": groups, "gain": [1.0] * len(ids)})
-    replace_summed(
+    replace_files(
         root,
         {
             "dataset.json": lambda path: path.write_text(text),
@@ -101,8 +101,8 @@ def test_samples_in_the_place_of_others(root):
     second.rename(first)
     (root / "aside").rename(second)
     assert told(verify(root), root) == {
-        "samples/free/0000/000001/metadata.json": "is that of sample grid-000001, which does not belong here",
-        "samples/grid/0000/000001/metadata.json": "is that of sample free-000001, which does not belong here",
+        "samples/free/0000/000001/metadata.json": "belongs to sample grid-000001, which has another folder",
+        "samples/grid/0000/000001/metadata.json": "belongs to sample free-000001, which has another folder",
     }
 
 
@@ -111,13 +111,13 @@ def test_a_sample_of_another_recipe(root, make_frame):
     recipe = frame.metadata.recipe.model_copy(update={"name": "other", "sha256": "b" * 64})
     shutil.rmtree(frame_path(root, "grid", 0))
     write_frame(root, type(frame)(frame.metadata.model_copy(update={"recipe": recipe}), frame.layers))
-    assert list(told(verify(root), root).values()) == ["is that of another recipe (other)"]
+    assert list(told(verify(root), root).values()) == ["belongs to another recipe (other)"]
 
 
 def test_sums_that_were_made_to_fit_do_not_hide_what_is_no_frame(root):
     folder = frame_path(root, "grid", 0)
     others = {name: (folder / name).read_bytes() for name in FILES[:2]}
-    replace_summed(
+    replace_files(
         folder,
         {name: lambda path, data=data: path.write_bytes(data) for name, data in others.items()}
         | {"metadata.json": lambda path: path.write_text("{}")},
@@ -198,9 +198,9 @@ def test_a_description_that_cannot_be_read_and_has_no_sums(root):
 
 
 def test_a_run_that_was_killed_while_it_described_the_folder_is_told_in_one_line(root):
-    shutil.copy(root / SUMS, root / NEXT)
+    shutil.copy(root / SUMS, root / NEXT_SUMS)
     assert told(verify(root), root) == {
-        NEXT: "is what a run left that was killed while it described the folder"
+        NEXT_SUMS: "was left by a run that was killed while it described the folder"
     }
 
 

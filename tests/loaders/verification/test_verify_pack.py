@@ -74,7 +74,7 @@ def test_pipes_are_damage_and_not_waited_for(packs, frames_copy):
     layers = next(frames_copy.rglob("layers.npz"))
     layers.unlink()
     os.mkfifo(layers)
-    with pytest.raises(InputError, match=r"layers.npz is no regular file"):
+    with pytest.raises(InputError, match=r"layers.npz is not a regular file"):
         read_frame(layers.parent)
 
 
@@ -106,7 +106,7 @@ def test_sums_that_were_made_to_fit_do_not_hide_what_is_no_pack(packs):
     manifest, shard = "manifest.json", "grid/train-00000-of-00001.parquet"
     assert changed("dataset.json", b'"schema": 2', b'"schema": 9') == (
         "dataset.json",
-        "expected schema version 2, got 9; make frames anew with `candlelight render`, and packs of "
+        "expected schema version 2, got 9; make the frames again with `candlelight render`, and packs of "
         "them with `candlelight pack`",
     )
     name, reason = changed(manifest, b'"grid/train', b'"../grid/train')
@@ -139,7 +139,7 @@ def test_a_layer_that_changed_in_an_hdf5_file_is_named(packs):
     findings = verify_pack(packs / "h5")
     assert findings.checked == 11
     assert [(damage.path.name, damage.reason) for damage in findings.damaged] == [
-        ("grid.h5", "columns beside the layers differ from their hash"),
+        ("grid.h5", "other columns than layers differ from their hash"),
         ("grid.h5", "row 2 (grid-000002): layer `depth` differs from its hash"),
     ]
 
@@ -183,7 +183,7 @@ def test_whatever_changed_beside_the_pixels_of_an_hdf5_file_is_found(packs, edit
         edit(file)
     findings = verify_pack(packs / "h5" / "grid.h5")
     reasons = {damage.reason for damage in findings.damaged}
-    assert "columns beside the layers differ from their hash" in reasons, column
+    assert "other columns than layers differ from their hash" in reasons, column
 
 
 def test_a_split_whose_file_is_lost_is_missed(frames_root, tmp_path):

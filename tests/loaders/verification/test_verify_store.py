@@ -8,7 +8,7 @@ import pytest
 
 from loaders.errors import InputError
 from loaders.files.object_stores import Store, open_store
-from loaders.verification.checksums import replace_summed
+from loaders.verification.checksums import replace_files
 from loaders.verification.verify_frames import Findings, verify
 from loaders.verification.verify_store import verify_store
 
@@ -28,7 +28,7 @@ def both(frames_copy):
         "dataset.json": lambda path: path.write_bytes(info),
         "plan.parquet": lambda path: pq.write_table(table, path),
     }
-    replace_summed(frames_copy, writers)
+    replace_files(frames_copy, writers)
     memory = fsspec.filesystem("memory")
     memory.put(str(frames_copy), "/checked", recursive=True)
     yield frames_copy, open_store("memory://checked")

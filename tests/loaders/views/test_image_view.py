@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from loaders.errors import InputError
-from loaders.picture_frames import Files, Pictures
+from loaders.image_frames import ImageFolder, ImageFrames
 from loaders.views import DataIdentity, Images, open_images
 
 
@@ -40,7 +40,7 @@ def test_pictures_keep_their_size(folder):
 def test_pictures_are_scaled_to_one_size(folder):
     view = open_images(str(folder), size=(4, 6), limit=2)
     assert [tuple(image.shape) for image in view] == [(3, 4, 6)] * 2
-    same = Pictures(Files(folder), (4, 6))
+    same = ImageFrames(ImageFolder(folder), (4, 6))
     assert torch.equal(view[1], same[1]["image"].float() / 255)
     assert view.known_ids == {"b.png", "deep/a.png", "turned.png"}
     assert open_images(same).ids == ("b.png", "deep/a.png", "turned.png")

@@ -8,10 +8,10 @@ from PIL import Image, ImageCms
 
 from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
+from loaders.files.image_codec import decode_image
 from loaders.files.image_files import MAX_PIXELS
 from loaders.files.layer_codecs import encode_png, png_file
-from loaders.files.picture_codec import decode_picture
-from loaders.picture_frames import Files, Pictures, Table, open_pictures
+from loaders.image_frames import ImageFolder, ImageFrames, ImageTable, open_image_frames
 from loaders.samples import Frames, collate
 from loaders.schema import array_sha256
 
@@ -49,7 +49,7 @@ def folder(tmp_path):
 
 def test_a_folder_is_a_set_of_frames(folder):
     pytest.importorskip("torch")
-    pictures = open_pictures(str(folder), SIZE)
+    pictures = open_image_frames(str(folder), SIZE)
     assert isinstance(pictures, Frames)
     assert len(pictures) == 11  # neither text, nor what is hidden, nor what a link reaches outside
     assert pictures.factor_table.shape == (11, 0)
@@ -69,23 +69,26 @@ def test_a_folder_is_a_set_of_frames(folder):
 
 
 def test_a_subset_depends_on_seed_and_names_alone(folder):
-    chosen = Pictures(Files(folder), SIZE, limit=4, seed=3)
-    again = Pictures(Files(folder), SIZE, limit=4, seed=3)
+    chosen = ImageFrames(ImageFolder(folder), SIZE, limit=4, seed=3)
+    again = ImageFrames(ImageFolder(folder), SIZE, limit=4, seed=3)
     names = [chosen.metadata(row).id for row in range(4)]
     assert names == [again.metadata(row).id for row in range(4)]
     assert chosen.info.recipe == again.info.recipe
     assert chosen.set_info.count == 4
-    seeds = {tuple(Pictures(Files(folder), SIZE, limit=4, seed=seed).indices.tolist()) for seed in range(8)}
+    seeds = {
+        tuple(ImageFrames(ImageFolder(folder), SIZE, limit=4, seed=seed).indices.tolist())
+        for seed in range(8)
+    }
     assert len(seeds) > 4
     flat((7, 7, 7)).save(folder / "aa.png")
-    more = Pictures(Files(folder), SIZE, limit=4, seed=3)
+    more = ImageFrames(ImageFolder(folder), SIZE, limit=4, seed=3)
     assert len({*names} - {more.metadata(row).id for row in range(4)}) <= 1
 
 
 def test_crops_about_the_middle_and_keeps_the_aspect():
     # 60 x 20: a red, a green and a blue third; a square shows the green one alone.
     thirds = np.repeat(np.eye(3, dtype=np.uint8)[None] * 255, 20, axis=0).repeat(20, axis=1)
-    square = decode_picture(encoded(Image.fromarray(thirds)), "x", (10, 10))
+    square = decode_image(encoded(Image.fromarray(thirds)), "x", (10, 10))
     assert abs(square[:, 2:-2].astype(int) - (0, 255, 0)).max() <= 3  # the filter rings at the cut
 
 
@@ -94,7 +97,7 @@ def test_turns_a_picture_as_its_exif_says():
     halves[:4] = 255
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was turned: the top of the scene is on the left as stored
-    turned = decode_picture(encoded(Image.fromarray(halves), exif=exif), "x", (8, 8))
+    turned = decode_image(encoded(Image.fromarray(halves), exif=exif), "x", (8, 8))
     assert turned[:, 4:].min() == 255
     assert turned[:, :4].max() == 0
 
@@ -104,9 +107,9 @@ def test_turns_a_picture_as_its_exif_says():
 
 @pytest.mark.parametrize("value", [0, 257, 128 * 257 + 90, 65535])
 def test_sixteen_bits(value):
-    colour = decode_picture(encode_png(np.full((*SIZE, 3), value, np.uint16)), "x", SIZE)
-    gray = decode_picture(encode_png(np.full(SIZE, value, np.uint16)), "x", SIZE)
-    tiff = decode_picture(encoded(Image.fromarray(np.full(SIZE, value, np.uint16)), "TIFF"), "x", SIZE)
+    colour = decode_image(encode_png(np.full((*SIZE, 3), value, np.uint16)), "x", SIZE)
+    gray = decode_image(encode_png(np.full(SIZE, value, np.uint16)), "x", SIZE)
+    tiff = decode_image(encoded(Image.fromarray(np.full(SIZE, value, np.uint16)), "TIFF"), "x", SIZE)
     assert gray.shape == (*SIZE, 3)
     assert {*gray.ravel().tolist()} == {*tiff.ravel().tolist()} == {round(value / 257)}
     assert abs(int(colour[0, 0, 0]) - value / 257) < 1
@@ -115,17 +118,17 @@ def test_sixteen_bits(value):
 def test_colour_profiles_are_followed():
     # A profile of gamma 1: its numbers are linear, and sRGB's are their encoding.
     linear = ImageCms.createProfile("sRGB")
-    plain = decode_picture(encoded(flat((100, 150, 200))), "x", SIZE)[0, 0]
+    plain = decode_image(encoded(flat((100, 150, 200))), "x", SIZE)[0, 0]
     tagged = ImageCms.ImageCmsProfile(linear).tobytes()
-    same = decode_picture(encoded(flat((100, 150, 200)), icc_profile=tagged), "x", SIZE)[0, 0]
+    same = decode_image(encoded(flat((100, 150, 200)), icc_profile=tagged), "x", SIZE)[0, 0]
     assert plain.tolist() == [100, 150, 200]
     assert abs(same.astype(int) - plain).max() <= 1
     swapped = bytearray(tagged)
     red, green = swapped.index(b"rXYZ", 128), swapped.index(b"gXYZ", 128)
     swapped[red : red + 4], swapped[green : green + 4] = b"gXYZ", b"rXYZ"
-    crossed = decode_picture(encoded(flat((200, 20, 20)), icc_profile=bytes(swapped)), "x", SIZE)[0, 0]
+    crossed = decode_image(encoded(flat((200, 20, 20)), icc_profile=bytes(swapped)), "x", SIZE)[0, 0]
     assert crossed[1] > 150 > 100 > crossed[0]
-    broken = decode_picture(encoded(flat((100, 150, 200)), icc_profile=b"none at all"), "x", SIZE)[0, 0]
+    broken = decode_image(encoded(flat((100, 150, 200)), icc_profile=b"none at all"), "x", SIZE)[0, 0]
     assert broken.tolist() == [100, 150, 200]
 
 
@@ -142,7 +145,7 @@ def test_colour_profiles_are_followed():
     ids=["clear", "opaque", "half black", "gray", "bits", "palette"],
 )
 def test_modes(image, expected):
-    assert decode_picture(encoded(image), "x", SIZE)[0, 0].tolist() == expected
+    assert decode_image(encoded(image), "x", SIZE)[0, 0].tolist() == expected
 
 
 # ------------------------------------------------------------------------------------------ what is refused
@@ -165,22 +168,22 @@ def test_modes(image, expected):
 def test_a_picture_that_is_none_is_named_in_one_line(tmp_path, data, why):
     (tmp_path / "own.png").write_bytes(data)
     with pytest.raises(InputError, match=why) as caught:
-        open_pictures(str(tmp_path), SIZE).frame(0)
+        open_image_frames(str(tmp_path), SIZE).frame(0)
     assert str(caught.value).startswith(f"{tmp_path}: own.png: cannot be read as an image: ")
     assert "\n" not in str(caught.value)
 
 
 def test_folders_and_numbers_that_do_not_do(tmp_path, folder):
-    with pytest.raises(InputError, match="expected a folder of images, there is none"):
-        open_pictures(str(tmp_path / "nowhere"), SIZE)
+    with pytest.raises(InputError, match="expected a folder of images, found no folder"):
+        open_image_frames(str(tmp_path / "nowhere"), SIZE)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"expected images \(.bmp, .gif, .*\), found none"):
-        open_pictures(str(tmp_path / "empty"), SIZE)
+        open_image_frames(str(tmp_path / "empty"), SIZE)
     for size, limit in (((0, 4), None), (SIZE, 0)):
         with pytest.raises(InputError, match="expected a size and a limit of at least 1"):
-            open_pictures(str(folder), size, limit)
+            open_image_frames(str(folder), size, limit)
     (folder / "zz.png").unlink()
-    pictures = open_pictures(str(folder), SIZE)
+    pictures = open_image_frames(str(folder), SIZE)
     next(folder.glob("HQa0/*0000*")).unlink()
     with pytest.raises(InputError, match=r"a0000-jmac MG_0.JPG: cannot be read: No such file"):
         pictures.frame(0)
@@ -205,13 +208,13 @@ def test_a_hugging_face_data_set_from_disk(datasets, table, tmp_path):
     table.save_to_disk(tmp_path / "one")
     datasets.DatasetDict({"train": table, "test": table.select([4])}).save_to_disk(tmp_path / "two")
     for name, numbers in (("one", range(5)), ("two", range(5)), ("two:test", [4])):
-        pictures = open_pictures(f"hf:{tmp_path / name}", SIZE)
+        pictures = open_image_frames(f"hf:{tmp_path / name}", SIZE)
         assert isinstance(pictures, Frames)
         reds = [int(pictures[row]["image"][0, 0, 0]) for row in range(len(pictures))]
         assert reds == [50 * i for i in numbers]
-    assert len(open_pictures(f"hf:{tmp_path / 'one'}", SIZE, limit=2)) == 2
+    assert len(open_image_frames(f"hf:{tmp_path / 'one'}", SIZE, limit=2)) == 2
     with pytest.raises(InputError, match=r"hf:.*two, split none: cannot be loaded: "):
-        open_pictures(f"hf:{tmp_path / 'two'}:none", SIZE)
+        open_image_frames(f"hf:{tmp_path / 'two'}:none", SIZE)
 
 
 def test_a_folder_in_the_layout_of_the_hub_is_read_anew(table, tmp_path):
@@ -221,7 +224,7 @@ def test_a_folder_in_the_layout_of_the_hub_is_read_anew(table, tmp_path):
     shard.parent.mkdir()
     for rows in ([0, 1, 2], [3, 4]):
         table.select(rows).to_parquet(shard)
-        pictures = open_pictures(f"hf:{shard.parent}", SIZE)
+        pictures = open_image_frames(f"hf:{shard.parent}", SIZE)
         assert [int(pictures[row]["image"][0, 0, 0]) for row in range(len(pictures))] == [
             50 * i for i in rows
         ]
@@ -233,14 +236,14 @@ def test_data_sets_without_pictures_are_refused(datasets, table, tmp_path, monke
     )  # else it tries again for 20 seconds
     table.remove_columns("photo").save_to_disk(tmp_path / "words")
     with pytest.raises(InputError, match="expected rows with one column of images, got 5 rows with none"):
-        open_pictures(f"hf:{tmp_path / 'words'}", SIZE)
+        open_image_frames(f"hf:{tmp_path / 'words'}", SIZE)
     with pytest.raises(InputError, match="got 0 rows with photo"):
-        Table(table.select([]), "empty")
+        ImageTable(table.select([]), "empty")
     for name in ("hf:", "hf:a:b:c:d"):
         with pytest.raises(InputError, match="expected hf:NAME, hf:NAME:SPLIT or hf:NAME:SPLIT:CONFIG"):
-            open_pictures(name, SIZE)
+            open_image_frames(name, SIZE)
     with pytest.raises(InputError, match=r"hf:nobody/nothing, split train: cannot be loaded: "):
-        open_pictures("hf:nobody/nothing", SIZE)
+        open_image_frames("hf:nobody/nothing", SIZE)
 
 
 def test_pictures_are_srgb_as_frames_are(tmp_path):
@@ -248,7 +251,7 @@ def test_pictures_are_srgb_as_frames_are(tmp_path):
     half = np.zeros((12, 16, 3), np.uint8)
     half[:, ::2] = 255
     Image.fromarray(half).save(tmp_path / "stripes.png")
-    image = open_pictures(str(tmp_path), (6, 8)).frame(0).layers["image"]
+    image = open_image_frames(str(tmp_path), (6, 8)).frame(0).layers["image"]
     assert abs(float(srgb_to_linear(image[3, 4] / 255).mean()) - 0.214) < 0.01
 
 
@@ -274,4 +277,4 @@ def tiff16(array):
 
 def test_tiff_of_sixteen_bits_a_channel():
     colour = np.full((*SIZE, 3), (65535, 30000, 257))
-    assert decode_picture(tiff16(colour), "x", SIZE)[2, 3].tolist() == [255, 30000 // 256, 1]
+    assert decode_image(tiff16(colour), "x", SIZE)[2, 3].tolist() == [255, 30000 // 256, 1]

@@ -1,7 +1,7 @@
-"""Any common image file as sRGB pixels of one size, read without trusting it.
+"""Decode any common image file to sRGB pixels of a given size, safely.
 
-A picture is decoded, turned as its EXIF says, brought to sRGB where it carries another colour profile, laid
-over white where it is transparent, and then scaled and cropped about its middle to the size asked for.
+An image is decoded, rotated by its EXIF orientation, converted to sRGB from its colour profile, laid over
+white if it is transparent, and then scaled and cropped about its middle.
 """
 
 import io
@@ -16,29 +16,29 @@ from PIL import Image, ImageCms, ImageOps
 from loaders.errors import blaming
 from loaders.files.image_files import open_image
 
-SUFFIXES = frozenset(".bmp .gif .jpeg .jpg .png .ppm .tif .tiff .webp".split())
+IMAGE_SUFFIXES = frozenset(".bmp .gif .jpeg .jpg .png .ppm .tif .tiff .webp".split())
 
 
-def decode_picture(data: bytes, where: str, size: tuple[int, int]) -> UInt8[ndarray, "height width 3"]:
-    """Decode a picture and bring it to a size.
+def decode_image(data: bytes, where: str, size: tuple[int, int]) -> UInt8[ndarray, "height width 3"]:
+    """Decode an image, and scale and crop it to a size.
 
-    What is left over on the longer side is cut off, half on either end. Encoded values are resampled
-    (Lanczos). 16 bits of gray are rounded to 8; of colour, Pillow keeps the upper 8.
+    The longer side is cropped equally at both ends. sRGB-encoded values are resampled (Lanczos). 16-bit gray
+    is rounded to 8 bits; from 16-bit colour, Pillow keeps the upper 8 bits.
 
     Args:
         data: the bytes of the file.
-        where: what to call it if it cannot be read.
+        where: name of the file in messages.
         size: height and width, pixels.
 
     Returns:
         sRGB pixels.
 
     Raises:
-        InputError: the file is damaged, of another kind, or claims more than
+        InputError: the file is damaged, has an unknown format, or claims more than
             `loaders.files.image_files.MAX_PIXELS`.
     """
     with blaming(f"{where}: cannot be read as an image", "replace or remove it"), open_image(data) as image:
-        # A JPEG decodes to half or less of its size for a fraction of the cost.
+        # `draft` decodes a large JPEG at a smaller size, for a fraction of the cost.
         image.draft("RGB", (2 * max(size), 2 * max(size)))
         upright = _srgb(ImageOps.exif_transpose(image))
         return np.asarray(ImageOps.fit(upright, size[::-1], Image.Resampling.LANCZOS))
@@ -49,7 +49,7 @@ def _srgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith(("I", "F")):
         wide = np.asarray(image).astype(np.float64)
         if image.mode == "F" or not 0 <= wide.min() <= wide.max() <= 65535:
-            raise ValueError("expected 8 or 16 bits a channel, got another kind of numbers")
+            raise ValueError("expected 8 or 16 bits per channel, got another type of numbers")
         return Image.fromarray(np.rint(wide / 257).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         clear = image.convert("RGBA")
@@ -57,7 +57,7 @@ def _srgb(image: Image.Image) -> Image.Image:
         image.info["icc_profile"] = clear.info.get("icc_profile")
     profile = image.info.get("icc_profile")
     if profile and image.mode in ("RGB", "RGBA", "L", "CMYK"):
-        # A profile that is itself damaged is passed over, as viewers do.
+        # A damaged profile is ignored, as image viewers do.
         with suppress(ImageCms.PyCMSError, OSError):
             own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
             return _converted(image if image.mode != "RGBA" else image.convert("RGB"), own)
@@ -66,5 +66,5 @@ def _srgb(image: Image.Image) -> Image.Image:
 
 def _converted(image: Image.Image, profile: Any) -> Image.Image:
     made = ImageCms.profileToProfile(image, profile, ImageCms.createProfile("sRGB"), outputMode="RGB")
-    assert made is not None  # it is None only when converting in place
+    assert made is not None  # None only for conversion in place
     return made
