@@ -271,11 +271,16 @@ def demo(out: Path, **how: Any) -> None:
     """
     from tqdm import tqdm
 
-    from evaluation.demo.pack_and_study import pack_and_study, require, with_first_sheet, with_seconds
+    from evaluation.demo.pack_and_study import (
+        pack_and_study,
+        require_packages,
+        with_first_sheet,
+        with_seconds,
+    )
     from generators import load_recipe, make_plan
     from generators import render as render_plan
 
-    require()
+    require_packages()
     tell = with_seconds(tqdm.write)  # which does not break the bars
     made, frames = make_plan(load_recipe("demo")), out / "frames"
     tell(f"planned {len(made)} small frames of {len(made.recipe.sets)} image sets")

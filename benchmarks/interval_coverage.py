@@ -18,7 +18,7 @@ from scipy import stats
 
 from evaluation.results.compare import compare
 from evaluation.results.intervals import RESAMPLES, mean_interval, replicate_interval, resampled_groups
-from evaluation.results.result import About, MeanResult, Score, StatisticResult
+from evaluation.results.result import MeanResult, Provenance, Score, StatisticResult
 
 GROUPS = 8, 16, 64
 PLANTED = 0.35  # standard deviations of the difference of a row
@@ -118,7 +118,7 @@ def found(size: float, skewed: bool, runs: int, seed: int, groups: int = 64) -> 
     return {name: count / runs for name, count in won.items()}
 
 
-ABOUT = About("simulated", 1, "lower", {}, {}, {}, {})
+ABOUT = Provenance("simulated", 1, "lower", {}, {}, {}, {})
 
 
 def mean_result(column: ndarray, numbers: ndarray) -> MeanResult:

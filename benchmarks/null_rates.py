@@ -18,12 +18,12 @@ from evaluation.causal.irs import IRS, irs
 from evaluation.causal.score_causal import RESAMPLES
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
-from evaluation.coverage.score_coverage import Weighed
+from evaluation.coverage.score_coverage import CoverageStatistic
 from evaluation.results.compare import compare
 from evaluation.results.intervals import resampled_interval
-from evaluation.results.result import About, StatisticResult
+from evaluation.results.result import Provenance, StatisticResult
 
-ABOUT = About("simulated", 1, "higher", {}, {}, {}, {})
+ABOUT = Provenance("simulated", 1, "higher", {}, {}, {}, {})
 MIXTURES = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0.7, 0.7, 0], [0, 0.5, 1], [0.3, 0.3, 0.3]]).T
 CSM = "csm_s aligned, all sets"
 
@@ -69,7 +69,7 @@ def waiou_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
     """Score two methods whose IoU are draws of one distribution."""
     base = rng.beta(1, 3, size=(2, 1, images, 4))
     iou = np.clip(base + rng.normal(size=(2, 5, images, 4)) * 0.02, 0, 1)
-    weighed = Weighed(iou * (rng.random((2, 1, images, 4)) > 0.3), 0.0, "mean", ("a", "b"))
+    weighed = CoverageStatistic(iou * (rng.random((2, 1, images, 4)) > 0.3), 0.0, "mean", ("a", "b"))
     return [result(weighed, images, f"waiou {name}", as_name="waiou", resamples=1000) for name in "ab"]
 
 

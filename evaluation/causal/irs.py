@@ -91,9 +91,9 @@ def irs(
     if codes.numel() and not bool(torch.stack(codes.aminmax()).isfinite().all()):
         raise InputError("`codes` must be finite, got nan or inf; check the encoder")
     _check_factors(factors, bins)
-    groups = group_rows(_classes(factors, bins, compat))
+    groups = group_by_class(_classes(factors, bins, compat))
     for number, group in enumerate(groups):
-        if single(group):
+        if has_single_rows(group):
             raise InputError(
                 f"column {number} of `factors` has as many classes as samples, {len(factors)}, which makes "
                 "any code robust; cast it to float and give `bins`, or leave it out"
@@ -102,7 +102,7 @@ def irs(
 
 
 @dataclass(frozen=True)
-class Groups:
+class ClassGroups:
     """Rows in order of their class, the classes in order of their size, so that equal sizes make a block.
 
     Attributes:
@@ -114,12 +114,12 @@ class Groups:
     blocks: tuple[tuple[int, int], ...]
 
 
-def group_rows(classes: Real[Tensor, "samples factors"]) -> list[Groups]:
+def group_by_class(classes: Real[Tensor, "samples factors"]) -> list[ClassGroups]:
     """Order rows by class, once for each factor and all codes.
 
     Example:
-        >>> group_rows(torch.tensor([[7], [3], [7]]))[0]
-        Groups(order=tensor([1, 0, 2]), blocks=((1, 1), (2, 1)))
+        >>> group_by_class(torch.tensor([[7], [3], [7]]))[0]
+        ClassGroups(order=tensor([1, 0, 2]), blocks=((1, 1), (2, 1)))
     """
     groups = []
     for factor in classes.unbind(1):
@@ -127,26 +127,26 @@ def group_rows(classes: Real[Tensor, "samples factors"]) -> list[Groups]:
         sizes, classes_of_size = torch.unique(counts, return_counts=True)
         order = (counts[index] * len(counts) + index).argsort(stable=True)
         blocks = zip(sizes.tolist(), classes_of_size.tolist(), strict=True)
-        groups.append(Groups(order, tuple(blocks)))
+        groups.append(ClassGroups(order, tuple(blocks)))
     return groups
 
 
-def single(groups: Groups) -> bool:
+def has_single_rows(groups: ClassGroups) -> bool:
     """Tell whether each class has one row: nothing deviates within it.
 
     Example:
-        >>> single(group_rows(torch.tensor([[7], [3]]))[0])
+        >>> has_single_rows(group_by_class(torch.tensor([[7], [3]]))[0])
         True
     """
     return all(size == 1 for size, _ in groups.blocks)
 
 
-def grouped_irs(codes: Float[Tensor, "samples codes"], groups: Sequence[Groups], quantile: float) -> IRS:
+def grouped_irs(codes: Float[Tensor, "samples codes"], groups: Sequence[ClassGroups], quantile: float) -> IRS:
     """Compute `irs` of rows that are grouped by each factor; nothing is checked.
 
     Args:
         codes: finite, at least one row.
-        groups: from `group_rows`, of one factor each.
+        groups: from `group_by_class`, of one factor each.
         quantile: see `irs`.
     """
     values = codes.double().T.contiguous()
@@ -181,10 +181,10 @@ def _classes(factors: Tensor, bins: int | None, compat: Binning) -> Tensor:
         raise InputError(
             "`factors` of floats are continuous and need `bins`, such as 20; cast class indices with .long()"
         )
-    return torch.stack([binned(factor.double(), bins) for factor in factors.unbind(1)], dim=1)
+    return torch.stack([bin_values(factor.double(), bins) for factor in factors.unbind(1)], dim=1)
 
 
-def binned(values: Float[Tensor, " samples"], bins: int) -> Int[Tensor, " samples"]:
+def bin_values(values: Float[Tensor, " samples"], bins: int) -> Int[Tensor, " samples"]:
     """Cut a continuous factor into classes of equal width between its extremes, as numpy.histogram does.
 
     Args:
@@ -195,7 +195,7 @@ def binned(values: Float[Tensor, " samples"], bins: int) -> Int[Tensor, " sample
         Classes, 1 to ``bins``.
 
     Example:
-        >>> binned(torch.tensor([0.0, 0.4, 0.6, 1.0]), 2)
+        >>> bin_values(torch.tensor([0.0, 0.4, 0.6, 1.0]), 2)
         tensor([1, 1, 2, 2])
     """
     column = values.double().cpu().numpy()
@@ -204,7 +204,7 @@ def binned(values: Float[Tensor, " samples"], bins: int) -> Int[Tensor, " sample
 
 
 def _mean_deviation(
-    values: Float[Tensor, "codes samples"], groups: Groups, quantile: float
+    values: Float[Tensor, "codes samples"], groups: ClassGroups, quantile: float
 ) -> Float[Tensor, " codes"]:
     """Mean over the classes of a factor of the deviation's quantile among the samples that have it."""
     # A gather is several times as fast as an index of columns.

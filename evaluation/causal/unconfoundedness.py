@@ -11,13 +11,13 @@ from evaluation.inputs.check_choice import check_choice
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.errors import InputError
 
-Compat = Literal["exact", "candle2021"]
+SelectionCompat = Literal["exact", "candle2021"]
 
 
 def unconfoundedness(
     matrix: Float[Tensor, "codes factors"] | IRS,
     rho: int = 1,
-    compat: Compat = "exact",
+    compat: SelectionCompat = "exact",
 ) -> Float[Tensor, ""]:
     """Measure how disjoint the codes are that factors are found in.
 
@@ -52,7 +52,7 @@ def unconfoundedness(
         tensor(0.6667, dtype=torch.float64)
     """
     table = matrix.matrix if isinstance(matrix, IRS) else matrix
-    check_choice("compat", compat, Compat)
+    check_choice("compat", compat, SelectionCompat)
     check_shapes(matrix=(table, "codes factors"))
     codes, factors = table.shape
     if factors < 2:

@@ -25,7 +25,7 @@ from evaluation.commands.evaluate_options import (
 )
 from loaders.errors import InputError, blame
 
-SECONDARY = "a set of DATA, PATH[:SET[:SPLIT]], LAYOUT:PATH[:SPLIT]"
+_SECONDARY = "a set of DATA, PATH[:SET[:SPLIT]], LAYOUT:PATH[:SPLIT]"
 
 
 @click.group()
@@ -99,19 +99,19 @@ def intrinsic(
     "--albedo",
     default="albedo",
     show_default=True,
-    help=f"Concept sets in which only albedo varies: {SECONDARY}; none leaves out CSM_S.",
+    help=f"Concept sets in which only albedo varies: {_SECONDARY}; none leaves out CSM_S.",
 )
 @click.option(
     "--illumination",
     default="illumination",
     show_default=True,
-    help=f"Concept sets in which only light varies: {SECONDARY}; none leaves out CSM_R.",
+    help=f"Concept sets in which only light varies: {_SECONDARY}; none leaves out CSM_R.",
 )
 @click.option(
     "--negatives",
     default="negatives",
     show_default=True,
-    help=f"Unrelated images: {SECONDARY}, a folder of images, or hf:NAME.",
+    help=f"Unrelated images: {_SECONDARY}, a folder of images, or hf:NAME.",
 )
 @click.option(
     "--negatives-limit",
@@ -307,11 +307,11 @@ def report(results: tuple[Path, ...], out: Path, title: str) -> None:
     click.echo(str(page))
 
 
-@evaluate.command()
+@evaluate.command("compare")
 @click.argument("first", type=click.Path(path_type=Path), metavar="FIRST.json")
 @click.argument("second", type=click.Path(path_type=Path), metavar="[SECOND.json]", required=False)
 @click.option("--column", help="Column or score to compare.  [default: the first]")
-def compare(first: Path, second: Path | None, column: str | None) -> None:
+def compare_command(first: Path, second: Path | None, column: str | None) -> None:
     """Compare saved results on the same data: the difference, its interval, and which is better.
 
     Each result of one file is compared with each of the other, or those of one file with each other.
@@ -322,7 +322,7 @@ def compare(first: Path, second: Path | None, column: str | None) -> None:
     """
     from itertools import combinations, product
 
-    from evaluation.results.compare import compare as compare_results
+    from evaluation.results.compare import compare
     from evaluation.results.result_files import read_results
 
     refused: list[InputError] = []
@@ -333,7 +333,7 @@ def compare(first: Path, second: Path | None, column: str | None) -> None:
         raise InputError(f"expected two different results, got one in {second or first}; name another file")
     for one, other in pairs:
         try:
-            click.echo(str(compare_results(one, other, column)))
+            click.echo(str(compare(one, other, column)))
         except InputError as error:  # the files hold results of several settings or data
             refused.append(error)
     if len(refused) == len(pairs):

@@ -11,7 +11,7 @@ from loaders.errors import InputError
 if TYPE_CHECKING:
     from evaluation.report.blocks import Block
     from evaluation.results.result import Result
-    from evaluation.running.finished_steps import Steps
+    from evaluation.running.finished_steps import FinishedSteps
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -120,15 +120,15 @@ def check_outputs(out: Sequence[Path], page: Path | None) -> None:
         raise InputError(f"--out: expected different files, got one of {', '.join(map(str, out))} twice")
 
 
-def open_steps(out: Sequence[Path]) -> "Steps":
+def open_steps(out: Sequence[Path]) -> "FinishedSteps":
     """Open the folder beside the first file of results that keeps finished steps until these are written.
 
     Raises:
         InputError: there is something else of that name.
     """
-    from evaluation.running.finished_steps import Steps
+    from evaluation.running.finished_steps import FinishedSteps
 
-    steps = Steps(out[0].with_name(f"{out[0].name}.partial") if out else None)
+    steps = FinishedSteps(out[0].with_name(f"{out[0].name}.partial") if out else None)
     if count := steps.count():
         click.echo(
             f"{steps.folder}: {count} steps of earlier runs, used where model, data and settings agree",
@@ -164,16 +164,16 @@ def open_files(files: Sequence[str], taken: dict[str, Any], open_one: Callable[[
     """
     from evaluation.models.model_spec import split_spec
 
-    found = dict(taken)
+    named = dict(taken)
     for spec in files:
         name, path = split_spec(spec)
         name = name or Path(path).stem
-        if name in found:
+        if name in named:
             raise InputError(f"two sources are named `{name}`; name them apart: NAME={path}")
-        found[name] = open_one(path)
-    if not found:
+        named[name] = open_one(path)
+    if not named:
         raise InputError("nothing to score: name a --model, or files of another program (see --help)")
-    return found
+    return named
 
 
 def open_secondary(open_view: Callable[..., Any], data: str, text: str, **options: Any) -> Any:
@@ -232,14 +232,14 @@ def open_layers(
     if layers and not networks:
         names = ", ".join(f"`{name}`" for name in opened)
         raise InputError(f"--layer: {names} has no hidden layers; leave it out, or give a network")
-    found = {}
+    named = {}
     for name, model in opened.items():
         for layer in layers if name in networks else ():
             identity = replace(model.identity, name=f"{name} {layer}")
-            found[identity.name] = replace(model, identity=identity, model=take(model.model, layer))
+            named[identity.name] = replace(model, identity=identity, model=take(model.model, layer))
         if not layers or name not in networks:
-            found[name] = model
-    return found
+            named[name] = model
+    return named
 
 
 def show_results(results: Sequence["Result"], out: Sequence[Path]) -> None:
@@ -265,7 +265,7 @@ def show_page(page: Path, results: Sequence["Result"], pictures: Sequence["Block
     click.echo(str(write_report(page, results, title="Results", pictures={metric: pictures})))
 
 
-def end_steps(steps: "Steps") -> None:
+def end_steps(steps: "FinishedSteps") -> None:
     """Say how many steps were there, and remove them: all that they were kept for is written."""
     if line := steps.describe():
         click.echo(line, err=True)

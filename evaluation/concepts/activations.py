@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from evaluation.inputs.check_shapes import check_bool, check_shapes
-from evaluation.running.hidden_layers import record, run_recorded
+from evaluation.running.hidden_layers import record_layers, run_recorded
 from loaders.errors import InputError
 
 # A residual a p - t below so many machine epsilons of |a p| + |t| is taken for rounding. Each operation that
@@ -152,22 +152,22 @@ def layer_activations(
     """
     _check_batches(images, batch_size)
     run_recorded(model, set(layers), images[:1])
-    found: dict[str, Tensor] = {}
+    rows: dict[str, Tensor] = {}
     for start in range(0, len(images), batch_size):
         batch = images[start : start + batch_size]
-        for name, values in record(model, set(layers), batch).items():
-            found[name] = fill_rows(found.get(name), rows_of(name, values, batch), start, len(images))
-    return {name: found[name] for name in layers}
+        for name, values in record_layers(model, set(layers), batch).items():
+            rows[name] = fill_rows(rows.get(name), flatten_rows(name, values, batch), start, len(images))
+    return {name: rows[name] for name in layers}
 
 
-def rows_of(layer: str, values: Tensor, images: Tensor) -> Float[Tensor, "images _"]:
+def flatten_rows(layer: str, values: Tensor, images: Tensor) -> Float[Tensor, "images _"]:
     """Flatten what a layer gave for some images.
 
     Raises:
         InputError: not a row for each image.
 
     Example:
-        >>> rows_of("last", torch.ones(2, 3, 4), torch.ones(2, 3, 8, 8)).shape
+        >>> flatten_rows("last", torch.ones(2, 3, 4), torch.ones(2, 3, 8, 8)).shape
         torch.Size([2, 12])
     """
     if values.ndim == 0 or len(values) != len(images):
@@ -227,15 +227,15 @@ def layer_gradients(
     gradients: Tensor | None = None
     for start in range(0, len(images), batch_size):
         rows = slice(start, min(start + batch_size, len(images)))
-        output, found = run_recorded(model, [layer], images[rows], differentiable=True)
+        output, recorded = run_recorded(model, [layer], images[rows], differentiable=True)
         with torch.enable_grad():
             total = loss(output, rows).sum()
         gradient = None
         if total.requires_grad:
-            (gradient,) = torch.autograd.grad(total, [found[layer]], allow_unused=True)
+            (gradient,) = torch.autograd.grad(total, [recorded[layer]], allow_unused=True)
         if gradient is None:
             raise InputError(f"the loss does not depend on layer `{layer}`; choose a layer of that branch")
-        gradients = fill_rows(gradients, rows_of(layer, gradient, images[rows]), start, len(images))
+        gradients = fill_rows(gradients, flatten_rows(layer, gradient, images[rows]), start, len(images))
     assert gradients is not None
     return gradients
 

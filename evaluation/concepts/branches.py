@@ -11,20 +11,20 @@ from torch.nn import functional
 
 from evaluation.concepts.activations import (
     fill_rows,
+    flatten_rows,
     layer_gradients,
     output_gradient,
     pixel_loss,
-    rows_of,
 )
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES
-from evaluation.inputs.truth import Truth, stack
+from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
 from evaluation.models.model_spec import NamedModel
-from evaluation.running.batches import Fingerprint, check_image, read_batches
-from evaluation.running.decompose import decompose
-from evaluation.running.hidden_layers import record
-from evaluation.running.model_outputs import calling, checked_decomposition
+from evaluation.running.batches import Fingerprint, check_srgb_image, read_batches
+from evaluation.running.hidden_layers import record_layers
+from evaluation.running.model_outputs import checked_decomposition, model_errors
+from evaluation.running.named_models import decode, to_device
 from evaluation.running.out_of_memory import run_in_halves
-from evaluation.running.prediction_sources import decode, to_device
+from evaluation.running.predict_decomposition import predict_decomposition
 from loaders.errors import InputError
 from loaders.views import Decompositions, View
 
@@ -42,14 +42,14 @@ class Probe:
     """Where and how a model is read.
 
     Attributes:
-        source: the model, or predictions of another program.
+        named: the model, or predictions of another program.
         layers: hidden layer of the reflectance and of the shading branch; None for the outputs.
         size: height and width that images are resized to; None leaves them.
         batch_size: images per pass.
         device: where images go; the model has to be there.
     """
 
-    source: NamedModel
+    named: NamedModel
     layers: tuple[str, str] | None = None
     size: tuple[int, int] | None = None
     batch_size: int = 16
@@ -61,15 +61,17 @@ class Probe:
         Raises:
             InputError: the model has none.
         """
-        if not isinstance(self.source.model, nn.Module):
+        if not isinstance(self.named.model, nn.Module):
             raise InputError(
-                f"hidden layers need a torch.nn.Module, got {type(self.source.model).__name__}; leave out "
+                f"hidden layers need a torch.nn.Module, got {type(self.named.model).__name__}; leave out "
                 "the layer to read the outputs"
             )
-        return self.source.model
+        return self.named.model
 
 
-def activations(probe: Probe, images: View[Tensor], rows: Sequence[int], found: Fingerprint) -> Branches:
+def activations(
+    probe: Probe, images: View[Tensor], rows: Sequence[int], fingerprint: Fingerprint
+) -> Branches:
     """Activations of both branches for some rows, float32, on the device of the probe.
 
     A network runs no further than to its last layer that is read; `gradients` refuses layers that run twice.
@@ -78,7 +80,7 @@ def activations(probe: Probe, images: View[Tensor], rows: Sequence[int], found: 
         probe: the model and where to read it.
         images: a view whose items are images, sRGB-encoded.
         rows: which of them, at least one.
-        found: takes in the rows.
+        fingerprint: takes in the rows.
 
     Raises:
         InputError: images of several sizes, a layer that cannot be read, or an output that is not finite.
@@ -87,9 +89,9 @@ def activations(probe: Probe, images: View[Tensor], rows: Sequence[int], found: 
     for start in range(0, len(rows), probe.batch_size):
         some = rows[start : start + probe.batch_size]
         ids = [images.ids[row] for row in some]
-        pixels = [check_image(images[row]) for row in some]
+        pixels = [check_srgb_image(images[row]) for row in some]
         for name, image in zip(ids, pixels, strict=True):
-            found.add(name, image)
+            fingerprint.add(name, image)
         part = _activations(probe, ids, [decode(image) for image in pixels])
         whole = _filled(whole, part, start, len(rows))
     if whole is None:
@@ -97,7 +99,7 @@ def activations(probe: Probe, images: View[Tensor], rows: Sequence[int], found: 
     return whole
 
 
-def gradients(probe: Probe, data: Decompositions, found: Fingerprint) -> dict[str, Branches]:
+def gradients(probe: Probe, data: Decompositions, fingerprint: Fingerprint) -> dict[str, Branches]:
     """Gradients of the pixel loss of both branches at all rows, float32, for each of ``ALIGNMENTS``.
 
     The loss of the reflectance branch is measured against the true reflectance, that of the shading branch
@@ -106,14 +108,14 @@ def gradients(probe: Probe, data: Decompositions, found: Fingerprint) -> dict[st
     Args:
         probe: the model and where to read it.
         data: images with their true decomposition.
-        found: takes in the rows.
+        fingerprint: takes in the rows.
 
     Raises:
         InputError: no row, rows of several sizes, or a hidden layer that does not lead to its branch's loss.
     """
     whole: dict[str, Branches] = {}
-    for batch in read_batches(data, probe.batch_size, lambda item: item.image, found, "gradients"):
-        truth = _prepare(stack(batch.items), probe)
+    for batch in read_batches(data, probe.batch_size, lambda item: item.image, fingerprint, "gradients"):
+        truth = _prepare(stack_ground_truth(batch.items), probe)
         for name in ALIGNMENTS:
             part = _gradients(probe, batch.ids, truth, name == "aligned")
             whole[name] = _filled(whole.get(name), part, batch.rows[0], len(data.ids))
@@ -155,26 +157,26 @@ def _hidden(probe: Probe, layers: tuple[str, str], batch: Tensor) -> tuple[Tenso
     """Outputs of two layers, from smaller batches where memory ends."""
 
     def run(rows: slice) -> tuple[Tensor, ...]:
-        image = to_device(probe.source, batch[rows], probe.device)
-        with calling(probe.source.identity.name, image):
-            found = record(probe.network(), set(layers), image)
-            return tuple(rows_of(name, found[name], image) for name in layers)
+        image = to_device(probe.named, batch[rows], probe.device)
+        with model_errors(probe.named.identity.name, image):
+            outputs = record_layers(probe.network(), set(layers), image)
+            return tuple(flatten_rows(name, outputs[name], image) for name in layers)
 
     return run_in_halves(run, len(batch))
 
 
 def _outputs(probe: Probe, ids: Sequence[str], image: Tensor) -> tuple[Tensor, Tensor]:
-    reflectance, shading, failed = decompose(probe.source, ids, image, None, probe.device)
+    reflectance, shading, failed = predict_decomposition(probe.named, ids, image, None, probe.device)
     if bool(failed.any()):
         first = ids[int(failed.nonzero()[0])]
         raise InputError(
-            f"model `{probe.source.identity.name}` gives nan, inf or nothing for `{first}`: concept "
+            f"model `{probe.named.identity.name}` gives nan, inf or nothing for `{first}`: concept "
             "activation vectors need a finite output for every image"
         )
     return reflectance, shading
 
 
-def _gradients(probe: Probe, ids: Sequence[str], truth: Truth, aligned: bool) -> Branches:
+def _gradients(probe: Probe, ids: Sequence[str], truth: GroundTruth, aligned: bool) -> Branches:
     """Gradients of both branches for one batch."""
     targets = (truth.reflectance, truth.shading.expand_as(truth.reflectance))
     if probe.layers is None:
@@ -186,14 +188,14 @@ def _gradients(probe: Probe, ids: Sequence[str], truth: Truth, aligned: bool) ->
 
     def gradient(branch: int, layer: str) -> Tensor:
         def run(rows: slice) -> tuple[Tensor]:
-            image = to_device(probe.source, truth.image[rows], probe.device)
+            image = to_device(probe.named, truth.image[rows], probe.device)
             target, mask = targets[branch][rows].to(probe.device), truth.mask[rows].to(probe.device)
 
             def loss(output: object, _rows: slice) -> Tensor:
-                prediction = checked_decomposition(output, image, probe.source.identity.name)[branch]
+                prediction = checked_decomposition(output, image, probe.named.identity.name)[branch]
                 return pixel_loss(prediction, target, mask, aligned)
 
-            with calling(probe.source.identity.name, image):
+            with model_errors(probe.named.identity.name, image):
                 return (layer_gradients(probe.network(), layer, image, loss, len(image)).float(),)
 
         return run_in_halves(run, len(truth.image))[0]
@@ -201,7 +203,7 @@ def _gradients(probe: Probe, ids: Sequence[str], truth: Truth, aligned: bool) ->
     return Branches(gradient(0, probe.layers[0]), gradient(1, probe.layers[1]), _size(truth.image))
 
 
-def _prepare(truth: Truth, probe: Probe) -> Truth:
+def _prepare(truth: GroundTruth, probe: Probe) -> GroundTruth:
     """Resize the truth; a pixel into which any background was mixed has none any more."""
     covered = _resize(truth.mask[:, None].float(), probe.size)[:, 0]
     resized = replace(

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.concepts.gram import SharedRows
-from evaluation.concepts.solvers import Classifier, train
+from evaluation.concepts.solvers import Classifier, train_classifiers
 from evaluation.inputs.check_choice import check_choice
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.errors import InputError
@@ -64,7 +64,7 @@ def fit_cavs(
     Kim et al. 2018, sec. 3.2; Gupta et al. 2022, sec. 3.1. Every run draws ``q = min(concepts, negatives)``
     rows of either class without replacement and holds out the same share of both. All linear classifiers
     with a penalty on |w|^2 lie in the span of their rows, so all runs are trained together in float64 on
-    submatrices of one Gram matrix (see `evaluation.concepts.solvers.train` for the objectives, and
+    submatrices of one Gram matrix (see `evaluation.concepts.solvers.train_classifiers` for the objectives, and
     `evaluation.concepts.gram.SharedRows` for the precision of the matrix). No vector of length ``dim`` is
     made for any run. At least 20 images for a concept are advised (Kim et al.).
 
@@ -243,7 +243,9 @@ def _fit(
     members = torch.cat([positive[:, held_out:], negative[:, held_out:]], dim=1).to(gram.device)
     signs = gram.new_tensor([1.0, -1.0])
     penalty = regularisation * float(gram.diagonal().mean())
-    beta, bias = train(gram, members, signs.repeat_interleave(size - held_out), classifier, penalty)
+    beta, bias = train_classifiers(
+        gram, members, signs.repeat_interleave(size - held_out), classifier, penalty
+    )
     weights = gram.new_zeros(len(members), len(gram)).scatter(1, members, beta)
     products = weights @ gram
     guess = (products + bias[:, None]).gather(1, test) > 0

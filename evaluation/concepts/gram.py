@@ -152,13 +152,13 @@ def _sum_of_slices(
     """Multiply and add up slices of columns."""
     total = torch.zeros(len(left), len(right), dtype=torch.float64, device=left.device)
     for columns in _slices(len(left) + len(right), left.shape[1]):
-        factor = _about(right, right_origin, columns, dtype)
+        factor = _minus_origin(right, right_origin, columns, dtype)
         same = left is right and left_origin is right_origin
-        total += (factor if same else _about(left, left_origin, columns, dtype)) @ factor.T
+        total += (factor if same else _minus_origin(left, left_origin, columns, dtype)) @ factor.T
     return total
 
 
-def _about(rows: Tensor, origin: Tensor | None, columns: slice, dtype: torch.dtype) -> Tensor:
+def _minus_origin(rows: Tensor, origin: Tensor | None, columns: slice, dtype: torch.dtype) -> Tensor:
     part = rows[:, columns].to(dtype)
     return part if origin is None else part - origin[columns].to(dtype)
 

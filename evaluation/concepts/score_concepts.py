@@ -14,7 +14,7 @@ from tqdm import tqdm
 from evaluation.concepts.branches import Branches, Probe, activations, gradients
 from evaluation.concepts.cav import fit_concept, fit_random
 from evaluation.concepts.gram import SharedRows
-from evaluation.concepts.sensitivity import along, significant
+from evaluation.concepts.sensitivity import derivatives_along, significant
 from evaluation.concepts.set_scores import (
     BRANCHES,
     BranchScore,
@@ -26,13 +26,13 @@ from evaluation.concepts.set_scores import (
 )
 from evaluation.concepts.solvers import Classifier
 from evaluation.inputs.predictions import Predictions
-from evaluation.intrinsic.score_intrinsic import Source
+from evaluation.intrinsic.score_intrinsic import DecompositionModel
 from evaluation.models.model_spec import NamedModel
 from evaluation.results.intervals import distinct_groups, resampled_interval
 from evaluation.results.result import StatisticResult
-from evaluation.running.batches import Fingerprint, about, check_image
-from evaluation.running.finished_steps import Steps, model_key
-from evaluation.running.prediction_sources import sources
+from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance
+from evaluation.running.finished_steps import FinishedSteps, model_key
+from evaluation.running.named_models import identify_models
 from loaders.errors import InputError
 from loaders.views import ConceptSet, ConceptSets, Decompositions, Images
 
@@ -40,7 +40,7 @@ METRIC, VERSION = "csm", 2
 
 
 def score_concepts(
-    models: Mapping[str, Source],
+    models: Mapping[str, DecompositionModel],
     albedo: ConceptSets | None,
     illumination: ConceptSets | None,
     negatives: Images,
@@ -56,7 +56,7 @@ def score_concepts(
     max_sets: int | None = None,
     batch_size: int = 16,
     device: str = "cpu",
-    steps: Steps | None = None,
+    steps: FinishedSteps | None = None,
 ) -> dict[str, StatisticResult]:
     """Score models with CSM_S and CSM_R (Gupta et al. 2022, sec. 3 and 4).
 
@@ -86,7 +86,7 @@ def score_concepts(
         test: images with their true decomposition.
         layer: None for the output, or the name of one hidden layer, or of one for each branch (reflectance
             first).
-        runs: vectors for each set and branch, at least 2; the paper found 80 to be enough.
+        runs: vectors for each set and branch, at least 2; the paper fingerprint 80 to be enough.
         seed: of the draws.
         p: level of the t-test.
         classifier: see `fit_cavs`.
@@ -109,34 +109,34 @@ def score_concepts(
     check_kind("albedo", albedo)
     check_kind("illumination", illumination)
     views = [view for view in (albedo, illumination, negatives, test) if view is not None]
-    asked = sources(models, views, "linear", None)
-    if size is not None and any(isinstance(source.model, Predictions) for source in asked.values()):
+    named_models = identify_models(models, views, "linear", None)
+    if size is not None and any(isinstance(named.model, Predictions) for named in named_models.values()):
         raise InputError("predictions are scored at their own size: leave out `size`, or use a model")
-    for name, source in asked.items():
-        if layer is not None and not isinstance(source.model, nn.Module):
+    for name, named in named_models.items():
+        if layer is not None and not isinstance(named.model, nn.Module):
             raise InputError(f"layer {layer}: `{name}` has no hidden layers; leave it out, or give a network")
     settings: dict[str, Any] = {"layer": layer, "runs": runs, "seed": seed, "p": p, "classifier": classifier}
     settings |= {"regularisation": regularisation, "size": size, "max_sets": max_sets}
-    work = _choose_sets(albedo, illumination, max_sets, seed)
+    chosen_sets = _choose_sets(albedo, illumination, max_sets, seed)
     pair = (layer, layer) if isinstance(layer, str) else layer
     fitting: dict[str, Any] = {"runs": runs, "classifier": classifier, "regularisation": regularisation}
-    steps, run = steps or Steps(), {**settings, "max_sets": None, "batch_size": batch_size}
+    steps, run = steps or FinishedSteps(), {**settings, "max_sets": None, "batch_size": batch_size}
     keys = {
-        name: model_key(source, device, metric=METRIC, version=VERSION, **run)
-        for name, source in asked.items()
+        name: model_key(named, device, metric=METRIC, version=VERSION, **run)
+        for name, named in named_models.items()
     }
     results = {}
-    for name, source in asked.items():
-        probe = Probe(source, pair, size, batch_size, device)
-        found = Fingerprint()
-        against = activations(probe, negatives, range(len(negatives.ids)), found)
-        scorer = _Scorer(against, gradients(probe, test, found), fitting, seed, p)
+    for name, named in named_models.items():
+        probe = Probe(named, pair, size, batch_size, device)
+        fingerprint = Fingerprint()
+        against = activations(probe, negatives, range(len(negatives.ids)), fingerprint)
+        scorer = _Scorer(against, gradients(probe, test, fingerprint), fitting, seed, p)
         sets = []
-        for concept, view, chosen in tqdm(work, desc=f"{name}: sets", unit="set", disable=None):
-            key = _set_key(keys[name], concept, view, chosen, found)
+        for concept, view, chosen in tqdm(chosen_sets, desc=f"{name}: sets", unit="set", disable=None):
+            key = _set_key(keys[name], concept, view, chosen, fingerprint)
             score = partial(_score, scorer, probe, concept, view, chosen)
             sets.append(from_step(steps.get_or_compute(key, score), concept, chosen))
-        results[name] = _result(source, sets, settings, found, test, negatives)
+        results[name] = _result(named, sets, settings, fingerprint, test, negatives)
     return results
 
 
@@ -154,12 +154,16 @@ def check_kind(wanted: Concept, view: ConceptSets | None) -> None:
 
 
 def _set_key(
-    key: Mapping[str, Any] | None, concept: Concept, view: ConceptSets, chosen: ConceptSet, found: Fingerprint
+    key: Mapping[str, Any] | None,
+    concept: Concept,
+    view: ConceptSets,
+    chosen: ConceptSet,
+    fingerprint: Fingerprint,
 ) -> dict[str, Any] | None:
-    """Name what the scores of one set depend on; ``found`` takes in its rows."""
+    """Name what the scores of one set depend on; ``fingerprint`` takes in its rows."""
     for row in chosen.rows:
-        found.add(view.ids[row], check_image(view[row]))
-    read = {"concept": concept, "fixed": chosen.fixed, "rows": chosen.rows, "read": found.hexdigest()}
+        fingerprint.add(view.ids[row], check_srgb_image(view[row]))
+    read = {"concept": concept, "fixed": chosen.fixed, "rows": chosen.rows, "read": fingerprint.hexdigest()}
     return None if key is None else {**key, **read}
 
 
@@ -212,7 +216,7 @@ class _Scorer:
         fit = fit_concept(gram, len(rows), drawn, **self.fitting)
         scores = {}
         for alignment, product in zip(self.gradients, products, strict=True):
-            helps = along(fit.weights, product) < 0
+            helps = derivatives_along(fit.weights, product) < 0
             shares = helps.double().mean(1)
             test = significant(shares, self._random(branch, alignment, len(rows)), self.p)
             scores[alignment] = BranchScore(
@@ -232,22 +236,22 @@ class _Scorer:
             drawn = _generator(self.seed, "random", size)
             fit = fit_random(gram, size, drawn, **self.fitting)
             for name, product in zip(self.gradients, products, strict=True):
-                self.null[branch, name, size] = (along(fit.weights, product) < 0).double().mean(1)
+                self.null[branch, name, size] = (derivatives_along(fit.weights, product) < 0).double().mean(1)
         return self.null[branch, alignment, size]
 
 
 def _result(
-    source: NamedModel,
+    named: NamedModel,
     sets: list[SetScore],
     settings: dict[str, Any],
-    found: Fingerprint,
+    fingerprint: Fingerprint,
     test: Decompositions,
     negatives: Images,
 ) -> StatisticResult:
-    data = found.describe(test) | {"negatives": negatives.identity.name}
+    data = fingerprint.describe(test) | {"negatives": negatives.identity.name}
     scores, replicates = resampled_interval(Ratios(sets), test.groups, seed=settings["seed"])
     return StatisticResult(
-        about(METRIC, VERSION, "higher", source, data, settings),
+        make_provenance(METRIC, VERSION, "higher", named, data, settings),
         scores,
         replicates,
         distinct_groups(test.groups),
@@ -264,14 +268,16 @@ def _choose_sets(
         ("albedo", albedo),
         ("illumination", illumination),
     )
-    work = []
+    chosen_sets = []
     for concept, view in kinds:
         if view is not None:
             order = torch.randperm(len(view.sets), generator=_generator(seed, concept))
-            work += [(concept, view, view.sets[number]) for number in sorted(order[:max_sets].tolist())]
-    if not work:
+            chosen_sets += [
+                (concept, view, view.sets[number]) for number in sorted(order[:max_sets].tolist())
+            ]
+    if not chosen_sets:
         raise InputError("expected concept sets of albedo or illumination, got none of either")
-    return work
+    return chosen_sets
 
 
 def _generator(seed: int, *names: object) -> torch.Generator:

@@ -52,7 +52,7 @@ def directional_derivatives(
     check_choice("scale", scale, Scale)
     rows: dict[str, tuple[object, str]] = {"cavs.rows[0]": (cavs.rows[0], "_ dim")}
     check_shapes(gradients=(gradients, "inputs dim"), **rows)
-    derivatives = along(cavs.weights, products_about_mean(gradients, cavs.rows))
+    derivatives = derivatives_along(cavs.weights, products_about_mean(gradients, cavs.rows))
     if scale != "vector":
         derivatives = torch.nan_to_num(derivatives / cavs.norm[:, None], 0, 0, 0)
     if scale == "cosine":
@@ -61,7 +61,7 @@ def directional_derivatives(
     return derivatives
 
 
-def along(
+def derivatives_along(
     weights: Float[Tensor, "runs rows"], products: Float[Tensor, "inputs rows"]
 ) -> Float[Tensor, "runs inputs"]:
     """Derivatives along vectors that are combinations of rows, from the products of gradients and rows.
@@ -70,7 +70,7 @@ def along(
         InputError: products that are not finite.
 
     Example:
-        >>> along(torch.tensor([[0.5, -0.5]]), torch.tensor([[4.0, 2.0]]))
+        >>> derivatives_along(torch.tensor([[0.5, -0.5]]), torch.tensor([[4.0, 2.0]]))
         tensor([[1.]])
     """
     if not bool(products.isfinite().all()):

@@ -31,7 +31,7 @@ class BranchScore:
         spread: standard deviation over the runs of the share of frames.
         accuracy: mean held-out accuracy of the vectors; near 0.5 the branch does not tell the concept.
         p_value: of the t-test against random vectors.
-        significant: whether that is below the level asked for.
+        significant: whether that is below the level branches for.
     """
 
     frames: tuple[float, ...]
@@ -59,8 +59,8 @@ class SetScore:
         """Tell whether the set counts by a rule of `RULES`."""
         if rule == "all sets":
             return True
-        asked = BRANCHES if rule == "paper's rule" else (WANTED[self.concept],)
-        return all(self.branches[branch][alignment].significant for branch in asked)
+        branches = BRANCHES if rule == "paper's rule" else (WANTED[self.concept],)
+        return all(self.branches[branch][alignment].significant for branch in branches)
 
     def describe(self) -> dict[str, Any]:
         """Plain content of a result: without the shares of single frames."""
@@ -148,15 +148,15 @@ class Ratios:
             Ratios by name such as ``csm_s aligned, all sets``; a metric whose concept has no set is left out.
         """
         means = {key: frames[:, rows].mean(1) for key, frames in self._frames.items()}
-        found = {}
+        ratios = {}
         for rule in RULES:
             for alignment in ALIGNMENTS:
                 for concept, metric in METRICS.items():
                     if concept in self._concepts:
                         kept = self._kept[concept, alignment, rule]
                         wanted, other = (means[branch, alignment][kept] for branch in _order(concept))
-                        found[f"{metric} {alignment}, {rule}"] = _mean_ratio(wanted, other)
-        return found
+                        ratios[f"{metric} {alignment}, {rule}"] = _mean_ratio(wanted, other)
+        return ratios
 
 
 def _order(concept: Concept) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from loaders.errors import InputError
 
 Classifier = Literal["svm", "logistic", "ridge", "mean"]
 
-TOLERANCE = 1e-10
+_TOLERANCE = 1e-10
 _MAX_STEPS = 100
 _MAX_HALVINGS = 40
 # float64 numbers of the Gram matrices that are factorised together (512 MiB).
@@ -22,7 +22,7 @@ _BATCH_ELEMENTS = 1 << 26
 _Loss = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
-def train(
+def train_classifiers(
     gram: Float[Tensor, "rows rows"],
     members: Tensor,
     labels: Float[Tensor, " train"],
@@ -35,7 +35,7 @@ def train(
     and ``b``, which is not penalised, so that ``sum_i beta_i = 0`` and the origin of the rows is
     immaterial. The loss is ``max(0, 1 - m)^2 / 2`` ("svm"), ``log(1 + exp(-m))`` ("logistic") or
     ``(1 - m)^2 / 2`` ("ridge"). Newton's method with backtracking until the norm of the gradient by (w, b),
-    with rows scaled to a mean squared norm of 1, is below `TOLERANCE` (or what float64 resolves if the
+    with rows scaled to a mean squared norm of 1, is below `_TOLERANCE` (or what float64 resolves if the
     penalty is minute); for "ridge" the first step is the closed form. "mean" is no minimisation: ``w = mean
     of the concept - mean of all`` and the boundary through the mean of all (FastCAV, Schmalwasser et al.
     2025).
@@ -56,7 +56,7 @@ def train(
     Example:
         >>> gram = torch.tensor([[1.0, -1.0], [-1.0, 1.0]], dtype=torch.float64)
         >>> labels = torch.tensor([1.0, -1.0], dtype=torch.float64)
-        >>> train(gram, torch.tensor([[0, 1]]), labels, "ridge", 1.0)[0]
+        >>> train_classifiers(gram, torch.tensor([[0, 1]]), labels, "ridge", 1.0)[0]
         tensor([[ 0.2500, -0.2500]], dtype=torch.float64)
     """
     check_choice("classifier", classifier, Classifier)
@@ -83,7 +83,7 @@ def _newton(gram: Tensor, labels: Tensor, loss: _Loss, penalty: float, scale: fl
     runs, size = gram.shape[:2]
     beta, bias = gram.new_zeros(runs, size), gram.new_zeros(runs)
     # Coefficients grow as 1 / penalty, and with them the rounding of the decision values.
-    tolerance = TOLERANCE + 1e-15 * scale / penalty if scale else TOLERANCE
+    tolerance = _TOLERANCE + 1e-15 * scale / penalty if scale else _TOLERANCE
     for _ in range(_MAX_STEPS):
         product = _apply(gram, beta)
         slope = labels * loss(labels * (product + bias[:, None]))[1] / size

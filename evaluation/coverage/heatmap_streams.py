@@ -9,7 +9,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from evaluation.coverage.array_spool import ArraySpool
-from evaluation.coverage.heatmaps import Compat, Explanations, Pooling, is_dead, resize_heatmap
+from evaluation.coverage.heatmaps import BinariseCompat, Explanations, Pooling, is_dead, resize_heatmap
 from evaluation.coverage.quantiles import quantiles
 from evaluation.coverage.waiou import sweep_iou
 from loaders.errors import InputError
@@ -71,17 +71,17 @@ class ExplanationStream:
             pooling: see `set_threshold`.
             size: height and width to which the heatmaps are resized first; None leaves them.
         """
-        found = np.empty((len(self._heatmaps), len(proportions)), np.float32)
+        thresholds = np.empty((len(self._heatmaps), len(proportions)), np.float32)
         height, width = size or self._shape or (0, 0)
         for rows in self._pools(pooling):
 
             def read(rows: Int[ndarray, " rows"] = rows) -> Iterator[Float32[ndarray, " points"]]:
-                for piece in pieces(rows, height * width):
+                for piece in row_chunks(rows, height * width):
                     yield self.read(piece, size).reshape(-1)
 
             levels = [1 - share for share in proportions]
-            found[rows] = quantiles(read, len(rows) * height * width, levels)
-        return found
+            thresholds[rows] = quantiles(read, len(rows) * height * width, levels)
+        return thresholds
 
     def _pools(self, pooling: Pooling) -> list[Int[ndarray, " rows"]]:
         """Images whose points are pooled."""
@@ -134,7 +134,7 @@ def stream_iou(
     thresholds: Sequence[Float32[ndarray, "images proportions"]],
     masks: MaskStream,
     parts: Sequence[str],
-    compat: Compat,
+    compat: BinariseCompat,
 ) -> Float64[ndarray, "methods proportions images parts"]:
     """Compute the IoU of each image with each part for every method and proportion.
 
@@ -150,7 +150,7 @@ def stream_iou(
     """
     images, proportions = thresholds[0].shape
     iou = np.full((len(explained), images, proportions, len(parts)), np.nan)
-    for rows in pieces(np.arange(images), masks.shape[0] * masks.shape[1]):
+    for rows in row_chunks(np.arange(images), masks.shape[0] * masks.shape[1]):
         heatmaps = [stream.read(rows, masks.shape) for stream in explained]
         for place, row in enumerate(rows.tolist()):
             shown, shapes = masks.read(row, parts)
@@ -161,11 +161,11 @@ def stream_iou(
     return np.ascontiguousarray(iou.swapaxes(1, 2))
 
 
-def pieces(rows: Int[ndarray, " rows"], points: int) -> list[Int[ndarray, " piece"]]:
+def row_chunks(rows: Int[ndarray, " rows"], points: int) -> list[Int[ndarray, " piece"]]:
     """Cut row numbers into pieces whose heatmaps, of so many points each, fit into memory.
 
     Example:
-        >>> [len(piece) for piece in pieces(np.arange(3), 2**20)]
+        >>> [len(piece) for piece in row_chunks(np.arange(3), 2**20)]
         [2, 1]
     """
     length = max(1, _POINTS // points)

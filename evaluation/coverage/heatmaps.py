@@ -13,7 +13,7 @@ from evaluation.inputs.check_shapes import check_shapes
 from loaders.errors import InputError
 
 Pooling = Literal["set", "image"]
-Compat = Literal["exact", "waiou2023"]
+BinariseCompat = Literal["exact", "waiou2023"]
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def _quantile(values: Float[Tensor, " points"], level: float) -> Float[Tensor, "
 def binarise(
     heatmap: Float[Tensor, "images height width"],
     thresholds: Float[Tensor, " images"],
-    compat: Compat = "exact",
+    compat: BinariseCompat = "exact",
 ) -> Bool[Tensor, "images height width"]:
     """Mark the points that reach their image's threshold and lie above the map's minimum.
 
@@ -184,7 +184,7 @@ def binarise(
         >>> binarise(heatmap, thresholds), binarise(heatmap, thresholds, "waiou2023")
         (tensor([[[False,  True]]]), tensor([[[True, True]]]))
     """
-    check_choice("compat", compat, Compat)
+    check_choice("compat", compat, BinariseCompat)
     check_shapes(heatmap=(heatmap, "images height width"), thresholds=(thresholds, "images"))
     _check_heatmap(heatmap)
     if not bool(thresholds.isfinite().all()):

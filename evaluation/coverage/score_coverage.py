@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
 from evaluation.coverage.heatmaps import (
-    Compat,
+    BinariseCompat,
     Explanations,
     Pooling,
     check_axes,
@@ -23,16 +23,16 @@ from evaluation.coverage.heatmaps import (
 from evaluation.coverage.masks import check_masks, part_names, resize_images, resize_mask
 from evaluation.coverage.waiou import weigh_iou
 from evaluation.inputs.check_choice import check_choice
-from evaluation.inputs.predictions import Heatmaps, Missing
+from evaluation.inputs.predictions import Heatmaps, MissingResults
 from evaluation.models.model_spec import NamedModel
 from evaluation.models.vision import token_maps
 from evaluation.results.intervals import distinct_groups, resampled_interval
 from evaluation.results.result import StatisticResult
-from evaluation.running.batches import Fingerprint, about, check_image, read_batches
-from evaluation.running.finished_steps import Steps, batch_key, model_key
+from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance, read_batches
+from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
 from evaluation.running.hidden_layers import run_recorded
 from evaluation.running.model_outputs import checked_heatmaps
-from evaluation.running.prediction_sources import ask, decode, sources
+from evaluation.running.named_models import decode, identify_models, run_model
 from loaders.errors import InputError
 from loaders.views import Parts
 
@@ -84,14 +84,14 @@ def score_coverage(
     proportions: Sequence[float] = PROPORTIONS,
     pooling: Pooling = "set",
     threshold_at: Literal["mask", "map"] = "mask",
-    compat: Compat = "exact",
+    compat: BinariseCompat = "exact",
     iou_threshold: float = 0.0,
     reduce: Literal["mean", "sum"] = "mean",
     size: tuple[int, int] | None = None,
     batch_size: int = 16,
-    missing: Missing = "error",
+    missing: MissingResults = "error",
     device: str = "cpu",
-    steps: Steps | None = None,
+    steps: FinishedSteps | None = None,
 ) -> dict[str, StatisticResult]:
     """Compare methods by the protocol of Behzadi-Khormouji and Oramas on objects or annotated parts.
 
@@ -111,7 +111,7 @@ def score_coverage(
         k: heatmaps that are merged, see `explanation_heatmap`.
         proportions: shares of points to try, see `set_threshold`.
         pooling: see `set_threshold`.
-        threshold_at: find thresholds on heatmaps as large as the masks, which marks the share asked for,
+        threshold_at: find thresholds on heatmaps as large as the masks, which marks the share named_models for,
             or at their own resolution. The paper does not say.
         compat: see `binarise`.
         iou_threshold: see `weigh_iou`.
@@ -134,9 +134,11 @@ def score_coverage(
     _check_options(proportions, pooling, threshold_at, compat)
     if not methods:
         raise InputError("expected at least one method and one proportion, got none")
-    asked = sources(methods, [data], "srgb", missing)
-    found = Fingerprint()
-    explained, masks = _read(asked, data, k, size, batch_size, device, found, steps or Steps())
+    named_models = identify_models(methods, [data], "srgb", missing)
+    fingerprint = Fingerprint()
+    explained, masks = _read(
+        named_models, data, k, size, batch_size, device, fingerprint, steps or FinishedSteps()
+    )
     parts = part_names(part_of, masks.annotated)
     at = masks.shape if threshold_at == "mask" else None
     thresholds = [stream.thresholds(proportions, pooling, at) for stream in explained]
@@ -144,19 +146,19 @@ def score_coverage(
     settings: dict[str, Any] = {"k": k, "pooling": pooling, "threshold_at": threshold_at, "compat": compat}
     settings |= {"iou_threshold": iou_threshold, "reduce": reduce, "size": size, "missing": missing}
     settings |= {"compared": list(methods), "parts": list(parts), "proportions": list(proportions)}
-    weigh = Weighed(iou, iou_threshold, reduce, tuple(methods))
+    weigh = CoverageStatistic(iou, iou_threshold, reduce, tuple(methods))
     dead = [stream.dead for stream in explained]
-    return _results(asked, data, weigh, dead, found.describe(data), settings)
+    return _results(named_models, data, weigh, dead, fingerprint.describe(data), settings)
 
 
 def _check_options(
     proportions: Sequence[float],
     pooling: Pooling,
     threshold_at: Literal["mask", "map"],
-    compat: Compat,
+    compat: BinariseCompat,
 ) -> None:
     check_choice("threshold_at", threshold_at, ("mask", "map"))
-    check_choice("compat", compat, Compat)
+    check_choice("compat", compat, BinariseCompat)
     if not proportions:
         raise InputError("expected at least one method and one proportion, got none")
     for proportion in proportions:
@@ -164,9 +166,9 @@ def _check_options(
 
 
 def _results(
-    asked: Mapping[str, NamedModel],
+    named_models: Mapping[str, NamedModel],
     data: Parts,
-    weigh: "Weighed",
+    weigh: "CoverageStatistic",
     dead: Sequence[Sequence[bool]],
     described: dict[str, Any],
     settings: dict[str, Any],
@@ -176,18 +178,18 @@ def _results(
     groups = distinct_groups(data.groups)
     return {
         name: StatisticResult(
-            about(METRIC, VERSION, "higher", source, described, settings),
+            make_provenance(METRIC, VERSION, "higher", named, described, settings),
             {metric: scores[f"{metric} {name}"] for metric in SCORES},
             {metric: replicates[f"{metric} {name}"] for metric in SCORES},
             groups,
             tuple(compress(data.ids, dead[number])),
             weigh.describe(number),
         )
-        for number, (name, source) in enumerate(asked.items())
+        for number, (name, named) in enumerate(named_models.items())
     }
 
 
-class Weighed:
+class CoverageStatistic:
     """WAIoU of every method over any choice of images, each at its best proportion among them."""
 
     def __init__(
@@ -252,21 +254,23 @@ class Weighed:
 
 
 def _read(
-    asked: Mapping[str, NamedModel],
+    named_models: Mapping[str, NamedModel],
     data: Parts,
     k: int,
     size: tuple[int, int] | None,
     batch_size: int,
     device: str,
-    found: Fingerprint,
-    steps: Steps,
+    fingerprint: Fingerprint,
+    steps: FinishedSteps,
 ) -> tuple[list[ExplanationStream], MaskStream]:
     """Explanations of each method for all images, and the masks of these."""
-    explained, masks = [ExplanationStream(name) for name in asked], MaskStream()
+    explained, masks = [ExplanationStream(name) for name in named_models], MaskStream()
     run = {"metric": METRIC, "version": VERSION, "k": k, "size": size}
-    keys = [model_key(source, device, **run) for source in asked.values()]
+    keys = [model_key(named, device, **run) for named in named_models.values()]
     shape: tuple[int, ...] | None = size
-    for batch in read_batches(data, batch_size, lambda item: check_image(item.image), found, "heatmaps"):
+    for batch in read_batches(
+        data, batch_size, lambda item: check_srgb_image(item.image), fingerprint, "heatmaps"
+    ):
         check_masks(batch)
         linear = resize_images(decode(batch.stack(lambda item: item.image)), size)
         shape = shape or tuple(linear.shape[2:])
@@ -275,24 +279,24 @@ def _read(
             raise InputError(f"images have several sizes, {sizes}; give one `size` to resize them to")
         for item in batch.items:
             masks.append({name: resize_mask(mask, size) for name, mask in item.masks.items()})
-        for source, key, stream in zip(asked.values(), keys, explained, strict=True):
-            explain = partial(_fields, source, batch.ids, linear, device, k)
-            stream.append(Explanations(**steps.get_or_compute(batch_key(key, batch, found), explain)))
+        for named, key, stream in zip(named_models.values(), keys, explained, strict=True):
+            explain = partial(_fields, named, batch.ids, linear, device, k)
+            stream.append(Explanations(**steps.get_or_compute(batch_key(key, batch, fingerprint), explain)))
     return explained, masks
 
 
-def _fields(source: NamedModel, ids: Sequence[str], linear: Tensor, device: str, k: int) -> dict[str, Tensor]:
-    explained, _ = explain_images(source, ids, linear, device, k)
+def _fields(named: NamedModel, ids: Sequence[str], linear: Tensor, device: str, k: int) -> dict[str, Tensor]:
+    explained, _ = compute_explanations(named, ids, linear, device, k)
     return {"heatmap": explained.heatmap, "members": explained.members}
 
 
-def explain_images(
-    source: NamedModel, ids: Sequence[str], linear: Tensor, device: str, k: int
+def compute_explanations(
+    named: NamedModel, ids: Sequence[str], linear: Tensor, device: str, k: int
 ) -> tuple[Explanations, Tensor]:
     """Explanations of scene-linear images, on the CPU, 0 where a heatmap has failed; and whether it has."""
-    if isinstance(source.model, Heatmaps):
-        maps, failed = source.model.read_batch(ids)
+    if isinstance(named.model, Heatmaps):
+        maps, failed = named.model.read_batch(ids)
     else:
-        maps, failed = ask(source, linear, device, checked_heatmaps)
-    check_axes(source.identity.name, maps, (linear.shape[2], linear.shape[3]))
+        maps, failed = run_model(named, linear, device, checked_heatmaps)
+    check_axes(named.identity.name, maps, (linear.shape[2], linear.shape[3]))
     return explanation_heatmap(maps.masked_fill(failed[:, None, None, None], 0), k), failed

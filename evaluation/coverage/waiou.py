@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Float32, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.coverage.heatmaps import Compat
+from evaluation.coverage.heatmaps import BinariseCompat
 from evaluation.inputs.check_choice import check_choice
 from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.errors import InputError
@@ -84,7 +84,7 @@ def sweep_iou(
     heatmap: Float32[ndarray, " points"],
     thresholds: Float32[ndarray, " thresholds"],
     masks: Bool[ndarray, "parts points"],
-    compat: Compat,
+    compat: BinariseCompat,
 ) -> Float64[ndarray, "thresholds parts"]:
     """Compute the `part_iou` of one image for the explanations that `binarise` makes at several thresholds.
 

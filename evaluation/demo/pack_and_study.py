@@ -15,7 +15,7 @@ RECORDS = "records"  # folder of `make_if_changed`
 Tell = Callable[[str], None]
 
 
-def require() -> None:
+def require_packages() -> None:
     """Refuse before anything is rendered that packages are missing which are needed only later.
 
     Raises:

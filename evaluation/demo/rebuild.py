@@ -59,7 +59,7 @@ def make_if_changed(
     return True
 
 
-def content_sha256(path: Path) -> str:
+def path_sha256(path: Path) -> str:
     """Hash a file, or the names and contents of all files below a folder.
 
     Names that begin with a dot are left out: locks, and files in the making.
@@ -71,7 +71,7 @@ def content_sha256(path: Path) -> str:
         OSError: a file cannot be read.
 
     Example:
-        >>> content_sha256(Path("nowhere"))
+        >>> path_sha256(Path("nowhere"))
         'missing'
     """
     if path.is_file():
@@ -87,7 +87,7 @@ def content_sha256(path: Path) -> str:
 
 
 def _hashes(paths: Sequence[Path]) -> dict[str, str]:
-    return {path.name: content_sha256(path) for path in paths}
+    return {path.name: path_sha256(path) for path in paths}
 
 
 def _text(made_of: Mapping[str, object], writes: Sequence[Path]) -> str:

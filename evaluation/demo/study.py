@@ -37,10 +37,10 @@ from loaders.views import (
 EVALUATIONS = ("intrinsic", "concepts", "coverage", "causal")
 WEIGHTS, TRAINING, REPORT = "network.pt", "training.json", "report.html"
 NETWORK, RETINEX = "network", "retinex"
-WIDTH = 8  # channels; a larger network learns no more of so few frames in as long
+_NETWORK_WIDTH = 8  # channels; a larger network learns no more of so few frames in as long
 COVERAGE_LAYERS = ("encoder.1", "encoder.2", "reflectance.blocks.1")
 CODE_LAYER = "encoder.3"
-SHOWN = ("candle", "albedo", "illumination", "negatives", "tabletop")
+_SETS_SHOWN = ("candle", "albedo", "illumination", "negatives", "tabletop")
 CONTROL = "control: middle of every image"
 HIDDEN_LAYERS = ("reflectance.blocks.2", "shading.blocks.2")
 
@@ -120,7 +120,9 @@ def run_study(
 def _train(data: Path, out: Path, epochs: int, seed: int, device: str) -> None:
     started = time.monotonic()
     training = open_decompositions(data, set_name="tabletop")
-    network, history = train_intrinsic(training, seed=seed, epochs=epochs, width=WIDTH, device=device)
+    network, history = train_intrinsic(
+        training, seed=seed, epochs=epochs, width=_NETWORK_WIDTH, device=device
+    )
     save_model(network, out / WEIGHTS)
     facts = {
         "network": f"IntrinsicNet, {sum(p.numel() for p in network.parameters()):,} parameters",
@@ -134,7 +136,7 @@ def _score(data: Path, out: Path, seed: int, device: str) -> None:
     results, pictures = _evaluate(data, load_model(out / WEIGHTS, device), seed, device)
     for name, some in results.items():
         write_results(out / f"{name}.json", list(some.values()))
-    sets = [open_frames(data, name) for name in SHOWN]
+    sets = [open_frames(data, name) for name in _SETS_SHOWN]
     write_report(
         out / REPORT,
         [result for some in results.values() for result in some.values()],

@@ -103,11 +103,11 @@ def read_parquet(path: Path) -> tuple[list[str], ndarray]:
         return ids, np.stack([table[name].to_numpy().astype(np.float64) for name in names], axis=1)
 
 
-def shown(array: ndarray) -> str:
+def describe_array(array: ndarray) -> str:
     """Say what an array is, for a message.
 
     Example:
-        >>> shown(np.zeros((2, 3)))
+        >>> describe_array(np.zeros((2, 3)))
         'float64 [2, 3]'
     """
     return f"{array.dtype} {list(array.shape)}"

@@ -10,8 +10,8 @@ from jaxtyping import Float32
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.inputs.array_files import read_npy, read_npz, read_png, shown
-from evaluation.inputs.match_ids import few
+from evaluation.inputs.array_files import describe_array, read_npy, read_npz, read_png
+from evaluation.inputs.match_ids import first_three
 from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
 from loaders.public.exr import read_exr
@@ -42,7 +42,7 @@ def list_files(folder: Path, suffixes: Collection[str]) -> dict[str, Path]:
             raise InputError(f"{path}: expected one file for `{name}`, there is {found[name].name} too")
         found[name] = path
     if not found:
-        got = f"got files of {few(sorted(other))}" if other else "got none"
+        got = f"got files of {first_three(sorted(other))}" if other else "got none"
         raise InputError(f"{folder}: expected files named <id> with {', '.join(suffixes)}; {got}")
     return found
 
@@ -68,7 +68,7 @@ def read_layer(path: Path, name: str, png: Curve | None) -> Float32[ndarray, "*s
         return srgb_to_linear(read_png(path)) if png == "srgb" else read_png(path)
     array = read_npy(path) if kind == ".npy" else read_npz(path, name)[0]
     if array.dtype.kind != "f":
-        raise InputError(f"{path}: expected `{name}` as floating-point numbers, got {shown(array)}")
+        raise InputError(f"{path}: expected `{name}` as floating-point numbers, got {describe_array(array)}")
     with np.errstate(over="ignore"):  # of float64: a value that is too large is inf, and fails
         return np.ascontiguousarray(array, np.float32)
 

@@ -6,14 +6,14 @@ from typing import Literal
 from evaluation.inputs.check_choice import check_choice
 from loaders.errors import InputError
 
-Missing = Literal["error", "fail"]
+MissingResults = Literal["error", "fail"]
 
 
 def match_ids(
     found: Collection[str],
     wanted: Sequence[str],
     known: Collection[str],
-    missing: Missing | None = "error",
+    missing: MissingResults | None = "error",
     source: str = "results",
 ) -> set[str]:
     """Match the ids of results with those of the data.
@@ -41,31 +41,31 @@ def match_ids(
 it, or count it as failed (--missing fail)
     """
     if missing is not None:
-        check_choice("missing", missing, Missing)
+        check_choice("missing", missing, MissingResults)
     there, all_known = set(found), set(known)
     surplus = [name for name in found if name not in all_known]
     if surplus:
         example = f"; ids of the data look like `{wanted[0]}`" if len(wanted) else ""
         raise InputError(
             f"{source}: expected results of images of the data, {len(surplus)} of {len(there)} are not: "
-            f"{few(surplus)}{example}"
+            f"{first_three(surplus)}{example}"
         )
     lacking = [name for name in wanted if name not in there]
     if lacking and missing != "fail":
         are, them = ("is", "it") if len(lacking) == 1 else ("are", "them")
         raise InputError(
             f"{source}: expected a result for each of {len(wanted)} images, {len(lacking)} {are} missing: "
-            f"{few(lacking)}; add {them}"
+            f"{first_three(lacking)}; add {them}"
             + (f", or count {them} as failed (--missing fail)" if missing == "error" else "")
         )
     return set(lacking)
 
 
-def few(names: Sequence[str]) -> str:
+def first_three(names: Sequence[str]) -> str:
     """Name the first three of many.
 
     Example:
-        >>> few(["a", "b", "c", "d"])
+        >>> first_three(["a", "b", "c", "d"])
         '`a`, `b`, `c` and 1 more'
     """
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""

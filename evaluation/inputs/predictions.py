@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Bool, Float32, Float64
 from torch import Tensor
 
-from evaluation.inputs.array_files import read_npy, read_npz, read_parquet, shown
+from evaluation.inputs.array_files import describe_array, read_npy, read_npz, read_parquet
 from evaluation.inputs.check_choice import check_choice
 from evaluation.inputs.layer_files import Curve, channels_first, list_files, read_layer
-from evaluation.inputs.match_ids import Missing as Missing
-from evaluation.inputs.match_ids import few
+from evaluation.inputs.match_ids import MissingResults as MissingResults
+from evaluation.inputs.match_ids import first_three
 from evaluation.inputs.match_ids import match_ids as match_ids
 from loaders.errors import InputError, did_you_mean, nearest_file
 
@@ -95,7 +95,7 @@ class Heatmaps:
         path = _known(self.files, name, self.folder)
         maps = read_layer(path, "heatmaps", "linear")
         if maps.ndim not in (2, 3) or not maps.size or (maps.ndim == 3 and path.suffix.lower() == ".png"):
-            raise InputError(f"{path}: expected heatmaps [maps, h, w] or [h, w], got {shown(maps)}")
+            raise InputError(f"{path}: expected heatmaps [maps, h, w] or [h, w], got {describe_array(maps)}")
         return torch.from_numpy(maps if maps.ndim == 3 else maps[None])
 
     def read_batch(
@@ -144,7 +144,7 @@ class Codes:
     codes: Float64[Tensor, "rows codes"]
 
     def matched(
-        self, wanted: Sequence[str], known: Collection[str], missing: Missing | None = "error"
+        self, wanted: Sequence[str], known: Collection[str], missing: MissingResults | None = "error"
     ) -> Float64[Tensor, "samples codes"]:
         """Codes in the order of the data.
 
@@ -200,7 +200,7 @@ def open_predictions(folder: str | Path, png: Curve | None = None) -> Prediction
             alone = [name for name in one if name not in other]
             if alone:
                 raise InputError(
-                    f"{folder}: expected {lacks} wherever there is {has}, got none of {few(alone)}"
+                    f"{folder}: expected {lacks} wherever there is {has}, got none of {first_three(alone)}"
                 )
         files = {name: (path, found[1][name]) for name, path in found[0].items()}
     else:
@@ -247,7 +247,7 @@ def open_codes(path: str | Path) -> Codes:
     elif kind == ".npz":
         names, codes = read_npz(path, "ids", "codes")
         if names.dtype.kind not in "USiu" or names.ndim != 1:
-            raise InputError(f"{path}: expected `ids` [n], texts or integers, got {shown(names)}")
+            raise InputError(f"{path}: expected `ids` [n], texts or integers, got {describe_array(names)}")
         ids = [
             str(one.decode("utf-8", "replace") if isinstance(one, bytes) else one) for one in names.tolist()
         ]
@@ -256,7 +256,7 @@ def open_codes(path: str | Path) -> Codes:
     else:
         raise InputError(f"{path}: expected codes as .npz, .parquet or .npy, got {kind or 'no suffix'}")
     if codes.ndim != 2 or not codes.size or codes.dtype.kind not in "fiu":
-        raise InputError(f"{path}: expected codes [n, d], real numbers, got {shown(codes)}")
+        raise InputError(f"{path}: expected codes [n, d], real numbers, got {describe_array(codes)}")
     if ids is not None and (len(ids) != len(codes) or len(set(ids)) != len(ids)):
         raise InputError(f"{path}: expected {len(codes)} different ids, got {len(set(ids))} in {len(ids)}")
     numbers = torch.from_numpy(np.ascontiguousarray(codes, np.float64))

@@ -15,7 +15,7 @@ from torch.nn.functional import avg_pool2d
 
 from evaluation.inputs.check_shapes import check_shapes
 from evaluation.intrinsic.masked import (
-    Mask,
+    PixelMask,
     check_masked,
     chunk_length,
     is_finite,
@@ -34,7 +34,7 @@ ENERGY_FLOOR = 1e-5 / 257**2
 def lmse(
     prediction: Float[Tensor, "batch height width"],
     target: Float[Tensor, "batch height width"],
-    mask: Mask,
+    mask: PixelMask,
     window: int = 20,
     step: int | None = None,
 ) -> Float[Tensor, " batch"]:
@@ -80,7 +80,7 @@ def lmse_score(
     shading: Float[Tensor, "batch 3 height width"],
     true_reflectance: Float[Tensor, "batch 3 height width"],
     true_shading: Float[Tensor, "batch 3 height width"],
-    mask: Mask,
+    mask: PixelMask,
 ) -> Float[Tensor, " batch"]:
     """Compute the benchmark's score of a decomposition: the mean of the LMSE of its two images.
 
@@ -135,7 +135,7 @@ def gray(image: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "
 def _errors(
     prediction: Float[Tensor, "batch height width"],
     target: Float[Tensor, "batch height width"],
-    mask: Mask,
+    mask: PixelMask,
     window: int,
     step: int,
 ) -> Float64[Tensor, " batch"]:
@@ -159,7 +159,7 @@ def _errors(
 def _block_sums(
     prediction: Float[Tensor, "batch height width"],
     target: Float[Tensor, "batch height width"],
-    mask: Mask,
+    mask: PixelMask,
     side: int,
 ) -> tuple[Float64[Tensor, "3 batch rows columns"], Bool[Tensor, " batch"]]:
     """Sum squared prediction, product and squared target over full blocks; tell which samples are finite."""

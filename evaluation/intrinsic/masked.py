@@ -12,8 +12,8 @@ from loaders.errors import InputError
 # Squares of larger values, and their sums, would overflow float64.
 _LARGEST = torch.finfo(torch.float32).max
 
-Mask = Bool[Tensor, "batch height width"] | Float[Tensor, "batch height width"]
-Errors = Callable[[Tensor, Tensor, Tensor], Tensor]  # of some samples: prediction, target, mask
+PixelMask = Bool[Tensor, "batch height width"] | Float[Tensor, "batch height width"]
+ErrorFunction = Callable[[Tensor, Tensor, Tensor], Tensor]  # of some samples: prediction, target, mask
 
 
 def check_masked(prediction: object, target: object, mask: object, axes: str) -> None:
@@ -59,7 +59,7 @@ def check_mask(mask: object) -> None:
 
 
 def is_failed(
-    prediction: Float[Tensor, "batch *channels height width"], mask: Mask
+    prediction: Float[Tensor, "batch *channels height width"], mask: PixelMask
 ) -> Bool[Tensor, " batch"]:
     """Tell which predictions are not finite somewhere inside the mask.
 
@@ -88,7 +88,7 @@ def is_failed(
 
 
 def masked_double(
-    values: Float[Tensor, "batch *channels height width"], mask: Mask
+    values: Float[Tensor, "batch *channels height width"], mask: PixelMask
 ) -> Float64[Tensor, "batch *channels height width"]:
     """Return values as float64, 0 where the mask is 0.
 
@@ -107,7 +107,7 @@ def masked_double(
 
 
 def weighted(
-    values: Float64[Tensor, "batch *channels height width"], mask: Mask
+    values: Float64[Tensor, "batch *channels height width"], mask: PixelMask
 ) -> Float64[Tensor, "batch *channels height width"]:
     """Multiply values that are 0 where the mask is 0 by the mask; a boolean one leaves them as they are.
 
@@ -123,7 +123,7 @@ def weighted(
 
 
 def mean_weighted(
-    values: Float64[Tensor, "batch *channels height width"], mask: Mask
+    values: Float64[Tensor, "batch *channels height width"], mask: PixelMask
 ) -> Float64[Tensor, " batch"]:
     """Average values that are 0 where the mask is 0 over pixels and channels; nan for an empty mask.
 
@@ -150,10 +150,10 @@ def result_dtype(prediction: Float[Tensor, "..."]) -> torch.dtype:
 
 
 def score_samples(
-    errors: Errors,
+    errors: ErrorFunction,
     prediction: Float[Tensor, "batch *channels height width"],
     target: Float[Tensor, "batch *channels height width"],
-    mask: Mask,
+    mask: PixelMask,
 ) -> Float[Tensor, " batch"]:
     """Score a few samples at a time, which bounds the memory that float64 takes.
 
@@ -201,7 +201,7 @@ def is_finite(values: Float64[Tensor, "batch *channels height width"]) -> Bool[T
     return largest.amax(1) <= _LARGEST
 
 
-def _per_channel(mask: Mask, values: Tensor) -> Tensor:
+def _per_channel(mask: PixelMask, values: Tensor) -> Tensor:
     """Insert an axis of length 1 for each axis of channels."""
     batch, *channels, height, width = values.shape
     return mask.reshape(batch, *(1 for _ in channels), height, width)

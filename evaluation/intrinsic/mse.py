@@ -5,7 +5,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from evaluation.intrinsic.masked import (
-    Mask,
+    PixelMask,
     check_masked,
     is_finite,
     masked_double,
@@ -17,7 +17,7 @@ from evaluation.intrinsic.masked import (
 def mse(
     prediction: Float[Tensor, "batch *channels height width"],
     target: Float[Tensor, "batch *channels height width"],
-    mask: Mask,
+    mask: PixelMask,
 ) -> Float[Tensor, " batch"]:
     """Compute the mean squared error of each sample.
 
@@ -47,7 +47,7 @@ def mse(
 def _errors(
     prediction: Float[Tensor, "batch *channels height width"],
     target: Float[Tensor, "batch *channels height width"],
-    mask: Mask,
+    mask: PixelMask,
 ) -> Float64[Tensor, " batch"]:
     predicted, true = masked_double(prediction, mask), masked_double(target, mask)
     errors = mean_weighted((true - predicted).square(), mask)

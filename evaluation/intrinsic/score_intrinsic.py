@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.inputs.predictions import Missing, Predictions
-from evaluation.inputs.truth import Truth, stack
+from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
+from evaluation.inputs.predictions import MissingResults, Predictions
 from evaluation.intrinsic.lmse import gray, lmse
 from evaluation.intrinsic.mse import mse
 from evaluation.intrinsic.si_mse import si_mse
@@ -18,10 +18,10 @@ from evaluation.models.baselines import BASELINES
 from evaluation.models.model_protocols import IntrinsicModel
 from evaluation.models.model_spec import NamedModel
 from evaluation.results.result import MeanResult, fill_failures
-from evaluation.running.batches import Fingerprint, about, read_batches
-from evaluation.running.decompose import decompose
-from evaluation.running.finished_steps import Steps, batch_key, model_key
-from evaluation.running.prediction_sources import sources
+from evaluation.running.batches import Fingerprint, make_provenance, read_batches
+from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
+from evaluation.running.named_models import identify_models
+from evaluation.running.predict_decomposition import predict_decomposition
 from loaders.views import Decompositions
 
 METRIC, VERSION = "lmse", 2
@@ -35,18 +35,18 @@ COLUMNS = (
     "mse_shading",
 )
 
-Source = IntrinsicModel | NamedModel | Predictions
-Errors = Float[Tensor, "columns rows"]
+DecompositionModel = IntrinsicModel | NamedModel | Predictions
+_Errors = Float[Tensor, "columns rows"]
 
 
 def score_intrinsic(
-    models: Mapping[str, Source],
+    models: Mapping[str, DecompositionModel],
     data: Decompositions,
     *,
     device: str = "cpu",
     batch_size: int = 16,
-    missing: Missing = "error",
-    steps: Steps | None = None,
+    missing: MissingResults = "error",
+    steps: FinishedSteps | None = None,
 ) -> dict[str, MeanResult]:
     """Compare reflectance and shading of models, or of predictions, with the truth.
 
@@ -89,37 +89,39 @@ def score_intrinsic(
         >>> score_intrinsic({"all reflectance": constant_shading}, Flat())["all reflectance"].score
         0.0
     """
-    asked = sources(models, [data], "linear", missing)
-    steps = steps or Steps()
-    keys = {name: model_key(source, device, metric=METRIC, version=VERSION) for name, source in asked.items()}
-    found = Fingerprint()
-    errors: dict[str, list[Errors]] = {name: [] for name in asked}
-    failed: dict[str, list[Tensor]] = {name: [] for name in asked}
-    zeros: list[Errors] = []
-    for batch in read_batches(data, batch_size, lambda item: item.image, found, "score"):
-        truth = stack(batch.items)
+    named_models = identify_models(models, [data], "linear", missing)
+    steps = steps or FinishedSteps()
+    keys = {
+        name: model_key(named, device, metric=METRIC, version=VERSION) for name, named in named_models.items()
+    }
+    fingerprint = Fingerprint()
+    errors: dict[str, list[_Errors]] = {name: [] for name in named_models}
+    failed: dict[str, list[Tensor]] = {name: [] for name in named_models}
+    zeros: list[_Errors] = []
+    for batch in read_batches(data, batch_size, lambda item: item.image, fingerprint, "score"):
+        truth = stack_ground_truth(batch.items)
         zeros.append(_zero_errors(truth))
-        for name, source in asked.items():
-            score = partial(_score, source, batch.ids, truth, device)
-            step = steps.get_or_compute(batch_key(keys[name], batch, found), score)
+        for name, named in named_models.items():
+            score = partial(_score, named, batch.ids, truth, device)
+            step = steps.get_or_compute(batch_key(keys[name], batch, fingerprint), score)
             errors[name].append(step["errors"])
             failed[name].append(step["failed"])
-    lost = {name: torch.cat(some).numpy() for name, some in failed.items()}
+    failed_rows = {name: torch.cat(some).numpy() for name, some in failed.items()}
     joined = {name: torch.cat(some, 1).numpy() for name, some in errors.items()}
-    filled = fill_failures(joined, lost, torch.cat(zeros, 1).numpy())
+    filled = fill_failures(joined, failed_rows, torch.cat(zeros, 1).numpy())
     settings: dict[str, Any] = {"window": 20, "step": 10, "explains": data.explains, "missing": missing}
-    if any(failure.any() for failure in lost.values()):
-        settings["filled_among"] = sorted(asked)
-    described = found.describe(data)
+    if any(failure.any() for failure in failed_rows.values()):
+        settings["filled_among"] = sorted(named_models)
+    described = fingerprint.describe(data)
     return {
         name: MeanResult(
-            about(METRIC, VERSION, "lower", source, described, settings),
+            make_provenance(METRIC, VERSION, "lower", named, described, settings),
             tuple(data.ids),
             tuple(data.groups),
             {column: tuple(values.tolist()) for column, values in zip(COLUMNS, filled[name], strict=True)},
-            tuple(data.ids[row] for row in np.flatnonzero(lost[name]).tolist()),
+            tuple(data.ids[row] for row in np.flatnonzero(failed_rows[name]).tolist()),
         )
-        for name, source in asked.items()
+        for name, named in named_models.items()
     }
 
 
@@ -128,15 +130,15 @@ def score_baselines(data: Decompositions) -> dict[str, MeanResult]:
     return score_intrinsic(BASELINES, data)
 
 
-def _score(source: NamedModel, ids: Sequence[str], truth: Truth, device: str) -> dict[str, Tensor]:
+def _score(named: NamedModel, ids: Sequence[str], truth: GroundTruth, device: str) -> dict[str, Tensor]:
     """Errors of one model on a batch, and which rows have failed."""
-    reflectance, shading, failed = decompose(source, ids, truth.image, truth.mask, device)
+    reflectance, shading, failed = predict_decomposition(named, ids, truth.image, truth.mask, device)
     errors = _errors(reflectance, shading, truth)
     return {"errors": errors, "failed": failed | errors.isinf().any(0)}  # finite values, infinite squares
 
 
 @torch.no_grad()
-def _errors(reflectance: Tensor, shading: Tensor, truth: Truth) -> Errors:
+def _errors(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> _Errors:
     """Errors of a batch in order of ``COLUMNS``, float64."""
     if truth.shading.shape[1] == 1:
         shading = shading.mean(1, keepdim=True)
@@ -147,6 +149,6 @@ def _errors(reflectance: Tensor, shading: Tensor, truth: Truth) -> Errors:
     return torch.stack([0.5 * (local[0] + local[1]), *local, *scaled, *plain]).double()
 
 
-def _zero_errors(truth: Truth) -> Errors:
+def _zero_errors(truth: GroundTruth) -> _Errors:
     """Errors of images of zeros; nan where the truth is undefined."""
     return _errors(torch.zeros_like(truth.image), torch.zeros_like(truth.image), truth)

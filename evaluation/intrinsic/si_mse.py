@@ -6,7 +6,7 @@ from torch import Tensor
 
 from evaluation.intrinsic.lmse import ENERGY_FLOOR
 from evaluation.intrinsic.masked import (
-    Mask,
+    PixelMask,
     check_masked,
     is_finite,
     masked_double,
@@ -19,7 +19,7 @@ from evaluation.intrinsic.masked import (
 def si_mse(
     prediction: Float[Tensor, "batch *channels height width"],
     target: Float[Tensor, "batch *channels height width"],
-    mask: Mask,
+    mask: PixelMask,
 ) -> Float[Tensor, " batch"]:
     """Compute the scale-invariant mean squared error of each sample.
 
@@ -52,7 +52,7 @@ def si_mse(
 def _errors(
     prediction: Float[Tensor, "batch *channels height width"],
     target: Float[Tensor, "batch *channels height width"],
-    mask: Mask,
+    mask: PixelMask,
 ) -> Float64[Tensor, " batch"]:
     predicted, true = masked_double(prediction, mask), masked_double(target, mask)
     energy = weighted(predicted.square(), mask).flatten(1).sum(1)

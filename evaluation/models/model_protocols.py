@@ -9,7 +9,7 @@ from torch import Tensor
 
 from loaders.schema import SetInfo
 
-Rows = Sequence[int] | Int[ndarray, " rows"]
+RowNumbers = Sequence[int] | Int[ndarray, " rows"]
 
 
 @runtime_checkable

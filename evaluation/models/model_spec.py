@@ -12,7 +12,7 @@ from torch import nn
 from evaluation.inputs.check_choice import check_choice
 from evaluation.models.baselines import BASELINES
 from evaluation.models.retinex import ColourRetinex
-from evaluation.models.user_code import made, user_file, user_module
+from evaluation.models.user_code import make_model, user_file, user_module
 from evaluation.models.vision import download_vision_model, folder_sha256, load_vision_model
 from evaluation.models.weights import load_model
 from loaders.errors import InputError, did_you_mean, nearest_file
@@ -62,7 +62,7 @@ class NamedModel:
     colour_space: ColourSpace
 
 
-def open_model(spec: str, device: str = "cpu", usual: ColourSpace = "linear") -> NamedModel:
+def open_model(spec: str, device: str = "cpu", default_space: ColourSpace = "linear") -> NamedModel:
     """Open the model that a text names.
 
     Args:
@@ -71,7 +71,7 @@ def open_model(spec: str, device: str = "cpu", usual: ColourSpace = "linear") ->
             ``hf:NAME`` or a folder with the ``config.json`` of a vision model of transformers. A class, or a
             function that needs no argument, is called to make the model; any other callable is the model.
         device: torch device that a `torch.nn.Module` is put on, in evaluation mode.
-        usual: colour space that a callable takes unless it, or the model that it makes, has an attribute
+        default_space: colour space that a callable takes unless it, or the model that it makes, has an attribute
             ``colour_space``.
 
     Returns:
@@ -105,20 +105,20 @@ a vision model of transformers; did you mean `retinex`?
         identity = ModelIdentity(name or path.stem, "weights", None, file_sha256(path))
         return NamedModel(identity, load_model(path, device), "linear")
     if ":" in text:
-        return _callable(name, text, device, usual)
+        return _callable(name, text, device, default_space)
     near = did_you_mean(text, SHIPPED) or nearest_file(path)
     raise InputError(f"model `{text}`: expected one of {', '.join(SHIPPED)}; or {_FORMS}{near}")
 
 
 def open_models(
-    specs: Sequence[str], device: str = "cpu", usual: ColourSpace = "linear"
+    specs: Sequence[str], device: str = "cpu", default_space: ColourSpace = "linear"
 ) -> dict[str, NamedModel]:
     """Open several models, each under a name of its own.
 
     Args:
         specs: see `open_model`.
         device: see `open_model`.
-        usual: see `open_model`.
+        default_space: see `open_model`.
 
     Returns:
         The models by name, in the order given.
@@ -132,7 +132,7 @@ def open_models(
     """
     models: dict[str, NamedModel] = {}
     for spec in specs:
-        model = open_model(spec, device, usual)
+        model = open_model(spec, device, default_space)
         name = model.identity.name
         if name in models:
             raise InputError(f"two models are named `{name}`; name them apart: NAME={split_spec(spec)[1]}")
@@ -161,22 +161,22 @@ def _vision(name: str, folder: Path, commit: str | None, device: str) -> NamedMo
     return NamedModel(ModelIdentity(name, "transformers", commit, folder_sha256(folder)), network, "srgb")
 
 
-def _callable(name: str | None, text: str, device: str, usual: ColourSpace) -> NamedModel:
+def _callable(name: str | None, text: str, device: str, default_space: ColourSpace) -> NamedModel:
     place, _, attribute = text.rpartition(":")
     sha256: str | None
     if place.endswith(".py"):
         path = Path(place)
         with user_file(path) as module:
-            target, model = made(module, attribute, text)
+            target, model = make_model(module, attribute, text)
         short, sha256 = f"{path.name}:{attribute}", file_sha256(path)
         what = short
     else:
         module, distribution = user_module(place, text)
-        target, model = made(module, attribute, text)
+        target, model = make_model(module, attribute, text)
         short, file = text, getattr(module, "__file__", None)
         sha256 = file_sha256(Path(file)) if file else None
         what = f"{text} of {distribution}" if distribution else text
-    space = getattr(model, "colour_space", getattr(target, "colour_space", usual))
+    space = getattr(model, "colour_space", getattr(target, "colour_space", default_space))
     check_choice(f"{text}.colour_space", space, ColourSpace)
     if isinstance(model, nn.Module):
         model = model.to(device).eval()

@@ -13,11 +13,11 @@ from scipy.sparse.linalg import splu
 from loaders.errors import InputError
 
 # Iterations end at this relative error of the image, in the norm of its gradients: after 20 to 50 steps for
-# the mask of an object. They are abandoned where `STEPS` seem not to get there: the mask is ragged, and
+# the mask of an object. They are abandoned where `_MAX_ITERATIONS` seem not to get there: the mask is ragged, and
 # elimination is faster.
-TOLERANCE = 1e-15
-STEPS = 64
-FIRST_CHECK = 8
+_TOLERANCE = 1e-15
+_MAX_ITERATIONS = 64
+_FIRST_CHECK = 8
 
 
 def solve_poisson(
@@ -163,14 +163,14 @@ def _conjugate_gradients(
     matrix: Callable[[ndarray], ndarray],
     precondition: Callable[[ndarray], ndarray],
 ) -> Float[ndarray, "height width"] | None:
-    """Solve a symmetric, positive semidefinite system; None where `STEPS` seem not to reach `TOLERANCE`."""
+    """Solve a symmetric, positive semidefinite system; None where `_MAX_ITERATIONS` seem not to reach `_TOLERANCE`."""
     solution, residual = np.zeros_like(wanted), wanted.copy()
     direction = precondition(residual).copy()
     # The squared norm of the error's gradients, but for a factor that the preconditioner keeps near 1.
     error = first = np.vdot(residual, direction)
     step = 0
-    while not error <= TOLERANCE**2 * first:
-        if step >= FIRST_CHECK and not error <= TOLERANCE ** (2 * step / STEPS) * first:
+    while not error <= _TOLERANCE**2 * first:
+        if step >= _FIRST_CHECK and not error <= _TOLERANCE ** (2 * step / _MAX_ITERATIONS) * first:
             return None
         step += 1
         change = matrix(direction)

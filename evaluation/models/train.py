@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from tqdm import tqdm
 
-from evaluation.inputs.truth import Truth, stack
+from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
 from evaluation.models.network import IntrinsicNet
 from loaders.errors import InputError
 from loaders.views import Decomposition, Decompositions
@@ -177,7 +177,7 @@ def _split(count: int, rows: Sequence[int] | None, validation: Sequence[int]) ->
     return training, held_out
 
 
-def _reader(data: Decompositions, row: int) -> Callable[[Sequence[int]], Truth]:
+def _reader(data: Decompositions, row: int) -> Callable[[Sequence[int]], GroundTruth]:
     """Return a function from row numbers to their truth, which remembers what fits in memory."""
     # Image, reflectance and shading as float32, three channels each, and the mask.
     size = (3 * 4 + 1) * data[row].image.numel()
@@ -186,14 +186,14 @@ def _reader(data: Decompositions, row: int) -> Callable[[Sequence[int]], Truth]:
     def sample(row: int) -> Decomposition:
         return data[row]
 
-    return lambda rows: stack([sample(row) for row in rows])
+    return lambda rows: stack_ground_truth([sample(row) for row in rows])
 
 
 def _batches(rows: list[int], batch_size: int) -> list[list[int]]:
     return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
 
 
-def _mirror(truth: Truth, generator: torch.Generator) -> Truth:
+def _mirror(truth: GroundTruth, generator: torch.Generator) -> GroundTruth:
     """Flip a random half of the samples left to right."""
     flipped = torch.rand(len(truth.image), generator=generator) < 0.5
     layers = {}
@@ -202,10 +202,10 @@ def _mirror(truth: Truth, generator: torch.Generator) -> Truth:
         layers[field.name] = torch.where(
             flipped.reshape(-1, *[1] * (values.ndim - 1)), values.flip(-1), values
         )
-    return Truth(**layers)
+    return GroundTruth(**layers)
 
 
-def _loss(network: IntrinsicNet, truth: Truth) -> Float[Tensor, " batch"]:
+def _loss(network: IntrinsicNet, truth: GroundTruth) -> Float[Tensor, " batch"]:
     device = next(network.parameters()).device
     shading = truth.shading.expand_as(truth.image).to(device)
     reflectance, mask = truth.reflectance.to(device), truth.mask.to(device)
@@ -215,7 +215,7 @@ def _loss(network: IntrinsicNet, truth: Truth) -> Float[Tensor, " batch"]:
 
 def _step(
     network: IntrinsicNet,
-    truth: Truth,
+    truth: GroundTruth,
     optimiser: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
 ) -> float:
@@ -231,7 +231,7 @@ def _step(
 
 @torch.no_grad()
 def _evaluate(
-    network: IntrinsicNet, read: Callable[[Sequence[int]], Truth], rows: list[int], batch_size: int
+    network: IntrinsicNet, read: Callable[[Sequence[int]], GroundTruth], rows: list[int], batch_size: int
 ) -> float:
     losses = [_loss(network, read(some)) for some in _batches(rows, batch_size)]
     return torch.cat(losses).mean().item()

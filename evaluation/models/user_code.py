@@ -74,7 +74,7 @@ def user_file(path: Path) -> Iterator[ModuleType]:
         yield module
 
 
-def made(module: ModuleType, attribute: str, text: str) -> tuple[Any, Callable[..., Any]]:
+def make_model(module: ModuleType, attribute: str, text: str) -> tuple[Any, Callable[..., Any]]:
     """Take a callable out of a module, and make the model if it is a class or a function without arguments.
 
     Args:
@@ -91,7 +91,7 @@ def made(module: ModuleType, attribute: str, text: str) -> tuple[Any, Callable[.
 
     Example:
         >>> import torch
-        >>> made(torch.nn, "ReLU", "torch.nn:ReLU")[1]
+        >>> make_model(torch.nn, "ReLU", "torch.nn:ReLU")[1]
         ReLU()
     """
     target = getattr(module, attribute, None)

@@ -11,7 +11,7 @@ from loaders.files.layer_codecs import encode_png
 
 
 @dataclass(frozen=True)
-class Text:
+class TextBlock:
     """A paragraph.
 
     Attributes:
@@ -29,7 +29,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableBlock:
     """A table with a caption; the first cell of each row names the row.
 
     Attributes:
@@ -47,7 +47,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Plot:
+class PlotBlock:
     """A drawing as inline SVG, what it shows in words, and its caption."""
 
     kind: ClassVar[str] = "plot"
@@ -68,7 +68,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Pictures:
+class PicturesBlock:
     """Pictures beside each other, as many as there is room for, and a caption of them all."""
 
     kind: ClassVar[str] = "pictures"
@@ -76,7 +76,7 @@ class Pictures:
     caption: str
 
 
-Block = Text | Table | Plot | Pictures
+Block = TextBlock | TableBlock | PlotBlock | PicturesBlock
 
 
 @dataclass(frozen=True)
@@ -94,14 +94,14 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-def note(text: str) -> Text:
+def note(text: str) -> TextBlock:
     """Make a small paragraph that is marked as a note.
 
     Example:
         >>> note("No image shows it.").text
         'Note. No image shows it.'
     """
-    return Text(f"Note. {text}", quiet=True)
+    return TextBlock(f"Note. {text}", quiet=True)
 
 
 def png_picture(pixels: UInt8[ndarray, "height width 3"], alt: str, caption: str = "") -> Picture:

@@ -4,20 +4,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evaluation.report.blocks import Block, Plot, Section, Table, Text, note
+from evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
 from evaluation.report.drawing import drawing, to_svg
 from evaluation.report.tables import number, scores_table, settings_table
 from evaluation.results.result import StatisticResult, model_name
 
-LEGIBLE = 10  # codes; with more the heat map carries no numbers
+_LEGIBLE = 10  # codes; with more the heat map carries no numbers
 NEEDS = ("factors", "codes", "matrix", "parents")
 READING = (
-    Text(
+    TextBlock(
         "Whether a code stays put as long as its factor does, whatever else changes (IRS, Suter et al. "
         "2019), and whether each factor has codes of its own (unconfoundedness UC, Reddy et al. 2022)."
     ),
-    Text("↑ Higher is better, 1 at most.", term="Read"),
-    Text(
+    TextBlock("↑ Higher is better, 1 at most.", term="Read"),
+    TextBlock(
         "information that is lost; factors that change together (IRS); how strongly a code answers, so that "
         "random codes often score high (UC).",
         term="Blind to",
@@ -42,24 +42,24 @@ def causal_section(results: Sequence[StatisticResult], pictures: Sequence[Block]
     return Section("causal", "Causal disentanglement", (*before, *pictures, *after))
 
 
-def _plot(result: StatisticResult) -> Plot:
+def _plot(result: StatisticResult) -> PlotBlock:
     codes, factors = len(result.details["codes"]), result.about.settings["factors"]
     caption = f"{model_name(result)}: robustness of each code (column) while one factor (row) stays and all "
     caption += "others change; 1 is complete." + " An asterisk marks a code's own factor." * (
-        codes <= LEGIBLE
+        codes <= _LEGIBLE
     )
     alt = f"Heat map of {codes} codes by {len(factors)} factors; the folded table has its numbers."
-    return Plot(_draw(result), alt, caption)
+    return PlotBlock(_draw(result), alt, caption)
 
 
-def _matrix(result: StatisticResult) -> Table:
+def _matrix(result: StatisticResult) -> TableBlock:
     factors, details = result.about.settings["factors"], result.details
     rows = [
         (str(code), *map(number, entries), factors[parent])
         for code, entries, parent in zip(details["codes"], details["matrix"], details["parents"], strict=True)
     ]
     caption = f"{model_name(result)}: robustness of each code"
-    return Table(caption, ("code", *factors, "own factor"), tuple(rows), folded=True)
+    return TableBlock(caption, ("code", *factors, "own factor"), tuple(rows), folded=True)
 
 
 def _draw(result: StatisticResult) -> str:
@@ -71,7 +71,7 @@ def _draw(result: StatisticResult) -> str:
         image = axes.imshow(matrix, cmap="viridis", vmin=low, vmax=1, aspect="auto", interpolation="none")
         axes.set_yticks(range(factors), result.about.settings["factors"])
         axes.set(xlabel="code", xticks=[], title=_title(result))
-        if codes <= LEGIBLE:
+        if codes <= _LEGIBLE:
             axes.set_xticks(range(codes), [str(code) for code in result.details["codes"]])
             for row, column in np.ndindex(*matrix.shape):
                 own = "*" if result.details["parents"][column] == row else ""

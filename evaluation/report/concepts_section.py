@@ -6,22 +6,22 @@ from typing import Any
 import numpy as np
 
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, WANTED
-from evaluation.report.blocks import Block, Plot, Section, Table, Text, note
-from evaluation.report.drawing import COLOURS, INK, drawing, name_rows, to_svg
-from evaluation.report.tables import number, scores_table, settings_table, spread
+from evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
+from evaluation.report.drawing import COLOURS, INK, drawing, label_rows, to_svg
+from evaluation.report.tables import number, scores_table, settings_table, with_deviation
 from evaluation.results.result import StatisticResult, model_name
 from loaders.looking.sheet import value_text
 
 NEEDS = ("sets",)
 READING = (
-    Text(
+    TextBlock(
         "Whether the reflectance follows albedo and the shading follows illumination, and not the other way "
         "round (Gupta et al. 2022). CSM_S is the sensitivity of the reflectance to albedo over that of the "
         "shading, CSM_R that of the shading to illumination over that of the reflectance. Aligned scores "
         "ignore the scale of a prediction, unaligned ones (the paper's) measure it too."
     ),
-    Text("↑ Higher is better. 1 is indifferent and ∞ ideal.", term="Read"),
-    Text(
+    TextBlock("↑ Higher is better. 1 is indifferent and ∞ ideal.", term="Read"),
+    TextBlock(
         "whether a prediction is right, and how strong an effect is: only shares of test images count.",
         term="Blind to",
     ),
@@ -37,7 +37,7 @@ def concepts_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
     caption += "of test frames"
     means = "; ".join(f"{model_name(result)}: {', '.join(_means(result))}" for result in results)
     heads = ", ".join(f"{branch} to {concept}" for branch, concept in _PANELS)
-    plot = Plot(
+    plot = PlotBlock(
         _draw(results),
         f"Aligned sensitivities of each model in four panels. Means over all sets, {heads}: {means}.",
         "Aligned sensitivity of each model's branches to the concepts. A dot is a concept set, filled if it "
@@ -75,7 +75,7 @@ def _notes(result: StatisticResult) -> list[str]:
     return notes
 
 
-def _every_set(results: Sequence[StatisticResult]) -> Table:
+def _every_set(results: Sequence[StatisticResult]) -> TableBlock:
     rows = []
     for result in results:
         for one in result.details["sets"]:
@@ -88,12 +88,12 @@ def _every_set(results: Sequence[StatisticResult]) -> Table:
     branches = [head for branch in BRANCHES for head in (branch, "accuracy", "p")]
     head = ("model", "concept", "fixed factors", "images", "loss", *branches)
     caption = "Every concept set: sensitivity ± deviation over runs, held-out accuracy, p of the t-test"
-    return Table(caption, head, tuple(rows), folded=True)
+    return TableBlock(caption, head, tuple(rows), folded=True)
 
 
 def _cells(score: dict[str, Any]) -> tuple[str, ...]:
     return (
-        spread(score["sensitivity"], score["spread"]),
+        with_deviation(score["sensitivity"], score["spread"]),
         number(score["accuracy"]),
         number(score["p_value"]),
     )
@@ -109,7 +109,7 @@ def _draw(results: Sequence[StatisticResult]) -> str:
             axes.set_title(f"{branch} to\n{concept} (ideal {ideal})")
             for row, result in enumerate(results):
                 _draw_row(axes, row, _sensitivities(result, branch, concept))
-            name_rows(axes, [model_name(result) for result in results])
+            label_rows(axes, [model_name(result) for result in results])
         for axes in grid[1]:
             axes.set(xlabel="sensitivity", xlim=(-0.05, 1.05))
         return to_svg(figure, "csm")

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from evaluation.report.blocks import Block, Picture, Pictures, Section, Text, png_picture
+from evaluation.report.blocks import Block, Picture, PicturesBlock, Section, TextBlock, png_picture
 from evaluation.report.page import write_page
-from evaluation.report.tiles import fit, values_text
+from evaluation.report.tiles import scale_for_page, values_text
 from loaders.errors import InputError
 from loaders.frames import FrameFolder
 from loaders.looking.sheet import value_text
@@ -36,7 +36,7 @@ def write_counterfactual_page(path: Path, frames: Path, pairs: Sequence[tuple[st
         >>> pairs = [("candle", "candle_counterfactual")]
         >>> write_counterfactual_page(Path("page.html"), Path("frames"), pairs)  # doctest: +SKIP
     """
-    blocks: list[Block] = [Text(_HOW)]
+    blocks: list[Block] = [TextBlock(_HOW)]
     for base_name, twin_name in pairs:
         base, twins = FrameFolder(frames, base_name, ["image"]), FrameFolder(frames, twin_name, ["image"])
         row_of = {base.metadata(row).id: row for row in range(len(base))}
@@ -48,7 +48,7 @@ def write_counterfactual_page(path: Path, frames: Path, pairs: Sequence[tuple[st
                 raise InputError(
                     f"{frames}: sample {sample} is missing; render it beside its counterfactuals"
                 )
-            blocks.append(Pictures(tuple(_row(base, row_of[sample], twins, members)), sample))
+            blocks.append(PicturesBlock(tuple(_row(base, row_of[sample], twins, members)), sample))
     section = Section("counterfactuals", "Samples and their counterfactuals", tuple(blocks))
     write_page(path, "What would it have looked like?", [section])
     return path
@@ -57,13 +57,15 @@ def write_counterfactual_page(path: Path, frames: Path, pairs: Sequence[tuple[st
 def _row(base: FrameFolder, row: int, twins: FrameFolder, members: Sequence[int]) -> list[Picture]:
     factual = base.frame(row)
     image = factual.layers["image"]
-    pictures = [png_picture(fit(image), factual.metadata.id, values_text(factual.metadata.factors))]
+    pictures = [
+        png_picture(scale_for_page(image), factual.metadata.id, values_text(factual.metadata.factors))
+    ]
     for member in members:
         twin = twins.frame(member)
         changed = (twin.layers["image"] != image).any(axis=-1).mean()
         detail = f"{_followed(factual.metadata, twin.metadata)}{100 * changed:.0f} % of the pixels differ"
         question = _question(factual.metadata, twin.metadata)
-        pictures.append(png_picture(fit(twin.layers["image"]), question, f"{question} {detail}"))
+        pictures.append(png_picture(scale_for_page(twin.layers["image"]), question, f"{question} {detail}"))
     return pictures
 
 

@@ -17,9 +17,9 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-WIDTH = 5.4  # inches; about as wide as a phone, where letters keep their size
-LINE = 58  # letters that fit into the width
-NAME = 32  # letters of a name
+_FIGURE_WIDTH = 5.4  # inches; about as wide as a phone, where letters keep their size
+_LINE_LENGTH = 58  # letters that fit into the width
+_NAME_LENGTH = 32  # letters of a name
 # Bright enough for a dark page, dark enough for a light one.
 COLOURS = ("#3b8fd0", "#e08a1e", "#2fa37c", "#c46aa0", "#a08a00", "#d1603d", "#7f7fd5", "#8a8f98")
 INK = "#010203"  # a colour that nothing else has, replaced by currentColor
@@ -54,7 +54,7 @@ def drawing(height: float) -> Iterator[Figure]:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_STYLE)
-        yield Figure(figsize=(WIDTH, height), layout="constrained")
+        yield Figure(figsize=(_FIGURE_WIDTH, height), layout="constrained")
 
 
 def to_svg(figure: Figure, name: str) -> str:
@@ -82,7 +82,7 @@ def to_svg(figure: Figure, name: str) -> str:
     return re.sub(r"<[^>]*>", rewrite, text).strip()
 
 
-def bars(
+def draw_bars(
     axes: Any,
     table: Float[ndarray, "rows bars"],
     names: Sequence[str],
@@ -105,16 +105,16 @@ def bars(
         if error is not None:
             axes.errorbar(table[:, bar], places, xerr=error, fmt="none", ecolor=INK, elinewidth=1, capsize=2)
     axes.grid(axis="x", color=INK, alpha=0.15, linewidth=0.6)
-    fitting = LINE // (max(len(_short(name)) for name in names) + 6)
+    fitting = _LINE_LENGTH // (max(len(_short(name)) for name in names) + 6)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=min(3, len(names), fitting))
     axes.set_xlim(0, None)
 
 
-def name_rows(axes: Any, names: Sequence[str]) -> None:
+def label_rows(axes: Any, names: Sequence[str]) -> None:
     """Label the vertical axis with one name for each row, the first on top."""
     axes.set_yticks(range(len(names)), list(map(_short, names)))
     axes.set_ylim(len(names) - 0.4, -0.6)
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"
+    return name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…"

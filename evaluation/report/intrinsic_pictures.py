@@ -6,19 +6,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evaluation.inputs.truth import Truth, stack
-from evaluation.intrinsic.score_intrinsic import Source
-from evaluation.report.blocks import Block, Pictures, Text, png_picture
+from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
+from evaluation.intrinsic.score_intrinsic import DecompositionModel
+from evaluation.report.blocks import Block, PicturesBlock, TextBlock, png_picture
 from evaluation.report.tables import number, unbroken
-from evaluation.report.tiles import beside, fit, fit_mask, linear_pixels
+from evaluation.report.tiles import join_horizontally, linear_pixels, scale_for_page, scale_mask_for_page
 from evaluation.results.result import MeanResult, model_name
-from evaluation.running.decompose import decompose
-from evaluation.running.prediction_sources import sources
+from evaluation.running.named_models import identify_models
+from evaluation.running.predict_decomposition import predict_decomposition
 from loaders.looking.sheet import BACKGROUND
 from loaders.looking.show import Pixels
 from loaders.views import Decompositions
 
-WORST = ("largest", "second largest")  # LMSE
+_WORST = ("largest", "second largest")  # LMSE
 _HOW = (
     "Left reflectance, right shading, sRGB-encoded; pixels that do not count are dark gray. Each prediction "
     "is multiplied by the factor that brings it nearest to the truth (least squares, one for reflectance and "
@@ -28,7 +28,7 @@ _HOW = (
 
 def intrinsic_pictures(
     results: Mapping[str, MeanResult],
-    models: Mapping[str, Source],
+    models: Mapping[str, DecompositionModel],
     data: Decompositions,
     *,
     device: str = "cpu",
@@ -48,21 +48,23 @@ def intrinsic_pictures(
         InputError: a model raised an exception.
     """
     first = next(iter(results.values()))
-    asked = sources(models, [data], "linear", first.about.settings["missing"])
-    blocks: list[Block] = [Text(_HOW, quiet=True)]
+    named_models = identify_models(models, [data], "linear", first.about.settings["missing"])
+    blocks: list[Block] = [TextBlock(_HOW, quiet=True)]
     for label, row in _rows(first):
-        truth, name = stack([data[row]]), data.ids[row]
+        truth, name = stack_ground_truth([data[row]]), data.ids[row]
         true = _shown(truth.reflectance, truth.shading, truth)
         pictures = [
-            png_picture(fit(linear_pixels(truth.image[0])), f"Image {name}.", "image"),
+            png_picture(scale_for_page(linear_pixels(truth.image[0])), f"Image {name}.", "image"),
             png_picture(true, f"True reflectance and shading of {name}.", "truth"),
         ]
-        for model, source in asked.items():
-            reflectance, shading, failed = decompose(source, [name], truth.image, truth.mask, device)
+        for model, named in named_models.items():
+            reflectance, shading, failed = predict_decomposition(
+                named, [name], truth.image, truth.mask, device
+            )
             given = _shown(*_scaled(reflectance, shading, truth), truth)
             caption = f"{model}: {'failed, ' if failed else ''}{_errors(results[model], row)}"
             pictures.append(png_picture(given, f"Reflectance and shading of {name} by {model}.", caption))
-        blocks.append(Pictures(tuple(pictures), f"{name}: {label} LMSE of {model_name(first)}"))
+        blocks.append(PicturesBlock(tuple(pictures), f"{name}: {label} LMSE of {model_name(first)}"))
     return blocks
 
 
@@ -73,8 +75,8 @@ def _rows(result: MeanResult) -> list[tuple[str, int]]:
     if not order:
         return []
     middle = order[(len(order) - 1) // 2]
-    worst = [row for row in order[::-1] if row != middle][: len(WORST)]
-    return [("median", middle), *zip(WORST[: len(worst)], worst, strict=True)]
+    worst = [row for row in order[::-1] if row != middle][: len(_WORST)]
+    return [("median", middle), *zip(_WORST[: len(worst)], worst, strict=True)]
 
 
 def _errors(result: MeanResult, row: int) -> str:
@@ -83,7 +85,7 @@ def _errors(result: MeanResult, row: int) -> str:
     return f"LMSE {', '.join(parts)}"
 
 
-def _scaled(reflectance: Tensor, shading: Tensor, truth: Truth) -> tuple[Tensor, Tensor]:
+def _scaled(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> tuple[Tensor, Tensor]:
     """Bring either image nearest to the truth by one factor; gray truth is compared with the mean channel."""
     if truth.shading.shape[1] == 1:
         shading = shading.mean(1, keepdim=True)
@@ -97,11 +99,11 @@ def _scaled(reflectance: Tensor, shading: Tensor, truth: Truth) -> tuple[Tensor,
     return nearest(reflectance, truth.reflectance), nearest(shading, truth.shading)
 
 
-def _shown(reflectance: Tensor, shading: Tensor, truth: Truth) -> Pixels:
+def _shown(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> Pixels:
     """Reflectance beside shading, which is divided by the bright end of the true one."""
     inside = truth.shading[0][:, truth.mask[0]]
     white = torch.as_tensor(np.quantile(inside.numpy(), 0.99) if inside.numel() else 1.0).clamp(min=1e-6)
-    tiles = [fit(linear_pixels(part[0])) for part in (reflectance, shading / white)]
+    tiles = [scale_for_page(linear_pixels(part[0])) for part in (reflectance, shading / white)]
     for tile in tiles:
-        tile[~fit_mask(truth.mask[0])] = BACKGROUND
-    return beside(*tiles)
+        tile[~scale_mask_for_page(truth.mask[0])] = BACKGROUND
+    return join_horizontally(*tiles)

@@ -4,22 +4,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evaluation.report.blocks import Block, Plot, Section, Text, note
-from evaluation.report.drawing import INK, bars, drawing, name_rows, to_svg
+from evaluation.report.blocks import Block, PlotBlock, Section, TextBlock, note
+from evaluation.report.drawing import INK, draw_bars, drawing, label_rows, to_svg
 from evaluation.report.tables import number, scores_table, settings_table
 from evaluation.results.result import MeanResult, model_name
 
 NEEDS = ("lmse", "lmse_reflectance", "lmse_shading")
 READING = (
-    Text(
+    TextBlock(
         "How far predicted reflectance and shading are from the truth: LMSE in windows of 20 pixels, each "
         "with a scale of its own (Grosse et al. 2009), and MSE with the best single scale (si-MSE)."
     ),
-    Text(
+    TextBlock(
         "↓ Lower is better. 0 is perfect; a prediction of zeros has LMSE 1, and so has a failed one.",
         term="Read",
     ),
-    Text(
+    TextBlock(
         "colour and the scale in each window, so errors that vary slowly (LMSE); scale and sign (si-MSE).",
         term="Blind to",
     ),
@@ -32,7 +32,7 @@ def intrinsic_section(results: Sequence[MeanResult], pictures: Sequence[Block]) 
     notes.append("MSE judges the scale too: read it only for models that claim to predict the scale.")
     caption = "Error of each model: mean over rows, and its 95 % interval over groups of rows"
     means = ", ".join(f"{model_name(result)} {number(result.score)}" for result in results)
-    plot = Plot(
+    plot = PlotBlock(
         _draw(results),
         f"Bars of LMSE for reflectance and shading of each model. Mean of both: {means}.",
         "LMSE by model. Whiskers are 95 % intervals, upright lines means of both parts.",
@@ -65,9 +65,9 @@ def _draw(results: Sequence[MeanResult]) -> str:
     )
     with drawing(1.0 + 0.6 * len(results)) as figure:
         axes = figure.subplots()
-        bars(axes, means, ("reflectance", "shading"), ends)
+        draw_bars(axes, means, ("reflectance", "shading"), ends)
         for row, result in enumerate(results):
             axes.plot([result.score] * 2, [row - 0.42, row + 0.42], color=INK, linewidth=2)
-        name_rows(axes, [model_name(result) for result in results])
+        label_rows(axes, [model_name(result) for result in results])
         axes.set_xlabel("LMSE")
         return to_svg(figure, "lmse")

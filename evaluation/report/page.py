@@ -9,7 +9,7 @@ import jinja2
 from markupsafe import Markup
 
 from evaluation.report import causal_section, concepts_section, coverage_section, intrinsic_section
-from evaluation.report.blocks import Block, Section, Table
+from evaluation.report.blocks import Block, Section, TableBlock
 from evaluation.report.sets_section import sets_section
 from evaluation.report.tables import setting_text
 from evaluation.results.result import MeanResult, Result, StatisticResult, model_name
@@ -19,7 +19,7 @@ from loaders.looking.sheet import write_file
 from loaders.samples import Frames
 
 
-class Kind(NamedTuple):
+class MetricSection(NamedTuple):
     """Section on a metric.
 
     Attributes:
@@ -35,17 +35,19 @@ class Kind(NamedTuple):
     needs: tuple[str, ...]
 
 
-KINDS = {
-    "lmse": Kind(
+METRIC_SECTIONS = {
+    "lmse": MetricSection(
         MeanResult, intrinsic_section.intrinsic_section, intrinsic_section.READING, intrinsic_section.NEEDS
     ),
-    "csm": Kind(
+    "csm": MetricSection(
         StatisticResult, concepts_section.concepts_section, concepts_section.READING, concepts_section.NEEDS
     ),
-    "waiou": Kind(
+    "waiou": MetricSection(
         StatisticResult, coverage_section.coverage_section, coverage_section.READING, coverage_section.NEEDS
     ),
-    "irs": Kind(StatisticResult, causal_section.causal_section, causal_section.READING, causal_section.NEEDS),
+    "irs": MetricSection(
+        StatisticResult, causal_section.causal_section, causal_section.READING, causal_section.NEEDS
+    ),
 }
 
 
@@ -86,7 +88,7 @@ def write_report(
         '<!doctype html>'
     """
     shown = [sets_section(sets)] if sets else []
-    repeat = Table("What is needed to repeat this", ("", ""), tuple((settings or {}).items()))
+    repeat = TableBlock("What is needed to repeat this", ("", ""), tuple((settings or {}).items()))
     after = [Section("settings", "Settings", (repeat,))] if settings else []
     write_page(path, title, [*_sections(results, pictures or {}), *shown, *after], summary)
     return path
@@ -116,24 +118,24 @@ def write_page(path: Path, title: str, sections: Sequence[Section], summary: Seq
 
 def _sections(results: Sequence[Result], pictures: Mapping[str, Sequence[Block]]) -> list[Section]:
     """A section for each metric, data and settings, in order of the metrics; anchors are unique."""
-    found = []
+    sections = []
     results = list({result.to_json(): result for result in results}.values())  # a file may be named twice
-    for metric, kind in KINDS.items():
+    for metric, kind in METRIC_SECTIONS.items():
         alike: dict[str, list[Result]] = {}
         for result in results:
             if result.about.metric == metric:
                 _check(result, kind)
                 alike.setdefault(repr((result.about.data, result.about.settings)), []).append(result)
         for place, some in enumerate(alike.values()):
-            made = kind.make(some, () if place else pictures.get(metric, ()))
-            key = made.key + (f"-{place + 1}" if place else "")
-            blocks = made.blocks if place else (*kind.reading, *made.blocks)
-            title = _title(made, some, list(alike.values()))
-            found.append(Section(key, title, blocks))
-    return found
+            section = kind.make(some, () if place else pictures.get(metric, ()))
+            key = section.key + (f"-{place + 1}" if place else "")
+            blocks = section.blocks if place else (*kind.reading, *section.blocks)
+            title = _title(section, some, list(alike.values()))
+            sections.append(Section(key, title, blocks))
+    return sections
 
 
-def _check(result: Result, kind: Kind) -> None:
+def _check(result: Result, kind: MetricSection) -> None:
     """Refuse a result that lacks a part of what its section shows, such as one that another program wrote."""
     metric = result.about.metric
     if not isinstance(result, kind.result):

@@ -6,14 +6,25 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from evaluation.report.blocks import Block, Picture, Pictures, Section, Table, Text, png_picture
+from evaluation.report.blocks import (
+    Block,
+    Picture,
+    PicturesBlock,
+    Section,
+    TableBlock,
+    TextBlock,
+    png_picture,
+)
 from evaluation.report.tables import UNDEFINED, number
 from loaders.looking.sheet import contact_sheet, pick_rows, value_text
 from loaders.samples import Frames
 from loaders.schema import ChecksRecord, FactorInfo, Metadata, RendererRecord
 
-ROWS, COLUMNS = 2, 4  # of one contact sheet at most, so that it can be read on a phone and the file is small
-_LAYERS = Text(
+_ROWS, _COLUMNS = (
+    2,
+    4,
+)  # of one contact sheet at most, so that it can be read on a phone and the file is small
+_LAYERS = TextBlock(
     "How the sheets show layers: radiance, shading, residual and single lights are multiplied by the "
     "exposure, albedo is not, all are sRGB-encoded, and what is too bright is white. Depth is brightest at "
     "the nearest point of each frame, darkest at the farthest, and black where nothing is hit. Normals are "
@@ -36,7 +47,7 @@ def sets_section(sets: Sequence[Frames]) -> Section:
     last = ""
     for frames in sets:
         about = f"{frames.info.name}: {frames.info.description} Licence {frames.info.licence}."
-        blocks.append(Text("" if about == last else about, heading=frames.set_name))
+        blocks.append(TextBlock("" if about == last else about, heading=frames.set_name))
         blocks += _blocks(frames)
         last = about
     return Section("sets", "Image sets", tuple(blocks))
@@ -45,20 +56,20 @@ def sets_section(sets: Sequence[Frames]) -> Section:
 def _blocks(frames: Frames) -> Iterable[Block]:
     known = [frames.metadata(row) for row in range(len(frames))]
     caption = f"Samples of {frames.set_name} in rows, their layers in columns."
-    yield Pictures(tuple(_sheets(frames)), caption)
+    yield PicturesBlock(tuple(_sheets(frames)), caption)
     if frames.set_info.factors:
         yield _factor_table(frames)
     facts = tuple(_facts(frames, known))
-    yield Table("What was rendered, and how it was checked", ("", ""), facts)
+    yield TableBlock("What was rendered, and how it was checked", ("", ""), facts)
 
 
 def _sheets(frames: Frames) -> Iterable[Picture]:
     """Several sheets of the same samples where there are many layers, of more samples where there are few."""
-    layers = np.array_split(frames.layers, math.ceil(len(frames.layers) / COLUMNS))
-    rows = pick_rows(frames, ROWS * max(1, COLUMNS // len(frames.layers)))
-    for start in range(0, len(rows), ROWS):
+    layers = np.array_split(frames.layers, math.ceil(len(frames.layers) / _COLUMNS))
+    rows = pick_rows(frames, _ROWS * max(1, _COLUMNS // len(frames.layers)))
+    for start in range(0, len(rows), _ROWS):
         for some in layers:
-            yield _sheet(frames, rows[start : start + ROWS], some.tolist())
+            yield _sheet(frames, rows[start : start + _ROWS], some.tolist())
 
 
 def _sheet(frames: Frames, rows: Sequence[int], layers: Sequence[str]) -> Picture:
@@ -105,7 +116,7 @@ def _largest(checks: Sequence[ChecksRecord], name: str, why_none: str) -> str:
     return number(max(measured)) + some
 
 
-def _factor_table(frames: Frames) -> Table:
+def _factor_table(frames: Frames) -> TableBlock:
     varies = frames.set_info.varies
     rows = []
     for factor, column in zip(frames.set_info.factors, frames.factor_table.T, strict=True):
@@ -113,7 +124,7 @@ def _factor_table(frames: Frames) -> Table:
         within = ("changes" if factor.name in varies else "fixed",) if varies else ()
         rows.append((name, factor.kind, _values(factor, column.tolist()), *within))
     head = ("factor", "kind", "values (samples)", *(("in a concept set",) if varies else ()))
-    return Table("Factors", head, tuple(rows))
+    return TableBlock("Factors", head, tuple(rows))
 
 
 def _values(factor: FactorInfo, column: Sequence[float]) -> str:

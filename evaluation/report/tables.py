@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from evaluation.report.blocks import Table
+from evaluation.report.blocks import TableBlock
 from evaluation.results.intervals import Score
 from evaluation.results.result import MeanResult, Result, model_name
 
@@ -26,22 +26,22 @@ def number(value: float | str | None, digits: int = 3) -> str:
     return f"{value:#.{digits}g}".rstrip(".")
 
 
-def spread(mean: float, deviation: float) -> str:
+def with_deviation(mean: float, deviation: float) -> str:
     """Write a mean with the standard deviation behind it, which one sample alone does not have.
 
     Example:
-        >>> spread(0.5, 0.25).split(), spread(0.5, math.nan)
+        >>> with_deviation(0.5, 0.25).split(), with_deviation(0.5, math.nan)
         (['0.500', '±', '0.25'], '0.500')
     """
     return number(mean) if math.isnan(deviation) else unbroken(f"{number(mean)} ± {number(deviation, 2)}")
 
 
-def scores_table(caption: str, results: Sequence[Result]) -> Table:
+def scores_table(caption: str, results: Sequence[Result]) -> TableBlock:
     r"""Tabulate the scores of results on the same data: rows of models or of scores, whichever are more.
 
     Example:
-        >>> from evaluation.results.result import About, StatisticResult
-        >>> about = About("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
+        >>> from evaluation.results.result import Provenance, StatisticResult
+        >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
         >>> one = StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, ("a", "b"), (), {})
         >>> scores_table("Scores", [one]).rows
         (('vae', '0.500 (0.40\xa0to\xa00.60)'),)
@@ -52,9 +52,9 @@ def scores_table(caption: str, results: Sequence[Result]) -> Table:
     models = [model_name(result) for result in results]
     cells = [[column.get(name, "") for name in names] for column in columns]
     if len(names) > len(models):
-        return Table(caption, ("score", *models), tuple(zip(names, *cells, strict=True)))
+        return TableBlock(caption, ("score", *models), tuple(zip(names, *cells, strict=True)))
     rows = tuple((model, *row) for model, row in zip(models, cells, strict=True))
-    return Table(caption, ("model", *names), rows)
+    return TableBlock(caption, ("model", *names), rows)
 
 
 def _column(result: Result, arrow: str) -> dict[str, str]:
@@ -83,12 +83,12 @@ def unbroken(text: str) -> str:
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def settings_table(results: Sequence[Result]) -> Table:
+def settings_table(results: Sequence[Result]) -> TableBlock:
     """Tabulate settings, data and versions; those of several results that are equal stand in one column.
 
     Example:
-        >>> from evaluation.results.result import About, StatisticResult
-        >>> about = About("irs", 1, "higher", {"name": "vae"}, {"rows": 9}, {"bins": 20}, {"numpy": "2.0"})
+        >>> from evaluation.results.result import Provenance, StatisticResult
+        >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {"rows": 9}, {"bins": 20}, {"numpy": "2.0"})
         >>> settings_table([StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {})]).rows
         (('model name', 'vae'), ('data rows', '9'), ('bins', '20'), ('numpy', '2.0'))
     """
@@ -106,7 +106,7 @@ def settings_table(results: Sequence[Result]) -> Table:
         rows.append((name, *cells))
     models = [model_name(result) for result in results]
     head = ("setting", *(["all"] if len(models) > 1 else []), *models)
-    return Table("Settings, data and versions", head, tuple(rows), folded=True)
+    return TableBlock("Settings, data and versions", head, tuple(rows), folded=True)
 
 
 def setting_text(value: object) -> str:

@@ -11,14 +11,14 @@ from loaders.looking.sheet import LARGEST, SMALLEST, value_text
 from loaders.looking.show import Pixels
 from loaders.schema import FactorValue
 
-GAP = 4
+_GAP = 4
 
 
-def spread_rows(count: int, most: int) -> list[int]:
+def evenly_spaced_rows(count: int, most: int) -> list[int]:
     """Choose rows at equal distances, the first and the last among them.
 
     Example:
-        >>> spread_rows(10, 4), spread_rows(2, 4)
+        >>> evenly_spaced_rows(10, 4), evenly_spaced_rows(2, 4)
         ([0, 3, 6, 9], [0, 1])
     """
     return sorted({round(place) for place in np.linspace(0, count - 1, min(count, most)).tolist()})
@@ -47,11 +47,11 @@ def encoded_pixels(image: Float[Tensor, "3 height width"]) -> Pixels:
     return np.rint(image.numpy().transpose(1, 2, 0) * 255).astype(np.uint8)
 
 
-def fit(pixels: Pixels) -> UInt8[ndarray, "rows columns 3"]:
+def scale_for_page(pixels: Pixels) -> UInt8[ndarray, "rows columns 3"]:
     """Bring pixels to a size to look at: means of squares, or each pixel a square.
 
     Example:
-        >>> fit(np.zeros((300, 600, 3), np.uint8)).shape, fit(np.zeros((60, 80, 3), np.uint8)).shape
+        >>> scale_for_page(np.zeros((300, 600, 3), np.uint8)).shape, scale_for_page(np.zeros((60, 80, 3), np.uint8)).shape
         ((150, 300, 3), (120, 160, 3))
     """
     step, factor = _scale(*pixels.shape[:2])
@@ -59,12 +59,12 @@ def fit(pixels: Pixels) -> UInt8[ndarray, "rows columns 3"]:
     return reduced.repeat(factor, axis=0).repeat(factor, axis=1)
 
 
-def fit_mask(mask: Bool[Tensor, "height width"]) -> Bool[ndarray, "rows columns"]:
+def scale_mask_for_page(mask: Bool[Tensor, "height width"]) -> Bool[ndarray, "rows columns"]:
     """Bring a mask to the size that `fit` gives an image, by every n-th pixel.
 
     Example:
         >>> import torch
-        >>> fit_mask(torch.ones(300, 600, dtype=torch.bool)).shape
+        >>> scale_mask_for_page(torch.ones(300, 600, dtype=torch.bool)).shape
         (150, 300)
     """
     step, factor = _scale(*mask.shape)
@@ -81,18 +81,18 @@ def outline(pixels: Pixels, mask: Bool[ndarray, "height width"]) -> None:
         >>> pixels[:, 3, 0].tolist()
         [0, 255, 128, 128, 128, 128, 255]
     """
-    pixels[~mask & _spread(mask)] = 0
-    pixels[mask & _spread(~np.pad(mask, 1))[1:-1, 1:-1]] = 255
+    pixels[~mask & _dilate(mask)] = 0
+    pixels[mask & _dilate(~np.pad(mask, 1))[1:-1, 1:-1]] = 255
 
 
-def beside(left: Pixels, right: Pixels) -> UInt8[ndarray, "height columns 3"]:
+def join_horizontally(left: Pixels, right: Pixels) -> UInt8[ndarray, "height columns 3"]:
     """Put two tiles of one height next to each other, with a gap of middle gray.
 
     Example:
-        >>> beside(np.zeros((2, 3, 3), np.uint8), np.zeros((2, 3, 3), np.uint8)).shape
+        >>> join_horizontally(np.zeros((2, 3, 3), np.uint8), np.zeros((2, 3, 3), np.uint8)).shape
         (2, 10, 3)
     """
-    return np.concatenate([left, np.full((len(left), GAP, 3), 128, np.uint8), right], axis=1)
+    return np.concatenate([left, np.full((len(left), _GAP, 3), 128, np.uint8), right], axis=1)
 
 
 def values_text(values: dict[str, FactorValue]) -> str:
@@ -105,7 +105,7 @@ def values_text(values: dict[str, FactorValue]) -> str:
     return ", ".join(f"{name} {value_text(value)}" for name, value in values.items())
 
 
-def _spread(mask: Bool[ndarray, "height width"]) -> Bool[ndarray, "height width"]:
+def _dilate(mask: Bool[ndarray, "height width"]) -> Bool[ndarray, "height width"]:
     """The mask and the pixels that touch its sides."""
     wide = np.pad(mask, 1)
     return mask | wide[:-2, 1:-1] | wide[2:, 1:-1] | wide[1:-1, :-2] | wide[1:-1, 2:]

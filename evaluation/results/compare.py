@@ -19,8 +19,8 @@ from evaluation.results.result import Better, MeanResult, Result, StatisticResul
 from loaders.errors import InputError, did_you_mean
 
 # Settings that name the models of a call, and scores that do not depend on them.
-TOGETHER = ("filled_among", "compared")
-BOUNDED = ("lmse", "whdr", "mean_iou")
+_TOGETHER = ("filled_among", "compared")
+_BOUNDED = ("lmse", "whdr", "mean_iou")
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,9 @@ def compare(first: Result, second: Result, column: str | None = None) -> Compari
 
     Example:
         >>> def result(name, values):
-        ...     about = About("lmse", 1, "lower", {"name": name}, {}, {}, {})
+        ...     about = Provenance("lmse", 1, "lower", {"name": name}, {}, {}, {})
         ...     return MeanResult(about, tuple("abc"), tuple("rst"), {"lmse": values}, failed=())
-        >>> from evaluation.results.result import About
+        >>> from evaluation.results.result import Provenance
         >>> print(compare(result("flat", (0.5, 0.6, 0.75)), result("net", (0.3, 0.4, 0.5))))
         net is better than flat
         lmse ↓: flat - net = +0.217 (95 % interval +0.145 to +0.288, p = 0.0059, 3 rows in 3 groups)
@@ -119,7 +119,9 @@ def _check_alike(first: Result, second: Result) -> None:
         raise InputError(f"expected two results of one metric, got {metrics}: evaluate both alike")
     for name in ("metric", "version", "better", "data", "settings"):
         one, other = (
-            {key: value for key, value in part.items() if key not in TOGETHER} if name == "settings" else part
+            {key: value for key, value in part.items() if key not in _TOGETHER}
+            if name == "settings"
+            else part
             for part in (getattr(first.about, name), getattr(second.about, name))
         )
         # The hash of all rows tells more than their names: a pack and its frames are the same data.
@@ -154,10 +156,10 @@ def _check_together(first: Result, second: Result, column: str) -> None:
     These are WAIoU, and values put in for failed predictions where a score has no bound.
     """
     ours, theirs = (
-        next((result.about.settings[key] for key in TOGETHER if key in result.about.settings), None)
+        next((result.about.settings[key] for key in _TOGETHER if key in result.about.settings), None)
         for result in (first, second)
     )
-    if ours != theirs and not column.startswith(BOUNDED):
+    if ours != theirs and not column.startswith(_BOUNDED):
         names = [some or [model_name(result)] for some, result in ((ours, first), (theirs, second))]
         raise InputError(
             f"`{column}` is relative to the models that were scored together, {names[0]} and {names[1]}: "

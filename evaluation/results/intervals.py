@@ -14,7 +14,7 @@ from numpy import ndarray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 from tqdm import tqdm
 
-from evaluation.results.plain_values import Number, one_nan
+from evaluation.results.json_values import JSONNumber, canonical_nan
 from loaders.errors import InputError
 
 LEVEL = 0.95
@@ -35,13 +35,13 @@ class Score:
         0.5
     """
 
-    value: Number
-    low: Number
-    high: Number
+    value: JSONNumber
+    low: JSONNumber
+    high: JSONNumber
 
     def __post_init__(self) -> None:
         for name in ("value", "low", "high"):
-            object.__setattr__(self, name, one_nan(getattr(self, name)))
+            object.__setattr__(self, name, canonical_nan(getattr(self, name)))
 
 
 class ClusteredMean(NamedTuple):

@@ -17,16 +17,16 @@ from numpy import ndarray
 
 from evaluation.results.intervals import Score as Score
 from evaluation.results.intervals import mean_interval
-from evaluation.results.plain_values import Number, to_csv, to_json, to_plain, with_one_nan
+from evaluation.results.json_values import JSONNumber, to_csv, to_json, to_json_values, with_canonical_nan
 from loaders.errors import InputError
 
 Better = Literal["lower", "higher"]
-LINES = 18  # of a result that is printed, below its heading
-NAME = 40  # characters of a model's name in a table
+_PRINTED_LINES = 18  # of a result that is printed, below its heading
+_NAME_LENGTH = 40  # characters of a model's name in a table
 
 
 @dataclass(frozen=True)
-class About:
+class Provenance:
     """Origin of a result.
 
     Attributes:
@@ -50,7 +50,7 @@ class About:
     def __post_init__(self) -> None:
         # Sorted, for the order of these names has no meaning and equal results shall have equal bytes.
         for name in ("model", "data", "settings", "packages"):
-            text = json.dumps(to_plain(getattr(self, name)), sort_keys=True)
+            text = json.dumps(to_json_values(getattr(self, name)), sort_keys=True)
             object.__setattr__(self, name, json.loads(text))
 
 
@@ -70,16 +70,16 @@ class MeanResult:
         InputError: no column, unequal lengths, an id twice, or failed ids that are no rows.
 
     Example:
-        >>> about = About("lmse", 1, "lower", {"name": "flat"}, {"name": "demo"}, {}, {})
+        >>> about = Provenance("lmse", 1, "lower", {"name": "flat"}, {"name": "demo"}, {}, {})
         >>> result = MeanResult(about, ("a", "b"), ("s", "t"), {"lmse": (0.25, 1.0)}, failed=("b",))
         >>> result.score, result.mean_of_rest
         (0.625, {'lmse': 0.25})
     """
 
-    about: About
+    about: Provenance
     ids: tuple[str, ...]
     groups: tuple[str, ...]
-    columns: dict[str, tuple[Number, ...]]
+    columns: dict[str, tuple[JSONNumber, ...]]
     failed: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class MeanResult:
             raise InputError("expected each id once in `ids`")
         if surplus := set(self.failed) - set(self.ids):
             raise InputError(f"`failed` must hold ids of rows, got `{min(surplus)}`")
-        object.__setattr__(self, "columns", with_one_nan(self.columns))
+        object.__setattr__(self, "columns", with_canonical_nan(self.columns))
 
     @cached_property
     def scores(self) -> dict[str, Score]:
@@ -160,14 +160,14 @@ class StatisticResult:
         InputError: no score, or replicates without a score.
 
     Example:
-        >>> about = About("irs", 1, "higher", {"name": "vae"}, {"name": "demo"}, {}, {})
+        >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {"name": "demo"}, {}, {})
         >>> StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {}).score
         0.5
     """
 
-    about: About
+    about: Provenance
     scores: dict[str, Score]
-    replicates: dict[str, tuple[Number, ...]]
+    replicates: dict[str, tuple[JSONNumber, ...]]
     groups: tuple[str, ...]
     failed: tuple[str, ...]
     details: dict[str, Any]
@@ -175,8 +175,8 @@ class StatisticResult:
     def __post_init__(self) -> None:
         if not self.scores or self.replicates.keys() - self.scores.keys():
             raise InputError(f"expected `scores` of {list(self.replicates)} or more, got {list(self.scores)}")
-        object.__setattr__(self, "replicates", with_one_nan(self.replicates))
-        object.__setattr__(self, "details", to_plain(self.details))
+        object.__setattr__(self, "replicates", with_canonical_nan(self.replicates))
+        object.__setattr__(self, "details", to_json_values(self.details))
 
     @property
     def score(self) -> float:
@@ -248,7 +248,7 @@ def table(results: Sequence[Result]) -> str:
     """Lay out the scores of results: an arrow says what is better; columns that no result fills are left out.
 
     Example:
-        >>> about = About("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
+        >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
         >>> print(table([StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, ("a", "b"), (), {})]))
         model  metric  value  95 % interval  groups  failed
         vae    irs ↑   0.5    0.4 to 0.6     2       0
@@ -266,7 +266,7 @@ def table(results: Sequence[Result]) -> str:
 
 def _table_lines(result: Result) -> list[tuple[str, ...]]:
     name = model_name(result)
-    name = name if len(name) <= NAME else name[: NAME - 1] + "…"
+    name = name if len(name) <= _NAME_LENGTH else name[: _NAME_LENGTH - 1] + "…"
     arrow = "↓" if result.about.better == "lower" else "↑"
     groups = str(len(set(result.groups)) or "")
     lines: list[tuple[str, ...]] = []
@@ -291,8 +291,8 @@ def _printed(result: Result) -> str:
     where = ", ".join(str(about.data[name]) for name in ("name", "set_name", "split") if about.data.get(name))
     lines = [f"{about.metric} (version {about.version}) on {where or 'data without a name'}"]
     lines += table([result]).splitlines()
-    more = len(lines) - LINES
-    return "\n".join([*lines[:LINES], *([f"... and {more} more"] if more > 0 else [])])
+    more = len(lines) - _PRINTED_LINES
+    return "\n".join([*lines[:_PRINTED_LINES], *([f"... and {more} more"] if more > 0 else [])])
 
 
 def _undefined(column: Sequence[float]) -> int:

@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from evaluation.results.plain_values import to_csv
+from evaluation.results.json_values import to_csv
 from evaluation.results.result import MeanResult, Result, StatisticResult, model_name
 from loaders.errors import InputError, blame, nearest_file
 from loaders.files.atomic_files import partial_name, replacing
 
-FORMAT = "candlelight results 1"
+RESULTS_FORMAT = "candlelight results 1"
 REMEDY = "make it anew with `candlelight evaluate ... --out FILE.json`"
 _KINDS: dict[str, Any] = {"mean": TypeAdapter(MeanResult), "statistic": TypeAdapter(StatisticResult)}
 
@@ -61,8 +61,8 @@ def write_results(path: Path, results: Sequence[Result]) -> None:
 
     Example:
         >>> from tempfile import TemporaryDirectory
-        >>> from evaluation.results.result import About, Score
-        >>> about = About("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
+        >>> from evaluation.results.result import Provenance, Score
+        >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
         >>> result = StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {})
         >>> with TemporaryDirectory() as folder:
         ...     write_results(Path(folder) / "irs.csv", [result])
@@ -102,11 +102,11 @@ def read_results(path: Path) -> list[Result]:
         raise blame(f"{path}: cannot be read", error, f"{REMEDY}{nearest_file(path)}") from None
     except (ValueError, RecursionError) as error:  # text that is no UTF-8 is a ValueError, too
         raise blame(f"{path}: is not JSON", error, f"expected results; {REMEDY}") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if not isinstance(content, dict) or content.get("format") != RESULTS_FORMAT:
         got = (
             f"got {content['format']!r}" if isinstance(content, dict) and "format" in content else "got none"
         )
-        raise InputError(f"{path}: expected `format` to be {FORMAT!r}, {got}; {REMEDY}")
+        raise InputError(f"{path}: expected `format` to be {RESULTS_FORMAT!r}, {got}; {REMEDY}")
     records = content.get("results")
     if not isinstance(records, list) or not records:
         raise InputError(f"{path}: expected a list of one or more `results`; {REMEDY}")
@@ -128,7 +128,7 @@ def _parse(record: Any, where: str) -> Result:
 
 def _all_json(results: Sequence[Result]) -> str:
     bodies = ",\n".join(result.to_json().rstrip("\n") for result in results)
-    return f'{{\n"format": {json.dumps(FORMAT)},\n"results": [\n{bodies}\n]\n}}\n'
+    return f'{{\n"format": {json.dumps(RESULTS_FORMAT)},\n"results": [\n{bodies}\n]\n}}\n'
 
 
 def _all_csv(results: Sequence[Result]) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from evaluation.models.model_spec import NamedModel
-from evaluation.results.result import About, package_versions
+from evaluation.results.result import Provenance, package_versions
 from loaders.errors import InputError
 from loaders.views import View
 
@@ -81,7 +81,7 @@ class Fingerprint:
 
 
 def read_batches(
-    view: View[_Item], batch_size: int, image: Callable[[_Item], Tensor], found: Fingerprint, label: str
+    view: View[_Item], batch_size: int, image: Callable[[_Item], Tensor], fingerprint: Fingerprint, label: str
 ) -> Iterator[Batch[_Item]]:
     """Read all rows of a view in order, in batches whose images have one size.
 
@@ -89,7 +89,7 @@ def read_batches(
         view: the rows.
         batch_size: rows of a batch at most.
         image: the image of an item, whose shape the rows of a batch share.
-        found: takes in every row.
+        fingerprint: takes in every row.
         label: of the progress bar.
 
     Raises:
@@ -102,25 +102,25 @@ def read_batches(
         raise InputError(f"`{view.identity.name}`: expected an id and a group for each row, got {counts}")
     if not len(view.ids):
         raise InputError(f"no rows to read: `{view.identity.name}` is empty, or `rows` chooses none")
-    waiting: list[tuple[int, _Item]] = []
+    pending: list[tuple[int, _Item]] = []
     for row, name in enumerate(tqdm(view.ids, desc=label, unit="row", disable=None)):
         item = view[row]
-        found.add(name, item)
-        if waiting and (len(waiting) == batch_size or image(waiting[0][1]).shape != image(item).shape):
-            yield _batch(view, waiting)
-            waiting = []
-        waiting.append((row, item))
-    yield _batch(view, waiting)
+        fingerprint.add(name, item)
+        if pending and (len(pending) == batch_size or image(pending[0][1]).shape != image(item).shape):
+            yield _batch(view, pending)
+            pending = []
+        pending.append((row, item))
+    yield _batch(view, pending)
 
 
-def check_image(image: Tensor) -> Tensor:
+def check_srgb_image(image: Tensor) -> Tensor:
     """Return an image that is what views of images hold.
 
     Raises:
         InputError: the image is not float32 [3, height, width] with sRGB-encoded values in [0, 1].
 
     Example:
-        >>> check_image(torch.full((3, 1, 1), 128.0))
+        >>> check_srgb_image(torch.full((3, 1, 1), 128.0))
         Traceback (most recent call last):
         loaders.errors.InputError: expected images float32 [3, height, width], sRGB-encoded in [0, 1], got \
 float32 [3, 1, 1] from 128 to 128
@@ -145,21 +145,21 @@ def weights_sha256(model: object) -> str | None:
     network = model if isinstance(model, nn.Module) else getattr(model, "network", None)
     if not isinstance(network, nn.Module):
         return None
-    found = Fingerprint()
+    fingerprint = Fingerprint()
     for name, values in sorted(network.state_dict().items()):
-        found.add(name, values.detach().cpu() if isinstance(values, Tensor) else values)
-    return found.hexdigest()
+        fingerprint.add(name, values.detach().cpu() if isinstance(values, Tensor) else values)
+    return fingerprint.hexdigest()
 
 
-def about(
+def make_provenance(
     metric: str,
     version: int,
     better: Literal["lower", "higher"],
-    source: NamedModel,
+    named: NamedModel,
     data: Mapping[str, Any],
     settings: Mapping[str, Any],
-) -> About:
+) -> Provenance:
     """Make the record of a run; the weights of a network are hashed, whatever it was read from."""
-    model = asdict(source.identity) | {"weights_sha256": weights_sha256(source.model)}
+    model = asdict(named.identity) | {"weights_sha256": weights_sha256(named.model)}
     model = {name: value for name, value in model.items() if value is not None}
-    return About(metric, version, better, model, dict(data), dict(settings), package_versions())
+    return Provenance(metric, version, better, model, dict(data), dict(settings), package_versions())

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from evaluation.models.model_spec import NamedModel
-from evaluation.results.plain_values import to_plain
+from evaluation.results.json_values import to_json_values
 from evaluation.results.result import package_versions
 from evaluation.running.batches import Batch, Fingerprint, weights_sha256
 from loaders.errors import InputError, blame
@@ -30,7 +30,7 @@ _PACKAGES = {"site-packages", "dist-packages"}
 _CURE = "delete it, or give another --out"
 
 
-class Steps:
+class FinishedSteps:
     """Results of finished steps, each in a file whose name is the hash of all that the step depends on.
 
     Steps of another model, other data or other settings have other names, so they are never used. A damaged
@@ -46,14 +46,14 @@ class Steps:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     for _ in range(2):
-        ...         steps = Steps(Path(folder) / "lmse.json.partial")
+        ...         steps = FinishedSteps(Path(folder) / "lmse.json.partial")
         ...         read = steps.get_or_compute({"rows": ["a"]}, lambda: {"errors": torch.ones(2)})
-        >>> read["errors"], steps.found, steps.computed
+        >>> read["errors"], steps.reused, steps.computed
         (tensor([1., 1.]), 1, 0)
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder, self.found, self.computed = folder, 0, 0
+        self.folder, self.reused, self.computed = folder, 0, 0
         self._used: set[Path] = set()
         if folder is not None and not _is_free(folder) and not _is_ours(folder):
             raise InputError(f"{folder}: expected no such file, or steps of an earlier run; {_CURE}")
@@ -72,16 +72,16 @@ class Steps:
         """
         if self.folder is None or key is None:
             return dict(compute())
-        name = hashlib.sha256(json.dumps(to_plain(key), sort_keys=True).encode()).hexdigest()
+        name = hashlib.sha256(json.dumps(to_json_values(key), sort_keys=True).encode()).hexdigest()
         path = self.folder / f"{name}.npz"
         self._used.add(path)
         if (kept := _read(path)) is not None:
-            self.found += 1
+            self.reused += 1
             return kept
-        made = {name: values.contiguous() for name, values in compute().items()}  # as they are read again
+        step = {name: values.contiguous() for name, values in compute().items()}  # as they are read again
         self.computed += 1
-        self._write(path, made)
-        return made
+        self._write(path, step)
+        return step
 
     def count(self) -> int:
         """Count the steps that are there."""
@@ -89,9 +89,9 @@ class Steps:
 
     def describe(self) -> str:
         """Say in one line how many steps were there; nothing where none was."""
-        if not self.found:
+        if not self.reused:
             return ""
-        return f"{self.folder}: {self.found} of {self.found + self.computed} steps were there already"
+        return f"{self.folder}: {self.reused} of {self.reused + self.computed} steps were there already"
 
     def remove(self) -> None:
         """Delete the steps that this run has used, and the folder if nothing else is in it."""
@@ -119,22 +119,22 @@ class Steps:
             raise blame(f"{path.parent}: cannot be written", error, "give another --out") from None
 
 
-def model_key(source: NamedModel, device: str, **settings: object) -> dict[str, Any] | None:
-    """Name all that the output of a model depends on apart from the images, for `Steps.get_or_compute`.
+def model_key(named: NamedModel, device: str, **settings: object) -> dict[str, Any] | None:
+    """Name all that the output of a model depends on apart from the images, for `FinishedSteps.get_or_compute`.
 
     This includes the hash of the model's file and of its weights, and that of all imported files of Python
     that belong to no installed package: a model in a file and the modules that it imports. Files that a model
     reads when it is called are not seen.
 
     Args:
-        source: the model, or results of another program.
+        named: the model, or results of another program.
         device: where it runs.
         settings: further ones that the step depends on, such as the metric and its version.
 
     Returns:
         The key; None of an object of the caller's own or a function, whose content no hash can tell.
     """
-    identity, weights = source.identity, weights_sha256(source.model)
+    identity, weights = named.identity, weights_sha256(named.model)
     if identity.sha256 is None and identity.source != "shipped":
         return None
     if identity.source == "callable" and weights is None:  # a function may hold weights out of sight
@@ -143,23 +143,25 @@ def model_key(source: NamedModel, device: str, **settings: object) -> dict[str, 
         "settings": settings,
         "model": asdict(identity),
         "weights": weights,
-        "colour_space": source.colour_space,
-        "png": getattr(source.model, "png", None),
+        "colour_space": named.colour_space,
+        "png": getattr(named.model, "png", None),
         "device": device,
         "packages": package_versions(),
         "code": _code_sha256(),
     }
 
 
-def batch_key(key: Mapping[str, Any] | None, batch: Batch[Any], found: Fingerprint) -> dict[str, Any] | None:
+def batch_key(
+    key: Mapping[str, Any] | None, batch: Batch[Any], fingerprint: Fingerprint
+) -> dict[str, Any] | None:
     """Name what the step of one model and one batch depends on.
 
     Args:
         key: from `model_key`.
         batch: the rows.
-        found: has taken in the rows of this batch, and those before.
+        fingerprint: has taken in the rows of this batch, and those before.
     """
-    return None if key is None else {**key, "rows": batch.ids, "read": found.hexdigest()}
+    return None if key is None else {**key, "rows": batch.ids, "read": fingerprint.hexdigest()}
 
 
 def _is_ours(folder: Path) -> bool:

@@ -15,7 +15,7 @@ class _AllRecorded(BaseException):
 
 
 @contextmanager
-def evaluating(model: object) -> Iterator[None]:
+def evaluation_mode(model: object) -> Iterator[None]:
     """Put a network into evaluation mode for a while; each submodule gets its own mode back.
 
     Args:
@@ -23,7 +23,7 @@ def evaluating(model: object) -> Iterator[None]:
 
     Example:
         >>> model = nn.Dropout(0.5)
-        >>> with evaluating(model):
+        >>> with evaluation_mode(model):
         ...     model(torch.ones(3))
         tensor([1., 1., 1.])
         >>> model.training
@@ -64,19 +64,19 @@ def run_recorded(
 
     Example:
         >>> model = nn.Sequential(nn.ReLU(), nn.Flatten())
-        >>> output, found = run_recorded(model, ["0"], -torch.ones(1, 1, 1, 2))
-        >>> found["0"].shape, found["0"].sum()
+        >>> output, recorded = run_recorded(model, ["0"], -torch.ones(1, 1, 1, 2))
+        >>> recorded["0"].shape, recorded["0"].sum()
         (torch.Size([1, 1, 1, 2]), tensor(0.))
     """
-    found: dict[str, Tensor] = {}
-    with _recording(model, layers, lambda name: _recorder(name, found, differentiable)):
-        with evaluating(model), torch.set_grad_enabled(differentiable):
+    recorded: dict[str, Tensor] = {}
+    with _recording(model, layers, lambda name: _recorder(name, recorded, differentiable)):
+        with evaluation_mode(model), torch.set_grad_enabled(differentiable):
             output = model(images)
-    _check_all_ran(layers, found)
-    return output, found
+    _check_all_ran(layers, recorded)
+    return output, recorded
 
 
-def record(
+def record_layers(
     model: nn.Module, layers: Collection[str], images: Float[Tensor, "batch channels height width"]
 ) -> dict[str, Tensor]:
     """Run ``model`` on ``images`` no further than to the last of some layers, and record their outputs.
@@ -97,18 +97,18 @@ def record(
 
     Example:
         >>> model = nn.Sequential(nn.ReLU(), nn.Linear(3, 3))
-        >>> record(model, ["0"], torch.ones(1, 1, 1, 2))  # the next layer would not take two numbers
+        >>> record_layers(model, ["0"], torch.ones(1, 1, 1, 2))  # the next layer would not take two numbers
         {'0': tensor([[[[1., 1.]]]])}
     """
-    found: dict[str, Tensor] = {}
-    with _recording(model, layers, lambda name: _recorder(name, found, False, len(set(layers)))):
+    recorded: dict[str, Tensor] = {}
+    with _recording(model, layers, lambda name: _recorder(name, recorded, False, len(set(layers)))):
         try:
-            with evaluating(model), torch.no_grad():
+            with evaluation_mode(model), torch.no_grad():
                 model(images)
         except _AllRecorded:
             pass
-    _check_all_ran(layers, found)
-    return found
+    _check_all_ran(layers, recorded)
+    return recorded
 
 
 @contextmanager
@@ -128,29 +128,29 @@ def _recording(
             one.remove()
 
 
-def _check_all_ran(layers: Collection[str], found: Mapping[str, Tensor]) -> None:
+def _check_all_ran(layers: Collection[str], recorded: Mapping[str, Tensor]) -> None:
     for name in layers:
-        if name not in found:
+        if name not in recorded:
             raise InputError(f"layer `{name}` did not run in a forward pass; choose a layer that runs once")
 
 
 def _recorder(
-    name: str, found: dict[str, Tensor], differentiable: bool, enough: int | None = None
+    name: str, recorded: dict[str, Tensor], differentiable: bool, enough: int | None = None
 ) -> Callable[[nn.Module, object, object], Tensor | None]:
-    """Forward hook that puts the output of one layer into ``found`` and stops where that holds enough."""
+    """Forward hook that puts the output of one layer into ``recorded`` and stops where that holds enough."""
 
     def record(_module: nn.Module, _inputs: object, output: object) -> Tensor | None:
         if not isinstance(output, Tensor):
             raise InputError(f"layer `{name}` gives {type(output).__name__}; choose one that gives a tensor")
-        if name in found:
+        if name in recorded:
             raise InputError(
                 f"layer `{name}` runs more than once in a forward pass; choose one that runs once"
             )
-        found[name] = output.detach()
-        if len(found) == enough:
+        recorded[name] = output.detach()
+        if len(recorded) == enough:
             raise _AllRecorded
         # Copies: an in-place activation that follows would otherwise overwrite the record, or a leaf.
-        found[name] = found[name].clone().requires_grad_(differentiable)
-        return found[name].clone() if differentiable else None
+        recorded[name] = recorded[name].clone().requires_grad_(differentiable)
+        return recorded[name].clone() if differentiable else None
 
     return record

@@ -12,11 +12,11 @@ import torch
 from jaxtyping import Bool, Float, Float32
 from torch import Tensor, nn
 
-from evaluation.running.hidden_layers import evaluating
+from evaluation.running.hidden_layers import evaluation_mode
 from evaluation.running.out_of_memory import OutOfMemory
 from loaders.errors import InputError, memory_ended
 
-Image = Float[Tensor, "batch 3 height width"]
+ImageBatch = Float[Tensor, "batch 3 height width"]
 Decomposed = tuple[
     Float32[Tensor, "batch 3 height width"], Float32[Tensor, "batch 3 height width"], Bool[Tensor, " batch"]
 ]
@@ -24,7 +24,7 @@ _WRAP = "name a hidden layer (--layer), or wrap the model so that it does"
 
 
 def run_intrinsic(
-    model: Callable[..., Any], image: Image, mask: Bool[Tensor, "batch height width"] | None = None
+    model: Callable[..., Any], image: ImageBatch, mask: Bool[Tensor, "batch height width"] | None = None
 ) -> Decomposed:
     """Split images by a model, in evaluation mode and without gradients.
 
@@ -49,12 +49,12 @@ def run_intrinsic(
     """
     options = {"mask": mask} if mask is not None and _takes_mask(model) else {}
     name = getattr(model, "__name__", type(model).__name__)
-    with evaluating(model), torch.no_grad(), calling(name, image):
+    with evaluation_mode(model), torch.no_grad(), model_errors(name, image):
         return checked_decomposition(model(image, **options), image, name, mask)
 
 
 def checked_decomposition(
-    output: object, image: Image, name: str, mask: Bool[Tensor, "batch height width"] | None = None
+    output: object, image: ImageBatch, name: str, mask: Bool[Tensor, "batch height width"] | None = None
 ) -> Decomposed:
     """Take reflectance and shading out of what a model put out.
 
@@ -166,7 +166,7 @@ def checked_codes(output: object, batch: int, name: str = "the encoder") -> Floa
 
 
 @contextmanager
-def calling(name: str, image: Tensor) -> Iterator[None]:
+def model_errors(name: str, image: Tensor) -> Iterator[None]:
     """Say in one line that a model raised an exception: on which images, and where in its code.
 
     Args:
@@ -178,7 +178,7 @@ def calling(name: str, image: Tensor) -> Iterator[None]:
         InputError: in place of any other exception; that is its cause.
 
     Example:
-        >>> with calling("mine", torch.zeros(1, 3, 2, 2)):
+        >>> with model_errors("mine", torch.zeros(1, 3, 2, 2)):
         ...     raise KeyError("gain")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         loaders.errors.InputError: model `mine` raised KeyError: 'gain' (..., line ...), given float32 \

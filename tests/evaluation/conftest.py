@@ -19,7 +19,7 @@ def few_resamples(monkeypatch) -> None:
     # The packages name functions as the modules that hold them, so that attributes lead to the functions.
     for module in ("evaluation.concepts.score_concepts", "evaluation.coverage.score_coverage"):
         monkeypatch.setattr(import_module(module), "resampled_interval", few)
-    monkeypatch.setattr(import_module("evaluation.causal.score_causal"), "RESAMPLES", 40)
+    monkeypatch.setattr(import_module("evaluation.causal.score_causal"), "IRS_RESAMPLES", 40)
 
 
 class MemoryView:

@@ -125,9 +125,11 @@ def test_continuous_factors_are_binned():
     rng = np.random.default_rng(0)
     factors = rng.uniform(-3, 5, (200, 2))
     codes = rng.normal(size=(200, 4))
-    binned = np.stack([_histogram_classes(column, 7) for column in factors.T], axis=1)
+    bin_values = np.stack([_histogram_classes(column, 7) for column in factors.T], axis=1)
     found = irs(torch.from_numpy(codes), torch.from_numpy(factors), bins=7)
-    torch.testing.assert_close(found.matrix, irs(torch.from_numpy(codes), torch.from_numpy(binned)).matrix)
+    torch.testing.assert_close(
+        found.matrix, irs(torch.from_numpy(codes), torch.from_numpy(bin_values)).matrix
+    )
     # Unbinned, every class had one sample, and random codes scored 1.
     assert float(found.score) < 0.5
 
@@ -141,10 +143,10 @@ def test_bins_leave_class_indices_alone():
 def test_the_library_bins_every_factor(classes):
     codes, factors = _random(5, samples=400, sizes=(classes, 4))
     factors[:classes, 0] = np.arange(classes)
-    binned = np.stack([_histogram_classes(column) for column in factors.T], axis=1)
+    bin_values = np.stack([_histogram_classes(column) for column in factors.T], axis=1)
     codes, factors = torch.from_numpy(codes), torch.from_numpy(factors)
     found = irs(codes, factors, compat="disentanglement_lib")
-    torch.testing.assert_close(found.matrix, irs(codes, torch.from_numpy(binned)).matrix)
+    torch.testing.assert_close(found.matrix, irs(codes, torch.from_numpy(bin_values)).matrix)
     as_they_are = torch.equal(found.matrix, irs(codes, factors).matrix)
     assert as_they_are == (classes <= 20)
     finer = irs(codes, factors, bins=500, compat="disentanglement_lib")

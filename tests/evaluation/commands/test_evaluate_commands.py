@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from candlelight import main
 from evaluation.results.intervals import Score
-from evaluation.results.result import About, StatisticResult
+from evaluation.results.result import Provenance, StatisticResult
 from evaluation.results.result_files import write_results
 
 RETINEX = ("--model", "retinex")
@@ -51,7 +51,7 @@ def test_one_line_says_what_is_wrong(words, message, tmp_path, monkeypatch) -> N
 
 
 def test_a_page_of_an_edited_file_is_refused_in_one_line(tmp_path) -> None:
-    about = About("irs", 2, "higher", {"name": "vae"}, {}, {"factors": ["x", "y"]}, {})
+    about = Provenance("irs", 2, "higher", {"name": "vae"}, {}, {"factors": ["x", "y"]}, {})
     details = {"codes": [0], "matrix": 5, "parents": [0], "weights": [1.0]}
     path = tmp_path / "irs.json"
     write_results(path, [StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), details)])

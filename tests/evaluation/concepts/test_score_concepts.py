@@ -12,7 +12,7 @@ from evaluation.concepts.score_concepts import score_concepts
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, RULES, BranchScore, Ratios, SetScore
 from evaluation.inputs.predictions import open_predictions
 from evaluation.running.batches import Fingerprint
-from evaluation.running.prediction_sources import sources
+from evaluation.running.named_models import identify_models
 from loaders.errors import InputError
 from loaders.views import ConceptSet, Decomposition
 
@@ -21,7 +21,7 @@ HEIGHT, WIDTH = 6, 8
 
 def _encoded(image):
     """The sRGB-encoded image that an item of a view holds."""
-    from evaluation.running.prediction_sources import encode
+    from evaluation.running.named_models import encode
 
     return encode(image.clamp(0, 1))
 
@@ -134,7 +134,7 @@ def test_gradient_at_the_last_layer_is_that_at_the_output(sets):
             reflectance, shading = _blurry(image)
             return self.r(reflectance), self.s(shading)
 
-    source = sources({"last": Last()}, [], "linear", None)["last"]
+    source = identify_models({"last": Last()}, [], "linear", None)["last"]
     hidden = gradients(Probe(source, layers=("r", "s")), sets["test"], Fingerprint())
     output = gradients(Probe(source), sets["test"], Fingerprint())
     for alignment in ALIGNMENTS:
@@ -151,7 +151,7 @@ def test_resizing_leaves_mixed_pixels_out(decompositions):
     albedo = torch.full((1, 3, 4, 4), 0.5)
     albedo[:, :, :, :3] = 0
     view = decompositions(albedo, torch.ones(1, 3, 4, 4))
-    probe = Probe(sources({"blurry": _blurry}, [], "linear", None)["blurry"], size=(8, 8))
+    probe = Probe(identify_models({"blurry": _blurry}, [], "linear", None)["blurry"], size=(8, 8))
     found = gradients(probe, view, Fingerprint())["unaligned"].reflectance.reshape(3, 8, 8)
     assert (found[:, :, :6] == 0).all()
     assert (found[:, :, 7] != 0).all()
@@ -291,7 +291,7 @@ def test_scale_of_the_reflectance_moves_unaligned_scores_alone(sets):
 
 
 def test_predictions_score_as_the_model_does(sets, tmp_path):
-    from evaluation.running.prediction_sources import decode
+    from evaluation.running.named_models import decode
 
     for view in sets.values():
         for name, item in zip(view.ids, view.items, strict=True):

@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from evaluation.concepts import solvers
-from evaluation.concepts.solvers import train
+from evaluation.concepts.solvers import train_classifiers
 from loaders.errors import InputError
 
 
@@ -21,7 +21,7 @@ def _problem(seed, rows=30, dim=4, distance=1.0):
 
 def _solve(features, labels, classifier, penalty):
     members = torch.arange(len(features))[None]
-    beta, bias = train(features @ features.T, members, labels, classifier, penalty)
+    beta, bias = train_classifiers(features @ features.T, members, labels, classifier, penalty)
     return (beta @ features)[0].numpy(), float(bias[0]), beta
 
 
@@ -87,10 +87,10 @@ def test_batches_of_runs_equal_single_runs(monkeypatch, classifier):
     generator = torch.Generator().manual_seed(0)
     members = torch.stack([torch.randperm(20, generator=generator)[:10] for _ in range(5)])
     labels = torch.cat([torch.ones(5), -torch.ones(5)]).double()
-    together = train(gram, members, labels, classifier, 0.1)
-    alone = [train(gram, row[None], labels, classifier, 0.1) for row in members]
+    together = train_classifiers(gram, members, labels, classifier, 0.1)
+    alone = [train_classifiers(gram, row[None], labels, classifier, 0.1) for row in members]
     monkeypatch.setattr(solvers, "_BATCH_ELEMENTS", 250)
-    split = train(gram, members, labels, classifier, 0.1)
+    split = train_classifiers(gram, members, labels, classifier, 0.1)
     for other in (split, tuple(torch.cat(part) for part in zip(*alone, strict=True))):
         torch.testing.assert_close(other[0], together[0], atol=1e-7, rtol=1e-5)
         torch.testing.assert_close(other[1], together[1], atol=1e-7, rtol=1e-5)
@@ -119,7 +119,7 @@ def test_extreme_penalties(classifier, penalty):
 
 @pytest.mark.parametrize("classifier", LOSSES)
 def test_equal_rows_give_a_vector_of_zero(classifier):
-    beta, bias = train(
+    beta, bias = train_classifiers(
         torch.zeros(4, 4).double(),
         torch.arange(4)[None],
         torch.tensor([1.0, 1, -1, -1]).double(),
@@ -160,4 +160,4 @@ def test_misspelt_classifier():
     with pytest.raises(
         InputError, match="`classifier` must be one of: svm, logistic, ridge, mean; got hinge"
     ):
-        unwrap(train)(torch.eye(4), torch.arange(4)[None], torch.ones(4), "hinge", 1.0)
+        unwrap(train_classifiers)(torch.eye(4), torch.arange(4)[None], torch.ones(4), "hinge", 1.0)

@@ -10,9 +10,9 @@ from evaluation.coverage.array_spool import ArraySpool
 from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
 from evaluation.coverage.heatmaps import Explanations, binarise, explanation_heatmap, set_threshold
 from evaluation.coverage.quantiles import quantiles
-from evaluation.coverage.score_coverage import Weighed, score_coverage
+from evaluation.coverage.score_coverage import CoverageStatistic, score_coverage
 from evaluation.coverage.waiou import part_iou
-from evaluation.running.prediction_sources import decode, encode
+from evaluation.running.named_models import decode, encode
 from loaders.errors import InputError
 from loaders.views import PartImage
 
@@ -120,7 +120,7 @@ def test_result_equals_that_of_all_maps_in_memory(memory_view, k):
             torch.cat([one.heatmap for one in made]), torch.cat([one.members for one in made])
         )
         iou.append(_slow(whole, masks, PARTS, SHARES))
-    weighed = Weighed(np.stack(iou), 0.0, "mean", tuple(methods))
+    weighed = CoverageStatistic(np.stack(iou), 0.0, "mean", tuple(methods))
     scores = weighed(np.arange(IMAGES))
     for number, (name, result) in enumerate(results.items()):
         assert result.details == weighed.describe(number)

@@ -4,10 +4,10 @@ import torch
 from torch import nn
 
 from evaluation.coverage.heatmaps import binarise, explanation_heatmap, set_threshold
-from evaluation.coverage.score_coverage import Weighed, layer_heatmaps, score_coverage
+from evaluation.coverage.score_coverage import CoverageStatistic, layer_heatmaps, score_coverage
 from evaluation.coverage.waiou import waiou, weigh_iou
 from evaluation.inputs.predictions import open_heatmaps
-from evaluation.running.prediction_sources import decode
+from evaluation.running.named_models import decode
 from loaders.errors import InputError
 from loaders.views import PartImage
 
@@ -179,7 +179,7 @@ def test_score_of_a_resample_is_that_of_the_metric(reduce) -> None:
     iou = rng.random((3, 2, 7, 4)) * (rng.random((3, 2, 7, 4)) > 0.4)
     iou[:, :, rng.random((7, 4)) < 0.3] = np.nan
     iou[..., 3] = np.nan  # a part that no image shows
-    weighed = Weighed(iou, 0.1, reduce, ("a", "b", "c"))
+    weighed = CoverageStatistic(iou, 0.1, reduce, ("a", "b", "c"))
     rows = rng.integers(7, size=7)
     found = weighed(rows)
     choice = np.nanmean(iou[:, :, rows], (2, 3)).argmax(1)

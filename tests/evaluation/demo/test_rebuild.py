@@ -3,7 +3,7 @@
 import pytest
 
 from evaluation.demo import rebuild
-from evaluation.demo.rebuild import content_sha256, make_if_changed
+from evaluation.demo.rebuild import make_if_changed, path_sha256
 
 
 @pytest.fixture
@@ -72,8 +72,8 @@ def test_a_step_that_failed_has_no_record(tmp_path):
 
 
 def test_locks_are_no_content(tmp_path):
-    before = content_sha256(tmp_path)
+    before = path_sha256(tmp_path)
     (tmp_path / ".lock").touch()
     (tmp_path / ".partial").mkdir()
     (tmp_path / ".partial" / "a").touch()
-    assert content_sha256(tmp_path) == before
+    assert path_sha256(tmp_path) == before

@@ -3,7 +3,7 @@
 import pytest
 
 from evaluation.demo import rebuild, study
-from evaluation.results.result import About, MeanResult, Score, StatisticResult
+from evaluation.results.result import MeanResult, Provenance, Score, StatisticResult
 from evaluation.results.result_files import write_results
 
 SCORES = {
@@ -14,7 +14,7 @@ SCORES = {
 
 
 def results_of(evaluation, name=study.CODE_LAYER):
-    about = About(evaluation, 1, "higher", {"name": name}, {}, {}, {})
+    about = Provenance(evaluation, 1, "higher", {"name": name}, {}, {}, {})
     if evaluation == "intrinsic":
         return MeanResult(about, ("a",), ("a",), {"lmse": (0.5,)}, ())
     return StatisticResult(about, SCORES[evaluation], {}, (), (), {})

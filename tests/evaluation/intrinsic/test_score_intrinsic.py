@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from evaluation.inputs.ground_truth import stack
 from evaluation.inputs.predictions import open_predictions
-from evaluation.inputs.truth import stack
 from evaluation.intrinsic.lmse import lmse_score
 from evaluation.intrinsic.mse import mse
 from evaluation.intrinsic.score_intrinsic import score_intrinsic

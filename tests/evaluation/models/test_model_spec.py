@@ -109,7 +109,7 @@ def test_a_class_and_a_function_without_arguments_make_the_model(tmp_path: Path)
 
 def test_any_other_callable_is_the_model(tmp_path: Path) -> None:
     path = write(tmp_path / "models.py", MODELS)
-    function, ready = open_model(f"{path}:model"), open_model(f"halves={path}:ready", usual="srgb")
+    function, ready = open_model(f"{path}:model"), open_model(f"halves={path}:ready", default_space="srgb")
     assert function.model.__name__ == "model"
     assert function.colour_space == "linear"
     assert (ready.identity.name, ready.identity.version) == ("halves", "models.py:ready")

@@ -16,7 +16,7 @@ from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
 from evaluation.intrinsic.score_intrinsic import COLUMNS
 from evaluation.results.intervals import Score, resampled_interval
-from evaluation.results.result import About, MeanResult, StatisticResult
+from evaluation.results.result import MeanResult, Provenance, StatisticResult
 from loaders.frames import FrameFolder, write_dataset_info, write_frame
 from loaders.samples import Frame
 from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256, layer
@@ -103,8 +103,10 @@ def caught(report_root) -> FrameFolder:
     return FrameFolder(report_root, "caught")
 
 
-def about(metric: str, model: str, better: str = "higher", **settings: Any) -> About:
-    return About(metric, 1, better, {"name": model}, {"name": "tiny", "rows": 3}, settings, {"numpy": "2.0"})
+def about(metric: str, model: str, better: str = "higher", **settings: Any) -> Provenance:
+    return Provenance(
+        metric, 1, better, {"name": model}, {"name": "tiny", "rows": 3}, settings, {"numpy": "2.0"}
+    )
 
 
 @pytest.fixture(scope="session")

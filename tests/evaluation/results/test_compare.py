@@ -8,7 +8,7 @@ from benchmarks.interval_coverage import coverage, found
 from candlelight import main
 from evaluation.results.compare import compare
 from evaluation.results.intervals import Score, mean_interval
-from evaluation.results.result import About, MeanResult, StatisticResult
+from evaluation.results.result import MeanResult, Provenance, StatisticResult
 from evaluation.results.result_files import write_results
 from loaders.errors import InputError
 
@@ -18,7 +18,7 @@ ABOUT |= {"data": {"name": "demo", "sha256": "1"}, "settings": {"seed": 0}, "pac
 
 
 def about(**changes):
-    return About(**ABOUT | changes)
+    return Provenance(**ABOUT | changes)
 
 
 def means(values, ids="abcd", groups="rstu", failed=(), **changes):

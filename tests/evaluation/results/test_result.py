@@ -8,18 +8,18 @@ import pytest
 
 from evaluation.results.intervals import Score, mean_interval
 from evaluation.results.result import (
-    About,
     MeanResult,
+    Provenance,
     StatisticResult,
     fill_failures,
     package_versions,
     table,
 )
-from evaluation.results.result_files import FORMAT, check_writable, read_results, write_results
+from evaluation.results.result_files import RESULTS_FORMAT, check_writable, read_results, write_results
 from loaders.errors import InputError
 
 NAN, INF = math.nan, math.inf
-ABOUT = About(
+ABOUT = Provenance(
     "lmse",
     2,
     "lower",
@@ -80,7 +80,7 @@ def test_statistics_have_scores():
 
 
 def test_equal_results_have_equal_bytes():
-    other = About(
+    other = Provenance(
         "lmse",
         2,
         "lower",
@@ -141,7 +141,7 @@ def test_csv_of_statistics():
 
 def test_csv_of_several_models(tmp_path):
     path = tmp_path / "rows.csv"
-    odd = About("lmse", 2, "lower", {"name": 'a "b", c'}, {}, {}, {})
+    odd = Provenance("lmse", 2, "lower", {"name": 'a "b", c'}, {}, {}, {})
     write_results(path, [means(), means(about=odd)])
     lines = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"))))
     assert lines[0] == ["model", "id", "group", "lmse", "mse", "failed"]
@@ -316,7 +316,7 @@ def test_damaged_results(tmp_path, damage, message):
     record = json.loads(means().to_json())
     damage(record)
     path = tmp_path / "a.json"
-    path.write_text(json.dumps({"format": FORMAT, "results": [record]}))
+    path.write_text(json.dumps({"format": RESULTS_FORMAT, "results": [record]}))
     with pytest.raises(InputError, match=message) as caught:
         read_results(path)
     assert "\n" not in str(caught.value)
@@ -324,6 +324,6 @@ def test_damaged_results(tmp_path, damage, message):
 
 def test_a_result_that_is_no_record(tmp_path):
     path = tmp_path / "a.json"
-    path.write_text(json.dumps({"format": FORMAT, "results": [3]}))
+    path.write_text(json.dumps({"format": RESULTS_FORMAT, "results": [3]}))
     with pytest.raises(InputError, match="expected `kind` to be one of"):
         read_results(path)

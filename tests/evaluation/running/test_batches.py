@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from evaluation.running.batches import Fingerprint, read_batches
-from evaluation.running.prediction_sources import sources
+from evaluation.running.named_models import identify_models
 from loaders.errors import InputError
 from loaders.views import Decomposition
 
@@ -56,4 +56,4 @@ def test_view_with_other_numbers_of_ids_is_refused(memory_view) -> None:
 
 def test_what_is_no_model_is_refused() -> None:
     with pytest.raises(InputError, match="model `a`: expected something callable, got int"):
-        sources({"a": 3}, [], "srgb", None)
+        identify_models({"a": 3}, [], "srgb", None)

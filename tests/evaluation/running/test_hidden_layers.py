@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evaluation.running.hidden_layers import evaluating, record, run_recorded
+from evaluation.running.hidden_layers import evaluation_mode, record_layers, run_recorded
 from loaders.errors import InputError
 
 
@@ -27,7 +27,7 @@ class Pair(nn.Module):
 def test_modes_come_back_one_by_one():
     model = nn.Sequential(nn.Dropout(), nn.BatchNorm2d(3))
     model[1].eval()
-    with evaluating(model):
+    with evaluation_mode(model):
         assert not any(module.training for module in model.modules())
     assert [model.training, model[0].training, model[1].training] == [True, True, False]
 
@@ -85,7 +85,7 @@ class Counted(nn.Module):
 def test_recording_ends_behind_the_last_layer():
     model, images = Counted(), -torch.ones(2, 3, 2, 2)
     model.last.register_forward_pre_hook(lambda *_: pytest.fail("the last layer ran"))
-    found = record(model, ["second", "first"], images.clone())
+    found = record_layers(model, ["second", "first"], images.clone())
     assert torch.equal(found["first"], images)
     assert torch.equal(found["second"], 0 * images)
     assert model.training
@@ -98,4 +98,4 @@ def test_recording_ends_behind_the_last_layer():
 )
 def test_layers_that_cannot_be_recorded(layer, message):
     with pytest.raises(InputError, match=message):
-        record(Twice(), [layer], torch.ones(1, 3, 2, 2))
+        record_layers(Twice(), [layer], torch.ones(1, 3, 2, 2))

@@ -13,16 +13,18 @@ from pydantic import BeforeValidator
 from torch import Tensor
 
 
-def _from_plain(value: Any) -> Any:
+def _from_json_value(value: Any) -> Any:
     if value is None:
         return math.nan
     return float(value) if value in ("inf", "-inf") else value
 
 
-Number = Annotated[float, BeforeValidator(_from_plain)]  # a float that pydantic reads as `to_plain` writes it
+JSONNumber = Annotated[
+    float, BeforeValidator(_from_json_value)
+]  # a float that pydantic reads as `to_json_values` writes it
 
 
-def to_plain(value: object) -> Any:
+def to_json_values(value: object) -> Any:
     """Turn a result into dictionaries, lists, strings and numbers.
 
     Dataclasses become dictionaries, tensors and arrays nested lists. JSON has no non-finite numbers: nan
@@ -35,30 +37,30 @@ def to_plain(value: object) -> Any:
         The same, ready for `json.dumps`.
 
     Example:
-        >>> to_plain({"score": Tensor([0.5, float("inf"), float("nan")]), "count": 2})
+        >>> to_json_values({"score": Tensor([0.5, float("inf"), float("nan")]), "count": 2})
         {'score': [0.5, 'inf', None], 'count': 2}
     """
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: to_json_values(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): to_plain(item) for key, item in value.items()}
+        return {str(key): to_json_values(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [to_plain(item) for item in value]
+        return [to_json_values(item) for item in value]
     if isinstance(value, Tensor | np.ndarray | np.generic):
-        return to_plain(value.tolist())
+        return to_json_values(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value
 
 
 def to_json(value: object) -> str:
-    r"""Give the JSON text of what `to_plain` takes: the same bytes for the same value.
+    r"""Give the JSON text of what `to_json_values` takes: the same bytes for the same value.
 
     Example:
         >>> to_json({"score": float("nan")})
         '{\n  "score": null\n}\n'
     """
-    return json.dumps(to_plain(value), indent=2, allow_nan=False) + "\n"
+    return json.dumps(to_json_values(value), indent=2, allow_nan=False) + "\n"
 
 
 def to_csv(lines: Iterable[Sequence[object]]) -> str:
@@ -75,21 +77,21 @@ def to_csv(lines: Iterable[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-def one_nan(value: float) -> float:
+def canonical_nan(value: float) -> float:
     """Put the nan of `math` for any other: results are equal where they hold the same object.
 
     Example:
-        >>> one_nan(float("nan")) is math.nan
+        >>> canonical_nan(float("nan")) is math.nan
         True
     """
     return math.nan if value != value else float(value)
 
 
-def with_one_nan(columns: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
-    """Do what `one_nan` does to every number of every column.
+def with_canonical_nan(columns: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
+    """Do what `canonical_nan` does to every number of every column.
 
     Example:
-        >>> with_one_nan({"a": (float("nan"), 1)}) == {"a": (math.nan, 1.0)}
+        >>> with_canonical_nan({"a": (float("nan"), 1)}) == {"a": (math.nan, 1.0)}
         True
     """
     return {

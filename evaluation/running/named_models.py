@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.inputs.predictions import Codes, Heatmaps, Missing, Predictions, match_ids
+from evaluation.inputs.predictions import Codes, Heatmaps, MissingResults, Predictions, match_ids
 from evaluation.models.model_spec import ColourSpace, ModelIdentity, NamedModel
-from evaluation.running.hidden_layers import evaluating
-from evaluation.running.model_outputs import calling
+from evaluation.running.hidden_layers import evaluation_mode
+from evaluation.running.model_outputs import model_errors
 from evaluation.running.out_of_memory import run_in_halves
 from loaders.colour import linear_to_srgb, srgb_to_linear
 from loaders.errors import InputError
@@ -20,8 +20,11 @@ from loaders.verification.checksums import file_sha256
 from loaders.views import View
 
 
-def sources(
-    models: Mapping[str, Any], views: Sequence[View[Any]], usual: ColourSpace, missing: Missing | None
+def identify_models(
+    models: Mapping[str, Any],
+    views: Sequence[View[Any]],
+    default_space: ColourSpace,
+    missing: MissingResults | None,
 ) -> dict[str, NamedModel]:
     """Identify each model by its name, and match the ids of results of other programs with the data.
 
@@ -29,23 +32,27 @@ def sources(
         models: by name: a `NamedModel`, anything else that is callable, or `Predictions`, `Heatmaps` or
             `Codes`.
         views: data that are going to be read.
-        usual: colour space of images that models of this kind take, unless one has a ``colour_space``.
+        default_space: colour space of images that models of this kind take, unless one has a ``colour_space``.
         missing: see `match_ids`.
 
     Raises:
         InputError: no models, one that is not callable, ids that do not fit.
 
     Example:
-        >>> sources({"double": lambda image: 2 * image}, [], "srgb", None)["double"].colour_space
+        >>> identify_models({"double": lambda image: 2 * image}, [], "srgb", None)["double"].colour_space
         'srgb'
     """
     if not models:
         raise InputError("expected at least one model, got none")
-    return {name: _source(name, model, views, usual, missing) for name, model in models.items()}
+    return {name: _identify(name, model, views, default_space, missing) for name, model in models.items()}
 
 
-def _source(
-    name: str, model: Any, views: Sequence[View[Any]], usual: ColourSpace, missing: Missing | None
+def _identify(
+    name: str,
+    model: Any,
+    views: Sequence[View[Any]],
+    default_space: ColourSpace,
+    missing: MissingResults | None,
 ) -> NamedModel:
     if isinstance(model, NamedModel):
         return replace(model, identity=replace(model.identity, name=name))
@@ -62,7 +69,9 @@ def _source(
         raise InputError(f"model `{name}`: expected something callable, got {type(model).__name__}")
     kind = model if hasattr(model, "__qualname__") else type(model)
     version = f"{kind.__module__}:{kind.__qualname__}"
-    return NamedModel(ModelIdentity(name, "callable", version), model, getattr(model, "colour_space", usual))
+    return NamedModel(
+        ModelIdentity(name, "callable", version), model, getattr(model, "colour_space", default_space)
+    )
 
 
 def _files(name: str, found: Predictions | Heatmaps) -> ModelIdentity:
@@ -75,8 +84,8 @@ def _files(name: str, found: Predictions | Heatmaps) -> ModelIdentity:
     return ModelIdentity(name, "files", None, whole.hexdigest())
 
 
-def ask(
-    source: NamedModel,
+def run_model(
+    named: NamedModel,
     image: Float[Tensor, "batch 3 height width"],
     device: str,
     check: Callable[[object, int, str], tuple[Tensor, ...]],
@@ -84,7 +93,7 @@ def ask(
     """Run a model on scene-linear images, in evaluation mode and without gradients.
 
     Args:
-        source: the model, on ``device``.
+        named: the model, on ``device``.
         image: scene-linear Rec.709, of which fewer are given at once where memory ends.
         device: where the images are put.
         check: takes tensors with a row for each image out of what the model puts out, given the number of
@@ -96,31 +105,31 @@ def ask(
     Raises:
         InputError: the model raised an exception, or memory does not suffice for one image.
     """
-    name = source.identity.name
+    name = named.identity.name
 
     def run(rows: slice) -> tuple[Tensor, ...]:
-        given = to_device(source, image[rows], device)
-        with evaluating(source.model), torch.no_grad(), calling(name, given):
-            return tuple(part.cpu() for part in check(source.model(given), len(given), name))
+        given = to_device(named, image[rows], device)
+        with evaluation_mode(named.model), torch.no_grad(), model_errors(name, given):
+            return tuple(part.cpu() for part in check(named.model(given), len(given), name))
 
     return run_in_halves(run, len(image))
 
 
 def to_device(
-    source: NamedModel, image: Float[Tensor, "batch 3 height width"], device: str
+    named: NamedModel, image: Float[Tensor, "batch 3 height width"], device: str
 ) -> Float[Tensor, "batch 3 height width"]:
     """Copy scene-linear images into the colour space that a model takes, and to a device.
 
     Raises:
         OutOfMemory: the memory of the device does not suffice.
     """
-    with calling(source.identity.name, image):
-        return to_model_space(source, image).to(device)
+    with model_errors(named.identity.name, image):
+        return to_model_space(named, image).to(device)
 
 
-def to_model_space(source: NamedModel, image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+def to_model_space(named: NamedModel, image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Copy scene-linear images into the colour space that a model takes; a model may work in place."""
-    return image.clone() if source.colour_space == "linear" else encode(image)
+    return image.clone() if named.colour_space == "linear" else encode(image)
 
 
 def decode(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

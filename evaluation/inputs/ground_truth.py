@@ -11,11 +11,11 @@ from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.errors import InputError
 from loaders.views import Decomposition
 
-AXES = {"image": "3 height width", "reflectance": "3 height width", "shading": "channels height width"}
+_AXES = {"image": "3 height width", "reflectance": "3 height width", "shading": "channels height width"}
 
 
 @dataclass(frozen=True, eq=False)
-class Truth:
+class GroundTruth:
     """A batch of images and their true decomposition, scene-linear; see `loaders.views.Decomposition`."""
 
     image: Float[Tensor, "batch 3 height width"]
@@ -24,7 +24,7 @@ class Truth:
     mask: Bool[Tensor, "batch height width"]
 
 
-def stack(items: Sequence[Decomposition]) -> Truth:
+def stack_ground_truth(items: Sequence[Decomposition]) -> GroundTruth:
     """Stack images of one size.
 
     Raises:
@@ -32,11 +32,11 @@ def stack(items: Sequence[Decomposition]) -> Truth:
 
     Example:
         >>> one = Decomposition(*[torch.ones(3, 2, 2)] * 3, torch.ones(2, 2).bool())
-        >>> stack([one]).mask.shape
+        >>> stack_ground_truth([one]).mask.shape
         torch.Size([1, 2, 2])
     """
     for item in items:
-        layers = {name: (getattr(item, name), axes) for name, axes in AXES.items()}
+        layers = {name: (getattr(item, name), axes) for name, axes in _AXES.items()}
         check_shapes(**layers, mask=(item.mask, "height width"))
         check_bool(mask=item.mask)
         for name, (layer, _) in layers.items():
@@ -45,5 +45,5 @@ def stack(items: Sequence[Decomposition]) -> Truth:
         if len(item.shading) not in (1, 3) or len(item.shading) != len(items[0].shading):
             counts = [len(one.shading) for one in items]
             raise InputError(f"`shading` must have 1 channel, or 3, in all images, got {counts}")
-    names = (*AXES, "mask")
-    return Truth(*(torch.stack([getattr(item, name) for item in items]) for name in names))
+    names = (*_AXES, "mask")
+    return GroundTruth(*(torch.stack([getattr(item, name) for item in items]) for name in names))
