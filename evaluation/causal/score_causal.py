@@ -1,4 +1,4 @@
-"""Score encoders of images by how their codes answer for the factors of an image set."""
+"""Score encoders of images by how their codes represent the factors of an image set."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ from loaders.errors import InputError
 from loaders.views import Factors
 
 METRIC, VERSION = "irs", 2
-IRS_RESAMPLES = 500  # each of which orders the rows again
+IRS_RESAMPLES = 500  # fewer than for other metrics, because each resample sorts the rows again
 Encoder = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch codes"]]
 
 
@@ -42,34 +42,35 @@ def score_causal(
     device: str = "cpu",
     steps: FinishedSteps | None = None,
 ) -> dict[str, StatisticResult]:
-    """Compute IRS and unconfoundedness of the codes of images, or of codes from another program.
+    """Compute IRS and unconfoundedness of encoders, or of codes from another program.
 
-    Continuous factors are cut into ``bins`` of equal width between their extremes, as in
-    disentanglement_lib. Factors with one value among the images are left out: any code is robust there.
+    Continuous factors are cut into ``bins`` classes of equal width between their extremes, as in
+    disentanglement_lib. Factors with a single value among the images are left out, because any code is robust
+    to them.
 
-    Blind to: all that `irs` and `unconfoundedness` are blind to, and the way in which the images were chosen:
-    on confounded images the codes are judged by the confounded joint distribution.
+    Blind to: everything that `irs` and `unconfoundedness` are blind to, and the selection of the images. On
+    confounded images the scores describe the confounded joint distribution.
 
     Args:
-        encoders: by name, images to codes, or `evaluation.inputs.predictions.Codes`. An encoder is given
-            sRGB-encoded images in [0, 1], as encoders are trained on, or scene-linear ones if its
-            ``colour_space`` is "linear"; a `torch.nn.Module` runs in evaluation mode, and has to be on
-            ``device``.
-        data: images with at least two factors that vary, from `loaders.views.open_factors`.
-        rho: codes for each factor, one unconfoundedness for each number.
+        encoders: by name: a callable from images to codes, or `evaluation.inputs.predictions.Codes`. An
+            encoder receives sRGB-encoded images in [0, 1], on which most encoders are trained, or
+            scene-linear images if its ``colour_space`` is "linear". A `torch.nn.Module` runs in evaluation
+            mode and must be on ``device``.
+        data: images with at least two varying factors, from `loaders.views.open_factors`.
+        rho: numbers of codes per factor; each gives one unconfoundedness score.
         quantile: see `irs`.
-        bins: classes of a continuous factor.
+        bins: number of classes of a continuous factor.
         batch_size: images per pass.
         device: torch device of the encoders.
-        steps: finished batches of an earlier run, which are not encoded again, and the place of new ones.
+        steps: keeps finished batches, so that an interrupted run resumes.
 
     Returns:
-        A result for each encoder, higher is better: ``irs``, ``unconfoundedness(rho)`` (nan where fewer than
-        ``rho`` codes vary), and ``unconfoundedness(rho), candle2021``, the same with the selection of the
-        authors' program, to compare with published numbers. 95 % intervals over groups of images.
+        A result for each encoder, higher is better: ``irs``; ``unconfoundedness(rho)``, nan if fewer than
+        ``rho`` codes vary; and ``unconfoundedness(rho), candle2021``, which selects codes like the authors'
+        program and is comparable with published numbers. The 95 % intervals are over groups of images.
 
     Raises:
-        InputError: no images, fewer than two factors that vary, or codes that are not finite.
+        InputError: there are no images, fewer than two factors vary, or codes are not finite.
     """
     if not encoders or not rho:
         raise InputError("expected at least one encoder and one `rho`, got none")
@@ -94,7 +95,7 @@ def _result(
     described: dict[str, Any],
     settings: dict[str, Any],
 ) -> StatisticResult:
-    """Scores of one encoder, with intervals over resampled groups."""
+    """Score one encoder, with intervals over resampled groups."""
     whole = irs(codes, classes, settings["quantile"])
 
     def resampled(
@@ -102,15 +103,15 @@ def _result(
     ) -> tuple[dict[str, Score], dict[str, tuple[float, ...]]]:
         def statistic(rows: Int[ndarray, " rows"]) -> dict[str, float]:
             groups = group_by_class(classes[rows])
-            # Of few rows, each may have a class of its own, and no spread within it.
+            # With few rows, every class may have a single row and no deviation.
             if any(map(has_single_rows, groups)):
                 return dict.fromkeys(scores(whole), math.nan)
             return scores(grouped_irs(codes[rows], groups, settings["quantile"]))
 
         return resampled_interval(statistic, data.groups, seed=0, resamples=IRS_RESAMPLES, repeats=repeats)
 
-    # Repeated rows shrink quantiles within classes, which IRS is made of. Unconfoundedness only asks which
-    # are largest; it takes few values, and subsamples that are set about one of them leave these values.
+    # Repeated rows lower the quantiles within classes, so IRS needs subsamples. Unconfoundedness depends only
+    # on the order of the entries and takes few values; centred subsamples would leave this set of values.
     intervals, replicates = resampled(lambda result: {METRIC: float(result.score)}, repeats=False)
     intervals[METRIC] = replace(intervals[METRIC], high=min(intervals[METRIC].high, 1.0))
     disjoint, redrawn = resampled(partial(_unconfoundedness, rho=rho), repeats=True)
@@ -125,7 +126,7 @@ def _result(
 
 
 def _classes(data: Factors, bins: int) -> tuple[list[str], Int[Tensor, "samples factors"]]:
-    """Names of the factors that vary, and their classes."""
+    """Return the names and the classes of the factors that vary."""
     table = torch.from_numpy(np.asarray(data.table))
     if table.shape != (len(data.ids), len(data.factors)) or not bool(table.isfinite().all()):
         raise InputError(
@@ -153,7 +154,7 @@ def _encode(
     fingerprint: Fingerprint,
     steps: FinishedSteps,
 ) -> dict[str, Float[Tensor, "samples codes"]]:
-    """Codes of all rows on the CPU, by encoder."""
+    """Compute the codes of all rows, on the CPU, for each encoder."""
     parts: dict[str, list[Tensor]] = {name: [] for name in named_models}
     keys = {
         name: model_key(named, device, metric=METRIC, version=VERSION) for name, named in named_models.items()
@@ -181,13 +182,13 @@ def _encode(
 
 
 def _codes(named: NamedModel, linear: Tensor, device: str) -> dict[str, Tensor]:
-    """Codes of a batch, in float32 at least."""
+    """Compute the codes of a batch, in float32 at least."""
     (codes,) = run_model(named, linear, device, lambda *output: (checked_codes(*output),))
     return {"codes": codes.to(torch.promote_types(codes.dtype, torch.float32))}
 
 
 def _unconfoundedness(result: IRS, rho: Sequence[int]) -> dict[str, float]:
-    """Unconfoundedness for each ``rho`` by either selection."""
+    """Compute unconfoundedness for each ``rho`` and each selection of codes."""
     selections: tuple[tuple[str, SelectionCompat], ...] = (("", "exact"), (", candle2021", "candle2021"))
     scores = {}
     for label, compat in selections:
@@ -199,7 +200,7 @@ def _unconfoundedness(result: IRS, rho: Sequence[int]) -> dict[str, float]:
 
 
 def _describe(result: IRS) -> dict[str, Any]:
-    """Plain content of a result: the matrix of codes and factors."""
+    """Collect the details of a result: the matrix of codes and factors, and its parents and weights."""
     return {
         "codes": result.codes.tolist(),
         "matrix": result.matrix.tolist(),

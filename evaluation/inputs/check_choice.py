@@ -1,4 +1,4 @@
-"""Options are checked by name: a misspelt one takes no branch."""
+"""Check the value of an option against its choices, so that a misspelt value is an error."""
 
 from typing import get_args
 
@@ -6,15 +6,15 @@ from loaders.errors import InputError, did_you_mean
 
 
 def check_choice(name: str, value: object, choices: object) -> None:
-    """Refuse a value that is none of an option's choices.
+    """Refuse a value that is not among the choices of an option.
 
     Args:
-        name: the argument, as the message calls it.
-        value: the value given.
+        name: name of the argument for the message.
+        value: the value to check.
         choices: the option's type, a ``Literal`` of texts; or a tuple of texts.
 
     Raises:
-        InputError: the value is none of them.
+        InputError: the value is not among the choices.
 
     Example:
         >>> from typing import Literal

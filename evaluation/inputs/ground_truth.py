@@ -1,4 +1,4 @@
-"""A batch of images with their true decomposition."""
+"""A batch of images with their ground-truth decomposition."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _AXES = {"image": "3 height width", "reflectance": "3 height width", "shading": 
 
 @dataclass(frozen=True, eq=False)
 class GroundTruth:
-    """A batch of images and their true decomposition, scene-linear; see `loaders.views.Decomposition`."""
+    """Images, true reflectance and shading (scene-linear), and masks; see `loaders.views.Decomposition`."""
 
     image: Float[Tensor, "batch 3 height width"]
     reflectance: Float[Tensor, "batch 3 height width"]
@@ -25,10 +25,11 @@ class GroundTruth:
 
 
 def stack_ground_truth(items: Sequence[Decomposition]) -> GroundTruth:
-    """Stack images of one size.
+    """Stack items of a view, whose images have one size, into a batch.
 
     Raises:
-        InputError: images of a view of one's own that are not what `loaders.views.Decomposition` says.
+        InputError: an item does not have the shapes and dtypes of `loaders.views.Decomposition`; this can
+            only happen with a view that the caller wrote.
 
     Example:
         >>> one = Decomposition(*[torch.ones(3, 2, 2)] * 3, torch.ones(2, 2).bool())

@@ -1,4 +1,4 @@
-"""Score decompositions against the truth: one result for each model or folder of predictions."""
+"""Score decompositions against the ground truth: one result for each model or folder of predictions."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -48,32 +48,33 @@ def score_intrinsic(
     missing: MissingResults = "error",
     steps: FinishedSteps | None = None,
 ) -> dict[str, MeanResult]:
-    """Compare reflectance and shading of models, or of predictions, with the truth.
+    """Measure the errors of reflectance and shading of models, or of predictions in files.
 
     Columns of a result: ``lmse``, the score of Grosse et al. 2009 (mean of the LMSE of reflectance and
-    shading, eq. 9), its two parts, and `si_mse` and `mse` of either image. Only pixels of the mask count.
-    Gray shading of a model is repeated over the channels; where the true shading is gray, the mean of the
-    predicted channels is compared with it.
+    shading, eq. 9), its two parts, and `si_mse` and `mse` of reflectance and shading. Only pixels in the mask
+    are scored. Gray shading of a model is repeated over the channels. If the true shading is gray, it is
+    compared with the mean of the predicted channels.
 
-    A prediction that is missing, or not finite inside the mask, has failed: it counts as 1 in LMSE, and in
-    the other columns as the worse of an image of zeros and the worst finite row of any of the models. Rows
-    whose truth is undefined (nothing in the mask, no light) are left out and counted.
+    A prediction that is missing, or not finite inside the mask, has failed. It counts as 1 in LMSE; in the
+    other columns it counts as the larger of the error of an all-zero image and the largest finite error of
+    any model in any row. Rows with undefined ground truth (an empty mask, or no light) are left out and
+    counted.
 
     Args:
-        models: by name: models that are given scene-linear images (`IntrinsicModel`), what
-            `evaluation.models.open_model` returns, or `Predictions` of another program.
-        data: images with their true decomposition, from `loaders.views.open_decompositions`.
-        device: where images are put for the models, which have to be there.
+        models: by name: an `IntrinsicModel` that takes scene-linear images, a `NamedModel` of
+            `evaluation.models.open_model`, or `Predictions` of another program.
+        data: images with their ground-truth decomposition, from `loaders.views.open_decompositions`.
+        device: torch device of the models.
         batch_size: images per call of a model.
-        missing: "error" refuses predictions that lack an id; "fail" counts them as failed.
-        steps: finished batches of an earlier run, which are not computed again, and the place of new ones.
+        missing: "error" refuses predictions without a file for an id; "fail" counts the id as failed.
+        steps: keeps finished batches, so that an interrupted run resumes.
 
     Returns:
         A result for each model, lower is better.
 
     Raises:
-        InputError: no rows or no models, images smaller than a window of `lmse`, outputs that are no
-            decomposition, ids of predictions that do not fit.
+        InputError: there are no rows or no models, images are smaller than a window of `lmse`, an output is
+            not a decomposition, or ids of predictions do not match.
 
     Example:
         >>> import torch
@@ -126,12 +127,12 @@ def score_intrinsic(
 
 
 def score_baselines(data: Decompositions) -> dict[str, MeanResult]:
-    """Score the two trivial decompositions, which every model should score below; see `score_intrinsic`."""
+    """Score the two trivial decompositions; every model should have lower errors. See `score_intrinsic`."""
     return score_intrinsic(BASELINES, data)
 
 
 def _score(named: NamedModel, ids: Sequence[str], truth: GroundTruth, device: str) -> dict[str, Tensor]:
-    """Errors of one model on a batch, and which rows have failed."""
+    """Compute the errors of one model on a batch, and flags of failed rows."""
     reflectance, shading, failed = predict_decomposition(named, ids, truth.image, truth.mask, device)
     errors = _errors(reflectance, shading, truth)
     return {"errors": errors, "failed": failed | errors.isinf().any(0)}  # finite values, infinite squares
@@ -139,7 +140,7 @@ def _score(named: NamedModel, ids: Sequence[str], truth: GroundTruth, device: st
 
 @torch.no_grad()
 def _errors(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> _Errors:
-    """Errors of a batch in order of ``COLUMNS``, float64."""
+    """Compute the errors of a batch in the order of ``COLUMNS``, float64."""
     if truth.shading.shape[1] == 1:
         shading = shading.mean(1, keepdim=True)
     pairs = ((reflectance, truth.reflectance), (shading, truth.shading))
@@ -150,5 +151,5 @@ def _errors(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> _Errors
 
 
 def _zero_errors(truth: GroundTruth) -> _Errors:
-    """Errors of images of zeros; nan where the truth is undefined."""
+    """Compute the errors of all-zero predictions; nan if the ground truth is undefined."""
     return _errors(torch.zeros_like(truth.image), torch.zeros_like(truth.image), truth)

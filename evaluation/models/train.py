@@ -1,4 +1,4 @@
-"""Train an `IntrinsicNet` on images with their true decomposition."""
+"""Train an `IntrinsicNet` on images with their ground-truth decomposition."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -15,9 +15,9 @@ from evaluation.models.network import IntrinsicNet
 from loaders.errors import InputError
 from loaders.views import Decomposition, Decompositions
 
-# Rows stay in memory, up to this many bytes; what does not fit is read again.
+# Bytes of rows that are kept in memory; other rows are read again in each epoch.
 CACHE_BYTES = 2 * 2**30
-# Added before the logarithm: an 8-bit image hardly tells darker values apart.
+# Added before the logarithm, because darker values of an 8-bit image are quantised too coarsely.
 _EPSILON = 0.01
 
 
@@ -26,8 +26,8 @@ class History:
     """Mean loss per epoch, lower is better.
 
     Attributes:
-        training: average over the steps of the epoch, while the weights moved.
-        validation: measured after each epoch on rows never trained on; empty where there are none.
+        training: average over the steps of the epoch, during which the weights change.
+        validation: loss after each epoch on the held-out rows; empty without held-out rows.
     """
 
     training: tuple[float, ...]
@@ -48,28 +48,28 @@ def train_intrinsic(
 ) -> tuple[IntrinsicNet, History]:
     """Train a network to predict reflectance and shading.
 
-    Minimises `intrinsic_loss` of both outputs by Adam, with one cycle of the learning rate; each image is
-    mirrored left to right with probability one half. Pixels without albedo do not count.
+    Adam minimises `intrinsic_loss` of both outputs, with a one-cycle learning rate; each image is mirrored
+    left to right with probability one half. Pixels without albedo are ignored.
 
     Args:
-        data: images with their true decomposition, all of one size.
-        seed: of the initial weights, the order and the mirroring. The same seed gives the same weights on
-            the same processor with the same number of threads; on a GPU, nearly the same.
+        data: images with their ground-truth decomposition, all of one size.
+        seed: seed of the initial weights, the order and the mirroring. Equal seeds give equal weights on the
+            same processor with the same number of threads, and nearly equal weights on a GPU.
         epochs: passes over the training rows.
-        rows: row numbers to train on; all but ``validation`` by default.
-        validation: row numbers that are held out. Choose whole groups (`loaders.group_rows`): a frame that
-            differs from a training frame only in its light tests nothing.
+        rows: row numbers to train on; all rows except ``validation`` by default.
+        validation: row numbers that are held out. Choose whole groups (`loaders.group_rows`): a held-out
+            frame that differs from a training frame only in its light does not test generalisation.
         batch_size: images per step.
-        rate: largest learning rate; twice the default may end in a constant output.
+        rate: largest learning rate; with twice the default the output may become constant.
         width: channels of the network at full resolution, see `IntrinsicNet`.
-        device: where to train; the network stays there.
+        device: torch device for training; the network stays there.
 
     Returns:
         The network in evaluation mode after the last epoch, and the losses.
 
     Raises:
-        InputError: a row that does not exist or is in both lists, missing ground truth, or ``epochs`` or
-            ``batch_size`` below 1.
+        InputError: a row does not exist or is in both lists, ground truth is missing, or ``epochs`` or
+            ``batch_size`` is below 1.
 
     Example:
         >>> from loaders.views import DataIdentity
@@ -111,19 +111,19 @@ def intrinsic_loss(
     target: Float[Tensor, "batch 3 height width"],
     mask: Bool[Tensor, "batch height width"],
 ) -> Float[Tensor, " batch"]:
-    """Compute the training loss of one output: log error, half of it forgiven as scale, and its gradient.
+    """Compute the training loss of one output: a half scale-invariant log error and a gradient error.
 
     ``mean(d^2) - mean(d)^2 / 2 + mean(|d_y| + |d_x|)`` with ``d = log(p + 0.01) - log(t + 0.01)`` and its
-    differences between neighbours: the scale-invariant loss of Eigen et al. 2014, eq. 4, and an absolute
-    gradient term, which keeps edges where they belong.
+    differences d_y, d_x between neighbours. The first two terms are the scale-invariant loss of Eigen et al.
+    2014, eq. 4; the absolute gradient term keeps edges sharp.
 
     Args:
         prediction: predicted reflectance or shading, scene-linear, >= 0.
         target: ground truth, scene-linear, >= 0.
-        mask: pixels that count.
+        mask: pixels that are scored.
 
     Returns:
-        One loss per sample, >= 0, lower is better, differentiable; 0 where the mask is empty.
+        One loss per sample, >= 0, lower is better, differentiable; 0 for an empty mask.
 
     Example:
         >>> image = torch.rand(1, 3, 4, 4)
@@ -143,15 +143,15 @@ def intrinsic_loss(
 
 
 def check_rows(count: int, rows: Sequence[int], name: str = "rows") -> list[int]:
-    """Resolve row numbers.
+    """Check row numbers.
 
     Args:
-        count: how many rows there are.
+        count: number of rows in the data.
         rows: row numbers from 0.
-        name: argument that an error names.
+        name: name of the argument for messages.
 
     Raises:
-        InputError: there are no rows, or one is not in the data.
+        InputError: ``rows`` is empty, or a row does not exist.
 
     Example:
         >>> check_rows(3, (2, 0))
@@ -178,7 +178,7 @@ def _split(count: int, rows: Sequence[int] | None, validation: Sequence[int]) ->
 
 
 def _reader(data: Decompositions, row: int) -> Callable[[Sequence[int]], GroundTruth]:
-    """Return a function from row numbers to their truth, which remembers what fits in memory."""
+    """Return a function that maps row numbers to their ground truth and caches rows in memory."""
     # Image, reflectance and shading as float32, three channels each, and the mask.
     size = (3 * 4 + 1) * data[row].image.numel()
 
@@ -222,7 +222,7 @@ def _step(
     loss = _loss(network, truth).mean()
     optimiser.zero_grad()
     torch.autograd.backward(loss)
-    # A batch of deep shadows has large logarithms; one such step must not undo many others.
+    # Dark batches have large gradients; clipping keeps one of them from undoing many steps.
     torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
     optimiser.step()
     schedule.step()

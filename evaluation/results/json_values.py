@@ -1,4 +1,4 @@
-"""Results as plain values that strict JSON and CSV can hold."""
+"""Convert results to values that strict JSON and CSV can hold."""
 
 import csv
 import io
@@ -19,22 +19,21 @@ def _from_json_value(value: Any) -> Any:
     return float(value) if value in ("inf", "-inf") else value
 
 
-JSONNumber = Annotated[
-    float, BeforeValidator(_from_json_value)
-]  # a float that pydantic reads as `to_json_values` writes it
+# A float that pydantic reads in the form in which `to_json_values` writes it.
+JSONNumber = Annotated[float, BeforeValidator(_from_json_value)]
 
 
 def to_json_values(value: object) -> Any:
-    """Turn a result into dictionaries, lists, strings and numbers.
+    """Convert a result to dictionaries, lists, strings and numbers.
 
-    Dataclasses become dictionaries, tensors and arrays nested lists. JSON has no non-finite numbers: nan
+    Dataclasses become dictionaries; tensors and arrays become nested lists. JSON has only finite numbers: nan
     becomes None, infinities become the strings "inf" and "-inf".
 
     Args:
-        value: a dataclass, mapping, sequence, tensor, array, string, number, boolean or None, nested at will.
+        value: a dataclass, mapping, sequence, tensor, array, string, number, boolean or None, nested or not.
 
     Returns:
-        The same, ready for `json.dumps`.
+        The converted value, ready for `json.dumps`.
 
     Example:
         >>> to_json_values({"score": Tensor([0.5, float("inf"), float("nan")]), "count": 2})
@@ -54,7 +53,7 @@ def to_json_values(value: object) -> Any:
 
 
 def to_json(value: object) -> str:
-    r"""Give the JSON text of what `to_json_values` takes: the same bytes for the same value.
+    r"""Write a value as JSON text; equal values give equal bytes.
 
     Example:
         >>> to_json({"score": float("nan")})
@@ -64,7 +63,7 @@ def to_json(value: object) -> str:
 
 
 def to_csv(lines: Iterable[Sequence[object]]) -> str:
-    r"""Give CSV text, nan as an empty cell and infinity as inf.
+    r"""Write lines as CSV text; nan becomes an empty cell and infinity becomes inf.
 
     Example:
         >>> to_csv([("id", "lmse"), ("a", 0.5), ("b", float("nan"))])
@@ -78,7 +77,7 @@ def to_csv(lines: Iterable[Sequence[object]]) -> str:
 
 
 def canonical_nan(value: float) -> float:
-    """Put the nan of `math` for any other: results are equal where they hold the same object.
+    """Replace any nan by the object `math.nan`, so that equal results compare equal.
 
     Example:
         >>> canonical_nan(float("nan")) is math.nan
@@ -88,7 +87,7 @@ def canonical_nan(value: float) -> float:
 
 
 def with_canonical_nan(columns: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
-    """Do what `canonical_nan` does to every number of every column.
+    """Apply `canonical_nan` to every number of every column.
 
     Example:
         >>> with_canonical_nan({"a": (float("nan"), 1)}) == {"a": (math.nan, 1.0)}

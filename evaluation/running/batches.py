@@ -1,4 +1,4 @@
-"""Batches of data, the identity of data, and the record of a run, for every evaluation."""
+"""Batches of rows, a hash of the rows that were read, and the provenance of a result."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,25 +37,25 @@ class Batch(Generic[_Item]):
 
 
 class Fingerprint:
-    """SHA-256 of all rows that an evaluation read: ids, and every tensor and number of the items.
+    """SHA-256 of all rows that an evaluation read: their ids and every tensor, number and text of the items.
 
-    Two results can be compared where their fingerprints agree, whatever the rows were stored in.
+    Two results with equal fingerprints are of the same data, even if one read frames and the other a pack.
     """
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
 
     def add(self, name: str, item: object) -> None:
-        """Take in one row."""
+        """Add one row to the hash."""
         self._hash.update(name.encode() + b"\0")
         self._add(item)
 
     def hexdigest(self) -> str:
-        """SHA-256 of the rows so far."""
+        """Return the SHA-256 of the rows so far."""
         return self._hash.hexdigest()
 
     def describe(self, view: View[Any]) -> dict[str, Any]:
-        """Names of the data, number of rows and SHA-256: the ``data`` of a result."""
+        """Describe the data of a result: names, number of rows and SHA-256."""
         known = {name: value for name, value in asdict(view.identity).items() if value is not None}
         return {**known, "rows": len(view.ids), "sha256": self.hexdigest()}
 
@@ -76,7 +76,7 @@ class Fingerprint:
             self._hash.update(repr(value).encode() + b"\0")
         else:
             raise InputError(
-                f"expected tensors, arrays, numbers and texts in rows of a view, got {type(value).__name__}"
+                f"rows of a view must hold tensors, arrays, numbers and texts, got {type(value).__name__}"
             )
 
 
@@ -87,10 +87,10 @@ def read_batches(
 
     Args:
         view: the rows.
-        batch_size: rows of a batch at most.
-        image: the image of an item, whose shape the rows of a batch share.
-        fingerprint: takes in every row.
-        label: of the progress bar.
+        batch_size: maximal number of rows in a batch.
+        image: returns the image of an item; all images of a batch have one shape.
+        fingerprint: every row is added to it.
+        label: label of the progress bar.
 
     Raises:
         InputError: there is no row, or the batch size is below 1.
@@ -114,7 +114,7 @@ def read_batches(
 
 
 def check_srgb_image(image: Tensor) -> Tensor:
-    """Return an image that is what views of images hold.
+    """Check that an image is float32, has three channels and lies in [0, 1], and return it.
 
     Raises:
         InputError: the image is not float32 [3, height, width] with sRGB-encoded values in [0, 1].
@@ -141,7 +141,14 @@ def _batch(view: View[_Item], read: Sequence[tuple[int, _Item]]) -> Batch[_Item]
 
 
 def weights_sha256(model: object) -> str | None:
-    """Hash the weights of a network by name, also of one whose layer a function reads; None of others."""
+    """Hash the weights of a network by name.
+
+    Args:
+        model: a network, or a function whose attribute ``network`` is one, as `layer_codes` makes it.
+
+    Returns:
+        SHA-256 in hexadecimal; None for any other model.
+    """
     network = model if isinstance(model, nn.Module) else getattr(model, "network", None)
     if not isinstance(network, nn.Module):
         return None
@@ -159,7 +166,16 @@ def make_provenance(
     data: Mapping[str, Any],
     settings: Mapping[str, Any],
 ) -> Provenance:
-    """Make the record of a run; the weights of a network are hashed, whatever it was read from."""
+    """Make the provenance of a result; it includes a hash of the model's weights, if it is a network.
+
+    Args:
+        metric: name of the metric.
+        version: version of the metric.
+        better: whether lower or higher values are better.
+        named: the model.
+        data: description of the data, from `Fingerprint.describe`.
+        settings: arguments of the evaluation that change the numbers.
+    """
     model = asdict(named.identity) | {"weights_sha256": weights_sha256(named.model)}
     model = {name: value for name, value in model.items() if value is not None}
     return Provenance(metric, version, better, model, dict(data), dict(settings), package_versions())

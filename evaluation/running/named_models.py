@@ -1,4 +1,4 @@
-"""Models, and results of other programs in their place: their identity, their colour space, running them."""
+"""Models, or result files in place of models: identify them, convert images for them, and run them."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -26,17 +26,16 @@ def identify_models(
     default_space: ColourSpace,
     missing: MissingResults | None,
 ) -> dict[str, NamedModel]:
-    """Identify each model by its name, and match the ids of results of other programs with the data.
+    """Make a `NamedModel` of each model, and match the ids of result files with the ids of the data.
 
     Args:
-        models: by name: a `NamedModel`, anything else that is callable, or `Predictions`, `Heatmaps` or
-            `Codes`.
-        views: data that are going to be read.
-        default_space: colour space of images that models of this kind take, unless one has a ``colour_space``.
+        models: by name: a `NamedModel`, any other callable, or `Predictions`, `Heatmaps` or `Codes`.
+        views: the data that will be read.
+        default_space: colour space of the images for a callable without an attribute ``colour_space``.
         missing: see `match_ids`.
 
     Raises:
-        InputError: no models, one that is not callable, ids that do not fit.
+        InputError: no models, a model that is not callable, or ids that do not match.
 
     Example:
         >>> identify_models({"double": lambda image: 2 * image}, [], "srgb", None)["double"].colour_space
@@ -57,11 +56,11 @@ def _identify(
     if isinstance(model, NamedModel):
         return replace(model, identity=replace(model.identity, name=name))
     if isinstance(model, Predictions | Heatmaps):
-        wanted = [one for view in views for one in view.ids]
-        known = frozenset[str]().union(*(view.known_ids for view in views))
-        of = dict.fromkeys(view.identity.set_name or view.identity.name for view in views)
-        label = f"{model.folder}, for {', '.join(of)}" if len(of) > 1 else str(model.folder)
-        match_ids(model.ids, wanted, known, missing, label)
+        scored_ids = [name for view in views for name in view.ids]
+        known_ids = frozenset[str]().union(*(view.known_ids for view in views))
+        set_names = dict.fromkeys(view.identity.set_name or view.identity.name for view in views)
+        label = f"{model.folder}, for {', '.join(set_names)}" if len(set_names) > 1 else str(model.folder)
+        match_ids(model.ids, scored_ids, known_ids, missing, label)
         return NamedModel(_files(name, model), model, "linear")
     if isinstance(model, Codes):
         return NamedModel(ModelIdentity(name, "files", None, file_sha256(model.path)), model, "linear")
@@ -94,16 +93,16 @@ def run_model(
 
     Args:
         named: the model, on ``device``.
-        image: scene-linear Rec.709, of which fewer are given at once where memory ends.
-        device: where the images are put.
-        check: takes tensors with a row for each image out of what the model puts out, given the number of
-            images and the name of the model.
+        image: scene-linear Rec.709; the batch is halved when memory runs out.
+        device: torch device of the model.
+        check: maps the output of the model, the number of images and the name of the model to tensors with
+            one entry for each image.
 
     Returns:
-        Tensors of ``check``, on the CPU.
+        The tensors that ``check`` returned, on the CPU.
 
     Raises:
-        InputError: the model raised an exception, or memory does not suffice for one image.
+        InputError: the model raised an exception, or one image does not fit in memory.
     """
     name = named.identity.name
 
@@ -118,22 +117,22 @@ def run_model(
 def to_device(
     named: NamedModel, image: Float[Tensor, "batch 3 height width"], device: str
 ) -> Float[Tensor, "batch 3 height width"]:
-    """Copy scene-linear images into the colour space that a model takes, and to a device.
+    """Convert scene-linear images to the colour space of a model, and copy them to a device.
 
     Raises:
-        OutOfMemory: the memory of the device does not suffice.
+        OutOfMemory: the images do not fit in the memory of the device.
     """
     with model_errors(named.identity.name, image):
         return to_model_space(named, image).to(device)
 
 
 def to_model_space(named: NamedModel, image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Copy scene-linear images into the colour space that a model takes; a model may work in place."""
+    """Convert scene-linear images to the colour space of a model; a copy, as a model may work in place."""
     return image.clone() if named.colour_space == "linear" else encode(image)
 
 
 def decode(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Take sRGB-encoded values in [0, 1] to scene-linear ones.
+    """Convert sRGB-encoded values in [0, 1] to scene-linear values.
 
     Example:
         >>> decode(torch.tensor([0.0, 0.5, 1.0]))
@@ -143,7 +142,7 @@ def decode(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 
 def encode(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Take scene-linear values to sRGB-encoded ones in [0, 1]; brighter ones are cut off.
+    """Convert scene-linear values to sRGB-encoded values in [0, 1]; values above 1 are clipped.
 
     Example:
         >>> encode(torch.tensor([0.0, 0.214, 4.0]))

@@ -1,4 +1,4 @@
-"""Decompositions of images, by a model or from the files of another program, behind one function."""
+"""Decompositions of images, predicted by a model or read from the files of another program."""
 
 from collections.abc import Sequence
 
@@ -26,26 +26,26 @@ def predict_decomposition(
     """Split a batch of scene-linear images.
 
     Args:
-        named: the model, on ``device``, or predictions, which are looked up by id.
-        ids: of the images.
-        image: scene-linear Rec.709, of which fewer are given at once where memory ends.
-        mask: pixels that count; all if None.
-        device: where the images are put for the model.
+        named: a model on ``device``, or predictions, which are looked up by id.
+        ids: ids of the images.
+        image: scene-linear Rec.709; the batch is halved when memory runs out.
+        mask: pixels that are scored; all if None.
+        device: torch device of the model.
 
     Returns:
-        Reflectance and shading on the CPU, scene-linear, and which rows have failed: predictions that are
-        missing, or not finite inside the mask.
+        Reflectance and shading on the CPU, scene-linear, and a flag for each row: whether the prediction
+        failed, because it is missing or not finite inside the mask.
 
     Raises:
-        InputError: the output is no decomposition of the images, or memory does not suffice for one image.
+        InputError: the output is not a decomposition of the images, or one image does not fit in memory.
     """
     if isinstance(named.model, Predictions):
         return _look_up(named, ids, image, mask)
 
     def run(rows: slice) -> tuple[Tensor, ...]:
-        given = to_device(named, image[rows], device)
-        some = None if mask is None else mask[rows].clone().to(device)
-        return tuple(values.cpu() for values in run_intrinsic(named.model, given, some))
+        pixels = to_device(named, image[rows], device)
+        inside = None if mask is None else mask[rows].clone().to(device)
+        return tuple(values.cpu() for values in run_intrinsic(named.model, pixels, inside))
 
     reflectance, shading, failed = run_in_halves(run, len(image))
     return reflectance, shading, failed
@@ -63,10 +63,10 @@ def _look_up(
         for layer, values in zip(("reflectance", "shading"), pair, strict=True):
             if values.shape[2:] != image.shape[2:]:
                 raise InputError(
-                    f"{named.model.folder}: `{name}`: expected {layer} as large as its image, "
+                    f"{named.model.folder}: `{name}`: expected {layer} of the size of its image, "
                     f"{list(image.shape[2:])}, got {list(values.shape[2:])}; resize it"
                 )
-        some = None if mask is None else mask[row : row + 1]
-        parts = checked_decomposition(pair, image[row : row + 1], f"{named.identity.name}: {name}", some)
+        inside = None if mask is None else mask[row : row + 1]
+        parts = checked_decomposition(pair, image[row : row + 1], f"{named.identity.name}: {name}", inside)
         reflectance[row], shading[row], failed[row] = (part[0] for part in parts)
     return reflectance, shading, failed

@@ -127,7 +127,7 @@ def test_files_of_the_wrong_shape_are_one_line(inside):
     codes[3] = np.nan
     np.savez(wrong / "codes.npz", ids=[f"candle-{row:06d}" for row in range(6)], codes=codes)
     intrinsic = (
-        "`candle-000000`: expected reflectance as large as its image, [24, 32], got [20, 20]; resize it"
+        "`candle-000000`: expected reflectance of the size of its image, [24, 32], got [20, 20]; resize it"
     )
     causal = "`codes`: codes must be finite, got nan or inf for `candle-000003`"
     for words, message in {

@@ -14,7 +14,7 @@ RETINEX = ("--model", "retinex")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("intrinsic", "nowhere"), "nothing to score: name a --model, or files of another program"),
+        (("intrinsic", "nowhere"), "nothing to score: give a --model, or result files of another program"),
         (("intrinsic", "nowhere", *RETINEX), "nowhere: expected a folder of frames"),
         (("intrinsic", "nowhere", *RETINEX, *RETINEX), "two models are named `retinex`"),
         (("intrinsic", "nowhere", "--model", "retinx"), "did you mean `retinex`?"),
@@ -57,6 +57,6 @@ def test_a_page_of_an_edited_file_is_refused_in_one_line(tmp_path) -> None:
     write_results(path, [StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), details)])
     result = CliRunner().invoke(main, ["evaluate", "report", str(path), "--out", str(tmp_path / "a.html")])
     assert result.exit_code == 2, (result.output, result.exc_info)
-    assert f"{path}: lack what a page shows" in result.output
+    assert f"{path}: cannot be shown, a field is missing or damaged" in result.output
     assert result.output.strip().count("\n") == 0
     assert not (tmp_path / "a.html").exists()

@@ -117,7 +117,7 @@ def test_reflectance_without_shading_and_two_files_of_one_id(tmp_path: Path) -> 
         save_both(tmp_path, name)
         (tmp_path / "shading" / f"{name}.npy").unlink()
     save_both(tmp_path, "e")
-    message = "expected shading wherever there is reflectance, got none of `a`, `b`, `c` and 1 more"
+    message = "expected both reflectance and shading for each id, got one of the two for `a`, `b`, `c` and 1 more"
     with pytest.raises(InputError, match=message):
         open_predictions(tmp_path)
     for name in "abcd":
@@ -335,7 +335,7 @@ def test_codes_without_ids_are_rows_of_the_data(tmp_path: Path) -> None:
     [
         ({"name": IDS, "x": [1.0, 2.0, 3.0]}, "expected a column `id` and columns of numbers, got"),
         ({"id": IDS}, "expected a column `id` and columns of numbers, got"),
-        ({"id": IDS, "x": IDS}, "expected columns of numbers beside `id`, got `x`; leave it out"),
+        ({"id": IDS, "x": IDS}, "expected `id` and columns of numbers, got `x`; remove that column"),
         (
             {"id": IDS, "x": [1, 2, 3], "__index_level_0__": [0, 1, 2]},
             "got `__index_level_0__`; leave it out",
@@ -390,7 +390,7 @@ def test_ids_are_matched() -> None:
     with pytest.raises(InputError) as caught:
         match_ids(["0", "1", "2", "3", "set/4"], known[:2], known, "fail", "results/net")
     assert str(caught.value) == (
-        "results/net: expected results of images of the data, 4 of 5 are not: `0`, `1`, `2` and 1 more; "
+        "results/net: 4 of 5 results belong to no image of the data: `0`, `1`, `2` and 1 more; "
         "ids of the data look like `set/0`"
     )
     with pytest.raises(InputError) as caught:

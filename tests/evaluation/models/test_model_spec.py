@@ -229,14 +229,14 @@ def test_an_unknown_model_is_one_line(spec: str, message: str) -> None:
 
 def test_a_file_of_python_without_a_callable_and_a_folder_without_a_model(tmp_path: Path) -> None:
     path = write(tmp_path / "net.py", "")
-    with pytest.raises(InputError, match=r"name the callable in it: .*net.py:CALLABLE"):
+    with pytest.raises(InputError, match=r"name a callable of this file: .*net.py:CALLABLE"):
         open_model(str(path))
     with pytest.raises(InputError, match=r"there is no config.json in it"):
         open_model(str(tmp_path))
 
 
 def test_two_models_of_one_name_are_refused() -> None:
-    with pytest.raises(InputError, match="two models are named `retinex`; name them apart: NAME=retinex"):
+    with pytest.raises(InputError, match="two models are named `retinex`; give another name: NAME=retinex"):
         open_models(["retinex", "constant-shading", "retinex"])
     assert list(open_models(["b=retinex", "a=retinex"])) == ["b", "a"]
     with pytest.raises(InputError, match=r"expected a printable text, got 'a.udcff=retinex'"):

@@ -125,7 +125,7 @@ def test_gradients_pass(tmp_path: Path) -> None:
             {"image_processor_type": "LevitImageProcessor"},
             "expected one of .*ViT.*, got LevitImageProcessor; pre",
         ),
-        ({"image_processor_type": "absent"}, "got None; preprocess in a file of yours"),
+        ({"image_processor_type": "absent"}, "got None; write the preprocessing in Python"),
         ({"size": "absent"}, "`size` is missing"),
         ({"resample": "absent"}, "`resample` is missing"),
         ({"resample": 1}, r"expected `resample` to be one of \[0, 2, 3\], got 1"),

@@ -66,7 +66,7 @@ def run(network: nn.Module) -> torch.Tensor:
 
 
 def drop(folder: Path, keep: Callable[[str], bool]) -> None:
-    """Take tensors out of a file of weights."""
+    """Remove tensors from a weights file."""
     from safetensors.torch import load_file, save_file
 
     path = folder / "model.safetensors"
@@ -217,7 +217,7 @@ def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch: pytest.MonkeyPatc
         raise ConnectionError("no route\nto host")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    with pytest.raises(InputError, match="hf:a/b: cannot be had from the Hugging Face Hub: no route to host"):
+    with pytest.raises(InputError, match="hf:a/b: cannot be downloaded from the Hugging Face Hub: no route to host"):
         open_model("hf:a/b")
 
 

@@ -221,7 +221,7 @@ def test_failing_never_helps():
     ("name", "message"),
     [
         ("a.txt", r"a\.txt: expected a file name that ends in \.json or \.csv"),
-        ("folder.json", "expected a file, but that is a folder"),
+        ("folder.json", "expected a file, but it is a folder"),
         ("nowhere/a.json", "its folder does not exist; make it first"),
         ("n" * 300 + ".json", "cannot be written: File name too long"),
     ],
