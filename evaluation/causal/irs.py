@@ -104,7 +104,7 @@ def irs(
 
 @dataclass(frozen=True)
 class ClassGroups:
-    """Rows of the samples, sorted by class; classes are sorted by size, so classes of equal size form a block.
+    """Rows of the samples, sorted by class; the classes are sorted by size, so equal sizes form a block.
 
     Attributes:
         order: sorted row numbers.

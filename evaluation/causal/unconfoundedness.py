@@ -71,7 +71,7 @@ def unconfoundedness(
 
 
 def _largest(table: Tensor, rho: int) -> Tensor:
-    """Return the rows of the ``rho`` largest entries of each column; of equal entries the first comes first."""
+    """Return the rows of the ``rho`` largest entries of each column; equal entries stay in order."""
     return table.argsort(dim=0, descending=True, stable=True)[:rho]
 
 

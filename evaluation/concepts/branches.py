@@ -1,4 +1,4 @@
-"""Activations and loss gradients of the two branches of an intrinsic image model, read from views."""
+"""Activations and loss gradients of the reflectance and shading branches of a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,14 +39,14 @@ class Branches(NamedTuple):
 
 @dataclass(frozen=True)
 class Probe:
-    """Where and how a model is read.
+    """A model, and the layers, image size and device with which it is read.
 
     Attributes:
         named: the model, or predictions of another program.
         layers: hidden layer of the reflectance and of the shading branch; None for the outputs.
-        size: height and width that images are resized to; None leaves them.
+        size: height and width to which images are resized; None does not resize.
         batch_size: images per pass.
-        device: where images go; the model has to be there.
+        device: torch device of the model.
     """
 
     named: NamedModel
@@ -56,15 +56,15 @@ class Probe:
     device: str = "cpu"
 
     def network(self) -> nn.Module:
-        """The model as a network with hidden layers.
+        """Return the model as a network.
 
         Raises:
-            InputError: the model has none.
+            InputError: the model is not a `torch.nn.Module`, so it has no hidden layers.
         """
         if not isinstance(self.named.model, nn.Module):
             raise InputError(
-                f"hidden layers need a torch.nn.Module, got {type(self.named.model).__name__}; leave out "
-                "the layer to read the outputs"
+                f"hidden layers need a torch.nn.Module, got {type(self.named.model).__name__}; omit the "
+                "layer to read the outputs"
             )
         return self.named.model
 
@@ -72,24 +72,24 @@ class Probe:
 def activations(
     probe: Probe, images: View[Tensor], rows: Sequence[int], fingerprint: Fingerprint
 ) -> Branches:
-    """Activations of both branches for some rows, float32, on the device of the probe.
+    """Compute the activations of both branches for some rows, float32, on the device of the probe.
 
-    A network runs no further than to its last layer that is read; `gradients` refuses layers that run twice.
+    A network stops after the last layer that is read. `gradients` refuses layers that run twice.
 
     Args:
-        probe: the model and where to read it.
+        probe: the model, and how it is read.
         images: a view whose items are images, sRGB-encoded.
-        rows: which of them, at least one.
-        fingerprint: takes in the rows.
+        rows: row numbers, at least one.
+        fingerprint: the rows are added to it.
 
     Raises:
-        InputError: images of several sizes, a layer that cannot be read, or an output that is not finite.
+        InputError: the images have several sizes, a layer cannot be read, or an output is not finite.
     """
     whole: Branches | None = None
     for start in range(0, len(rows), probe.batch_size):
-        some = rows[start : start + probe.batch_size]
-        ids = [images.ids[row] for row in some]
-        pixels = [check_srgb_image(images[row]) for row in some]
+        batch = rows[start : start + probe.batch_size]
+        ids = [images.ids[row] for row in batch]
+        pixels = [check_srgb_image(images[row]) for row in batch]
         for name, image in zip(ids, pixels, strict=True):
             fingerprint.add(name, image)
         part = _activations(probe, ids, [decode(image) for image in pixels])
@@ -100,18 +100,18 @@ def activations(
 
 
 def gradients(probe: Probe, data: Decompositions, fingerprint: Fingerprint) -> dict[str, Branches]:
-    """Gradients of the pixel loss of both branches at all rows, float32, for each of ``ALIGNMENTS``.
+    """Compute the gradients of the pixel loss of both branches at all rows, float32, for each alignment.
 
-    The loss of the reflectance branch is measured against the true reflectance, that of the shading branch
-    against the true shading, both inside the mask. Images are cut off at 1, as those of the concepts are.
+    The loss of the reflectance branch uses the true reflectance, the loss of the shading branch the true
+    shading; both use the pixels inside the mask. Images are clipped at 1, like the concept images.
 
     Args:
-        probe: the model and where to read it.
-        data: images with their true decomposition.
-        fingerprint: takes in the rows.
+        probe: the model, and how it is read.
+        data: images with their ground-truth decomposition.
+        fingerprint: the rows are added to it.
 
     Raises:
-        InputError: no row, rows of several sizes, or a hidden layer that does not lead to its branch's loss.
+        InputError: there is no row, rows have several sizes, or a branch's loss does not depend on its layer.
     """
     whole: dict[str, Branches] = {}
     for batch in read_batches(data, probe.batch_size, lambda item: item.image, fingerprint, "gradients"):
@@ -123,7 +123,7 @@ def gradients(probe: Probe, data: Decompositions, fingerprint: Fingerprint) -> d
 
 
 def _filled(whole: Branches | None, part: Branches, start: int, rows: int) -> Branches:
-    """All batches so far, with one more copied to its place."""
+    """Copy one batch to its place among all rows."""
     if whole is not None and whole.size != part.size:
         sizes = sorted({whole.size, part.size})
         raise InputError(f"images have several sizes, {sizes}; give one `size` to resize them to")
@@ -139,7 +139,7 @@ def _size(images: Tensor) -> tuple[int, int]:
 
 
 def _activations(probe: Probe, ids: Sequence[str], images: Sequence[Tensor]) -> Branches:
-    """Activations of both branches for one batch of scene-linear images, which may differ in size."""
+    """Compute the activations of both branches for scene-linear images, which may differ in size."""
     resized = [_resize(image[None], probe.size) for image in images]
     if len(sizes := {_size(image) for image in resized}) > 1:
         raise InputError(f"images have several sizes, {sorted(sizes)}; give one `size` to resize them to")
@@ -154,7 +154,7 @@ def _activations(probe: Probe, ids: Sequence[str], images: Sequence[Tensor]) -> 
 
 
 def _hidden(probe: Probe, layers: tuple[str, str], batch: Tensor) -> tuple[Tensor, ...]:
-    """Outputs of two layers, from smaller batches where memory ends."""
+    """Record the outputs of two layers; halve the batch when memory runs out."""
 
     def run(rows: slice) -> tuple[Tensor, ...]:
         image = to_device(probe.named, batch[rows], probe.device)
@@ -177,7 +177,7 @@ def _outputs(probe: Probe, ids: Sequence[str], image: Tensor) -> tuple[Tensor, T
 
 
 def _gradients(probe: Probe, ids: Sequence[str], truth: GroundTruth, aligned: bool) -> Branches:
-    """Gradients of both branches for one batch."""
+    """Compute the gradients of both branches for one batch."""
     targets = (truth.reflectance, truth.shading.expand_as(truth.reflectance))
     if probe.layers is None:
         r, s = (
@@ -204,7 +204,7 @@ def _gradients(probe: Probe, ids: Sequence[str], truth: GroundTruth, aligned: bo
 
 
 def _prepare(truth: GroundTruth, probe: Probe) -> GroundTruth:
-    """Resize the truth; a pixel into which any background was mixed has none any more."""
+    """Resize images and ground truth; pixels that mix object and background are removed from the mask."""
     covered = _resize(truth.mask[:, None].float(), probe.size)[:, 0]
     resized = replace(
         truth,
@@ -215,7 +215,7 @@ def _prepare(truth: GroundTruth, probe: Probe) -> GroundTruth:
     )
     if not bool(resized.mask.flatten(1).any(1).all()):
         raise InputError(
-            "a test frame has no pixel with an albedo above 0; leave it out, or use a larger `size`"
+            "a test frame has no pixel with an albedo above 0; remove it, or use a larger `size`"
         )
     return resized
 

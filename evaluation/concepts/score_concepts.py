@@ -60,61 +60,61 @@ def score_concepts(
 ) -> dict[str, StatisticResult]:
     """Score models with CSM_S and CSM_R (Gupta et al. 2022, sec. 3 and 4).
 
-    For each concept set and branch: ``runs`` vectors of the set's images against negatives (`fit_cavs`), the
-    share of test frames on which each vector lowers the loss (eq. 3), and a t-test against random vectors
-    (`significant`). Both branches draw the same images. The scores of a set depend on ``seed`` and its
-    factors, not on the other sets.
+    For each concept set and branch, ``runs`` vectors separate the set's images from negatives (`fit_cavs`);
+    the share of test frames on which each vector lowers the loss is its score (eq. 3); and a t-test compares
+    these scores with scores of random vectors (`significant`). Both branches draw the same images. The scores
+    of a set depend on ``seed`` and its factors, not on the other sets.
 
-    The loss is the MSE, over pixels with an albedo above 0, in two alignments. The paper takes predictions as
-    they are ("unaligned"); as a decomposition is only defined up to one scale for each image, CSM then
-    measures the scale of the reflectance. "aligned" takes the error after the best scale, and stands first.
-    Likewise three rules on significance (`Ratios`): no set dropped, which stands first because an ideal
-    model is insensitive, and so not significant, where it should be; the paper's (sec. 4.2); and the paper's
-    on the wanted branch alone.
+    The loss is the MSE over pixels with an albedo above 0, in two alignments. "unaligned" is the MSE of the
+    prediction, as in the paper; a decomposition is defined up to one scale per image, so this CSM also
+    measures the scale of the reflectance. "aligned" is the MSE after the best scale, and is reported first.
+    There are also three rules on significance (`Ratios`): all sets; the paper's rule (sec. 4.2); and the
+    paper's rule for the wanted branch alone. All sets come first, because an ideal model is not sensitive to
+    the unwanted concept, so the paper's rule would drop its sets.
 
-    Blind to: whether a prediction is right (one that equals the ground truth has no gradient and counts as
-    insensitive to everything); the images' common scene, which vectors may follow as well as the concept; and
-    anything that the test frames do not show.
+    Blind to: the correctness of a prediction (a prediction that equals the ground truth has no gradient and
+    counts as insensitive to everything); the common scene of the images, which vectors may represent instead
+    of the concept; and everything that the test frames do not show.
 
     Args:
-        models: by name, image to (reflectance, shading); for hidden layers a `torch.nn.Module`, on
-            ``device``. Predictions of another program are scored at the output.
+        models: by name, a callable from image to (reflectance, shading); for hidden layers, a
+            `torch.nn.Module` on ``device``. Predictions of another program are scored at the output.
         albedo: concept sets in which only the albedo varies; None leaves out CSM_S.
         illumination: concept sets in which only the illumination varies; None leaves out CSM_R.
-        negatives: unrelated images, at least 4; at least twice as many as the largest concept set has are
-            advised, so that random vectors are trained on sets of that size.
-        test: images with their true decomposition.
-        layer: None for the output, or the name of one hidden layer, or of one for each branch (reflectance
-            first).
-        runs: vectors for each set and branch, at least 2; the paper fingerprint 80 to be enough.
-        seed: of the draws.
+        negatives: unrelated images, at least 4. Use at least twice as many as images in the largest concept
+            set, so that random vectors are trained on sets of that size.
+        test: images with their ground-truth decomposition.
+        layer: None for the output, the name of one hidden layer, or two names (reflectance first).
+        runs: vectors for each set and branch, at least 2; 80 are enough according to the paper.
+        seed: seed of all random draws.
         p: level of the t-test.
         classifier: see `fit_cavs`.
         regularisation: see `fit_cavs`.
-        size: height and width that all images are resized to (256 x 256 in the paper); needed if they
-            differ.
-        max_sets: at most so many concept sets of either kind, drawn at random; all if None.
+        size: height and width to which all images are resized (256 x 256 in the paper); needed if they
+            differ in size.
+        max_sets: maximal number of concept sets of each kind, drawn at random; all if None.
         batch_size: images per pass.
         device: torch device of the models.
-        steps: finished concept sets of an earlier run, which are not scored again, and the place of new ones;
-            negatives and test frames are run again.
+        steps: keeps finished concept sets, so that an interrupted run resumes; negatives and test frames are
+            run again.
 
     Returns:
         A result for each model: ratios with 95 % intervals over groups of test frames, higher is better.
 
     Raises:
-        InputError: no concept sets; albedo and illumination sets that are swapped; no test frames, or some
-            without truth; images of several sizes; a layer that cannot be read; too few images.
+        InputError: there are no concept sets, albedo and illumination sets are swapped, there are no test
+            frames or some lack ground truth, images have several sizes, a layer cannot be read, or there are
+            too few images.
     """
     check_kind("albedo", albedo)
     check_kind("illumination", illumination)
     views = [view for view in (albedo, illumination, negatives, test) if view is not None]
     named_models = identify_models(models, views, "linear", None)
     if size is not None and any(isinstance(named.model, Predictions) for named in named_models.values()):
-        raise InputError("predictions are scored at their own size: leave out `size`, or use a model")
+        raise InputError("predictions are scored at their own size: omit `size`, or use a model")
     for name, named in named_models.items():
         if layer is not None and not isinstance(named.model, nn.Module):
-            raise InputError(f"layer {layer}: `{name}` has no hidden layers; leave it out, or give a network")
+            raise InputError(f"layer {layer}: `{name}` has no hidden layers; omit it, or give a network")
     settings: dict[str, Any] = {"layer": layer, "runs": runs, "seed": seed, "p": p, "classifier": classifier}
     settings |= {"regularisation": regularisation, "size": size, "max_sets": max_sets}
     chosen_sets = _choose_sets(albedo, illumination, max_sets, seed)
@@ -141,10 +141,10 @@ def score_concepts(
 
 
 def check_kind(wanted: Concept, view: ConceptSets | None) -> None:
-    """Refuse concept sets of the other kind.
+    """Check that the right concept varies in concept sets.
 
     Raises:
-        InputError: in the sets the other of albedo and illumination varies.
+        InputError: illumination varies in albedo sets, or albedo varies in illumination sets.
     """
     if view is not None and view.varies not in (wanted, None):
         raise InputError(
@@ -160,7 +160,7 @@ def _set_key(
     chosen: ConceptSet,
     fingerprint: Fingerprint,
 ) -> dict[str, Any] | None:
-    """Name what the scores of one set depend on; ``fingerprint`` takes in its rows."""
+    """Extend the key of a model to the key of one concept set, and add the set's rows to ``fingerprint``."""
     for row in chosen.rows:
         fingerprint.add(view.ids[row], check_srgb_image(view[row]))
     read = {"concept": concept, "fixed": chosen.fixed, "rows": chosen.rows, "read": fingerprint.hexdigest()}
@@ -170,14 +170,14 @@ def _set_key(
 def _score(
     scorer: "_Scorer", probe: Probe, concept: Concept, view: ConceptSets, chosen: ConceptSet
 ) -> dict[str, Tensor]:
-    """Run the model on one set, and score it."""
+    """Run the model on one concept set, and score the set."""
     features = activations(probe, view, chosen.rows, Fingerprint())
     return to_step(scorer.score(concept, chosen, features))
 
 
 @dataclass(frozen=True)
 class _Scorer:
-    """Inputs that all concept sets share; ``null`` remembers random scores by branch, loss and set size."""
+    """Inputs shared by all concept sets; ``null`` caches the scores of random vectors."""
 
     against: Branches
     gradients: dict[str, Branches]
@@ -209,7 +209,7 @@ class _Scorer:
     def _score_branch(
         self, branch: str, concept: Concept, chosen: ConceptSet, features: Branches
     ) -> dict[str, BranchScore]:
-        """Scores of one branch in each alignment; the vectors are the same."""
+        """Score one branch in each alignment; the vectors are the same."""
         rows: Tensor = getattr(features, branch)
         drawn = _generator(self.seed, concept, sorted(chosen.fixed.items()))
         gram, products = self.shared[branch].stacked(rows)
@@ -229,7 +229,7 @@ class _Scorer:
         return scores
 
     def _random(self, branch: str, alignment: str, images: int) -> Float[Tensor, " runs"]:
-        """Scores of random vectors that are trained on as many rows as those of a set."""
+        """Score random vectors that are trained on as many rows as a concept set has."""
         gram, products = self.shared[branch].stacked()
         size = max(2, min(images, len(gram) // 2))
         if (branch, alignment, size) not in self.null:
@@ -263,7 +263,7 @@ def _result(
 def _choose_sets(
     albedo: ConceptSets | None, illumination: ConceptSets | None, max_sets: int | None, seed: int
 ) -> list[tuple[Concept, ConceptSets, ConceptSet]]:
-    """Concept sets of the views, or a random choice of each view's, in their order."""
+    """Choose all concept sets of each view, or a random subset of them, in their order."""
     kinds: tuple[tuple[Concept, ConceptSets | None], ...] = (
         ("albedo", albedo),
         ("illumination", illumination),
@@ -281,6 +281,6 @@ def _choose_sets(
 
 
 def _generator(seed: int, *names: object) -> torch.Generator:
-    """A random stream of its own for each purpose."""
+    """Make a generator with an independent random stream for each purpose."""
     digest = hashlib.sha256(repr((seed, *names)).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)

@@ -85,7 +85,7 @@ def download_vision_model(name: str) -> tuple[Path, str]:
     _transformers(f"hf:{name}")
     import huggingface_hub
 
-    # Loaded from the folder later: given a name, transformers asks a public service to convert pickled weights.
+    # Loaded from the folder: for a named model, transformers asks a public service to convert the weights.
     for weights in (_WEIGHTS, _PICKLED):
         try:
             patterns = [CONFIG, PREPROCESSOR, *weights]
