@@ -1,4 +1,4 @@
-"""Compare sources of heatmaps, such as hidden layers, by how well they cover objects or annotated parts."""
+"""Compare explanation methods, such as hidden layers, by how well they cover objects or annotated parts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -44,15 +44,15 @@ Method = HeatmapMethod | NamedModel | Heatmaps
 
 
 def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
-    """Take the channels of a hidden layer as interpretation heatmaps.
+    """Make a method whose interpretation heatmaps are the channels of a hidden layer.
 
     Args:
-        model: network that takes images as `score_coverage` gives them.
+        model: network that takes the images of `score_coverage`.
         layer: name as ``model.named_modules()`` gives it; its output must be [batch, channels, h, w], or
             [batch, tokens, channels] of a transformer with square input.
 
     Returns:
-        A method for `score_coverage`, which is given images of the colour space that the network takes.
+        A method for `score_coverage`; it takes images in the colour space of the network.
 
     Example:
         >>> method = layer_heatmaps(nn.Sequential(nn.Conv2d(3, 5, 3, stride=2)), "0")
@@ -95,41 +95,44 @@ def score_coverage(
 ) -> dict[str, StatisticResult]:
     """Compare methods by the protocol of Behzadi-Khormouji and Oramas on objects or annotated parts.
 
-    For each method the proportion of marked points with the largest average IoU is chosen on the same images,
-    as in the paper (sec. 5.6, Table 2), which flatters every method alike. A heatmap that is missing, not
-    finite or constant is dead: nothing in it is marked, its IoU is 0, and the result lists it as failed.
+    For each method, the proportion of marked points with the largest average IoU is chosen on the same
+    images, as in the paper (sec. 5.6, Table 2); this raises the scores of all methods. A heatmap that is
+    missing, not finite or constant is dead: no point is marked, its IoU is 0, and the result lists it as
+    failed.
 
-    Blind to: whether the model uses the marked points, all that `part_iou` and `weigh_iou` are blind to, and
-    parts smaller than a pixel of the heatmaps.
+    Blind to: whether the model uses the marked points; everything that `part_iou` and `weigh_iou` are blind
+    to; and parts smaller than a pixel of the heatmaps.
 
     Args:
-        methods: by name, images to interpretation heatmaps (`layer_heatmaps` makes one of a layer), or
-            `evaluation.inputs.predictions.Heatmaps` of another program. A method is given sRGB-encoded images
-            in [0, 1] on ``device``, or scene-linear ones if its ``colour_space`` is "linear".
+        methods: by name: a callable from images to interpretation heatmaps (`layer_heatmaps` makes one of a
+            layer), or `evaluation.inputs.predictions.Heatmaps` of another program. A callable receives
+            sRGB-encoded images in [0, 1] on ``device``, or scene-linear images if its ``colour_space`` is
+            "linear".
         data: images with masks, from `loaders.views.open_parts`.
-        part_of: names of the parts to use; all that occur if None.
-        k: heatmaps that are merged, see `explanation_heatmap`.
+        part_of: names of the parts to score; all parts if None.
+        k: number of merged heatmaps, see `explanation_heatmap`.
         proportions: shares of points to try, see `set_threshold`.
         pooling: see `set_threshold`.
-        threshold_at: find thresholds on heatmaps as large as the masks, which marks the share named_models for,
-            or at their own resolution. The paper does not say.
+        threshold_at: "mask" computes thresholds on heatmaps of the size of the masks, so that exactly the
+            chosen share is marked; "map" computes them at the heatmaps' own resolution. The paper does not
+            specify it.
         compat: see `binarise`.
         iou_threshold: see `weigh_iou`.
         reduce: see `weigh_iou`.
-        size: height and width that images (linear light, antialiased) and masks (nearest pixel) are brought
-            to; needed where images have several.
+        size: height and width to which images (linear light, antialiased) and masks (nearest pixel) are
+            resized; needed if images have several sizes.
         batch_size: images per pass.
-        missing: "error" refuses heatmaps that lack an id; "fail" counts them as dead.
+        missing: "error" refuses heatmaps without a file for an id; "fail" counts the id as dead.
         device: torch device of the methods.
-        steps: finished batches of an earlier run, which are not explained again, and the place of new ones.
+        steps: keeps finished batches, so that an interrupted run resumes.
 
     Returns:
-        A result for each method, higher is better; WAIoU with a 95 % interval over groups of images. Numbers
-        hold among these methods only.
+        A result for each method, higher is better; WAIoU has a 95 % interval over groups of images. The
+        numbers are comparable among these methods only.
 
     Raises:
-        InputError: no images, methods or parts; a missing layer; images of several sizes; heatmaps of several
-            sizes; an argument out of range.
+        InputError: there are no images, methods or parts, a layer does not exist, images or heatmaps have
+            several sizes, or an argument is out of range.
     """
     _check_options(proportions, pooling, threshold_at, compat)
     if not methods:
@@ -173,7 +176,7 @@ def _results(
     described: dict[str, Any],
     settings: dict[str, Any],
 ) -> dict[str, StatisticResult]:
-    """Results of all methods, with intervals over groups of images."""
+    """Make the results of all methods, with intervals over groups of images."""
     scores, replicates = resampled_interval(weigh, data.groups, seed=0)
     groups = distinct_groups(data.groups)
     return {
@@ -201,11 +204,11 @@ class CoverageStatistic:
     ) -> None:
         self.iou, self.iou_threshold, self.reduce, self.names = iou, iou_threshold, reduce, names
         shown = np.isfinite(iou)
-        # Resampled images count as often as they are drawn, so that sums over them are products.
+        # A resampled image counts as often as it is drawn, so sums over images are matrix products.
         self._sums = np.where(shown, iou, 0).sum(3), shown.sum(3).astype(np.float64)
 
     def __call__(self, rows: Int[ndarray, " rows"]) -> dict[str, float]:
-        """WAIoU over all parts and mean IoU, by method; see `weigh_iou`."""
+        """Compute WAIoU over all parts and mean IoU of each method for drawn images; see `weigh_iou`."""
         drawn = np.bincount(rows, minlength=self.iou.shape[2]).astype(np.float64)
         average = self._average(drawn)
         scores = self._score(self._best(average), drawn)
@@ -217,7 +220,7 @@ class CoverageStatistic:
         }
 
     def describe(self, method: int) -> dict[str, Any]:
-        """Tables of one method: average IoU and WAIoU by proportion, and both by part at the best one."""
+        """Collect the details of one method: average IoU and WAIoU by proportion, and by part at the best."""
         average = self._average(np.ones(self.iou.shape[2]))
         weighed = weigh_iou(torch.from_numpy(self._best(average)), self.iou_threshold, self.reduce)
         curve = [
@@ -236,7 +239,7 @@ class CoverageStatistic:
     def _score(
         self, iou: Float[ndarray, "methods images parts"], drawn: Float[ndarray, " images"]
     ) -> Float[ndarray, " methods"]:
-        """WAIoU over all parts as `weigh_iou` has it, of images that count as often as they are drawn."""
+        """Compute WAIoU over all parts, as `weigh_iou`, where images count as often as they are drawn."""
         kept = iou > self.iou_threshold
         parts = (drawn @ np.where(kept, iou, 0)) / np.maximum((drawn @ kept).sum(0), 1)
         shown = parts[:, np.isfinite(iou[:, drawn > 0]).any((0, 1))]
@@ -248,7 +251,7 @@ class CoverageStatistic:
         return self.iou[np.arange(len(self.iou)), average.argmax(1)]
 
     def _average(self, drawn: Float[ndarray, " images"]) -> Float[ndarray, "methods proportions"]:
-        """Mean IoU over all images and the parts that they show; 0 where none is shown."""
+        """Compute the mean IoU over all images and the parts that they show; 0 if no part is shown."""
         total, shown = self._sums
         return (total @ drawn) / np.maximum(shown @ drawn, 1)
 
@@ -263,7 +266,7 @@ def _read(
     fingerprint: Fingerprint,
     steps: FinishedSteps,
 ) -> tuple[list[ExplanationStream], MaskStream]:
-    """Explanations of each method for all images, and the masks of these."""
+    """Compute the explanations of each method for all images, and read the masks of the images."""
     explained, masks = [ExplanationStream(name) for name in named_models], MaskStream()
     run = {"metric": METRIC, "version": VERSION, "k": k, "size": size}
     keys = [model_key(named, device, **run) for named in named_models.values()]
@@ -293,7 +296,10 @@ def _fields(named: NamedModel, ids: Sequence[str], linear: Tensor, device: str, 
 def compute_explanations(
     named: NamedModel, ids: Sequence[str], linear: Tensor, device: str, k: int
 ) -> tuple[Explanations, Tensor]:
-    """Explanations of scene-linear images, on the CPU, 0 where a heatmap has failed; and whether it has."""
+    """Compute the explanations of scene-linear images, on the CPU, and a flag for each: whether it failed.
+
+    The explanation of a failed heatmap is 0 everywhere.
+    """
     if isinstance(named.model, Heatmaps):
         maps, failed = named.model.read_batch(ids)
     else:
