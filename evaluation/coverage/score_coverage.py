@@ -193,7 +193,14 @@ def _results(
 
 
 class CoverageStatistic:
-    """WAIoU of every method over any choice of images, each at its best proportion among them."""
+    """WAIoU of every method over any choice of images; each method uses its best proportion on these images.
+
+    Args:
+        iou: IoUs, nan if an image does not show a part.
+        iou_threshold: see `weigh_iou`.
+        reduce: see `weigh_iou`.
+        names: names of the methods.
+    """
 
     def __init__(
         self,

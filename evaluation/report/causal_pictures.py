@@ -1,4 +1,4 @@
-"""Images with their factors."""
+"""Pictures for the causal section: images with their factor values."""
 
 from itertools import compress
 
@@ -11,10 +11,10 @@ _IMAGES = 6
 
 
 def causal_pictures(data: Factors) -> list[Block]:
-    """Show a few images and the values of their factors.
+    """Show a few images and the values of the factors that vary.
 
     Args:
-        data: as `score_causal` was given it.
+        data: the view that `score_causal` scored.
 
     Returns:
         One block of pictures.
@@ -26,9 +26,8 @@ def causal_pictures(data: Factors) -> list[Block]:
         values = values_text({factor.name: _value(factor, value) for factor, value in pairs})
         pixels = scale_for_page(encoded_pixels(data[row]))
         pictures.append(png_picture(pixels, f"Image {data.ids[row]}.", values))
-    return [
-        PicturesBlock(tuple(pictures), f"{len(pictures)} of {len(data)} images, and the factors that vary.")
-    ]
+    caption = f"{len(pictures)} of {len(data)} images, with the values of the factors that vary."
+    return [PicturesBlock(tuple(pictures), caption)]
 
 
 def _value(factor: FactorInfo, value: float) -> FactorValue:

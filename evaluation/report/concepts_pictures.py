@@ -1,4 +1,4 @@
-"""Images of some concept sets."""
+"""Pictures for the concepts section: images of a few concept sets."""
 
 from collections.abc import Iterator
 
@@ -10,14 +10,14 @@ _SETS, _IMAGES = 2, 6
 
 
 def concepts_pictures(albedo: ConceptSets | None, illumination: ConceptSets | None) -> list[Block]:
-    """Show some images of some concept sets: what varies among them, and what is fixed.
+    """Show a few images of a few concept sets, with the factors that are fixed.
 
     Args:
-        albedo: as `score_concepts` was given them.
-        illumination: as `score_concepts` was given them.
+        albedo: the albedo sets that `score_concepts` scored.
+        illumination: the illumination sets that `score_concepts` scored.
 
     Returns:
-        Pictures of each set.
+        A block of pictures for each shown set.
     """
     named = (("albedo", albedo), ("illumination", illumination))
     return [block for concept, view in named if view is not None for block in _sets(concept, view)]

@@ -1,4 +1,4 @@
-"""Images with their parts, and the heatmaps of each method with the points that it marks."""
+"""Pictures for the coverage section: images with their parts, and heatmaps with their marked points."""
 
 from collections.abc import Mapping
 
@@ -24,12 +24,12 @@ from loaders.looking.show import Pixels
 from loaders.views import Parts
 
 _IMAGES = 3
-_HEATMAP_SHARE = 0.7  # share of a heatmap's colour in a pixel, the rest is the image in gray
+_HEATMAP_SHARE = 0.7  # share of the heatmap's colour in a pixel; the rest is the gray image
 _HOW = (
-    "Heatmaps from dark blue, the least of the image, to yellow, the most. Double lines enclose points of "
-    "highest intensity in each image, as many as the method marks at its best share. The score takes that "
-    "share of the points of all images that have the same strongest maps, so it marks more points in some "
-    "images and fewer in others."
+    "The colours of a heatmap range from dark blue, its minimum in the image, to yellow, its maximum. Double "
+    "lines enclose the points of highest intensity in the image, at the method's best share of points. The "
+    "score applies this share to the points of all images with the same strongest maps, so it marks more "
+    "points in some images and fewer in others."
 )
 
 
@@ -41,17 +41,17 @@ def coverage_pictures(
     size: tuple[int, int] | None = None,
     device: str = "cpu",
 ) -> list[Block]:
-    """Show a few images: outlines of their parts, and each method's heatmap and marked points.
+    """Show a few images with outlines of their parts, and each method's heatmap with its marked points.
 
     Args:
-        results: of `score_coverage`, by method.
-        methods: as they were scored; they are run on these few images again.
-        data: as it was scored.
-        size: as it was scored.
+        results: results of `score_coverage` by method.
+        methods: the scored methods, which run on these few images again.
+        data: the scored images.
+        size: the size that `score_coverage` used.
         device: torch device of the methods.
 
     Returns:
-        A text, and pictures of each image.
+        A text, and a block of pictures for each image.
 
     Raises:
         InputError: a method raised an exception.
@@ -69,7 +69,7 @@ def coverage_pictures(
             explained, failed = compute_explanations(named, [name], linear, device, settings["k"])
             share = settings["proportions"][results[method].details["best_proportion"]]
             marked = "failed" if bool(failed.any()) else unbroken(f"{100 * share:.3g} % marked")
-            alt = f"Heatmap of {method} on {name}, and the points that it marks."
+            alt = f"Heatmap of {method} on {name}, with its marked points."
             shown = _overlay(explained.resized(*linear.shape[2:]), share, pixels)
             pictures.append(png_picture(shown, alt, f"{method}: {marked}"))
         blocks.append(PicturesBlock(tuple(pictures), name))
@@ -86,7 +86,7 @@ def _parts(pixels: Pixels, masks: Mapping[str, Tensor], names: list[str], image:
 
 
 def _overlay(explained: Explanations, share: float, pixels: Pixels) -> Pixels:
-    """Heatmap in colour over the gray image, and the border of the marked points."""
+    """Draw the heatmap in colour over the gray image, with the border of the marked points."""
     marked = binarise(explained.heatmap, set_threshold(explained, share, "image"))[0]
     heat = explained.heatmap[0] - explained.heatmap.min()
     colours = matplotlib.colormaps["viridis"]((heat / heat.max().clamp(min=1e-20)).numpy())[..., :3]

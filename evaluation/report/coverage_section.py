@@ -1,4 +1,4 @@
-"""The report's section on how well explanations cover the parts of objects."""
+"""Section of a report on how well explanations cover objects or their parts."""
 
 from collections.abc import Sequence
 
@@ -12,20 +12,21 @@ from evaluation.results.result import StatisticResult, model_name
 NEEDS = ("parts", "proportions", "best_proportion", "average_iou", "mean_iou", "counts")
 READING = (
     TextBlock(
-        "How well the points that an explanation marks agree with the objects in the images: IoU with each "
-        "part, weighted by the share of all methods' explanations that cover it (WAIoU, Behzadi-Khormouji "
-        "and Oramas)."
+        "WAIoU (Behzadi-Khormouji and Oramas) measures how well the points that an explanation marks agree "
+        "with the annotated parts: the IoU with each part, weighted by the method's share of all "
+        "explanations that cover the part."
     ),
-    TextBlock("↑ Higher is better, among these methods only.", term="Read"),
+    TextBlock("↑ Higher is better, among these methods only.", term="How to read"),
     TextBlock(
-        "whether the model uses the marked points, and all but rank: another method changes every number.",
+        "whether the model uses the marked points; and everything except the rank: adding a method changes "
+        "every score.",
         term="Blind to",
     ),
 )
 
 
 def coverage_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
-    """Report the comparison of methods, which were scored in one call."""
+    """Report the scores of methods that were compared in one call."""
     parts = results[0].about.settings["parts"]
     notes = [
         f"WAIoU of {part} is not defined: no image shows it."
@@ -33,18 +34,18 @@ def coverage_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
         if all(result.details["parts"][column] is None for result in results)
     ]
     notes += [
-        f"{model_name(result)}: {len(result.failed)} heatmaps are dead (missing, not finite or constant): "
-        "they mark nothing."
+        f"{model_name(result)}: {len(result.failed)} heatmaps are missing, not finite or constant; they mark "
+        "no points."
         for result in results
         if result.failed
     ]
     if len(results) == 1:
-        notes.append("With one method WAIoU is its mean IoU over the images where it covers the part.")
+        notes.append("With one method, WAIoU is its mean IoU over the images where it covers the part.")
     total = ", ".join(f"{model_name(result)} {number(result.score)}" for result in results)
     plot = PlotBlock(
         _draw(results), f"Bars of WAIoU by part. All parts: {total}.", "WAIoU by part and method."
     )
-    caption = "WAIoU of each method at its best share of points, and its 95 % interval over groups of images"
+    caption = "WAIoU of each method at its best share of points, with 95 % intervals over groups of images"
     before: tuple[Block, ...] = (scores_table(caption, results), *map(note, notes), plot)
     after = (_parts(results), _means(results), settings_table(results))
     return Section("coverage", "Coverage of parts", (*before, *pictures, *after))

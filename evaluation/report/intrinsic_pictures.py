@@ -1,4 +1,4 @@
-"""Rows that a model decomposes as usual, and worst, beside the truth."""
+"""Pictures for the intrinsic section: decompositions of the median row and the worst rows."""
 
 from collections.abc import Mapping
 
@@ -20,9 +20,9 @@ from loaders.views import Decompositions
 
 _WORST = ("largest", "second largest")  # LMSE
 _HOW = (
-    "Left reflectance, right shading, sRGB-encoded; pixels that do not count are dark gray. Each prediction "
-    "is multiplied by the factor that brings it nearest to the truth (least squares, one for reflectance and "
-    "one for shading). Shading is shown as a share of the 99th percentile of the true one."
+    "Each picture shows reflectance on the left and shading on the right, sRGB-encoded; pixels outside the "
+    "mask are dark gray. Each prediction is scaled to the ground truth by least squares, with one factor for "
+    "reflectance and one for shading. Shading is divided by the 99th percentile of the true shading."
 )
 
 
@@ -33,16 +33,16 @@ def intrinsic_pictures(
     *,
     device: str = "cpu",
 ) -> list[Block]:
-    """Show the row of median LMSE and the worst rows of the first model, as all models decompose them.
+    """Show the decompositions by all models of the first model's median row and worst rows (LMSE).
 
     Args:
-        results: of `score_intrinsic`, by model.
-        models: as they were scored; they are run on these few rows again.
-        data: as it was scored.
+        results: results of `score_intrinsic` by model.
+        models: the scored models, which run on these few rows again.
+        data: the scored images.
         device: torch device of the models.
 
     Returns:
-        A text, and pictures of each row.
+        A text, and a block of pictures for each row.
 
     Raises:
         InputError: a model raised an exception.
@@ -55,7 +55,7 @@ def intrinsic_pictures(
         true = _shown(truth.reflectance, truth.shading, truth)
         pictures = [
             png_picture(scale_for_page(linear_pixels(truth.image[0])), f"Image {name}.", "image"),
-            png_picture(true, f"True reflectance and shading of {name}.", "truth"),
+            png_picture(true, f"True reflectance and shading of {name}.", "ground truth"),
         ]
         for model, named in named_models.items():
             reflectance, shading, failed = predict_decomposition(
@@ -69,7 +69,7 @@ def intrinsic_pictures(
 
 
 def _rows(result: MeanResult) -> list[tuple[str, int]]:
-    """Row of median LMSE and the worst rows; rows whose truth is undefined are left out."""
+    """Choose the row of median LMSE and the worst rows among the rows with a defined LMSE."""
     column = np.array(result.columns["lmse"])
     order = [row for row in np.argsort(column, kind="stable").tolist() if np.isfinite(column[row])]
     if not order:
@@ -86,7 +86,7 @@ def _errors(result: MeanResult, row: int) -> str:
 
 
 def _scaled(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> tuple[Tensor, Tensor]:
-    """Bring either image nearest to the truth by one factor; gray truth is compared with the mean channel."""
+    """Scale both images to the ground truth by least squares; average shading if the true shading is gray."""
     if truth.shading.shape[1] == 1:
         shading = shading.mean(1, keepdim=True)
     mask = truth.mask[0]
@@ -100,7 +100,7 @@ def _scaled(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> tuple[T
 
 
 def _shown(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> Pixels:
-    """Reflectance beside shading, which is divided by the bright end of the true one."""
+    """Join reflectance and shading; shading is divided by the 99th percentile of the true shading."""
     inside = truth.shading[0][:, truth.mask[0]]
     white = torch.as_tensor(np.quantile(inside.numpy(), 0.99) if inside.numel() else 1.0).clamp(min=1e-6)
     tiles = [scale_for_page(linear_pixels(part[0])) for part in (reflectance, shading / white)]

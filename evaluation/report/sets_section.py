@@ -1,4 +1,4 @@
-"""The report's section on image sets: contact sheets, factors with counts, and how it was checked."""
+"""Section of a report on image sets: contact sheets, factors with counts, rendering and checks."""
 
 import math
 from collections import Counter, defaultdict
@@ -26,30 +26,30 @@ _ROWS, _COLUMNS = (
 )  # of one contact sheet at most, so that it can be read on a phone and the file is small
 _LAYERS = TextBlock(
     "How the sheets show layers: radiance, shading, residual and single lights are multiplied by the "
-    "exposure, albedo is not, all are sRGB-encoded, and what is too bright is white. Depth is brightest at "
-    "the nearest point of each frame, darkest at the farthest, and black where nothing is hit. Normals are "
-    "(n + 1) / 2 as red (x right), green (y down) and blue (z away from the camera), gray where nothing is "
-    "hit. Objects and parts have one colour per index, black for none.",
+    "exposure, albedo is not; all are sRGB-encoded, and values above 1 are white. Depth is brightest at the "
+    "nearest point of each frame, darkest at the farthest point, and black in the background. Normals are "
+    "(n + 1) / 2 as red (x right), green (y down) and blue (z away from the camera), and gray in the "
+    "background. Objects and parts have one colour per index, and the background is black.",
     quiet=True,
 )
 
 
 def sets_section(sets: Sequence[Frames]) -> Section:
-    """Show image sets, and describe each data set once; reads all of their metadata and a few frames.
+    """Show image sets and describe each data set once; this reads all metadata and a few frames.
 
     Args:
-        sets: at least one.
+        sets: at least one image set.
 
     Raises:
         InputError: a frame is missing or damaged.
     """
     blocks: list[Block] = [_LAYERS]
-    last = ""
+    previous = ""
     for frames in sets:
-        about = f"{frames.info.name}: {frames.info.description} Licence {frames.info.licence}."
-        blocks.append(TextBlock("" if about == last else about, heading=frames.set_name))
+        description = f"{frames.info.name}: {frames.info.description} Licence {frames.info.licence}."
+        blocks.append(TextBlock("" if description == previous else description, heading=frames.set_name))
         blocks += _blocks(frames)
-        last = about
+        previous = description
     return Section("sets", "Image sets", tuple(blocks))
 
 
@@ -60,11 +60,11 @@ def _blocks(frames: Frames) -> Iterable[Block]:
     if frames.set_info.factors:
         yield _factor_table(frames)
     facts = tuple(_facts(frames, known))
-    yield TableBlock("What was rendered, and how it was checked", ("", ""), facts)
+    yield TableBlock("Rendering and checks", ("", ""), facts)
 
 
 def _sheets(frames: Frames) -> Iterable[Picture]:
-    """Several sheets of the same samples where there are many layers, of more samples where there are few."""
+    """Make several sheets of the same samples for many layers, or sheets of more samples for few layers."""
     layers = np.array_split(frames.layers, math.ceil(len(frames.layers) / _COLUMNS))
     rows = pick_rows(frames, _ROWS * max(1, _COLUMNS // len(frames.layers)))
     for start in range(0, len(rows), _ROWS):
@@ -90,30 +90,30 @@ def _facts(frames: Frames, known: Sequence[Metadata]) -> Iterable[tuple[str, str
     yield "rendered by", "; ".join(sorted({_renderer(metadata.renderer) for metadata in known}))
     yield (
         "largest identity error",
-        _largest(checks, "identity_error", "a shadow catcher has passes that do not add up"),
+        _largest(checks, "identity_error", "with a shadow catcher, the passes do not add up to the image"),
     )
     yield "largest stored error", _largest(checks, "stored_error", "")
     yield (
         "largest light sum error",
-        _largest(checks, "light_sum_error", "there are no layers of single lights"),
+        _largest(checks, "light_sum_error", "the set has no layers of single lights"),
     )
     yield "clipped pixels", f"{np.mean(clipped):.2%} on average, {max(clipped):.2%} at most"
 
 
 def _renderer(record: RendererRecord | None) -> str:
     if record is None:
-        return "nothing: these are pictures"
-    tool = "painted" if record.blender is None else f"Blender {record.blender}"
+        return "none: image files"
+    tool = "dead-leaves renderer" if record.blender is None else f"Blender {record.blender}"
     return f"{tool}, {record.samples} samples, denoiser {record.denoiser}, {record.device}"
 
 
 def _largest(checks: Sequence[ChecksRecord], name: str, why_none: str) -> str:
-    """Largest of an error over the samples that have it."""
+    """Write the largest error over the samples that recorded it."""
     measured = [value for check in checks if (value := getattr(check, name)) is not None]
     if not measured:
         return f"{UNDEFINED}: {why_none}"
-    some = "" if len(measured) == len(checks) else f" (of {len(measured)} samples that have it)"
-    return number(max(measured)) + some
+    count = "" if len(measured) == len(checks) else f" (in {len(measured)} samples that recorded it)"
+    return number(max(measured)) + count
 
 
 def _factor_table(frames: Frames) -> TableBlock:
@@ -128,10 +128,10 @@ def _factor_table(frames: Frames) -> TableBlock:
 
 
 def _values(factor: FactorInfo, column: Sequence[float]) -> str:
-    """Values of a factor by how often they occur, or the range of a continuous one."""
+    """Write the values of a categorical factor with their counts, or the range of a continuous factor."""
     if factor.kind == "continuous":
-        found = f"{value_text(min(column))} to {value_text(max(column))}"
-        return f"{found} (planned: {factor.low} to {factor.high})"
+        sampled = f"{value_text(min(column))} to {value_text(max(column))}"
+        return f"{sampled} (planned: {factor.low} to {factor.high})"
     counts, same = Counter(column), defaultdict(list)
     for index, value in enumerate(factor.values or ()):
         same[counts[index]].append(value_text(value))

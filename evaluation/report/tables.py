@@ -1,4 +1,4 @@
-"""Tables that sections share, and how they write numbers."""
+"""Tables of scores and settings, and the formats of numbers in them."""
 
 import math
 import re
@@ -12,7 +12,7 @@ UNDEFINED = "not defined"
 
 
 def number(value: float | str | None, digits: int = 3) -> str:
-    """Write a number of a result with so many significant digits; None and "inf" are those of JSON.
+    """Write a number with ``digits`` significant digits; None and "inf" are the JSON forms of nan and inf.
 
     Example:
         >>> [number(value) for value in (0.5, 123.4, -1e-7, math.inf, -math.inf, math.nan)]
@@ -27,7 +27,7 @@ def number(value: float | str | None, digits: int = 3) -> str:
 
 
 def with_deviation(mean: float, deviation: float) -> str:
-    """Write a mean with the standard deviation behind it, which one sample alone does not have.
+    """Write a mean with its standard deviation, which is nan for a single sample and then omitted.
 
     Example:
         >>> with_deviation(0.5, 0.25).split(), with_deviation(0.5, math.nan)
@@ -37,7 +37,7 @@ def with_deviation(mean: float, deviation: float) -> str:
 
 
 def scores_table(caption: str, results: Sequence[Result]) -> TableBlock:
-    r"""Tabulate the scores of results on the same data: rows of models or of scores, whichever are more.
+    r"""Tabulate the scores of results on the same data; the rows are models or scores, whichever are more.
 
     Example:
         >>> from evaluation.results.result import Provenance, StatisticResult
@@ -58,7 +58,7 @@ def scores_table(caption: str, results: Sequence[Result]) -> TableBlock:
 
 
 def _column(result: Result, arrow: str) -> dict[str, str]:
-    """Cells of one model by name."""
+    """Write the cells of one model by column name."""
     scores = {f"{name} {arrow}": _with_interval(score) for name, score in result.scores.items()}
     if not isinstance(result, MeanResult):
         return scores
@@ -69,12 +69,12 @@ def _column(result: Result, arrow: str) -> dict[str, str]:
 def _with_interval(score: Score) -> str:
     if math.isnan(score.low):
         return number(score.value)
-    # On a phone the interval goes below the value, whole.
+    # The interval is not broken: on a phone it moves below the value.
     return f"{number(score.value)} " + unbroken(f"({number(score.low, 2)} to {number(score.high, 2)})")
 
 
 def unbroken(text: str) -> str:
-    r"""Keep a text on one line.
+    r"""Replace spaces by no-break spaces, so that the text stays on one line.
 
     Example:
         >>> unbroken("9 %")
@@ -84,13 +84,13 @@ def unbroken(text: str) -> str:
 
 
 def settings_table(results: Sequence[Result]) -> TableBlock:
-    """Tabulate settings, data and versions; those of several results that are equal stand in one column.
+    """Tabulate settings, data and versions; values that are equal in all results get a common column.
 
     Example:
         >>> from evaluation.results.result import Provenance, StatisticResult
-        >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {"rows": 9}, {"bins": 20}, {"numpy": "2.0"})
+        >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {"rows": 9}, {"bins": 20}, {"numpy": "2"})
         >>> settings_table([StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {})]).rows
-        (('model name', 'vae'), ('data rows', '9'), ('bins', '20'), ('numpy', '2.0'))
+        (('model name', 'vae'), ('data rows', '9'), ('bins', '20'), ('numpy', '2'))
     """
     columns = []
     for result in results:
@@ -110,7 +110,7 @@ def settings_table(results: Sequence[Result]) -> TableBlock:
 
 
 def setting_text(value: object) -> str:
-    """Write a setting; of a checksum its beginning.
+    """Write the value of a setting; a checksum is shortened.
 
     Example:
         >>> setting_text(["conv1", "conv2"]), setting_text("0123456789ab" + 52 * "f"), setting_text(None)

@@ -1,4 +1,4 @@
-"""Images of data sets as pixels to look at: of a size that fits a page, outlined, beside each other."""
+"""Convert images to pixels for a page: encode, resize, outline masks, join side by side."""
 
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
@@ -15,7 +15,7 @@ _GAP = 4
 
 
 def evenly_spaced_rows(count: int, most: int) -> list[int]:
-    """Choose rows at equal distances, the first and the last among them.
+    """Choose rows at equal distances, including the first and the last row.
 
     Example:
         >>> evenly_spaced_rows(10, 4), evenly_spaced_rows(2, 4)
@@ -25,7 +25,7 @@ def evenly_spaced_rows(count: int, most: int) -> list[int]:
 
 
 def linear_pixels(image: Float[Tensor, "channels height width"]) -> Pixels:
-    """Encode scene-linear values, gray or in colour, with the sRGB curve; brighter ones than 1 are cut off.
+    """Encode scene-linear gray or colour values with the sRGB curve; values above 1 are clipped.
 
     Example:
         >>> import torch
@@ -48,10 +48,11 @@ def encoded_pixels(image: Float[Tensor, "3 height width"]) -> Pixels:
 
 
 def scale_for_page(pixels: Pixels) -> UInt8[ndarray, "rows columns 3"]:
-    """Bring pixels to a size to look at: means of squares, or each pixel a square.
+    """Resize pixels for a page: average blocks of a large image, repeat the pixels of a small image.
 
     Example:
-        >>> scale_for_page(np.zeros((300, 600, 3), np.uint8)).shape, scale_for_page(np.zeros((60, 80, 3), np.uint8)).shape
+        >>> large, small = np.zeros((300, 600, 3), np.uint8), np.zeros((60, 80, 3), np.uint8)
+        >>> scale_for_page(large).shape, scale_for_page(small).shape
         ((150, 300, 3), (120, 160, 3))
     """
     step, factor = _scale(*pixels.shape[:2])
@@ -60,7 +61,7 @@ def scale_for_page(pixels: Pixels) -> UInt8[ndarray, "rows columns 3"]:
 
 
 def scale_mask_for_page(mask: Bool[Tensor, "height width"]) -> Bool[ndarray, "rows columns"]:
-    """Bring a mask to the size that `fit` gives an image, by every n-th pixel.
+    """Resize a mask like `scale_for_page` resizes an image, using every n-th pixel.
 
     Example:
         >>> import torch
@@ -72,7 +73,7 @@ def scale_mask_for_page(mask: Bool[Tensor, "height width"]) -> Bool[ndarray, "ro
 
 
 def outline(pixels: Pixels, mask: Bool[ndarray, "height width"]) -> None:
-    """Draw the border of a mask as a white line within it and a black one around it, seen on any colour.
+    """Draw the border of a mask: a white line inside and a black line outside, visible on any colour.
 
     Example:
         >>> pixels, mask = np.full((7, 7, 3), 128, np.uint8), np.zeros((7, 7), bool)
@@ -86,7 +87,7 @@ def outline(pixels: Pixels, mask: Bool[ndarray, "height width"]) -> None:
 
 
 def join_horizontally(left: Pixels, right: Pixels) -> UInt8[ndarray, "height columns 3"]:
-    """Put two tiles of one height next to each other, with a gap of middle gray.
+    """Join two tiles of equal height side by side, with a gray gap.
 
     Example:
         >>> join_horizontally(np.zeros((2, 3, 3), np.uint8), np.zeros((2, 3, 3), np.uint8)).shape
@@ -96,7 +97,7 @@ def join_horizontally(left: Pixels, right: Pixels) -> UInt8[ndarray, "height col
 
 
 def values_text(values: dict[str, FactorValue]) -> str:
-    """Name factors with their values.
+    """Write factors with their values.
 
     Example:
         >>> values_text({"size": 2.0, "color": "red"})
@@ -106,12 +107,12 @@ def values_text(values: dict[str, FactorValue]) -> str:
 
 
 def _dilate(mask: Bool[ndarray, "height width"]) -> Bool[ndarray, "height width"]:
-    """The mask and the pixels that touch its sides."""
+    """Add the four neighbours of each pixel to a mask."""
     wide = np.pad(mask, 1)
     return mask | wide[:-2, 1:-1] | wide[2:, 1:-1] | wide[1:-1, :-2] | wide[1:-1, 2:]
 
 
 def _scale(height: int, width: int) -> tuple[int, int]:
-    """Pixels of a square that become one, and how often each is repeated."""
+    """Return the side of the averaged blocks, and the number of repetitions of each pixel."""
     side = max(height, width)
     return -(-side // LARGEST), -(-SMALLEST // side)

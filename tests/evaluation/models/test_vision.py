@@ -217,7 +217,9 @@ def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch: pytest.MonkeyPatc
         raise ConnectionError("no route\nto host")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    with pytest.raises(InputError, match="hf:a/b: cannot be downloaded from the Hugging Face Hub: no route to host"):
+    with pytest.raises(
+        InputError, match="hf:a/b: cannot be downloaded from the Hugging Face Hub: no route to host"
+    ):
         open_model("hf:a/b")
 
 

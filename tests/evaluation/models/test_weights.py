@@ -48,7 +48,7 @@ def test_folder_that_does_not_exist(tmp_path: Path) -> None:
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no file"):
+    with pytest.raises(InputError, match="does not exist"):
         load_model(tmp_path / "network.pt")
 
 

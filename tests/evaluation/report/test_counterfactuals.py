@@ -86,5 +86,5 @@ def test_what_the_population_was_set_to_is_not_asked(root):
 
 
 def test_a_sample_that_is_not_there_is_named(root):
-    with pytest.raises(InputError, match="sample base-0 is missing; render it beside its counterfactuals"):
+    with pytest.raises(InputError, match="sample base-0 is missing; render it with its counterfactuals"):
         write_counterfactual_page(root / "page.html", root, [("twins", "twins")])

@@ -111,7 +111,10 @@ def test_infinite_and_undefined_statistics_have_no_interval():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"metric": "whdr"}, "the results differ in metric, 'lmse' and 'whdr': evaluate both in the same way"),
+        (
+            {"metric": "whdr"},
+            "the results differ in metric, 'lmse' and 'whdr': evaluate both in the same way",
+        ),
         ({"version": 2}, "differ in version, 1 and 2"),
         ({"better": "higher"}, "differ in better, 'lower' and 'higher'"),
         ({"data": {"name": "demo", "sha256": "2"}}, "differ in data.sha256, '1' and '2'"),

@@ -188,7 +188,9 @@ def test_one_image_that_does_not_fit_is_one_line(evaluations, name) -> None:
     def full(image):
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
 
-    with pytest.raises(InputError, match=r"memory ran out .* float32 \[1, 3, .*\] on cpu.* resize the images"):
+    with pytest.raises(
+        InputError, match=r"memory ran out .* float32 \[1, 3, .*\] on cpu.* resize the images"
+    ):
         evaluations[name][1](full, batch_size=5)
 
 
@@ -257,7 +259,9 @@ def test_a_folder_of_others_is_refused_and_never_emptied(tmp_path) -> None:
     file.touch()
     (tmp_path / "nowhere").symlink_to(tmp_path / "b")
     for path in (others, link, file, tmp_path / "nowhere"):
-        with pytest.raises(InputError, match="must not exist, or hold the steps of an earlier run; delete it"):
+        with pytest.raises(
+            InputError, match="must not exist, or hold the steps of an earlier run; delete it"
+        ):
             FinishedSteps(path)
     steps = FinishedSteps(kept)
     step(steps, 1, b=1)
