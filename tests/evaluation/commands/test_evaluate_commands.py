@@ -1,4 +1,4 @@
-"""Bad use of the commands: one line each, before anything is computed."""
+"""Bad use of the commands gives one line, before anything is computed."""
 
 import pytest
 from click.testing import CliRunner
@@ -41,7 +41,7 @@ RETINEX = ("--model", "retinex")
         (("compare", "nowhere.json"), "nowhere.json: cannot be read"),
     ],
 )
-def test_one_line_says_what_is_wrong(words, message, tmp_path, monkeypatch) -> None:
+def test_bad_use_gives_one_line(words, message, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(main, ["evaluate", *words])
     assert result.exit_code == 2, (result.output, result.exc_info)

@@ -26,7 +26,7 @@ def _solve(features, labels, classifier, penalty):
 
 
 def _slow(features, labels, loss, penalty):
-    """The primal problem with a general minimiser."""
+    """Solve the primal problem with a general minimiser."""
     x, y = features.numpy(), labels.numpy()
 
     def objective(point):
@@ -97,7 +97,7 @@ def test_batches_of_runs_equal_single_runs(monkeypatch, classifier):
 
 
 @pytest.mark.parametrize("classifier", [*LOSSES, "mean"])
-def test_origin_is_immaterial_and_weights_add_up_to_nothing(classifier):
+def test_origin_does_not_matter_and_weights_add_up_to_zero(classifier):
     features, labels = _problem(5)
     weight, _, beta = _solve(features, labels, classifier, 0.1)
     moved, _, _ = _solve(features + 50, labels, classifier, 0.1)
@@ -131,7 +131,7 @@ def test_equal_rows_give_a_vector_of_zero(classifier):
 
 
 @pytest.mark.parametrize("classifier", LOSSES)
-def test_classes_of_the_same_rows_give_next_to_nothing(classifier):
+def test_equal_classes_give_a_tiny_vector(classifier):
     features, _ = _problem(8, rows=6)
     labels = torch.cat([torch.ones(6), -torch.ones(6)]).double()
     weight, bias, _ = _solve(torch.cat([features, features]) - features.mean(0), labels, classifier, 0.01)
@@ -141,7 +141,7 @@ def test_classes_of_the_same_rows_give_next_to_nothing(classifier):
 
 @pytest.mark.parametrize("classifier", LOSSES)
 @pytest.mark.parametrize("scale", [1e-9, 1e9])
-def test_units_of_the_rows_are_immaterial(classifier, scale):
+def test_units_of_the_rows_do_not_matter(classifier, scale):
     features, labels = _problem(9)
     weight, bias, _ = _solve(features, labels, classifier, 0.01)
     scaled, other, _ = _solve(features * scale, labels, classifier, 0.01 * scale**2)

@@ -33,7 +33,7 @@ def view(decompositions):
 
 
 class Oracle:
-    """Answers with the truth, which it knows by the image."""
+    """A model that returns the ground truth, which it looks up by the image."""
 
     def __init__(self, view) -> None:
         self.truth = stack([view[row] for row in range(len(view))])
@@ -43,7 +43,7 @@ class Oracle:
         return 0.5 * self.truth.reflectance[rows], self.truth.shading[rows]
 
 
-def test_the_truth_scores_zero_in_any_scale(view) -> None:
+def test_ground_truth_scores_zero_in_any_scale(view) -> None:
     result = score(Oracle(view), view)
     assert result.score < 1e-6
     assert max(result.columns["si_mse_reflectance"]) < 1e-9
@@ -67,7 +67,7 @@ def test_errors_are_those_of_the_metrics(view) -> None:
     assert result.groups == tuple("aabbc")
 
 
-def test_values_outside_the_mask_do_not_count(view) -> None:
+def test_values_outside_the_mask_are_ignored(view) -> None:
     def spoilt(image):
         reflectance, shading = image.clone(), torch.ones_like(image)
         outside = (image == 0).all(1, keepdim=True).expand_as(image)
@@ -133,7 +133,7 @@ def test_images_of_several_sizes_are_scored_alone_and_together_alike(decompositi
     assert together == pytest.approx([value for pair in zip(*alone, strict=True) for value in pair])
 
 
-def test_model_that_takes_a_mask_is_given_it(view) -> None:
+def test_model_with_a_mask_parameter_receives_the_mask(view) -> None:
     seen = []
 
     def masked(image, mask):
@@ -144,7 +144,7 @@ def test_model_that_takes_a_mask_is_given_it(view) -> None:
     assert torch.equal(torch.cat(seen), stack(view.items).mask)
 
 
-def test_model_that_takes_srgb_is_given_srgb(view) -> None:
+def test_model_with_srgb_colour_space_receives_srgb(view) -> None:
     class Display:
         colour_space = "srgb"
 
@@ -158,7 +158,7 @@ def test_model_that_takes_srgb_is_given_srgb(view) -> None:
     assert float(model.brightest) == pytest.approx(1.055 * brightest ** (1 / 2.4) - 0.055, abs=1e-4)
 
 
-def test_predictions_score_as_the_model_does(view, tmp_path) -> None:
+def test_predictions_score_like_their_model(view, tmp_path) -> None:
     model = score(constant_shading, view)
     for name, item in zip(view.ids, view.items, strict=True):
         reflectance, shading = constant_shading(item.image[None])
@@ -183,7 +183,7 @@ def test_missing_prediction_is_an_error_or_a_failure(view, tmp_path) -> None:
         score(open_predictions(tmp_path), view, missing="fail")
 
 
-def test_model_that_works_in_place_harms_no_other(view) -> None:
+def test_model_that_works_in_place_does_not_affect_others(view) -> None:
     def in_place(image, mask):
         mask[:] = False
         return image.zero_(), torch.ones_like(image)
@@ -216,7 +216,7 @@ def test_infinite_error_of_a_finite_prediction_is_a_failure(view) -> None:
         ({"shading": torch.ones(2, 24, 30)}, "`shading` must have 1 channel, or 3"),
     ],
 )
-def test_views_of_ones_own_are_checked(view, change, message: str) -> None:
+def test_views_of_the_caller_are_checked(view, change, message: str) -> None:
     item = replace(view.items[0])
     for name, value in change.items():
         object.__setattr__(item, name, value)
@@ -225,7 +225,7 @@ def test_views_of_ones_own_are_checked(view, change, message: str) -> None:
         score(constant_shading, view)
 
 
-def test_network_is_run_in_evaluation_mode_and_keeps_its_own(view) -> None:
+def test_network_runs_in_evaluation_mode_and_its_mode_is_restored(view) -> None:
     class Dropping(torch.nn.Module):
         def forward(self, image):
             assert not torch.is_grad_enabled()
@@ -236,7 +236,7 @@ def test_network_is_run_in_evaluation_mode_and_keeps_its_own(view) -> None:
     assert model.training
 
 
-def test_result_says_what_it_is_of(view) -> None:
+def test_result_records_its_provenance(view) -> None:
     about = score(constant_shading, view).about
     assert about.metric == "lmse"
     assert about.better == "lower"

@@ -32,7 +32,7 @@ def test_shipped_names_are_those_of_the_baselines_and_retinex() -> None:
     assert SHIPPED["retinex"] == ColourRetinex()
 
 
-def test_weights_are_known_by_their_hash(tmp_path: Path) -> None:
+def test_weights_are_identified_by_their_hash(tmp_path: Path) -> None:
     path = save_model(IntrinsicNet(width=2, seed=0), tmp_path / "small.pt")
     found = open_model(f"mine={path}")
     assert found.identity == ModelIdentity("mine", "weights", None, file_sha256(path))
@@ -117,7 +117,7 @@ def test_any_other_callable_is_the_model(tmp_path: Path) -> None:
     assert torch.equal(ready.model(torch.ones(1))[0], torch.tensor([0.5]))
 
 
-def test_a_module_is_known_by_the_version_of_its_distribution() -> None:
+def test_a_module_is_identified_by_the_version_of_its_distribution() -> None:
     found = open_model("torch.nn:Identity")
     what = f"torch.nn:Identity of torch {version('torch')}"
     assert found.identity == ModelIdentity(
@@ -135,7 +135,7 @@ def test_a_module_is_known_by_the_version_of_its_distribution() -> None:
         ("broken", "expected it to make a callable, it made int"),
     ],
 )
-def test_what_is_no_model_is_named(tmp_path: Path, name: str, message: str) -> None:
+def test_invalid_models_are_named(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         open_model(f"{write(tmp_path / 'models.py', MODELS)}:{name}")
 
@@ -157,7 +157,7 @@ def make():
 """
 
 
-def test_files_of_one_name_in_two_folders_keep_apart(tmp_path: Path) -> None:
+def test_files_with_the_same_name_in_two_folders_are_distinct(tmp_path: Path) -> None:
     for folder, value in (("a", 1), ("b", 2)):
         write(tmp_path / folder / "parts.py", f"VALUE = {value}\n")
         write(tmp_path / folder / "net.py", NETWORK_OF_PARTS)
@@ -172,7 +172,7 @@ def test_files_of_one_name_in_two_folders_keep_apart(tmp_path: Path) -> None:
     assert sys.path == before
 
 
-def test_a_module_of_the_standard_library_stays(tmp_path: Path) -> None:
+def test_a_module_of_the_standard_library_is_not_replaced(tmp_path: Path) -> None:
     import json
 
     write(tmp_path / "json.py", "raise RuntimeError\n")

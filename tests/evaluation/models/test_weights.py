@@ -79,7 +79,7 @@ def test_other_content(tmp_path: Path, content: object) -> None:
         InputError, match=r"was not written by `save_model`, or is damaged: [^\n]+$"
     ) as caught:
         load_model(path)
-    assert "weights_only" not in str(caught.value)  # nobody is advised to run what is in a file
+    assert "weights_only" not in str(caught.value)  # the message does not advise to run code in the file
 
 
 @pytest.mark.parametrize("size", [0, 100, 5000])

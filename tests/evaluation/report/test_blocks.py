@@ -1,4 +1,4 @@
-"""Each kind of block on a page, made of hostile texts."""
+"""Each kind of block on a page, with hostile texts."""
 
 import numpy as np
 import pytest

@@ -18,7 +18,7 @@ NAMES = {"href", "src", "srcset", "action", "data", "poster", "xlink:href", "for
 
 
 class Page(HTMLParser):
-    """Elements with their attributes, the cells of every table, and whether all tags are closed in order."""
+    """Parser that collects elements and table cells, and checks that all tags are closed in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a report of some results and nothing else, and read it."""
+    """Write a report of results without sets and settings, and read it."""
 
     def text(*results) -> str:
         return write_report(tmp_path / "only.html", results, title="Bare").read_text(encoding="utf-8")
@@ -100,7 +100,7 @@ def test_is_one_well_formed_document(page, text):
     assert len(ids) == len(set(ids))
 
 
-def test_refers_to_nothing_outside(page, text):
+def test_page_has_no_external_references(page, text):
     words = re.sub(r"base64,[\w+/=\s]*", "", text)
     assert not re.search(r"https?:|//|@import|url\((?!#)", words)
     assert page.all("script") == page.all("link") == page.all("iframe") == []
@@ -249,7 +249,7 @@ def test_many_codes_are_drawn_without_numbers(write, causal_result):
     assert len(re.findall("<text", svg)) < 20
 
 
-def test_models_of_which_nothing_is_defined_are_drawn(write, intrinsic):
+def test_models_without_defined_scores_are_drawn(write, intrinsic):
     columns = dict.fromkeys(intrinsic[1].columns, (float("nan"),))
     nothing = MeanResult(intrinsic[1].about, ("a",), ("a",), columns, ())
     page = Page(write(nothing))
@@ -307,7 +307,7 @@ def test_every_encoder_is_drawn(write, causal_result):
     assert len(Page(write(*results)).all("svg")) == 2
 
 
-def test_what_was_not_scored_is_left_out(write):
+def test_metrics_without_results_are_left_out(write):
     text = write()
     page = Page(text)
     assert page.all("section") == page.all("a") == page.all("table") == []
@@ -327,7 +327,7 @@ def test_results_that_lack_a_part_of_a_page_are_one_line(write, everything, metr
         write(lost)
 
 
-def test_replaces_what_is_there_in_one_step(tmp_path):
+def test_an_existing_page_is_replaced_atomically(tmp_path):
     path = tmp_path / "new folder" / "r.html"
     for title in ("one", "two"):
         assert write_report(path, [], title=title) == path
@@ -349,7 +349,7 @@ def test_a_path_that_cannot_be_written(tmp_path, blocked):
     assert [item.name for item in tmp_path.iterdir()] == ["r.html"]
 
 
-def test_evaluation_is_imported_without_what_draws():
+def test_evaluation_is_imported_without_matplotlib():
     code = "import sys, evaluation; print({'matplotlib', 'jinja2', 'PIL', 'torch'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

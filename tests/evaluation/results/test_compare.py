@@ -76,7 +76,7 @@ def test_rows_that_one_does_not_define_are_left_out():
     assert result.counted == "2 rows in 2 groups, without 2 rows that are missing or undefined in one result"
 
 
-def test_one_group_tells_nothing():
+def test_one_group_gives_no_verdict():
     result = compare(means([0.1] * 4, groups="rrrr"), means([0.2] * 4, groups="rrrr"))
     assert math.isnan(result.p_value)
     assert result.winner is None
@@ -165,13 +165,13 @@ def test_kinds_are_not_mixed():
 @pytest.mark.parametrize(
     ("skewed", "groups", "least"), [(False, 8, 0.91), (False, 64, 0.91), (True, 64, 0.84)]
 )
-def test_intervals_hold_the_truth_as_often_as_the_docs_say(skewed, groups, least):
+def test_intervals_reach_the_coverage_in_the_docs(skewed, groups, least):
     # 200 runs of an interval that covers 95 % fall below 0.91 once in 200 tries.
     assert all(share >= least for share in coverage(groups, skewed, runs=200, seed=1).values())
 
 
 @pytest.mark.parametrize("skewed", [False, True], ids=["normal", "lognormal"])
-def test_planted_differences_are_found_and_others_are_not(skewed, monkeypatch):
+def test_true_differences_are_found_and_equal_models_are_not_distinguished(skewed, monkeypatch):
     monkeypatch.setattr("benchmarks.interval_coverage.RESAMPLES", 500)
     assert all(share >= 0.85 for share in found(0.35, skewed, runs=200, seed=1).values())
     assert all(share <= 0.10 for share in found(0.0, skewed, runs=200, seed=1).values())

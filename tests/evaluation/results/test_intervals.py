@@ -55,7 +55,7 @@ def test_groups_of_unequal_size_by_hand():
     assert clustered_mean([1.0, 2.0, 2.0, 7.0], ["a", "a", "b", "c"]) == (3, pytest.approx(variance**0.5), 3)
 
 
-def test_groups_need_not_be_neighbours_and_their_names_mean_nothing():
+def test_order_and_names_of_groups_do_not_matter():
     first = mean_interval([1.0, 2.0, 4.0, 7.0], ["a", "b", "a", "c"])
     second = mean_interval([2.0, 1.0, 4.0, 7.0], ["z", "y", "y", "x"])
     assert second.value == first.value

@@ -187,7 +187,7 @@ def test_package_versions_are_of_these_packages():
 # What a failed prediction counts
 
 
-def test_a_failure_counts_as_the_worse_of_zeros_and_the_worst_row_of_any_model():
+def test_a_failure_counts_as_the_larger_error_of_zeros_and_the_worst_row():
     errors = {
         "good": np.array([[1.0, 2.0, NAN], [9.0, 1.0, 5.0]]),
         "bad": np.array([[8.0, 4.0, 0.0], [7.0, INF, 3.0]]),
@@ -199,14 +199,14 @@ def test_a_failure_counts_as_the_worse_of_zeros_and_the_worst_row_of_any_model()
     np.testing.assert_array_equal(filled["bad"], errors["bad"])
 
 
-def test_where_all_fail_zeros_count():
+def test_if_all_models_fail_the_error_of_zeros_counts():
     filled = fill_failures(
         {"net": np.full((1, 2), NAN)}, {"net": np.array([True, True])}, np.array([[1.0, NAN]])
     )
     np.testing.assert_array_equal(filled["net"], [[1, NAN]])
 
 
-def test_failing_never_helps():
+def test_failing_never_improves_a_score():
     rng = np.random.default_rng(0)
     errors, zeros = rng.exponential(size=(1, 20)), np.ones((1, 20))
     for row in range(20):

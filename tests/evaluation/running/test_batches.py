@@ -47,13 +47,13 @@ def test_arrays_count_by_their_bytes_and_other_objects_are_refused() -> None:
         sha(("a", object()))
 
 
-def test_view_with_other_numbers_of_ids_is_refused(memory_view) -> None:
+def test_view_with_another_number_of_ids_is_refused(memory_view) -> None:
     view = memory_view([torch.zeros(3, 2, 2)] * 2)
     view.ids = ("a",)
     with pytest.raises(InputError, match="expected an id and a group for each row, got 2 rows, 1 ids and 2"):
         list(read_batches(view, 2, lambda item: item, Fingerprint(), "read"))
 
 
-def test_what_is_no_model_is_refused() -> None:
+def test_a_model_that_is_not_callable_is_refused() -> None:
     with pytest.raises(InputError, match="model `a`: expected something callable, got int"):
         identify_models({"a": 3}, [], "srgb", None)

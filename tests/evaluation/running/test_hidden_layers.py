@@ -7,7 +7,7 @@ from loaders.errors import InputError
 
 
 class Twice(nn.Module):
-    """Runs one layer twice, never runs another, and has one that gives a tuple."""
+    """A network that runs one layer twice, never runs another, and has a layer that returns a tuple."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class Pair(nn.Module):
         return image, image
 
 
-def test_modes_come_back_one_by_one():
+def test_mode_of_each_submodule_is_restored():
     model = nn.Sequential(nn.Dropout(), nn.BatchNorm2d(3))
     model[1].eval()
     with evaluation_mode(model):
@@ -69,7 +69,7 @@ def test_layers_that_cannot_be_read(layer, message):
 
 
 class Counted(nn.Module):
-    """Three layers, of which the last must not run, and a catch for every exception."""
+    """A network of three layers, whose last layer must not run, and which catches every exception."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class Counted(nn.Module):
             return image
 
 
-def test_recording_ends_behind_the_last_layer():
+def test_recording_ends_after_the_last_layer():
     model, images = Counted(), -torch.ones(2, 3, 2, 2)
     model.last.register_forward_pre_hook(lambda *_: pytest.fail("the last layer ran"))
     found = record_layers(model, ["second", "first"], images.clone())
