@@ -18,9 +18,9 @@ from evaluation.causal.irs import IRS, irs
 from evaluation.causal.score_causal import RESAMPLES
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
-from evaluation.coverage.score_coverage import CoverageStatistic
+from evaluation.coverage.coverage_statistic import CoverageStatistic
 from evaluation.results.compare import compare
-from evaluation.results.intervals import resampled_interval
+from evaluation.results.resampling import resampled_interval
 from evaluation.results.result import Provenance, StatisticResult
 
 ABOUT = Provenance("simulated", 1, "higher", {}, {}, {}, {})

@@ -33,8 +33,7 @@ class Provenance:
         metric: name of the metric, such as `lmse`.
         version: version of the metric; it is raised when the same input gives other numbers.
         better: whether lower or higher values are better, in all columns and scores.
-        model: identity of the model, with settings of this model alone, such as its layer; tables show
-            ``name``.
+        model: identity of the model and its own settings, such as its layer; tables show ``name``.
         data: identity of the data.
         settings: arguments that change the numbers of every model, with the seed of random draws.
         packages: versions of packages, see `package_versions`.

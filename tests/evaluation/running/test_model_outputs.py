@@ -149,7 +149,7 @@ def test_an_exception_of_a_model_is_one_line_with_the_shape_and_the_cause() -> N
     def model(image: Tensor) -> None:
         raise RuntimeError("size mismatch")
 
-    message = r"model `model` raised RuntimeError: size mismatch \(test_model_outputs.py, line \d+\), given float"
+    message = r"model `model` raised RuntimeError: size mismatch \(test_model_outputs.py, line \d+\), given "
     with pytest.raises(InputError, match=message) as caught:
         run_intrinsic(model, IMAGE)
     assert isinstance(caught.value.__cause__, RuntimeError)
