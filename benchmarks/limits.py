@@ -5,7 +5,7 @@
 Planning uses the recipe `candle` with more draws, in its own process; it prints seconds per row, growth of
 the resident memory, and bytes of the plan file. Scheduling gives trace groups to two dask workers that do
 nothing, through a scheduler in its own process, with two tasks in flight per worker and 1 or 64 groups per
-task; CPU seconds are those of the scheduler's process and of this process, which submits. Files are
+task; CPU seconds are the sum of the scheduler's process and of this process, which submits. Files are
 dead-leaves frames of 64x64, rendered once and written again durably in FOLDER, then searched, verified and
 packed. In the other measurements CPU seconds are of this process, and seconds are wall-clock time. About 5
 minutes.

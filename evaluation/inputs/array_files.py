@@ -117,9 +117,8 @@ def describe_array(array: ndarray) -> str:
 def _lists(column: Any, count: int) -> ndarray:
     import pyarrow.compute
 
-    lengths = set(
-        pyarrow.compute.list_value_length(column).to_pylist()
-    )  # raises for other columns than lists
+    # Raises an error unless the column holds lists.
+    lengths = set(pyarrow.compute.list_value_length(column).to_pylist())
     if not _is_number(pyarrow, column.type.value_type):
         raise InputError(f"expected `codes` as lists of numbers, got {column.type}")
     if len(lengths) != 1 or None in lengths:

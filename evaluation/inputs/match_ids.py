@@ -16,7 +16,7 @@ def match_ids(
     missing: MissingResults | None = "error",
     source: str = "results",
 ) -> set[str]:
-    """Match the ids of results with those of the data.
+    """Match the ids of results with the ids of the data.
 
     Args:
         result_ids: ids of the results.

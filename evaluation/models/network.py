@@ -1,4 +1,4 @@
-"""A small convolutional network that splits an image into reflectance and shading."""
+"""A small convolutional network that decomposes an image into reflectance and shading."""
 
 import torch
 from jaxtyping import Float

@@ -168,13 +168,10 @@ def _resized(
         size = (int(size * height / short), int(size * width / short))
     if size == (height, width):
         return images
-    for step in (
-        (height, size[1]),
-        size,
-    ):  # one axis after the other, as on 8-bit pixels, which cannot overshoot
-        images = functional.interpolate(images, step, mode=mode, antialias=mode != "nearest-exact").clamp(
-            0, 1
-        )
+    # One axis after the other, each clamped like 8-bit pixels.
+    for step in ((height, size[1]), size):
+        images = functional.interpolate(images, step, mode=mode, antialias=mode != "nearest-exact")
+        images = images.clamp(0, 1)
     return images
 
 

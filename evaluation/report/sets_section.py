@@ -20,10 +20,7 @@ from loaders.looking.sheet import contact_sheet, pick_rows, value_text
 from loaders.samples import Frames
 from loaders.schema import ChecksRecord, FactorInfo, Metadata, RendererRecord
 
-_ROWS, _COLUMNS = (
-    2,
-    4,
-)  # of one contact sheet at most, so that it can be read on a phone and the file is small
+_ROWS, _COLUMNS = 2, 4  # maximal size of one contact sheet, so that it is legible on a phone
 _LAYERS = TextBlock(
     "How the sheets show layers: radiance, shading, residual and single lights are multiplied by the "
     "exposure, albedo is not; all are sRGB-encoded, and values above 1 are white. Depth is brightest at the "

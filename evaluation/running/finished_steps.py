@@ -78,7 +78,9 @@ class FinishedSteps:
         if (kept := _read(path)) is not None:
             self.reused += 1
             return kept
-        step = {name: values.contiguous() for name, values in compute().items()}  # as they are read again
+        step = {
+            name: values.contiguous() for name, values in compute().items()
+        }  # contiguous, as read from a file
         self.computed += 1
         self._write(path, step)
         return step

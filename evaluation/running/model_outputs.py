@@ -26,7 +26,7 @@ _WRAP = "name a hidden layer (--layer), or wrap the model so that it does"
 def run_intrinsic(
     model: Callable[..., Any], image: ImageBatch, mask: Bool[Tensor, "batch height width"] | None = None
 ) -> Decomposed:
-    """Split images by a model, in evaluation mode and without gradients.
+    """Decompose images by a model, in evaluation mode and without gradients.
 
     Args:
         model: called with ``image``, and with ``mask=`` if its signature has that parameter: without the

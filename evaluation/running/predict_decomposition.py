@@ -23,7 +23,7 @@ def predict_decomposition(
 ) -> tuple[
     Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"], Bool[Tensor, " batch"]
 ]:
-    """Split a batch of scene-linear images.
+    """Decompose a batch of scene-linear images.
 
     Args:
         named: a model on ``device``, or predictions, which are looked up by id.

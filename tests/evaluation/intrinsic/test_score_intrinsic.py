@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.inputs.ground_truth import stack
+from evaluation.inputs.ground_truth import stack_ground_truth
 from evaluation.inputs.predictions import open_predictions
 from evaluation.intrinsic.lmse import lmse_score
 from evaluation.intrinsic.mse import mse
@@ -36,7 +36,7 @@ class Oracle:
     """A model that returns the ground truth, which it looks up by the image."""
 
     def __init__(self, view) -> None:
-        self.truth = stack([view[row] for row in range(len(view))])
+        self.truth = stack_ground_truth([view[row] for row in range(len(view))])
 
     def __call__(self, image):
         rows = [int((self.truth.image == one).flatten(1).all(1).nonzero()[0]) for one in image]
@@ -53,7 +53,7 @@ def test_ground_truth_scores_zero_in_any_scale(view) -> None:
 
 def test_errors_are_those_of_the_metrics(view) -> None:
     result = score(constant_shading, view, batch_size=2)
-    truth = stack([view[row] for row in range(5)])
+    truth = stack_ground_truth([view[row] for row in range(5)])
     reflectance, shading = constant_shading(truth.image)
     wanted = lmse_score(reflectance, shading, truth.reflectance, truth.shading, truth.mask)
     assert result.columns["lmse"] == pytest.approx(wanted.tolist(), nan_ok=True)
@@ -141,7 +141,7 @@ def test_model_with_a_mask_parameter_receives_the_mask(view) -> None:
         return image, torch.ones_like(image)
 
     assert score(masked, view).score == score(constant_shading, view).score
-    assert torch.equal(torch.cat(seen), stack(view.items).mask)
+    assert torch.equal(torch.cat(seen), stack_ground_truth(view.items).mask)
 
 
 def test_model_with_srgb_colour_space_receives_srgb(view) -> None:
