@@ -43,7 +43,7 @@ def test_arrays_count_by_their_bytes_and_other_objects_are_refused() -> None:
     other = one.copy()
     other[2500] = 1
     assert sha(("a", one)) != sha(("a", other))
-    with pytest.raises(InputError, match="rows of a view must hold .*, got object"):
+    with pytest.raises(InputError, match=r"rows of a view must hold .*, got object"):
         sha(("a", object()))
 
 
