@@ -177,8 +177,8 @@ def _encode(
         for name, named in named_models.items()
     }
     for name, rows in codes.items():
-        if lost := [data.ids[row] for row in (~rows.isfinite().all(1)).nonzero().flatten().tolist()]:
-            raise InputError(f"`{name}`: codes must be finite, got nan or inf for {first_three(lost)}")
+        if failed := [data.ids[row] for row in (~rows.isfinite().all(1)).nonzero().flatten().tolist()]:
+            raise InputError(f"`{name}`: codes must be finite, got nan or inf for {first_three(failed)}")
     return codes
 
 

@@ -52,6 +52,7 @@ def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
         A method for `score_coverage`; it takes images in the colour space of the network.
 
     Example:
+        >>> import torch
         >>> method = layer_heatmaps(nn.Sequential(nn.Conv2d(3, 5, 3, stride=2)), "0")
         >>> method(torch.zeros(2, 3, 9, 9)).shape
         torch.Size([2, 5, 4, 4])

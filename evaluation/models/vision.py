@@ -58,10 +58,10 @@ def load_vision_model(folder: Path, device: str = "cpu") -> nn.Module:
         config = transformers.AutoConfig.from_pretrained(folder, **options)
         classifies = any("ForImageClassification" in name for name in config.architectures or ())
         kind = transformers.AutoModelForImageClassification if classifies else transformers.AutoModel
-        network, found = kind.from_pretrained(
+        network, loading = kind.from_pretrained(
             folder, config=config, dtype=torch.float32, weights_only=True, output_loading_info=True, **options
         )
-    lacking = sorted(found["missing_keys"])
+    lacking = sorted(loading["missing_keys"])
     has_pooler = not any("pooler." in name for name in lacking)
     _check(network, [name for name in lacking if "pooler." not in name], folder)
     network.config.return_dict = True

@@ -143,8 +143,8 @@ def _check(result: Result, kind: MetricSection) -> None:
     parts = result.columns if isinstance(result, MeanResult) else result.details
     missing = [f"`{name}`" for name in kind.needs if name not in parts and name not in result.about.settings]
     if missing:
-        lost = ", ".join(missing)
-        raise InputError(f"results of `{metric}` ({model_name(result)}) lack {lost} for a page; {REMEDY}")
+        names = ", ".join(missing)
+        raise InputError(f"results of `{metric}` ({model_name(result)}) lack {names} for a page; {REMEDY}")
 
 
 def _title(section: Section, results: Sequence[Result], every: Sequence[Sequence[Result]]) -> str:

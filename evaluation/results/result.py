@@ -231,8 +231,8 @@ def fill_failures(
         The errors of each model, with the errors of failed predictions replaced.
 
     Example:
-        >>> lost = np.array([True, False])
-        >>> fill_failures({"net": np.array([[0.0, 4.0]])}, {"net": lost}, np.array([[2.0, 3.0]]))
+        >>> failed = np.array([True, False])
+        >>> fill_failures({"net": np.array([[0.0, 4.0]])}, {"net": failed}, np.array([[2.0, 3.0]]))
         {'net': array([[4., 4.]])}
     """
     read = [np.where(failed[name] | ~np.isfinite(some), -np.inf, some) for name, some in errors.items()]

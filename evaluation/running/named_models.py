@@ -73,10 +73,10 @@ def _identify(
     )
 
 
-def _files(name: str, found: Predictions | Heatmaps) -> ModelIdentity:
+def _files(name: str, results: Predictions | Heatmaps) -> ModelIdentity:
     """Identify files by the hash of their ids and contents."""
     whole = hashlib.sha256()
-    for identifier, paths in sorted(found.files.items()):
+    for identifier, paths in sorted(results.files.items()):
         whole.update(identifier.encode() + b"\0")
         for path in dict.fromkeys(paths if isinstance(paths, tuple) else (paths,)):
             whole.update(file_sha256(path).encode())

@@ -179,7 +179,7 @@ def test_missing_prediction_is_an_error_or_a_failure(view, tmp_path) -> None:
     assert result.failed == ("row-0",)
     assert result.columns["lmse"][0] == 1
     np.savez(tmp_path / "row-9.npz", reflectance=np.ones((3, 2, 2)), shading=np.ones((3, 2, 2)))
-    with pytest.raises(InputError, match="1 of 5 are not: `row-9`"):
+    with pytest.raises(InputError, match="1 of 5 results belong to no image of the data: `row-9`"):
         score(open_predictions(tmp_path), view, missing="fail")
 
 
@@ -197,7 +197,9 @@ def test_exception_of_a_model_is_one_line_with_its_place(view) -> None:
     def broken(image):
         raise KeyError("gain")
 
-    with pytest.raises(InputError, match=r"model `broken` raised KeyError: 'gain' \(test_protocol.py, line"):
+    with pytest.raises(
+        InputError, match=r"model `broken` raised KeyError: 'gain' \(test_score_intrinsic.py, line"
+    ):
         score(broken, view)
 
 

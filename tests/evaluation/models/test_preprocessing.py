@@ -123,7 +123,7 @@ def test_gradients_pass(tmp_path: Path) -> None:
     [
         (
             {"image_processor_type": "LevitImageProcessor"},
-            "expected one of .*ViT.*, got LevitImageProcessor; pre",
+            "expected one of .*ViT.*, got LevitImageProcessor; write",
         ),
         ({"image_processor_type": "absent"}, "got None; write the preprocessing in Python"),
         ({"size": "absent"}, "`size` is missing"),
