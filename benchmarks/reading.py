@@ -9,10 +9,7 @@ and packed: first with the layer `image` alone, then with all layers and fewer r
 to fill the cache, then in random order on one core, by all readers in turn, one block each. A ratio is the
 median over rounds of the other reader's CPU time over ours. `datasets` reads files of its own writer, Pillow
 reads files of Pillow; batches hold the image, or all layers, and the factors. The last table is the memory of
-a reader's own process over an epoch.
-
-With ``--small``, where the cost per row is most important, only `image` is measured, and also sets that were
-loaded into memory.
+a reader's own process over an epoch. ``--small`` measures only `image`, and also sets loaded into memory.
 """
 
 import argparse
@@ -61,11 +58,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("frames", type=Path)
-    parser.add_argument("--set", default=None, help="image set; may be left out where there is only one")
-    parser.add_argument("--rows", type=int, default=2000, help="images of the layer `image` alone")
-    parser.add_argument("--all-rows", type=int, default=200, help="frames of all layers")
+    parser.add_argument("--set", default=None, help="image set; needed if there are several")
+    parser.add_argument("--rows", type=int, default=2000, help="number of frames with `image` alone")
+    parser.add_argument("--all-rows", type=int, default=200, help="number of frames with all layers")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--keep", type=Path, help="folder to keep what is made, and to find it again")
+    parser.add_argument("--keep", type=Path, help="folder that keeps the packs for the next run")
     parser.add_argument("--small", action="store_true", help="the frames are small: measure images alone")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
