@@ -243,12 +243,17 @@ def demo(out: Path, **how: Any) -> None:
     """
     from tqdm import tqdm
 
-    from evaluation.demo.pack_and_study import pack_and_study, require, with_first_sheet, with_seconds
+    from evaluation.demo.pack_and_study import (
+        pack_and_study,
+        require_packages,
+        with_first_sheet,
+        with_seconds,
+    )
     from generators import load_recipe, make_plan
     from generators import render as render_plan
 
-    require()
-    tell = with_seconds(tqdm.write)  # `tqdm.write` does not break progress bars
+    require_packages()
+    tell = with_seconds(tqdm.write)  # keeps progress bars whole
     made, frames = make_plan(load_recipe("demo")), out / "frames"
     tell(f"planned {len(made)} small frames of {len(made.recipe.sets)} image sets")
     with progress(len(made), "render") as advance:

@@ -1,13 +1,13 @@
-"""The least that any renderer of a plan in Blender must do: the peer of `overhead.py`.
+"""Render a plan in Blender with as little work as possible: the baseline of `overhead.py`.
 
     python -m benchmarks.bare_loop PLAN.parquet DONE
 
-For each trace group the scene is mutated and the render operator called (`Renderer.trace`, which does nothing
-else), and arrays are denoised. Blender gives its results to files only, so the operator writes its multilayer
-file, into memory as the engine lets it; nobody reads it. What is denoised was read before the loop instead:
-the arguments of every call that the engine makes of the denoiser for the first trace of a kind, which are
-replayed for all others; the denoiser's network costs the same whatever the pixels are. Nothing is decomposed,
-rounded, encoded, hashed, written, described or checked. The file DONE grows by a byte with every trace.
+For each trace group this loop changes the scene, calls the render operator (`Renderer.trace`, which does
+nothing else) and denoises arrays. Blender writes its results only to files, so the operator writes a
+multilayer file into memory, as in the engine; this loop does not read it. For denoising, the loop records all
+calls of the denoiser for the first trace of each kind before it starts, and repeats them for all other
+traces; the cost of the denoiser does not depend on the pixels. The loop does not decompose, round, encode,
+hash, write or check anything. The file DONE grows by one byte with every trace.
 """
 
 import sys
@@ -27,7 +27,7 @@ Call = Callable[[], Any]
 
 @dataclass
 class Recorder:
-    """Stands in for the denoiser's module, and keeps what would repeat the calls that pass through."""
+    """Replaces the denoiser's module: passes every call on, and keeps it so that it can be repeated."""
 
     module: Any
     calls: list[Call] = field(default_factory=list)
@@ -54,7 +54,7 @@ def denoising(renderer: Renderer, group: Sequence[SamplePlan]) -> list[Call]:
 
 
 def kind(group: Sequence[SamplePlan]) -> tuple[str, bool]:
-    """Tell apart the traces that are denoised differently: by set, and by whether a floor catches shadows."""
+    """Return the kind of a trace: traces that are denoised differently differ in set or shadow catcher."""
     floor = group[0].trace.floor
     return group[0].set, floor is not None and floor.catcher
 

@@ -1,13 +1,19 @@
-"""What a trace costs, by what it depends on: the cost model of docs/scaling.md.
+"""Measure the cost of a trace by what it depends on: the cost model of docs/scaling.md.
 
     python -m benchmarks.costs [--traces 5]
 
-Renders a few traces of each kind in one process, as the render child does, and changes one thing at a time:
-resolution, samples, shadow catcher, objects, layers, denoising, frames to a trace. A row gives medians over
-the traces: CPU seconds of tracing (changing the scene, and the render operator) and of finishing (reading the
-passes, taking them apart, denoising; hashing, encoding and writing every frame); what the first trace took
-beyond what the same one took at the end (reading the scene's files and building it); and kilobytes on disk
-per frame. What a process takes to start is told before. About 5 minutes on an idle processor.
+Renders a few traces of each kind in one process, like the render process of the engine, and changes one thing
+at a time: resolution, samples, shadow catcher, objects, layers, denoising, frames per trace. Each row gives
+medians over the traces:
+
+- CPU seconds of tracing: changing the scene, and the render operator;
+- CPU seconds of finishing: reading the passes, decomposition, denoising; hashing, encoding, writing each
+  frame;
+- extra CPU seconds of the first trace, compared with the same trace at the end: reading and building the
+  scene;
+- kilobytes on disk per frame.
+
+The cost of starting a process is printed first. About 5 minutes on an idle processor.
 """
 
 import argparse
@@ -26,13 +32,13 @@ from generators.planning.planned_samples import compress_samples
 BASE = ["render.samples=16", "image={width: 320, height: 240}"]
 MAP = ("candle", ["sets.candle.factors.scene.values=[garden]"])
 MODELLED = ("candle", ["sets.candle.factors.scene.values=[garage]"])
-TABLE = "sets.illumination.factors.light_azimuth.values=[10]"  # of which nothing is rendered
+TABLE = "sets.illumination.factors.light_azimuth.values=[10]"  # the smallest second set; it is not rendered
 ONE = ("concepts", ["sets.albedo.factors.scene.values=[sphere]", TABLE])
 THREE = ("concepts", ["sets.albedo.factors.scene.values=[suzanne_knot_cylinder]", TABLE])
 SMALL = ["image={width: 64, height: 64}"]
 LAYERS = "layers=[image, radiance, albedo, shading, residual, depth, normal, object, {}]"
 CASES = (
-    ("map, shadow catcher, 320x240, 16 samples, denoised", (MAP, [])),
+    ("environment map, shadow catcher, 320x240, 16 samples, denoised", (MAP, [])),
     ("- 640x480", (MAP, ["image={width: 640, height: 480}"])),
     ("- 128x128", (MAP, ["image={width: 128, height: 128}"])),
     ("- 64x64", (MAP, SMALL)),
@@ -46,13 +52,13 @@ CASES = (
     ("table, one object, 3 frames a trace, 320x240", (ONE, [])),
     ("- 64x64", (ONE, SMALL)),
     ("- three objects", (THREE, [])),
-    ("- position, roughness, metallic besides", (ONE, [LAYERS.format("position, roughness, metallic")])),
-    ("- light/* besides", (ONE, [LAYERS.format("light/*")])),
+    ("- with position, roughness, metallic", (ONE, [LAYERS.format("position, roughness, metallic")])),
+    ("- with light/*", (ONE, [LAYERS.format("light/*")])),
 )
 
 
 def planned(case: tuple[tuple[str, list[str]], list[str]], traces: int) -> Plan:
-    """Plan a case: whole trace groups of its first set, spread over it."""
+    """Plan a case: whole trace groups at equal distances in its first set."""
     (recipe, narrowed), changed = case
     plan = make_plan(load_recipe(recipe, [*BASE, *narrowed, *changed]))
     first = next(iter(plan.recipe.sets))
@@ -63,8 +69,8 @@ def planned(case: tuple[tuple[str, list[str]], list[str]], traces: int) -> Plan:
 
 
 def measure(plan: Plan, root: Path) -> tuple[float, float, float, float]:
-    """Render a plan; return CPU s of tracing, of finishing, of the first trace besides, and bytes a frame."""
-    os.environ[THREADS_VARIABLE] = "1"  # as in a render child
+    """Render a plan; return CPU s of tracing, finishing and the first trace's excess, and bytes a frame."""
+    os.environ[THREADS_VARIABLE] = "1"  # as in a render process
     from generators.blender.renderer import Renderer
 
     root.mkdir()
@@ -101,7 +107,7 @@ def main() -> None:
             *seconds, size = measure(plan, root)
             rows.append((name, *seconds, size / 1000))
             print(*rows[-1], sep=", ", flush=True)
-    header = ("trace", "tracing, CPU s", "finishing, CPU s", "first, CPU s more", "kB a frame")
+    header = ("trace", "tracing, CPU s", "finishing, CPU s", "first, extra CPU s", "kB per frame")
     print_table(header, rows)
 
 

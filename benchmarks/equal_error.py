@@ -1,19 +1,20 @@
-"""CPU time to equal error: the scene built again for every image, 128 samples raw, against ours denoised.
+"""Compare CPU time at equal error: rebuilding the scene for each image at 128 samples, against the engine.
 
-    python -m benchmarks.equal_error                     whole: 3 frames at 320x240, 2048-sample references
-    python -m benchmarks.equal_error --quick             the same at 80x60 against 512 samples
-    python -m benchmarks.equal_error --lights            besides: one trace for three lamps against three
+    python -m benchmarks.equal_error                     all: 3 frames at 320x240, 2048-sample references
+    python -m benchmarks.equal_error --quick             the same at 80x60 with 512-sample references
+    python -m benchmarks.equal_error --lights            also one trace of three lights, against three traces
 
-"Theirs" is CANDLE's own way: for each image Blender is reset, every asset is read again, nothing persists,
-128 samples are traced and not denoised. "Ours" is the engine's: one scene, persistent data, denoised parts;
-its numbers of samples are scanned, so that each layer shows where it is as good as theirs. Both run on one
-thread, each in a process of its own, in turn; CPU seconds are of the process and include building the scene,
-tracing, reading, decomposing, denoising and rounding.
+"Theirs" is the method of CANDLE: for each image Blender is reset, every asset is read again, and 128 samples
+are traced without denoising. "Ours" is the method of the engine: one stage, persistent data, denoised layers.
+The engine runs with several numbers of samples, to find for each layer the number that reaches the error of
+theirs. Both methods run on one thread, each in its own process, by turns. CPU seconds are those of the
+process and include building the scene, tracing, reading, decomposing, denoising and rounding.
 
-Error is the PSNR in dB to a reference of another seed, peak 1: `image` of code values / 255; `radiance`,
-`shading` and `residual` times the recipe's exposure and clipped to 0..1, so that 1 is white in `image`;
-`albedo`, and `normal` component by component, as stored; `depth` as 1 / m, 0 where nothing is hit; `object`
-1 where the index differs. All pixels count, but for `shading` only those whose albedo is not 0 in either.
+The error is the PSNR in dB relative to a reference with another seed, with peak 1. `image` is code values /
+255; `radiance`, `shading` and `residual` are multiplied by the recipe's exposure and clipped to 0..1, so that
+1 is white in `image`; `albedo` and the components of `normal` are used as stored; `depth` is 1 / m, 0 in the
+background; `object` is 1 where the index differs. All pixels count, except that `shading` uses only pixels
+whose albedo is not 0 in both images.
 """
 
 import argparse
@@ -36,20 +37,20 @@ from generators.layers.frame_layers import frame_layers
 from generators.planning.plan import plan_samples
 from generators.scenes.scene import SamplePlan
 
-# A map behind a shadow catcher, a modelled scene, and a plain table under one lamp.
+# An environment map with a shadow catcher, a modelled scene, and a plain table under one light.
 FRAMES = {"candle": ("candle-001358", "candle-010837"), "concepts": ("albedo-000100",)}
 LIT_BY_THREE = "candle-010837"
-NEXT_LAMP = 450  # rows of `candle` between two that differ only in the lamp
+NEXT_LIGHT = 450  # distance of two plan rows of `candle` that differ only in the light
 THEIR_SAMPLES = 128
 TEMPERATURES = 3
-EQUAL = 99.0  # dB, printed where nothing differs
+EQUAL = 99.0  # dB, printed for equal images
 
 Layers = dict[str, ndarray]
 
 
 @dataclass(frozen=True)
 class Shot:
-    """What is traced, and how."""
+    """A sample to trace, and the settings of the trace."""
 
     recipe: Recipe
     sample: SamplePlan
@@ -66,8 +67,8 @@ def shoot(shot: Shot, anew: bool, threads: int = 1) -> tuple[float, Layers]:
     """Trace a frame in this process.
 
     Args:
-        shot: what.
-        anew: reset Blender and read everything again, as CANDLE does.
+        shot: the sample and settings.
+        anew: reset Blender and read everything again, like CANDLE.
         threads: render threads.
 
     Returns:
@@ -118,7 +119,7 @@ def errors(layers: Layers, truth: Layers, exposure: float) -> dict[str, float]:
 
 
 def comparable(name: str, layers: Layers, truth: Layers, exposure: float) -> tuple[ndarray, ndarray]:
-    """Bring a layer of two frames to the range and pixels that its error is defined on."""
+    """Convert a layer of two frames to the range and pixels for which its error is defined."""
     pair = [frame[name].astype(np.float64) for frame in (layers, truth)]
     if name == "image":
         pair = [array / 255 for array in pair]
@@ -141,7 +142,7 @@ def psnr(found: ndarray, truth: ndarray) -> float:
 
 
 def reseeded(sample: SamplePlan) -> SamplePlan:
-    """Return the same scene with other noise."""
+    """Return the same scene with another renderer seed."""
     trace = sample.trace
     return sample.model_copy(
         update={"trace": trace.model_copy(update={"cycles_seed": trace.cycles_seed + 1})}
@@ -149,15 +150,15 @@ def reseeded(sample: SamplePlan) -> SamplePlan:
 
 
 def one_thread() -> None:
-    """Let Blender load as in a render child of one thread."""
+    """Let Blender load as in a render process with one thread."""
     os.environ[THREADS_VARIABLE] = "1"
 
 
 class Bench:
-    """Two processes that hold Blender, one for each way, and one for the references."""
+    """Three processes with Blender: one for each method, and one for the references."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        """Start the processes when they are first needed."""
+        """Create the process pools; a process starts when it is first used."""
         spawn = multiprocessing.get_context("spawn")
         self.theirs, self.ours = (ProcessPoolExecutor(1, spawn, one_thread) for _ in range(2))
         self.references = ProcessPoolExecutor(1, spawn)
@@ -176,7 +177,7 @@ class Bench:
         truth = self.truth(shot)
         counts = self.options.samples
         raw = replace(shot, samples=THEIR_SAMPLES, denoised=False)
-        for count in counts:  # the first trace of a process, and of a number of samples, costs more
+        for count in counts:  # the first trace of a process, or with a new number of samples, costs more
             self.ours.submit(shoot, replace(shot, samples=count), False).result()
         cpu: dict[int, list[float]] = {count: [] for count in (0, -1, *counts)}
         found: dict[int, dict[str, float]] = {}
@@ -193,7 +194,7 @@ class Bench:
         self.print_table(name, {key: median(values) for key, values in cpu.items()}, found)
 
     def print_table(self, name: str, cpu: dict[int, float], found: dict[int, dict[str, float]]) -> None:
-        """Print PSNR by layer, and by how much less CPU ours is as good."""
+        """Print the PSNR of each layer, and the ratio of CPU times at equal error."""
         counts = self.options.samples
         print(f"\n{name}: PSNR in dB to {self.options.reference} samples; theirs {cpu[0]:.2f} CPU s a trace")
         print(
@@ -203,7 +204,7 @@ class Bench:
         )
         for layer, theirs in found[0].items():
             enough = [count for count in counts if found[count][layer] >= theirs - self.options.margin]
-            verdict = f"{cpu[0] / cpu[enough[0]]:6.1f} ({enough[0]} samples)" if enough else "  none of these"
+            verdict = f"{cpu[0] / cpu[enough[0]]:6.1f} ({enough[0]} samples)" if enough else "  not reached"
             print(
                 f"{layer:10}{theirs:8.1f}",
                 *(f"{found[count][layer]:7.1f}" for count in counts),
@@ -216,9 +217,9 @@ class Bench:
         )
 
     def lights(self, shot: Shot, lamps: list[SamplePlan]) -> None:
-        """Print whether one trace of three lamps, a group each, beats three traces at equal CPU."""
+        """Compare one trace of three lights, each in a light group, with three traces at equal CPU time."""
         own = [lamp.trace.lights[0] for lamp in lamps]
-        names = tuple(f"lamp {i}" for i in range(len(own)))
+        names = tuple(f"light {i}" for i in range(len(own)))
         named = [lamp.model_copy(update={"name": name}) for lamp, name in zip(own, names, strict=True)]
         exposure = settings(shot.recipe, shot.sample.set).exposure
 
@@ -235,8 +236,8 @@ class Bench:
         self.ours.submit(shoot, replace(together, samples=1), False).result()
         seconds, grouped = self.ours.submit(shoot, together, False).result()
         total = sum(cpu for cpu, _ in alone)
-        print(f"\nthree lamps: {len(own)} traces of {shot.samples} samples {total:.2f} CPU s;", end=" ")
-        print(f"one of {together.samples} with a group each {seconds:.2f} CPU s; radiance, PSNR in dB")
+        print(f"\nthree lights: {len(own)} traces of {shot.samples} samples {total:.2f} CPU s;", end=" ")
+        print(f"one of {together.samples} with three light groups {seconds:.2f} CPU s; radiance, PSNR in dB")
         for i, (name, truth) in enumerate(zip(names, truths, strict=True)):
             total_light = grouped[f"light/{name}"].astype(np.float32) + grouped["light/environment"]
             pair = comparable("radiance", {"radiance": total_light}, truth, exposure)
@@ -261,12 +262,16 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="80x60 pixels, 512-sample references")
-    parser.add_argument("--lights", action="store_true", help="compare one trace of three lamps with three")
-    parser.add_argument("--only", nargs="+", help="ids of frames")
-    parser.add_argument("--samples", nargs="+", type=int, default=[16, 32, 64, 128], help="of ours")
-    parser.add_argument("--rounds", type=int, default=2, help="of interleaved traces; medians are printed")
-    parser.add_argument("--reference", type=int, help="samples [default: 2048, or 512 with --quick]")
-    parser.add_argument("--margin", type=float, default=0.0, help="dB that count as equal")
+    parser.add_argument("--lights", action="store_true", help="compare one trace of three lights with three")
+    parser.add_argument("--only", nargs="+", help="ids of the frames to trace")
+    parser.add_argument(
+        "--samples", nargs="+", type=int, default=[16, 32, 64, 128], help="numbers of samples of the engine"
+    )
+    parser.add_argument("--rounds", type=int, default=2, help="rounds of traces; medians are printed")
+    parser.add_argument(
+        "--reference", type=int, help="samples of the reference [default: 2048, or 512 with --quick]"
+    )
+    parser.add_argument("--margin", type=float, default=0.0, help="difference in dB that counts as equal")
     options = parser.parse_args()
     options.reference = options.reference or (512 if options.quick else 2048)
     bench = Bench(options)
@@ -276,7 +281,7 @@ def main() -> None:
     if options.lights:
         shot = chosen_frames(argparse.Namespace(**{**vars(options), "only": [LIT_BY_THREE]}))[LIT_BY_THREE]
         first = shot.sample.index
-        ids = [f"{shot.sample.set}-{(first // NEXT_LAMP + i) * NEXT_LAMP:06d}" for i in range(3)]
+        ids = [f"{shot.sample.set}-{(first // NEXT_LIGHT + i) * NEXT_LIGHT:06d}" for i in range(3)]
         bench.lights(shot, list(plan_samples(shot.recipe, ids).samples))
 
 

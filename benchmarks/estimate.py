@@ -1,8 +1,8 @@
-"""How far `candlelight plan --estimate` is from real runs: CPU time of all processes, bytes.
+"""Compare `candlelight plan --estimate` with real runs: CPU time of all processes, and bytes.
 
     python -m benchmarks.estimate [--recipes candle parts ...] [--limit 120] [--seconds 60] [--set F=V]
 
-Runs both commands on so many samples of each set of each recipe, by default at 64x64, and prints ratios.
+Runs both commands on the first samples of each set of each recipe, by default at 64x64, and prints ratios.
 """
 
 import argparse
@@ -32,8 +32,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--recipes", nargs="+", default=RECIPES)
-    parser.add_argument("--limit", default="120", help="samples of each set")
-    parser.add_argument("--seconds", default="60", help="time for each estimate")
+    parser.add_argument("--limit", default="120", help="number of samples of each set")
+    parser.add_argument("--seconds", default="60", help="seconds for each estimate")
     parser.add_argument(
         "--set", nargs="+", default=["image={width: 64, height: 64}"], help="fields of the recipe"
     )

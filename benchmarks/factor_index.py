@@ -1,10 +1,11 @@
-"""Queries and pairs of a factor index over a million rows, beside the obvious way to do the same.
+"""Compare queries and pairs of a factor index over a million rows with a scan of the whole table.
 
     python -m benchmarks.factor_index [--share 0.97] [--pairs 100000] [--repeats 20]
 
-The grid is MPI3D's, 1,036,800 combinations of seven factors: whole, and a random share of it, of which a
-table is sorted once for each subset of factors that is asked for. The peer scans the table with numpy: one
-comparison of all rows for each factor, for a query and for each pair. Best of several; about half a minute.
+The grid is MPI3D's, 1,036,800 combinations of seven factors: the whole grid, and a random share of it. For
+the share, the index sorts a table once for each subset of factors in a query. The scan uses numpy: one
+comparison of all rows for each factor, for a query and for each pair. Best of several runs; about half a
+minute.
 """
 
 import argparse
@@ -36,12 +37,12 @@ def best(work: Callable[[], Any], repeats: int) -> float:
 
 
 def scan(table: np.ndarray, wanted: dict[int, int]) -> np.ndarray:
-    """Find rows by looking at all."""
+    """Find rows by comparing all rows."""
     return np.flatnonzero(np.logical_and.reduce([table[:, j] == value for j, value in wanted.items()]))
 
 
 def scanned_pairs(table: np.ndarray, count: int) -> None:
-    """Draw pairs that differ in one factor, looking at all rows for each."""
+    """Draw pairs that differ in one factor, comparing all rows for each pair."""
     rng = np.random.default_rng(0)
     for row in rng.integers(len(table), size=count):
         kept = np.delete(np.arange(len(SIZES)), rng.integers(len(SIZES)))
@@ -92,15 +93,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--share", type=float, default=0.97, help="of the grid, in the part")
+    parser.add_argument("--share", type=float, default=0.97, help="share of the grid in the part")
     parser.add_argument("--pairs", type=int, default=100_000)
     parser.add_argument("--repeats", type=int, default=20)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     grid = FactorSpace(tuple("abcdefg"), tuple(tuple(range(size)) for size in SIZES))
-    kept = np.flatnonzero(np.random.default_rng(0).random(grid.size) < asked.share)
+    kept = np.flatnonzero(np.random.default_rng(0).random(grid.size) < options.share)
     part = FactorSpace(grid.names, grid.values, kept)
     for name, space in (("the grid", grid), ("a part", part)):
-        measure(name, FactorIndex.of(space), asked.pairs, asked.repeats)
+        measure(name, FactorIndex.of(space), options.pairs, options.repeats)
 
 
 if __name__ == "__main__":

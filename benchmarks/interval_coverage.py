@@ -1,11 +1,12 @@
-"""How often 95 % intervals hold the truth, and how often a comparison finds a difference.
+"""Measure how often 95 % intervals contain the true value, and how often a comparison finds a difference.
 
     python -m benchmarks.interval_coverage [--runs 2000]
 
-Data are simulated: groups of 1 to 9 rows, correlation 0.3 of the rows in a group (of the logarithms where
-values are lognormal, with standard deviation 1). "Mean" is a mean over rows; "ratio" is the sum of one column
-over the sum of another, a statistic of all rows that is recomputed on resampled groups. Beside them stand the
-intervals of `scipy.stats.bootstrap` over groups, BCa and percentile. One or two minutes.
+The data are simulated: groups of 1 to 9 rows, with correlation 0.3 between the rows of a group (between the
+logarithms for lognormal values, which have standard deviation 1). "Mean" is a mean over rows; "ratio" is the
+sum of one column divided by the sum of another, a statistic of all rows that is recomputed on resampled
+groups. For comparison the table has the BCa and percentile intervals of `scipy.stats.bootstrap` over groups.
+One or two minutes.
 """
 
 import argparse
@@ -17,8 +18,9 @@ from numpy import ndarray
 from scipy import stats
 
 from evaluation.results.compare import compare
-from evaluation.results.intervals import RESAMPLES, mean_interval, replicate_interval, resampled_groups
-from evaluation.results.result import About, MeanResult, Score, StatisticResult
+from evaluation.results.intervals import mean_interval
+from evaluation.results.resampling import RESAMPLES, replicate_interval, resampled_groups
+from evaluation.results.result import MeanResult, Provenance, Score, StatisticResult
 
 GROUPS = 8, 16, 64
 PLANTED = 0.35  # standard deviations of the difference of a row
@@ -27,7 +29,7 @@ PEER_RUNS = 20  # at once, which bounds the memory of the resamples
 
 
 def draw(rng: np.random.Generator, numbers: ndarray, skewed: bool) -> ndarray:
-    """Draw a column of positive mean: normal about 3, or lognormal."""
+    """Draw a column of positive mean: normal with mean 3, or lognormal."""
     shared = rng.normal(size=numbers.max() + 1)[numbers]
     values = CORRELATION**0.5 * shared + (1 - CORRELATION) ** 0.5 * rng.normal(size=len(numbers))
     return np.exp(values) if skewed else 3 + values
@@ -45,7 +47,7 @@ def replicates(first: ndarray, second: ndarray, numbers: ndarray, draws: ndarray
 
 
 def coverage(groups: int, skewed: bool, runs: int, seed: int) -> dict[str, float]:
-    """Share of the runs in which the interval of a mean, and of a ratio, holds the truth."""
+    """Compute the share of runs in which the interval of a mean, and of a ratio, contains the true value."""
     rng = np.random.default_rng([seed, groups, skewed])
     truth = np.exp(0.5) if skewed else 3
     held = {"mean": 0, "ratio": 0}
@@ -61,7 +63,7 @@ def coverage(groups: int, skewed: bool, runs: int, seed: int) -> dict[str, float
 
 
 def peer_coverage(groups: int, skewed: bool, runs: int, seed: int) -> dict[str, float]:
-    """Give what `coverage` does, of the two intervals of scipy."""
+    """Compute the same shares as `coverage` for the two intervals of scipy."""
     rng = np.random.default_rng([seed, groups, skewed])
     truth = np.exp(0.5) if skewed else 3.0
     held = dict.fromkeys(("mean, BCa", "mean, percentile", "ratio, BCa", "ratio, percentile"), 0)
@@ -86,7 +88,7 @@ def peer_coverage(groups: int, skewed: bool, runs: int, seed: int) -> dict[str, 
 
 
 def group_sums(rng: np.random.Generator, groups: int, skewed: bool) -> Iterator[ndarray]:
-    """Sums of two columns over the rows of each group, and the number of its rows."""
+    """Sum two columns over the rows of each group, and count the rows of each group."""
     numbers = group_rows(rng, groups)
     for _ in range(2):
         yield np.bincount(numbers, draw(rng, numbers, skewed))
@@ -94,14 +96,14 @@ def group_sums(rng: np.random.Generator, groups: int, skewed: bool) -> Iterator[
 
 
 def found(size: float, skewed: bool, runs: int, seed: int, groups: int = 64) -> dict[str, float]:
-    """Share of the runs in which `compare` finds one of two models better.
+    """Compute the share of runs in which `compare` finds one of two models better.
 
     Args:
-        size: difference that is planted, in standard deviations of the difference of a row.
+        size: true difference, in standard deviations of the difference of a row.
         skewed: whether the errors of both models are lognormal.
-        runs: simulated pairs of results.
-        seed: of the simulation.
-        groups: groups of each.
+        runs: number of simulated pairs of results.
+        seed: seed of the simulation.
+        groups: number of groups of each result.
     """
     rng = np.random.default_rng([seed, groups, skewed])
     deviation = np.sqrt(np.exp(1) * (np.exp(1) - 1)) if skewed else 1.0
@@ -118,7 +120,7 @@ def found(size: float, skewed: bool, runs: int, seed: int, groups: int = 64) -> 
     return {name: count / runs for name, count in won.items()}
 
 
-ABOUT = About("simulated", 1, "lower", {}, {}, {}, {})
+ABOUT = Provenance("simulated", 1, "lower", {}, {}, {}, {})
 
 
 def mean_result(column: ndarray, numbers: ndarray) -> MeanResult:

@@ -1,13 +1,14 @@
-"""What bounds a very large set besides rendering: planning, scheduling, the file system, verifying, packing.
+"""Measure the costs of a very large set besides rendering: planning, scheduling, files, verifying, packing.
 
     python -m benchmarks.limits [--rows 100000] [--frames 300] [--folder DIR]
 
-Planning: the recipe `candle` with more draws, in a process of its own; seconds a row, growth of the resident
-memory, and bytes of the plan's file. Scheduling: trace groups that are handed to two dask workers which do
-nothing, through a scheduler in a process of its own, two tasks a worker in flight, in tasks of 1 and of 64
-groups; CPU seconds are those of the scheduler's process and of this one, which submits. Files: frames of dead
-leaves of 64x64, painted once and written again, every byte made durable, in FOLDER; then looked for, verified
-and packed. Elsewhere CPU seconds are of this process, and the others of the wall clock. About 5 minutes.
+Planning uses the recipe `candle` with more draws, in its own process; it prints seconds per row, growth of
+the resident memory, and bytes of the plan file. Scheduling gives trace groups to two dask workers that do
+nothing, through a scheduler in its own process, with two tasks in flight per worker and 1 or 64 groups per
+task; CPU seconds are the sum of the scheduler's process and of this process, which submits. Files are
+dead-leaves frames of 64x64, rendered once and written again durably in FOLDER, then searched, verified and
+packed. In the other measurements CPU seconds are of this process, and seconds are wall-clock time. About 5
+minutes.
 """
 
 import argparse
@@ -38,14 +39,14 @@ Row = tuple[str, str, float | str, float | str, float | str]
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
-    """Do something; return what it returned, CPU seconds and seconds."""
+    """Call a function; return its result, CPU seconds and seconds."""
     began, cpu = time.perf_counter(), time.process_time()
     made = work()
     return made, time.process_time() - cpu, time.perf_counter() - began
 
 
 def planning(rows: int) -> list[Row]:
-    """Plan many rows; meant for a fresh process, because it looks at its memory."""
+    """Plan many rows; run this in a new process, because it measures the memory of the process."""
     recipe = load_recipe("candle", [f"sets.candle.draws={max(1, round(rows / CANDLE_ROWS))}"])
     before = psutil.Process().memory_info().rss
     plan, *planned = timed(partial(make_plan, recipe))
@@ -61,7 +62,7 @@ def planning(rows: int) -> list[Row]:
 
 
 def scheduling() -> list[Row]:
-    """Have workers do nothing with trace groups."""
+    """Schedule trace groups on workers that do nothing."""
     groups = [tuple(group) for group in make_plan(load_recipe("candle"), GROUPS).groups.values()]
     rows: list[Row] = []
     with (
@@ -83,7 +84,7 @@ def scheduling() -> list[Row]:
 
 
 def hand_out(client: Client, tasks: list[Any]) -> None:
-    """Submit tasks, few in flight, and release each at once."""
+    """Submit tasks with a few in flight, and release each finished task at once."""
     waiting = iter(tasks)
     running = as_completed([client.submit(len, next(waiting), pure=False) for _ in range(IN_FLIGHT)])
     for future in running:

@@ -1,13 +1,13 @@
-"""Does a long run grow? Memory of the worker and of its render child after 50 frames and after 1000.
+"""Measure the memory of a worker and its render process in a long run, after 50 frames and after 1000.
 
     python -m benchmarks.memory [--size 64x48] [--recipes candle concepts] [--frames 1000]
 
-`candlelight render` with one worker, whose child lives through the whole run (the engine replaces one after
-2000 samples). Frames are drawn over the whole recipe and shuffled, so that scenes, objects, materials and
-textures change from frame to frame as they do for a worker that gets tasks from everywhere; `--in-order`
-keeps them as the plan has them, where each scene comes once and its files are read then. Memory is the
-proportional set size of /proc/PID/smaps_rollup, looked at five times a second; as it goes up and down with
-every frame, a row gives medians over the 50 frames before its own. About 10 minutes on an idle processor.
+Runs `candlelight render` with one worker, whose render process lives through the whole run (the engine
+replaces it after 2000 samples). The frames are drawn from the whole recipe and shuffled, so that scenes,
+objects, materials and textures change from frame to frame, as for a worker with tasks of the whole plan;
+`--in-order` keeps the order of the plan, in which each scene is read once. Memory is the proportional set
+size of /proc/PID/smaps_rollup, read five times a second. It rises and falls with every frame, so a row gives
+medians over the previous 50 frames. About 10 minutes on an idle processor.
 """
 
 import argparse
@@ -28,18 +28,18 @@ from generators.planning.planned_samples import compress_samples
 
 PERIOD = 0.2  # s
 EARLY = 50  # frames
-WINDOW = 50  # frames that the looks of a row belong to
+WINDOW = 50  # number of frames over which a row takes medians
 LIMIT = 1.1
 
 
 def megabytes(process: psutil.Process) -> float:
-    """Read the memory that a process would free by ending."""
+    """Read the proportional set size of a process in megabytes."""
     rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
     return next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")) / 1024
 
 
 def watch(plan: Plan, folder: Path) -> list[tuple[int, float, float]]:
-    """Render a plan, and list frames done with the megabytes of worker and child, look by look."""
+    """Render a plan, and list finished frames with the megabytes of worker and render process over time."""
     file, out, log = folder / "plan.parquet", folder / "frames", folder / "log"
     save_plan(plan, file)
     run = start(candlelight("render", file, "--out", out, "--workers", 1), log)
@@ -62,7 +62,7 @@ def watch(plan: Plan, folder: Path) -> list[tuple[int, float, float]]:
 
 
 def around(looks: list[tuple[int, float, float]], frame: int) -> tuple[float, float]:
-    """Return medians over the frames up to one: worker, child."""
+    """Return medians over the last frames: worker, render process."""
     near = [look for look in looks if frame - WINDOW < look[0] <= frame]
     return statistics.median(look[1] for look in near), statistics.median(look[2] for look in near)
 
@@ -97,7 +97,7 @@ def main() -> None:
         for frame in (EARLY + WINDOW, *(f for f in (250, 500, 750) if f < options.frames), options.frames):
             worker, child = around(looks, frame)
             kept.append([recipe, frame, worker, worker / first[0], child, child / first[1]])
-    print(f"{options.size}; wanted: ratios of the last rows at most {LIMIT}")
+    print(f"{options.size}; required: ratios of the last rows at most {LIMIT}")
     print_table(header, kept)
 
 

@@ -1,11 +1,11 @@
-"""How often a comparison of IRS, unconfoundedness, WAIoU or CSM finds a difference where there is none.
+"""Measure how often comparisons of IRS, unconfoundedness, WAIoU or CSM find a false difference.
 
     python -m benchmarks.null_rates irs --runs 120 --images 120
 
-Both models are draws of one distribution, so that any difference found is false; 0.05 is meant. IRS: codes of
-six mixtures of three factors, with noise. Unconfoundedness (rho 2): the same, mostly noise. WAIoU: skewed IoU
-of four parts, alike in five proportions. CSM: shares of test frames of six concept sets, correlated over the
-sets, vectors held fixed. Minutes each.
+Both models are drawn from one distribution, so every difference is a false positive; the nominal rate is
+0.05. IRS: codes of six mixtures of three factors, with noise. Unconfoundedness (rho 2): the same codes with
+more noise. WAIoU: skewed IoUs of four parts, equally distributed in five proportions. CSM: shares of test
+frames of six concept sets, correlated between the sets, with fixed vectors. Minutes each.
 """
 
 import argparse
@@ -15,26 +15,26 @@ import numpy as np
 import torch
 
 from evaluation.causal.irs import IRS, irs
-from evaluation.causal.score_causal import RESAMPLES
+from evaluation.causal.score_causal import IRS_RESAMPLES
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
-from evaluation.coverage.score_coverage import Weighed
+from evaluation.coverage.coverage_statistic import CoverageStatistic
 from evaluation.results.compare import compare
-from evaluation.results.intervals import resampled_interval
-from evaluation.results.result import About, StatisticResult
+from evaluation.results.resampling import resampled_interval
+from evaluation.results.result import Provenance, StatisticResult
 
-ABOUT = About("simulated", 1, "higher", {}, {}, {}, {})
+ABOUT = Provenance("simulated", 1, "higher", {}, {}, {}, {})
 MIXTURES = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0.7, 0.7, 0], [0, 0.5, 1], [0.3, 0.3, 0.3]]).T
 CSM = "csm_s aligned, all sets"
 
 
 def irs_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
-    """Score two encoders of the same factors, whose noise alone differs, with IRS."""
+    """Score two encoders with IRS; they differ only in their noise."""
     return encoder_pair(rng, images, "irs", 1, lambda found: float(found.score), repeats=False)
 
 
 def unconfoundedness_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
-    """Score two such encoders, that answer weakly, with unconfoundedness."""
+    """Score two encoders with unconfoundedness; they respond weakly and differ only in their noise."""
     name = "unconfoundedness(2)"
     return encoder_pair(
         rng, images, name, 0.15, lambda found: float(unconfoundedness(found, 2)), repeats=True
@@ -49,7 +49,7 @@ def encoder_pair(
     score: Callable[[IRS], float],
     repeats: bool,
 ) -> list[StatisticResult]:
-    """Score two encoders of the same factors, whose noise alone differs."""
+    """Score two encoders of the same factors that differ only in their noise."""
     grid = np.stack(np.meshgrid(range(3), range(4), range(2), indexing="ij")).reshape(3, -1).T
     factors = torch.from_numpy(np.tile(grid, (max(1, images // len(grid)), 1)))
 
@@ -60,21 +60,21 @@ def encoder_pair(
         def statistic(rows: np.ndarray) -> dict[str, float]:
             return {name: score(irs(codes[rows], factors[rows]))}
 
-        return result(statistic, len(factors), name, resamples=RESAMPLES, repeats=repeats)
+        return result(statistic, len(factors), name, resamples=IRS_RESAMPLES, repeats=repeats)
 
     return [one(), one()]
 
 
 def waiou_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
-    """Score two methods whose IoU are draws of one distribution."""
+    """Score two methods whose IoUs are drawn from one distribution."""
     base = rng.beta(1, 3, size=(2, 1, images, 4))
     iou = np.clip(base + rng.normal(size=(2, 5, images, 4)) * 0.02, 0, 1)
-    weighed = Weighed(iou * (rng.random((2, 1, images, 4)) > 0.3), 0.0, "mean", ("a", "b"))
+    weighed = CoverageStatistic(iou * (rng.random((2, 1, images, 4)) > 0.3), 0.0, "mean", ("a", "b"))
     return [result(weighed, images, f"waiou {name}", as_name="waiou", resamples=1000) for name in "ab"]
 
 
 def csm_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
-    """Score two models whose shares of test frames are draws of one distribution."""
+    """Score two models whose shares of test frames are drawn from one distribution."""
 
     def one() -> StatisticResult:
         shared, sets = rng.normal(size=(2, images)), []
@@ -98,7 +98,7 @@ def result(
     resamples: int = 200,
     repeats: bool = True,
 ) -> StatisticResult:
-    """Make a result of one score, each image a group of its own."""
+    """Make a result of one score, in which each image is a group."""
     groups = tuple(str(row) for row in range(images))
     scores, replicates = resampled_interval(statistic, groups, 0, resamples, repeats)
     own = as_name or name
@@ -106,7 +106,7 @@ def result(
 
 
 def main() -> None:
-    """Print the share of the runs in which a difference is found, and of the intervals that hold."""
+    """Print the share of runs with a difference, and the share of intervals that contain the true value."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,18 +1,19 @@
-"""What the engine costs beside rendering: CPU time of a run over that of the bare loop.
+"""Measure the overhead of the engine: CPU time of a run divided by the CPU time of the bare loop.
 
     python -m benchmarks.overhead [--sizes 64x64 320x240] [--recipes candle concepts] [--frames N]
 
-One side is `candlelight render` as a user starts it, one worker of one thread: all its processes and threads
-are counted. The other is `bare_loop.py`, which mutates the scene, calls the render operator and denoises.
-Both work through the same plan in the same order with the recipe's settings, and take turns: while one
-renders a block the other is stopped (SIGSTOP), so that whatever else the machine does meets both. CPU time is
-read at the ends of the blocks. The ratio is the median over blocks; the cost of a frame in the first and the
-last block shows whether it changes as a run goes on. What start and end cost is counted apart, and
-`1000 frames` is the ratio of whole runs of that length, (start and end + 1000 x cost of a frame).
+One side is `candlelight render` as a user starts it, with one worker of one thread; all its processes and
+threads count. The other side is `bare_loop.py`, which changes the scene, calls the render operator and
+denoises. Both render the same plan in the same order with the recipe's settings, by turns: while one side
+renders a block of frames, the other is stopped (SIGSTOP), so that other load on the machine affects both. CPU
+time is read at the ends of the blocks. The ratio is the median over blocks; the cost per frame in the first
+and the last block shows whether it changes during a run. The costs of start and end are measured separately;
+`1000 frames` is the ratio of whole runs of that length, (start and end + 1000 x cost per frame).
 
-Traces of `candle` give one frame each, those of `concepts` three (one for each colour temperature), all of
-which the engine writes. The frames are spread over the plan. By default there are 40 of over 20 000 pixels
-and 300 of smaller ones, 15 to 20 minutes in all on one processor; `--frames 1000` takes hours at 320x240.
+Traces of `candle` give one frame each; traces of `concepts` give three (one for each colour temperature), and
+the engine writes all of them. The frames are spread over the plan. By default there are 40 frames of more
+than 20 000 pixels and 300 smaller ones, 15 to 20 minutes in all on one processor; `--frames 1000` takes hours
+at 320x240.
 """
 
 import argparse
@@ -45,7 +46,7 @@ WHOLE = 1000  # frames of the run that the issue is about
 
 @dataclass
 class Side:
-    """One of the two, as it goes on: its process, how far it is, and CPU seconds at the ends of blocks."""
+    """One side of the comparison: its process, its progress, and CPU seconds at the ends of blocks."""
 
     process: psutil.Popen
     log: Path
@@ -53,14 +54,14 @@ class Side:
     marks: list[tuple[int, float]] = field(default_factory=list)
 
     def go_on(self, frames: int) -> None:
-        """Let it run until so many frames are done, and stop it again."""
+        """Let it run until this many frames are done, then stop it."""
         self.signal(signal.SIGCONT)
         wait_until(lambda: self.frames() >= frames, self.process, self.log)
         self.signal(signal.SIGSTOP)
         self.marks.append((self.frames(), cpu_seconds(self.process)))
 
     def finish(self) -> float:
-        """Let it end, and return the CPU seconds of all that it was, from start to end."""
+        """Let it finish, and return the CPU seconds of all its processes from start to end."""
         self.signal(signal.SIGCONT)
         _, status, used = os.wait4(self.process.pid, 0)
         if status:
@@ -73,12 +74,12 @@ class Side:
             one.send_signal(number)
 
     def costs(self) -> list[float]:
-        """CPU seconds a frame, block by block."""
+        """Return CPU seconds per frame for each block."""
         return [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(self.marks)]
 
 
 def spread(plan: Plan, frames: int) -> Plan:
-    """Keep about so many frames, in whole trace groups that are spread over the plan."""
+    """Keep about this many frames, in whole trace groups at equal distances in the plan."""
     groups = list(plan.groups.values())
     count = max(1, round(frames * len(groups) / len(plan)))
     kept = [groups[i] for i in np.linspace(0, len(groups) - 1, count).round().astype(int)]
@@ -86,10 +87,10 @@ def spread(plan: Plan, frames: int) -> Plan:
 
 
 def measure(plan: Plan, blocks: int, folder: Path) -> tuple[Side, Side, float, float]:
-    """Let both sides work through a plan in turns.
+    """Let both sides render a plan by turns.
 
     Returns:
-        The run, the bare loop, and what start and end of each cost, in CPU seconds.
+        The run, the bare loop, and the costs of start and end of each, in CPU seconds.
     """
     file, done, out = folder / "plan.parquet", folder / "done", folder / "frames"
     save_plan(plan, file)
@@ -123,7 +124,7 @@ def measure(plan: Plan, blocks: int, folder: Path) -> tuple[Side, Side, float, f
 
 
 def mean_cost(side: Side) -> float:
-    """CPU seconds a frame over all blocks."""
+    """Return CPU seconds per frame over all blocks."""
     (frames, cpu), (more_frames, more_cpu) = side.marks[0], side.marks[-1]
     return (more_cpu - cpu) / (more_frames - frames)
 

@@ -1,17 +1,17 @@
-"""How much longer does packing take than the codecs that it cannot do without?
+"""Compare the time of packing with the time of the codecs that it uses.
 
     python -m benchmarks.packing FRAMES SET [--rows 200] [--threads 2] [--compression gzip]
 
-The rows (those of the set, again and again if there are fewer) are linked into a folder of frames of their
-own. In one run, each with the same number of threads and the same bytes:
+The rows of the set (repeated if there are fewer) are linked into a separate folder of frames. One run
+measures, each with the same number of threads and the same bytes:
 
-- encode: the arrays, in memory already, into chunks of HDF5 (shuffle and deflate, as `pack_hdf5` does it), or
-  into Parquet by `pyarrow.parquet.ParquetWriter` (one thread, as it has no other way) with masks as PNG;
-- decode: frames from disk to arrays (PNG, deflate), without comparing hashes;
-- pack: `pack_hdf5` and `pack_hub` as they are, from files to files, with hashes compared and files synced.
+- encode: arrays in memory to chunks of HDF5 (shuffle and deflate, as in `pack_hdf5`), or to Parquet by
+  `pyarrow.parquet.ParquetWriter` (on one thread, its only mode) with masks as PNG;
+- decode: frames on disk to arrays (PNG, deflate), without comparing hashes;
+- pack: `pack_hdf5` and `pack_hub`, from files to files, with hashes compared and files synced.
 
-`encode / pack` is the share of the codec's speed that a pack reaches; `(decode + encode) / pack` counts what
-decoding costs as codec too. Best of `--repeat`.
+`encode / pack` is the share of the codec's speed that packing reaches; `(decode + encode) / pack` also counts
+decoding as codec time. Best of `--repeat`.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from loaders.samples import Frame
 
 
 def fill(root: Path, frames: Path, set_name: str, rows: int) -> FrameFolder:
-    """Write a folder of as many rows as are asked for, repeating those that there are."""
+    """Write a folder of ``rows`` frames, repeating the frames of the set."""
     info = read_dataset_info(frames)
     set_info = info.set(set_name).model_copy(update={"count": rows})
     write_dataset_info(root, info.model_copy(update={"sets": {set_name: set_info}}))

@@ -1,4 +1,4 @@
-"""What benchmarks and trials share: runs as processes of their own, what they use and leave, and tables."""
+"""Shared functions of benchmarks and trials: start processes, measure them, compare folders, print tables."""
 
 import hashlib
 import subprocess
@@ -15,7 +15,7 @@ POLL = 0.02  # s between looks at a run
 
 
 def start(command: Sequence[str | Path], log: Path) -> psutil.Popen:
-    """Start a command in a session of its own, all that it says going to a file."""
+    """Start a command in its own session, with its output in a file."""
     with log.open("ab") as file:
         return psutil.Popen(
             [str(word) for word in command],
@@ -27,12 +27,12 @@ def start(command: Sequence[str | Path], log: Path) -> psutil.Popen:
 
 
 def candlelight(*words: str | Path | int) -> list[str]:
-    """Spell a `candlelight` command for this interpreter."""
+    """Return a `candlelight` command for this interpreter."""
     return [sys.executable, "-m", "candlelight", *map(str, words)]
 
 
 def tree(process: psutil.Process) -> list[psutil.Process]:
-    """List a process and all its descendants that live; none if it is gone."""
+    """List a process and all its living descendants; empty if the process has ended."""
     try:
         return [process, *process.children(recursive=True)]
     except psutil.NoSuchProcess:
@@ -40,7 +40,7 @@ def tree(process: psutil.Process) -> list[psutil.Process]:
 
 
 def cpu_seconds(process: psutil.Process) -> float:
-    """Sum the CPU time of a process, its descendants, and the dead ones that were waited for."""
+    """Sum the CPU time of a process, its descendants, and ended processes that were waited for."""
     total = 0.0
     for one in tree(process):
         try:
@@ -51,12 +51,12 @@ def cpu_seconds(process: psutil.Process) -> float:
 
 
 def finished(out: Path) -> int:
-    """Count the frames that are complete in a folder: only complete ones have a name there."""
+    """Count the complete frames in a folder; incomplete frames have no name there."""
     return sum(1 for _ in out.glob("samples/*/*/*"))
 
 
 def contents(out: Path, *apart: str) -> dict[str, str]:
-    """Hash every file of a folder, but for those below or of a name that fits one of some patterns."""
+    """Hash every file of a folder, except files with a path part that matches one of the patterns."""
     files = {path.relative_to(out): path for path in out.rglob("*") if path.is_file()}
     return {
         name.as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -66,7 +66,7 @@ def contents(out: Path, *apart: str) -> dict[str, str]:
 
 
 def wait_until(there: Callable[[], bool], process: psutil.Popen, log: Path) -> None:
-    """Wait for something that a process brings about.
+    """Wait for a condition that a process fulfils.
 
     Raises:
         SystemExit: the process ended first; the message is the end of its log.
@@ -80,7 +80,7 @@ def wait_until(there: Callable[[], bool], process: psutil.Popen, log: Path) -> N
 
 @contextmanager
 def hosts(count: int, folder: Path) -> Iterator[tuple[str, list[psutil.Popen]]]:
-    """Start a scheduler and worker processes on so many addresses of this machine."""
+    """Start a scheduler and worker processes on several addresses of this machine."""
     file, log = folder / "scheduler.json", folder / "dask.log"
     dask = [sys.executable, "-m"]
     with ExitStack() as stack:
@@ -115,7 +115,7 @@ def kill_session(process: psutil.Popen) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table in Markdown, numbers with three digits."""
+    """Print a Markdown table with three significant digits."""
     lines = [list(header), ["---"] * len(header), *([_cell(value) for value in row] for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     for line in lines:

@@ -1,18 +1,15 @@
-"""How fast packs are read, against bare h5py and what PNG-bound readers take, as ratios within one run.
+"""Compare our pack readers with bare h5py and with readers of PNG files, as ratios within one run.
 
     python -m benchmarks.reading FRAMES [--set NAME] [--rows 2000] [--all-rows 200] [--keep FOLDER]
     python -m benchmarks.reading FRAMES --small --rows 5000
 
-FRAMES is a folder of a few rendered frames, 320 x 240 for the stated limits, 64 x 64 with ``--small``. As
-many as asked for are made from them (rolled, mirrored, dimmed: codecs find in them what they find in
-renders), written as frames and packed: first with the layer `image` alone, then with all layers, of fewer
-rows. Everything is read once, so that it is in memory, and then in random order on one core, all readers in
-turn, a block each. A ratio is the median over rounds of the peer's CPU time over ours. `datasets` reads what
-its own writer wrote, Pillow what Pillow wrote; batches are of image, or all layers, and factors. The last
-table is the memory of a reader's own process over an epoch.
-
-With ``--small``, where the cost of a row weighs most, `image` is all there is, and sets that were
-loaded whole are read, too.
+FRAMES is a folder of a few rendered frames, 320 x 240 for the stated limits, 64 x 64 with ``--small``. More
+frames are made from them (rolled, mirrored and dimmed, so that they compress like renders), written as frames
+and packed: first with the layer `image` alone, then with all layers and fewer rows. Every file is read once
+to fill the cache, then in random order on one core, by all readers in turn, one block each. A ratio is the
+median over rounds of the other reader's CPU time over ours. `datasets` reads files of its own writer, Pillow
+reads files of Pillow; batches hold the image, or all layers, and the factors. The last table is the memory of
+a reader's own process over an epoch. ``--small`` measures only `image`, and also sets loaded into memory.
 """
 
 import argparse
@@ -36,7 +33,7 @@ Reader = Callable[[Sequence[int]], object]
 BATCH = 32
 MIB = 2**20
 _PEER, _WHOLE = "batches: datasets, torch", "batches: in memory"
-# Wanted ratio for `image`, by reader and peer: the peer's time over the reader's.
+# Required ratio for `image`, by reader and other reader: the other reader's time over ours.
 WANTED = {
     ("HDF5Frames.arrays, none", "h5py, none"): 0.8,
     ("HDF5Frames.frame, gzip", "datasets, numpy"): 1.6,
@@ -45,7 +42,7 @@ WANTED = {
     ("batches: HDF5Frames, gzip", _PEER): 1.6,
     ("batches: HubFrames", _PEER): 1.0,
 }
-# The same of small images.
+# Required ratios for small images.
 WANTED_SMALL = {
     ("batches: HDF5Frames, none", _PEER): 5.0,
     ("batches: HDF5Frames, gzip", _PEER): 2.0,
@@ -61,11 +58,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("frames", type=Path)
-    parser.add_argument("--set", default=None, help="image set; may be left out where there is only one")
-    parser.add_argument("--rows", type=int, default=2000, help="images of the layer `image` alone")
-    parser.add_argument("--all-rows", type=int, default=200, help="frames of all layers")
+    parser.add_argument("--set", default=None, help="image set; needed if there are several")
+    parser.add_argument("--rows", type=int, default=2000, help="number of frames with `image` alone")
+    parser.add_argument("--all-rows", type=int, default=200, help="number of frames with all layers")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--keep", type=Path, help="folder to keep what is made, and to find it again")
+    parser.add_argument("--keep", type=Path, help="folder that keeps the packs for the next run")
     parser.add_argument("--small", action="store_true", help="the frames are small: measure images alone")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -88,7 +85,7 @@ def main() -> None:
 
 
 def make(source: Path, set_name: str | None, folder: Path, layers: list[str] | None, rows: int) -> None:
-    """Write frames that are like those of a folder, and every pack of them."""
+    """Write frames similar to the frames of a folder, and pack them in every format."""
     from loaders import open_frames, pack_hdf5, pack_hub, write_dataset_info, write_frame
 
     frames = open_frames(source, set_name, layers=layers)
@@ -126,7 +123,7 @@ def alike(frames: Any, rows: int) -> Iterator[Any]:
 
 
 def write_peer(folder: Path) -> None:
-    """Write the same frames through `datasets`' own writer, and the images through Pillow's."""
+    """Write the same frames with the writer of `datasets`, and the images with Pillow."""
     import datasets
 
     from loaders import FrameFolder
@@ -164,7 +161,7 @@ def write_peer(folder: Path) -> None:
 
 
 def measure(folder: Path, rows: int, wanted: dict[tuple[str, str], float], rounds: int) -> None:
-    """Time all readers in turn, and print what they take."""
+    """Time all readers by turns, and print their times."""
     readers = row_readers(folder, bool(wanted)) | batch_readers(folder)
     if (_WHOLE, _PEER) in wanted:
         readers[_WHOLE] = whole_reader(folder)
@@ -193,7 +190,7 @@ def measure(folder: Path, rows: int, wanted: dict[tuple[str, str], float], round
 
 
 def row_readers(folder: Path, image_alone: bool) -> dict[str, Reader]:
-    """Open what reads rows one by one as numpy arrays."""
+    """Open the readers of single rows as numpy arrays."""
     import datasets
 
     from loaders import HDF5Frames
@@ -202,7 +199,7 @@ def row_readers(folder: Path, image_alone: bool) -> dict[str, Reader]:
     for kind in ("none", "gzip"):
         path = folder / kind / "made.h5"
         frames = HDF5Frames(path)
-        # A copy, because HDF5 would share chunks that one reader unpacked with whatever reads the same file.
+        # A copy of the file, because HDF5 shares unpacked chunks between readers of the same file.
         copy = path.with_name("copy.h5")
         if not copy.exists():
             shutil.copy(path, copy)
@@ -223,13 +220,13 @@ def row_readers(folder: Path, image_alone: bool) -> dict[str, Reader]:
 
 
 def each(read: Callable[[int], object], rows: Sequence[int]) -> None:
-    """Read rows one by one, keeping none."""
+    """Read rows one by one and discard them."""
     for row in rows:
         read(row)
 
 
 def batch_readers(folder: Path) -> dict[str, Reader]:
-    """Open what reads batches of tensors through torch's DataLoader."""
+    """Open the readers of batches of tensors through torch's DataLoader."""
     import datasets
     from torch.utils.data import DataLoader
 
@@ -246,7 +243,7 @@ def batch_readers(folder: Path) -> dict[str, Reader]:
 
 
 def whole_reader(folder: Path) -> Reader:
-    """Load `image` and factors whole, and take batches from them."""
+    """Load all of `image` and the factors into memory, and take batches from them."""
     import torch
 
     from loaders import HDF5Frames, load_tensors
@@ -275,7 +272,7 @@ def opened(folder: Path) -> dict[str, Any]:
 def comparisons(
     seconds: dict[str, list[float]], wanted: dict[tuple[str, str], float]
 ) -> Iterator[tuple[object, ...]]:
-    """Compare readers: the median over rounds of the peer's time over ours, and the wanted ratio."""
+    """Compare readers: median over rounds of the other reader's time over ours, and the required ratio."""
     pairs = dict.fromkeys((*WANTED, *wanted, ("HDF5Frames.arrays, gzip", "h5py, gzip")))
     for ours, peer in pairs:
         if {ours, peer} <= seconds.keys():
@@ -284,7 +281,7 @@ def comparisons(
 
 
 def memory(folder: Path, rows: int) -> Iterator[tuple[object, ...]]:
-    """Measure the memory that belongs to this process alone, at four places of a second epoch."""
+    """Measure the memory of this process alone at four points of a second epoch."""
     from torch.utils.data import DataLoader
 
     from loaders import ResumableSampler, collate

@@ -1,10 +1,11 @@
-"""Whether more workers mean more frames.
+"""Measure whether more workers render more frames per hour.
 
     python -m benchmarks.scaling [--frames 120] [--rounds 3]
 
-Frames per hour of one worker and of two, at one thread each, in turn, from the first frame on so that
-starting up does not count; the ratio of the medians. It means something on an idle machine alone; CPU seconds
-per frame, which tell whether workers hinder each other, depend less on that.
+Prints frames per hour with one worker and with two, each on one thread, by turns, counted from the first
+frame so that the start does not count; and the ratio of the medians. The numbers are meaningful only on an
+idle machine. CPU seconds per frame, which show whether workers slow each other down, depend less on other
+load.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from generators.planning.plan import Plan, make_plan
 
 
 def frames_per_hour(plan: Plan, workers: int) -> tuple[float, float]:
-    """Render a plan anew; return frames per hour from the first one on, and CPU seconds per frame."""
+    """Render a plan into a new folder; return frames per hour from the first frame, and CPU s per frame."""
     times: list[tuple[float, int]] = []
     before = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
@@ -33,14 +34,14 @@ def frames_per_hour(plan: Plan, workers: int) -> tuple[float, float]:
             device="cpu",
             advance=lambda count: times.append((time.perf_counter(), count)),
         )
-    # The first call tells what was there, the next the first group, which waited for Blender.
+    # The first call reports existing frames, the second the first group, which waited for Blender.
     (first, _), *rest = times[1:]
     rate = 3600 * sum(count for _, count in rest) / (rest[-1][0] - first)
     return rate, (outcome.cpu_seconds + time.process_time() - before) / len(plan)
 
 
 def main() -> None:
-    """Render in turn, and print a table."""
+    """Render by turns, and print a table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

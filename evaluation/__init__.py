@@ -1,4 +1,4 @@
-"""Measure how models respond to what an image set changes: metrics, models and reports.
+"""Measure how models respond to the changes in an image set: metrics, models and reports.
 
-Each subpackage is imported by itself, so that a metric does not load the libraries of the others.
+Import each subpackage by itself: a metric then does not load the libraries of the other metrics.
 """

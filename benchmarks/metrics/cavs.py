@@ -1,14 +1,15 @@
-"""Concept activation vectors of a layer of 256x256x16 numbers, 100 runs, against captum's TCAV.
+"""Compare CAVs of a layer of 256x256x16 numbers, 100 runs, with captum's TCAV.
 
     pip install --no-deps captum
     python -m benchmarks.metrics.cavs [--side 256] [--images 100] [--runs 100] [--rounds 3] [--batch 1]
 
-Two concepts of 100 images each and 42 test images of noise, a network of four convolutions. One thread, CPU
-seconds, both programs in turn in one process. Ours are the whole: activations, loss gradients, vectors and
-scores of all runs. captum's are one run (the vector by its default classifier, and the scores) on activations
-that lie on disk already, in a file per batch, times the runs: a whole is too long to wait for. Each program
-takes its own splits, and captum's classifier is another, so that scores need not agree; the last table
-compares ours with those from Gram matrices in float64.
+The data are two concepts of 100 images each and 42 test images of noise, for a network of four convolutions.
+On one thread, in CPU seconds, both programs by turns in one process. The time of ours is complete:
+activations, loss gradients, vectors and scores of all runs. The time of captum is one run (the vector by its
+default classifier, and the scores) on activations that are on disk already, in a file per batch, multiplied
+by the number of runs, because a complete measurement would take too long. Each program draws its own splits,
+and captum uses another classifier, so the scores may differ; the last table compares our scores with scores
+from float64 Gram matrices.
 """
 
 import argparse
@@ -42,7 +43,7 @@ def network() -> nn.Module:
 
 
 def drawn_images(images: int, side: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw a concept, whose images have a cast of varying strength, negatives and test images."""
+    """Draw concept images with a colour cast of varying strength, negatives and test images."""
     concept, negatives = torch.rand(2, images, 3, side, side)
     cast = torch.tensor([0.1, 0.0, -0.1])[:, None, None] * torch.rand(images, 1, 1, 1)
     return (concept + cast).clamp(0, 1), negatives, torch.rand(TESTS, 3, side, side)
@@ -59,7 +60,7 @@ def ours(
 
 
 def in_float64(model: nn.Module, images: tuple[Tensor, Tensor, Tensor], runs: int, batch: int) -> Tensor:
-    """Scores as `ours` from the same activations and gradients, all products in float64."""
+    """Compute the scores of `ours` from the same activations and gradients, with all products in float64."""
     concept, negatives = (layer_activations(model, [LAYER], one, batch)[LAYER].double() for one in images[:2])
     gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, 0], batch)
     cavs = fit_cavs(concept, negatives, generator=torch.Generator().manual_seed(0), runs=runs)
@@ -67,7 +68,7 @@ def in_float64(model: nn.Module, images: tuple[Tensor, Tensor, Tensor], runs: in
 
 
 class Captum:
-    """TCAV on activations that it has made beforehand."""
+    """TCAV of captum on activations that were computed before."""
 
     def __init__(
         self, model: nn.Module, images: tuple[Tensor, Tensor, Tensor], batch: int, folder: Path
@@ -84,7 +85,7 @@ class Captum:
         made.generate_all_activations()
 
     def run(self) -> float:
-        """Train a vector anew; its score."""
+        """Train a new vector, and return its score."""
         for trained in self._folder.rglob("*.pkl"):
             trained.unlink()
         scores = self._tcav().interpret(self._tests, [self._sets], target=0)

@@ -1,10 +1,11 @@
-"""Coverage of many images, streamed, against a numpy loop over images, proportions and parts.
+"""Compare the streamed coverage of many images with a numpy loop over images, proportions and parts.
 
     python -m benchmarks.metrics.coverage [--images 10000] [--compared 200] [--side 224] [--rounds 3]
 
-Smooth random heatmaps as large as the masks, 11 parts, 10 proportions; one thread, CPU seconds. Both programs
-take the same few images in turn, in one process. Before that all images are streamed, which gives their
-seconds and the peak memory of the process, above that after the imports. A set has an eighth of the images.
+The data are smooth random heatmaps of the size of the masks, 11 parts and 10 proportions; one thread, CPU
+seconds. Both programs process the same few images by turns, in one process. Before, all images are streamed,
+to measure the seconds and the peak memory of the process beyond its memory after the imports. A set holds an
+eighth of the images.
 """
 
 import argparse
@@ -33,7 +34,7 @@ CASES: tuple[tuple[str, bool, Pooling, float], ...] = (
 
 
 def drawn_images(side: int, disjoint: bool) -> Images:
-    """Draw heatmaps, and parts around random points: cells, or discs that overlap."""
+    """Draw heatmaps, and parts around random points: disjoint cells, or overlapping discs."""
     rng = np.random.default_rng(0)
     noise = torch.from_numpy(rng.random((DRAWN, 1, 14, 14), dtype=np.float32))
     heatmaps = torch.nn.functional.interpolate(noise, (side, side), mode="bicubic")[:, 0].numpy()
@@ -49,7 +50,7 @@ def drawn_images(side: int, disjoint: bool) -> Images:
 
 
 def loop(images: Images, count: int, pooling: Pooling) -> ndarray:
-    """Take the thresholds of each image or set, mark, and compare with each part."""
+    """Compute thresholds of each image or set, mark the points, and compute the IoU with each part."""
     heatmaps, masks = images
     iou = np.full((len(PROPORTIONS), count, PARTS), np.nan)
     for number, share in enumerate(PROPORTIONS):
@@ -70,7 +71,7 @@ def loop(images: Images, count: int, pooling: Pooling) -> ndarray:
 
 
 def streamed(images: Images, count: int, pooling: Pooling) -> ndarray:
-    """Do the same by streams, as `score_coverage` does."""
+    """Do the same with streams, as in `score_coverage`."""
     heatmaps, masks = images
     explained, shown = ExplanationStream("random"), MaskStream()
     names = [f"part {part}" for part in range(PARTS)]
@@ -92,7 +93,7 @@ def cpu_seconds(program: Callable[[], object]) -> float:
 
 
 def peak() -> float:
-    """Largest memory of this process so far, MB."""
+    """Return the peak memory of this process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -1,10 +1,10 @@
-"""Metrics on a GPU beside the same on the CPU: values, seconds and peak memory at two sizes.
+"""Compare metrics on a GPU with metrics on the CPU: values, seconds and peak memory at two sizes.
 
     python -m benchmarks.metrics.gpu [--rounds 3] [--shrink 1]
 
-Random float32 inputs, on the device already. Seconds are wall-clock time of the fastest round, with all cores
-of the CPU. Peak memory is what the GPU's allocator holds during a call, beyond the inputs. Poisson and
-Retinex work on the CPU alone.
+The inputs are random, float32, and already on the device. Seconds are wall-clock time of the fastest round,
+with all cores of the CPU. Peak memory is the memory of the GPU's allocator during a call, beyond the inputs.
+Poisson and Retinex run on the CPU alone.
 """
 
 import argparse
@@ -27,7 +27,7 @@ HEADER = ("metric", "size", "CPU value", "GPU value", "difference", "CPU s", "GP
 def errors(
     metric: Callable[[Tensor, Tensor, Tensor], Tensor],
 ) -> Callable[[int], tuple[str, Callable[..., Tensor], Inputs]]:
-    """Make the case of an error of 16 images."""
+    """Make the case of an error metric on 16 images."""
 
     def case(side: int) -> tuple[str, Callable[..., Tensor], Inputs]:
         images = torch.rand(3, 16, 3, side, side)
@@ -40,14 +40,14 @@ def errors(
 
 
 def robustness(samples: int) -> tuple[str, Callable[..., Tensor], Inputs]:
-    """IRS of 64 codes and 6 factors of 10 values."""
+    """Make the case of IRS with 64 codes and 6 factors of 10 values."""
     factors = torch.randint(10, (samples, 6))
     codes = factors.float() @ torch.rand(6, 64) + torch.rand(samples, 64)
     return f"{samples} x 64 codes", lambda codes, factors: irs(codes, factors).matrix, (codes, factors)
 
 
 def coverage(images: int) -> tuple[str, Callable[..., Tensor], Inputs]:
-    """IoU of 11 parts at 10 proportions, of heatmaps [images, 8, 56, 56]."""
+    """Make the case of IoUs with 11 parts at 10 proportions, for heatmaps [images, 8, 56, 56]."""
     labels = torch.randint(12, (images, 1, 224, 224))
     masks = labels == torch.arange(11)[:, None, None]
 
@@ -61,7 +61,7 @@ def coverage(images: int) -> tuple[str, Callable[..., Tensor], Inputs]:
 
 
 def vectors(dim: int) -> tuple[str, Callable[..., Tensor], Inputs]:
-    """Derivatives at 50 inputs along 100 CAVs of 50 images against 200 negatives."""
+    """Make the case of derivatives at 50 inputs along 100 CAVs of 50 images against 200 negatives."""
 
     def derivatives(concept: Tensor, negatives: Tensor, gradients: Tensor) -> Tensor:
         drawn = torch.Generator().manual_seed(0)
@@ -82,7 +82,7 @@ CASES = {
 
 
 def seconds(program: Callable[..., Tensor], inputs: Inputs, rounds: int) -> tuple[Tensor, float]:
-    """Run a program, and give its result on the CPU and the time of its fastest round."""
+    """Run a program, and return its result on the CPU and the time of its fastest round."""
     times = []
     for _ in range(rounds):
         started = time.perf_counter()
@@ -92,7 +92,7 @@ def seconds(program: Callable[..., Tensor], inputs: Inputs, rounds: int) -> tupl
 
 
 def measure(name: str, size: int, rounds: int, device: str) -> tuple[object, ...]:
-    """One row of the table."""
+    """Measure one row of the table."""
     torch.manual_seed(0)
     label, program, inputs = CASES[name][0](size)
     expected, on_cpu = seconds(program, inputs, rounds)
@@ -108,7 +108,7 @@ def measure(name: str, size: int, rounds: int, device: str) -> tuple[object, ...
 
 
 def main() -> None:
-    """Measure and print; one line where there is no GPU."""
+    """Measure and print; one line without a GPU."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,8 +1,8 @@
-"""IRS of many codes against plain numpy: the mean and the percentile of each group of rows.
+"""Compare IRS of many codes with plain numpy: the mean and the percentile of each group of rows.
 
     python -m benchmarks.metrics.irs [--samples 10000] [--codes 64] [--rounds 7]
 
-Random codes that mix six factors of 3 to 20 values; one thread, CPU seconds, both programs in turn in one
+Random codes that mix six factors of 3 to 20 values; one thread, CPU seconds, both programs by turns in one
 process.
 """
 

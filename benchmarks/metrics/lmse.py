@@ -1,10 +1,10 @@
-"""LMSE of a batch against the loop over windows that the benchmark of Grosse et al. uses, in numpy.
+"""Compare LMSE of a batch with the numpy loop over windows of the benchmark of Grosse et al.
 
     python -m benchmarks.metrics.lmse [--images 16] [--side 512] [--rounds 5]
 
-Random images in float32, ellipses as masks; one thread, CPU seconds, both programs in turn in one process.
-The scores are compared on images in float64. Further memory is the growth of the peak of the process in the
-first call, beyond the memory that it took to draw the images.
+Random images in float32, ellipses as masks; one thread, CPU seconds, both programs by turns in one process.
+The scores are compared on images in float64. The memory is the growth of the process's peak in the first
+call, beyond the memory that drawing the images took.
 """
 
 import argparse
@@ -25,7 +25,7 @@ WANTED = 15
 
 
 def window_loop(prediction: ndarray, target: ndarray, mask: ndarray, side: int = 20) -> float:
-    """Find the best scale of each window, and what is left with it."""
+    """Find the best scale of each window, and the remaining error."""
     errors, total = 0.0, 0.0
     for top in range(0, target.shape[0] - side + 1, side // 2):
         for left in range(0, target.shape[1] - side + 1, side // 2):

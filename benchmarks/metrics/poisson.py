@@ -1,10 +1,10 @@
-"""Poisson equation within a mask, against loops over pixels and multigrid, and many images of one mask.
+"""Compare the Poisson solver within a mask with loops over pixels and multigrid.
 
     python -m benchmarks.metrics.poisson [--pixels 130000] [--images 16] [--rounds 5]
 
 The mask is a round shape with a wavy border. The other program is that of Grosse et al. 2009: loops over
 pixels build the matrix, and `pyamg.ruge_stuben_solver` solves to 1e-5; install it with `pip install pyamg`.
-One thread, CPU seconds, both programs in turn in one process. Differences are relative to the largest value
+One thread, CPU seconds, both programs by turns in one process. Differences are relative to the largest value
 of a direct solution whose residual was refined in extended precision.
 """
 
@@ -31,7 +31,7 @@ WANTED, WANTED_EACH = 4, 20
 
 
 def wavy_mask(pixels: int) -> ndarray:
-    """Draw a region of so many pixels."""
+    """Draw a region of about this many pixels."""
     side = int(1.6 * pixels**0.5)
     y, x = np.mgrid[:side, :side] - side / 2
     angle = np.arctan2(y, x)
@@ -40,7 +40,7 @@ def wavy_mask(pixels: int) -> ndarray:
 
 
 def loop_equations(down: ndarray, right: ndarray, mask: ndarray) -> tuple[coo_array, ndarray]:
-    """Build matrix and right-hand side of the equation, pixel by pixel."""
+    """Build the matrix and the right-hand side of the equation, pixel by pixel."""
     number = {tuple(place): index for index, place in enumerate(np.argwhere(mask).tolist())}
     rows, columns, values = [], [], []
     wanted = np.zeros(len(number))

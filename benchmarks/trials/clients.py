@@ -1,15 +1,15 @@
-"""Whether whoever reads packs without this package reads every row of them right, and without a warning.
+"""Check that other programs read every row of our packs correctly and without warnings.
 
     python -m benchmarks.trials.clients FRAMES [--sets candle ...] [--python VENV/bin/python ...]
 
-Packs a folder of frames as a Hugging Face folder and as HDF5. Then each Python that is named, or this one,
-reads both by `datasets` map-style and streaming, in numpy and torch formats, by h5py, by pyarrow and by
-DuckDB, and compares all rows with the frames: images and layers bit for bit, factors by their counts. It
-needs none of this package, so environments with other versions of these readers can be tried:
+Packs a folder of frames as a Hugging Face folder and as HDF5. Then each given Python, or this one, reads both
+by `datasets` map-style and streaming, in numpy and torch formats, by h5py, by pyarrow and by DuckDB, and
+compares all rows with the frames: images and layers bit for bit, factors by their counts. The given Python
+does not need this package, so environments with other versions of these readers can be tried:
 
     python -m venv old && old/bin/pip install datasets==3.6.0 h5py duckdb pillow torch
 
-Prints a table: `right`, `not installed`, or what was wrong or warned of. Exits with 1 if anything was.
+Prints a table: `right`, `not installed`, or the error or warning. Exits with 1 after any error or warning.
 """
 
 import argparse
@@ -36,7 +36,7 @@ MASKS = ("object", "part")
 
 
 class Frames:
-    """The frames of one set as their folder holds them, read by numpy and Pillow alone."""
+    """The frames of one set in a folder, read by numpy and Pillow alone."""
 
     def __init__(self, root: Path, name: str) -> None:
         """Find the frames."""
@@ -66,12 +66,12 @@ class Frames:
 
 
 def same(found: Any, expected: np.ndarray, channels_first: bool) -> bool:
-    """Compare an array with a layer bit for bit, whatever wider type it was read as."""
+    """Compare an array with a layer bit for bit; the array may have a wider type."""
     if expected.ndim == 3 and channels_first:
         expected = np.moveaxis(expected, 2, 0)
     array = np.asarray(found)
     if array.shape != expected.shape and array.ndim == expected.ndim + 1 and array.shape[0] == 1:
-        array = array[0]  # a gray picture as torch has it
+        array = array[0]  # a gray image as torch returns it
     narrow = array.astype(expected.dtype)
     return array.shape == expected.shape and narrow.tobytes() == np.ascontiguousarray(expected).tobytes()
 
@@ -100,7 +100,7 @@ def check_counts(columns: Callable[[str], Iterable[Any]], frames: Frames) -> Non
 
 
 def formatted(loaded: Any, form: str) -> Any:
-    """Have rows come as arrays of a library; where it is not installed, the error names it."""
+    """Let rows be arrays of a library; the error names a library that is not installed."""
     import_module(form)
     return loaded.with_format(form)
 
@@ -118,7 +118,7 @@ def hub(folder: Path, frames: Frames, name: str, form: str, streaming: bool) -> 
 
 
 def hdf5(folder: Path, frames: Frames, name: str, form: str, streaming: bool) -> None:
-    """Read the HDF5 file by `datasets`, which came to do so with version 4."""
+    """Read the HDF5 file by `datasets`, version 4 or later."""
     import datasets
 
     if int(datasets.__version__.split(".")[0]) < 4:
@@ -179,7 +179,7 @@ def duckdb_alone(folder: Path, frames: Frames, name: str) -> None:
 
 
 def checks() -> dict[str, Callable[[Path, Frames, str], None]]:
-    """Name what is tried."""
+    """List the checks by name."""
     ways = [(form, streaming) for form in ("numpy", "torch") for streaming in (False, True)]
     made: dict[str, Callable[[Path, Frames, str], None]] = {}
     for kind, read in (("hub", hub), ("hdf5", hdf5)):
@@ -190,7 +190,7 @@ def checks() -> dict[str, Callable[[Path, Frames, str], None]]:
 
 
 def outcome(check: Callable[[Path, Frames, str], None], folder: Path, frames: Frames, name: str) -> str:
-    """Run one check and say in one line how it went."""
+    """Run one check, and describe the outcome in one line."""
     said: list[str] = []
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
@@ -201,7 +201,7 @@ def outcome(check: Callable[[Path, Frames, str], None], folder: Path, frames: Fr
             check(folder, frames, name)
         except ModuleNotFoundError as error:
             return f"not installed ({error.name or error})"
-        except Exception as error:  # whatever a client raises is what this is to find
+        except Exception as error:  # the trial reports any exception of a client
             return f"WRONG: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
         finally:
             logging.getLogger("datasets").removeHandler(handler)
@@ -228,7 +228,7 @@ def try_all(folder: Path, frames_root: Path, sets: list[str]) -> dict[str, Any]:
 
 
 def known(package: str) -> str:
-    """Tell the version of a package, "-" if it is not there."""
+    """Return the version of a package, "-" if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -236,7 +236,7 @@ def known(package: str) -> str:
 
 
 def main() -> None:
-    """Pack, have each Python read, and print what they found."""
+    """Pack, let each Python read the packs, and print the outcomes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("frames", type=Path)
     parser.add_argument("--sets", nargs="*", help="image sets; all if not given")

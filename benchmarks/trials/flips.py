@@ -1,11 +1,11 @@
-"""Whether every flipped byte of a rendered folder is found and repaired, and what looking for it costs.
+"""Check that every flipped byte of a rendered folder is found and repaired, and time the verification.
 
     python -m benchmarks.trials.flips [--recipe demo] [--limit 4] [--flips 200] [--at-once 20] [--folder DIR]
 
-Renders a small folder, then, a few at once, flips random bits in random bytes of its files (of samples, and
-of what describes the folder), asks `verify` which files are damaged, and renders these again. A flip counts
-as found if its file's folder is named and no other is, as repaired if all files of the folder then have their
-old bytes. In the end `verify` is timed against `sha256sum` over the same files.
+Renders a small folder. Then it flips random bits in random bytes of a few files at once (files of samples,
+and files that describe the folder), lets `verify` name the damaged files, and renders these again. A flip is
+found if the folder of its file is named and no other folder; it is repaired if all files of the folder have
+their old bytes afterwards. At the end `verify` is timed against `sha256sum` over the same files.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def flip(path: Path, rng: np.random.Generator) -> None:
 
 
 def choose(root: Path, whole: dict[str, str], count: int, rng: np.random.Generator) -> list[Path]:
-    """Draw files: half of them each as likely as any other, half as likely as it is long."""
+    """Draw files: half of them uniformly, half with probabilities proportional to their sizes."""
     names = [root / name for name in whole]
     sizes = np.array([path.stat().st_size for path in names])
     chances = 0.5 / len(names) + 0.5 * sizes / sizes.sum()
@@ -41,7 +41,7 @@ def choose(root: Path, whole: dict[str, str], count: int, rng: np.random.Generat
 
 
 def measure(root: Path, whole: dict[str, str]) -> tuple[float, float]:
-    """Time `verify` and `sha256sum` in turns.
+    """Time `verify` and `sha256sum` by turns.
 
     Returns:
         Median seconds of each.

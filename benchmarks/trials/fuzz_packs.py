@@ -1,24 +1,24 @@
-"""Whether damaged packs end in one clear line, and never in a traceback or in wrong rows.
+"""Check that damaged packs end in one clear line, and never in a traceback or in wrong rows.
 
     python -m benchmarks.trials.fuzz_packs [--packs 2000] [--seed 0] [--forms folder hdf5 hub] [--keep DIR]
 
-Makes a small folder of frames of noise and packs it as HDF5 (one set in two splits) and for the Hub. Then,
-again and again, copies one of the three, damages one file of it, and asks `candlelight info`, `info --json`,
-`info --sheet`, `info --verify`, of frames `pack` and `export`, of a Hugging Face folder `push --dry-run`, and
-every row through `open_frames`. A worker process does so, so that a crash of a library is counted and not the
-end. What can come of it:
+Makes a small folder of noise frames and packs it as HDF5 (one set in two splits) and for the Hub. Then it
+repeatedly copies one of the three, damages one file of the copy, and runs `candlelight info`, `info --json`,
+`info --sheet` and `info --verify` on it; on frames also `pack` and `export`; on a Hugging Face folder also
+`push --dry-run`; and reads every row through `open_frames`. A worker process does this, so that a crash of a
+library is counted and does not end the trial. The outcomes:
 
     same        nothing noticed, and nothing differs
     found       all rows that are read are right, and `--verify` names the damage
     refused     reading ends in one line, and `--verify` names the damage too
-    missed      reading ends in one line, but `--verify` says that the pack is whole
-    unlike      rows differ or are gone, and `--verify` names the damage
-    forged      as any of these, where the hashes were made anew to fit the damage
-    WRONG       rows differ, and `--verify` says that the pack is whole
-    TRACEBACK   an exception that is no error of input, or a message of several lines
+    missed      reading ends in one line, but `--verify` reports an intact pack
+    unlike      rows differ or are missing, and `--verify` names the damage
+    forged      any of these, where the hashes were recomputed to match the damage
+    WRONG       rows differ, and `--verify` reports an intact pack
+    TRACEBACK   an exception that is not an InputError, or a message of several lines
     CRASH       the process died, or took too long
 
-The last three must be 0. Their cases are printed with what repeats them, and kept in DIR.
+The last three must be 0. Their cases are printed with the numbers that repeat them, and kept in DIR.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def read_rows(pack: Path) -> dict[str, str]:
 
 
 def judge(pack: Path, right: dict[str, str], forged: bool) -> tuple[str, str]:
-    """Ask everything of a pack, and say what came of it."""
+    """Run all commands on a pack, read its rows, and return the outcome."""
     from loaders.errors import InputError
 
     for command, *words in commands(pack):
@@ -92,14 +92,14 @@ def judge(pack: Path, right: dict[str, str], forged: bool) -> tuple[str, str]:
         return ("refused" if error else "found" if rows == right else "unlike"), ""
     if error:
         return "missed", error
-    if pack.name == "hdf5":  # whose files know of the other splits of their set, and of no other set
+    if pack.name == "hdf5":  # its files mention the other splits of their set, but no other set
         there = {name.partition("/")[0] for name in rows}
         right = {name: row for name, row in right.items() if name.partition("/")[0] in there}
     return ("same", "") if rows == right else ("WRONG", str(sorted({*rows.items()} ^ {*right.items()})[:4]))
 
 
 def commands(pack: Path) -> list[list[str]]:
-    """List what is asked of a pack, without its name; `info --verify` is asked apart."""
+    """List the commands for a pack, without its name and without `info --verify`."""
     beside = pack.parent
     asked = [["info"], ["info", "--json"], ["info", "--set", "a", "--sheet", str(beside / "s.png")]]
     if pack.name == "folder":
@@ -111,7 +111,7 @@ def commands(pack: Path) -> list[list[str]]:
 
 
 def ask(words: list[str]) -> tuple[int, str]:
-    """Run a command; give its exit code, and what is wrong with how it ended."""
+    """Run a command; return its exit code, and a description if it ended wrongly."""
     from click.testing import CliRunner
 
     from candlelight import main
@@ -154,7 +154,7 @@ def work(base: Path, forms: list[str], seed: int, numbers: range, keep: Path | N
 
 
 def run(base: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Judge all cases in worker processes, a new one after each that dies."""
+    """Judge all cases in worker processes; a process that dies is replaced."""
     cases: list[dict[str, Any]] = []
     while len(cases) < options.packs:
         cache = tempfile.mkdtemp(dir=base.parent)
@@ -183,7 +183,7 @@ def run(base: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def table(cases: list[dict[str, Any]], forms: list[str]) -> str:
-    """Lay out how often each thing came of each kind of damage."""
+    """Format a table of the counts of outcomes by kind of damage."""
     text = io.StringIO()
     print(f"{'form':8}{'damage':10}" + "".join(f"{name:>10}" for name in OUTCOMES), file=text)
     for form in forms:
@@ -197,7 +197,7 @@ def table(cases: list[dict[str, Any]], forms: list[str]) -> str:
 
 
 def main() -> None:
-    """Make packs, damage them, and print what came of it."""
+    """Make packs, damage them, and print the outcomes."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,10 +1,10 @@
-"""Whether hosts share one plan without doing anything twice, also when one of them dies in the middle.
+"""Check that several hosts share one plan without rendering anything twice, also when one host dies.
 
     python -m benchmarks.trials.hosts [--frames 120] [--hosts 4]
 
-A scheduler and a worker process on each of 127.0.0.1, .2, ... share a folder and a plan; each worker keeps
-a list of what it wrote. Once undisturbed, and once with one host killed (SIGKILL to all its processes)
-half-way.
+A scheduler and a worker process on each of 127.0.0.1, .2, ... share a folder and a plan; each worker keeps a
+list of the samples that it wrote. The plan is rendered once without disturbance, and once with one host
+killed half-way (SIGKILL to all its processes).
 """
 
 import argparse
@@ -31,23 +31,23 @@ class Tally(WorkerPlugin):
     name = TALLY
 
     def setup(self, worker: Any) -> None:
-        """Start with none."""
+        """Start with an empty list."""
         self.worker, self.written = worker, list[str]()
 
     def transition(self, key: str, start: str, finish: str, **kwargs: Any) -> None:
-        """Note what a task wrote, when its receipts are there."""
+        """Record the samples that a task wrote, when its receipts arrive."""
         receipts = self.worker.data.get(key) if finish == "memory" else None
         if isinstance(receipts, list):
             self.written += [name for receipt in receipts for name in receipt.written]
 
 
 def written(dask_worker: Any) -> list[str]:
-    """Return what the tally of a worker lists; runs there."""
+    """Return the samples in the tally of a worker; this runs on the worker."""
     return list(dask_worker.plugins[TALLY].written)
 
 
 def share(plan: Plan, count: int, victim: int | None) -> list[Any]:
-    """Render a plan on so many hosts, one of which may be killed half-way; return a row of the table."""
+    """Render a plan on several hosts, of which one may be killed half-way; return a row of the table."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with hosts(count, folder) as (file, workers), Client(scheduler_file=file) as client:
@@ -77,7 +77,7 @@ def _address(client: Client, number: int) -> str:
 
 
 def main() -> None:
-    """Share twice, and print a table."""
+    """Render twice, and print a table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

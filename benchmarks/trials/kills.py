@@ -1,24 +1,24 @@
-"""Is anything lost when a run is killed? Runs killed at random moments, resumed, and compared byte by byte.
+"""Check that nothing is lost when a run is killed: kill runs at random, resume them, compare all bytes.
 
     python -m benchmarks.trials.kills [--runs 50] [--targets child all worker scheduler] [--seed 0]
 
-A small plan (16 tiny frames: a map with a shadow catcher, a modelled scene, and traces that give two frames
-each) is rendered undisturbed first. Then, run after run, into a folder of its own: `candlelight render` with
-two workers is started, and after a time drawn uniformly from the length of an undisturbed run, start and end
-included, SIGKILL goes to
+A small plan (16 tiny frames: an environment map with a shadow catcher, a modelled scene, and traces of two
+frames each) is rendered without disturbance first. Then, for each run, `candlelight render` with two workers
+is started into a new folder. After a time that is drawn uniformly from the length of an undisturbed run,
+including start and end, SIGKILL goes to
 
-- child: a render child drawn at random,
+- child: a random render process,
 - all: every process of the run,
 
-or, where a scheduler and two worker processes of dask on this machine do the work (`--scheduler`), to
+or, if a scheduler and two worker processes of dask on this machine do the work (`--scheduler`), to
 
-- worker: one of the worker processes that dask's nannies watch, drawn at random,
+- worker: a random worker process under dask's nannies,
 - scheduler: the scheduler.
 
-A run whose command then ends with anything but success is started again by the same command (with a scheduler
-and workers anew), and with probability 1/2 that one is killed likewise, three times at most. In the end every
-file of the folder must have the bytes that it has in the undisturbed one, with no file more or less. Only the
-locks (`.lock`, `.claims`), which hold nothing, are left out. About 12 minutes on two idle processors.
+If the command of a run does not end with success, the same command is started again (with a new scheduler and
+new workers). With probability 1/2 that command is killed too, at most three times. At the end every file of
+the folder must have the bytes of the undisturbed folder, with no file missing or added. Only the lock files
+(`.lock`, `.claims`), which have no content, are ignored. About 12 minutes on two idle processors.
 """
 
 import argparse
@@ -79,7 +79,7 @@ LIMIT = 300.0  # s for a run that is not killed
 
 @dataclass
 class Case:
-    """What became of one folder: frames done at each kill, commands, and files that are wrong."""
+    """Outcome of one folder: frames done at each kill, number of commands, and wrong files."""
 
     done: list[int] = field(default_factory=list)
     tries: int = 0
@@ -87,14 +87,14 @@ class Case:
 
 
 def differences(out: Path, wanted: dict[str, str]) -> list[str]:
-    """Name the files that are missing, too many or of other bytes."""
+    """List the files that are missing, added or different."""
     found = contents(out, *LOCKS)
     return sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
 
 
 @contextmanager
 def workers(target: str, folder: Path) -> Iterator[tuple[list[str], list[psutil.Process]]]:
-    """Start what the target needs beside the run: options for its command, and processes."""
+    """Start the scheduler and workers that a target needs; return options for the command, and processes."""
     if target in LOCAL:
         yield ["--workers", "2"], []
         return
@@ -105,17 +105,17 @@ def workers(target: str, folder: Path) -> Iterator[tuple[list[str], list[psutil.
 
 
 def victims(target: str, run: psutil.Popen, beside: list[psutil.Process]) -> list[psutil.Process]:
-    """List what may be killed."""
+    """List the processes that may be killed."""
     if target in LOCAL:
         return [one for one in tree(run) if target == "all" or CHILD in words(one)]
     if target == "scheduler":
         return [one for one in beside if "dask_scheduler" in words(one)]
-    # What a nanny watches is started by multiprocessing and says so.
+    # Workers under a nanny are started by multiprocessing, which their command line shows.
     return [one for one in beside if "spawn_main" in words(one)]
 
 
 def words(process: psutil.Process) -> str:
-    """Return a process's command line, empty if it is gone."""
+    """Return the command line of a process; empty if the process has ended."""
     try:
         return " ".join(process.cmdline())
     except psutil.NoSuchProcess:
@@ -125,7 +125,7 @@ def words(process: psutil.Process) -> str:
 def attempt(
     case: Case, recipe: Path, folder: Path, target: str, moment: float | None, rng: np.random.Generator
 ) -> bool:
-    """Run the command once, kill at a moment unless that is None, and say whether it ended with success."""
+    """Run the command once, kill it at a moment (never if None), and return whether it ended with success."""
     out, log = folder / "frames", folder / "log"
     case.tries += 1
     with workers(target, folder) as (options, beside):
@@ -150,7 +150,7 @@ def attempt(
 
 
 def sigkill(processes: list[psutil.Process]) -> None:
-    """Kill processes, some of which may be gone."""
+    """Kill processes; some may have ended already."""
     for one in processes:
         try:
             one.kill()
@@ -159,7 +159,7 @@ def sigkill(processes: list[psutil.Process]) -> None:
 
 
 def disturb(recipe: Path, folder: Path, target: str, length: float, rng: np.random.Generator) -> Case:
-    """Render one folder with kills on the way; a run that ended before its moment does not count."""
+    """Render one folder with kills; a run that ends before its kill does not count."""
     case = Case()
     for _ in range(MOST_TRIES):
         kill = not case.done or (len(case.done) < MOST_KILLS and rng.random() < AGAIN)
@@ -173,7 +173,7 @@ def disturb(recipe: Path, folder: Path, target: str, length: float, rng: np.rand
 
 
 def undisturbed(recipe: Path, folder: Path, target: str) -> tuple[float, dict[str, str]]:
-    """Render one folder in peace; return how long that took and what it holds."""
+    """Render one folder without disturbance; return the seconds and the contents of the folder."""
     folder.mkdir()
     began = time.monotonic()
     if not attempt(Case(), recipe, folder, target, None, np.random.default_rng()):
@@ -217,7 +217,7 @@ def main() -> None:
 
 
 def row(target: str, cases: list[Case]) -> list[object]:
-    """Sum up the folders of one target."""
+    """Summarise the folders of one target in a row of the table."""
     done = [frames for case in cases for frames in case.done]
     early, late = done.count(0), done.count(FRAMES)
     return [

@@ -1,4 +1,4 @@
-"""Small packs of noise in all three forms, for `fuzz_packs.py`."""
+"""Make small packs of noise in all three forms, for `fuzz_packs.py`."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Ways to damage one file of a pack of `noise_packs.py`, for `fuzz_packs.py`."""
+"""Damage one file of a pack of `noise_packs.py`, for `fuzz_packs.py`."""
 
 import functools
 import hashlib
@@ -19,7 +19,7 @@ HOSTILE: tuple[Any, ...] = (
 
 
 def flip(path: Path, rng: np.random.Generator) -> None:
-    """Change one byte, or a few close to each other."""
+    """Change one byte, or a few neighbouring bytes."""
     data = bytearray(path.read_bytes())
     if not data:
         return
@@ -30,7 +30,7 @@ def flip(path: Path, rng: np.random.Generator) -> None:
 
 
 def truncate(path: Path, rng: np.random.Generator) -> None:
-    """Cut a file off."""
+    """Truncate a file."""
     data = path.read_bytes()
     path.write_bytes(data[: int(rng.integers(len(data) + 1))])
 
@@ -41,7 +41,7 @@ def extend(path: Path, rng: np.random.Generator) -> None:
 
 
 def blank(path: Path, rng: np.random.Generator) -> None:
-    """Fill a stretch with zeros, as a disk does that lost a block."""
+    """Fill a range with zeros, like a disk that lost a block."""
     data = bytearray(path.read_bytes())
     start = int(rng.integers(len(data) + 1))
     length = min(512, len(data) - start)
@@ -68,7 +68,7 @@ def swap(path: Path, rng: np.random.Generator) -> None:
 
 
 def edit(path: Path, rng: np.random.Generator) -> None:
-    """Change one value of a text of JSON, or, in an HDF5 file, one that it holds."""
+    """Change one value in a JSON text, or in an HDF5 or Parquet file."""
     if path.suffix == ".h5":
         edit_hdf5(path, rng)
     elif path.suffix == ".json":
@@ -80,7 +80,7 @@ def edit(path: Path, rng: np.random.Generator) -> None:
 
 
 def mutated(text: str, rng: np.random.Generator) -> str:
-    """Replace, remove or add one value somewhere in a JSON."""
+    """Replace, remove or add one value in JSON content."""
     whole = [json.loads(text)]
     holder: Any = whole
     key: Any = 0
@@ -133,7 +133,7 @@ def edit_hdf5(path: Path, rng: np.random.Generator) -> None:
 
 
 def edit_parquet(path: Path, rng: np.random.Generator) -> None:
-    """Write a Parquet file anew with a column, a row or a text changed."""
+    """Write a Parquet file again with one column, row or text changed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -156,7 +156,7 @@ def edit_parquet(path: Path, rng: np.random.Generator) -> None:
 
 
 def replace(path: Path, rng: np.random.Generator) -> None:
-    """Put something of the kind in a file's place that is not ours."""
+    """Replace a file by a file of the same kind that this package did not write."""
     if path.suffix == ".png":
         path.write_bytes(png_bomb(bool(rng.integers(2))))
     elif path.suffix == ".json":
@@ -171,7 +171,7 @@ def replace(path: Path, rng: np.random.Generator) -> None:
 
 @functools.cache
 def png_bomb(large: bool) -> bytes:
-    """Make a small PNG of black that is 12 000 pixels high and wide, or that says less than it unpacks to."""
+    """Make a small black PNG of 12 000 x 12 000 pixels, or one that unpacks to more than its header says."""
     from loaders.files.layer_codecs import png_file
 
     height, width = (12_000, 12_000) if large else (HEIGHT, WIDTH)
@@ -179,7 +179,7 @@ def png_bomb(large: bool) -> bytes:
 
 
 def replace_hdf5(path: Path) -> None:
-    """Write an HDF5 file as others do."""
+    """Write an HDF5 file that another program might write."""
     import h5py
 
     with h5py.File(path, "w") as file:
@@ -188,7 +188,7 @@ def replace_hdf5(path: Path) -> None:
 
 
 def replace_images(path: Path, png: bytes) -> None:
-    """Make every picture of a Parquet file a bomb; of one without pictures, a table without rows."""
+    """Replace every image of a Parquet file by a PNG bomb; without images, make a table without rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -209,7 +209,7 @@ DAMAGES: tuple[Callable[[Path, np.random.Generator], None], ...] = (
 
 
 def damage(pack: Path, rng: np.random.Generator) -> tuple[str, str]:
-    """Damage one file: half of the time any, half each as likely as it is long; say which and how."""
+    """Damage one file, drawn uniformly or in proportion to its size; return the file and the damage."""
     files = sorted(path for path in pack.rglob("*") if path.is_file())
     sizes = np.array([path.stat().st_size for path in files], float)
     chances = 0.5 / len(files) + 0.5 * sizes / sizes.sum()
@@ -223,7 +223,7 @@ def damage(pack: Path, rng: np.random.Generator) -> tuple[str, str]:
 
 
 def forge(pack: Path) -> None:
-    """Make the hashes of files anew, as someone does who wants the damage to be believed."""
+    """Recompute the hashes of files, to hide the damage."""
     from loaders.verification.checksums import SUMS, parse_sums, sums_text
 
     for sums in pack.rglob(SUMS):

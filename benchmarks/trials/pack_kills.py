@@ -1,16 +1,16 @@
-"""Is anything lost on the way into packs, and when packing is killed? Compared bit by bit.
+"""Check that nothing is lost by packing, and by killing it: compare packs and rows bit by bit.
 
     python -m benchmarks.trials.pack_kills FRAMES SET [--kills 20] [--rows 60] [--seed 0]
 
-The rows (those of the set, again and again if there are fewer) are packed undisturbed first, to hub and to
-hdf5, in two splits. Then `candlelight pack` is started and gets SIGKILL after a time drawn uniformly from the
-length of the undisturbed call, start and end included; it is started again and killed again until all kills
-of its form are spent. A call that ends by itself is whole: its files must have the bytes of the undisturbed
-ones, with none more or less, and the next call packs the same frames into the same place anew: whatever
-happens to that, the files of the call before must stay as they are until its own are whole. At the end the
-last call is left to finish, and compared too; and the tensors of every row are read from folder and packs,
-through our readers and, of the Hub pack, through `datasets`, and are equal to the bit. Parts and shards are
-kept small, so that many are finished before a kill.
+The rows of the set (repeated if there are fewer) are first packed without disturbance, to hub and to hdf5, in
+two splits. Then `candlelight pack` is started and gets SIGKILL after a time that is drawn uniformly from the
+length of the undisturbed call, including start and end. It is started and killed again until all kills of its
+form are used. If a call ends without a kill, its files must have the bytes of the undisturbed files, with no
+file missing or added. The next call packs the same frames into the same place again; the files of the
+previous call must stay unchanged until the new files are complete. The last call is not killed, and its files
+are compared too. At the end the tensors of every row are read from folder and packs, through our readers and,
+for the Hub pack, through `datasets`, and must be equal bit by bit. Parts and shards are small, so that many
+are finished before a kill.
 """
 
 import argparse
@@ -40,19 +40,19 @@ main(sys.argv[1:])
 
 
 def command(frames: Path, kind: str, out: Path) -> list[str]:
-    """Arguments that pack in two splits."""
+    """Return the arguments to pack in two splits."""
     where = ["pack", str(frames), "--to", kind, "--out", str(out)]
     return [sys.executable, "-c", SMALL, *where, "--split", "train=0.7,test=0.3"]
 
 
 def pieces(folder: Path) -> int:
-    """Count the finished pieces that lie beside or in a target."""
+    """Count the finished pieces next to a target or in it."""
     patterns = ("**/*.part", "**/shards/**/*.parquet")
     return sum(1 for pattern in patterns for path in folder.glob(pattern) if ".partial" in str(path))
 
 
 def torment(frames: Path, kind: str, folder: Path, kills: int, rng: np.random.Generator) -> str:
-    """Kill packing so many times, compare what comes of it, and say how it went."""
+    """Kill packing several times, compare the files, and describe the outcome."""
     calm, out = folder / "calm" / "out", folder / "torn" / "out"
     out.parent.mkdir(parents=True)
     start = time.perf_counter()
@@ -81,7 +81,7 @@ def torment(frames: Path, kind: str, folder: Path, kills: int, rng: np.random.Ge
 
 
 def round_trip(frames: Path, folder: Path) -> str:
-    """Read every row from everywhere, and compare."""
+    """Read every row from the folder and from all packs, and compare the tensors."""
     import datasets
     import torch
 
@@ -122,7 +122,7 @@ def round_trip(frames: Path, folder: Path) -> str:
 
 
 def main() -> None:
-    """Run, and say how it went."""
+    """Run the trial, and print the outcome."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,22 +1,22 @@
-"""What the engine does about trouble: poison, hanging, a full disk, a vanished folder, a second renderer.
+"""Check how the engine handles trouble: a crash, a hang, a full disk, a vanished folder, a second renderer.
 
     python -m benchmarks.trials.trouble
 
-Tiny runs of `candlelight render`, each into a folder of its own on a small tmpfs that only this process and
-its children see (needs Linux and `unshare`):
+Each trial is a tiny run of `candlelight render` into its own folder on a small tmpfs that only this process
+and its children see (needs Linux and `unshare`):
 
-- poisoned: one of the objects is a .blend whose mesh has a corner at no vertex; Blender dies of it (SIGSEGV)
-  whenever it is traced. Then the file is replaced by a good one, and the run is refused: assets of a folder
-  may not change between two runs.
-- hanging: one set asks for more samples than a time limit allows. Then it gets the time.
-- stopped child: the render child is stopped (SIGSTOP) in the middle, and answers no more.
+- poisoned: one object is a .blend file whose mesh has a corner at no vertex; Blender crashes (SIGSEGV) when
+  it traces it. Then the file is replaced by a good one, and the run is refused, because the assets of a
+  folder may not change between two runs.
+- hanging: one set asks for more samples than a time limit allows. Then the limit is raised.
+- stopped child: the render process is stopped (SIGSTOP) in the middle and does not answer any more.
 - full disk: the tmpfs fills up in the middle. Then it is made larger.
-- vanished: the folder is renamed in the middle. Then it is named back.
-- two renderers: the same command twice at the same time.
+- vanished: the folder is renamed in the middle. Then it gets its name back.
+- two renderers: the same command runs twice at the same time.
 
-`whole` counts the samples that were there after the trouble and had the bytes of an undisturbed run, of all
-that were there; `mended` says whether the same command then brought every file of the folder to those bytes.
-About 5 minutes on two idle processors.
+`whole` counts the samples after the trouble that have the bytes of an undisturbed run, among all samples that
+are there; `mended` tells whether the same command then gave every file of the folder these bytes. About 5
+minutes on two idle processors.
 """
 
 import argparse
@@ -33,7 +33,7 @@ import psutil
 from benchmarks.processes import POLL, candlelight, contents, finished, print_table, start, tree
 from benchmarks.trials.kills import CHILD, LOCKS, RECIPE, differences, words
 
-INSIDE = "--inside"  # of a name space of our own
+INSIDE = "--inside"  # of a separate mount namespace
 POISON = """
 import sys, bpy
 bpy.ops.wm.read_factory_settings(use_empty=True)
@@ -84,13 +84,13 @@ DISK, LARGER = "600k", "200m"
 
 
 class Trial:
-    """A folder that something happens to.
+    """A folder that is rendered with trouble.
 
     Args:
-        name: of the trouble.
-        root: where its folder is made.
+        name: name of the trouble.
+        root: parent of the folder.
         recipe: text of the recipe.
-        options: of the command, besides.
+        options: further options of the command.
     """
 
     def __init__(self, name: str, root: Path, recipe: str, *options: str | int) -> None:
@@ -102,7 +102,7 @@ class Trial:
         self._logs = 0
 
     def start(self, *options: str | int, out: Path | None = None) -> psutil.Popen:
-        """Start the command; what it says goes to a file of its own."""
+        """Start the command; its output goes to a separate file."""
         self._logs += 1
         self.log = self.folder / f"log-{self._logs}"
         return start(
@@ -110,19 +110,19 @@ class Trial:
         )
 
     def undisturbed(self) -> dict[str, str]:
-        """Render another folder in peace, and return what it holds."""
+        """Render another folder without disturbance, and return its contents."""
         peace = self.folder / "peace"
         if self.start(out=peace).wait():
             raise SystemExit(self.log.read_text(errors="replace"))
         return contents(peace, *LOCKS)
 
     def wait_for(self, run: psutil.Popen, frames: int) -> None:
-        """Wait until so many frames are there."""
+        """Wait until this many frames are finished."""
         while finished(self.out) < frames and run.poll() is None:
             time.sleep(POLL)
 
     def row(self, status: int, wanted: dict[str, str]) -> list[object]:
-        """Look at what is there, run the command again, and sum up."""
+        """Compare the folder, run the command again, and summarise both in a row of the table."""
         said, files = last_line(self.log), contents(self.out, *LOCKS)
         there = {name.rpartition("/")[0] for name in files if name.startswith("samples/")}
         whole = [one for one in there if not any(one in wrong for wrong in _wrong(files, wanted, one))]
@@ -139,13 +139,13 @@ def _wrong(files: dict[str, str], wanted: dict[str, str], folder: str) -> list[s
 
 
 def last_line(log: Path) -> str:
-    """Return the last line that is no progress bar."""
+    """Return the last line that is not a progress bar."""
     lines = [line.strip() for line in re.split(r"[\r\n]", log.read_text(errors="replace"))]
     return next((line for line in reversed(lines) if line and not line.startswith("render:")), "")
 
 
 def poisoned(root: Path) -> list[object]:
-    """Let some samples show an object that Blender dies of."""
+    """Let some samples show an object that crashes Blender."""
     assets = root / "assets"
     assets.mkdir()
 
@@ -165,14 +165,14 @@ def poisoned(root: Path) -> list[object]:
 
 
 def hanging(root: Path) -> list[object]:
-    """Give one sample less time than it takes."""
+    """Give one sample less time than it needs."""
     trial = Trial("hanging", root, SLOW)
     wanted = trial.undisturbed()
     return trial.row(trial.start("--time-limit", TIME_LIMIT).wait(), wanted)
 
 
 def stopped(root: Path) -> list[object]:
-    """Stop the child (SIGSTOP) in the middle: what it is at waits for ever, and is done by another child."""
+    """Stop the render process (SIGSTOP) in the middle; another render process must finish its work."""
     trial = Trial("stopped child", root, RECIPE)
     wanted = trial.undisturbed()
     run = trial.start("--time-limit", TIME_LIMIT)
@@ -195,7 +195,7 @@ def full_disk(root: Path) -> list[object]:
 
 
 def vanished(root: Path) -> list[object]:
-    """Take the folder away in the middle."""
+    """Rename the folder in the middle."""
     trial = Trial("vanished", root, RECIPE)
     wanted = trial.undisturbed()
     run, elsewhere = trial.start(), trial.folder / "elsewhere"
@@ -224,7 +224,7 @@ def _mount(folder: Path, size: str) -> None:
 
 
 def main() -> None:
-    """Make trouble and print a table."""
+    """Run all trials and print a table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""Codes of images taken from a hidden layer of a network, for the causal metrics."""
+"""Codes of images from a hidden layer of a network, for the causal metrics."""
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -9,15 +9,15 @@ from loaders.errors import InputError
 
 
 def layer_codes(model: nn.Module, layer: str) -> Encoder:
-    """Take the mean activation of each channel of a hidden layer as the codes of an image.
+    """Make an encoder whose codes are the mean activations of the channels of a hidden layer.
 
     Args:
         model: the network.
-        layer: name as ``model.named_modules()`` gives it; its output must be [batch, channels, h, w] maps or
-            [batch, tokens, channels], of which the mean is taken, or [batch, channels].
+        layer: name as ``model.named_modules()`` gives it. Its output must be [batch, channels, h, w] or
+            [batch, tokens, channels], which is averaged over pixels or tokens, or [batch, channels].
 
     Returns:
-        An encoder for `score_causal`, which is given images of the colour space that the network takes.
+        An encoder for `score_causal`; it takes images in the colour space of the network.
 
     Example:
         >>> import torch

@@ -21,14 +21,15 @@ _LIBRARY_BINS = 20
 
 @dataclass(frozen=True)
 class IRS:
-    """The score and what it is made of; rows are the codes that vary, in order of ``codes``.
+    """The score and its parts. Codes that do not vary are left out.
 
     Attributes:
-        score: weighted mean over codes of their best entry, at most 1; higher is better.
-        matrix: 1 where a code stays put as long as that factor does, whatever the others do.
+        score: weighted mean over codes of their largest entry in ``matrix``, at most 1; higher is better.
+        matrix: robustness of each code to all other factors while one factor is fixed; 1 means that the code
+            does not change.
         weights: largest deviation of each code from its mean.
         parents: factor with the largest entry for each code.
-        codes: numbers of the codes that vary, as columns of the input.
+        codes: columns of the input that vary; the other fields are in this order.
     """
 
     score: Float[Tensor, ""]
@@ -45,35 +46,35 @@ def irs(
     bins: int | None = None,
     compat: Binning = "exact",
 ) -> IRS:
-    """Measure how little each code moves when everything but one factor changes.
+    """Measure how little each code changes when one factor is fixed and all other factors change.
 
     ``M_li = 1 - mean_v Q(|z_l - E[z_l | g_i = v]| given g_i = v) / max|z_l - E z_l|`` and
-    ``IRS = sum_l w_l max_i M_li / sum_l w_l``, ``w_l = max|z_l - E z_l|`` (Suter et al. 2019, sec. 4, with
-    the largest deviation in place of Q; as a 0.99 quantile in disentanglement_lib). Each value of a factor
-    counts alike, however many samples have it. A code without variance is left out: it is robust to
-    everything and says nothing.
+    ``IRS = sum_l w_l max_i M_li / sum_l w_l``, ``w_l = max|z_l - E z_l|``. Q is a quantile; Suter et al.
+    2019, sec. 4, use the largest deviation, disentanglement_lib the 0.99 quantile. Each value of a factor has
+    the same weight, whatever its number of samples. A constant code is left out, because it is robust to
+    everything without information.
 
-    Blind to: confounding. Where two factors always change together a code that mixes them is as robust as
-    a pure one (the score is close to 1; `unconfoundedness` is not fooled). Blind too to information that is
-    lost, and to a factor that several codes share. Classes of few samples flatter every code: within a
-    class of one sample nothing deviates.
+    Blind to: confounding. If two factors always change together, a code that mixes them is as robust as a
+    pure code (the score is close to 1; `unconfoundedness` detects this). Blind also to lost information, and
+    to a factor that several codes share. Classes of few samples raise the score of every code: a class of one
+    sample has no deviation.
 
     Args:
-        codes: one code vector per sample; of convolutional maps, their means over rows and columns.
+        codes: one code vector per sample; for convolutional maps, the means over rows and columns.
         factors: integers are class indices; floats are continuous and are cut into ``bins``.
-        quantile: Q's level in (0, 1], linearly interpolated; 1 is the largest deviation, as in the paper.
-        bins: classes of a continuous factor, of equal width between its extremes.
+        quantile: level of Q in (0, 1], linearly interpolated; 1 is the largest deviation, as in the paper.
+        bins: number of classes of a continuous factor, of equal width between its extremes.
         compat: "exact" bins floats only. "disentanglement_lib" bins every factor as that program does, into
-            20 unless ``bins`` says otherwise: a factor of more classes loses some, as does one whose class
-            indices are far apart.
+            20 classes unless ``bins`` is given: this merges classes of a factor that has more of them, or
+            whose class indices are far apart.
 
     Returns:
-        Scores in float64; without any code that varies the score is 0 and the matrix has no row.
+        Scores in float64. If no code varies, the score is 0 and the matrix has no row.
 
     Raises:
-        InputError: a dimension is missing, no sample or factor, codes or factors that are not finite,
-            floats as factors without ``bins``, a factor with as many classes as samples, a quantile or
-            bins out of range, or a misspelt ``compat``.
+        InputError: a dimension is missing, there is no sample or factor, codes or factors are not finite,
+            factors are floats and ``bins`` is None, a factor has as many classes as samples, ``quantile`` or
+            ``bins`` is out of range, or ``compat`` is misspelt.
 
     Example:
         >>> factors = torch.cartesian_prod(torch.arange(3), torch.arange(3))
@@ -87,13 +88,13 @@ def irs(
         raise InputError(f"`quantile` must be above 0 and at most 1, got {quantile}")
     if len(codes) == 0:
         raise InputError("`codes` needs at least one sample, got none")
-    # A nan is both extremes.
+    # If any value is nan, both extremes are nan.
     if codes.numel() and not bool(torch.stack(codes.aminmax()).isfinite().all()):
         raise InputError("`codes` must be finite, got nan or inf; check the encoder")
     _check_factors(factors, bins)
-    groups = group_rows(_classes(factors, bins, compat))
+    groups = group_by_class(_classes(factors, bins, compat))
     for number, group in enumerate(groups):
-        if single(group):
+        if has_single_rows(group):
             raise InputError(
                 f"column {number} of `factors` has as many classes as samples, {len(factors)}, which makes "
                 "any code robust; cast it to float and give `bins`, or leave it out"
@@ -102,24 +103,24 @@ def irs(
 
 
 @dataclass(frozen=True)
-class Groups:
-    """Rows in order of their class, the classes in order of their size, so that equal sizes make a block.
+class ClassGroups:
+    """Rows of the samples, sorted by class; the classes are sorted by size, so equal sizes form a block.
 
     Attributes:
-        order: row numbers.
-        blocks: for each size of a class, that size and how many classes have it.
+        order: sorted row numbers.
+        blocks: for each class size, the size and the number of classes of that size.
     """
 
     order: Int[Tensor, " samples"]
     blocks: tuple[tuple[int, int], ...]
 
 
-def group_rows(classes: Real[Tensor, "samples factors"]) -> list[Groups]:
-    """Order rows by class, once for each factor and all codes.
+def group_by_class(classes: Real[Tensor, "samples factors"]) -> list[ClassGroups]:
+    """Sort rows by class, for each factor.
 
     Example:
-        >>> group_rows(torch.tensor([[7], [3], [7]]))[0]
-        Groups(order=tensor([1, 0, 2]), blocks=((1, 1), (2, 1)))
+        >>> group_by_class(torch.tensor([[7], [3], [7]]))[0]
+        ClassGroups(order=tensor([1, 0, 2]), blocks=((1, 1), (2, 1)))
     """
     groups = []
     for factor in classes.unbind(1):
@@ -127,26 +128,26 @@ def group_rows(classes: Real[Tensor, "samples factors"]) -> list[Groups]:
         sizes, classes_of_size = torch.unique(counts, return_counts=True)
         order = (counts[index] * len(counts) + index).argsort(stable=True)
         blocks = zip(sizes.tolist(), classes_of_size.tolist(), strict=True)
-        groups.append(Groups(order, tuple(blocks)))
+        groups.append(ClassGroups(order, tuple(blocks)))
     return groups
 
 
-def single(groups: Groups) -> bool:
-    """Tell whether each class has one row: nothing deviates within it.
+def has_single_rows(groups: ClassGroups) -> bool:
+    """Tell whether every class has one row, so that no code deviates within a class.
 
     Example:
-        >>> single(group_rows(torch.tensor([[7], [3]]))[0])
+        >>> has_single_rows(group_by_class(torch.tensor([[7], [3]]))[0])
         True
     """
     return all(size == 1 for size, _ in groups.blocks)
 
 
-def grouped_irs(codes: Float[Tensor, "samples codes"], groups: Sequence[Groups], quantile: float) -> IRS:
-    """Compute `irs` of rows that are grouped by each factor; nothing is checked.
+def grouped_irs(codes: Float[Tensor, "samples codes"], groups: Sequence[ClassGroups], quantile: float) -> IRS:
+    """Compute `irs` from rows that are sorted by class, without checks of the arguments.
 
     Args:
         codes: finite, at least one row.
-        groups: from `group_rows`, of one factor each.
+        groups: for each factor, from `group_by_class`.
         quantile: see `irs`.
     """
     values = codes.double().T.contiguous()
@@ -172,7 +173,7 @@ def _check_factors(factors: Tensor, bins: int | None) -> None:
 
 
 def _classes(factors: Tensor, bins: int | None, compat: Binning) -> Tensor:
-    """Class indices of each factor, [samples, factors]."""
+    """Return class indices of each factor, [samples, factors]."""
     if compat == "disentanglement_lib":
         bins = _LIBRARY_BINS if bins is None else bins
     elif not factors.is_floating_point():
@@ -181,21 +182,21 @@ def _classes(factors: Tensor, bins: int | None, compat: Binning) -> Tensor:
         raise InputError(
             "`factors` of floats are continuous and need `bins`, such as 20; cast class indices with .long()"
         )
-    return torch.stack([binned(factor.double(), bins) for factor in factors.unbind(1)], dim=1)
+    return torch.stack([bin_values(factor.double(), bins) for factor in factors.unbind(1)], dim=1)
 
 
-def binned(values: Float[Tensor, " samples"], bins: int) -> Int[Tensor, " samples"]:
+def bin_values(values: Float[Tensor, " samples"], bins: int) -> Int[Tensor, " samples"]:
     """Cut a continuous factor into classes of equal width between its extremes, as numpy.histogram does.
 
     Args:
-        values: finite.
+        values: finite values of the factor.
         bins: number of classes.
 
     Returns:
-        Classes, 1 to ``bins``.
+        Class numbers from 1 to ``bins``.
 
     Example:
-        >>> binned(torch.tensor([0.0, 0.4, 0.6, 1.0]), 2)
+        >>> bin_values(torch.tensor([0.0, 0.4, 0.6, 1.0]), 2)
         tensor([1, 1, 2, 2])
     """
     column = values.double().cpu().numpy()
@@ -204,10 +205,10 @@ def binned(values: Float[Tensor, " samples"], bins: int) -> Int[Tensor, " sample
 
 
 def _mean_deviation(
-    values: Float[Tensor, "codes samples"], groups: Groups, quantile: float
+    values: Float[Tensor, "codes samples"], groups: ClassGroups, quantile: float
 ) -> Float[Tensor, " codes"]:
-    """Mean over the classes of a factor of the deviation's quantile among the samples that have it."""
-    # A gather is several times as fast as an index of columns.
+    """Average the quantile of the deviations within each class over the classes of a factor."""
+    # `gather` is several times as fast as indexing columns.
     ordered = values.gather(1, groups.order.expand(len(values), -1))
     total, start = values.new_zeros(len(values)), 0
     for size, classes in groups.blocks:
@@ -216,7 +217,7 @@ def _mean_deviation(
         deviation = block.sub_(block.mean(2, keepdim=True)).abs_()
         position = (size - 1) * quantile
         lower = math.floor(position)
-        # The largest ones from the quantile upwards; a partial sort of so few beats a partition of all.
+        # Only the values from the quantile upwards: a partial sort of few values is faster than a partition.
         top = deviation.topk(size - lower, dim=2).values
         low, high = top[:, :, -1], top[:, :, max(0, size - lower - 2)]
         total += torch.lerp(low, high, position - lower).sum(1)

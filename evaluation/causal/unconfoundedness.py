@@ -1,4 +1,4 @@
-"""Unconfoundedness: does each factor have codes of its own? (Reddy et al. 2022)."""
+"""Unconfoundedness: do different factors use different codes? (Reddy et al. 2022)."""
 
 from typing import Literal
 
@@ -11,48 +11,48 @@ from evaluation.inputs.check_shapes import check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
-Compat = Literal["exact", "candle2021"]
+SelectionCompat = Literal["exact", "candle2021"]
 
 
 def unconfoundedness(
     matrix: Float[Tensor, "codes factors"] | IRS,
     rho: int = 1,
-    compat: Compat = "exact",
+    compat: SelectionCompat = "exact",
 ) -> Float[Tensor, ""]:
-    """Measure how disjoint the codes are that factors are found in.
+    """Measure how disjoint the sets of codes are that represent different factors.
 
-    ``UC = 1 - (1 / C(k, 2)) sum_{I<J} |Z_I n Z_J| / |Z_I u Z_J|``, Z_I the ``rho`` codes that answer most
-    for factor I (CANDLE, Reddy et al. 2022, Algorithm 1 of the supplement; Z_I from the columns of the IRS
-    matrix). With ``rho = 1`` the values are multiples of ``1 / C(k, 2)``.
+    ``UC = 1 - (1 / C(k, 2)) sum_{I<J} |Z_I n Z_J| / |Z_I u Z_J|``, where Z_I are the ``rho`` codes with the
+    largest entries for factor I (CANDLE, Reddy et al. 2022, Algorithm 1 of the supplement; Z_I from the
+    columns of the IRS matrix). With ``rho = 1`` the values are multiples of ``1 / C(k, 2)``.
 
-    Blind to: how strongly a code answers, and to whether it answers at all: each factor is given ``rho``
-    codes even if none knows of it, so random codes often score high. Two codes may both mix two factors
-    and still score 1. Jaccard similarity piles up near 1 for ``rho > 1``; compare, do not interpret.
+    Blind to: the size of the entries. Each factor gets ``rho`` codes even if no code represents it, so random
+    codes often score high. Two codes may both mix two factors and still score 1. For ``rho > 1`` most values
+    are near 1: compare them, but do not interpret a single one.
 
     Args:
-        matrix: how much each code answers for each factor, larger is more; or the result of `irs`.
+        matrix: how strongly each code represents each factor, larger is stronger; or the result of `irs`.
         rho: codes per factor, 1 to the number of codes.
-        compat: "exact" takes the ``rho`` largest of each column (the first of equals). "candle2021" is
-            what the authors' program took, ``argpartition(column, -1)[::-rho][:rho]`` under numpy up to
-            1.26: the largest is swapped to the end (the last of equals), the rest stays in place (three
-            codes or fewer are sorted instead), and every rho-th from the end is taken, which are fewer
-            than ``rho`` where the codes run out. For ``rho = 1`` both agree but for ties; for ``rho = 2``
-            the second code is the same one for almost all factors, which is why no published value
+        compat: "exact" selects the ``rho`` largest entries of each column (the first of equal ones).
+            "candle2021" selects like the authors' program, ``argpartition(column, -1)[::-rho][:rho]`` under
+            numpy up to 1.26: the largest entry (the last of equal ones) is swapped to the end, the others
+            stay in place (three codes or fewer are sorted instead), and every rho-th code from the end is
+            selected, which may be fewer than ``rho`` codes. For ``rho = 1`` both agree except for ties. For
+            ``rho = 2`` the second code is the same for almost all factors; therefore no published value
             exceeds 2/3.
 
     Returns:
-        A number in [0, 1], higher is better: 1 if no code serves two factors.
+        A number in [0, 1], higher is better; 1 if no code represents two factors.
 
     Raises:
-        InputError: a dimension is missing, entries that are not finite, fewer than two factors, ``rho`` out
-            of range, or a misspelt ``compat``.
+        InputError: a dimension is missing, entries are not finite, there are fewer than two factors, ``rho``
+            is out of range, or ``compat`` is misspelt.
 
     Example:
         >>> unconfoundedness(torch.tensor([[0.9, 0.8, 0.1], [0.1, 0.2, 0.7]]))
         tensor(0.6667, dtype=torch.float64)
     """
     table = matrix.matrix if isinstance(matrix, IRS) else matrix
-    check_choice("compat", compat, Compat)
+    check_choice("compat", compat, SelectionCompat)
     check_shapes(matrix=(table, "codes factors"))
     codes, factors = table.shape
     if factors < 2:
@@ -71,17 +71,17 @@ def unconfoundedness(
 
 
 def _largest(table: Tensor, rho: int) -> Tensor:
-    """Rows of the largest entries of each column, the first of equals first."""
+    """Return the rows of the ``rho`` largest entries of each column; equal entries stay in order."""
     return table.argsort(dim=0, descending=True, stable=True)[:rho]
 
 
 def _candle2021(table: Tensor, rho: int) -> Tensor:
-    """Rows that the authors' program took, in each column."""
+    """Return the rows that the authors' program selects in each column."""
     last = len(table) - 1
     if last < 3:
-        # numpy sorts so few in full.
+        # numpy sorts arrays of up to three entries completely.
         return table.argsort(dim=0, stable=True).flip(0)[::rho][:rho]
-    # argmax gives the first of equals; the partition kept the last.
+    # argmax returns the first of equal entries, numpy's partition selects the last.
     largest = last - table.flip(0).argmax(0)
     order = torch.arange(last + 1, device=table.device)[:, None].repeat(1, table.shape[1])
     order.scatter_(0, largest[None], last)

@@ -1,1 +1,1 @@
-"""The commands of candlelight evaluate."""
+"""The commands of ``candlelight evaluate``, and the options that they share."""

@@ -1,4 +1,4 @@
-"""The commands of ``candlelight evaluate``; heavy modules are imported inside them."""
+"""The commands of ``candlelight evaluate``; each imports heavy modules inside its function."""
 
 from pathlib import Path
 from typing import Any
@@ -23,21 +23,22 @@ from evaluation.commands.evaluate_options import (
     show_results,
     size_option,
 )
-from loaders.errors import InputError, blame
+from evaluation.commands.result_commands import compare_command, report
+from loaders.errors import InputError
 
-SECONDARY = "a set of DATA, PATH[:SET[:SPLIT]], LAYOUT:PATH[:SPLIT]"
+_SECONDARY = "SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT]"
 
 
 @click.group()
 def evaluate() -> None:
-    """Score models, or results of other programs, on image sets with ground truth.
+    """Score models, or result files of other programs, on image sets with ground truth.
 
-    DATA is frames or a pack (PATH), a public data set (LAYOUT:PATH, such as mit:MIT-intrinsic), or hf:NAME.
+    DATA is a folder of frames or a pack (PATH), a public data set (LAYOUT:PATH, such as mit:MIT-intrinsic),
+    or a data set of the Hugging Face Hub (hf:NAME).
 
     \b
-    candlelight evaluate intrinsic frames --set tabletop_test --model retinex --out lmse.json
-    candlelight evaluate intrinsic mit:MIT-intrinsic --predictions mine=results --out lmse.csv
-    candlelight evaluate concepts frames --set tabletop_test --model network.pt --out csm.json
+    candlelight evaluate intrinsic demo/frames --set tabletop_test --model retinex --out lmse.json
+    candlelight evaluate concepts demo/frames --set tabletop_test --model retinex --out csm.json
     candlelight evaluate report lmse.json csm.json --out report.html
     """
 
@@ -45,8 +46,8 @@ def evaluate() -> None:
 @evaluate.command()
 @data_options
 @model_option
-@files_option("--predictions", "Folder with reflectance and shading of another program, by id")
-@click.option("--png", type=click.Choice(["srgb", "linear"]), help="Colour space of PNG predictions.")
+@files_option("--predictions", "Folder of files with the reflectance and shading of each image")
+@click.option("--png", type=click.Choice(["srgb", "linear"]), help="Transfer curve of PNG predictions.")
 @missing_option
 @run_options
 def intrinsic(
@@ -60,10 +61,10 @@ def intrinsic(
     device: str,
     **choice: Any,
 ) -> None:
-    """Compare reflectance and shading with the ground truth: LMSE, si-MSE, MSE.
+    """Measure errors of reflectance and shading: LMSE, si-MSE and MSE.
 
-    Predictions are NAME/<id>.npz with arrays reflectance and shading, or NAME/reflectance/<id>.EXT and
-    NAME/shading/<id>.EXT as npy, EXR or PNG.
+    A folder of predictions holds <id>.npz with the arrays reflectance and shading, or reflectance/<id>.EXT
+    and shading/<id>.EXT, where EXT is npy, exr or png.
 
     \b
     candlelight evaluate intrinsic demo/frames --set tabletop_test --model retinex
@@ -93,41 +94,48 @@ def intrinsic(
 @evaluate.command()
 @data_options
 @model_option
-@files_option("--predictions", "Folder with reflectance and shading of all images, by id")
-@click.option("--png", type=click.Choice(["srgb", "linear"]), help="Colour space of PNG predictions.")
+@files_option("--predictions", "Folder of files with the reflectance and shading of each image")
+@click.option("--png", type=click.Choice(["srgb", "linear"]), help="Transfer curve of PNG predictions.")
 @click.option(
     "--albedo",
     default="albedo",
     show_default=True,
-    help=f"Concept sets in which only albedo varies: {SECONDARY}; none leaves out CSM_S.",
+    help=f"Concept sets in which only albedo varies: {_SECONDARY}; `none` skips CSM_S.",
 )
 @click.option(
     "--illumination",
     default="illumination",
     show_default=True,
-    help=f"Concept sets in which only light varies: {SECONDARY}; none leaves out CSM_R.",
+    help=f"Concept sets in which only illumination varies: {_SECONDARY}; `none` skips CSM_R.",
 )
 @click.option(
     "--negatives",
     default="negatives",
     show_default=True,
-    help=f"Unrelated images: {SECONDARY}, a folder of images, or hf:NAME.",
+    help=f"Unrelated images: {_SECONDARY}, a folder of images, or hf:NAME.",
 )
 @click.option(
     "--negatives-limit",
     type=click.IntRange(4),
     default=500,
     show_default=True,
-    help="The first so many of these.",
+    help="Use only the first N negatives.",
 )
 @size_option
 @click.option(
-    "--layer", multiple=True, help="Hidden layer; twice for reflectance and shading.  [default: the output]"
+    "--layer",
+    multiple=True,
+    help="Hidden layer to read; give it twice for one layer of reflectance and one of shading.  "
+    "[default: the output]",
 )
 @click.option(
-    "--runs", type=click.IntRange(2), default=100, show_default=True, help="Vectors per concept set."
+    "--runs",
+    type=click.IntRange(2),
+    default=100,
+    show_default=True,
+    help="Concept activation vectors per concept set.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of all draws.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random draws.")
 @run_options
 def concepts(
     data: str,
@@ -147,13 +155,14 @@ def concepts(
     device: str,
     **choice: Any,
 ) -> None:
-    """Measure how far reflectance follows albedo and shading follows light: CSM_S, CSM_R.
+    """Measure whether reflectance follows albedo and shading follows illumination: CSM_S and CSM_R.
 
-    --set names the test frames, with ground truth, on which gradients are taken.
+    --set names the test frames; the gradients of the loss are computed on them. Their ground truth is needed.
 
     \b
     candlelight evaluate concepts demo/frames --set tabletop_test --model retinex
-    candlelight evaluate concepts demo/frames --set tabletop_test --model retinex --negatives ~/photographs
+    candlelight evaluate concepts demo/frames --set tabletop_test --model demo/study/network.pt \\
+        --layer reflectance.blocks.2 --layer shading.blocks.2
     """
     from evaluation.concepts import score_concepts
     from evaluation.inputs.predictions import open_predictions
@@ -167,34 +176,35 @@ def concepts(
     chosen = choose_device(device)
     sources = open_files(files, open_models(models, chosen), lambda path: open_predictions(path, png))
     test = open_decompositions(data, **choice)
-    changing, lit = (
+    albedo_sets, illumination_sets = (
         None if name == "none" else open_secondary(open_concepts, data, name)
         for name in (albedo, illumination)
     )
-    # Pictures have sizes of their own; other data keep theirs, and differences are told.
-    fitting = size or tuple(test[0].image.shape[1:])
-    unrelated = open_secondary(open_images, data, negatives, limit=negatives_limit, size=fitting)
-    at = None if not layer else layer[0] if len(layer) == 1 else (layer[0], layer[1])
-    options: dict[str, Any] = {"layer": at, "runs": runs, "seed": seed, "size": size, "device": chosen}
-    results = score_concepts(sources, changing, lit, unrelated, test, **options, steps=steps)
+    # A folder of images is resized to the test frames; rendered data keep their size.
+    image_size = size or tuple(test[0].image.shape[1:])
+    unrelated = open_secondary(open_images, data, negatives, limit=negatives_limit, size=image_size)
+    hidden = None if not layer else layer[0] if len(layer) == 1 else (layer[0], layer[1])
+    options: dict[str, Any] = {"layer": hidden, "runs": runs, "seed": seed, "size": size, "device": chosen}
+    results = score_concepts(sources, albedo_sets, illumination_sets, unrelated, test, **options, steps=steps)
     show_results(list(results.values()), out)
     if page:
         from evaluation.report.concepts_pictures import concepts_pictures
 
-        show_page(page, list(results.values()), concepts_pictures(changing, lit))
+        show_page(page, list(results.values()), concepts_pictures(albedo_sets, illumination_sets))
     end_steps(steps)
 
 
 @evaluate.command()
 @data_options
 @model_option
-@files_option("--heatmaps", "Folder with heatmaps of another program, by id")
+@files_option("--heatmaps", "Folder of files with the heatmaps of each image")
 @missing_option
-@click.option("--layer", multiple=True, help="Hidden layer of the models to take heatmaps from; repeatable.")
+@click.option("--layer", multiple=True, help="Hidden layer whose channels are the heatmaps; repeatable.")
 @click.option(
     "--by",
     type=click.Choice(["type", "part"]),
-    help="Compare with objects by type, or with named parts.  [default: type; part of public data sets]",
+    help="Compare the heatmaps with masks of objects by type, or with masks of named parts.  "
+    "[default: type for rendered data, part for public data sets]",
 )
 @size_option
 @run_options
@@ -211,14 +221,13 @@ def coverage(
     device: str,
     **choice: Any,
 ) -> None:
-    """Compare how heatmaps cover the objects of images, or their parts: WAIoU.
+    """Measure how well heatmaps cover objects or their parts: WAIoU.
 
-    Heatmaps are the channels of hidden layers, or files: NAME/<id>.npy, .npz or .png.
+    The heatmaps are the channels of hidden layers, or files of another program: <id>.npy, .npz or .png.
 
     \b
     candlelight evaluate coverage demo/frames --set candle --model demo/study/network.pt \\
         --layer encoder.1 --layer encoder.2
-    candlelight evaluate coverage frames --set parts --by part --model network.pt --layer encoder.3
     candlelight evaluate coverage celebamask:CelebAMask-HQ --split test --size 224 224 --heatmaps cam=maps
     """
     from evaluation.coverage import layer_heatmaps, score_coverage
@@ -230,8 +239,8 @@ def coverage(
     check_needed(files, missing=missing)
     chosen = choose_device(device)
     methods = open_files(files, open_layers(models, layer, chosen, layer_heatmaps), open_heatmaps)
-    usual = "part" if parse_data(data).layout in LAYOUTS else "type"
-    view = open_parts(data, by=by or usual, **choice)
+    default_by = "part" if parse_data(data).layout in LAYOUTS else "type"
+    view = open_parts(data, by=by or default_by, **choice)
     results = score_coverage(methods, view, size=size, missing=missing, device=chosen, steps=steps)
     show_results(list(results.values()), out)
     if page:
@@ -246,7 +255,7 @@ def coverage(
 @evaluate.command()
 @data_options
 @model_option
-@files_option("--codes", "File with the codes of another program: .npz, .parquet or .npy")
+@files_option("--codes", "File (.npz, .parquet or .npy) with the codes of all images")
 @click.option("--layer", multiple=True, help="Hidden layer whose channel means are the codes; repeatable.")
 @run_options
 def causal(
@@ -259,7 +268,7 @@ def causal(
     device: str,
     **choice: Any,
 ) -> None:
-    """Measure how codes answer for the factors of images: IRS, unconfoundedness.
+    """Measure how codes represent the factors of images: IRS and unconfoundedness.
 
     \b
     candlelight evaluate causal demo/frames --set candle --model demo/study/network.pt --layer encoder.3
@@ -283,58 +292,5 @@ def causal(
     end_steps(steps)
 
 
-@evaluate.command()
-@click.argument("results", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="RESULT.json...")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The page, one HTML file.")
-@click.option("--title", default="Results", show_default=True, help="Heading of the page.")
-def report(results: tuple[Path, ...], out: Path, title: str) -> None:
-    """Make a page of saved results, with tables and plots.
-
-    \b
-    candlelight evaluate report lmse.json csm.json --out report.html
-    """
-    from evaluation.report import write_report
-    from evaluation.results.result_files import REMEDY, check_writable, read_results
-
-    check_writable(out, (".html", ".htm"))
-    read = [result for path in results for result in read_results(path)]
-    try:
-        page = write_report(out, read, title=title)
-    except InputError:
-        raise
-    except (AttributeError, LookupError, TypeError, ValueError) as error:  # files may have been edited
-        raise blame(f"{', '.join(map(str, results))}: lack what a page shows", error, REMEDY) from error
-    click.echo(str(page))
-
-
-@evaluate.command()
-@click.argument("first", type=click.Path(path_type=Path), metavar="FIRST.json")
-@click.argument("second", type=click.Path(path_type=Path), metavar="[SECOND.json]", required=False)
-@click.option("--column", help="Column or score to compare.  [default: the first]")
-def compare(first: Path, second: Path | None, column: str | None) -> None:
-    """Compare saved results on the same data: the difference, its interval, and which is better.
-
-    Each result of one file is compared with each of the other, or those of one file with each other.
-
-    \b
-    candlelight evaluate compare lmse-retinex.json lmse-mine.json --column lmse_shading
-    candlelight evaluate compare lmse.json
-    """
-    from itertools import combinations, product
-
-    from evaluation.results.compare import compare as compare_results
-    from evaluation.results.result_files import read_results
-
-    refused: list[InputError] = []
-    results = read_results(first)
-    found = product(results, read_results(second)) if second else combinations(results, 2)
-    pairs = [(one, other) for one, other in found if one.to_json() != other.to_json()]
-    if not pairs:
-        raise InputError(f"expected two different results, got one in {second or first}; name another file")
-    for one, other in pairs:
-        try:
-            click.echo(str(compare_results(one, other, column)))
-        except InputError as error:  # the files hold results of several settings or data
-            refused.append(error)
-    if len(refused) == len(pairs):
-        raise refused[0]
+evaluate.add_command(report)
+evaluate.add_command(compare_command)

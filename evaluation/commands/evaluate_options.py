@@ -11,18 +11,18 @@ from loaders.errors import InputError
 if TYPE_CHECKING:
     from evaluation.report.blocks import Block
     from evaluation.results.result import Result
-    from evaluation.running.finished_steps import Steps
+    from evaluation.running.finished_steps import FinishedSteps
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def data_options(command: _Command) -> _Command:
-    """Add DATA, and the choice of its set, split and rows."""
+    """Add the argument DATA and the options for its set, split and rows."""
     for option in (
-        click.option("--limit", type=click.IntRange(1), help="Score the first N rows of these."),
-        click.option("--rows", help="Rows of the set, as 0:100 or 3,5,8.  [default: all]"),
-        click.option("--split", help="Split; may be left out where there is only one."),
-        click.option("--set", "set_name", help="Image set; may be left out where there is only one."),
+        click.option("--limit", type=click.IntRange(1), help="Use only the first N of the rows."),
+        click.option("--rows", help="Rows of the set, such as 0:100 or 3,5,8.  [default: all]"),
+        click.option("--split", help="Split of the data; needed if there are several."),
+        click.option("--set", "set_name", help="Image set of the data; needed if there are several."),
         click.argument("data"),
     ):
         command = option(command)
@@ -30,44 +30,50 @@ def data_options(command: _Command) -> _Command:
 
 
 def run_options(command: _Command) -> _Command:
-    """Add the device, and the files of the results and of a page."""
+    """Add the options for the device, the result files and the HTML page."""
     for option in (
         click.option(
             "--out",
             type=click.Path(path_type=Path),
             multiple=True,
-            help="File for the results, .json or .csv; repeatable. The same command goes on after it was "
-            "killed, with what lies in FILE.partial until then.",
+            help="File for the results, .json or .csv; repeatable. Finished steps are kept in FILE.partial, "
+            "so that the same command resumes if it was interrupted.",
         ),
         click.option(
             "--report",
             "page",
             type=click.Path(path_type=Path),
-            help="File for a page of the results with pictures of the data, .html.",
+            help="HTML file for a page of the results, with pictures of the data.",
         ),
-        click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, ..."),
+        click.option(
+            "--device", default="auto", show_default=True, help="Torch device: auto, cpu, cuda, cuda:1, ..."
+        ),
     ):
         command = option(command)
     return command
 
 
 def model_option(command: _Command) -> _Command:
-    """Add the models, repeatable."""
+    """Add the repeatable option for models."""
     return click.option(
         "--model",
         "models",
         multiple=True,
         metavar="[NAME=]SPEC",
-        help="A shipped model (retinex, constant-reflectance, constant-shading), a file of weights, "
-        "package.module:callable, file.py:callable, or hf:NAME or a folder of a transformers model; "
+        help="Model to score: retinex, constant-reflectance, constant-shading, a weights file, "
+        "package.module:callable, file.py:callable, hf:NAME, or a folder of a transformers model; "
         "repeatable.",
     )(command)
 
 
 def files_option(flag: str, what: str) -> Callable[[_Command], _Command]:
-    """Make the option for files of other programs, repeatable."""
+    """Make the repeatable option for result files of other programs."""
     return click.option(
-        flag, "files", multiple=True, metavar="[NAME=]PATH", help=f"{what}; no model is needed; repeatable."
+        flag,
+        "files",
+        multiple=True,
+        metavar="[NAME=]PATH",
+        help=f"{what}, written by another program; scored in place of a model; repeatable.",
     )
 
 
@@ -76,19 +82,19 @@ missing_option = click.option(
     type=click.Choice(["error", "fail"]),
     default="error",
     show_default=True,
-    help="Whether an id that the files lack is an error or a failed prediction.",
+    help="An image without a result file: stop with an error, or count it as a failed prediction.",
 )
 size_option = click.option(
     "--size",
     nargs=2,
     type=click.IntRange(1),
     metavar="HEIGHT WIDTH",
-    help="Resize all images to it; needed where images have several sizes.",
+    help="Size in pixels to which all images are resized; needed if they have several sizes.",
 )
 
 
 def choose_device(name: str) -> str:
-    """Resolve ``auto``, and refuse a device that is not there.
+    """Resolve ``auto``, and refuse a device that does not exist here.
 
     Raises:
         InputError: the device cannot be used.
@@ -105,7 +111,7 @@ def choose_device(name: str) -> str:
 
 
 def check_outputs(out: Sequence[Path], page: Path | None) -> None:
-    """Find out before anything is computed that results, or the page of them, cannot be written.
+    """Check, before anything is computed, that the result files and the page can be written.
 
     Raises:
         InputError: a file cannot be written, or is named twice.
@@ -120,73 +126,83 @@ def check_outputs(out: Sequence[Path], page: Path | None) -> None:
         raise InputError(f"--out: expected different files, got one of {', '.join(map(str, out))} twice")
 
 
-def open_steps(out: Sequence[Path]) -> "Steps":
-    """Open the folder beside the first file of results that keeps finished steps until these are written.
+def open_steps(out: Sequence[Path]) -> "FinishedSteps":
+    """Open the folder FILE.partial, which keeps finished steps until the results are written.
+
+    Args:
+        out: result files; FILE is the first of them.
 
     Raises:
-        InputError: there is something else of that name.
+        InputError: FILE.partial is something else.
     """
-    from evaluation.running.finished_steps import Steps
+    from evaluation.running.finished_steps import FinishedSteps
 
-    steps = Steps(out[0].with_name(f"{out[0].name}.partial") if out else None)
+    steps = FinishedSteps(out[0].with_name(f"{out[0].name}.partial") if out else None)
     if count := steps.count():
         click.echo(
-            f"{steps.folder}: {count} steps of earlier runs, used where model, data and settings agree",
+            f"{steps.folder}: {count} steps of earlier runs; reused if model, data and settings are the same",
             err=True,
         )
     return steps
 
 
 def check_needed(files: Sequence[str], **given: str | None) -> None:
-    """Refuse options of files where no files are named.
+    """Refuse options for result files if no result files are given.
+
+    Args:
+        files: result files of the command line.
+        given: values of the options, by name.
 
     Raises:
-        InputError: such an option.
+        InputError: an option without files.
     """
     for name, value in given.items():
         if not files and value not in (None, "error"):
-            raise InputError(f"--{name} {value}: expected files beside it (--predictions or --heatmaps)")
+            raise InputError(f"--{name} {value}: needs result files (--predictions or --heatmaps)")
 
 
-def open_files(files: Sequence[str], taken: dict[str, Any], open_one: Callable[[str], Any]) -> dict[str, Any]:
-    """Open files of other programs under names that no model has.
+def open_files(
+    files: Sequence[str], models: dict[str, Any], open_one: Callable[[str], Any]
+) -> dict[str, Any]:
+    """Open result files of other programs, and add them to the models by name.
 
     Args:
-        files: ``[NAME=]PATH``; the name is that of the path by default.
-        taken: models by name.
+        files: ``[NAME=]PATH``; the default name is the stem of the path.
+        models: models by name.
         open_one: opens one path.
 
     Returns:
-        Models, and files by name.
+        The models and the opened files, by name.
 
     Raises:
-        InputError: no model and no file, two of one name, or a file that cannot be read.
+        InputError: no model and no file, two entries with the same name, or a file that cannot be read.
     """
     from evaluation.models.model_spec import split_spec
 
-    found = dict(taken)
+    named = dict(models)
     for spec in files:
         name, path = split_spec(spec)
         name = name or Path(path).stem
-        if name in found:
-            raise InputError(f"two sources are named `{name}`; name them apart: NAME={path}")
-        found[name] = open_one(path)
-    if not found:
-        raise InputError("nothing to score: name a --model, or files of another program (see --help)")
-    return found
+        if name in named:
+            raise InputError(f"two models or files have the name `{name}`; give another name: NAME={path}")
+        named[name] = open_one(path)
+    if not named:
+        raise InputError("nothing to score: give a --model, or result files of another program (see --help)")
+    return named
 
 
 def open_secondary(open_view: Callable[..., Any], data: str, text: str, **options: Any) -> Any:
-    """Open data named beside DATA: PATH[:SET[:SPLIT]], LAYOUT:PATH[:SPLIT] or hf:NAME; else a set of DATA.
+    """Open a second data set, such as negatives: a set of DATA, a path, LAYOUT:PATH or hf:NAME.
 
     Args:
-        open_view: one of the functions of `loaders.views`.
-        data: DATA.
-        text: as the user typed it; a set of DATA goes before a path of that name, which ./ tells apart.
+        open_view: a function of `loaders.views` that opens a view.
+        data: the argument DATA.
+        text: SET, PATH[:SET[:SPLIT]], LAYOUT:PATH[:SPLIT] or hf:NAME. A set of DATA takes precedence over a
+            path of the same name; ./NAME means the path.
         options: further arguments of ``open_view``.
 
     Raises:
-        InputError: there is nothing of the kind.
+        InputError: the data cannot be opened.
     """
     from loaders.views import split_secondary
 
@@ -203,19 +219,19 @@ def open_secondary(open_view: Callable[..., Any], data: str, text: str, **option
 def open_layers(
     models: Sequence[str], layers: Sequence[str], device: str, take: Callable[[Any, str], Any]
 ) -> dict[str, Any]:
-    """Open models, and take hidden layers of each as sources of heatmaps or codes.
+    """Open models, and make one model of each hidden layer, which gives heatmaps or codes.
 
     Args:
         models: see `evaluation.models.open_models`.
-        layers: names of layers; a model that is no `torch.nn.Module` has none, and is a source itself.
+        layers: names of hidden layers; a model that is no `torch.nn.Module` has none and stays as it is.
         device: torch device of the models.
-        take: makes a source of a network and the name of a layer.
+        take: makes a model of a network and the name of a layer.
 
     Returns:
-        Sources by model and layer; the models themselves where no layer is named.
+        Models named by model and layer; the models themselves if no layer is given.
 
     Raises:
-        InputError: a layer, and no model that has any.
+        InputError: layers are given, but no model has hidden layers; or a layer is given twice.
     """
     from dataclasses import replace
 
@@ -226,29 +242,29 @@ def open_layers(
     if len(set(layers)) < len(layers):
         raise InputError(f"--layer: expected different layers, got {', '.join(layers)}")
     if layers and not models:
-        raise InputError("--layer: there is no --model whose layer it is")
+        raise InputError("--layer: needs a --model that has the layer")
     opened = open_models(models, device, "srgb")
     networks = {name for name, model in opened.items() if isinstance(model.model, nn.Module)}
     if layers and not networks:
         names = ", ".join(f"`{name}`" for name in opened)
-        raise InputError(f"--layer: {names} has no hidden layers; leave it out, or give a network")
-    found = {}
+        raise InputError(f"--layer: {names} has no hidden layers; omit --layer, or give a network")
+    named = {}
     for name, model in opened.items():
         for layer in layers if name in networks else ():
             identity = replace(model.identity, name=f"{name} {layer}")
-            found[identity.name] = replace(model, identity=identity, model=take(model.model, layer))
+            named[identity.name] = replace(model, identity=identity, model=take(model.model, layer))
         if not layers or name not in networks:
-            found[name] = model
-    return found
+            named[name] = model
+    return named
 
 
 def show_results(results: Sequence["Result"], out: Sequence[Path]) -> None:
-    """Write the files of results; print results, and comparisons of the first with the others."""
+    """Write the result files; print the results and the comparisons of the first with each other one."""
     from evaluation.results.compare import compare
     from evaluation.results.result import table
     from evaluation.results.result_files import write_results
 
-    for path in out:  # before anything is printed, for a pipe may be closed
+    for path in out:  # before printing, because the output pipe may be closed
         write_results(path, results)
     click.echo(table(results))
     for other in results[1:]:
@@ -265,8 +281,8 @@ def show_page(page: Path, results: Sequence["Result"], pictures: Sequence["Block
     click.echo(str(write_report(page, results, title="Results", pictures={metric: pictures})))
 
 
-def end_steps(steps: "Steps") -> None:
-    """Say how many steps were there, and remove them: all that they were kept for is written."""
+def end_steps(steps: "FinishedSteps") -> None:
+    """Report how many steps were reused, and delete the steps, because the results are written now."""
     if line := steps.describe():
         click.echo(line, err=True)
     steps.remove()

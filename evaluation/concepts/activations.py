@@ -1,4 +1,4 @@
-"""What the CAVs are learnt on and scored with: activations, and gradients of the pixel loss there."""
+"""Activations of hidden layers, and gradients of the pixel loss by them: the inputs of CAVs and scores."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,12 +8,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from evaluation.inputs.check_shapes import check_bool, check_shapes
-from evaluation.running.hidden_layers import record, run_recorded
+from evaluation.running.hidden_layers import record_layers, run_recorded
 from loaders.errors import InputError
 
-# A residual a p - t below so many machine epsilons of |a p| + |t| is taken for rounding. Each operation that
-# made p rounds by half of one, the fit of a by a few, so that there is room for some thirty operations; the
-# steps of 8-bit and half-precision images are hundreds of times as large in float32.
+# A residual a p - t below this many machine epsilons of |a p| + |t| counts as rounding error. Each operation
+# that computes p rounds by half an epsilon, and the fit of a by a few, which leaves room for about thirty
+# operations. The quantisation steps of 8-bit and half-precision images are hundreds of times larger.
 _ROUNDING = 8
 
 
@@ -23,27 +23,27 @@ def pixel_loss(
     mask: Bool[Tensor, "batch height width"] | None = None,
     align_scale: bool = False,
 ) -> Float[Tensor, " batch"]:
-    """Mean squared error of each image over the pixels that have ground truth.
+    """Compute the mean squared error of each image over the pixels with ground truth.
 
-    The loss L of Gupta et al. 2022, sec. 3.1: the mean of ``(a p - t)^2`` over pixels and channels. A
-    residual ``a p - t`` that rounding alone can explain counts as 0, and so does its gradient: a
-    prediction that is exact up to scale would otherwise vote by the signs of its last digits.
+    This is the loss L of Gupta et al. 2022, sec. 3.1: the mean of ``(a p - t)^2`` over pixels and channels.
+    A residual ``a p - t`` within rounding error counts as 0, and its gradient too; otherwise the last digits
+    of a prediction that is exact up to scale would decide its sensitivity.
 
-    Blind to: where the error lies, and, unless ``align_scale``, it blames a prediction for its scale,
-    which the problem leaves open.
+    Blind to: the places of the errors. Without ``align_scale`` the loss includes the scale of the prediction,
+    although the decomposition problem does not determine it.
 
     Args:
         prediction: scene-linear image of one branch.
-        target: its ground truth, same range.
-        mask: pixels with ground truth; all if None. Nothing is read outside.
-        align_scale: a is the least-squares scale of each image; 1, as in the paper, if False.
+        target: ground truth of the branch, same range.
+        mask: pixels with ground truth; all if None. Other pixels are never read.
+        align_scale: True uses the least-squares scale a of each image; False uses 1, as in the paper.
 
     Returns:
-        Loss of each image, lower is better; 0 where the mask is empty, nan or inf where prediction or
-        truth is inside it.
+        Loss of each image, lower is better. It is 0 for an empty mask, and nan or inf if prediction or ground
+        truth is nan or inf inside the mask.
 
     Raises:
-        InputError: shapes that do not agree, or a mask that is not boolean.
+        InputError: the shapes do not agree, or the mask is not boolean.
 
     Example:
         >>> one = torch.ones(1, 1, 1, 2)
@@ -60,10 +60,11 @@ def output_gradient(
     mask: Bool[Tensor, "batch height width"] | None = None,
     align_scale: bool = False,
 ) -> Float[Tensor, "batch dim"]:
-    """Gradient of `pixel_loss` by the prediction, in closed form, so that a black box can be scored.
+    """Compute the gradient of `pixel_loss` by the prediction in closed form, also for black-box models.
 
-    ``2 a (a p - t) / n`` with n the number of values under the mask. The derivative of the fitted scale a
-    drops out because a is optimal. Exactly 0 where rounding alone can explain the residual.
+    The gradient is ``2 a (a p - t) / n``, where n is the number of values inside the mask. The derivative of
+    the fitted scale a is 0 because a is optimal. The gradient is exactly 0 if the residual is within rounding
+    error.
 
     Args:
         prediction: as in `pixel_loss`.
@@ -89,7 +90,7 @@ def output_gradient(
 def _residual(
     prediction: Tensor, target: Tensor, mask: Tensor | None, align_scale: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Weight of each value, the scale a, and ``a p - t``, exactly 0 where it is no more than rounding."""
+    """Return the weight of each value, the scale a, and ``a p - t``, which is 0 within rounding error."""
     axes = "batch channels height width"
     shapes: dict[str, tuple[object, str]] = {"prediction": (prediction, axes), "target": (target, axes)}
     check_shapes(**shapes, **({} if mask is None else {"mask": (mask, "batch height width")}))
@@ -104,7 +105,7 @@ def _residual(
 
 
 def _weight(prediction: Tensor, mask: Tensor | None) -> Tensor:
-    """Share of each value in its image's mean: 0 outside the mask."""
+    """Return the weight of each value in the mean of its image; 0 outside the mask."""
     if mask is None:
         return torch.full_like(prediction, 1 / max(1, prediction.shape[1:].numel()))
     check_bool(mask=mask)
@@ -113,7 +114,7 @@ def _weight(prediction: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _scale(prediction: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """Least-squares scale of each image; 0 for a black prediction."""
+    """Return the least-squares scale of each image; 0 for a black prediction."""
     fixed = prediction.detach()
     square = (weight * fixed**2).flatten(1).sum(1)
     product = (weight * fixed * target).flatten(1).sum(1)
@@ -127,23 +128,23 @@ def layer_activations(
     images: Float[Tensor, "images channels height width"],
     batch_size: int = 16,
 ) -> dict[str, Float[Tensor, "images _"]]:
-    """Outputs of hidden layers for many images, in evaluation mode.
+    """Compute the outputs of hidden layers for many images, in evaluation mode.
 
-    The network runs whole for the first image, to see that the layers run once, and else no further than to
-    the last layer. Large activations of networks on a CPU are quickest in batches of a few images.
+    The first image runs through the whole network, to check that each layer runs once. All other images stop
+    after the last of the layers. On a CPU, batches of a few images are fastest for large activations.
 
     Args:
         model: the network.
-        layers: names as ``model.named_modules()`` gives them, at least one; all are read in one forward pass.
-        images: what the network takes.
+        layers: names as ``model.named_modules()`` gives them, at least one; one forward pass reads them all.
+        images: inputs of the network.
         batch_size: images per forward pass.
 
     Returns:
-        For each layer one flattened row per image.
+        For each layer, one flattened row per image.
 
     Raises:
-        InputError: no image, no such layer, one that does not run exactly once, or whose output is no
-            tensor with a row for each image.
+        InputError: there is no image; or a layer does not exist, does not run exactly once, or does not
+            return a tensor with a row for each image.
 
     Example:
         >>> layer_activations(nn.Sequential(nn.Flatten(), nn.ReLU()), ["1"], -torch.ones(2, 1, 1, 3))
@@ -152,22 +153,22 @@ def layer_activations(
     """
     _check_batches(images, batch_size)
     run_recorded(model, set(layers), images[:1])
-    found: dict[str, Tensor] = {}
+    rows: dict[str, Tensor] = {}
     for start in range(0, len(images), batch_size):
         batch = images[start : start + batch_size]
-        for name, values in record(model, set(layers), batch).items():
-            found[name] = fill_rows(found.get(name), rows_of(name, values, batch), start, len(images))
-    return {name: found[name] for name in layers}
+        for name, values in record_layers(model, set(layers), batch).items():
+            rows[name] = fill_rows(rows.get(name), flatten_rows(name, values, batch), start, len(images))
+    return {name: rows[name] for name in layers}
 
 
-def rows_of(layer: str, values: Tensor, images: Tensor) -> Float[Tensor, "images _"]:
-    """Flatten what a layer gave for some images.
+def flatten_rows(layer: str, values: Tensor, images: Tensor) -> Float[Tensor, "images _"]:
+    """Flatten the output of a layer to one row per image.
 
     Raises:
-        InputError: not a row for each image.
+        InputError: the first axis does not have the length of the batch.
 
     Example:
-        >>> rows_of("last", torch.ones(2, 3, 4), torch.ones(2, 3, 8, 8)).shape
+        >>> flatten_rows("last", torch.ones(2, 3, 4), torch.ones(2, 3, 8, 8)).shape
         torch.Size([2, 12])
     """
     if values.ndim == 0 or len(values) != len(images):
@@ -181,7 +182,9 @@ def rows_of(layer: str, values: Tensor, images: Tensor) -> Float[Tensor, "images
 def fill_rows(
     whole: Float[Tensor, "rows dim"] | None, part: Float[Tensor, "_ dim"], start: int, rows: int
 ) -> Float[Tensor, "rows dim"]:
-    """Copy rows to their place, where all rows get one if there is none: half the memory of `torch.cat`.
+    """Copy rows into a tensor of all rows, which is allocated if ``whole`` is None.
+
+    This takes half the memory of `torch.cat` over batches.
 
     Example:
         >>> fill_rows(None, torch.ones(1, 2), 0, 1)
@@ -200,23 +203,23 @@ def layer_gradients(
     loss: Callable[[Any, slice], Float[Tensor, " batch"]],
     batch_size: int = 16,
 ) -> Float[Tensor, "images dim"]:
-    """Gradient of a loss by the output of a hidden layer, for many images.
+    """Compute the gradient of a loss by the output of a hidden layer, for many images.
 
-    Nothing accumulates in any ``.grad``; the parameters may be frozen.
+    No ``.grad`` changes, and the parameters may be frozen.
 
     Args:
         model: the network.
         layer: name as ``model.named_modules()`` gives it.
-        images: what the network takes.
-        loss: from the model's output for a batch, and that batch's place in ``images``, to one loss per
-            image that depends on that image alone.
+        images: inputs of the network.
+        loss: maps the model's output for a batch, and the slice of the batch in ``images``, to one loss per
+            image, which must depend on this image alone.
         batch_size: images per pass.
 
     Returns:
         One flattened row per image.
 
     Raises:
-        InputError: as `layer_activations`, or the loss does not depend on the layer.
+        InputError: see `layer_activations`; or the loss does not depend on the layer.
 
     Example:
         >>> model = nn.Sequential(nn.Flatten(), nn.ReLU())
@@ -227,15 +230,15 @@ def layer_gradients(
     gradients: Tensor | None = None
     for start in range(0, len(images), batch_size):
         rows = slice(start, min(start + batch_size, len(images)))
-        output, found = run_recorded(model, [layer], images[rows], differentiable=True)
+        output, recorded = run_recorded(model, [layer], images[rows], differentiable=True)
         with torch.enable_grad():
             total = loss(output, rows).sum()
         gradient = None
         if total.requires_grad:
-            (gradient,) = torch.autograd.grad(total, [found[layer]], allow_unused=True)
+            (gradient,) = torch.autograd.grad(total, [recorded[layer]], allow_unused=True)
         if gradient is None:
             raise InputError(f"the loss does not depend on layer `{layer}`; choose a layer of that branch")
-        gradients = fill_rows(gradients, rows_of(layer, gradient, images[rows]), start, len(images))
+        gradients = fill_rows(gradients, flatten_rows(layer, gradient, images[rows]), start, len(images))
     assert gradients is not None
     return gradients
 

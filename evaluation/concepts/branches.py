@@ -1,4 +1,4 @@
-"""Activations and loss gradients of the two branches of an intrinsic image model, read from views."""
+"""Activations and loss gradients of the reflectance and shading branches of a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,20 +11,20 @@ from torch.nn import functional
 
 from evaluation.concepts.activations import (
     fill_rows,
+    flatten_rows,
     layer_gradients,
     output_gradient,
     pixel_loss,
-    rows_of,
 )
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES
-from evaluation.inputs.truth import Truth, stack
+from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
 from evaluation.models.model_spec import NamedModel
-from evaluation.running.batches import Fingerprint, check_image, read_batches
-from evaluation.running.decompose import decompose
-from evaluation.running.hidden_layers import record
-from evaluation.running.model_outputs import calling, checked_decomposition
+from evaluation.running.batches import Fingerprint, check_srgb_image, read_batches
+from evaluation.running.hidden_layers import record_layers
+from evaluation.running.model_outputs import checked_decomposition, model_errors
+from evaluation.running.named_models import decode, to_device
 from evaluation.running.out_of_memory import run_in_halves
-from evaluation.running.prediction_sources import decode, to_device
+from evaluation.running.predict_decomposition import predict_decomposition
 from loaders.errors import InputError
 from loaders.views import Decompositions, View
 
@@ -39,57 +39,59 @@ class Branches(NamedTuple):
 
 @dataclass(frozen=True)
 class Probe:
-    """Where and how a model is read.
+    """A model, and the layers, image size and device with which it is read.
 
     Attributes:
-        source: the model, or predictions of another program.
+        named: the model, or predictions of another program.
         layers: hidden layer of the reflectance and of the shading branch; None for the outputs.
-        size: height and width that images are resized to; None leaves them.
+        size: height and width to which images are resized; None does not resize.
         batch_size: images per pass.
-        device: where images go; the model has to be there.
+        device: torch device of the model.
     """
 
-    source: NamedModel
+    named: NamedModel
     layers: tuple[str, str] | None = None
     size: tuple[int, int] | None = None
     batch_size: int = 16
     device: str = "cpu"
 
     def network(self) -> nn.Module:
-        """The model as a network with hidden layers.
+        """Return the model as a network.
 
         Raises:
-            InputError: the model has none.
+            InputError: the model is not a `torch.nn.Module`, so it has no hidden layers.
         """
-        if not isinstance(self.source.model, nn.Module):
+        if not isinstance(self.named.model, nn.Module):
             raise InputError(
-                f"hidden layers need a torch.nn.Module, got {type(self.source.model).__name__}; leave out "
-                "the layer to read the outputs"
+                f"hidden layers need a torch.nn.Module, got {type(self.named.model).__name__}; omit the "
+                "layer to read the outputs"
             )
-        return self.source.model
+        return self.named.model
 
 
-def activations(probe: Probe, images: View[Tensor], rows: Sequence[int], found: Fingerprint) -> Branches:
-    """Activations of both branches for some rows, float32, on the device of the probe.
+def activations(
+    probe: Probe, images: View[Tensor], rows: Sequence[int], fingerprint: Fingerprint
+) -> Branches:
+    """Compute the activations of both branches for some rows, float32, on the device of the probe.
 
-    A network runs no further than to its last layer that is read; `gradients` refuses layers that run twice.
+    A network stops after the last layer that is read. `gradients` refuses layers that run twice.
 
     Args:
-        probe: the model and where to read it.
+        probe: the model, and how it is read.
         images: a view whose items are images, sRGB-encoded.
-        rows: which of them, at least one.
-        found: takes in the rows.
+        rows: row numbers, at least one.
+        fingerprint: the rows are added to it.
 
     Raises:
-        InputError: images of several sizes, a layer that cannot be read, or an output that is not finite.
+        InputError: the images have several sizes, a layer cannot be read, or an output is not finite.
     """
     whole: Branches | None = None
     for start in range(0, len(rows), probe.batch_size):
-        some = rows[start : start + probe.batch_size]
-        ids = [images.ids[row] for row in some]
-        pixels = [check_image(images[row]) for row in some]
+        batch = rows[start : start + probe.batch_size]
+        ids = [images.ids[row] for row in batch]
+        pixels = [check_srgb_image(images[row]) for row in batch]
         for name, image in zip(ids, pixels, strict=True):
-            found.add(name, image)
+            fingerprint.add(name, image)
         part = _activations(probe, ids, [decode(image) for image in pixels])
         whole = _filled(whole, part, start, len(rows))
     if whole is None:
@@ -97,23 +99,23 @@ def activations(probe: Probe, images: View[Tensor], rows: Sequence[int], found: 
     return whole
 
 
-def gradients(probe: Probe, data: Decompositions, found: Fingerprint) -> dict[str, Branches]:
-    """Gradients of the pixel loss of both branches at all rows, float32, for each of ``ALIGNMENTS``.
+def gradients(probe: Probe, data: Decompositions, fingerprint: Fingerprint) -> dict[str, Branches]:
+    """Compute the gradients of the pixel loss of both branches at all rows, float32, for each alignment.
 
-    The loss of the reflectance branch is measured against the true reflectance, that of the shading branch
-    against the true shading, both inside the mask. Images are cut off at 1, as those of the concepts are.
+    The loss of the reflectance branch uses the true reflectance, the loss of the shading branch the true
+    shading; both use the pixels inside the mask. Images are clipped at 1, like the concept images.
 
     Args:
-        probe: the model and where to read it.
-        data: images with their true decomposition.
-        found: takes in the rows.
+        probe: the model, and how it is read.
+        data: images with their ground-truth decomposition.
+        fingerprint: the rows are added to it.
 
     Raises:
-        InputError: no row, rows of several sizes, or a hidden layer that does not lead to its branch's loss.
+        InputError: there is no row, rows have several sizes, or a branch's loss does not depend on its layer.
     """
     whole: dict[str, Branches] = {}
-    for batch in read_batches(data, probe.batch_size, lambda item: item.image, found, "gradients"):
-        truth = _prepare(stack(batch.items), probe)
+    for batch in read_batches(data, probe.batch_size, lambda item: item.image, fingerprint, "gradients"):
+        truth = _prepare(stack_ground_truth(batch.items), probe)
         for name in ALIGNMENTS:
             part = _gradients(probe, batch.ids, truth, name == "aligned")
             whole[name] = _filled(whole.get(name), part, batch.rows[0], len(data.ids))
@@ -121,7 +123,7 @@ def gradients(probe: Probe, data: Decompositions, found: Fingerprint) -> dict[st
 
 
 def _filled(whole: Branches | None, part: Branches, start: int, rows: int) -> Branches:
-    """All batches so far, with one more copied to its place."""
+    """Copy one batch to its place among all rows."""
     if whole is not None and whole.size != part.size:
         sizes = sorted({whole.size, part.size})
         raise InputError(f"images have several sizes, {sizes}; give one `size` to resize them to")
@@ -137,7 +139,7 @@ def _size(images: Tensor) -> tuple[int, int]:
 
 
 def _activations(probe: Probe, ids: Sequence[str], images: Sequence[Tensor]) -> Branches:
-    """Activations of both branches for one batch of scene-linear images, which may differ in size."""
+    """Compute the activations of both branches for scene-linear images, which may differ in size."""
     resized = [_resize(image[None], probe.size) for image in images]
     if len(sizes := {_size(image) for image in resized}) > 1:
         raise InputError(f"images have several sizes, {sorted(sizes)}; give one `size` to resize them to")
@@ -152,30 +154,30 @@ def _activations(probe: Probe, ids: Sequence[str], images: Sequence[Tensor]) -> 
 
 
 def _hidden(probe: Probe, layers: tuple[str, str], batch: Tensor) -> tuple[Tensor, ...]:
-    """Outputs of two layers, from smaller batches where memory ends."""
+    """Record the outputs of two layers; halve the batch when memory runs out."""
 
     def run(rows: slice) -> tuple[Tensor, ...]:
-        image = to_device(probe.source, batch[rows], probe.device)
-        with calling(probe.source.identity.name, image):
-            found = record(probe.network(), set(layers), image)
-            return tuple(rows_of(name, found[name], image) for name in layers)
+        image = to_device(probe.named, batch[rows], probe.device)
+        with model_errors(probe.named.identity.name, image):
+            outputs = record_layers(probe.network(), set(layers), image)
+            return tuple(flatten_rows(name, outputs[name], image) for name in layers)
 
     return run_in_halves(run, len(batch))
 
 
 def _outputs(probe: Probe, ids: Sequence[str], image: Tensor) -> tuple[Tensor, Tensor]:
-    reflectance, shading, failed = decompose(probe.source, ids, image, None, probe.device)
+    reflectance, shading, failed = predict_decomposition(probe.named, ids, image, None, probe.device)
     if bool(failed.any()):
         first = ids[int(failed.nonzero()[0])]
         raise InputError(
-            f"model `{probe.source.identity.name}` gives nan, inf or nothing for `{first}`: concept "
+            f"model `{probe.named.identity.name}` gives nan, inf or nothing for `{first}`: concept "
             "activation vectors need a finite output for every image"
         )
     return reflectance, shading
 
 
-def _gradients(probe: Probe, ids: Sequence[str], truth: Truth, aligned: bool) -> Branches:
-    """Gradients of both branches for one batch."""
+def _gradients(probe: Probe, ids: Sequence[str], truth: GroundTruth, aligned: bool) -> Branches:
+    """Compute the gradients of both branches for one batch."""
     targets = (truth.reflectance, truth.shading.expand_as(truth.reflectance))
     if probe.layers is None:
         r, s = (
@@ -186,14 +188,14 @@ def _gradients(probe: Probe, ids: Sequence[str], truth: Truth, aligned: bool) ->
 
     def gradient(branch: int, layer: str) -> Tensor:
         def run(rows: slice) -> tuple[Tensor]:
-            image = to_device(probe.source, truth.image[rows], probe.device)
+            image = to_device(probe.named, truth.image[rows], probe.device)
             target, mask = targets[branch][rows].to(probe.device), truth.mask[rows].to(probe.device)
 
             def loss(output: object, _rows: slice) -> Tensor:
-                prediction = checked_decomposition(output, image, probe.source.identity.name)[branch]
+                prediction = checked_decomposition(output, image, probe.named.identity.name)[branch]
                 return pixel_loss(prediction, target, mask, aligned)
 
-            with calling(probe.source.identity.name, image):
+            with model_errors(probe.named.identity.name, image):
                 return (layer_gradients(probe.network(), layer, image, loss, len(image)).float(),)
 
         return run_in_halves(run, len(truth.image))[0]
@@ -201,8 +203,8 @@ def _gradients(probe: Probe, ids: Sequence[str], truth: Truth, aligned: bool) ->
     return Branches(gradient(0, probe.layers[0]), gradient(1, probe.layers[1]), _size(truth.image))
 
 
-def _prepare(truth: Truth, probe: Probe) -> Truth:
-    """Resize the truth; a pixel into which any background was mixed has none any more."""
+def _prepare(truth: GroundTruth, probe: Probe) -> GroundTruth:
+    """Resize images and ground truth; pixels that mix object and background are removed from the mask."""
     covered = _resize(truth.mask[:, None].float(), probe.size)[:, 0]
     resized = replace(
         truth,
@@ -213,7 +215,7 @@ def _prepare(truth: Truth, probe: Probe) -> Truth:
     )
     if not bool(resized.mask.flatten(1).any(1).all()):
         raise InputError(
-            "a test frame has no pixel with an albedo above 0; leave it out, or use a larger `size`"
+            "a test frame has no pixel with an albedo above 0; remove it, or use a larger `size`"
         )
     return resized
 

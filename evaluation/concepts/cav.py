@@ -1,4 +1,4 @@
-"""Concept activation vectors (Kim et al. 2018), all runs at once and never longer than the data."""
+"""Concept activation vectors (Kim et al. 2018), trained for all runs at once on a Gram matrix."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.concepts.gram import SharedRows
-from evaluation.concepts.solvers import Classifier, train
+from evaluation.concepts.solvers import Classifier, train_classifiers
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
@@ -16,18 +16,18 @@ from loaders.errors import InputError
 
 @dataclass(frozen=True)
 class CAVs:
-    """Concept activation vectors as combinations of the rows that they were trained on.
+    """Concept activation vectors as linear combinations of the rows that they were trained on.
 
-    The vector of run r is ``v_r = weights[r] @ X`` and points towards the concept; a row x counts as
-    concept where ``v_r . x + intercept[r] > 0``. The weights of a run add up to 0, so the origin of the
-    features is immaterial.
+    The vector of run r is ``v_r = weights[r] @ X`` and points towards the concept; a row x is classified as
+    concept if ``v_r . x + intercept[r] > 0``. The weights of a run add up to 0, so the vectors do not depend
+    on the origin of the features.
 
     Attributes:
         weights: [runs, rows], float64; 0 for rows that a run did not train on.
-        rows: X in blocks (concept, negatives), by reference and not copied.
-        intercept: [runs], for rows as they are (not centred).
-        accuracy: [runs], share of the held-out rows that are classified rightly; 0.5 is chance.
-        norm: [runs], Euclidean norm of the vectors; 0 where the rows do not differ at all.
+        rows: X in blocks (concept, negatives), by reference, not copied.
+        intercept: [runs], for rows that are not centred.
+        accuracy: [runs], share of held-out rows that are classified correctly; 0.5 is chance.
+        norm: [runs], Euclidean norm of the vectors; 0 if all rows are equal.
     """
 
     weights: Float[Tensor, "runs rows"]
@@ -38,9 +38,9 @@ class CAVs:
 
 
 class Fit(NamedTuple):
-    """Classifiers of all runs in the space of their rows; see `CAVs` for ``weights``, ``accuracy``, ``norm``.
+    """Classifiers of all runs; see `CAVs` for ``weights``, ``accuracy`` and ``norm``.
 
-    ``bias`` is the intercept for rows about the origin of their Gram matrix.
+    ``bias`` is the intercept for rows that are centred like the rows of the Gram matrix.
     """
 
     weights: Float[Tensor, "runs rows"]
@@ -62,31 +62,32 @@ def fit_cavs(
     """Learn concept activation vectors: normals of linear classifiers of concept against negatives.
 
     Kim et al. 2018, sec. 3.2; Gupta et al. 2022, sec. 3.1. Every run draws ``q = min(concepts, negatives)``
-    rows of either class without replacement and holds out the same share of both. All linear classifiers
-    with a penalty on |w|^2 lie in the span of their rows, so all runs are trained together in float64 on
-    submatrices of one Gram matrix (see `evaluation.concepts.solvers.train` for the objectives, and
-    `evaluation.concepts.gram.SharedRows` for the precision of the matrix). No vector of length ``dim`` is
-    made for any run. At least 20 images for a concept are advised (Kim et al.).
+    rows of each class without replacement and holds out the same share of both. The normal of a linear
+    classifier with a penalty on |w|^2 lies in the span of its rows. Therefore all runs are trained together
+    in float64 on submatrices of one Gram matrix, without any vector of length ``dim`` (see
+    `evaluation.concepts.solvers.train_classifiers` for the objectives, and
+    `evaluation.concepts.gram.SharedRows` for the precision of the matrix). Kim et al. advise at least 20
+    concept images.
 
-    Blind to: what distinguishes the two sets. A vector that separates them perfectly may follow the scene
-    that all concept images share rather than what varies in them.
+    Blind to: the cause of the difference between the two sets. A vector that separates them perfectly may
+    represent the scene that all concept images share, not the factor that varies in them.
 
     Args:
         concept: activations of the concept images, flattened; at least 2 rows.
         negatives: activations of the negative images, from which each run takes its own subset.
-        generator: source of the draws, on any device.
-        runs: how many vectors.
+        generator: generator of the random draws, on any device.
+        runs: number of vectors.
         classifier: "svm" (squared hinge), "logistic", "ridge", or "mean" (FastCAV, not trained).
         regularisation: weight of ``|w|^2 / 2`` relative to the mean squared distance of the rows from
-            their mean, so that the scale and the number of features do not matter. "mean" has none.
+            their mean, so that the scale and the number of features do not matter; "mean" ignores it.
         test_share: share of the drawn rows that is held out, in (0, 1); at least one row of each class.
 
     Returns:
         The vectors, on the device of ``concept``.
 
     Raises:
-        InputError: too few rows, rows of different lengths, an argument out of range, a misspelt
-            ``classifier``, or activations that are not finite.
+        InputError: there are too few rows, rows differ in length, an argument is out of range,
+            ``classifier`` is misspelt, or activations are not finite.
 
     Example:
         >>> g = torch.Generator().manual_seed(0)
@@ -115,17 +116,17 @@ def random_cavs(
     regularisation: float = 0.01,
     test_share: float = 1 / 3,
 ) -> CAVs:
-    """Learn vectors of one random half of the negatives against another: what no concept looks like.
+    """Learn vectors between two random subsets of the negatives, which represent no concept.
 
-    Their scores are the null distribution of `evaluation.concepts.sensitivity.significant`. The two sides
-    of a run share no row; different runs do, so their scores are not fully independent.
+    Their scores are the null distribution of `evaluation.concepts.sensitivity.significant`. The two subsets
+    of a run share no row. Different runs share rows, so their scores are not fully independent.
 
     Args:
         negatives: activations of the negative images, at least 4 rows.
-        generator: source of the draws.
-        size: rows on each side of a run, at least 2; as many as the concept sets have makes the vectors
-            comparable. Half of the negatives if None.
-        runs: how many vectors.
+        generator: generator of the random draws.
+        size: rows of each subset, at least 2; use the size of the concept sets to make the vectors comparable
+            with theirs. Half of the negatives if None.
+        runs: number of vectors.
         classifier: as in `fit_cavs`.
         regularisation: as in `fit_cavs`.
         test_share: as in `fit_cavs`.
@@ -160,7 +161,7 @@ def fit_concept(
     regularisation: float = 0.01,
     test_share: float = 1 / 3,
 ) -> Fit:
-    """Train as `fit_cavs` on a Gram matrix about any origin, whose first rows are the concept's.
+    """Train as `fit_cavs`, given a Gram matrix with any origin, whose first rows belong to the concept.
 
     Raises:
         InputError: as `fit_cavs`.
@@ -187,7 +188,7 @@ def fit_random(
     regularisation: float = 0.01,
     test_share: float = 1 / 3,
 ) -> Fit:
-    """Train as `random_cavs` on a Gram matrix about any origin.
+    """Train as `random_cavs`, given a Gram matrix with any origin.
 
     Raises:
         InputError: as `random_cavs`.
@@ -212,7 +213,7 @@ def _check_rows(name: str, rows: int, least: int) -> None:
 
 
 def _draw(rows: int, size: int, runs: int, generator: torch.Generator) -> Tensor:
-    """Row numbers without replacement, [runs, size], on the generator's device."""
+    """Draw row numbers without replacement, [runs, size], on the generator's device."""
     if runs < 1:
         raise InputError(f"`runs` must be at least 1, got {runs}")
     return torch.rand(runs, rows, generator=generator, device=generator.device).argsort(1)[:, :size]
@@ -226,14 +227,14 @@ def _fit(
     regularisation: float,
     test_share: float,
 ) -> Fit:
-    """Train on the drawn rows but the first few of either class, which are the test."""
+    """Train on the drawn rows; the first rows of each class are held out for the accuracy."""
     if not 0 < test_share < 1:
         raise InputError(f"`test_share` must lie between 0 and 1, got {test_share}")
     if not regularisation > 0:
         raise InputError(f"`regularisation` must be above 0, got {regularisation}")
     if not bool(gram.isfinite().all()):
         raise InputError("activations must be finite, got nan or inf; check the model on these images")
-    # Products in float32 are not quite symmetric, and Newton's method does not come to its end on such.
+    # Products in float32 are not exactly symmetric, and Newton's method would not converge.
     gram = (gram + gram.T) / 2
     means = gram.mean(0)
     gram = gram - means - means[:, None] + means.mean()
@@ -243,7 +244,9 @@ def _fit(
     members = torch.cat([positive[:, held_out:], negative[:, held_out:]], dim=1).to(gram.device)
     signs = gram.new_tensor([1.0, -1.0])
     penalty = regularisation * float(gram.diagonal().mean())
-    beta, bias = train(gram, members, signs.repeat_interleave(size - held_out), classifier, penalty)
+    beta, bias = train_classifiers(
+        gram, members, signs.repeat_interleave(size - held_out), classifier, penalty
+    )
     weights = gram.new_zeros(len(members), len(gram)).scatter(1, members, beta)
     products = weights @ gram
     guess = (products + bias[:, None]).gather(1, test) > 0

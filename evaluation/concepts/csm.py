@@ -15,17 +15,19 @@ Reduce = Literal["mean_of_ratios", "ratio_of_means"]
 
 @dataclass(frozen=True)
 class CSM:
-    """The two metrics, their bounded variants, and what they were made from.
+    """The two metrics, their bounded variants, and the sensitivities that they combine.
 
     Attributes:
-        csm_s: wanted over unwanted sensitivity to albedo; high: little albedo in the shading.
-        csm_r: the same for illumination; high: little illumination in the reflectance.
-        bounded_s: ``R / (R + S)`` instead of ``R / S`` for albedo sets, in [0, 1]; 0.5 is indifferent.
+        csm_s: wanted over unwanted sensitivity to albedo; high values mean little albedo in the shading.
+        csm_r: wanted over unwanted sensitivity to illumination; high values mean little illumination in the
+            reflectance.
+        bounded_s: ``R / (R + S)`` instead of ``R / S`` for albedo sets, in [0, 1]; 0.5 means equal
+            sensitivities.
         bounded_r: ``S / (S + R)`` instead of ``S / R`` for illumination sets.
         r_albedo: sensitivities of the reflectance branch to the albedo sets.
-        s_albedo: those of the shading branch to the albedo sets.
-        r_illumination: those of the reflectance branch to the illumination sets.
-        s_illumination: those of the shading branch to the illumination sets.
+        s_albedo: sensitivities of the shading branch to the albedo sets.
+        r_illumination: sensitivities of the reflectance branch to the illumination sets.
+        s_illumination: sensitivities of the shading branch to the illumination sets.
     """
 
     csm_s: Float[Tensor, ""]
@@ -48,11 +50,12 @@ def csm(
     """Combine sensitivities into the Concept Sensitivity Metrics.
 
     ``CSM_S = R_da / S_da`` and ``CSM_R = S_di / R_di`` (Gupta et al. 2022, eq. 4). The paper does not say
-    in which order it averages over concept sets; ``reduce`` does. With single sets both are the same.
+    whether it averages ratios or sensitivities over concept sets; ``reduce`` chooses. With one set both are
+    equal.
 
-    Blind to: whether the predictions are right, and to how strong an effect is: only shares of test
-    images count. A noisy branch is sensitive to everything. The ratio has no upper bound, so one set with
-    a small denominator can outweigh all others; the bounded variants cannot be carried away like that.
+    Blind to: the correctness of the predictions, and the strength of an effect, because only shares of test
+    images count. A noisy branch is sensitive to everything. The ratio has no upper bound, so one set with a
+    small denominator can dominate the mean; the bounded variants avoid this.
 
     Args:
         r_albedo: sensitivity of the reflectance branch to each albedo set (only albedo varies), in [0, 1].
@@ -62,12 +65,12 @@ def csm(
         reduce: "mean_of_ratios" averages the ratios of the sets, "ratio_of_means" divides the averages.
 
     Returns:
-        Higher is better for all four metrics. A positive number over 0 is inf, 0 over 0 and a mean
-        without sets are nan, and both carry through a mean of ratios.
+        Higher is better for all four metrics. A positive number over 0 is inf; 0 over 0, or a mean without
+        sets, is nan. One inf or nan makes a mean of ratios inf or nan.
 
     Raises:
-        InputError: a sensitivity outside [0, 1] or nan, branches with different numbers of sets, or a
-            misspelt ``reduce``.
+        InputError: a sensitivity is outside [0, 1] or nan, the branches have different numbers of sets, or
+            ``reduce`` is misspelt.
 
     Example:
         >>> scores = csm(*(Tensor([x]) for x in (0.8, 0.4, 0.391, 0.296)))
@@ -96,7 +99,7 @@ def csm(
 
 
 def _ratios(wanted: Tensor, unwanted: Tensor, reduce: Reduce) -> tuple[Tensor, Tensor]:
-    """Wanted over unwanted, and wanted over the sum of both."""
+    """Compute wanted over unwanted, and wanted over the sum of both."""
     if reduce == "ratio_of_means":
         wanted, unwanted = wanted.mean(), unwanted.mean()
     return (wanted / unwanted).mean(), (wanted / (wanted + unwanted)).mean()

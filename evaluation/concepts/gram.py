@@ -1,4 +1,4 @@
-"""Inner products of very long rows, a slice of columns at a time."""
+"""Inner products of very long rows, computed in slices of columns."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,27 +8,27 @@ from torch import Tensor
 
 from evaluation.inputs.check_shapes import check_shapes
 
-# Numbers in one slice of both factors (2 MiB of float32), which stays in a processor's cache.
+# Numbers in one slice of both factors (2 MiB of float32), which fits in a processor's cache.
 _SLICE_ELEMENTS = 1 << 19
-# Columns that are added up in float32 at most: errors grow with their number.
+# Maximal number of columns that are summed in float32, because rounding errors grow with this number.
 _SLICE_COLUMNS = 1 << 12
-# A row of products that are all below this may have lost digits, or signs, to float32's smallest numbers.
+# Products below this value may have lost digits to the underflow of float32 and are computed in float64.
 _SMALLEST = 1e-25
 
 
 class SharedRows:
-    """Rows that are stacked with others again and again, and the inner products that need these rows alone.
+    """Rows that are stacked with different other rows, and the inner products among the shared rows.
 
-    All rows are taken about the mean of the shared ones, so that little cancels where they lie far from the
-    origin. Slices of columns are multiplied in float32, or float64 if the rows are, and added up in float64:
-    entries of the Gram matrix are off by about 1e-7 of its mean diagonal at most.
+    The mean of the shared rows is subtracted from all rows, which avoids cancellation if they lie far from
+    the origin. Slices of columns are multiplied in float32 (float64 for float64 rows) and summed in float64:
+    the error of an entry of the Gram matrix is at most about 1e-7 of its mean diagonal.
 
     Args:
-        rows: at least one, of any float type; kept by reference.
-        vectors: blocks of vectors as long as the rows, whose products with all rows are asked for.
+        rows: at least one row, of any float type; kept by reference.
+        vectors: blocks of vectors of the length of the rows; `stacked` returns their products with all rows.
 
     Raises:
-        InputError: vectors and rows of different lengths.
+        InputError: vectors and rows differ in length.
 
     Example:
         >>> shared = SharedRows(torch.tensor([[2.0, 1.0]]), [torch.ones(1, 2)])
@@ -56,17 +56,17 @@ class SharedRows:
     def stacked(
         self, others: Float[Tensor, "others dim"] | None = None
     ) -> tuple[Float[Tensor, "rows rows"], list[Float[Tensor, "_ rows"]]]:
-        """Stack other rows before the shared ones; none if None.
+        """Compute the products of other rows, stacked before the shared rows.
 
         Args:
-            others: rows of the length of the shared ones.
+            others: rows of the length of the shared rows; None for the shared rows alone.
 
         Returns:
             The Gram matrix of all rows, and for each block of vectors its products with all rows; float64,
-            with exact zeros where all rows are equal.
+            exactly 0 if all rows are equal.
 
         Raises:
-            InputError: others of another length.
+            InputError: the other rows have another length.
         """
         if others is None:
             return self._gram, self._shared_products
@@ -81,14 +81,14 @@ class SharedRows:
         return gram, products
 
     def offsets(self, others: Float[Tensor, "others dim"] | None = None) -> Float[Tensor, " rows"]:
-        """Products of the mean of the shared rows with all rows about it.
+        """Compute the products of the mean of the shared rows with all centred rows.
 
         Args:
-            others: rows that are stacked before the shared ones, as in `stacked`.
+            others: rows that are stacked before the shared rows, as in `stacked`.
 
         Returns:
             For weights w that add up to 0, ``w . offsets`` is the product of the vector ``w @ X`` with the
-            mean of the shared rows: what an intercept for rows about it has over one for rows as they are.
+            mean of the shared rows: the difference of the intercepts for centred rows and for original rows.
         """
         blocks = (self.rows,) if others is None else (others, self.rows)
         return products_about_mean(self._mean[None], blocks)[0]
@@ -97,17 +97,17 @@ class SharedRows:
 def products_about_mean(
     vectors: Float[Tensor, "vectors dim"], blocks: Sequence[Float[Tensor, "_ dim"]]
 ) -> Float[Tensor, "vectors rows"]:
-    """Products of vectors with stacked rows about the mean of the last block, as `SharedRows` has them.
+    """Compute products of vectors with stacked rows minus the mean of the last block, as in `SharedRows`.
 
     Args:
-        vectors: taken as they are.
-        blocks: row blocks of equal length, any float type.
+        vectors: vectors, which are not centred.
+        blocks: row blocks of equal row length, any float type.
 
     Returns:
         One product per vector and row, float64.
 
     Raises:
-        InputError: vectors and rows of different lengths.
+        InputError: vectors and rows differ in length.
 
     Example:
         >>> products_about_mean(torch.ones(1, 2), [torch.tensor([[0.0, 1.0], [2.0, 1.0]])])
@@ -120,7 +120,7 @@ def products_about_mean(
 
 
 def mean_row(rows: Float[Tensor, "rows dim"]) -> Float[Tensor, " dim"]:
-    """Mean of the rows, float32 or, for float64, float64; exact for equal rows.
+    """Compute the mean of the rows in float32, or in float64 for float64 rows; exact for equal rows.
 
     Example:
         >>> mean_row(torch.full((10, 1), 0.1)) == 0.1
@@ -129,19 +129,19 @@ def mean_row(rows: Float[Tensor, "rows dim"]) -> Float[Tensor, " dim"]:
     mean = rows.new_empty(rows.shape[1], dtype=_working_type(rows))
     for columns in _slices(len(rows), rows.shape[1]):
         part = rows[:, columns].to(mean.dtype)
-        # About the first row: the mean of equal rows is then exact.
+        # Relative to the first row, so that the mean of equal rows is exact.
         mean[columns] = part[0] + (part - part[0]).mean(0)
     return mean
 
 
 def _products(left: Tensor, right: Tensor, left_origin: Tensor | None, right_origin: Tensor) -> Tensor:
-    """``(L - l)(R - r)^T`` in float64, ``l`` 0 if None."""
+    """Compute ``(L - l)(R - r)^T`` in float64; ``l`` is 0 if None."""
     dtype = torch.promote_types(_working_type(left), _working_type(right))
     products = _sum_of_slices(left, right, left_origin, right_origin, dtype)
     size = products.abs().amax(1) if products.shape[1] else products.new_ones(len(left))
     lost = ~(size.isfinite() & (size > _SMALLEST))
     if dtype != torch.float64 and bool(lost.any()):
-        # Beyond the range of float32; rows that are all zero come by as well.
+        # Products beyond the range of float32; this also recomputes rows that are all zero.
         products[lost] = _sum_of_slices(left[lost], right, left_origin, right_origin, torch.float64)
     return products
 
@@ -149,16 +149,16 @@ def _products(left: Tensor, right: Tensor, left_origin: Tensor | None, right_ori
 def _sum_of_slices(
     left: Tensor, right: Tensor, left_origin: Tensor | None, right_origin: Tensor, dtype: torch.dtype
 ) -> Tensor:
-    """Multiply and add up slices of columns."""
+    """Multiply slices of columns and sum the products."""
     total = torch.zeros(len(left), len(right), dtype=torch.float64, device=left.device)
     for columns in _slices(len(left) + len(right), left.shape[1]):
-        factor = _about(right, right_origin, columns, dtype)
+        factor = _minus_origin(right, right_origin, columns, dtype)
         same = left is right and left_origin is right_origin
-        total += (factor if same else _about(left, left_origin, columns, dtype)) @ factor.T
+        total += (factor if same else _minus_origin(left, left_origin, columns, dtype)) @ factor.T
     return total
 
 
-def _about(rows: Tensor, origin: Tensor | None, columns: slice, dtype: torch.dtype) -> Tensor:
+def _minus_origin(rows: Tensor, origin: Tensor | None, columns: slice, dtype: torch.dtype) -> Tensor:
     part = rows[:, columns].to(dtype)
     return part if origin is None else part - origin[columns].to(dtype)
 
@@ -168,6 +168,6 @@ def _working_type(rows: Tensor) -> torch.dtype:
 
 
 def _slices(rows: int, dim: int) -> Iterator[slice]:
-    """Column slices such that those of so many rows fit the cache."""
+    """Cut columns into slices that fit in the cache for this number of rows."""
     width = min(_SLICE_COLUMNS, max(1, _SLICE_ELEMENTS // max(1, rows)))
     return (slice(start, start + width) for start in range(0, dim, width))

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from evaluation.concepts.branches import Branches, Probe, activations, gradients
 from evaluation.concepts.cav import fit_concept, fit_random
 from evaluation.concepts.gram import SharedRows
-from evaluation.concepts.sensitivity import along, significant
+from evaluation.concepts.sensitivity import derivatives_along, significant
 from evaluation.concepts.set_scores import (
     BRANCHES,
     BranchScore,
@@ -26,13 +26,14 @@ from evaluation.concepts.set_scores import (
 )
 from evaluation.concepts.solvers import Classifier
 from evaluation.inputs.predictions import Predictions
-from evaluation.intrinsic.score_intrinsic import Source
+from evaluation.intrinsic.score_intrinsic import DecompositionModel
 from evaluation.models.model_spec import NamedModel
-from evaluation.results.intervals import distinct_groups, resampled_interval
+from evaluation.results.intervals import distinct_groups
+from evaluation.results.resampling import resampled_interval
 from evaluation.results.result import StatisticResult
-from evaluation.running.batches import Fingerprint, about, check_image
-from evaluation.running.finished_steps import Steps, model_key
-from evaluation.running.prediction_sources import sources
+from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance
+from evaluation.running.finished_steps import FinishedSteps, model_key
+from evaluation.running.named_models import identify_models
 from loaders.errors import InputError
 from loaders.views import ConceptSet, ConceptSets, Decompositions, Images
 
@@ -40,7 +41,7 @@ METRIC, VERSION = "csm", 2
 
 
 def score_concepts(
-    models: Mapping[str, Source],
+    models: Mapping[str, DecompositionModel],
     albedo: ConceptSets | None,
     illumination: ConceptSets | None,
     negatives: Images,
@@ -56,95 +57,95 @@ def score_concepts(
     max_sets: int | None = None,
     batch_size: int = 16,
     device: str = "cpu",
-    steps: Steps | None = None,
+    steps: FinishedSteps | None = None,
 ) -> dict[str, StatisticResult]:
     """Score models with CSM_S and CSM_R (Gupta et al. 2022, sec. 3 and 4).
 
-    For each concept set and branch: ``runs`` vectors of the set's images against negatives (`fit_cavs`), the
-    share of test frames on which each vector lowers the loss (eq. 3), and a t-test against random vectors
-    (`significant`). Both branches draw the same images. The scores of a set depend on ``seed`` and its
-    factors, not on the other sets.
+    For each concept set and branch, ``runs`` vectors separate the set's images from negatives (`fit_cavs`);
+    the share of test frames on which each vector lowers the loss is its score (eq. 3); and a t-test compares
+    these scores with scores of random vectors (`significant`). Both branches draw the same images. The scores
+    of a set depend on ``seed`` and its factors, not on the other sets.
 
-    The loss is the MSE, over pixels with an albedo above 0, in two alignments. The paper takes predictions as
-    they are ("unaligned"); as a decomposition is only defined up to one scale for each image, CSM then
-    measures the scale of the reflectance. "aligned" takes the error after the best scale, and stands first.
-    Likewise three rules on significance (`Ratios`): no set dropped, which stands first because an ideal
-    model is insensitive, and so not significant, where it should be; the paper's (sec. 4.2); and the paper's
-    on the wanted branch alone.
+    The loss is the MSE over pixels with an albedo above 0, in two alignments. "unaligned" is the MSE of the
+    prediction, as in the paper; a decomposition is defined up to one scale per image, so this CSM also
+    measures the scale of the reflectance. "aligned" is the MSE after the best scale, and is reported first.
+    There are also three rules on significance (`Ratios`): all sets; the paper's rule (sec. 4.2); and the
+    paper's rule for the wanted branch alone. All sets come first, because an ideal model is not sensitive to
+    the unwanted concept, so the paper's rule would drop its sets.
 
-    Blind to: whether a prediction is right (one that equals the ground truth has no gradient and counts as
-    insensitive to everything); the images' common scene, which vectors may follow as well as the concept; and
-    anything that the test frames do not show.
+    Blind to: the correctness of a prediction (a prediction that equals the ground truth has no gradient and
+    counts as insensitive to everything); the common scene of the images, which vectors may represent instead
+    of the concept; and everything that the test frames do not show.
 
     Args:
-        models: by name, image to (reflectance, shading); for hidden layers a `torch.nn.Module`, on
-            ``device``. Predictions of another program are scored at the output.
+        models: by name, a callable from image to (reflectance, shading); for hidden layers, a
+            `torch.nn.Module` on ``device``. Predictions of another program are scored at the output.
         albedo: concept sets in which only the albedo varies; None leaves out CSM_S.
         illumination: concept sets in which only the illumination varies; None leaves out CSM_R.
-        negatives: unrelated images, at least 4; at least twice as many as the largest concept set has are
-            advised, so that random vectors are trained on sets of that size.
-        test: images with their true decomposition.
-        layer: None for the output, or the name of one hidden layer, or of one for each branch (reflectance
-            first).
-        runs: vectors for each set and branch, at least 2; the paper found 80 to be enough.
-        seed: of the draws.
+        negatives: unrelated images, at least 4. Use at least twice as many as images in the largest concept
+            set, so that random vectors are trained on sets of that size.
+        test: images with their ground-truth decomposition.
+        layer: None for the output, the name of one hidden layer, or two names (reflectance first).
+        runs: vectors for each set and branch, at least 2; 80 are enough according to the paper.
+        seed: seed of all random draws.
         p: level of the t-test.
         classifier: see `fit_cavs`.
         regularisation: see `fit_cavs`.
-        size: height and width that all images are resized to (256 x 256 in the paper); needed if they
-            differ.
-        max_sets: at most so many concept sets of either kind, drawn at random; all if None.
+        size: height and width to which all images are resized (256 x 256 in the paper); needed if they
+            differ in size.
+        max_sets: maximal number of concept sets of each kind, drawn at random; all if None.
         batch_size: images per pass.
         device: torch device of the models.
-        steps: finished concept sets of an earlier run, which are not scored again, and the place of new ones;
-            negatives and test frames are run again.
+        steps: keeps finished concept sets, so that an interrupted run resumes; negatives and test frames are
+            run again.
 
     Returns:
         A result for each model: ratios with 95 % intervals over groups of test frames, higher is better.
 
     Raises:
-        InputError: no concept sets; albedo and illumination sets that are swapped; no test frames, or some
-            without truth; images of several sizes; a layer that cannot be read; too few images.
+        InputError: there are no concept sets, albedo and illumination sets are swapped, there are no test
+            frames or some lack ground truth, images have several sizes, a layer cannot be read, or there are
+            too few images.
     """
     check_kind("albedo", albedo)
     check_kind("illumination", illumination)
     views = [view for view in (albedo, illumination, negatives, test) if view is not None]
-    asked = sources(models, views, "linear", None)
-    if size is not None and any(isinstance(source.model, Predictions) for source in asked.values()):
-        raise InputError("predictions are scored at their own size: leave out `size`, or use a model")
-    for name, source in asked.items():
-        if layer is not None and not isinstance(source.model, nn.Module):
-            raise InputError(f"layer {layer}: `{name}` has no hidden layers; leave it out, or give a network")
+    named_models = identify_models(models, views, "linear", None)
+    if size is not None and any(isinstance(named.model, Predictions) for named in named_models.values()):
+        raise InputError("predictions are scored at their own size: omit `size`, or use a model")
+    for name, named in named_models.items():
+        if layer is not None and not isinstance(named.model, nn.Module):
+            raise InputError(f"layer {layer}: `{name}` has no hidden layers; omit it, or give a network")
     settings: dict[str, Any] = {"layer": layer, "runs": runs, "seed": seed, "p": p, "classifier": classifier}
     settings |= {"regularisation": regularisation, "size": size, "max_sets": max_sets}
-    work = _choose_sets(albedo, illumination, max_sets, seed)
+    chosen_sets = _choose_sets(albedo, illumination, max_sets, seed)
     pair = (layer, layer) if isinstance(layer, str) else layer
     fitting: dict[str, Any] = {"runs": runs, "classifier": classifier, "regularisation": regularisation}
-    steps, run = steps or Steps(), {**settings, "max_sets": None, "batch_size": batch_size}
+    steps, run = steps or FinishedSteps(), {**settings, "max_sets": None, "batch_size": batch_size}
     keys = {
-        name: model_key(source, device, metric=METRIC, version=VERSION, **run)
-        for name, source in asked.items()
+        name: model_key(named, device, metric=METRIC, version=VERSION, **run)
+        for name, named in named_models.items()
     }
     results = {}
-    for name, source in asked.items():
-        probe = Probe(source, pair, size, batch_size, device)
-        found = Fingerprint()
-        against = activations(probe, negatives, range(len(negatives.ids)), found)
-        scorer = _Scorer(against, gradients(probe, test, found), fitting, seed, p)
+    for name, named in named_models.items():
+        probe = Probe(named, pair, size, batch_size, device)
+        fingerprint = Fingerprint()
+        against = activations(probe, negatives, range(len(negatives.ids)), fingerprint)
+        scorer = _Scorer(against, gradients(probe, test, fingerprint), fitting, seed, p)
         sets = []
-        for concept, view, chosen in tqdm(work, desc=f"{name}: sets", unit="set", disable=None):
-            key = _set_key(keys[name], concept, view, chosen, found)
+        for concept, view, chosen in tqdm(chosen_sets, desc=f"{name}: sets", unit="set", disable=None):
+            key = _set_key(keys[name], concept, view, chosen, fingerprint)
             score = partial(_score, scorer, probe, concept, view, chosen)
             sets.append(from_step(steps.get_or_compute(key, score), concept, chosen))
-        results[name] = _result(source, sets, settings, found, test, negatives)
+        results[name] = _result(named, sets, settings, fingerprint, test, negatives)
     return results
 
 
 def check_kind(wanted: Concept, view: ConceptSets | None) -> None:
-    """Refuse concept sets of the other kind.
+    """Check that the right concept varies in concept sets.
 
     Raises:
-        InputError: in the sets the other of albedo and illumination varies.
+        InputError: illumination varies in albedo sets, or albedo varies in illumination sets.
     """
     if view is not None and view.varies not in (wanted, None):
         raise InputError(
@@ -154,26 +155,30 @@ def check_kind(wanted: Concept, view: ConceptSets | None) -> None:
 
 
 def _set_key(
-    key: Mapping[str, Any] | None, concept: Concept, view: ConceptSets, chosen: ConceptSet, found: Fingerprint
+    key: Mapping[str, Any] | None,
+    concept: Concept,
+    view: ConceptSets,
+    chosen: ConceptSet,
+    fingerprint: Fingerprint,
 ) -> dict[str, Any] | None:
-    """Name what the scores of one set depend on; ``found`` takes in its rows."""
+    """Extend the key of a model to the key of one concept set, and add the set's rows to ``fingerprint``."""
     for row in chosen.rows:
-        found.add(view.ids[row], check_image(view[row]))
-    read = {"concept": concept, "fixed": chosen.fixed, "rows": chosen.rows, "read": found.hexdigest()}
+        fingerprint.add(view.ids[row], check_srgb_image(view[row]))
+    read = {"concept": concept, "fixed": chosen.fixed, "rows": chosen.rows, "read": fingerprint.hexdigest()}
     return None if key is None else {**key, **read}
 
 
 def _score(
     scorer: "_Scorer", probe: Probe, concept: Concept, view: ConceptSets, chosen: ConceptSet
 ) -> dict[str, Tensor]:
-    """Run the model on one set, and score it."""
+    """Run the model on one concept set, and score the set."""
     features = activations(probe, view, chosen.rows, Fingerprint())
     return to_step(scorer.score(concept, chosen, features))
 
 
 @dataclass(frozen=True)
 class _Scorer:
-    """Inputs that all concept sets share; ``null`` remembers random scores by branch, loss and set size."""
+    """Inputs shared by all concept sets; ``null`` caches the scores of random vectors."""
 
     against: Branches
     gradients: dict[str, Branches]
@@ -205,14 +210,14 @@ class _Scorer:
     def _score_branch(
         self, branch: str, concept: Concept, chosen: ConceptSet, features: Branches
     ) -> dict[str, BranchScore]:
-        """Scores of one branch in each alignment; the vectors are the same."""
+        """Score one branch in each alignment; the vectors are the same."""
         rows: Tensor = getattr(features, branch)
         drawn = _generator(self.seed, concept, sorted(chosen.fixed.items()))
         gram, products = self.shared[branch].stacked(rows)
         fit = fit_concept(gram, len(rows), drawn, **self.fitting)
         scores = {}
         for alignment, product in zip(self.gradients, products, strict=True):
-            helps = along(fit.weights, product) < 0
+            helps = derivatives_along(fit.weights, product) < 0
             shares = helps.double().mean(1)
             test = significant(shares, self._random(branch, alignment, len(rows)), self.p)
             scores[alignment] = BranchScore(
@@ -225,29 +230,29 @@ class _Scorer:
         return scores
 
     def _random(self, branch: str, alignment: str, images: int) -> Float[Tensor, " runs"]:
-        """Scores of random vectors that are trained on as many rows as those of a set."""
+        """Score random vectors that are trained on as many rows as a concept set has."""
         gram, products = self.shared[branch].stacked()
         size = max(2, min(images, len(gram) // 2))
         if (branch, alignment, size) not in self.null:
             drawn = _generator(self.seed, "random", size)
             fit = fit_random(gram, size, drawn, **self.fitting)
             for name, product in zip(self.gradients, products, strict=True):
-                self.null[branch, name, size] = (along(fit.weights, product) < 0).double().mean(1)
+                self.null[branch, name, size] = (derivatives_along(fit.weights, product) < 0).double().mean(1)
         return self.null[branch, alignment, size]
 
 
 def _result(
-    source: NamedModel,
+    named: NamedModel,
     sets: list[SetScore],
     settings: dict[str, Any],
-    found: Fingerprint,
+    fingerprint: Fingerprint,
     test: Decompositions,
     negatives: Images,
 ) -> StatisticResult:
-    data = found.describe(test) | {"negatives": negatives.identity.name}
+    data = fingerprint.describe(test) | {"negatives": negatives.identity.name}
     scores, replicates = resampled_interval(Ratios(sets), test.groups, seed=settings["seed"])
     return StatisticResult(
-        about(METRIC, VERSION, "higher", source, data, settings),
+        make_provenance(METRIC, VERSION, "higher", named, data, settings),
         scores,
         replicates,
         distinct_groups(test.groups),
@@ -259,22 +264,24 @@ def _result(
 def _choose_sets(
     albedo: ConceptSets | None, illumination: ConceptSets | None, max_sets: int | None, seed: int
 ) -> list[tuple[Concept, ConceptSets, ConceptSet]]:
-    """Concept sets of the views, or a random choice of each view's, in their order."""
+    """Choose all concept sets of each view, or a random subset of them, in their order."""
     kinds: tuple[tuple[Concept, ConceptSets | None], ...] = (
         ("albedo", albedo),
         ("illumination", illumination),
     )
-    work = []
+    chosen_sets = []
     for concept, view in kinds:
         if view is not None:
             order = torch.randperm(len(view.sets), generator=_generator(seed, concept))
-            work += [(concept, view, view.sets[number]) for number in sorted(order[:max_sets].tolist())]
-    if not work:
+            chosen_sets += [
+                (concept, view, view.sets[number]) for number in sorted(order[:max_sets].tolist())
+            ]
+    if not chosen_sets:
         raise InputError("expected concept sets of albedo or illumination, got none of either")
-    return work
+    return chosen_sets
 
 
 def _generator(seed: int, *names: object) -> torch.Generator:
-    """A random stream of its own for each purpose."""
+    """Make a generator with an independent random stream for each purpose."""
     digest = hashlib.sha256(repr((seed, *names)).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)

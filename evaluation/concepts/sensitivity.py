@@ -1,4 +1,4 @@
-"""How the output responds along concept activation vectors, and whether that is more than chance."""
+"""Sensitivity of a model along concept activation vectors, and its significance."""
 
 import math
 from dataclasses import dataclass
@@ -24,23 +24,23 @@ def directional_derivatives(
     gradients: Float[Tensor, "inputs dim"],
     scale: Scale = "vector",
 ) -> Float[Tensor, "runs inputs"]:
-    """Derivative of the loss (or logit) along each vector at each input.
+    """Compute the derivative of the loss (or logit) along each vector at each input.
 
-    ``S_C(x) = grad L(f(x)) . v_C`` (Gupta et al. 2022, eq. 2), computed as ``(G X^T) alpha`` without
-    making any ``v_C``, X about the mean of its last block and in the precision of
+    ``S_C(x) = grad L(f(x)) . v_C`` (Gupta et al. 2022, eq. 2), computed as ``(G X^T) alpha`` without any
+    explicit ``v_C``. The mean of the last block of X is subtracted; for the precision see
     `evaluation.concepts.gram.SharedRows`.
 
     Args:
         cavs: the vectors.
         gradients: gradient by the activations for each input, flattened.
-        scale: "vector" takes the vectors as they were learnt, "unit" makes them unit vectors, "cosine"
-            makes the gradients unit vectors too. What has norm 0 gives 0.
+        scale: "vector" uses the learnt vectors, "unit" normalises them, "cosine" normalises the gradients
+            too. A vector or gradient of norm 0 gives derivative 0.
 
     Returns:
         One derivative for each vector and input, float64.
 
     Raises:
-        InputError: gradients that are not finite or not as long as the vectors, or a misspelt ``scale``.
+        InputError: gradients are not finite or differ in length from the vectors, or ``scale`` is misspelt.
 
     Example:
         >>> from evaluation.concepts.cav import fit_cavs
@@ -52,7 +52,7 @@ def directional_derivatives(
     check_choice("scale", scale, Scale)
     rows: dict[str, tuple[object, str]] = {"cavs.rows[0]": (cavs.rows[0], "_ dim")}
     check_shapes(gradients=(gradients, "inputs dim"), **rows)
-    derivatives = along(cavs.weights, products_about_mean(gradients, cavs.rows))
+    derivatives = derivatives_along(cavs.weights, products_about_mean(gradients, cavs.rows))
     if scale != "vector":
         derivatives = torch.nan_to_num(derivatives / cavs.norm[:, None], 0, 0, 0)
     if scale == "cosine":
@@ -61,16 +61,16 @@ def directional_derivatives(
     return derivatives
 
 
-def along(
+def derivatives_along(
     weights: Float[Tensor, "runs rows"], products: Float[Tensor, "inputs rows"]
 ) -> Float[Tensor, "runs inputs"]:
-    """Derivatives along vectors that are combinations of rows, from the products of gradients and rows.
+    """Compute derivatives along vectors ``weights @ X`` from the products of gradients with the rows X.
 
     Raises:
-        InputError: products that are not finite.
+        InputError: products are not finite.
 
     Example:
-        >>> along(torch.tensor([[0.5, -0.5]]), torch.tensor([[4.0, 2.0]]))
+        >>> derivatives_along(torch.tensor([[0.5, -0.5]]), torch.tensor([[4.0, 2.0]]))
         tensor([[1.]])
     """
     if not bool(products.isfinite().all()):
@@ -81,25 +81,25 @@ def along(
 def sensitivity(
     cavs: CAVs, gradients: Float[Tensor, "inputs dim"], gradient_of: GradientOf = "loss"
 ) -> Float[Tensor, " runs"]:
-    """Share of the inputs on which the concept helps: the TCAV score.
+    """Compute the share of inputs on which the concept lowers the loss (or raises the logit): the TCAV score.
 
-    ``|{x : S_C(x) < 0}| / |X|`` for the gradient of a loss (Gupta et al. 2022, eq. 3), ``> 0`` for that
-    of a logit (Kim et al. 2018, eq. 2). An input whose derivative is exactly 0 does not count.
+    ``|{x : S_C(x) < 0}| / |X|`` for the gradient of a loss (Gupta et al. 2022, eq. 3); ``> 0`` for the
+    gradient of a logit (Kim et al. 2018, eq. 2). An input with derivative 0 does not count.
 
-    Blind to: how large a derivative is. A share of 1 may rest on derivatives that are next to nothing
-    (`directional_derivatives` shows them), and inputs with like gradients vote as one.
+    Blind to: the size of a derivative. A share of 1 may come from tiny derivatives (see
+    `directional_derivatives`), and inputs with similar gradients always count together.
 
     Args:
         cavs: the vectors, one per run.
         gradients: gradient by the activations for each input, flattened; at least one input.
-        gradient_of: what was differentiated; decides which sign counts.
+        gradient_of: the differentiated function, a loss or a logit; it decides which sign counts.
 
     Returns:
-        Score of each run in [0, 1]; higher means more inputs that the concept helps.
+        Score of each run in [0, 1]; higher means more inputs.
 
     Raises:
-        InputError: no input, gradients that are not finite or not as long as the vectors, or a misspelt
-            ``gradient_of``.
+        InputError: there is no input, gradients are not finite or differ in length from the vectors, or
+            ``gradient_of`` is misspelt.
 
     Example:
         >>> from evaluation.concepts.cav import fit_cavs
@@ -117,7 +117,7 @@ def sensitivity(
 
 @dataclass(frozen=True)
 class Significance:
-    """Outcome of `significant`: the p-value and whether it is below the level asked for."""
+    """Outcome of `significant`: the p-value, and whether it is below the level."""
 
     p_value: float
     passed: bool
@@ -128,14 +128,14 @@ def significant(
 ) -> Significance:
     """Test whether a concept's scores differ from those of random vectors.
 
-    Two-sided Student t-test with equal variances (Gupta et al. 2022, sec. 4.2; p = 0.05 in Kim et al.
-    2018) between the scores of all runs of one concept set and the scores of random against random
-    vectors on the same inputs. The runs of a set pass or fail together: a single run cannot be tested,
-    as one random vector often scores near 0 or 1 by itself because inputs have like gradients. To average
-    "over the significant CAVs" is then to average over the sets that pass.
+    A two-sided Student t-test with equal variances (Gupta et al. 2022, sec. 4.2; p = 0.05 in Kim et al.
+    2018) compares the scores of all runs of one concept set with the scores of random vectors on the same
+    inputs. All runs of a set pass or fail together. A single run cannot be tested, because a single random
+    vector often scores near 0 or 1 when inputs have similar gradients. So the paper's average "over the
+    significant CAVs" is an average over the sets that pass.
 
-    Blind to: the size of an effect. With enough runs any difference passes; and as runs share images,
-    p-values are too small.
+    Blind to: the size of an effect. With enough runs any difference passes. As runs share images, p-values
+    are too small.
 
     Args:
         concept_scores: scores of the runs of one concept set, at least 2.
@@ -147,7 +147,7 @@ def significant(
         the p-value is 1 for equal and 0 for different means.
 
     Raises:
-        InputError: fewer than 2 scores in a group, scores that are not finite, or a level out of range.
+        InputError: a group has fewer than 2 scores, scores are not finite, or the level is out of range.
 
     Example:
         >>> significant(torch.tensor([0.9, 0.8, 0.9]), torch.tensor([0.4, 0.6, 0.5])).passed
@@ -177,7 +177,7 @@ def significant(
 
 
 def _mean_and_squares(scores: Float[Tensor, " runs"]) -> tuple[float, float]:
-    """Mean and sum of squared deviations; exact for scores that do not vary, however many they are."""
+    """Compute the mean and the sum of squared deviations; exact for any number of equal scores."""
     scores = scores.double()
     deviations = scores - scores[0]
     shift = deviations.mean()

@@ -1,4 +1,4 @@
-"""Sensitivities of the two branches to each concept set, and the ratios that they combine to."""
+"""Sensitivities of the two branches to each concept set, and the ratios CSM_S and CSM_R over sets."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,14 @@ RULES = ("all sets", "paper's rule", "wanted branch")
 
 @dataclass(frozen=True)
 class BranchScore:
-    """Sensitivity of one branch to one concept set, by one alignment of the loss.
+    """Sensitivity of one branch to one concept set, for one alignment of the loss.
 
     Attributes:
-        frames: for each test frame the share of the runs in which the concept lowers the loss.
+        frames: for each test frame, the share of the runs in which the concept lowers the loss.
         spread: standard deviation over the runs of the share of frames.
-        accuracy: mean held-out accuracy of the vectors; near 0.5 the branch does not tell the concept.
-        p_value: of the t-test against random vectors.
-        significant: whether that is below the level asked for.
+        accuracy: mean held-out accuracy of the vectors; near 0.5 the branch does not represent the concept.
+        p_value: p-value of the t-test against random vectors.
+        significant: whether the p-value is below the level.
     """
 
     frames: tuple[float, ...]
@@ -56,14 +56,14 @@ class SetScore:
     branches: dict[str, dict[str, BranchScore]]
 
     def passes(self, alignment: str, rule: str) -> bool:
-        """Tell whether the set counts by a rule of `RULES`."""
+        """Tell whether a rule of `RULES` keeps the set."""
         if rule == "all sets":
             return True
-        asked = BRANCHES if rule == "paper's rule" else (WANTED[self.concept],)
-        return all(self.branches[branch][alignment].significant for branch in asked)
+        branches = BRANCHES if rule == "paper's rule" else (WANTED[self.concept],)
+        return all(self.branches[branch][alignment].significant for branch in branches)
 
     def describe(self) -> dict[str, Any]:
-        """Plain content of a result: without the shares of single frames."""
+        """Collect the details of a result, without the shares of single frames."""
         return {
             "concept": self.concept,
             "fixed": self.fixed,
@@ -82,7 +82,7 @@ class SetScore:
 
 
 def to_step(score: SetScore) -> dict[str, Tensor]:
-    """Put the numbers of a set into float64 tensors, as `evaluation.running.finished_steps` keeps them."""
+    """Convert the scores of a set to float64 tensors, which `evaluation.running.finished_steps` can keep."""
     step = {}
     for branch, alignments in score.branches.items():
         for alignment, one in alignments.items():
@@ -92,7 +92,7 @@ def to_step(score: SetScore) -> dict[str, Tensor]:
 
 
 def from_step(step: Mapping[str, Tensor], concept: Concept, chosen: ConceptSet) -> SetScore:
-    """Make the scores of a set again from what `to_step` made of them.
+    """Convert the tensors of `to_step` back to the scores of a set.
 
     Example:
         >>> branch = BranchScore((0.0, 0.5), 0.1, 0.9, 0.01, True)
@@ -110,11 +110,11 @@ def from_step(step: Mapping[str, Tensor], concept: Concept, chosen: ConceptSet) 
 
 
 class Ratios:
-    """CSM_S and CSM_R over any choice of test frames, by each alignment and rule.
+    """CSM_S and CSM_R over any choice of test frames, for each alignment and rule.
 
-    Rules: "all sets" drops none; "paper's rule" (Gupta et al. 2022, sec. 4.2, "average over the passing
+    Rules: "all sets" keeps all sets; "paper's rule" (Gupta et al. 2022, sec. 4.2, "average over the passing
     significant CAVs") keeps sets that are significant for both branches; "wanted branch" keeps sets that are
-    significant for the branch that should follow the concept. Without any set left a ratio is nan.
+    significant for the branch that should respond to the concept. If no set is left, a ratio is nan.
 
     Args:
         sets: scores of all concept sets, on the same test frames.
@@ -142,29 +142,29 @@ class Ratios:
         """Combine sensitivities over some test frames.
 
         Args:
-            rows: numbers of the test frames that count, with repetitions.
+            rows: numbers of the test frames; repeated numbers count repeatedly.
 
         Returns:
-            Ratios by name such as ``csm_s aligned, all sets``; a metric whose concept has no set is left out.
+            Ratios by name, such as ``csm_s aligned, all sets``; a metric without concept sets is left out.
         """
         means = {key: frames[:, rows].mean(1) for key, frames in self._frames.items()}
-        found = {}
+        ratios = {}
         for rule in RULES:
             for alignment in ALIGNMENTS:
                 for concept, metric in METRICS.items():
                     if concept in self._concepts:
                         kept = self._kept[concept, alignment, rule]
                         wanted, other = (means[branch, alignment][kept] for branch in _order(concept))
-                        found[f"{metric} {alignment}, {rule}"] = _mean_ratio(wanted, other)
-        return found
+                        ratios[f"{metric} {alignment}, {rule}"] = _mean_ratio(wanted, other)
+        return ratios
 
 
 def _order(concept: Concept) -> tuple[str, str]:
-    """The branch that should follow a concept, and the other."""
+    """Return the branch that should respond to a concept, and the other branch."""
     return BRANCHES if concept == "albedo" else (BRANCHES[1], BRANCHES[0])
 
 
 def _mean_ratio(wanted: Float64[ndarray, " sets"], other: Float64[ndarray, " sets"]) -> float:
-    """Mean of ratios as `evaluation.concepts.csm.csm` has it, thousands of times; nan without any set."""
+    """Compute the mean of ratios, as `evaluation.concepts.csm.csm` but faster; nan without any set."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return float((wanted / other).mean()) if len(wanted) else math.nan

@@ -1,4 +1,4 @@
-"""Linear classifiers for many training sets at once, trained on their Gram matrices."""
+"""Train linear classifiers on many training sets at once, given their Gram matrices."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -13,16 +13,16 @@ from loaders.errors import InputError
 
 Classifier = Literal["svm", "logistic", "ridge", "mean"]
 
-TOLERANCE = 1e-10
+_TOLERANCE = 1e-10
 _MAX_STEPS = 100
 _MAX_HALVINGS = 40
-# float64 numbers of the Gram matrices that are factorised together (512 MiB).
+# Maximal number of float64 entries of Gram matrices that are factorised together (512 MiB).
 _BATCH_ELEMENTS = 1 << 26
 
 _Loss = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
-def train(
+def train_classifiers(
     gram: Float[Tensor, "rows rows"],
     members: Tensor,
     labels: Float[Tensor, " train"],
@@ -31,32 +31,32 @@ def train(
 ) -> tuple[Float[Tensor, "runs train"], Float[Tensor, " runs"]]:
     """Train one linear classifier per run in the dual.
 
-    For each run minimises ``penalty/2 |w|^2 + mean_i loss(y_i (w.x_i + b))`` over ``w = sum_i beta_i x_i``
-    and ``b``, which is not penalised, so that ``sum_i beta_i = 0`` and the origin of the rows is
-    immaterial. The loss is ``max(0, 1 - m)^2 / 2`` ("svm"), ``log(1 + exp(-m))`` ("logistic") or
-    ``(1 - m)^2 / 2`` ("ridge"). Newton's method with backtracking until the norm of the gradient by (w, b),
-    with rows scaled to a mean squared norm of 1, is below `TOLERANCE` (or what float64 resolves if the
-    penalty is minute); for "ridge" the first step is the closed form. "mean" is no minimisation: ``w = mean
-    of the concept - mean of all`` and the boundary through the mean of all (FastCAV, Schmalwasser et al.
+    Each run minimises ``penalty/2 |w|^2 + mean_i loss(y_i (w.x_i + b))`` over ``w = sum_i beta_i x_i`` and
+    ``b``. There is no penalty on ``b``, so ``sum_i beta_i = 0`` and the origin of the rows does not matter.
+    The loss is ``max(0, 1 - m)^2 / 2`` ("svm"), ``log(1 + exp(-m))`` ("logistic") or ``(1 - m)^2 / 2``
+    ("ridge"). Newton's method with backtracking stops when the norm of the gradient by (w, b), for rows
+    scaled to a mean squared norm of 1, is below a tolerance of 1e-10 (or the resolution of float64 if the
+    penalty is tiny). For "ridge" the first step is the closed form. "mean" minimises nothing: ``w = mean of
+    the concept - mean of all``, and the boundary contains the mean of all (FastCAV, Schmalwasser et al.
     2025).
 
     Args:
         gram: inner products of all rows, float64.
         members: row numbers of each run's training set, [runs, train].
-        labels: +1 or -1 for the columns of ``members``, as many of one as of the other.
-        classifier: which loss.
+        labels: +1 or -1 for the columns of ``members``, equally many of each.
+        classifier: name of the loss.
         penalty: weight of the squared norm, above 0 unless all rows are equal.
 
     Returns:
         ``beta`` and ``b`` of each run.
 
     Raises:
-        InputError: a misspelt ``classifier``, or no convergence, which only a minute penalty can cause.
+        InputError: ``classifier`` is misspelt, or the method does not converge, because the penalty is tiny.
 
     Example:
         >>> gram = torch.tensor([[1.0, -1.0], [-1.0, 1.0]], dtype=torch.float64)
         >>> labels = torch.tensor([1.0, -1.0], dtype=torch.float64)
-        >>> train(gram, torch.tensor([[0, 1]]), labels, "ridge", 1.0)[0]
+        >>> train_classifiers(gram, torch.tensor([[0, 1]]), labels, "ridge", 1.0)[0]
         tensor([[ 0.2500, -0.2500]], dtype=torch.float64)
     """
     check_choice("classifier", classifier, Classifier)
@@ -73,17 +73,17 @@ def train(
 
 
 def _mean(gram: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Difference of the concept's mean and the mean of all, for balanced labels."""
+    """Compute the difference of the concept's mean and the mean of all, for balanced labels."""
     beta = (labels / len(labels)).expand(len(gram), -1)
     return beta, -(gram @ beta[..., None]).squeeze(-1).mean(1)
 
 
 def _newton(gram: Tensor, labels: Tensor, loss: _Loss, penalty: float, scale: float) -> tuple[Tensor, Tensor]:
-    """Minimise all runs together; a run that has converged goes on with steps that are next to nothing."""
+    """Minimise all runs together; a run that has converged continues with tiny steps."""
     runs, size = gram.shape[:2]
     beta, bias = gram.new_zeros(runs, size), gram.new_zeros(runs)
-    # Coefficients grow as 1 / penalty, and with them the rounding of the decision values.
-    tolerance = TOLERANCE + 1e-15 * scale / penalty if scale else TOLERANCE
+    # The coefficients grow as 1 / penalty, and so does the rounding error of the decision values.
+    tolerance = _TOLERANCE + 1e-15 * scale / penalty if scale else _TOLERANCE
     for _ in range(_MAX_STEPS):
         product = _apply(gram, beta)
         slope = labels * loss(labels * (product + bias[:, None]))[1] / size
@@ -100,12 +100,12 @@ def _newton(gram: Tensor, labels: Tensor, loss: _Loss, penalty: float, scale: fl
 
 
 def _apply(gram: Tensor, beta: Tensor) -> Tensor:
-    """Product of each run's Gram matrix with its coefficients."""
+    """Multiply each run's Gram matrix with its coefficients."""
     return torch.matmul(gram, beta[..., None]).squeeze(-1)
 
 
 def _gradient_norm(gram: Tensor, beta: Tensor, slope: Tensor, penalty: float, scale: float) -> Tensor:
-    """Norm of the gradient by (w, b); by w it is ``sum_i r_i x_i``, whose square is ``r^T K r``."""
+    """Compute the norm of the gradient by (w, b); by w it is ``sum_i r_i x_i``, with square ``r^T K r``."""
     residual = penalty * beta + slope
     square = (residual * _apply(gram, residual)).sum(1).clamp(min=0)
     return (square / (scale or 1.0) + slope.sum(1) ** 2).sqrt()
@@ -114,7 +114,7 @@ def _gradient_norm(gram: Tensor, beta: Tensor, slope: Tensor, penalty: float, sc
 def _quadratic_minimum(
     gram: Tensor, decision: Tensor, bias: Tensor, labels: Tensor, loss: _Loss, penalty: float
 ) -> tuple[Tensor, Tensor]:
-    """Where the second-order expansion about the present decision values is smallest.
+    """Minimise the second-order expansion of the objective at the current decision values.
 
     With h the curvature, g the slope by the decision value and beta = sqrt(h) gamma:
     ``(penalty n I + sqrt(h) K sqrt(h)) gamma + sqrt(h) b = sqrt(h) f - g / sqrt(h)``, ``sum beta = 0``.
@@ -131,7 +131,7 @@ def _quadratic_minimum(
         )
     solved = torch.cholesky_solve(torch.stack([root, target], dim=2), factor)
     share = (root * solved[..., 0]).sum(1)
-    # No row inside the margin: the intercept has no say and stays.
+    # Without a row inside the margin, the intercept does not change the loss and is kept.
     next_bias = torch.where(share > 0, (root * solved[..., 1]).sum(1) / share.clamp(min=1e-300), bias)
     return root * (solved[..., 1] - next_bias[:, None] * solved[..., 0]), next_bias
 
@@ -144,7 +144,7 @@ def _backtrack(
     loss: _Loss,
     penalty: float,
 ) -> Tensor:
-    """Largest step out of 1, 1/2, 1/4, ... that lowers each run's objective enough (Armijo)."""
+    """Find the largest step among 1, 1/2, 1/4, ... that lowers each run's objective enough (Armijo)."""
     (beta, bias), (beta_step, bias_step) = point, direction
     product, product_step = _apply(gram, beta), _apply(gram, beta_step)
 
@@ -160,7 +160,7 @@ def _backtrack(
     step = torch.ones_like(bias)
     before = objective(torch.zeros_like(bias))
     for _ in range(_MAX_HALVINGS):
-        # The slack lets a run pass whose gain is below the rounding of its objective.
+        # The slack accepts runs whose gain is below the rounding error of the objective.
         enough = objective(step) <= before + 1e-4 * step * fall + 1e-14 * before
         if bool(enough.all()):
             break
@@ -169,18 +169,18 @@ def _backtrack(
 
 
 def _squared(margin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Value, slope and curvature of (1 - m)^2 / 2."""
+    """Return value, slope and curvature of (1 - m)^2 / 2."""
     return (1 - margin) ** 2 / 2, margin - 1, torch.ones_like(margin)
 
 
 def _squared_hinge(margin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Value, slope and curvature of max(0, 1 - m)^2 / 2."""
+    """Return value, slope and curvature of max(0, 1 - m)^2 / 2."""
     gap = (1 - margin).clamp(min=0)
     return gap**2 / 2, -gap, (gap > 0).to(margin.dtype)
 
 
 def _logistic(margin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Value, slope and curvature of log(1 + exp(-m))."""
+    """Return value, slope and curvature of log(1 + exp(-m))."""
     wrong = torch.sigmoid(-margin)
     return functional.softplus(-margin), -wrong, wrong * torch.sigmoid(margin)
 

@@ -1,4 +1,4 @@
-"""Arrays of all images: the first in memory, the rest in a temporary file."""
+"""A list of arrays: the first arrays in memory, the others in a temporary file."""
 
 import weakref
 from functools import cached_property
@@ -8,11 +8,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy import ndarray
 
-BYTES_IN_MEMORY = 2**25  # bytes of each spool
+BYTES_IN_MEMORY = 2**25  # largest size in memory of one spool
 
 
 class ArraySpool:
-    """Arrays that are appended and read by their number; the file goes with the spool.
+    """Arrays that are appended and read by number; the temporary file is deleted with the spool.
 
     Example:
         >>> spool = ArraySpool()
@@ -27,11 +27,11 @@ class ArraySpool:
         self._places: list[tuple[int, tuple[int, ...], np.dtype[Any]]] = []
 
     def __len__(self) -> int:
-        """How many arrays there are."""
+        """Number of arrays."""
         return len(self._kept) + len(self._places)
 
     def append(self, array: ndarray) -> None:
-        """Keep one more array, which must not be written to any more."""
+        """Append an array, which must not be modified afterwards."""
         if array.nbytes <= self._room and not self._places:
             self._room -= array.nbytes
             self._kept.append(array)
@@ -47,7 +47,7 @@ class ArraySpool:
         return file
 
     def __getitem__(self, number: int) -> ndarray:
-        """Read an array, which must not be written to."""
+        """Read an array, which must not be modified."""
         if number < len(self._kept):
             return self._kept[number]
         place, shape, dtype = self._places[number - len(self._kept)]

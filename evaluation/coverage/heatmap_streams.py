@@ -1,4 +1,4 @@
-"""Heatmaps and masks of all images, read again in pieces: thresholds and IoUs without all maps in memory."""
+"""Thresholds and IoUs of heatmaps and masks that do not all fit in memory."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,12 +9,12 @@ from numpy import ndarray
 from torch import Tensor
 
 from evaluation.coverage.array_spool import ArraySpool
-from evaluation.coverage.heatmaps import Compat, Explanations, Pooling, is_dead, resize_heatmap
+from evaluation.coverage.heatmaps import BinariseCompat, Explanations, Pooling, is_dead, resize_heatmap
 from evaluation.coverage.quantiles import quantiles
 from evaluation.coverage.waiou import sweep_iou
 from loaders.errors import InputError
 
-_POINTS = 2**21  # of the heatmaps that are in memory at a time
+_POINTS = 2**21  # number of heatmap points in memory at a time
 
 
 class ExplanationStream:
@@ -39,10 +39,10 @@ class ExplanationStream:
         self._shape: tuple[int, int] | None = None
 
     def append(self, explanations: Explanations) -> None:
-        """Take in the float32 heatmaps of the next images.
+        """Append the float32 heatmaps of the next images.
 
         Raises:
-            InputError: they are not as large as those before.
+            InputError: the heatmaps differ in size from the earlier ones.
         """
         shape = (explanations.heatmap.shape[1], explanations.heatmap.shape[2])
         self._shape = self._shape or shape
@@ -57,34 +57,34 @@ class ExplanationStream:
     def read(
         self, rows: Int[ndarray, " rows"], size: tuple[int, int] | None
     ) -> Float32[ndarray, "rows height width"]:
-        """Read heatmaps of these images, resized unless ``size`` is None; see `Explanations.resized`."""
+        """Read the heatmaps of some images, resized unless ``size`` is None; see `Explanations.resized`."""
         maps = np.stack([self._heatmaps[row] for row in rows.tolist()])
         return maps if size is None else resize_heatmap(torch.from_numpy(maps), *size).numpy()
 
     def thresholds(
         self, proportions: Sequence[float], pooling: Pooling, size: tuple[int, int] | None
     ) -> Float32[ndarray, "images proportions"]:
-        """Find the thresholds of `set_threshold` for all proportions at once.
+        """Compute the thresholds of `set_threshold` for several proportions at once.
 
         Args:
             proportions: shares of the points.
             pooling: see `set_threshold`.
-            size: height and width to which the heatmaps are resized first; None leaves them.
+            size: height and width to which the heatmaps are resized first; None does not resize.
         """
-        found = np.empty((len(self._heatmaps), len(proportions)), np.float32)
+        thresholds = np.empty((len(self._heatmaps), len(proportions)), np.float32)
         height, width = size or self._shape or (0, 0)
         for rows in self._pools(pooling):
 
             def read(rows: Int[ndarray, " rows"] = rows) -> Iterator[Float32[ndarray, " points"]]:
-                for piece in pieces(rows, height * width):
+                for piece in row_chunks(rows, height * width):
                     yield self.read(piece, size).reshape(-1)
 
             levels = [1 - share for share in proportions]
-            found[rows] = quantiles(read, len(rows) * height * width, levels)
-        return found
+            thresholds[rows] = quantiles(read, len(rows) * height * width, levels)
+        return thresholds
 
     def _pools(self, pooling: Pooling) -> list[Int[ndarray, " rows"]]:
-        """Images whose points are pooled."""
+        """Group the images whose points are pooled."""
         rows = np.arange(len(self._heatmaps))
         if pooling == "image":
             return list(rows[:, None])
@@ -94,11 +94,11 @@ class ExplanationStream:
 
 
 class MaskStream:
-    """Masks of all images, a bit for each pixel.
+    """Masks of all images, stored with one bit per pixel.
 
     Attributes:
-        annotated: the parts of each image that have a mask.
-        shape: height and width of the masks, 0 before the first.
+        annotated: for each image, the names of the parts with a mask.
+        shape: height and width of the masks; (0, 0) before the first mask.
 
     Example:
         >>> stream = MaskStream()
@@ -113,7 +113,7 @@ class MaskStream:
         self.shape = (0, 0)
 
     def append(self, masks: Mapping[str, Bool[Tensor, "height width"]]) -> None:
-        """Take in the masks of the next image; masks of all images are of one size."""
+        """Append the masks of the next image; all masks have one size."""
         self.annotated.append(tuple(masks))
         rows = [np.packbits(mask.numpy()) for mask in masks.values()]
         for mask in masks.values():
@@ -121,7 +121,7 @@ class MaskStream:
         self._bits.append(np.stack(rows) if rows else np.empty((0, 0), np.uint8))
 
     def read(self, row: int, parts: Sequence[str]) -> tuple[list[int], Bool[ndarray, "shown points"]]:
-        """Read the masks of one image, and which of the parts they are."""
+        """Read the masks of one image; return the numbers of their parts and the masks."""
         shown = [number for number, name in enumerate(parts) if name in self.annotated[row]]
         bits = self._bits[row][[self.annotated[row].index(parts[number]) for number in shown]]
         return shown, np.unpackbits(bits, axis=1, count=self.shape[0] * self.shape[1] if shown else 0).view(
@@ -134,38 +134,38 @@ def stream_iou(
     thresholds: Sequence[Float32[ndarray, "images proportions"]],
     masks: MaskStream,
     parts: Sequence[str],
-    compat: Compat,
+    compat: BinariseCompat,
 ) -> Float64[ndarray, "methods proportions images parts"]:
     """Compute the IoU of each image with each part for every method and proportion.
 
     Args:
         explained: heatmaps of each method.
-        thresholds: of each method, see `ExplanationStream.thresholds`.
-        masks: of the same images.
-        parts: which masks to use.
+        thresholds: thresholds of each method, from `ExplanationStream.thresholds`.
+        masks: masks of the same images.
+        parts: names of the parts.
         compat: see `binarise`.
 
     Returns:
-        See `part_iou`.
+        IoU in [0, 1]; nan if the image does not show the part. See `part_iou`.
     """
     images, proportions = thresholds[0].shape
     iou = np.full((len(explained), images, proportions, len(parts)), np.nan)
-    for rows in pieces(np.arange(images), masks.shape[0] * masks.shape[1]):
+    for rows in row_chunks(np.arange(images), masks.shape[0] * masks.shape[1]):
         heatmaps = [stream.read(rows, masks.shape) for stream in explained]
         for place, row in enumerate(rows.tolist()):
             shown, shapes = masks.read(row, parts)
             for method, maps in enumerate(heatmaps if shown else []):
                 heatmap = maps[place].reshape(-1)
-                # Of a view: two arrays of numbers in one index would pair up.
+                # Two indexing steps: numpy would pair the two index arrays of a single step.
                 iou[method, row][:, shown] = sweep_iou(heatmap, thresholds[method][row], shapes, compat)
     return np.ascontiguousarray(iou.swapaxes(1, 2))
 
 
-def pieces(rows: Int[ndarray, " rows"], points: int) -> list[Int[ndarray, " piece"]]:
-    """Cut row numbers into pieces whose heatmaps, of so many points each, fit into memory.
+def row_chunks(rows: Int[ndarray, " rows"], points: int) -> list[Int[ndarray, " piece"]]:
+    """Cut row numbers into chunks whose heatmaps, each with ``points`` points, fit in memory.
 
     Example:
-        >>> [len(piece) for piece in pieces(np.arange(3), 2**20)]
+        >>> [len(piece) for piece in row_chunks(np.arange(3), 2**20)]
         [2, 1]
     """
     length = max(1, _POINTS // points)

@@ -1,4 +1,4 @@
-"""From the interpretation heatmaps of a method to binary explanations (Behzadi-Khormouji and Oramas)."""
+"""Make binary explanations from the interpretation heatmaps of a method (Behzadi-Khormouji and Oramas)."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +13,7 @@ from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
 Pooling = Literal["set", "image"]
-Compat = Literal["exact", "waiou2023"]
+BinariseCompat = Literal["exact", "waiou2023"]
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Explanations:
 
     Attributes:
         heatmap: [images, height, width].
-        members: [images, k], ascending numbers of the maps that it was made from.
+        members: [images, k], ascending numbers of the maps that were merged.
 
     Raises:
-        InputError: shapes that do not agree, or heatmaps that are not finite floats.
+        InputError: the shapes do not agree, or heatmaps are not finite floats.
     """
 
     heatmap: Float[Tensor, "images height width"]
@@ -37,7 +37,7 @@ class Explanations:
         _check_heatmap(self.heatmap)
 
     def resized(self, height: int, width: int) -> "Explanations":
-        """The same heatmaps at another resolution, bilinear (the paper does not say how).
+        """Resize the heatmaps bilinearly; the paper does not specify the interpolation.
 
         Args:
             height: rows of the annotation masks.
@@ -51,10 +51,10 @@ class Explanations:
 def resize_heatmap(
     heatmap: Float[Tensor, "images h w"], height: int, width: int
 ) -> Float[Tensor, "images height width"]:
-    """Resample finite heatmaps, bilinear; see `Explanations.resized`."""
+    """Resize finite heatmaps bilinearly; see `Explanations.resized`."""
     if heatmap.shape[1:] == (height, width):
         return heatmap
-    # About the minimum: points tied there stay tied, and a constant map stays constant.
+    # The minimum is subtracted, so that points at the minimum stay equal and a constant map stays constant.
     least = heatmap.amin((1, 2), keepdim=True)
     larger = functional.interpolate(
         (heatmap - least)[:, None], (height, width), mode="bilinear", align_corners=False
@@ -65,18 +65,19 @@ def resize_heatmap(
 def explanation_heatmap(heatmaps: Real[Tensor, "images maps height width"], k: int) -> Explanations:
     """Merge the k strongest interpretation heatmaps of each image.
 
-    ``S_t = sum_uv r_t(u, v)``, and the maximum at each place over the k maps of largest S (eq. 1 and 2 of
-    "A Protocol for Evaluating Model Interpretation Methods from Visual Explanations").
+    The strength of a map is ``S_t = sum_uv r_t(u, v)``; the explanation heatmap is the maximum at each point
+    over the k maps of largest strength (eq. 1 and 2 of "A Protocol for Evaluating Model Interpretation
+    Methods from Visual Explanations").
 
-    Blind to: the extent of a map. A weak response everywhere outranks a strong one in a spot, and maps of
-    different scale are compared as they are.
+    Blind to: the extent of a map. A weak response everywhere outranks a strong response in one spot, and maps
+    of different scale are compared without normalisation.
 
     Args:
-        heatmaps: interpretation heatmaps r_t, larger is more relevant; integers are taken as float32.
-        k: how many are merged, 1 to the number of maps; the paper does not give its value.
+        heatmaps: interpretation heatmaps r_t, larger is more relevant; integers are converted to float32.
+        k: number of merged maps, 1 to the number of maps; the paper does not give its value.
 
     Returns:
-        Heatmaps, and the set of maps that each was made from; the first of equal maps goes first.
+        Heatmaps, and the numbers of the merged maps; of equal maps the first is preferred.
 
     Raises:
         InputError: a dimension is missing, ``k`` is out of range, or heatmaps are not finite.
@@ -101,26 +102,27 @@ def explanation_heatmap(heatmaps: Real[Tensor, "images maps height width"], k: i
 def set_threshold(
     explanations: Explanations, proportion: float, pooling: Pooling = "set"
 ) -> Float[Tensor, " images"]:
-    """Find the intensity above which a given proportion of the points lies.
+    """Find the intensity that a given proportion of the points exceeds.
 
-    The ``1 - proportion`` quantile of the intensities (sec. 3.3): over all heatmaps made from the same
-    set of maps (SetHM), or over each heatmap (IndivHM). The paper interpolates the cumulative
-    distribution of a histogram whose bins it does not give; this is its limit for fine bins, exact, with
-    linear interpolation between neighbouring values, for any number of points.
+    The threshold is the ``1 - proportion`` quantile of the intensities (sec. 3.3), either over all heatmaps
+    that were merged from the same set of maps (SetHM), or over each heatmap (IndivHM). The paper interpolates
+    the cumulative histogram but does not give its bins. This quantile is the limit for fine bins, with linear
+    interpolation between neighbouring values, for any number of points.
 
-    Blind to: ties. If more than the proportion share the largest value, all of those pass or none.
+    Blind to: ties. If more points than the proportion have the largest value, either all or none of these
+    points are marked.
 
     Args:
-        explanations: heatmaps at the resolution at which they will be binarised, or at their own.
+        explanations: heatmaps at their own resolution, or at the resolution of the masks.
         proportion: share of the points, in (0, 1). The paper's text has 0.01 % to 0.1 %, its Table 2
-            0.01 to 0.1: as a share of points the latter makes sense.
+            0.01 to 0.1; only the values of the table are plausible shares.
         pooling: "set" for SetHM, "image" for IndivHM.
 
     Returns:
         One threshold per image, in the dtype of the heatmaps.
 
     Raises:
-        InputError: a proportion out of range, or a misspelt ``pooling``.
+        InputError: the proportion is out of range, or ``pooling`` is misspelt.
 
     Example:
         >>> heatmap = torch.arange(1.0, 6.0).reshape(1, 1, 5)
@@ -141,14 +143,18 @@ def set_threshold(
 
 
 def check_pooling(proportion: float, pooling: str) -> None:
-    """Refuse what `set_threshold` does."""
+    """Check the arguments of `set_threshold`.
+
+    Raises:
+        InputError: the proportion is out of range, or ``pooling`` is misspelt.
+    """
     check_choice("pooling", pooling, Pooling)
     if not 0 < proportion < 1:
         raise InputError(f"`proportion` must lie between 0 and 1, got {proportion}")
 
 
 def _quantile(values: Float[Tensor, " points"], level: float) -> Float[Tensor, ""]:
-    """Linearly interpolated quantile; `torch.quantile` stops at 16 million values."""
+    """Compute a linearly interpolated quantile; `torch.quantile` takes at most 16 million values."""
     position = (len(values) - 1) * level
     lower = min(int(position), len(values) - 1)
     low = values.kthvalue(lower + 1).values
@@ -159,32 +165,32 @@ def _quantile(values: Float[Tensor, " points"], level: float) -> Float[Tensor, "
 def binarise(
     heatmap: Float[Tensor, "images height width"],
     thresholds: Float[Tensor, " images"],
-    compat: Compat = "exact",
+    compat: BinariseCompat = "exact",
 ) -> Bool[Tensor, "images height width"]:
     """Mark the points that reach their image's threshold and lie above the map's minimum.
 
-    Departs from the paper's ``B = b(H, tau)`` (sec. 3.2), which marks all points that reach the threshold:
-    where most of a map is 0, as after a ReLU, the threshold is 0 and that marks everything, so an explainer
-    that gives zeros for every image covers every part. Here points tied at a map's minimum are never
-    marked; a constant map marks nothing (`is_dead` tells such maps).
+    The paper's rule ``B = b(H, tau)`` (sec. 3.2) marks all points that reach the threshold. If most of a map
+    is 0, as after a ReLU, the threshold is 0 and the paper's rule marks every point: a method that returns
+    only zeros would cover every part. Here points at a map's minimum are never marked, so a constant map
+    marks nothing (see `is_dead`).
 
     Args:
         heatmap: explanation heatmaps at the resolution of the annotation masks.
-        thresholds: one per image, from `set_threshold`.
+        thresholds: one threshold per image, from `set_threshold`.
         compat: "exact" leaves the minimum unmarked; "waiou2023" is the paper's rule, ``H >= tau``.
 
     Returns:
         The binary maps.
 
     Raises:
-        InputError: shapes that do not agree, values that are not finite floats, or a misspelt ``compat``.
+        InputError: the shapes do not agree, values are not finite floats, or ``compat`` is misspelt.
 
     Example:
         >>> heatmap, thresholds = torch.tensor([[[0.0, 1.0]]]), torch.tensor([0.0])
         >>> binarise(heatmap, thresholds), binarise(heatmap, thresholds, "waiou2023")
         (tensor([[[False,  True]]]), tensor([[[True, True]]]))
     """
-    check_choice("compat", compat, Compat)
+    check_choice("compat", compat, BinariseCompat)
     check_shapes(heatmap=(heatmap, "images height width"), thresholds=(thresholds, "images"))
     _check_heatmap(heatmap)
     if not bool(thresholds.isfinite().all()):
@@ -196,13 +202,13 @@ def binarise(
 
 
 def is_dead(heatmap: Float[Tensor, "images height width"]) -> Bool[Tensor, " images"]:
-    """Tell which heatmaps are constant: they explain nothing, and `binarise` marks nothing in them.
+    """Tell which heatmaps are constant, so that `binarise` marks no point in them.
 
     Args:
         heatmap: explanation heatmaps.
 
     Returns:
-        One answer per image.
+        One flag per image.
 
     Raises:
         InputError: a dimension is missing, or the values are not finite floats.
@@ -223,23 +229,24 @@ def _check_heatmap(heatmap: Tensor) -> None:
         raise InputError(f"`heatmap` must be floating point, got {heatmap.dtype}; convert it with .float()")
     if len(heatmap) and not heatmap.numel():
         raise InputError(f"`heatmap` needs at least one point in each map, got {list(heatmap.shape)}")
-    # A nan is both extremes, which are found several times as fast as all values are looked at.
+    # If any value is nan, both extremes are nan; `aminmax` is several times as fast as `isfinite` of all.
     if len(heatmap) and not bool(torch.stack(heatmap.aminmax()).isfinite().all()):
         raise InputError("`heatmap` must be finite, got nan or inf; check the method")
 
 
 def check_axes(name: str, maps: Float[Tensor, "images maps rows columns"], size: tuple[int, int]) -> None:
-    """Refuse heatmaps whose channels come last: read as maps they would give other numbers, and no error.
+    """Refuse heatmaps whose channels come last, which would otherwise give wrong scores without an error.
 
-    They have not the proportions of the image, by a factor of two, while their first two axes have.
+    The rule: the aspect ratio of the last two axes differs from the aspect ratio of the image by more than a
+    factor of 2, but the first two axes have the aspect ratio of the image.
 
     Args:
-        name: of the method.
-        maps: its heatmaps.
+        name: name of the method for messages.
+        maps: heatmaps of the method.
         size: height and width of the images.
 
     Raises:
-        InputError: such heatmaps.
+        InputError: the channels seem to come last.
 
     Example:
         >>> check_axes("mine", torch.zeros(1, 60, 80, 4), (60, 80))
@@ -256,6 +263,6 @@ of 60 x 80, which looks like channels last; move them to the front
 
 
 def _stretch(rows: int, columns: int, size: tuple[int, int]) -> float:
-    """How far the proportions of a map are from those of the image, at least 1."""
+    """Compute the factor, at least 1, between the aspect ratios of a map and an image."""
     ratio = rows * size[1] / (columns * size[0])
     return max(ratio, 1 / ratio)

@@ -1,4 +1,4 @@
-"""Masks of parts: checked, and brought to one size."""
+"""Check and resize images and the masks of their parts."""
 
 from collections.abc import Collection, Sequence
 
@@ -16,7 +16,7 @@ def check_masks(batch: Batch[PartImage]) -> None:
     """Refuse masks that are not boolean or not as large as their image.
 
     Raises:
-        InputError: such a mask; the message names the image and the part.
+        InputError: a mask has another dtype or size; the message names the image and the part.
     """
     for name, item in zip(batch.ids, batch.items, strict=True):
         for part, mask in item.masks.items():
@@ -28,14 +28,14 @@ def check_masks(batch: Batch[PartImage]) -> None:
 
 
 def part_names(part_of: Sequence[str] | None, annotated: Sequence[Collection[str]]) -> tuple[str, ...]:
-    """Resolve the names of the parts to use; all that occur if None.
+    """Check the names of the parts to score.
 
     Args:
-        part_of: their names.
-        annotated: names of the masks of each image.
+        part_of: names of the parts; None for all parts in the images, sorted.
+        annotated: for each image, the names of its masks.
 
     Raises:
-        InputError: no part, or one that no image shows.
+        InputError: there is no part, or no image shows a named part.
     """
     shown = {name for masks in annotated for name in masks}
     parts = tuple(sorted(shown)) if part_of is None else tuple(part_of)
@@ -48,14 +48,14 @@ def part_names(part_of: Sequence[str] | None, annotated: Sequence[Collection[str
 
 
 def resize_images(images: Tensor, size: tuple[int, int] | None) -> Float[Tensor, "batch 3 h w"]:
-    """Resample linear images with an antialiasing filter; None leaves them."""
+    """Resize linear images with an antialiasing filter; None does not resize."""
     if size is None or tuple(images.shape[2:]) == size:
         return images
     return functional.interpolate(images, size, mode="bilinear", align_corners=False, antialias=True)
 
 
 def resize_mask(mask: Bool[Tensor, "h w"], size: tuple[int, int] | None) -> Bool[Tensor, "h2 w2"]:
-    """Resample a mask by the nearest pixel; None leaves it."""
+    """Resize a mask by the nearest pixel; None does not resize."""
     if size is None or tuple(mask.shape) == size:
         return mask
     return functional.interpolate(mask[None, None].to(torch.uint8), size, mode="nearest-exact")[0, 0].bool()

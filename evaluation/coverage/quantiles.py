@@ -1,4 +1,4 @@
-"""Quantiles of more points than memory holds, exact: the points are read again for each pass."""
+"""Exact quantiles of points that do not fit in memory, in two passes over the points."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -7,19 +7,19 @@ import torch
 from jaxtyping import Float32, Int, UInt32
 from numpy import ndarray
 
-POINTS_IN_MEMORY = 2**23  # points that are partitioned at once; more are counted in passes
-_BINS = 2**16  # of a pass: half of the bits of a float32
-_STEP = 17  # of the sample; no divisor of a usual width, so that it has points of all columns
+POINTS_IN_MEMORY = 2**23  # up to this number, points are partitioned in memory; more are counted in passes
+_BINS = 2**16  # number of bins in a pass, for half of the bits of a float32
+_STEP = 17  # distance of sampled points; not a divisor of common widths, so the sample covers all columns
 Read = Callable[[], Iterator[Float32[ndarray, " points"]]]
 
 
 def quantiles(read: Read, count: int, levels: Sequence[float]) -> Float32[ndarray, " levels"]:
-    """Find linearly interpolated quantiles, as `evaluation.coverage.heatmaps.set_threshold` does.
+    """Compute linearly interpolated quantiles, like `evaluation.coverage.heatmaps.set_threshold`.
 
     Args:
-        read: gives all points, in pieces; called once, or twice for more than `POINTS_IN_MEMORY` points.
-        count: how many points there are, at least one; all finite.
-        levels: shares of the points that lie below, each in [0, 1].
+        read: yields all points, in pieces; called once, or twice for more than `POINTS_IN_MEMORY` points.
+        count: number of points, at least one; all points are finite.
+        levels: share of the points below each quantile, in [0, 1].
 
     Example:
         >>> points = np.arange(5, dtype=np.float32)
@@ -35,13 +35,13 @@ def quantiles(read: Read, count: int, levels: Sequence[float]) -> Float32[ndarra
 
 
 def _ranked(read: Read, count: int, ranks: Int[ndarray, "*shape"]) -> Float32[ndarray, "*shape"]:
-    """Points of these ranks, the smallest of rank 0."""
+    """Find the points of given ranks; the smallest point has rank 0."""
     if count > POINTS_IN_MEMORY:
         return _counted(read, ranks)
     pieces = list(read())
     points = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-    # A sample guesses a bound a little below the lowest rank, above which few points are left to be
-    # partitioned; if it lies too high, all points are.
+    # A sample estimates a bound a little below the lowest rank, so that only the few points above the bound
+    # are partitioned. If the bound is too high, all points are partitioned.
     sample = points[::_STEP]
     rank = max(0, int(ranks.min()) // _STEP - len(sample) // 50)
     largest = points[np.flatnonzero(points >= np.partition(sample, rank)[rank])]
@@ -52,7 +52,7 @@ def _ranked(read: Read, count: int, ranks: Int[ndarray, "*shape"]) -> Float32[nd
 
 
 def _counted(read: Read, ranks: Int[ndarray, "*shape"]) -> Float32[ndarray, "*shape"]:
-    """Points of these ranks: their upper bits from a first count, their lower ones from a second."""
+    """Find the points of given ranks: a first count gives their upper bits, a second count the lower bits."""
     below = np.cumsum(sum(np.bincount(_ordered(points) >> 16, minlength=_BINS) for points in read()))
     upper = np.searchsorted(below, ranks, side="right")
     wanted, number = np.unique(upper, return_inverse=True)
@@ -72,11 +72,11 @@ def _counted(read: Read, ranks: Int[ndarray, "*shape"]) -> Float32[ndarray, "*sh
 
 
 def _ordered(points: Float32[ndarray, " points"]) -> UInt32[ndarray, " points"]:
-    """Bits of numbers, changed so that they are in the order of the numbers."""
+    """Map the bits of floats to unsigned integers in the same order."""
     bits = points.view(np.uint32)
     return bits ^ ((-(bits >> 31)) | np.uint32(2**31))
 
 
 def _floats(ordered: UInt32[ndarray, "*shape"]) -> Float32[ndarray, "*shape"]:
-    """Numbers of bits in their order."""
+    """Map the integers of `_ordered` back to floats."""
     return np.where(ordered >> 31, ordered ^ np.uint32(2**31), ~ordered).astype(np.uint32).view(np.float32)

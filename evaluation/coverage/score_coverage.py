@@ -1,19 +1,17 @@
-"""Compare sources of heatmaps, such as hidden layers, by how well they cover objects or annotated parts."""
+"""Compare explanation methods, such as hidden layers, by how well they cover objects or annotated parts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import compress
 from typing import Any, Literal
 
-import numpy as np
-import torch
-from jaxtyping import Float, Int
-from numpy import ndarray
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from evaluation.coverage.coverage_statistic import SCORES, CoverageStatistic
 from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
 from evaluation.coverage.heatmaps import (
-    Compat,
+    BinariseCompat,
     Explanations,
     Pooling,
     check_axes,
@@ -21,40 +19,40 @@ from evaluation.coverage.heatmaps import (
     explanation_heatmap,
 )
 from evaluation.coverage.masks import check_masks, part_names, resize_images, resize_mask
-from evaluation.coverage.waiou import weigh_iou
-from evaluation.inputs.predictions import Heatmaps, Missing
+from evaluation.inputs.predictions import Heatmaps, MissingResults
 from evaluation.models.model_spec import NamedModel
 from evaluation.models.vision import token_maps
-from evaluation.results.intervals import distinct_groups, resampled_interval
+from evaluation.results.intervals import distinct_groups
+from evaluation.results.resampling import resampled_interval
 from evaluation.results.result import StatisticResult
-from evaluation.running.batches import Fingerprint, about, check_image, read_batches
-from evaluation.running.finished_steps import Steps, batch_key, model_key
+from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance, read_batches
+from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
 from evaluation.running.hidden_layers import run_recorded
 from evaluation.running.model_outputs import checked_heatmaps
-from evaluation.running.prediction_sources import ask, decode, sources
+from evaluation.running.named_models import decode, identify_models, run_model
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
 from loaders.views import Parts
 
 METRIC, VERSION = "waiou", 2
-SCORES = ("waiou", "mean_iou")  # the second does not depend on the other methods
 PROPORTIONS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1)
 HeatmapMethod = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch maps rows columns"]]
 Method = HeatmapMethod | NamedModel | Heatmaps
 
 
 def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
-    """Take the channels of a hidden layer as interpretation heatmaps.
+    """Make a method whose interpretation heatmaps are the channels of a hidden layer.
 
     Args:
-        model: network that takes images as `score_coverage` gives them.
+        model: network that takes the images of `score_coverage`.
         layer: name as ``model.named_modules()`` gives it; its output must be [batch, channels, h, w], or
             [batch, tokens, channels] of a transformer with square input.
 
     Returns:
-        A method for `score_coverage`, which is given images of the colour space that the network takes.
+        A method for `score_coverage`; it takes images in the colour space of the network.
 
     Example:
+        >>> import torch
         >>> method = layer_heatmaps(nn.Sequential(nn.Conv2d(3, 5, 3, stride=2)), "0")
         >>> method(torch.zeros(2, 3, 9, 9)).shape
         torch.Size([2, 5, 4, 4])
@@ -84,59 +82,64 @@ def score_coverage(
     proportions: Sequence[float] = PROPORTIONS,
     pooling: Pooling = "set",
     threshold_at: Literal["mask", "map"] = "mask",
-    compat: Compat = "exact",
+    compat: BinariseCompat = "exact",
     iou_threshold: float = 0.0,
     reduce: Literal["mean", "sum"] = "mean",
     size: tuple[int, int] | None = None,
     batch_size: int = 16,
-    missing: Missing = "error",
+    missing: MissingResults = "error",
     device: str = "cpu",
-    steps: Steps | None = None,
+    steps: FinishedSteps | None = None,
 ) -> dict[str, StatisticResult]:
     """Compare methods by the protocol of Behzadi-Khormouji and Oramas on objects or annotated parts.
 
-    For each method the proportion of marked points with the largest average IoU is chosen on the same images,
-    as in the paper (sec. 5.6, Table 2), which flatters every method alike. A heatmap that is missing, not
-    finite or constant is dead: nothing in it is marked, its IoU is 0, and the result lists it as failed.
+    For each method, the proportion of marked points with the largest average IoU is chosen on the same
+    images, as in the paper (sec. 5.6, Table 2); this raises the scores of all methods. A heatmap that is
+    missing, not finite or constant is dead: no point is marked, its IoU is 0, and the result lists it as
+    failed.
 
-    Blind to: whether the model uses the marked points, all that `part_iou` and `weigh_iou` are blind to, and
-    parts smaller than a pixel of the heatmaps.
+    Blind to: whether the model uses the marked points; everything that `part_iou` and `weigh_iou` are blind
+    to; and parts smaller than a pixel of the heatmaps.
 
     Args:
-        methods: by name, images to interpretation heatmaps (`layer_heatmaps` makes one of a layer), or
-            `evaluation.inputs.predictions.Heatmaps` of another program. A method is given sRGB-encoded images
-            in [0, 1] on ``device``, or scene-linear ones if its ``colour_space`` is "linear".
+        methods: by name: a callable from images to interpretation heatmaps (`layer_heatmaps` makes one of a
+            layer), or `evaluation.inputs.predictions.Heatmaps` of another program. A callable receives
+            sRGB-encoded images in [0, 1] on ``device``, or scene-linear images if its ``colour_space`` is
+            "linear".
         data: images with masks, from `loaders.views.open_parts`.
-        part_of: names of the parts to use; all that occur if None.
-        k: heatmaps that are merged, see `explanation_heatmap`.
+        part_of: names of the parts to score; all parts if None.
+        k: number of merged heatmaps, see `explanation_heatmap`.
         proportions: shares of points to try, see `set_threshold`.
         pooling: see `set_threshold`.
-        threshold_at: find thresholds on heatmaps as large as the masks, which marks the share asked for,
-            or at their own resolution. The paper does not say.
+        threshold_at: "mask" computes thresholds on heatmaps of the size of the masks, so that exactly the
+            chosen share is marked; "map" computes them at the heatmaps' own resolution. The paper does not
+            specify it.
         compat: see `binarise`.
         iou_threshold: see `weigh_iou`.
         reduce: see `weigh_iou`.
-        size: height and width that images (linear light, antialiased) and masks (nearest pixel) are brought
-            to; needed where images have several.
+        size: height and width to which images (linear light, antialiased) and masks (nearest pixel) are
+            resized; needed if images have several sizes.
         batch_size: images per pass.
-        missing: "error" refuses heatmaps that lack an id; "fail" counts them as dead.
+        missing: "error" refuses heatmaps without a file for an id; "fail" counts the id as dead.
         device: torch device of the methods.
-        steps: finished batches of an earlier run, which are not explained again, and the place of new ones.
+        steps: keeps finished batches, so that an interrupted run resumes.
 
     Returns:
-        A result for each method, higher is better; WAIoU with a 95 % interval over groups of images. Numbers
-        hold among these methods only.
+        A result for each method, higher is better; WAIoU has a 95 % interval over groups of images. The
+        numbers are comparable among these methods only.
 
     Raises:
-        InputError: no images, methods or parts; a missing layer; images of several sizes; heatmaps of several
-            sizes; an argument out of range.
+        InputError: there are no images, methods or parts, a layer does not exist, images or heatmaps have
+            several sizes, or an argument is out of range.
     """
     _check_options(proportions, pooling, threshold_at, compat)
     if not methods:
         raise InputError("expected at least one method and one proportion, got none")
-    asked = sources(methods, [data], "srgb", missing)
-    found = Fingerprint()
-    explained, masks = _read(asked, data, k, size, batch_size, device, found, steps or Steps())
+    named_models = identify_models(methods, [data], "srgb", missing)
+    fingerprint = Fingerprint()
+    explained, masks = _read(
+        named_models, data, k, size, batch_size, device, fingerprint, steps or FinishedSteps()
+    )
     parts = part_names(part_of, masks.annotated)
     at = masks.shape if threshold_at == "mask" else None
     thresholds = [stream.thresholds(proportions, pooling, at) for stream in explained]
@@ -144,19 +147,19 @@ def score_coverage(
     settings: dict[str, Any] = {"k": k, "pooling": pooling, "threshold_at": threshold_at, "compat": compat}
     settings |= {"iou_threshold": iou_threshold, "reduce": reduce, "size": size, "missing": missing}
     settings |= {"compared": list(methods), "parts": list(parts), "proportions": list(proportions)}
-    weigh = Weighed(iou, iou_threshold, reduce, tuple(methods))
+    weigh = CoverageStatistic(iou, iou_threshold, reduce, tuple(methods))
     dead = [stream.dead for stream in explained]
-    return _results(asked, data, weigh, dead, found.describe(data), settings)
+    return _results(named_models, data, weigh, dead, fingerprint.describe(data), settings)
 
 
 def _check_options(
     proportions: Sequence[float],
     pooling: Pooling,
     threshold_at: Literal["mask", "map"],
-    compat: Compat,
+    compat: BinariseCompat,
 ) -> None:
     check_choice("threshold_at", threshold_at, ("mask", "map"))
-    check_choice("compat", compat, Compat)
+    check_choice("compat", compat, BinariseCompat)
     if not proportions:
         raise InputError("expected at least one method and one proportion, got none")
     for proportion in proportions:
@@ -164,109 +167,47 @@ def _check_options(
 
 
 def _results(
-    asked: Mapping[str, NamedModel],
+    named_models: Mapping[str, NamedModel],
     data: Parts,
-    weigh: "Weighed",
+    weigh: CoverageStatistic,
     dead: Sequence[Sequence[bool]],
     described: dict[str, Any],
     settings: dict[str, Any],
 ) -> dict[str, StatisticResult]:
-    """Results of all methods, with intervals over groups of images."""
+    """Make the results of all methods, with intervals over groups of images."""
     scores, replicates = resampled_interval(weigh, data.groups, seed=0)
     groups = distinct_groups(data.groups)
     return {
         name: StatisticResult(
-            about(METRIC, VERSION, "higher", source, described, settings),
+            make_provenance(METRIC, VERSION, "higher", named, described, settings),
             {metric: scores[f"{metric} {name}"] for metric in SCORES},
             {metric: replicates[f"{metric} {name}"] for metric in SCORES},
             groups,
             tuple(compress(data.ids, dead[number])),
             weigh.describe(number),
         )
-        for number, (name, source) in enumerate(asked.items())
+        for number, (name, named) in enumerate(named_models.items())
     }
 
 
-class Weighed:
-    """WAIoU of every method over any choice of images, each at its best proportion among them."""
-
-    def __init__(
-        self,
-        iou: Float[ndarray, "methods proportions images parts"],
-        iou_threshold: float,
-        reduce: Literal["mean", "sum"],
-        names: Sequence[str],
-    ) -> None:
-        self.iou, self.iou_threshold, self.reduce, self.names = iou, iou_threshold, reduce, names
-        shown = np.isfinite(iou)
-        # Resampled images count as often as they are drawn, so that sums over them are products.
-        self._sums = np.where(shown, iou, 0).sum(3), shown.sum(3).astype(np.float64)
-
-    def __call__(self, rows: Int[ndarray, " rows"]) -> dict[str, float]:
-        """WAIoU over all parts and mean IoU, by method; see `weigh_iou`."""
-        drawn = np.bincount(rows, minlength=self.iou.shape[2]).astype(np.float64)
-        average = self._average(drawn)
-        scores = self._score(self._best(average), drawn)
-        pairs = zip(self.names, scores.tolist(), average.max(1).tolist(), strict=True)
-        return {
-            f"{metric} {name}": value
-            for name, *values in pairs
-            for metric, value in zip(SCORES, values, strict=True)
-        }
-
-    def describe(self, method: int) -> dict[str, Any]:
-        """Tables of one method: average IoU and WAIoU by proportion, and both by part at the best one."""
-        average = self._average(np.ones(self.iou.shape[2]))
-        weighed = weigh_iou(torch.from_numpy(self._best(average)), self.iou_threshold, self.reduce)
-        curve = [
-            float(weigh_iou(torch.from_numpy(at), self.iou_threshold, self.reduce).score[method])
-            for at in np.moveaxis(self.iou, 1, 0)
-        ]
-        return {
-            "best_proportion": int(average[method].argmax()),
-            "average_iou": average[method].tolist(),
-            "curve": curve,
-            "parts": weighed.parts[method].tolist(),
-            "mean_iou": weighed.mean_iou[method].tolist(),
-            "counts": weighed.counts[method].tolist(),
-        }
-
-    def _score(
-        self, iou: Float[ndarray, "methods images parts"], drawn: Float[ndarray, " images"]
-    ) -> Float[ndarray, " methods"]:
-        """WAIoU over all parts as `weigh_iou` has it, of images that count as often as they are drawn."""
-        kept = iou > self.iou_threshold
-        parts = (drawn @ np.where(kept, iou, 0)) / np.maximum((drawn @ kept).sum(0), 1)
-        shown = parts[:, np.isfinite(iou[:, drawn > 0]).any((0, 1))]
-        if not shown.shape[1]:
-            return np.full(len(iou), 0.0 if self.reduce == "sum" else np.nan)
-        return shown.sum(1) if self.reduce == "sum" else shown.mean(1)
-
-    def _best(self, average: Float[ndarray, "methods proportions"]) -> Float[ndarray, "methods images parts"]:
-        return self.iou[np.arange(len(self.iou)), average.argmax(1)]
-
-    def _average(self, drawn: Float[ndarray, " images"]) -> Float[ndarray, "methods proportions"]:
-        """Mean IoU over all images and the parts that they show; 0 where none is shown."""
-        total, shown = self._sums
-        return (total @ drawn) / np.maximum(shown @ drawn, 1)
-
-
 def _read(
-    asked: Mapping[str, NamedModel],
+    named_models: Mapping[str, NamedModel],
     data: Parts,
     k: int,
     size: tuple[int, int] | None,
     batch_size: int,
     device: str,
-    found: Fingerprint,
-    steps: Steps,
+    fingerprint: Fingerprint,
+    steps: FinishedSteps,
 ) -> tuple[list[ExplanationStream], MaskStream]:
-    """Explanations of each method for all images, and the masks of these."""
-    explained, masks = [ExplanationStream(name) for name in asked], MaskStream()
+    """Compute the explanations of each method for all images, and read the masks of the images."""
+    explained, masks = [ExplanationStream(name) for name in named_models], MaskStream()
     run = {"metric": METRIC, "version": VERSION, "k": k, "size": size}
-    keys = [model_key(source, device, **run) for source in asked.values()]
+    keys = [model_key(named, device, **run) for named in named_models.values()]
     shape: tuple[int, ...] | None = size
-    for batch in read_batches(data, batch_size, lambda item: check_image(item.image), found, "heatmaps"):
+    for batch in read_batches(
+        data, batch_size, lambda item: check_srgb_image(item.image), fingerprint, "heatmaps"
+    ):
         check_masks(batch)
         linear = resize_images(decode(batch.stack(lambda item: item.image)), size)
         shape = shape or tuple(linear.shape[2:])
@@ -275,24 +216,27 @@ def _read(
             raise InputError(f"images have several sizes, {sizes}; give one `size` to resize them to")
         for item in batch.items:
             masks.append({name: resize_mask(mask, size) for name, mask in item.masks.items()})
-        for source, key, stream in zip(asked.values(), keys, explained, strict=True):
-            explain = partial(_fields, source, batch.ids, linear, device, k)
-            stream.append(Explanations(**steps.get_or_compute(batch_key(key, batch, found), explain)))
+        for named, key, stream in zip(named_models.values(), keys, explained, strict=True):
+            explain = partial(_fields, named, batch.ids, linear, device, k)
+            stream.append(Explanations(**steps.get_or_compute(batch_key(key, batch, fingerprint), explain)))
     return explained, masks
 
 
-def _fields(source: NamedModel, ids: Sequence[str], linear: Tensor, device: str, k: int) -> dict[str, Tensor]:
-    explained, _ = explain_images(source, ids, linear, device, k)
+def _fields(named: NamedModel, ids: Sequence[str], linear: Tensor, device: str, k: int) -> dict[str, Tensor]:
+    explained, _ = compute_explanations(named, ids, linear, device, k)
     return {"heatmap": explained.heatmap, "members": explained.members}
 
 
-def explain_images(
-    source: NamedModel, ids: Sequence[str], linear: Tensor, device: str, k: int
+def compute_explanations(
+    named: NamedModel, ids: Sequence[str], linear: Tensor, device: str, k: int
 ) -> tuple[Explanations, Tensor]:
-    """Explanations of scene-linear images, on the CPU, 0 where a heatmap has failed; and whether it has."""
-    if isinstance(source.model, Heatmaps):
-        maps, failed = source.model.read_batch(ids)
+    """Compute the explanations of scene-linear images, on the CPU, and a flag for each: whether it failed.
+
+    The explanation of a failed heatmap is 0 everywhere.
+    """
+    if isinstance(named.model, Heatmaps):
+        maps, failed = named.model.read_batch(ids)
     else:
-        maps, failed = ask(source, linear, device, checked_heatmaps)
-    check_axes(source.identity.name, maps, (linear.shape[2], linear.shape[3]))
+        maps, failed = run_model(named, linear, device, checked_heatmaps)
+    check_axes(named.identity.name, maps, (linear.shape[2], linear.shape[3]))
     return explanation_heatmap(maps.masked_fill(failed[:, None, None, None], 0), k), failed

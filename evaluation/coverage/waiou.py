@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Float32, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.coverage.heatmaps import Compat
+from evaluation.coverage.heatmaps import BinariseCompat
 from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
@@ -22,13 +22,13 @@ class WAIoU:
     """Coverage of parts by the methods that were compared.
 
     Attributes:
-        score: [methods], over all parts that occur; higher is better.
-        parts: [methods, parts], WAIoU of each part (eq. 5); nan for a part that no image shows, 0 for one
+        score: [methods], WAIoU over all parts that images show; higher is better.
+        parts: [methods, parts], WAIoU of each part (eq. 5); nan for a part that no image shows, 0 for a part
             that no method covers.
-        mean_iou: [methods, parts], mean of the IoUs above the threshold (right factor of eq. 4), nan
-            without any.
-        counts: [methods, parts], how many IoUs are above the threshold (left factor of eq. 4).
-        labels: [methods, images], part of largest IoU (eq. 6), -1 where no part is touched.
+        mean_iou: [methods, parts], mean of the IoUs above the threshold (right factor of eq. 4); nan if no
+            IoU is above it.
+        counts: [methods, parts], number of IoUs above the threshold (left factor of eq. 4).
+        labels: [methods, images], part of largest IoU (eq. 6), -1 if the explanation overlaps no part.
     """
 
     score: Float[Tensor, " methods"]
@@ -41,21 +41,21 @@ class WAIoU:
 def part_iou(
     binary: Bool[Tensor, "images height width"], masks: Bool[Tensor, "images parts height width"]
 ) -> Float[Tensor, "images parts"]:
-    """Intersection over union of each image's explanation with each of its parts.
+    """Compute the intersection over union of each image's explanation with each of its parts.
 
     ``|B n M_j| / |B u M_j|`` (eq. 3).
 
-    Blind to: where an explanation lies that misses a part, and to size: a large part is easier to cover.
+    Blind to: the place of an explanation that misses a part; and to size: a large part is easier to cover.
 
     Args:
         binary: binarised explanations B.
         masks: annotated parts M of the same images.
 
     Returns:
-        IoU in [0, 1], float64, higher is better; nan where the image does not show the part.
+        IoU in [0, 1], float64, higher is better; nan if the image does not show the part.
 
     Raises:
-        InputError: maps or masks that are not boolean, or of shapes that do not agree.
+        InputError: maps or masks are not boolean, or their shapes do not agree.
 
     Example:
         >>> masks = torch.tensor([[[[True, True]], [[False, False]]]])
@@ -73,7 +73,7 @@ def part_iou(
 
 
 def _count(maps: Bool[Tensor, "*maps height width"]) -> Int[Tensor, "*maps"]:
-    """Pixels of each map; numpy counts them several times as fast as a sum in torch."""
+    """Count the marked pixels of each map; numpy is several times as fast as a sum in torch."""
     if maps.device.type != "cpu":
         return maps.flatten(-2).sum(-1)
     counts = [np.count_nonzero(one) for one in maps.flatten(0, -3).numpy()]
@@ -84,20 +84,20 @@ def sweep_iou(
     heatmap: Float32[ndarray, " points"],
     thresholds: Float32[ndarray, " thresholds"],
     masks: Bool[ndarray, "parts points"],
-    compat: Compat,
+    compat: BinariseCompat,
 ) -> Float64[ndarray, "thresholds parts"]:
     """Compute the `part_iou` of one image for the explanations that `binarise` makes at several thresholds.
 
-    Only points that reach the lowest threshold are looked at, once for all thresholds.
+    Only points that reach the lowest threshold are read, once for all thresholds.
 
     Args:
         heatmap: explanation heatmap, finite.
-        thresholds: in any order.
-        masks: of the parts that the image shows.
+        thresholds: thresholds in any order.
+        masks: masks of the parts that the image shows.
         compat: see `binarise`.
 
     Returns:
-        IoU in [0, 1]; nan where a mask is empty.
+        IoU in [0, 1]; nan for an empty mask.
 
     Example:
         >>> heatmap, mask = np.arange(4, dtype=np.float32), np.array([[False, False, True, True]])
@@ -109,7 +109,7 @@ def sweep_iou(
     if compat == "exact":
         reached &= heatmap > heatmap.min()
     places = np.flatnonzero(reached)
-    # Points by how many thresholds they reach, of all of them and of those in each part.
+    # Number of thresholds that each point reaches; then histograms of it over all points and in each part.
     level = (heatmap[places] >= thresholds[:, None]).sum(0, dtype=np.uint32)
     inside = masks.take(places, 1)
     counts = np.stack(
@@ -118,7 +118,7 @@ def sweep_iou(
             for some in (level, *(level[part] for part in inside))
         ]
     )
-    # The highest threshold is reached by the points of the last level, the next by those of the last two.
+    # Points of the last level reach the highest threshold, points of the last two levels the next one, ...
     reaching = np.empty((len(counts), len(thresholds)), np.int64)
     reaching[:, thresholds.argsort()[::-1]] = counts[:, :0:-1].cumsum(1)
     marked, shared = reaching[:1].T, reaching[1:].T
@@ -137,22 +137,22 @@ def weigh_iou(
     ``WAIoU_j^Z = sum_p IoU_j^Z[p] / sum_z |IoU_j^z|`` over the IoUs above the threshold (eq. 4, 5): the
     mean IoU of a method, weighted by its share of all methods' explanations that cover part j.
 
-    Blind to: anything but rank among these methods. The number of one method falls when another that
-    covers more is added; never compare numbers from different comparisons. With one method it is its
-    mean IoU over the images where it covers the part, and misses cost nothing.
+    Blind to: everything except the rank among these methods. The score of a method falls when a method with
+    more coverage is added; never compare scores of different comparisons. With one method, WAIoU is its mean
+    IoU over the images where it covers the part, so misses do not lower it.
 
     Args:
-        iou: from `part_iou`, one per method; nan where an image does not show a part.
-        iou_threshold: IoUs count only above it, in [0, 1); the paper does not give its value.
-        reduce: how the parts are aggregated into ``score``, "mean" or "sum"; the paper does not say. Parts
+        iou: IoUs of each method, from `part_iou`; nan if an image does not show a part.
+        iou_threshold: only IoUs above it count, in [0, 1); the paper does not give its value.
+        reduce: aggregation of the parts into ``score``, "mean" or "sum"; the paper does not specify it. Parts
             that no image shows are left out.
 
     Returns:
         WAIoU per method and part, and over all parts; higher is better.
 
     Raises:
-        InputError: a threshold out of range, a misspelt ``reduce``, no method, IoUs outside [0, 1], or
-            methods that differ in where an image does not show a part.
+        InputError: the threshold is out of range, ``reduce`` is misspelt, there is no method, IoUs are
+            outside [0, 1], or methods have nan at different places.
 
     Example:
         >>> iou = torch.tensor([[[0.5], [0.25]], [[0.5], [0.0]]], dtype=torch.float64)
@@ -185,7 +185,7 @@ def _check_iou(iou: Tensor) -> None:
 
 
 def _labels(iou: Float[Tensor, "methods images parts"]) -> Int[Tensor, "methods images"]:
-    """Part of largest IoU, the first of equals; -1 without any overlap."""
+    """Find the part of largest IoU, the first one of equal IoUs; -1 without any overlap."""
     if iou.shape[2] == 0:
         return torch.full(iou.shape[:2], -1, device=iou.device)
     best, label = iou.nan_to_num(0).max(dim=2)
@@ -200,8 +200,8 @@ def waiou(
 ) -> WAIoU:
     """Compare methods by how well their binary explanations cover annotated parts.
 
-    `part_iou` of each method, then `weigh_iou` ("A Protocol for Evaluating Model Interpretation Methods
-    from Visual Explanations", eq. 3 to 6); see there for what each is blind to.
+    This is `part_iou` of each method, then `weigh_iou` ("A Protocol for Evaluating Model Interpretation
+    Methods from Visual Explanations", eq. 3 to 6); it is blind to the same properties.
 
     Args:
         binary: binarised explanations of each method for the same images.
@@ -213,8 +213,8 @@ def waiou(
         WAIoU per method and part, and over all parts; higher is better.
 
     Raises:
-        InputError: no method, maps or masks that are not boolean or of shapes that do not agree, a
-            threshold out of range, or a misspelt ``reduce``.
+        InputError: there is no method, maps or masks are not boolean, their shapes do not agree, the
+            threshold is out of range, or ``reduce`` is misspelt.
 
     Example:
         >>> masks = torch.tensor([[[[True, True, False, False]]]])

@@ -1,1 +1,1 @@
-"""The demonstration: packs, a small network trained and scored, lines about them."""
+"""The demonstration: packs, and a small network that is trained and scored."""

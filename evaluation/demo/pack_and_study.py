@@ -1,4 +1,4 @@
-"""The demonstration from its first frames on: a sheet of pictures, packs, the study, and lines about them."""
+"""The steps of `candlelight demo` after rendering: a first sheet of pictures, packs, and the study."""
 
 import time
 from collections.abc import Callable
@@ -9,17 +9,17 @@ from pathlib import Path
 from evaluation.demo.rebuild import make_if_changed
 from loaders.frames import complete_indices
 
-FIRST, ENOUGH = "tabletop", 8  # set of the first sheet, and how many frames it is chosen from
-RECORDS = "records"  # folder of `make_if_changed`
+_SHEET_SET, _SHEET_FRAMES = "tabletop", 8  # the first sheet shows this set as soon as it has so many frames
+_RECORDS = "records"  # name of the folder for the records of `make_if_changed`
 
 Tell = Callable[[str], None]
 
 
-def require() -> None:
-    """Refuse before anything is rendered that packages are missing which are needed only later.
+def require_packages() -> None:
+    """Check, before anything is rendered, that the packages of the later steps are installed.
 
     Raises:
-        ModuleNotFoundError: one is.
+        ModuleNotFoundError: a package is missing.
     """
     for name in ("torch", "datasets"):
         if find_spec(name) is None:
@@ -27,7 +27,7 @@ def require() -> None:
 
 
 def with_seconds(write: Tell) -> Tell:
-    """Make a function that writes a line after the seconds that passed since the line before.
+    """Make a function that writes each line with the seconds since the previous line.
 
     Example:
         >>> tell = with_seconds(print)
@@ -47,13 +47,13 @@ def with_seconds(write: Tell) -> Tell:
 def with_first_sheet(
     advance: Callable[[int], object], frames: Path, sheet: Path, tell: Tell
 ) -> Callable[[int], None]:
-    """Make a function for `render` to call, which draws a sheet as soon as there are a few frames.
+    """Make a progress function for `render`, which also draws a sheet once there are a few frames.
 
     Args:
-        advance: is called with the same numbers.
-        frames: folder that is rendered into.
-        sheet: PNG to write.
-        tell: is called with a line when the sheet is there.
+        advance: another progress function, which is called with the same numbers.
+        frames: folder of the rendered frames.
+        sheet: PNG file to write.
+        tell: called with a line when the sheet is written.
     """
     from loaders.looking.draw_sheet import draw_sheet
 
@@ -62,23 +62,23 @@ def with_first_sheet(
     def advance_and_draw(count: int) -> None:
         nonlocal drawn
         advance(count)
-        if not drawn and len(complete_indices(frames, FIRST)) >= ENOUGH:
+        if not drawn and len(complete_indices(frames, _SHEET_SET)) >= _SHEET_FRAMES:
             drawn = True
-            tell(f"first pictures: {draw_sheet(frames, sheet, FIRST)}")
+            tell(f"first pictures: {draw_sheet(frames, sheet, _SHEET_SET)}")
 
     return advance_and_draw
 
 
 def pack_and_study(frames: Path, out: Path, tell: Tell) -> list[str]:
-    """Pack the frames in both forms and run the study, leaving out all that is there for the same frames.
+    """Pack the frames in both formats and run the study; steps whose inputs have not changed are skipped.
 
     Args:
-        frames: rendered from the recipe `demo`.
-        out: folder for ``hdf5``, ``hub``, ``study`` and ``records`` of what each was made of.
-        tell: is called with a line after each step.
+        frames: folder of frames of the recipe `demo`.
+        out: folder for ``hdf5``, ``hub``, ``study``, and ``records`` with the inputs of each step.
+        tell: called with a line after each step.
 
     Returns:
-        Lines that sum up the scores, and say where to read on.
+        Lines with a summary of the scores and with next steps.
 
     Raises:
         InputError: a frame is damaged, or a file cannot be written.
@@ -90,17 +90,18 @@ def pack_and_study(frames: Path, out: Path, tell: Tell) -> list[str]:
     from loaders import pack_hdf5, pack_hub
 
     disable_progress_bar()
-    # On frames this small a second thread gains nothing, and on a busy machine it loses much.
+    # On such small frames a second thread gains nothing, and on a busy machine it is much slower.
     torch.set_num_threads(1)
     hdf5, hub, study = out / "hdf5", out / "hub", out / "study"
     for pack, folder in ((pack_hdf5, hdf5), (pack_hub, hub)):
         make = partial(pack, frames, folder)
-        new = make_if_changed(out / RECORDS / f"{folder.name}.json", make, reads=[frames], writes=[folder])
-        tell(f"{'packed' if new else 'pack of the same frames'}: {folder}")
-    made = run_study(hub, study, records=out / RECORDS, tell=tell)
+        record = out / _RECORDS / f"{folder.name}.json"
+        new = make_if_changed(record, make, reads=[frames], writes=[folder])
+        tell(f"{'packed' if new else 'pack is up to date'}: {folder}")
+    results = run_study(hub, study, records=out / _RECORDS, tell=tell)
     return [
-        *("", *made.summary(), ""),
-        f"Look at {made.report} in a browser. To go on:",
-        f"  candlelight evaluate intrinsic {frames} --set tabletop_test --model {made.weights}",
+        *("", *results.summary(), ""),
+        f"Open {results.report} in a browser. Next steps:",
+        f"  candlelight evaluate intrinsic {frames} --set tabletop_test --model {results.weights}",
         "  candlelight render candle --limit 20 --out candle",
     ]

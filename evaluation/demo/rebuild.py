@@ -1,4 +1,4 @@
-"""Steps of a longer work, each left out where a record proves that it would make the same files again."""
+"""Skip steps that would write the same files again, according to a record of their inputs and outputs."""
 
 import hashlib
 import json
@@ -19,20 +19,20 @@ def make_if_changed(
     writes: Sequence[Path],
     settings: Mapping[str, object] | None = None,
 ) -> bool:
-    """Make files, unless a record says of what they were made and nothing of it has changed.
+    """Make files, unless a record shows that neither their inputs nor the files have changed.
 
-    Compared are the contents of all files read and written, the settings and the versions of candlelight,
-    torch and numpy. A program that was edited without a new version is not noticed: remove the record.
+    The record holds hashes of all files read and written, the settings, and the versions of candlelight,
+    torch and numpy. A change of the program without a new version is not noticed; remove the record then.
 
     Args:
-        record: JSON file that this function alone reads and writes; its folder is made if need be.
+        record: JSON file of this function; its folder is made if it does not exist.
         make: writes the files; called at most once.
-        reads: files and folders that they are made of.
-        writes: files and folders that are made. The last part of each path has to differ from all others.
-        settings: all else that decides what they hold: strings, numbers, lists and dictionaries of them.
+        reads: input files and folders.
+        writes: output files and folders. The last parts of all paths must differ.
+        settings: everything else that the output depends on: strings, numbers, lists and dictionaries.
 
     Returns:
-        Whether they were made.
+        True if the files were made, False if they were up to date.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -45,33 +45,33 @@ def make_if_changed(
         ...     run(2), run(2), run(3), square.read_text()
         (True, False, True, '9')
     """
-    made_of = {
+    inputs = {
         "settings": {**(settings or {}), "versions": package_versions()},
         "reads": _hashes(reads),
     }
-    if _read(record) == _text(made_of, writes):
+    if _read(record) == _text(inputs, writes):
         return False
     record.unlink(missing_ok=True)
     make()
     record.parent.mkdir(parents=True, exist_ok=True)
     with replacing(record) as partial:
-        partial.write_text(_text(made_of, writes), encoding="utf-8")
+        partial.write_text(_text(inputs, writes), encoding="utf-8")
     return True
 
 
-def content_sha256(path: Path) -> str:
+def path_sha256(path: Path) -> str:
     """Hash a file, or the names and contents of all files below a folder.
 
-    Names that begin with a dot are left out: locks, and files in the making.
+    Files and folders whose names begin with a dot are skipped, because they are locks and unfinished files.
 
     Returns:
-        SHA-256 in hexadecimal; "missing" where there is nothing.
+        SHA-256 in hexadecimal; "missing" if the path does not exist.
 
     Raises:
         OSError: a file cannot be read.
 
     Example:
-        >>> content_sha256(Path("nowhere"))
+        >>> path_sha256(Path("nowhere"))
         'missing'
     """
     if path.is_file():
@@ -87,15 +87,15 @@ def content_sha256(path: Path) -> str:
 
 
 def _hashes(paths: Sequence[Path]) -> dict[str, str]:
-    return {path.name: content_sha256(path) for path in paths}
+    return {path.name: path_sha256(path) for path in paths}
 
 
-def _text(made_of: Mapping[str, object], writes: Sequence[Path]) -> str:
-    return json.dumps({**made_of, "writes": _hashes(writes)}, indent=2, sort_keys=True) + "\n"
+def _text(inputs: Mapping[str, object], writes: Sequence[Path]) -> str:
+    return json.dumps({**inputs, "writes": _hashes(writes)}, indent=2, sort_keys=True) + "\n"
 
 
 def _read(record: Path) -> str:
-    """Read a record; nothing where there is none, or one that is damaged."""
+    """Read a record; an empty text if it is missing or damaged."""
     with suppress(OSError, UnicodeDecodeError):
         return record.read_text(encoding="utf-8")
     return ""

@@ -1,4 +1,4 @@
-"""The demonstration's study: train a small network on rendered frames and score it with every metric."""
+"""The study of `candlelight demo`: train a small network on rendered frames and score it with all metrics."""
 
 import json
 import time
@@ -37,17 +37,17 @@ from loaders.views import (
 EVALUATIONS = ("intrinsic", "concepts", "coverage", "causal")
 WEIGHTS, TRAINING, REPORT = "network.pt", "training.json", "report.html"
 NETWORK, RETINEX = "network", "retinex"
-WIDTH = 8  # channels; a larger network learns no more of so few frames in as long
+_NETWORK_WIDTH = 8  # channels; a larger network is not better after the same time on so few frames
 COVERAGE_LAYERS = ("encoder.1", "encoder.2", "reflectance.blocks.1")
 CODE_LAYER = "encoder.3"
-SHOWN = ("candle", "albedo", "illumination", "negatives", "tabletop")
+_SETS_SHOWN = ("candle", "albedo", "illumination", "negatives", "tabletop")
 CONTROL = "control: middle of every image"
 HIDDEN_LAYERS = ("reflectance.blocks.2", "shading.blocks.2")
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Results of the study by evaluation and model, and where its files lie."""
+    """Results of the study for each evaluation by model, and the paths of its report and weights."""
 
     intrinsic: dict[str, MeanResult]
     concepts: dict[str, StatisticResult]
@@ -57,7 +57,7 @@ class Study:
     weights: Path
 
     def summary(self) -> list[str]:
-        """Say the scores in four lines."""
+        """Summarise the scores in four lines."""
         return _summary(self.intrinsic, self.concepts, self.coverage, self.causal)
 
 
@@ -73,20 +73,20 @@ def run_study(
 ) -> Study:
     """Train on `tabletop`, score on `tabletop_test`, `albedo`, `illumination` and `candle`, write a report.
 
-    Training and scoring are left out where `make_if_changed` finds that they would change nothing.
+    Training and scoring are skipped if their inputs have not changed; see `make_if_changed`.
 
     Args:
         data: frames of the `demo` recipe, or a pack of them.
         out: folder for ``network.pt``, ``training.json``, a file of results for each evaluation, and
             ``report.html``.
         epochs: passes over the training frames.
-        seed: of the weights, the batches and the draws of the metrics.
+        seed: seed of the weights, the batches and the random draws of the metrics.
         device: torch device.
-        records: folder for what the files were made of; None for ``records`` in ``out``.
-        tell: is called with a line after each step.
+        records: folder for the records of `make_if_changed`; None for ``records`` in ``out``.
+        tell: called with a line after each step.
 
     Returns:
-        The results, as they are in the files.
+        The results, read from the files.
 
     Raises:
         InputError: a set is missing or lacks a layer, or a file cannot be written.
@@ -101,7 +101,7 @@ def run_study(
         writes=[weights, training],
         settings={"epochs": epochs, "seed": seed, "device": device},
     )
-    tell(f"{'trained a network' if new else 'network of the same frames and settings'}: {weights}")
+    tell(f"{'trained a network' if new else 'network is up to date'}: {weights}")
     files = {name: out / f"{name}.json" for name in EVALUATIONS}
     new = make_if_changed(
         records / "scores.json",
@@ -110,7 +110,7 @@ def run_study(
         writes=[*files.values(), report],
         settings={"seed": seed, "device": device},
     )
-    tell(f"{'scored it' if new else 'scores of the same frames and network'}: {out}/*.json")
+    tell(f"{'scored the network' if new else 'scores are up to date'}: {out}/*.json")
     results: dict[str, Any] = {
         name: {model_name(result): result for result in read_results(path)} for name, path in files.items()
     }
@@ -120,7 +120,9 @@ def run_study(
 def _train(data: Path, out: Path, epochs: int, seed: int, device: str) -> None:
     started = time.monotonic()
     training = open_decompositions(data, set_name="tabletop")
-    network, history = train_intrinsic(training, seed=seed, epochs=epochs, width=WIDTH, device=device)
+    network, history = train_intrinsic(
+        training, seed=seed, epochs=epochs, width=_NETWORK_WIDTH, device=device
+    )
     save_model(network, out / WEIGHTS)
     facts = {
         "network": f"IntrinsicNet, {sum(p.numel() for p in network.parameters()):,} parameters",
@@ -134,7 +136,7 @@ def _score(data: Path, out: Path, seed: int, device: str) -> None:
     results, pictures = _evaluate(data, load_model(out / WEIGHTS, device), seed, device)
     for name, some in results.items():
         write_results(out / f"{name}.json", list(some.values()))
-    sets = [open_frames(data, name) for name in SHOWN]
+    sets = [open_frames(data, name) for name in _SETS_SHOWN]
     write_report(
         out / REPORT,
         [result for some in results.values() for result in some.values()],
@@ -155,7 +157,7 @@ def _score(data: Path, out: Path, seed: int, device: str) -> None:
 def _evaluate(
     data: Path, network: IntrinsicNet, seed: int, device: str
 ) -> tuple[dict[str, Any], dict[str, list[Block]]]:
-    """Results by evaluation and model, and pictures by metric."""
+    """Compute the results by evaluation and model, and pictures by metric."""
     test = open_decompositions(data, set_name="tabletop_test")
     models: dict[str, IntrinsicModel] = {NETWORK: network, RETINEX: ColourRetinex()}
     compared = {**models, **BASELINES}
@@ -184,7 +186,7 @@ def _evaluate(
 def middle_blob(
     images: Float[Tensor, "batch 3 height width"],
 ) -> Float[Tensor, "batch 1 height width"]:
-    """Mark the middle of every image, as an explanation that knows nothing of the model or the image.
+    """Mark the middle of every image: a control that depends neither on the model nor on the image.
 
     Example:
         >>> middle_blob(torch.zeros(1, 3, 5, 5))[0, 0].argmax()

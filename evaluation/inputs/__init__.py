@@ -1,1 +1,1 @@
-"""Checks of inputs, and arrays in the files of other programs."""
+"""Checks of arguments, and results of other programs read from files."""

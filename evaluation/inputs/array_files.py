@@ -1,6 +1,7 @@
-"""Arrays in files of other programs: npy, npz, PNG and Parquet, read without trusting what a file claims.
+"""Read arrays from files of other programs: npy, npz, PNG and Parquet.
 
-Nothing is unpickled, and a header is compared with the size of its file before memory is taken.
+The files are not trusted: nothing is unpickled, and the size in a header is compared with the size of the
+file before memory is allocated.
 """
 
 import math
@@ -15,9 +16,9 @@ from loaders.errors import InputError, blaming
 from loaders.files.image_files import open_image
 from loaders.files.png16 import decode_png16, is_png16
 
-MAX_BYTES = 2**32  # of one array
+MAX_BYTES = 2**32  # largest size of one array
 _CURE = "write it again"
-_npy: Any = np.lib.format  # numpy 1.26 has no types for it
+_npy: Any = np.lib.format  # numpy 1.26 has no type annotations for this module
 _HEADERS = {(1, 0): _npy.read_array_header_1_0, (2, 0): _npy.read_array_header_2_0}
 
 
@@ -31,7 +32,7 @@ def read_npy(path: Path) -> ndarray:
         InputError: the file is damaged or pickled, or holds more than `MAX_BYTES`.
     """
     with blaming(f"{path}: cannot be read", _CURE):
-        mapped = _npy.open_memmap(path, "r")  # which refuses what is pickled
+        mapped = _npy.open_memmap(path, "r")  # raises an error for pickled arrays
         _check_bytes(mapped.nbytes)
         return np.array(mapped)
 
@@ -41,10 +42,10 @@ def read_npz(path: Path, *names: str) -> list[ndarray]:
 
     Args:
         path: the file.
-        names: of the arrays.
+        names: names of the arrays.
 
     Raises:
-        InputError: an array is not there, or see `read_npy`.
+        InputError: an array is missing, or see `read_npy`.
     """
     with blaming(f"{path}: cannot be read", _CURE), zipfile.ZipFile(path) as archive:
         known = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
@@ -61,7 +62,7 @@ def read_png(path: Path) -> ndarray:
         path: the file.
 
     Raises:
-        InputError: the file is damaged, or of another kind.
+        InputError: the file is damaged, or holds another kind of image.
     """
     with blaming(f"{path}: cannot be read as PNG", _CURE):
         data = path.read_bytes()
@@ -74,16 +75,16 @@ def read_png(path: Path) -> ndarray:
 
 
 def read_parquet(path: Path) -> tuple[list[str], ndarray]:
-    """Read a column ``id`` and, beside it, numeric columns or one column ``codes`` of lists of one length.
+    """Read a column ``id``, and numeric columns or one column ``codes`` of lists of equal length.
 
     Args:
         path: the file.
 
     Returns:
-        The ids, and the numbers in float64, a row for each id; nan where there is none.
+        The ids, and the numbers in float64, one row for each id; nan for an empty cell.
 
     Raises:
-        InputError: the file is damaged, lacks ``id``, or has columns of other kinds.
+        InputError: the file is damaged, lacks the column ``id``, or has columns of other kinds.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -99,15 +100,15 @@ def read_parquet(path: Path) -> tuple[list[str], ndarray]:
             return ids, _lists(table["codes"].combine_chunks(), len(ids))
         for name in names:
             if not _is_number(pa, table[name].type) or name.startswith("__index_level_"):
-                raise InputError(f"expected columns of numbers beside `id`, got `{name}`; leave it out")
+                raise InputError(f"expected `id` and columns of numbers, got `{name}`; remove that column")
         return ids, np.stack([table[name].to_numpy().astype(np.float64) for name in names], axis=1)
 
 
-def shown(array: ndarray) -> str:
-    """Say what an array is, for a message.
+def describe_array(array: ndarray) -> str:
+    """Describe the dtype and shape of an array for a message.
 
     Example:
-        >>> shown(np.zeros((2, 3)))
+        >>> describe_array(np.zeros((2, 3)))
         'float64 [2, 3]'
     """
     return f"{array.dtype} {list(array.shape)}"
@@ -116,7 +117,8 @@ def shown(array: ndarray) -> str:
 def _lists(column: Any, count: int) -> ndarray:
     import pyarrow.compute
 
-    lengths = set(pyarrow.compute.list_value_length(column).to_pylist())  # refuses what is no list
+    # Raises an error unless the column holds lists.
+    lengths = set(pyarrow.compute.list_value_length(column).to_pylist())
     if not _is_number(pyarrow, column.type.value_type):
         raise InputError(f"expected `codes` as lists of numbers, got {column.type}")
     if len(lengths) != 1 or None in lengths:
@@ -135,7 +137,7 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> ndarray:
             raise ValueError(f"expected npy format 1.0 or 2.0, got {form}")
         shape, _, dtype = _HEADERS[form](member)
         if dtype.hasobject:
-            raise ValueError(f"`{info.filename}` is pickled, which is not read; write texts as a text array")
+            raise ValueError(f"`{info.filename}` is pickled, which is refused; write texts as a text array")
         _check_bytes(info.file_size)
         if member.tell() + dtype.itemsize * math.prod(shape) != info.file_size:
             raise ValueError(f"the header of `{info.filename}` does not fit its size")

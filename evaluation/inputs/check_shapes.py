@@ -1,4 +1,4 @@
-"""Shapes are checked by name: nothing broadcasts in silence."""
+"""Check the shapes of tensors by the names of their axes, so that nothing is broadcast by accident."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ from loaders.errors import InputError
 def check_shapes(**arguments: tuple[object, str]) -> None:
     """Refuse tensors whose shapes do not agree.
 
-    Axes are written as in annotations: axes of one name are equally long, ``*name`` stands for any number of
-    axes, ``_`` for an axis of any length, and a number for itself.
+    Axes are written as in jaxtyping annotations: axes with the same name have the same length, ``*name``
+    stands for any number of axes, ``_`` for one axis of any length, and a number for an axis of that length.
 
     Args:
-        arguments: by name, the tensor and its axes.
+        arguments: for each argument name, the tensor and its axes.
 
     Raises:
-        InputError: an argument is no tensor, or the shapes do not agree.
+        InputError: an argument is not a tensor, or the shapes do not agree.
 
     Example:
         >>> check_shapes(target=(torch.zeros(2, 3), "batch width"), mask=(torch.zeros(1, 3), "batch width"))
@@ -41,13 +41,13 @@ def check_shapes(**arguments: tuple[object, str]) -> None:
 
 
 def check_bool(**tensors: Tensor) -> None:
-    """Refuse maps and masks that are not boolean.
+    """Refuse tensors that are not boolean.
 
     Args:
-        tensors: by the name of the argument.
+        tensors: tensors by argument name.
 
     Raises:
-        InputError: a tensor is of another dtype.
+        InputError: a tensor has another dtype.
 
     Example:
         >>> check_bool(mask=torch.tensor([0, 255]))
@@ -62,7 +62,7 @@ def check_bool(**tensors: Tensor) -> None:
 
 
 def _fits(shape: Sequence[int], axes: Sequence[str], lengths: dict[str, object]) -> bool:
-    """Whether a shape has these axes; lengths that are met for the first time are noted."""
+    """Tell whether a shape has these axes; ``lengths`` receives the lengths of axes with new names."""
     starred = next((place for place, axis in enumerate(axes) if axis.startswith("*")), None)
     known: list[object] = list(shape)
     if starred is not None and len(shape) >= len(axes) - 1:

@@ -1,4 +1,4 @@
-"""One layer of one image in a file of another program: npy, npz, EXR or PNG."""
+"""Read one layer of one image, such as its reflectance, from an npy, npz, EXR or PNG file."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -10,8 +10,8 @@ from jaxtyping import Float32
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.inputs.array_files import read_npy, read_npz, read_png, shown
-from evaluation.inputs.match_ids import few
+from evaluation.inputs.array_files import describe_array, read_npy, read_npz, read_png
+from evaluation.inputs.match_ids import first_three
 from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
 from loaders.public.exr import read_exr
@@ -20,16 +20,16 @@ Curve = Literal["srgb", "linear"]
 
 
 def list_files(folder: Path, suffixes: Collection[str]) -> dict[str, Path]:
-    """List the files below a folder by their names without suffix; hidden files are left out.
+    """List the files below a folder by their names without suffix; hidden files are skipped.
 
     Args:
         folder: the folder.
-        suffixes: those that count, in lower case.
+        suffixes: suffixes to list, in lower case.
 
     Raises:
-        InputError: there is none, or two files have one name.
+        InputError: there is no such file, or two files have the same name without suffix.
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     other = set()
     for path in sorted(folder.rglob("*")):
         if path.name.startswith(".") or not path.is_file():
@@ -38,25 +38,25 @@ def list_files(folder: Path, suffixes: Collection[str]) -> dict[str, Path]:
             other.add(path.suffix.lower())
             continue
         name = path.relative_to(folder).with_suffix("").as_posix()
-        if name in found:
-            raise InputError(f"{path}: expected one file for `{name}`, there is {found[name].name} too")
-        found[name] = path
-    if not found:
-        got = f"got files of {few(sorted(other))}" if other else "got none"
+        if name in files:
+            raise InputError(f"{path}: expected one file for `{name}`, there is {files[name].name} too")
+        files[name] = path
+    if not files:
+        got = f"got files of {first_three(sorted(other))}" if other else "got none"
         raise InputError(f"{folder}: expected files named <id> with {', '.join(suffixes)}; {got}")
-    return found
+    return files
 
 
 def read_layer(path: Path, name: str, png: Curve | None) -> Float32[ndarray, "*shape"]:
     """Read one layer.
 
     Args:
-        path: the file; its suffix says what it is.
-        name: of the array in an npz.
-        png: transfer curve of the pixels of a PNG.
+        path: the file; its suffix decides how it is read.
+        name: name of the array in an npz file.
+        png: transfer curve of the pixels of a PNG file.
 
     Returns:
-        Values as they are stored; of PNG, scene-linear in [0, 1].
+        The stored values, float32; values of a PNG file are converted to scene-linear in [0, 1].
 
     Raises:
         InputError: the file is damaged, or does not hold floating-point numbers.
@@ -68,24 +68,24 @@ def read_layer(path: Path, name: str, png: Curve | None) -> Float32[ndarray, "*s
         return srgb_to_linear(read_png(path)) if png == "srgb" else read_png(path)
     array = read_npy(path) if kind == ".npy" else read_npz(path, name)[0]
     if array.dtype.kind != "f":
-        raise InputError(f"{path}: expected `{name}` as floating-point numbers, got {shown(array)}")
-    with np.errstate(over="ignore"):  # of float64: a value that is too large is inf, and fails
+        raise InputError(f"{path}: expected `{name}` as floating-point numbers, got {describe_array(array)}")
+    with np.errstate(over="ignore"):  # float64 values beyond float32 become inf: the prediction has failed
         return np.ascontiguousarray(array, np.float32)
 
 
 def channels_first(
     layer: Float32[ndarray, "*shape"], channels: Collection[int], where: str
 ) -> Float32[Tensor, "channels height width"]:
-    """Bring the axis of the channels to the front, wherever it was.
+    """Move the channel axis to the front.
 
     Args:
-        layer: [channels, height, width] or [height, width, channels]; [height, width] if there may be one
-            channel.
-        channels: numbers of channels that there may be.
-        where: the layer, for messages.
+        layer: [channels, height, width] or [height, width, channels]; or [height, width] if 1 is in
+            ``channels``.
+        channels: allowed numbers of channels.
+        where: description of the layer for messages.
 
     Raises:
-        InputError: there is no such axis, or both ends of the shape might be it.
+        InputError: neither the first nor the last axis has an allowed length, or both have.
 
     Example:
         >>> channels_first(np.zeros((4, 5, 3), np.float32), (3,), "a").shape

@@ -1,4 +1,4 @@
-"""Results and images belong together by their ids."""
+"""Match result files with images by their ids."""
 
 from collections.abc import Collection, Sequence
 from typing import Literal
@@ -6,31 +6,31 @@ from typing import Literal
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
-Missing = Literal["error", "fail"]
+MissingResults = Literal["error", "fail"]
 
 
 def match_ids(
-    found: Collection[str],
-    wanted: Sequence[str],
-    known: Collection[str],
-    missing: Missing | None = "error",
+    result_ids: Collection[str],
+    scored_ids: Sequence[str],
+    known_ids: Collection[str],
+    missing: MissingResults | None = "error",
     source: str = "results",
 ) -> set[str]:
-    """Match the ids of results with those of the data.
+    """Match the ids of results with the ids of the data.
 
     Args:
-        found: ids of the results.
-        wanted: ids that are going to be scored.
-        known: ids of all the data, scored or not.
-        missing: "fail" lets a result be missing: it counts as a failed prediction. None is "error" where
-            nothing can count as failed.
-        source: where the results are from, for messages.
+        result_ids: ids of the results.
+        scored_ids: ids of the images that will be scored.
+        known_ids: ids of all images of the data, scored or not.
+        missing: "fail" counts a missing result as a failed prediction; "error" refuses it. None refuses it
+            too, for metrics without failed predictions; the message then does not offer "fail".
+        source: origin of the results for messages.
 
     Returns:
-        The wanted ids that are missing.
+        The scored ids without a result.
 
     Raises:
-        InputError: a result is of no known image, or one is missing and that is an error.
+        InputError: a result belongs to no known image, or a result is missing and that is an error.
 
     Example:
         >>> sorted(match_ids(["a"], ["a", "b"], ["a", "b", "c"], "fail"))
@@ -41,31 +41,31 @@ def match_ids(
 it, or count it as failed (--missing fail)
     """
     if missing is not None:
-        check_choice("missing", missing, Missing)
-    there, all_known = set(found), set(known)
-    surplus = [name for name in found if name not in all_known]
-    if surplus:
-        example = f"; ids of the data look like `{wanted[0]}`" if len(wanted) else ""
+        check_choice("missing", missing, MissingResults)
+    there, all_known = set(result_ids), set(known_ids)
+    unknown = [name for name in result_ids if name not in all_known]
+    if unknown:
+        example = f"; ids of the data look like `{scored_ids[0]}`" if len(scored_ids) else ""
         raise InputError(
-            f"{source}: expected results of images of the data, {len(surplus)} of {len(there)} are not: "
-            f"{few(surplus)}{example}"
+            f"{source}: {len(unknown)} of {len(there)} results belong to no image of the data: "
+            f"{first_three(unknown)}{example}"
         )
-    lacking = [name for name in wanted if name not in there]
+    lacking = [name for name in scored_ids if name not in there]
     if lacking and missing != "fail":
         are, them = ("is", "it") if len(lacking) == 1 else ("are", "them")
         raise InputError(
-            f"{source}: expected a result for each of {len(wanted)} images, {len(lacking)} {are} missing: "
-            f"{few(lacking)}; add {them}"
+            f"{source}: expected a result for each of {len(scored_ids)} images, {len(lacking)} {are} "
+            f"missing: {first_three(lacking)}; add {them}"
             + (f", or count {them} as failed (--missing fail)" if missing == "error" else "")
         )
     return set(lacking)
 
 
-def few(names: Sequence[str]) -> str:
-    """Name the first three of many.
+def first_three(names: Sequence[str]) -> str:
+    """List the first three names, and the number of the others.
 
     Example:
-        >>> few(["a", "b", "c", "d"])
+        >>> first_three(["a", "b", "c", "d"])
         '`a`, `b`, `c` and 1 more'
     """
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""

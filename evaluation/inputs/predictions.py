@@ -1,4 +1,4 @@
-"""Results of other programs, read from files and matched by the ids of the data."""
+"""Results of other programs in files: predictions, heatmaps and codes, matched with the data by ids."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Bool, Float32, Float64
 from torch import Tensor
 
-from evaluation.inputs.array_files import read_npy, read_npz, read_parquet, shown
+from evaluation.inputs.array_files import describe_array, read_npy, read_npz, read_parquet
 from evaluation.inputs.layer_files import Curve, channels_first, list_files, read_layer
-from evaluation.inputs.match_ids import Missing as Missing
-from evaluation.inputs.match_ids import few
+from evaluation.inputs.match_ids import MissingResults as MissingResults
+from evaluation.inputs.match_ids import first_three
 from evaluation.inputs.match_ids import match_ids as match_ids
 from loaders.check_choice import check_choice
 from loaders.errors import InputError, did_you_mean, nearest_file
@@ -24,11 +24,11 @@ _LAYERS = ("reflectance", "shading")
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Decompositions in files; made by `open_predictions`.
+    """Predicted decompositions in files; `open_predictions` makes them.
 
     Attributes:
-        folder: where they lie.
-        files: reflectance and shading by id; one npz has both.
+        folder: folder of the files.
+        files: the files of reflectance and shading by id; the same npz file may hold both.
         png: transfer curve of the pixels of PNG files.
     """
 
@@ -53,7 +53,7 @@ class Predictions:
             Reflectance and shading, scene-linear; gray shading has one channel.
 
         Raises:
-            InputError: there is no such id; a file is damaged, or no image of floating-point numbers.
+            InputError: the id is unknown, a file is damaged, or a file holds no floating-point image.
         """
         reflectance, shading = (
             read_layer(path, layer, self.png)
@@ -68,11 +68,11 @@ class Predictions:
 
 @dataclass(frozen=True, eq=False)
 class Heatmaps:
-    """Heatmaps in files; made by `open_heatmaps`.
+    """Heatmaps in files; `open_heatmaps` makes them.
 
     Attributes:
-        folder: where they lie.
-        files: by id.
+        folder: folder of the files.
+        files: files by id.
     """
 
     folder: Path
@@ -90,12 +90,12 @@ class Heatmaps:
             name: one of `ids`.
 
         Raises:
-            InputError: there is no such id; the file is damaged, or holds no maps of floating-point numbers.
+            InputError: the id is unknown, the file is damaged, or the file holds no floating-point maps.
         """
         path = _known(self.files, name, self.folder)
         maps = read_layer(path, "heatmaps", "linear")
         if maps.ndim not in (2, 3) or not maps.size or (maps.ndim == 3 and path.suffix.lower() == ".png"):
-            raise InputError(f"{path}: expected heatmaps [maps, h, w] or [h, w], got {shown(maps)}")
+            raise InputError(f"{path}: expected heatmaps [maps, h, w] or [h, w], got {describe_array(maps)}")
         return torch.from_numpy(maps if maps.ndim == 3 else maps[None])
 
     def read_batch(
@@ -104,13 +104,14 @@ class Heatmaps:
         """Read the heatmaps of several images.
 
         Args:
-            names: ids; those that are not there have failed.
+            names: ids of the images; an id without a file counts as failed.
 
         Returns:
-            Heatmaps, and which rows have failed: missing ones, and those that are not finite. These are 0.
+            Heatmaps, and a flag for each row: whether it failed, because the file is missing or a value is
+            not finite. A failed row is 0 everywhere.
 
         Raises:
-            InputError: their shapes differ, or see `read`.
+            InputError: the heatmaps differ in shape, or see `read`.
         """
         read = {name: self.read(name) for name in names if name in self.files}
         first, shape = next(iter(read), ""), next(iter(read.values())).shape if read else self._shape
@@ -131,12 +132,12 @@ class Heatmaps:
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """Codes in a file; made by `open_codes`.
+    """Codes in a file; `open_codes` makes them.
 
     Attributes:
         path: the file.
-        ids: of the rows; None where the file has none.
-        codes: a row for each image.
+        ids: ids of the rows; None for a file without ids.
+        codes: one row for each image.
     """
 
     path: Path
@@ -144,17 +145,17 @@ class Codes:
     codes: Float64[Tensor, "rows codes"]
 
     def matched(
-        self, wanted: Sequence[str], known: Collection[str], missing: Missing | None = "error"
+        self, scored_ids: Sequence[str], known_ids: Collection[str], missing: MissingResults | None = "error"
     ) -> Float64[Tensor, "samples codes"]:
-        """Codes in the order of the data.
+        """Return the codes in the order of the data.
 
         Args:
-            wanted: ids that are going to be scored.
-            known: see `match_ids`.
-            missing: see `match_ids`; rows that are missing are nan.
+            scored_ids: ids of the images that will be scored.
+            known_ids: see `match_ids`.
+            missing: see `match_ids`; a missing row is nan.
 
         Raises:
-            InputError: ids do not fit; without ids, there are not exactly as many rows as ``wanted``.
+            InputError: the ids do not match; or a file without ids has another number of rows than the data.
 
         Example:
             >>> codes = Codes(Path("codes.npz"), ("b", "a"), torch.tensor([[2.0], [1.0]]).double())
@@ -162,47 +163,47 @@ class Codes:
             [1.0, 2.0]
         """
         if self.ids is None:
-            if len(self.codes) != len(wanted):
+            if len(self.codes) != len(scored_ids):
                 raise InputError(
-                    f"{self.path}: expected {len(wanted)} rows in the order of the data, for an npy file has "
-                    f"no ids, got {len(self.codes)}; write npz with `ids` and `codes`"
+                    f"{self.path}: expected {len(scored_ids)} rows in the order of the data, got "
+                    f"{len(self.codes)}; an npy file has no ids: write npz with `ids` and `codes`"
                 )
             return self.codes
-        match_ids(self.ids, wanted, known, missing, str(self.path))
+        match_ids(self.ids, scored_ids, known_ids, missing, str(self.path))
         rows = {name: row for row, name in enumerate(self.ids)}
         padded = torch.cat([self.codes, torch.full_like(self.codes[:1], torch.nan)])
-        return padded[[rows.get(name, -1) for name in wanted]]
+        return padded[[rows.get(name, -1) for name in scored_ids]]
 
 
 def open_predictions(folder: str | Path, png: Curve | None = None) -> Predictions:
-    """Open a folder with the decompositions that another program wrote.
+    """Open a folder of decompositions that another program wrote.
 
-    Either ``<id>.npz`` with the arrays ``reflectance`` and ``shading``, or ``reflectance/<id>`` and
-    ``shading/<id>`` with the suffix .npy, .exr or .png. An id may name folders: ``set/000000.npz``. Values
-    are scene-linear, floating-point, of the height and width of the image, with the channels first or last;
-    gray shading may have one channel or no such axis.
+    The folder holds ``<id>.npz`` with the arrays ``reflectance`` and ``shading``, or ``reflectance/<id>`` and
+    ``shading/<id>`` with the suffix .npy, .exr or .png. An id may contain folders: ``set/000000.npz``. The
+    values are scene-linear, floating-point, of the height and width of the image, with the channels first or
+    last; gray shading may have one channel or no channel axis.
 
     Args:
         folder: the folder.
-        png: transfer curve of PNG files of 8 or 16 bits; must be named if there are any.
+        png: transfer curve of PNG files of 8 or 16 bits; required if there are any.
 
     Raises:
-        InputError: there is no such folder, no such file in it, reflectance without shading or the other way
-            round, or PNG without ``png``.
+        InputError: the folder does not exist, holds no such file, has reflectance without shading or shading
+            without reflectance, or has PNG files and ``png`` is None.
     """
     folder = _folder(folder)
     if png is not None:
         check_choice("png", png, Curve)
     files: dict[str, tuple[Path, Path]]
     if any((folder / name).is_dir() for name in _LAYERS):
-        found = [list_files(folder / name, (".npy", ".exr", ".png")) for name in _LAYERS]
-        for one, other, has, lacks in ((*found, *_LAYERS), (*found[::-1], *_LAYERS[::-1])):
-            alone = [name for name in one if name not in other]
-            if alone:
-                raise InputError(
-                    f"{folder}: expected {lacks} wherever there is {has}, got none of {few(alone)}"
-                )
-        files = {name: (path, found[1][name]) for name, path in found[0].items()}
+        reflectance, shading = (list_files(folder / name, (".npy", ".exr", ".png")) for name in _LAYERS)
+        unpaired = sorted(reflectance.keys() ^ shading.keys())
+        if unpaired:
+            raise InputError(
+                f"{folder}: expected both reflectance and shading for each id, got one of the two for "
+                f"{first_three(unpaired)}"
+            )
+        files = {name: (path, shading[name]) for name, path in reflectance.items()}
     else:
         files = {name: (path, path) for name, path in list_files(folder, (".npz",)).items()}
     pictures = [path for pair in files.values() for path in pair if path.suffix.lower() == ".png"]
@@ -212,30 +213,31 @@ def open_predictions(folder: str | Path, png: Curve | None = None) -> Prediction
 
 
 def open_heatmaps(folder: str | Path) -> Heatmaps:
-    """Open a folder with the heatmaps that another program wrote.
+    """Open a folder of heatmaps that another program wrote.
 
-    ``<id>.npy``, ``<id>.npz`` with the array ``heatmaps``, or gray ``<id>.png``: [maps, h, w] or [h, w],
-    floating-point, larger is more relevant; of PNG, the values over the largest that its bits can hold.
+    The folder holds ``<id>.npy``, ``<id>.npz`` with the array ``heatmaps``, or gray ``<id>.png``. A heatmap
+    array is [maps, h, w] or [h, w], floating-point; larger values are more relevant. The values of a PNG are
+    divided by the largest value of its bit depth.
 
     Args:
         folder: the folder.
 
     Raises:
-        InputError: there is no such folder, or no such file in it.
+        InputError: the folder does not exist, or holds no such file.
     """
     folder = _folder(folder)
     return Heatmaps(folder, list_files(folder, (".npy", ".npz", ".png")))
 
 
 def open_codes(path: str | Path) -> Codes:
-    """Read the codes that another program wrote.
+    """Read codes that another program wrote.
 
     Args:
         path: npz with the arrays ``ids`` and ``codes`` [n, d]; Parquet with a column ``id`` and columns of
-            numbers, or one column ``codes`` of lists; or npy [n, d], with the rows of the data in order.
+            numbers or one column ``codes`` of lists; or npy [n, d], whose rows are in the order of the data.
 
     Raises:
-        InputError: there is no such file, it is damaged, holds something else, or an id twice.
+        InputError: the file does not exist, is damaged, holds something else, or has an id twice.
     """
     path = Path(path)
     if not path.is_file():
@@ -247,7 +249,7 @@ def open_codes(path: str | Path) -> Codes:
     elif kind == ".npz":
         names, codes = read_npz(path, "ids", "codes")
         if names.dtype.kind not in "USiu" or names.ndim != 1:
-            raise InputError(f"{path}: expected `ids` [n], texts or integers, got {shown(names)}")
+            raise InputError(f"{path}: expected `ids` [n], texts or integers, got {describe_array(names)}")
         ids = [
             str(one.decode("utf-8", "replace") if isinstance(one, bytes) else one) for one in names.tolist()
         ]
@@ -256,7 +258,7 @@ def open_codes(path: str | Path) -> Codes:
     else:
         raise InputError(f"{path}: expected codes as .npz, .parquet or .npy, got {kind or 'no suffix'}")
     if codes.ndim != 2 or not codes.size or codes.dtype.kind not in "fiu":
-        raise InputError(f"{path}: expected codes [n, d], real numbers, got {shown(codes)}")
+        raise InputError(f"{path}: expected codes [n, d], real numbers, got {describe_array(codes)}")
     if ids is not None and (len(ids) != len(codes) or len(set(ids)) != len(ids)):
         raise InputError(f"{path}: expected {len(codes)} different ids, got {len(set(ids))} in {len(ids)}")
     numbers = torch.from_numpy(np.ascontiguousarray(codes, np.float64))

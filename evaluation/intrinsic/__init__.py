@@ -1,4 +1,4 @@
-"""Metrics of intrinsic images: how far predicted reflectance and shading are from the truth."""
+"""Error metrics of intrinsic images: predicted reflectance and shading against the ground truth."""
 
 from evaluation.intrinsic.lmse import lmse as lmse
 from evaluation.intrinsic.lmse import lmse_score as lmse_score

@@ -1,8 +1,8 @@
 """Local mean squared error (LMSE) of the MIT intrinsic images benchmark.
 
 R. Grosse, M. K. Johnson, E. H. Adelson, W. T. Freeman: Ground truth dataset and baseline evaluations for
-intrinsic image algorithms, ICCV 2009. Other papers call other sums "LMSE" (one scale for three channels,
-zero-padded blocks, partial windows); their numbers are not comparable with these.
+intrinsic image algorithms, ICCV 2009. Other papers use the name "LMSE" for other sums (one scale for three
+channels, zero-padded blocks, partial windows); their numbers are not comparable with these.
 """
 
 from functools import partial
@@ -15,7 +15,7 @@ from torch.nn.functional import avg_pool2d
 
 from evaluation.inputs.check_shapes import check_shapes
 from evaluation.intrinsic.masked import (
-    Mask,
+    PixelMask,
     check_masked,
     chunk_length,
     is_finite,
@@ -26,15 +26,15 @@ from evaluation.intrinsic.masked import (
 )
 from loaders.errors import InputError
 
-# The benchmark leaves a window unscaled where the energy of the estimate is at most 1e-5, in images whose
-# white is 257 (16-bit values over 255). Here white is 1.
+# The benchmark uses scale 0 in a window if the energy of the estimate is at most 1e-5, for images whose white
+# is 257 (16-bit values over 255). Here white is 1.
 ENERGY_FLOOR = 1e-5 / 257**2
 
 
 def lmse(
     prediction: Float[Tensor, "batch height width"],
     target: Float[Tensor, "batch height width"],
-    mask: Mask,
+    mask: PixelMask,
     window: int = 20,
     step: int | None = None,
 ) -> Float[Tensor, " batch"]:
@@ -42,25 +42,26 @@ def lmse(
 
     ``sum_w min_a sum(m (t - a p)^2) / sum_w sum(m t^2)`` over all windows w that lie wholly in the image:
     Grosse et al. 2009, eq. 7, 8 and one half of eq. 9 (the paper writes the truth first). Each window has
-    its own scale ``a``, 0 where ``sum(m p^2)`` in it is at most `ENERGY_FLOOR`. The mask multiplies; windows
-    that the image's right or bottom edge would cut are left out, as in the benchmark.
+    its own scale ``a``, which is 0 if ``sum(m p^2)`` in the window is at most `ENERGY_FLOOR`. The mask is a
+    factor of each pixel. Windows that would cross the right or bottom edge of the image are left out, as in
+    the benchmark.
 
     Args:
         prediction: predicted reflectance or shading, gray, scene-linear, in any scale.
         target: ground truth, gray, scene-linear, in any scale.
-        mask: weight of each pixel, in [0, 1]. What lies where it is 0 is never read.
+        mask: weight of each pixel, in [0, 1]. Pixels of weight 0 are never read.
         window: side of the square windows in pixels.
         step: distance between windows in pixels; half a window by default.
 
     Returns:
-        One error per sample in [0, 1], lower is better; nan where the prediction is not finite inside the
-        mask (a failure: `is_failed` tells), the target is not finite there, the target is 0 in all windows
-        or the mask is empty there. Blind to scale and sign in each window, hence to errors that vary
-        slowly against it, and to the up to ``step - 1`` last rows and columns.
+        One error per sample in [0, 1], lower is better; nan if the prediction is not finite inside the mask
+        (a failed prediction, see `is_failed`), if the target is not finite there, or if the target is 0 or
+        the mask is empty in all windows. Blind to scale and sign in each window, hence to errors that vary
+        slowly compared with a window, and to the last rows and columns (up to ``step - 1`` of each).
 
     Raises:
-        InputError: shapes that do not agree, a mask that is neither boolean nor weights in [0, 1], an image
-            that is smaller than a window, or a window or step below 1.
+        InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], the image is
+            smaller than a window, or ``window`` or ``step`` is below 1.
 
     Example:
         >>> target = torch.rand(1, 40, 40, generator=torch.Generator().manual_seed(0))
@@ -80,9 +81,9 @@ def lmse_score(
     shading: Float[Tensor, "batch 3 height width"],
     true_reflectance: Float[Tensor, "batch 3 height width"],
     true_shading: Float[Tensor, "batch 3 height width"],
-    mask: Mask,
+    mask: PixelMask,
 ) -> Float[Tensor, " batch"]:
-    """Compute the benchmark's score of a decomposition: the mean of the LMSE of its two images.
+    """Compute the benchmark's score of a decomposition: the mean LMSE of reflectance and shading.
 
     ``0.5 lmse(S) + 0.5 lmse(R)`` of the channel means: Grosse et al. 2009, eq. 9, windows of 20 pixels.
 
@@ -91,15 +92,15 @@ def lmse_score(
         shading: predicted shading, scene-linear, in any scale.
         true_reflectance: ground-truth reflectance, scene-linear.
         true_shading: ground-truth shading, scene-linear.
-        mask: weight of each pixel, in [0, 1]. What lies where it is 0 is never read.
+        mask: weight of each pixel, in [0, 1]. Pixels of weight 0 are never read.
 
     Returns:
-        One score per sample in [0, 1], lower is better; nan where either `lmse` is. Blind to what `lmse`
-        is blind to, and to colour.
+        One score per sample in [0, 1], lower is better; nan if either `lmse` is nan. Blind to colour, and to
+        everything that `lmse` is blind to.
 
     Raises:
-        InputError: shapes that do not agree, a mask that is neither boolean nor weights in [0, 1], or an
-            image that is smaller than a window.
+        InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], or the image
+            is smaller than a window.
 
     Example:
         >>> images = torch.rand(2, 1, 3, 24, 24, generator=torch.Generator().manual_seed(0))
@@ -119,10 +120,10 @@ def lmse_score(
 
 
 def gray(image: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch height width"]:
-    """Average the channels, as Grosse et al. 2009 do; at least in single precision.
+    """Average the channels, as Grosse et al. 2009 do, in single precision at least.
 
     Raises:
-        InputError: images that have not three channels.
+        InputError: the image has no channel axis.
 
     Example:
         >>> gray(torch.tensor([1.0, 2.0, 6.0]).reshape(1, 3, 1, 1))
@@ -135,22 +136,22 @@ def gray(image: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "
 def _errors(
     prediction: Float[Tensor, "batch height width"],
     target: Float[Tensor, "batch height width"],
-    mask: Mask,
+    mask: PixelMask,
     window: int,
     step: int,
 ) -> Float64[Tensor, " batch"]:
     side = gcd(window, step)
-    # Strips of an image, which stay in a processor's cache.
+    # Strips of an image that fit in a processor's cache.
     height = max(1, chunk_length(prediction.device) // (prediction[:, 0].numel() * side or 1)) * side
     strips = zip(*(torch.split(values, height, 1) for values in (prediction, target, mask)), strict=True)
     parts = [_block_sums(given, true, weights, side) for given, true, weights in strips]
-    # Windows share blocks. Sums are only added, so nothing cancels as in an integral image.
+    # Windows are sums of blocks: no cancellation, unlike differences of an integral image.
     energy, cross, total = (
         avg_pool2d(sums.unsqueeze(1), window // side, step // side, divisor_override=1).flatten(1)
         for sums in torch.cat([sums for sums, _ in parts], 2)
     )
     explained = torch.where(energy > ENERGY_FLOOR, cross.square() / energy.clamp(min=ENERGY_FLOOR), 0.0)
-    # The sum of squares with the best scale, expanded; rounding may take it a last digit below zero.
+    # The sum of squares with the best scale, in expanded form; rounding may make it slightly negative.
     errors = (total - explained).clamp(min=0)
     is_usable = torch.stack([finite for _, finite in parts]).all(0)
     return (errors.sum(1) / total.sum(1)).masked_fill(~is_usable, torch.nan)
@@ -159,7 +160,7 @@ def _errors(
 def _block_sums(
     prediction: Float[Tensor, "batch height width"],
     target: Float[Tensor, "batch height width"],
-    mask: Mask,
+    mask: PixelMask,
     side: int,
 ) -> tuple[Float64[Tensor, "3 batch rows columns"], Bool[Tensor, " batch"]]:
     """Sum squared prediction, product and squared target over full blocks; tell which samples are finite."""

@@ -1,4 +1,4 @@
-"""First steps of every masked image metric: inputs checked, float64, and nothing read outside the mask."""
+"""Shared steps of the masked image metrics: check inputs, compute in float64, ignore masked-out pixels."""
 
 from collections.abc import Callable
 
@@ -9,24 +9,25 @@ from torch import Tensor
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.errors import InputError
 
-# Squares of larger values, and their sums, would overflow float64.
+# Larger values count as infinite, because their squares, or sums of squares, may overflow float64.
 _LARGEST = torch.finfo(torch.float32).max
 
-Mask = Bool[Tensor, "batch height width"] | Float[Tensor, "batch height width"]
-Errors = Callable[[Tensor, Tensor, Tensor], Tensor]  # of some samples: prediction, target, mask
+PixelMask = Bool[Tensor, "batch height width"] | Float[Tensor, "batch height width"]
+ErrorFunction = Callable[[Tensor, Tensor, Tensor], Tensor]  # prediction, target, mask -> error of each sample
 
 
 def check_masked(prediction: object, target: object, mask: object, axes: str) -> None:
-    """Refuse images and masks that cannot be compared.
+    """Check the shapes of prediction, target and mask, and the values of the mask.
 
     Args:
-        prediction: of shape ``axes``.
-        target: of shape ``axes``.
+        prediction: tensor of shape ``axes``.
+        target: tensor of shape ``axes``.
         mask: [batch, height, width], boolean or weights in [0, 1].
         axes: as in `evaluation.inputs.check_shapes.check_shapes`.
 
     Raises:
-        InputError: no tensors, shapes that do not agree, or a mask that is neither boolean nor weights.
+        InputError: an argument is not a tensor, the shapes do not agree, or the mask is neither boolean nor
+            weights.
 
     Example:
         >>> image = torch.ones(1, 2, 2)
@@ -42,10 +43,10 @@ def check_mask(mask: object) -> None:
     """Refuse a mask that is neither boolean nor weights in [0, 1].
 
     Args:
-        mask: of any shape.
+        mask: tensor of any shape.
 
     Raises:
-        InputError: another dtype; weights that are negative, above 1 or not finite.
+        InputError: the mask has another dtype, or weights that are negative, above 1 or not finite.
 
     Example:
         >>> check_mask(torch.tensor([0.0, 0.5, 1.0]))
@@ -59,23 +60,23 @@ def check_mask(mask: object) -> None:
 
 
 def is_failed(
-    prediction: Float[Tensor, "batch *channels height width"], mask: Mask
+    prediction: Float[Tensor, "batch *channels height width"], mask: PixelMask
 ) -> Bool[Tensor, " batch"]:
-    """Tell which predictions are not finite somewhere inside the mask.
+    """Tell which predictions have failed: a value inside the mask is not finite.
 
-    Their scores are nan, and they count as failures; a score that is nan without such a value has a truth
-    or a mask that leaves it undefined. Float64 values that float32 cannot hold (above 3.4e38) count as
-    infinite: their squares would overflow.
+    The score of a failed prediction is nan. If a score is nan and the prediction has not failed, the ground
+    truth or the mask leaves the score undefined. Float64 values above the float32 range (3.4e38) count as
+    infinite, because their squares would overflow.
 
     Args:
-        prediction: image or images, any range.
-        mask: weight of each pixel, in [0, 1]. What lies where it is 0 is never read.
+        prediction: images with values of any range.
+        mask: weight of each pixel, in [0, 1]. Pixels of weight 0 are never read.
 
     Returns:
-        One answer per sample.
+        One flag per sample.
 
     Raises:
-        InputError: shapes that do not agree, or a mask that is neither boolean nor weights in [0, 1].
+        InputError: the shapes do not agree, or the mask is neither boolean nor weights in [0, 1].
 
     Example:
         >>> prediction = torch.tensor([[[0.5, torch.nan]], [[torch.inf, 0.5]]])
@@ -88,14 +89,14 @@ def is_failed(
 
 
 def masked_double(
-    values: Float[Tensor, "batch *channels height width"], mask: Mask
+    values: Float[Tensor, "batch *channels height width"], mask: PixelMask
 ) -> Float64[Tensor, "batch *channels height width"]:
-    """Return values as float64, 0 where the mask is 0.
+    """Convert values to float64 and set them to 0 where the mask is 0.
 
-    A product with the mask would let a NaN or an infinity outside it through; this does not.
+    A product with the mask would keep a NaN or an infinity outside the mask.
 
     Args:
-        values: image or images, any range.
+        values: images with values of any range.
         mask: weight of each pixel, in [0, 1]; the same for all channels.
 
     Example:
@@ -107,12 +108,12 @@ def masked_double(
 
 
 def weighted(
-    values: Float64[Tensor, "batch *channels height width"], mask: Mask
+    values: Float64[Tensor, "batch *channels height width"], mask: PixelMask
 ) -> Float64[Tensor, "batch *channels height width"]:
-    """Multiply values that are 0 where the mask is 0 by the mask; a boolean one leaves them as they are.
+    """Multiply values by the weights of a mask; nothing to do for a boolean mask, where they are already 0.
 
     Args:
-        values: made of what `masked_double` returns.
+        values: computed from results of `masked_double`, so 0 where the mask is 0.
         mask: weight of each pixel, in [0, 1]; the same for all channels.
 
     Example:
@@ -123,12 +124,12 @@ def weighted(
 
 
 def mean_weighted(
-    values: Float64[Tensor, "batch *channels height width"], mask: Mask
+    values: Float64[Tensor, "batch *channels height width"], mask: PixelMask
 ) -> Float64[Tensor, " batch"]:
-    """Average values that are 0 where the mask is 0 over pixels and channels; nan for an empty mask.
+    """Compute the weighted mean over pixels and channels; nan for an empty mask.
 
     Args:
-        values: made of what `masked_double` returns.
+        values: computed from results of `masked_double`, so 0 where the mask is 0.
         mask: weight of each pixel, in [0, 1]; the same for all channels.
 
     Example:
@@ -140,7 +141,7 @@ def mean_weighted(
 
 
 def result_dtype(prediction: Float[Tensor, "..."]) -> torch.dtype:
-    """Dtype of a metric's result: that of the prediction, but never half precision.
+    """Return the dtype of a metric's result: the dtype of the prediction, but float32 for half precision.
 
     Example:
         >>> result_dtype(torch.zeros(1, dtype=torch.float16))
@@ -150,21 +151,21 @@ def result_dtype(prediction: Float[Tensor, "..."]) -> torch.dtype:
 
 
 def score_samples(
-    errors: Errors,
+    errors: ErrorFunction,
     prediction: Float[Tensor, "batch *channels height width"],
     target: Float[Tensor, "batch *channels height width"],
-    mask: Mask,
+    mask: PixelMask,
 ) -> Float[Tensor, " batch"]:
-    """Score a few samples at a time, which bounds the memory that float64 takes.
+    """Score a few samples at a time, to limit the memory of float64 values.
 
     Args:
-        errors: from prediction, target and mask of some samples to one float64 error per sample.
-        prediction: image or images, any range.
-        target: of the same shape.
+        errors: maps prediction, target and mask of some samples to one float64 error per sample.
+        prediction: images with values of any range.
+        target: images of the same shape.
         mask: weight of each pixel, in [0, 1].
 
     Returns:
-        One error per sample, in the precision of `result_dtype` of the prediction.
+        One error per sample, of the dtype that `result_dtype` gives for the prediction.
 
     Example:
         >>> image = torch.tensor([[[1.0]], [[2.0]]])
@@ -177,7 +178,7 @@ def score_samples(
 
 
 def chunk_length(device: torch.device) -> int:
-    """Count the values to work on at once: on a CPU as many as its cache holds, on a GPU as keep it busy.
+    """Return how many values to process at once: enough to fill a CPU's cache, or to keep a GPU busy.
 
     Example:
         >>> chunk_length(torch.device("cpu"))
@@ -187,9 +188,7 @@ def chunk_length(device: torch.device) -> int:
 
 
 def is_finite(values: Float64[Tensor, "batch *channels height width"]) -> Bool[Tensor, " batch"]:
-    """Whether all values of a sample are finite, in float32 too.
-
-    A NaN could vanish in a comparison, and an infinity be scaled away.
+    """Tell whether all values of a sample are finite and within the range of float32.
 
     Example:
         >>> is_finite(torch.tensor([[[1.0]], [[torch.nan]], [[1e39]]], dtype=torch.float64))
@@ -201,7 +200,7 @@ def is_finite(values: Float64[Tensor, "batch *channels height width"]) -> Bool[T
     return largest.amax(1) <= _LARGEST
 
 
-def _per_channel(mask: Mask, values: Tensor) -> Tensor:
+def _per_channel(mask: PixelMask, values: Tensor) -> Tensor:
     """Insert an axis of length 1 for each axis of channels."""
     batch, *channels, height, width = values.shape
     return mask.reshape(batch, *(1 for _ in channels), height, width)

@@ -5,7 +5,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from evaluation.intrinsic.masked import (
-    Mask,
+    PixelMask,
     check_masked,
     is_finite,
     masked_double,
@@ -17,7 +17,7 @@ from evaluation.intrinsic.masked import (
 def mse(
     prediction: Float[Tensor, "batch *channels height width"],
     target: Float[Tensor, "batch *channels height width"],
-    mask: Mask,
+    mask: PixelMask,
 ) -> Float[Tensor, " batch"]:
     """Compute the mean squared error of each sample.
 
@@ -26,15 +26,15 @@ def mse(
     Args:
         prediction: predicted values, scene-linear.
         target: ground truth in the same unit.
-        mask: weight of each pixel, in [0, 1]. What lies where it is 0 is never read.
+        mask: weight of each pixel, in [0, 1]. Pixels of weight 0 are never read.
 
     Returns:
-        One error per sample, >= 0, lower is better; nan where the prediction is not finite inside the mask
-        (a failure: `is_failed` tells), the target is not finite there, or the mask is empty. Blind to where
-        in the image the errors are; not blind to the scale of the prediction (`si_mse` is).
+        One error per sample, >= 0, lower is better; nan if the prediction is not finite inside the mask (a
+        failed prediction, see `is_failed`), if the target is not finite there, or if the mask is empty. Blind
+        to the places of the errors; not blind to the scale of the prediction (`si_mse` is).
 
     Raises:
-        InputError: shapes that do not agree, or a mask that is neither boolean nor weights in [0, 1].
+        InputError: the shapes do not agree, or the mask is neither boolean nor weights in [0, 1].
 
     Example:
         >>> mse(torch.full((1, 2, 2), 0.5), torch.zeros(1, 2, 2), torch.ones(1, 2, 2))
@@ -47,7 +47,7 @@ def mse(
 def _errors(
     prediction: Float[Tensor, "batch *channels height width"],
     target: Float[Tensor, "batch *channels height width"],
-    mask: Mask,
+    mask: PixelMask,
 ) -> Float64[Tensor, " batch"]:
     predicted, true = masked_double(prediction, mask), masked_double(target, mask)
     errors = mean_weighted((true - predicted).square(), mask)

@@ -1,4 +1,4 @@
-"""Score decompositions against the truth: one result for each model or folder of predictions."""
+"""Score decompositions against the ground truth: one result for each model or folder of predictions."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.inputs.predictions import Missing, Predictions
-from evaluation.inputs.truth import Truth, stack
+from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
+from evaluation.inputs.predictions import MissingResults, Predictions
 from evaluation.intrinsic.lmse import gray, lmse
 from evaluation.intrinsic.mse import mse
 from evaluation.intrinsic.si_mse import si_mse
@@ -18,10 +18,10 @@ from evaluation.models.baselines import BASELINES
 from evaluation.models.model_protocols import IntrinsicModel
 from evaluation.models.model_spec import NamedModel
 from evaluation.results.result import MeanResult, fill_failures
-from evaluation.running.batches import Fingerprint, about, read_batches
-from evaluation.running.decompose import decompose
-from evaluation.running.finished_steps import Steps, batch_key, model_key
-from evaluation.running.prediction_sources import sources
+from evaluation.running.batches import Fingerprint, make_provenance, read_batches
+from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
+from evaluation.running.named_models import identify_models
+from evaluation.running.predict_decomposition import predict_decomposition
 from loaders.views import Decompositions
 
 METRIC, VERSION = "lmse", 2
@@ -35,45 +35,46 @@ COLUMNS = (
     "mse_shading",
 )
 
-Source = IntrinsicModel | NamedModel | Predictions
-Errors = Float[Tensor, "columns rows"]
+DecompositionModel = IntrinsicModel | NamedModel | Predictions
+_Errors = Float[Tensor, "columns rows"]
 
 
 def score_intrinsic(
-    models: Mapping[str, Source],
+    models: Mapping[str, DecompositionModel],
     data: Decompositions,
     *,
     device: str = "cpu",
     batch_size: int = 16,
-    missing: Missing = "error",
-    steps: Steps | None = None,
+    missing: MissingResults = "error",
+    steps: FinishedSteps | None = None,
 ) -> dict[str, MeanResult]:
-    """Compare reflectance and shading of models, or of predictions, with the truth.
+    """Measure the errors of reflectance and shading of models, or of predictions in files.
 
     Columns of a result: ``lmse``, the score of Grosse et al. 2009 (mean of the LMSE of reflectance and
-    shading, eq. 9), its two parts, and `si_mse` and `mse` of either image. Only pixels of the mask count.
-    Gray shading of a model is repeated over the channels; where the true shading is gray, the mean of the
-    predicted channels is compared with it.
+    shading, eq. 9), its two parts, and `si_mse` and `mse` of reflectance and shading. Only pixels in the mask
+    are scored. Gray shading of a model is repeated over the channels. If the true shading is gray, it is
+    compared with the mean of the predicted channels.
 
-    A prediction that is missing, or not finite inside the mask, has failed: it counts as 1 in LMSE, and in
-    the other columns as the worse of an image of zeros and the worst finite row of any of the models. Rows
-    whose truth is undefined (nothing in the mask, no light) are left out and counted.
+    A prediction that is missing, or not finite inside the mask, has failed. It counts as 1 in LMSE; in the
+    other columns it counts as the larger of the error of an all-zero image and the largest finite error of
+    any model in any row. Rows with undefined ground truth (an empty mask, or no light) are left out and
+    counted.
 
     Args:
-        models: by name: models that are given scene-linear images (`IntrinsicModel`), what
-            `evaluation.models.open_model` returns, or `Predictions` of another program.
-        data: images with their true decomposition, from `loaders.views.open_decompositions`.
-        device: where images are put for the models, which have to be there.
+        models: by name: an `IntrinsicModel` that takes scene-linear images, a `NamedModel` of
+            `evaluation.models.open_model`, or `Predictions` of another program.
+        data: images with their ground-truth decomposition, from `loaders.views.open_decompositions`.
+        device: torch device of the models.
         batch_size: images per call of a model.
-        missing: "error" refuses predictions that lack an id; "fail" counts them as failed.
-        steps: finished batches of an earlier run, which are not computed again, and the place of new ones.
+        missing: "error" refuses predictions without a file for an id; "fail" counts the id as failed.
+        steps: keeps finished batches, so that an interrupted run resumes.
 
     Returns:
         A result for each model, lower is better.
 
     Raises:
-        InputError: no rows or no models, images smaller than a window of `lmse`, outputs that are no
-            decomposition, ids of predictions that do not fit.
+        InputError: there are no rows or no models, images are smaller than a window of `lmse`, an output is
+            not a decomposition, or ids of predictions do not match.
 
     Example:
         >>> import torch
@@ -86,58 +87,60 @@ def score_intrinsic(
         ...     def __getitem__(self, row):
         ...         image = torch.rand(3, 20, 20)
         ...         return DecomposedImage(image, image, torch.ones_like(image), torch.ones(20, 20).bool())
-        >>> score_intrinsic({"all reflectance": constant_shading}, Flat())["all reflectance"].score
-        0.0
+        >>> score_intrinsic({"all reflectance": constant_shading}, Flat())["all reflectance"].score < 1e-9
+        True
     """
-    asked = sources(models, [data], "linear", missing)
-    steps = steps or Steps()
-    keys = {name: model_key(source, device, metric=METRIC, version=VERSION) for name, source in asked.items()}
-    found = Fingerprint()
-    errors: dict[str, list[Errors]] = {name: [] for name in asked}
-    failed: dict[str, list[Tensor]] = {name: [] for name in asked}
-    zeros: list[Errors] = []
-    for batch in read_batches(data, batch_size, lambda item: item.image, found, "score"):
-        truth = stack(batch.items)
+    named_models = identify_models(models, [data], "linear", missing)
+    steps = steps or FinishedSteps()
+    keys = {
+        name: model_key(named, device, metric=METRIC, version=VERSION) for name, named in named_models.items()
+    }
+    fingerprint = Fingerprint()
+    errors: dict[str, list[_Errors]] = {name: [] for name in named_models}
+    failed: dict[str, list[Tensor]] = {name: [] for name in named_models}
+    zeros: list[_Errors] = []
+    for batch in read_batches(data, batch_size, lambda item: item.image, fingerprint, "score"):
+        truth = stack_ground_truth(batch.items)
         zeros.append(_zero_errors(truth))
-        for name, source in asked.items():
-            score = partial(_score, source, batch.ids, truth, device)
-            step = steps.get_or_compute(batch_key(keys[name], batch, found), score)
+        for name, named in named_models.items():
+            score = partial(_score, named, batch.ids, truth, device)
+            step = steps.get_or_compute(batch_key(keys[name], batch, fingerprint), score)
             errors[name].append(step["errors"])
             failed[name].append(step["failed"])
-    lost = {name: torch.cat(some).numpy() for name, some in failed.items()}
+    failed_rows = {name: torch.cat(some).numpy() for name, some in failed.items()}
     joined = {name: torch.cat(some, 1).numpy() for name, some in errors.items()}
-    filled = fill_failures(joined, lost, torch.cat(zeros, 1).numpy())
+    filled = fill_failures(joined, failed_rows, torch.cat(zeros, 1).numpy())
     settings: dict[str, Any] = {"window": 20, "step": 10, "explains": data.explains, "missing": missing}
-    if any(failure.any() for failure in lost.values()):
-        settings["filled_among"] = sorted(asked)
-    described = found.describe(data)
+    if any(failure.any() for failure in failed_rows.values()):
+        settings["filled_among"] = sorted(named_models)
+    described = fingerprint.describe(data)
     return {
         name: MeanResult(
-            about(METRIC, VERSION, "lower", source, described, settings),
+            make_provenance(METRIC, VERSION, "lower", named, described, settings),
             tuple(data.ids),
             tuple(data.groups),
             {column: tuple(values.tolist()) for column, values in zip(COLUMNS, filled[name], strict=True)},
-            tuple(data.ids[row] for row in np.flatnonzero(lost[name]).tolist()),
+            tuple(data.ids[row] for row in np.flatnonzero(failed_rows[name]).tolist()),
         )
-        for name, source in asked.items()
+        for name, named in named_models.items()
     }
 
 
 def score_baselines(data: Decompositions) -> dict[str, MeanResult]:
-    """Score the two trivial decompositions, which every model should score below; see `score_intrinsic`."""
+    """Score the two trivial decompositions; every model should have lower errors. See `score_intrinsic`."""
     return score_intrinsic(BASELINES, data)
 
 
-def _score(source: NamedModel, ids: Sequence[str], truth: Truth, device: str) -> dict[str, Tensor]:
-    """Errors of one model on a batch, and which rows have failed."""
-    reflectance, shading, failed = decompose(source, ids, truth.image, truth.mask, device)
+def _score(named: NamedModel, ids: Sequence[str], truth: GroundTruth, device: str) -> dict[str, Tensor]:
+    """Compute the errors of one model on a batch, and flags of failed rows."""
+    reflectance, shading, failed = predict_decomposition(named, ids, truth.image, truth.mask, device)
     errors = _errors(reflectance, shading, truth)
     return {"errors": errors, "failed": failed | errors.isinf().any(0)}  # finite values, infinite squares
 
 
 @torch.no_grad()
-def _errors(reflectance: Tensor, shading: Tensor, truth: Truth) -> Errors:
-    """Errors of a batch in order of ``COLUMNS``, float64."""
+def _errors(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> _Errors:
+    """Compute the errors of a batch in the order of ``COLUMNS``, float64."""
     if truth.shading.shape[1] == 1:
         shading = shading.mean(1, keepdim=True)
     pairs = ((reflectance, truth.reflectance), (shading, truth.shading))
@@ -147,6 +150,6 @@ def _errors(reflectance: Tensor, shading: Tensor, truth: Truth) -> Errors:
     return torch.stack([0.5 * (local[0] + local[1]), *local, *scaled, *plain]).double()
 
 
-def _zero_errors(truth: Truth) -> Errors:
-    """Errors of images of zeros; nan where the truth is undefined."""
+def _zero_errors(truth: GroundTruth) -> _Errors:
+    """Compute the errors of all-zero predictions; nan if the ground truth is undefined."""
     return _errors(torch.zeros_like(truth.image), torch.zeros_like(truth.image), truth)

@@ -1,4 +1,4 @@
-"""Mean squared error after the best scale of the whole prediction."""
+"""Scale-invariant mean squared error: MSE with the best single scale of the prediction."""
 
 import torch
 from jaxtyping import Float, Float64
@@ -6,7 +6,7 @@ from torch import Tensor
 
 from evaluation.intrinsic.lmse import ENERGY_FLOOR
 from evaluation.intrinsic.masked import (
-    Mask,
+    PixelMask,
     check_masked,
     is_finite,
     masked_double,
@@ -19,26 +19,26 @@ from evaluation.intrinsic.masked import (
 def si_mse(
     prediction: Float[Tensor, "batch *channels height width"],
     target: Float[Tensor, "batch *channels height width"],
-    mask: Mask,
+    mask: PixelMask,
 ) -> Float[Tensor, " batch"]:
     """Compute the scale-invariant mean squared error of each sample.
 
     ``min_a sum(m (t - a p)^2) / sum(m)`` with one ``a`` for all pixels and channels of a sample: Grosse et
-    al. 2009, eq. 7, divided by the number of values. ``a`` is 0 where ``sum(m p^2)`` is at most
+    al. 2009, eq. 7, divided by the number of values. ``a`` is 0 if ``sum(m p^2)`` is at most
     `ENERGY_FLOOR`.
 
     Args:
         prediction: predicted values, scene-linear, in any scale.
         target: ground truth, scene-linear; its scale is the scale of the result.
-        mask: weight of each pixel, in [0, 1]. What lies where it is 0 is never read.
+        mask: weight of each pixel, in [0, 1]. Pixels of weight 0 are never read.
 
     Returns:
-        One error per sample, >= 0, lower is better; nan where the prediction is not finite inside the mask
-        (a failure: `is_failed` tells), the target is not finite there, or the mask is empty. Blind to the
-        scale of the prediction and to its sign.
+        One error per sample, >= 0, lower is better; nan if the prediction is not finite inside the mask (a
+        failed prediction, see `is_failed`), if the target is not finite there, or if the mask is empty. Blind
+        to the scale and the sign of the prediction.
 
     Raises:
-        InputError: shapes that do not agree, or a mask that is neither boolean nor weights in [0, 1].
+        InputError: the shapes do not agree, or the mask is neither boolean nor weights in [0, 1].
 
     Example:
         >>> target = torch.tensor([[[1.0, 2.0]]])
@@ -52,7 +52,7 @@ def si_mse(
 def _errors(
     prediction: Float[Tensor, "batch *channels height width"],
     target: Float[Tensor, "batch *channels height width"],
-    mask: Mask,
+    mask: PixelMask,
 ) -> Float64[Tensor, " batch"]:
     predicted, true = masked_double(prediction, mask), masked_double(target, mask)
     energy = weighted(predicted.square(), mask).flatten(1).sum(1)

@@ -1,4 +1,4 @@
-"""Models of intrinsic images to measure, and what a model has to look like to be measured."""
+"""Intrinsic image models to score, and the protocols that other models have to follow."""
 
 from evaluation.models.baselines import BASELINES as BASELINES
 from evaluation.models.baselines import constant_reflectance as constant_reflectance

@@ -1,4 +1,4 @@
-"""The two trivial decompositions of Grosse et al. 2009 (BAS): every model should score below both."""
+"""The two trivial decompositions of Grosse et al. 2009 (BAS): every model should have lower errors."""
 
 import torch
 from jaxtyping import Float

@@ -1,4 +1,4 @@
-"""What a model has to be callable with, and what frames have to offer, to be trained or scored here."""
+"""Protocols of models and frames that can be trained or scored."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -9,17 +9,17 @@ from torch import Tensor
 
 from loaders.schema import SetInfo
 
-Rows = Sequence[int] | Int[ndarray, " rows"]
+RowNumbers = Sequence[int] | Int[ndarray, " rows"]
 
 
 @runtime_checkable
 class IntrinsicModel(Protocol):
-    """Anything callable that splits an image into reflectance and shading.
+    """A callable that decomposes an image into reflectance and shading.
 
-    A function, a `torch.nn.Module` in evaluation mode or an object with ``__call__``; a black box will do. A
-    model whose signature has a parameter ``mask`` (bool, batch height width) is given the pixels that count.
-    An attribute ``colour_space = "srgb"`` has images sRGB-encoded for it. `evaluation.running.model_outputs`
-    says in which forms reflectance and shading are taken besides.
+    It may be a function, a `torch.nn.Module` in evaluation mode or an object with ``__call__``; a black box
+    is enough. If its signature has a parameter ``mask`` (bool, batch height width), it receives the mask of
+    the scored pixels. With an attribute ``colour_space = "srgb"`` it receives sRGB-encoded images.
+    `evaluation.running.model_outputs` lists the other accepted forms of the output.
 
     Example:
         >>> from evaluation.models.baselines import constant_shading
@@ -30,29 +30,29 @@ class IntrinsicModel(Protocol):
     def __call__(
         self, image: Float[Tensor, "batch 3 height width"], /
     ) -> tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]]:
-        """Split each image.
+        """Decompose each image.
 
         Args:
-            image: scene-linear Rec.709 (not sRGB-encoded) in [0, 1], clipped where over-exposed.
+            image: scene-linear Rec.709 (not sRGB-encoded) in [0, 1]; over-exposed pixels are clipped.
 
         Returns:
             Reflectance, the share of light that each pixel's surface scatters, and shading, the light that
-            reaches it; gray shading is repeated over the channels, or has one channel. Both scene-linear (no
-            logarithm, no gamma), >= 0, and each defined up to one scale per image.
+            reaches it; gray shading is repeated over the channels, or has one channel. Both are scene-linear
+            (no logarithm, no gamma), >= 0, and defined up to one scale per image.
         """
 
 
 @runtime_checkable
 class IntrinsicFrames(Protocol):
-    """Frames with ground truth: what every reader in `loaders` offers, and all that is asked of others.
+    """Frames with ground truth; every reader in `loaders` follows this protocol.
 
-    A sample is a dict with at least ``id`` (text), ``image`` (uint8 sRGB, 3 height width) and, both
-    scene-linear Rec.709 of the same shape, ``albedo`` in [0, 1] and ``shading`` in scene radiance.
+    A sample is a dict with at least ``id`` (text), ``image`` (uint8 sRGB, 3 height width), ``albedo`` in
+    [0, 1] and ``shading`` in scene radiance; the last two are scene-linear Rec.709 of the shape of the image.
     """
 
     @property
     def set_info(self) -> SetInfo:
-        """The image set; its `exposure` takes scene radiance to the range of ``image``."""
+        """The image set; its `exposure` scales scene radiance to the range of ``image``."""
 
     def __len__(self) -> int: ...
 

@@ -1,4 +1,4 @@
-"""A small convolutional network that splits an image into reflectance and shading."""
+"""A small convolutional network that decomposes an image into reflectance and shading."""
 
 import torch
 from jaxtyping import Float
@@ -9,17 +9,17 @@ from loaders.errors import InputError
 
 LEVELS = 4
 MAX_WIDTH = 256
-# Below this an 8-bit image holds no usable colour; the logarithm of what is left spans about 7.
+# Below this value an 8-bit image holds no usable colour; the logarithms from here to 1 span about 7.
 _DARKEST = 1e-3
-# A unit that is never active would not learn; a small slope below zero keeps it alive.
+# Slope of the leaky ReLU: a unit that is always below 0 would not learn with slope 0.
 _SLOPE = 0.1
 
 
 class IntrinsicNet(nn.Module):
-    """U-Net with one encoder and two decoders; an `IntrinsicModel` of any image size.
+    """A U-Net with one encoder and two decoders, as an `IntrinsicModel` for any image size.
 
-    Hidden layers to hook, from the image to the outputs; each gives `batch channels height width` of the
-    image extended to a multiple of 8 pixels:
+    Hidden layers for hooks, from the image to the outputs; each output is `batch channels height width` of
+    the image padded to a multiple of 8 pixels:
 
     - ``encoder.0`` to ``encoder.3``, shared by both branches: 1, 2, 3 and 4 times ``width`` channels, size
       divided by 1, 2, 4 and 8;
@@ -29,7 +29,7 @@ class IntrinsicNet(nn.Module):
 
     Args:
         width: channels at full resolution; the default makes about 190 000 parameters.
-        seed: of the initial weights, which depend on nothing else.
+        seed: seed of the initial weights, which depend on nothing else.
 
     Raises:
         InputError: a width outside 1..256.
@@ -61,19 +61,19 @@ class IntrinsicNet(nn.Module):
             else:
                 nn.init.kaiming_normal_(values, a=_SLOPE, generator=generator)
             if name.endswith("head.weight"):
-                # Starts near a constant output; large first outputs saturate the sigmoid and may stay there.
+                # A nearly constant output at the start: large outputs may saturate the sigmoid for good.
                 values.data *= 0.1
 
     def forward(
         self, image: Float[Tensor, "batch 3 height width"]
     ) -> tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]]:
-        """Split each image.
+        """Decompose each image.
 
         Args:
             image: scene-linear Rec.709 in [0, 1].
 
         Returns:
-            Reflectance in (0, 1) and shading above 0, scene-linear; after training their product is about
+            Reflectance in (0, 1) and shading above 0, scene-linear; after training their product approximates
             the diffuse part of the image.
         """
         height, width = image.shape[-2:]
@@ -91,7 +91,7 @@ class IntrinsicNet(nn.Module):
 
 
 class _Decoder(nn.Module):
-    """The way up from the coarsest features to one image."""
+    """Upsampling path from the coarsest features to one image."""
 
     def __init__(self, sizes: list[int]) -> None:
         super().__init__()
@@ -118,5 +118,5 @@ def _block(before: int, after: int) -> nn.Sequential:
 
 
 def _convolution(before: int, after: int) -> nn.Module:
-    """Make a 3x3 convolution whose weights are set later, so that no global generator is drawn from."""
+    """Make a 3x3 convolution without initial weights, so that torch's global generator is not used."""
     return nn.Conv2d(before, after, 3, padding=1, device="meta").to_empty(device="cpu")

@@ -12,12 +12,12 @@ from scipy.sparse.linalg import splu
 
 from loaders.errors import InputError
 
-# Iterations end at this relative error of the image, in the norm of its gradients: after 20 to 50 steps for
-# the mask of an object. They are abandoned where `STEPS` seem not to get there: the mask is ragged, and
-# elimination is faster.
-TOLERANCE = 1e-15
-STEPS = 64
-FIRST_CHECK = 8
+# Iterations stop at this relative error of the image, in the norm of its gradients; the mask of an object
+# needs 20 to 50. They are abandoned if `_MAX_ITERATIONS` would not reach it, as for a ragged mask;
+# elimination is faster then.
+_TOLERANCE = 1e-15
+_MAX_ITERATIONS = 64
+_FIRST_CHECK = 8
 
 
 def solve_poisson(
@@ -28,9 +28,10 @@ def solve_poisson(
     """Find the image whose backward differences match the given ones best.
 
     ``argmin_r sum (r[i, j] - r[i-1, j] - g_y[i, j])^2 + sum (r[i, j] - r[i, j-1] - g_x[i, j])^2`` over pairs
-    of neighbours that both lie in the mask: Grosse et al. 2009, eq. 10 with p = 2. Solved to the last digits,
-    on the CPU, by a cosine transform for a whole rectangle, and within a mask by conjugate gradients with
-    that transform as preconditioner. `PoissonSolver` is cheaper for more than five images of one mask.
+    of neighbours that both lie in the mask: Grosse et al. 2009, eq. 10 with p = 2. The solution has float64
+    precision and is computed on the CPU: by a cosine transform for a whole rectangle, and by conjugate
+    gradients with that transform as preconditioner within a mask. `PoissonSolver` is faster for more than
+    five images with the same mask.
 
     Args:
         gradient_y: difference from the pixel above; the first row is not read.
@@ -38,11 +39,11 @@ def solve_poisson(
         mask: pixels to solve for; all by default.
 
     Returns:
-        The image in float64. The equations leave a constant open in each 4-connected region: its mean there
-        is 0. 0 outside the mask.
+        The image in float64. The equations determine it up to a constant in each 4-connected region; its mean
+        in each region is 0. It is 0 outside the mask.
 
     Raises:
-        InputError: shapes that differ.
+        InputError: the shapes differ.
 
     Example:
         >>> image = np.array([[0.0, 1.0], [4.0, 3.0]])
@@ -66,9 +67,9 @@ def solve_poisson(
 
 
 class PoissonSolver:
-    """`solve_poisson` for many images of one mask: the matrix is factorised once, each image then is cheap.
+    """Solver for many images with the same mask: it factorises the matrix of `solve_poisson` once.
 
-    Works on the CPU, in float64. The factors take some 100 MB for 130 000 pixels.
+    It works on the CPU, in float64. The factors of 130 000 pixels take about 100 MB.
 
     Args:
         mask: pixels to solve for.
@@ -84,7 +85,7 @@ class PoissonSolver:
     def __init__(self, mask: Bool[ndarray, "height width"]) -> None:
         self._mask = mask.copy()
         self._regions = label(mask)[0][mask] - 1
-        # One pixel of each region is held at 0, which makes the matrix regular; a lone pixel has no equation.
+        # One pixel of each region is fixed at 0, which makes the matrix regular.
         _, pinned = np.unique(self._regions, return_index=True)
         self._free = np.setdiff1d(np.arange(self._regions.size), pinned)
         if self._free.size:
@@ -106,10 +107,10 @@ class PoissonSolver:
             gradient_x: difference from the pixel on the left; the first column is not read.
 
         Returns:
-            The images in float64, as `solve_poisson` gives them.
+            The images in float64, as `solve_poisson` returns them.
 
         Raises:
-            InputError: shapes that differ.
+            InputError: the shapes differ.
         """
         _check_shapes(gradient_y.shape, gradient_x.shape, (*gradient_y.shape[:-2], *self._mask.shape))
         solution = np.zeros(gradient_y.shape)
@@ -131,13 +132,13 @@ def _solve_masked(
     right: Float[ndarray, "height _"],
     mask: Bool[ndarray, "height width"],
 ) -> Float[ndarray, "height width"] | None:
-    """Solve from differences to the row below and the column on the right; None if that takes too long."""
+    """Solve from differences to the row below and the column on the right; None if it converges slowly."""
     height, width = mask.shape
     has_down, has_right = _edges(mask)
     padded = np.zeros(tuple(next_fast_len(length, real=True) for length in mask.shape))
     invert = _rectangle_inverse(*padded.shape)
 
-    # Values outside the mask, and a constant in each region, are free while iterating.
+    # Values outside the mask, and a constant in each region, are arbitrary during the iterations.
     def precondition(residual: Float[ndarray, "height width"]) -> Float[ndarray, "height width"]:
         padded[:] = 0.0
         padded[:height, :width] = residual
@@ -163,14 +164,14 @@ def _conjugate_gradients(
     matrix: Callable[[ndarray], ndarray],
     precondition: Callable[[ndarray], ndarray],
 ) -> Float[ndarray, "height width"] | None:
-    """Solve a symmetric, positive semidefinite system; None where `STEPS` seem not to reach `TOLERANCE`."""
+    """Solve a symmetric, positive semidefinite system; None if it converges too slowly."""
     solution, residual = np.zeros_like(wanted), wanted.copy()
     direction = precondition(residual).copy()
-    # The squared norm of the error's gradients, but for a factor that the preconditioner keeps near 1.
+    # Approximately the squared norm of the error's gradients; the preconditioner keeps the factor near 1.
     error = first = np.vdot(residual, direction)
     step = 0
-    while not error <= TOLERANCE**2 * first:
-        if step >= FIRST_CHECK and not error <= TOLERANCE ** (2 * step / STEPS) * first:
+    while not error <= _TOLERANCE**2 * first:
+        if step >= _FIRST_CHECK and not error <= _TOLERANCE ** (2 * step / _MAX_ITERATIONS) * first:
             return None
         step += 1
         change = matrix(direction)
@@ -186,7 +187,7 @@ def _conjugate_gradients(
 
 
 def _rectangle_inverse(height: int, width: int) -> Callable[[ndarray], ndarray]:
-    """Return the solver for a whole rectangle, which makes the mean 0 and overwrites its argument."""
+    """Return a function that solves for a whole rectangle with mean 0, and overwrites its argument."""
     # The cosine transform of type 2 diagonalises second differences with free borders.
     rows = 2 - 2 * np.cos(np.pi * np.arange(height) / height)
     columns = 2 - 2 * np.cos(np.pi * np.arange(width) / width)

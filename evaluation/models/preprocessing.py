@@ -1,6 +1,6 @@
-"""Image processors of transformers, read from their JSON and done in torch.
+"""Image processors of transformers, read from their JSON and implemented in torch with gradients.
 
-The processors of transformers work on 8-bit pixels, with torchvision or Pillow, and without gradients.
+The processors of transformers themselves work on 8-bit pixels, with torchvision or Pillow, without gradients.
 """
 
 import json
@@ -16,8 +16,8 @@ from loaders.errors import InputError, blaming
 
 PREPROCESSOR = "preprocessor_config.json"
 Size = tuple[int, int] | int
-# Processors that resize, crop, rescale and normalise and do nothing else, and whether a size that is one
-# number makes a square (else it is the shorter edge). Others have steps of their own.
+# Processors that only resize, crop, rescale and normalise. True: a single number as size means a square;
+# False: it means the shorter edge.
 _SQUARE = {
     **dict.fromkeys(("Beit", "Blip", "DINOv3ViT", "DeiT", "Pvt", "Siglip", "ViT"), True),
     **dict.fromkeys(("Bit", "CLIP", "ChineseCLIP", "ConvNext", "MobileNetV1", "MobileNetV2"), False),
@@ -28,7 +28,7 @@ _MODES: dict[Any, Literal["nearest-exact", "bilinear", "bicubic"]] = {
     2: "bilinear",
     3: "bicubic",
 }
-_CURE = "preprocess in a file of yours: file.py:callable"
+_CURE = "write the preprocessing in Python: file.py:callable"
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,13 @@ class Preprocessing:
     """Resize, crop, rescale and normalise images.
 
     Attributes:
-        size: height and width; one number is the shorter edge and keeps the proportions; None leaves images.
-        crop: height and width of the middle that is kept; None keeps all.
-        mode: interpolation, antialiased.
-        scale: factor of values in [0, 1], before the mean is subtracted.
-        mean: per channel.
-        std: per channel.
+        size: height and width; a single number is the shorter edge, with the aspect ratio kept; None does not
+            resize.
+        crop: height and width of the centre crop; None does not crop.
+        mode: interpolation, with antialiasing.
+        scale: factor for values in [0, 1], applied before the mean is subtracted.
+        mean: mean of each channel.
+        std: standard deviation of each channel.
 
     Example:
         >>> import torch
@@ -73,18 +74,18 @@ class Preprocessing:
 
 
 def read_preprocessing(path: Path) -> Preprocessing:
-    """Read what an image processor does from the JSON that transformers saved.
+    """Read the steps of an image processor from the JSON file that transformers saved.
 
     Args:
         path: ``preprocessor_config.json``.
 
     Raises:
-        InputError: the file is missing or damaged; the processor has steps other than resizing, cropping the
-            middle, rescaling and normalising; or a number that these need is missing.
+        InputError: the file is missing or damaged; the processor has steps other than resizing, centre
+            cropping, rescaling and normalising; or a number for these steps is missing.
     """
     if not path.is_file():
         raise InputError(f"{path} is missing: expected a vision model with its preprocessing; {_CURE}")
-    with blaming(f"{path}: cannot be read as JSON", "get it again"):
+    with blaming(f"{path}: cannot be read as JSON", "download it again"):
         config = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(config, dict):
         raise InputError(f"{path}: expected a JSON object, got {type(config).__name__}")
@@ -116,7 +117,7 @@ def _preprocessing(config: dict[str, Any], kind: str) -> Preprocessing:
     if config.get("do_center_crop", config.get("crop_size") is not None):
         crop = _square(_size(_needed(config, "crop_size"), True))
     if kind == "ConvNext" and isinstance(size, int):
-        # As trained: the shorter edge is resized to more than is kept, from 384 pixels on nothing is cut off.
+        # As in training: below 384 pixels the shorter edge is resized to more than the crop.
         square, share = (size, size), config.get("crop_pct", 224 / 256)
         size, crop = (square, None) if size >= 384 else (int(size / share), square)
     scale = 255 * (config.get("rescale_factor", 1 / 255) if config.get("do_rescale", True) else 1)
@@ -167,13 +168,10 @@ def _resized(
         size = (int(size * height / short), int(size * width / short))
     if size == (height, width):
         return images
-    for step in (
-        (height, size[1]),
-        size,
-    ):  # one axis after the other, as on 8-bit pixels, which cannot overshoot
-        images = functional.interpolate(images, step, mode=mode, antialias=mode != "nearest-exact").clamp(
-            0, 1
-        )
+    # One axis after the other, each clamped like 8-bit pixels.
+    for step in ((height, size[1]), size):
+        images = functional.interpolate(images, step, mode=mode, antialias=mode != "nearest-exact")
+        images = images.clamp(0, 1)
     return images
 
 

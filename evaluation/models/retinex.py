@@ -1,4 +1,4 @@
-"""Colour Retinex: sharp or colourful edges are reflectance, everything else is shading.
+"""Colour Retinex: strong or coloured edges belong to the reflectance, all other changes to the shading.
 
 COL-RET of R. Grosse, M. K. Johnson, E. H. Adelson, W. T. Freeman: Ground truth dataset and baseline
 evaluations for intrinsic image algorithms, ICCV 2009, section 4.3.1.
@@ -15,22 +15,23 @@ from torch import Tensor
 from evaluation.models.poisson import solve_poisson
 from loaders.errors import InputError
 
-# The benchmark clips its images, whose white is 257, at 3 before the logarithm.
+# The benchmark raises its images, whose white is 257, to at least 3 before the logarithm.
 FLOOR = 3 / 257
 
 
 @dataclass(frozen=True)
 class ColourRetinex:
-    """Colour Retinex as an `IntrinsicModel`: no training, no randomness.
+    """Colour Retinex as an `IntrinsicModel`, without training and randomness.
 
-    A difference of log values between neighbours is kept for the reflectance where its brightness (mean of
-    the channels) exceeds ``brightness`` or its chroma (norm of what remains) exceeds ``chroma``: Grosse et
-    al. 2009, eq. 12. The reflectance is then the least-squares image of the kept differences (eq. 10, p = 2).
+    A difference of log values between neighbours is kept for the reflectance if its brightness (mean of the
+    channels) exceeds ``brightness`` or its chroma (norm of the difference minus its brightness) exceeds
+    ``chroma``: Grosse et al. 2009, eq. 12. The reflectance is the least-squares image of the kept differences
+    (eq. 10, p = 2).
 
     Attributes:
         brightness: threshold in natural log units; 1.0 keeps steps by a factor above 2.7.
-        chroma: threshold in natural log units. The defaults are those that others use on the MIT images;
-            the paper chooses both by cross-validation, from 10^-1.5 to 1.
+        chroma: threshold in natural log units. Both defaults are common on the MIT images; the paper chooses
+            both thresholds by cross-validation, from 10^-1.5 to 1.
 
     Example:
         >>> image = torch.full((1, 3, 4, 4), 0.2)
@@ -55,15 +56,16 @@ class ColourRetinex:
         image: Float[Tensor, "batch 3 height width"],
         mask: Bool[Tensor, "batch height width"] | None = None,
     ) -> tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]]:
-        """Split each image; on the processor, whatever the device of the input.
+        """Decompose each image on the CPU; the results are on the device of the input.
 
         Args:
-            image: scene-linear Rec.709 in [0, 1]; raised to `FLOOR` where it is darker.
-            mask: pixels that belong to the object; edges to others are not looked at. All by default.
+            image: scene-linear Rec.709 in [0, 1]; darker values are raised to `FLOOR`.
+            mask: pixels of the object; edges to other pixels are ignored. All pixels by default.
 
         Returns:
             Reflectance in the colours of the image, scaled so that its largest value is 1, and gray shading
-            repeated over the channels; their product is the image raised to `FLOOR`. Both 0 outside the mask.
+            repeated over the channels; their product is the image raised to `FLOOR`. Both are 0 outside the
+            mask.
         """
         pixels = np.maximum(image.detach().cpu().double().numpy(), FLOOR)
         masks = [None] * len(pixels) if mask is None else list(mask.cpu().numpy())
@@ -88,7 +90,7 @@ class ColourRetinex:
         log_gray: Float[ndarray, "height width"],
         axis: int,
     ) -> Float[ndarray, "height width"]:
-        """Backward differences of the log gray image along an axis, 0 where shading explains them."""
+        """Return backward differences of the log gray image along an axis, 0 where they are shading."""
         step = np.diff(log_pixels, axis=axis + 1, prepend=log_pixels.take([0], axis + 1))
         brightness = step.mean(0)
         chroma = np.sqrt(((step - brightness) ** 2).sum(0))

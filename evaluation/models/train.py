@@ -1,4 +1,4 @@
-"""Train an `IntrinsicNet` on images with their true decomposition."""
+"""Train an `IntrinsicNet` on images with their ground-truth decomposition."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -10,14 +10,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from tqdm import tqdm
 
-from evaluation.inputs.truth import Truth, stack
+from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
 from evaluation.models.network import IntrinsicNet
 from loaders.errors import InputError
 from loaders.views import DecomposedImage, Decompositions
 
-# Rows stay in memory, up to this many bytes; what does not fit is read again.
+# Bytes of rows that are kept in memory; other rows are read again in each epoch.
 CACHE_BYTES = 2 * 2**30
-# Added before the logarithm: an 8-bit image hardly tells darker values apart.
+# Added before the logarithm, because darker values of an 8-bit image are quantised too coarsely.
 _EPSILON = 0.01
 
 
@@ -26,8 +26,8 @@ class History:
     """Mean loss per epoch, lower is better.
 
     Attributes:
-        training: average over the steps of the epoch, while the weights moved.
-        validation: measured after each epoch on rows never trained on; empty where there are none.
+        training: average over the steps of the epoch, during which the weights change.
+        validation: loss after each epoch on the held-out rows; empty without held-out rows.
     """
 
     training: tuple[float, ...]
@@ -48,28 +48,28 @@ def train_intrinsic(
 ) -> tuple[IntrinsicNet, History]:
     """Train a network to predict reflectance and shading.
 
-    Minimises `intrinsic_loss` of both outputs by Adam, with one cycle of the learning rate; each image is
-    mirrored left to right with probability one half. Pixels without albedo do not count.
+    Adam minimises `intrinsic_loss` of both outputs, with a one-cycle learning rate; each image is mirrored
+    left to right with probability one half. Pixels without albedo are ignored.
 
     Args:
-        data: images with their true decomposition, all of one size.
-        seed: of the initial weights, the order and the mirroring. The same seed gives the same weights on
-            the same processor with the same number of threads; on a GPU, nearly the same.
+        data: images with their ground-truth decomposition, all of one size.
+        seed: seed of the initial weights, the order and the mirroring. Equal seeds give equal weights on the
+            same processor with the same number of threads, and nearly equal weights on a GPU.
         epochs: passes over the training rows.
-        rows: row numbers to train on; all but ``validation`` by default.
-        validation: row numbers that are held out. Choose whole groups (`loaders.group_rows`): a frame that
-            differs from a training frame only in its light tests nothing.
+        rows: row numbers to train on; all rows except ``validation`` by default.
+        validation: row numbers that are held out. Choose whole groups (`loaders.group_rows`): a held-out
+            frame that differs from a training frame only in its light does not test generalisation.
         batch_size: images per step.
-        rate: largest learning rate; twice the default may end in a constant output.
+        rate: largest learning rate; with twice the default the output may become constant.
         width: channels of the network at full resolution, see `IntrinsicNet`.
-        device: where to train; the network stays there.
+        device: torch device for training; the network stays there.
 
     Returns:
         The network in evaluation mode after the last epoch, and the losses.
 
     Raises:
-        InputError: a row that does not exist or is in both lists, missing ground truth, or ``epochs`` or
-            ``batch_size`` below 1.
+        InputError: a row does not exist or is in both lists, ground truth is missing, or ``epochs`` or
+            ``batch_size`` is below 1.
 
     Example:
         >>> from loaders.views import DataIdentity
@@ -111,19 +111,19 @@ def intrinsic_loss(
     target: Float[Tensor, "batch 3 height width"],
     mask: Bool[Tensor, "batch height width"],
 ) -> Float[Tensor, " batch"]:
-    """Compute the training loss of one output: log error, half of it forgiven as scale, and its gradient.
+    """Compute the training loss of one output: a half scale-invariant log error and a gradient error.
 
     ``mean(d^2) - mean(d)^2 / 2 + mean(|d_y| + |d_x|)`` with ``d = log(p + 0.01) - log(t + 0.01)`` and its
-    differences between neighbours: the scale-invariant loss of Eigen et al. 2014, eq. 4, and an absolute
-    gradient term, which keeps edges where they belong.
+    differences d_y, d_x between neighbours. The first two terms are the scale-invariant loss of Eigen et al.
+    2014, eq. 4; the absolute gradient term keeps edges sharp.
 
     Args:
         prediction: predicted reflectance or shading, scene-linear, >= 0.
         target: ground truth, scene-linear, >= 0.
-        mask: pixels that count.
+        mask: pixels that are scored.
 
     Returns:
-        One loss per sample, >= 0, lower is better, differentiable; 0 where the mask is empty.
+        One loss per sample, >= 0, lower is better, differentiable; 0 for an empty mask.
 
     Example:
         >>> image = torch.rand(1, 3, 4, 4)
@@ -143,15 +143,15 @@ def intrinsic_loss(
 
 
 def check_rows(count: int, rows: Sequence[int], name: str = "rows") -> list[int]:
-    """Resolve row numbers.
+    """Check row numbers.
 
     Args:
-        count: how many rows there are.
+        count: number of rows in the data.
         rows: row numbers from 0.
-        name: argument that an error names.
+        name: name of the argument for messages.
 
     Raises:
-        InputError: there are no rows, or one is not in the data.
+        InputError: ``rows`` is empty, or a row does not exist.
 
     Example:
         >>> check_rows(3, (2, 0))
@@ -177,8 +177,8 @@ def _split(count: int, rows: Sequence[int] | None, validation: Sequence[int]) ->
     return training, held_out
 
 
-def _reader(data: Decompositions, row: int) -> Callable[[Sequence[int]], Truth]:
-    """Return a function from row numbers to their truth, which remembers what fits in memory."""
+def _reader(data: Decompositions, row: int) -> Callable[[Sequence[int]], GroundTruth]:
+    """Return a function that maps row numbers to their ground truth and caches rows in memory."""
     # Image, reflectance and shading as float32, three channels each, and the mask.
     size = (3 * 4 + 1) * data[row].image.numel()
 
@@ -186,14 +186,14 @@ def _reader(data: Decompositions, row: int) -> Callable[[Sequence[int]], Truth]:
     def sample(row: int) -> DecomposedImage:
         return data[row]
 
-    return lambda rows: stack([sample(row) for row in rows])
+    return lambda rows: stack_ground_truth([sample(row) for row in rows])
 
 
 def _batches(rows: list[int], batch_size: int) -> list[list[int]]:
     return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
 
 
-def _mirror(truth: Truth, generator: torch.Generator) -> Truth:
+def _mirror(truth: GroundTruth, generator: torch.Generator) -> GroundTruth:
     """Flip a random half of the samples left to right."""
     flipped = torch.rand(len(truth.image), generator=generator) < 0.5
     layers = {}
@@ -202,10 +202,10 @@ def _mirror(truth: Truth, generator: torch.Generator) -> Truth:
         layers[field.name] = torch.where(
             flipped.reshape(-1, *[1] * (values.ndim - 1)), values.flip(-1), values
         )
-    return Truth(**layers)
+    return GroundTruth(**layers)
 
 
-def _loss(network: IntrinsicNet, truth: Truth) -> Float[Tensor, " batch"]:
+def _loss(network: IntrinsicNet, truth: GroundTruth) -> Float[Tensor, " batch"]:
     device = next(network.parameters()).device
     shading = truth.shading.expand_as(truth.image).to(device)
     reflectance, mask = truth.reflectance.to(device), truth.mask.to(device)
@@ -215,14 +215,14 @@ def _loss(network: IntrinsicNet, truth: Truth) -> Float[Tensor, " batch"]:
 
 def _step(
     network: IntrinsicNet,
-    truth: Truth,
+    truth: GroundTruth,
     optimiser: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
 ) -> float:
     loss = _loss(network, truth).mean()
     optimiser.zero_grad()
     torch.autograd.backward(loss)
-    # A batch of deep shadows has large logarithms; one such step must not undo many others.
+    # Dark batches have large gradients; clipping keeps one of them from undoing many steps.
     torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
     optimiser.step()
     schedule.step()
@@ -231,7 +231,7 @@ def _step(
 
 @torch.no_grad()
 def _evaluate(
-    network: IntrinsicNet, read: Callable[[Sequence[int]], Truth], rows: list[int], batch_size: int
+    network: IntrinsicNet, read: Callable[[Sequence[int]], GroundTruth], rows: list[int], batch_size: int
 ) -> float:
     losses = [_loss(network, read(some)) for some in _batches(rows, batch_size)]
     return torch.cat(losses).mean().item()

@@ -1,4 +1,4 @@
-"""Models that a user's own code makes: it is imported and run as such."""
+"""Import and run a user's own code, and make a model with it."""
 
 import importlib
 import importlib.util
@@ -19,14 +19,14 @@ def user_module(name: str, text: str) -> tuple[ModuleType, str | None]:
     """Import an installed module.
 
     Args:
-        name: of the module.
+        name: name of the module.
         text: the model as the user typed it.
 
     Returns:
-        The module, and name and version of the distribution that it belongs to, if that can be told.
+        The module, and the name and version of its distribution, or None if that is unknown.
 
     Raises:
-        InputError: there is no such module, or it cannot be imported.
+        InputError: the module does not exist or cannot be imported.
 
     Example:
         >>> user_module("yaml", "yaml:load")[1].split()[0]
@@ -34,7 +34,7 @@ def user_module(name: str, text: str) -> tuple[ModuleType, str | None]:
     """
     try:
         module = importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # the code of the module is run, and may raise anything
+    except (Exception, SystemExit) as error:  # the module's code runs and may raise any exception
         raise InputError(
             f"model `{text}`: cannot import `{name}`: {_reason(error)}; name a module that is installed, or "
             "a file: file.py:callable"
@@ -45,53 +45,54 @@ def user_module(name: str, text: str) -> tuple[ModuleType, str | None]:
 
 @contextmanager
 def user_file(path: Path) -> Iterator[ModuleType]:
-    """Import a file as a module; while the context lasts, its folder can be imported from.
+    """Import a file as a module; within the ``with`` block, modules of its folder can be imported too.
 
-    Modules that lie beside the file go before modules of their names that were imported from elsewhere (the
-    standard library apart), so that two files in two folders may each have a ``network.py``.
+    Modules in the folder of the file take precedence over modules of the same name that were imported from
+    elsewhere, except the standard library. So two files in two folders may each import their own
+    ``network.py``.
 
     Args:
         path: the file.
 
     Raises:
-        InputError: there is no such file, or it cannot be imported.
+        InputError: the file does not exist or cannot be imported.
     """
     if not path.is_file():
         raise InputError(f"model: expected a file of Python, there is no {path}{nearest_file(path)}")
     path = path.resolve()
-    name = f"_model_{sha256(str(path).encode()).hexdigest()[:16]}"  # its own, whatever else is imported
+    name = f"_model_{sha256(str(path).encode()).hexdigest()[:16]}"  # a unique module name
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise InputError(f"{path}: expected a file of Python")
     module = importlib.util.module_from_spec(spec)
     with _importable(path.parent):
-        sys.modules[name] = module  # where dataclasses and pickles look for it
+        sys.modules[name] = module  # dataclasses and pickle look the module up there
         try:
             spec.loader.exec_module(module)
-        except (Exception, SystemExit) as error:  # the code of the file is run, and may raise anything
+        except (Exception, SystemExit) as error:  # the file's code runs and may raise any exception
             del sys.modules[name]
             raise InputError(f"{path.name}: cannot be imported: {_reason(error)}") from error
         yield module
 
 
-def made(module: ModuleType, attribute: str, text: str) -> tuple[Any, Callable[..., Any]]:
-    """Take a callable out of a module, and make the model if it is a class or a function without arguments.
+def make_model(module: ModuleType, attribute: str, text: str) -> tuple[Any, Callable[..., Any]]:
+    """Get a callable of a module; call it to make the model if it is a class or needs no arguments.
 
     Args:
         module: the module.
-        attribute: name of the callable in it.
+        attribute: name of the callable in the module.
         text: the model as the user typed it.
 
     Returns:
-        The callable that was named, and the model.
+        The callable, and the model.
 
     Raises:
-        InputError: there is no such name, or it is nothing callable, makes nothing callable, or is a class
-            that needs arguments.
+        InputError: the name does not exist, is not callable, does not make a callable, or is a class that
+            needs arguments.
 
     Example:
         >>> import torch
-        >>> made(torch.nn, "ReLU", "torch.nn:ReLU")[1]
+        >>> make_model(torch.nn, "ReLU", "torch.nn:ReLU")[1]
         ReLU()
     """
     target = getattr(module, attribute, None)
@@ -107,7 +108,7 @@ def made(module: ModuleType, attribute: str, text: str) -> tuple[Any, Callable[.
     if needed and inspect.isclass(target):
         raise InputError(
             f"model `{text}`: the class needs arguments ({', '.join(needed)}); write a function without "
-            "parameters that makes the model, and name that"
+            "parameters that returns the model, and name that function"
         )
     try:
         model = target if needed else target()
@@ -119,7 +120,7 @@ def made(module: ModuleType, attribute: str, text: str) -> tuple[Any, Callable[.
 
 
 def _needed(target: Callable[..., Any]) -> list[str]:
-    """Name the parameters of a function or class that have no default."""
+    """List the parameters of a function or class that have no default."""
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(target).parameters.values()
     return [one.name for one in parameters if one.default is one.empty and one.kind not in variable]
@@ -127,18 +128,18 @@ def _needed(target: Callable[..., Any]) -> list[str]:
 
 @contextmanager
 def _importable(folder: Path) -> Iterator[None]:
-    beside = {path.stem for path in folder.glob("*.py")} | {
-        path.parent.name for path in folder.glob("*/__init__.py")
-    }
+    """Put a folder first on the import path, and hide imported modules that have a name of its modules."""
+    local = {path.stem for path in folder.glob("*.py")}
+    local |= {path.parent.name for path in folder.glob("*/__init__.py")}
     hidden = {
         name: module
         for name, module in sys.modules.items()
-        if name.partition(".")[0] in beside - sys.stdlib_module_names and not _lies_in(name, folder)
+        if name.partition(".")[0] in local - sys.stdlib_module_names and not _lies_in(name, folder)
     }
     for name in hidden:
         del sys.modules[name]
     sys.path.insert(0, str(folder))
-    importlib.invalidate_caches()  # which may be older than the file
+    importlib.invalidate_caches()  # the caches may be older than the file
     try:
         yield
     finally:

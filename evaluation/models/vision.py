@@ -1,4 +1,4 @@
-"""Vision models of transformers as plain modules: sRGB images in, classification logits or codes out."""
+"""Load vision models of transformers as torch modules from sRGB images to logits or features."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -20,29 +20,31 @@ from loaders.verification.checksums import file_sha256, sums_text
 CONFIG = "config.json"
 _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "model.safetensors.index.json")
 _PICKLED = ("pytorch_model.bin", "pytorch_model-*-of-*.bin", "pytorch_model.bin.index.json")
-_CURE = "name another model, or load it in a file of yours: file.py:callable"
+_CURE = "choose another model, or load it in Python: file.py:callable"
 
 
 def load_vision_model(folder: Path, device: str = "cpu") -> nn.Module:
-    """Load a vision model that transformers has saved; no code of the folder is run.
+    """Load a vision model that transformers saved; code in the folder is never run.
 
-    The module is the network of transformers itself, so ``named_modules()`` has its layers by the names that
-    transformers gives them. A hook before it resizes and scales images as ``preprocessor_config.json`` says,
-    in torch and with gradients; a hook behind it leaves one tensor of its output:
+    The module is the network of transformers itself, so ``named_modules()`` lists its layers with their names
+    in transformers. A hook before the network resizes and scales images as ``preprocessor_config.json``
+    specifies, in torch and with gradients. A hook after the network selects one tensor of its output:
 
     - classifiers (``architectures`` in the configuration): the logits [batch, classes];
     - encoders with a trained pooler: its output [batch, features];
     - other encoders: the first token, the class token, or the mean of the last maps [batch, features].
 
     Args:
-        folder: has ``config.json``, ``preprocessor_config.json`` and weights, safetensors if there are both.
+        folder: folder with ``config.json``, ``preprocessor_config.json`` and weights; safetensors are
+            preferred to pickled weights.
         device: torch device.
 
     Returns:
         The network in evaluation mode, float32; it takes sRGB images [batch, 3, height, width] in [0, 1].
 
     Raises:
-        InputError: transformers is not installed; the folder is no vision model, lacks weights or is damaged.
+        InputError: transformers is not installed; or the folder is not a vision model, lacks weights or is
+            damaged.
 
     Example:
         >>> load_vision_model(Path("vit")).named_modules()  # doctest: +SKIP
@@ -56,10 +58,10 @@ def load_vision_model(folder: Path, device: str = "cpu") -> nn.Module:
         config = transformers.AutoConfig.from_pretrained(folder, **options)
         classifies = any("ForImageClassification" in name for name in config.architectures or ())
         kind = transformers.AutoModelForImageClassification if classifies else transformers.AutoModel
-        network, found = kind.from_pretrained(
+        network, loading = kind.from_pretrained(
             folder, config=config, dtype=torch.float32, weights_only=True, output_loading_info=True, **options
         )
-    lacking = sorted(found["missing_keys"])
+    lacking = sorted(loading["missing_keys"])
     has_pooler = not any("pooler." in name for name in lacking)
     _check(network, [name for name in lacking if "pooler." not in name], folder)
     network.config.return_dict = True
@@ -69,49 +71,51 @@ def load_vision_model(folder: Path, device: str = "cpu") -> nn.Module:
 
 
 def download_vision_model(name: str) -> tuple[Path, str]:
-    """Download configuration and weights of a model of the Hugging Face Hub, unless they are in its cache.
+    """Download the configuration and weights of a Hugging Face model, unless they are in the local cache.
 
     Args:
         name: OWNER/NAME.
 
     Returns:
-        The folder, and its commit.
+        The folder, and ``name@commit``.
 
     Raises:
-        InputError: transformers is not installed, there is no such model, or it cannot be reached.
+        InputError: transformers is not installed, or the model does not exist or cannot be downloaded.
     """
     _transformers(f"hf:{name}")
     import huggingface_hub
 
-    # A folder is read afterwards, so transformers asks no public service to convert the weights of others.
+    # Loaded from the folder: for a named model, transformers asks a public service to convert the weights.
     for weights in (_WEIGHTS, _PICKLED):
         try:
             patterns = [CONFIG, PREPROCESSOR, *weights]
             folder = Path(huggingface_hub.snapshot_download(name, allow_patterns=patterns))
-        except Exception as error:  # whatever the HTTP library of this version of huggingface_hub raises
+        except Exception as error:  # huggingface_hub versions use HTTP libraries with different exceptions
             reason = " ".join(str(error).split()) or type(error).__name__
-            raise InputError(f"hf:{name}: cannot be had from the Hugging Face Hub: {reason}") from error
+            raise InputError(
+                f"hf:{name}: cannot be downloaded from the Hugging Face Hub: {reason}"
+            ) from error
         if any(_there(folder, weights)):
             break
     return folder, f"{name}@{folder.name}"
 
 
 def folder_sha256(folder: Path) -> str:
-    """Hash the names and contents of the files of a model: configuration, preprocessing and weights."""
+    """Hash the names and contents of a model's files: configuration, preprocessing and weights."""
     used = _there(folder, _WEIGHTS) or _there(folder, _PICKLED)
     files = [*_there(folder, (CONFIG, PREPROCESSOR)), *used]
     return sha256(sums_text({path.name: file_sha256(path) for path in files}).encode()).hexdigest()
 
 
 def token_maps(tokens: Float[Tensor, "batch tokens features"]) -> Float[Tensor, "batch features side side"]:
-    """Lay the patch tokens of a transformer out as square maps; the tokens before them are left out.
+    """Reshape the patch tokens of a vision transformer to square maps; other tokens are dropped.
 
     Args:
-        tokens: output of a layer of a vision transformer whose input is square: tokens of class, distillation
-            or registers first, then the patches, row by row.
+        tokens: output of a layer for square input images: first the class, distillation and register tokens,
+            then the patch tokens, row by row.
 
     Raises:
-        InputError: more tokens are left over than stand before the patches in any of these models (8).
+        InputError: more than 8 tokens would be dropped, so the patches do not form a square.
 
     Example:
         >>> tokens = torch.arange(5.0).reshape(1, 5, 1)  # a class token and 2 x 2 patches
@@ -156,7 +160,7 @@ def _check(network: Any, lacking: list[str], folder: Path) -> None:
 
 
 def _one_tensor(has_pooler: bool) -> Callable[[nn.Module, Any, Any], Tensor]:
-    """Forward hook that keeps one tensor of what a network of transformers puts out."""
+    """Make a forward hook that selects one tensor of a transformers network's output."""
 
     def pick(network: nn.Module, _inputs: Any, output: Any) -> Tensor:
         if output.get("logits") is not None:

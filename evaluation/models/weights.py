@@ -1,4 +1,4 @@
-"""Keep a trained `IntrinsicNet` in a file that holds tensors and plain values only."""
+"""Save a trained `IntrinsicNet` in a file of tensors and numbers, and load it."""
 
 from pathlib import Path
 from pickle import UnpicklingError  # noqa: TID251  which torch raises: nothing is pickled here
@@ -14,11 +14,11 @@ _FORMAT = "candlelight intrinsic network 1"
 
 
 def save_model(model: IntrinsicNet, path: str | Path) -> Path:
-    """Write the architecture and the weights of a network; the file appears whole or not at all.
+    """Write the architecture and the weights of a network to a file atomically.
 
     Args:
         model: the network, on any device.
-        path: file to write; one that exists is replaced.
+        path: file to write; an existing file is replaced.
 
     Returns:
         The path.
@@ -47,42 +47,42 @@ def save_model(model: IntrinsicNet, path: str | Path) -> Path:
 
 
 def load_model(path: str | Path, device: str | torch.device = "cpu") -> IntrinsicNet:
-    """Read a network that `save_model` wrote; nothing in the file is executed.
+    """Read a network that `save_model` wrote; code in the file is never executed.
 
     Args:
         path: the file.
-        device: where to put the network.
+        device: torch device of the network.
 
     Returns:
         The network in evaluation mode.
 
     Raises:
-        InputError: there is no such file, or it is not one of ours, or is damaged.
+        InputError: the file does not exist, was not written by `save_model`, or is damaged.
 
     Example:
         >>> load_model("missing.pt")
         Traceback (most recent call last):
-        loaders.errors.InputError: expected a file of `save_model`, but there is no file missing.pt
+        loaders.errors.InputError: expected a file of `save_model`, but missing.pt does not exist
     """
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"expected a file of `save_model`, but there is no file {path}")
+        raise InputError(f"expected a file of `save_model`, but {path} does not exist")
     try:
         network = _build(torch.load(path, map_location="cpu", weights_only=True))
     except (*DAMAGED, UnpicklingError) as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
-        if "weights_only" in reason:  # torch advises to run whatever is in the file
-            reason = "it is not made of tensors alone"
+        if "weights_only" in reason:  # torch's own message recommends to run the code in the file
+            reason = "it holds more than tensors"
         raise InputError(
-            f"expected a file of `save_model`, {path} is none or is damaged: {reason}; other weights are "
-            "loaded by a class of your own: file.py:Class"
+            f"{path} was not written by `save_model`, or is damaged: {reason}; load other weights in a class "
+            "of your own: file.py:Class"
         ) from error
     return network.to(device).eval()
 
 
 def _build(content: Any) -> IntrinsicNet:
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise InputError(f"it does not say `{_FORMAT}`")
+        raise InputError(f"its format is not `{_FORMAT}`")
     network = IntrinsicNet(width=content["architecture"]["width"], seed=0)
     network.load_state_dict(content["state"])
     return network

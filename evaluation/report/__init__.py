@@ -1,4 +1,4 @@
-"""Reports for people: contact sheets of image sets, and one HTML page with sets and scores."""
+"""Reports for reading: contact sheets of image sets, and an HTML page of sets and scores."""
 
 from evaluation.report.page import write_report as write_report
 from loaders.looking.sheet import contact_sheet as contact_sheet

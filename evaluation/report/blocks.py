@@ -1,4 +1,4 @@
-"""The blocks of a page, whatever they are about: texts, tables, plots and pictures, in sections."""
+"""The blocks of an HTML page: texts, tables, plots and pictures, grouped in sections."""
 
 import base64
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from loaders.files.layer_codecs import encode_png
 
 
 @dataclass(frozen=True)
-class Text:
+class TextBlock:
     """A paragraph.
 
     Attributes:
         text: the paragraph; may be empty below a heading.
-        heading: stands above it.
-        term: stands before it in bold letters.
-        quiet: whether it is set smaller, as notes are.
+        heading: heading above the paragraph.
+        term: bold words before the paragraph.
+        quiet: whether the text is smaller, as in notes.
     """
 
     kind: ClassVar[str] = "text"
@@ -29,14 +29,14 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableBlock:
     """A table with a caption; the first cell of each row names the row.
 
     Attributes:
-        caption: what the numbers are.
+        caption: description of the numbers.
         head: column titles, one for each cell of a row.
-        rows: cells.
-        folded: whether the page shows it only on request.
+        rows: cells of each row.
+        folded: whether the table is closed until the reader opens it.
     """
 
     kind: ClassVar[str] = "table"
@@ -47,8 +47,8 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Plot:
-    """A drawing as inline SVG, what it shows in words, and its caption."""
+class PlotBlock:
+    """A plot as inline SVG, with a description in words (``alt``) and a caption."""
 
     kind: ClassVar[str] = "plot"
     svg: str
@@ -58,7 +58,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Picture:
-    """An image as a data URI, its size in pixels, what it shows in words, and its caption, if any."""
+    """An image as a data URI, with its size in pixels, a description in words (``alt``) and a caption."""
 
     uri: str
     width: int
@@ -68,25 +68,25 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Pictures:
-    """Pictures beside each other, as many as there is room for, and a caption of them all."""
+class PicturesBlock:
+    """Pictures side by side, wrapped to the width of the page, with one common caption."""
 
     kind: ClassVar[str] = "pictures"
     pictures: tuple[Picture, ...]
     caption: str
 
 
-Block = Text | Table | Plot | Pictures
+Block = TextBlock | TableBlock | PlotBlock | PicturesBlock
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page.
+    """A section of the page.
 
     Attributes:
         key: anchor within the page.
-        title: heading, and entry in the list of contents.
-        blocks: shown in order.
+        title: heading, and entry in the table of contents.
+        blocks: blocks in order.
     """
 
     key: str
@@ -94,27 +94,27 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-def note(text: str) -> Text:
-    """Make a small paragraph that is marked as a note.
+def note(text: str) -> TextBlock:
+    """Make a small paragraph that starts with the word "Note".
 
     Example:
         >>> note("No image shows it.").text
         'Note. No image shows it.'
     """
-    return Text(f"Note. {text}", quiet=True)
+    return TextBlock(f"Note. {text}", quiet=True)
 
 
 def png_picture(pixels: UInt8[ndarray, "height width 3"], alt: str, caption: str = "") -> Picture:
-    """Make a picture of pixels.
+    """Encode pixels as a PNG picture.
 
     Args:
-        pixels: sRGB-encoded.
-        alt: what it shows in words.
-        caption: stands below it.
+        pixels: sRGB-encoded pixels.
+        alt: description in words.
+        caption: caption below the picture.
 
     Example:
         >>> import numpy as np
-        >>> picture = png_picture(np.zeros((2, 3, 3), np.uint8), "Nothing but black.")
+        >>> picture = png_picture(np.zeros((2, 3, 3), np.uint8), "A black image.")
         >>> picture.width, picture.uri[:22]
         (3, 'data:image/png;base64,')
     """

@@ -1,32 +1,33 @@
-"""Images with their factors."""
+"""Pictures for the causal section: images with their factor values."""
 
 from itertools import compress
 
-from evaluation.report.blocks import Block, Pictures, png_picture
-from evaluation.report.tiles import encoded_pixels, fit, spread_rows, values_text
+from evaluation.report.blocks import Block, PicturesBlock, png_picture
+from evaluation.report.tiles import encoded_pixels, evenly_spaced_rows, scale_for_page, values_text
 from loaders.schema import FactorInfo, FactorValue
 from loaders.views import Factors
 
-IMAGES = 6
+_IMAGES = 6
 
 
 def causal_pictures(data: Factors) -> list[Block]:
-    """Show a few images and the values of their factors.
+    """Show a few images and the values of the factors that vary.
 
     Args:
-        data: as `score_causal` was given it.
+        data: the view that `score_causal` scored.
 
     Returns:
         One block of pictures.
     """
     pictures = []
     varying = [len(set(column)) > 1 for column in data.table.T.tolist()]
-    for row in spread_rows(len(data), IMAGES):
+    for row in evenly_spaced_rows(len(data), _IMAGES):
         pairs = compress(zip(data.factors, data.table[row].tolist(), strict=True), varying)
         values = values_text({factor.name: _value(factor, value) for factor, value in pairs})
-        pixels = fit(encoded_pixels(data[row]))
+        pixels = scale_for_page(encoded_pixels(data[row]))
         pictures.append(png_picture(pixels, f"Image {data.ids[row]}.", values))
-    return [Pictures(tuple(pictures), f"{len(pictures)} of {len(data)} images, and the factors that vary.")]
+    caption = f"{len(pictures)} of {len(data)} images, with the values of the factors that vary."
+    return [PicturesBlock(tuple(pictures), caption)]
 
 
 def _value(factor: FactorInfo, value: float) -> FactorValue:

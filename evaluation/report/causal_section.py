@@ -1,24 +1,25 @@
-"""The report's section on interventional robustness and unconfoundedness of encoders."""
+"""Section of a report on the interventional robustness and unconfoundedness of encoders."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from evaluation.report.blocks import Block, Plot, Section, Table, Text, note
+from evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
 from evaluation.report.drawing import drawing, to_svg
 from evaluation.report.tables import number, scores_table, settings_table
 from evaluation.results.result import StatisticResult, model_name
 
-LEGIBLE = 10  # codes; with more the heat map carries no numbers
+_LEGIBLE = 10  # maximal number of codes for which the heat map shows numbers
 NEEDS = ("factors", "codes", "matrix", "parents")
 READING = (
-    Text(
-        "Whether a code stays put as long as its factor does, whatever else changes (IRS, Suter et al. "
-        "2019), and whether each factor has codes of its own (unconfoundedness UC, Reddy et al. 2022)."
+    TextBlock(
+        "IRS (Suter et al. 2019) measures whether a code keeps its value while one factor is fixed and all "
+        "other factors change. Unconfoundedness UC (Reddy et al. 2022) measures whether different factors "
+        "use different codes."
     ),
-    Text("↑ Higher is better, 1 at most.", term="Read"),
-    Text(
-        "information that is lost; factors that change together (IRS); how strongly a code answers, so that "
+    TextBlock("↑ Higher is better; the maximum is 1.", term="How to read"),
+    TextBlock(
+        "lost information; factors that always change together (IRS); the strength of a code's response, so "
         "random codes often score high (UC).",
         term="Blind to",
     ),
@@ -32,34 +33,33 @@ def causal_section(results: Sequence[StatisticResult], pictures: Sequence[Block]
         codes, name = len(result.details["codes"]), model_name(result)
         undefined = [score for score, one in result.scores.items() if np.isnan(one.value)]
         if not codes:
-            notes.append(f"{name}: no code varies: all images have the same, and IRS is 0.")
+            notes.append(f"{name}: all images have the same codes, so IRS is 0.")
         elif undefined:
-            notes.append(f"{name}: {', '.join(undefined)} needs more codes than the {codes} that vary.")
-    caption = "Scores of each encoder, and their 95 % intervals over groups of images"
+            notes.append(f"{name}: only {codes} codes vary, too few for {', '.join(undefined)}.")
+    caption = "Scores of each encoder, with 95 % intervals over groups of images"
     plots = [_plot(result) for result in results if result.details["codes"]]
     before: tuple[Block, ...] = (scores_table(caption, results), *map(note, notes), *plots)
     after = (*map(_matrix, results), settings_table(results))
     return Section("causal", "Causal disentanglement", (*before, *pictures, *after))
 
 
-def _plot(result: StatisticResult) -> Plot:
+def _plot(result: StatisticResult) -> PlotBlock:
     codes, factors = len(result.details["codes"]), result.about.settings["factors"]
-    caption = f"{model_name(result)}: robustness of each code (column) while one factor (row) stays and all "
-    caption += "others change; 1 is complete." + " An asterisk marks a code's own factor." * (
-        codes <= LEGIBLE
-    )
-    alt = f"Heat map of {codes} codes by {len(factors)} factors; the folded table has its numbers."
-    return Plot(_draw(result), alt, caption)
+    caption = f"{model_name(result)}: robustness of each code (column) while one factor (row) is fixed and "
+    caption += "all others change; 1 means that the code does not change."
+    caption += " An asterisk marks the factor with the largest value." * (codes <= _LEGIBLE)
+    alt = f"Heat map of {codes} codes by {len(factors)} factors; the folded table lists its numbers."
+    return PlotBlock(_draw(result), alt, caption)
 
 
-def _matrix(result: StatisticResult) -> Table:
+def _matrix(result: StatisticResult) -> TableBlock:
     factors, details = result.about.settings["factors"], result.details
     rows = [
         (str(code), *map(number, entries), factors[parent])
         for code, entries, parent in zip(details["codes"], details["matrix"], details["parents"], strict=True)
     ]
     caption = f"{model_name(result)}: robustness of each code"
-    return Table(caption, ("code", *factors, "own factor"), tuple(rows), folded=True)
+    return TableBlock(caption, ("code", *factors, "largest for"), tuple(rows), folded=True)
 
 
 def _draw(result: StatisticResult) -> str:
@@ -71,7 +71,7 @@ def _draw(result: StatisticResult) -> str:
         image = axes.imshow(matrix, cmap="viridis", vmin=low, vmax=1, aspect="auto", interpolation="none")
         axes.set_yticks(range(factors), result.about.settings["factors"])
         axes.set(xlabel="code", xticks=[], title=_title(result))
-        if codes <= LEGIBLE:
+        if codes <= _LEGIBLE:
             axes.set_xticks(range(codes), [str(code) for code in result.details["codes"]])
             for row, column in np.ndindex(*matrix.shape):
                 own = "*" if result.details["parents"][column] == row else ""
@@ -83,7 +83,7 @@ def _draw(result: StatisticResult) -> str:
 
 
 def _title(result: StatisticResult) -> str:
-    """Name the robustness score and each unconfoundedness."""
+    """Write IRS and each unconfoundedness score."""
     shown = {name: score for name, score in result.scores.items() if "," not in name}
     texts = (
         f"{name.replace('irs', 'IRS').replace('unconfoundedness', 'UC')} {number(score.value)}"

@@ -1,4 +1,4 @@
-"""The report's section on the Concept Sensitivity Metrics of intrinsic image models."""
+"""Section of a report on the Concept Sensitivity Metrics of intrinsic image models."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,23 +6,26 @@ from typing import Any
 import numpy as np
 
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, WANTED
-from evaluation.report.blocks import Block, Plot, Section, Table, Text, note
-from evaluation.report.drawing import COLOURS, INK, drawing, name_rows, to_svg
-from evaluation.report.tables import number, scores_table, settings_table, spread
+from evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
+from evaluation.report.drawing import COLOURS, INK, drawing, label_rows, to_svg
+from evaluation.report.tables import number, scores_table, settings_table, with_deviation
 from evaluation.results.result import StatisticResult, model_name
 from loaders.looking.sheet_rows import value_text
 
 NEEDS = ("sets",)
 READING = (
-    Text(
-        "Whether the reflectance follows albedo and the shading follows illumination, and not the other way "
-        "round (Gupta et al. 2022). CSM_S is the sensitivity of the reflectance to albedo over that of the "
-        "shading, CSM_R that of the shading to illumination over that of the reflectance. Aligned scores "
-        "ignore the scale of a prediction, unaligned ones (the paper's) measure it too."
+    TextBlock(
+        "The Concept Sensitivity Metrics (Gupta et al. 2022) measure whether reflectance responds to albedo "
+        "and shading responds to illumination, and not the other way round. CSM_S is the sensitivity of "
+        "reflectance to albedo, divided by the sensitivity of shading to albedo. CSM_R is the sensitivity of "
+        "shading to illumination, divided by the sensitivity of reflectance to illumination. Aligned scores "
+        "ignore the scale of a prediction; unaligned scores, as in the paper, also depend on it."
     ),
-    Text("↑ Higher is better. 1 is indifferent and ∞ ideal.", term="Read"),
-    Text(
-        "whether a prediction is right, and how strong an effect is: only shares of test images count.",
+    TextBlock(
+        "↑ Higher is better. 1 means equal sensitivity to both concepts; the ideal is ∞.", term="How to read"
+    ),
+    TextBlock(
+        "the correctness of a prediction, and the strength of an effect: only shares of test images count.",
         term="Blind to",
     ),
 )
@@ -32,16 +35,17 @@ _PANELS = tuple((branch, concept) for concept in WANTED for branch in BRANCHES)
 def concepts_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report the metrics of models on the same concept sets and test frames."""
     caption = (
-        "Ratios by alignment of the loss and rule on significance, and their 95 % intervals over groups "
+        "Ratios by alignment of the loss and rule on significance, with 95 % intervals over groups of test "
     )
-    caption += "of test frames"
+    caption += "frames"
     means = "; ".join(f"{model_name(result)}: {', '.join(_means(result))}" for result in results)
     heads = ", ".join(f"{branch} to {concept}" for branch, concept in _PANELS)
-    plot = Plot(
+    plot = PlotBlock(
         _draw(results),
         f"Aligned sensitivities of each model in four panels. Means over all sets, {heads}: {means}.",
-        "Aligned sensitivity of each model's branches to the concepts. A dot is a concept set, filled if it "
-        "is significant for that branch; upright lines are means of all dots, the broad line is the ideal.",
+        "Aligned sensitivity of each model's branches to the concepts. Each dot is a concept set; a filled "
+        "dot is significant for the branch. Vertical lines are means over all sets; the broad line is the "
+        "ideal.",
     )
     notes = [note(line) for result in results for line in _notes(result)]
     before: tuple[Block, ...] = (scores_table(caption, results), *notes, plot)
@@ -54,13 +58,13 @@ def _sensitivities(result: StatisticResult, branch: str, concept: str) -> list[d
 
 
 def _means(result: StatisticResult) -> list[str]:
-    """Mean aligned sensitivities in order of the panels."""
+    """Write the mean aligned sensitivities in the order of the panels."""
     columns = ([one["sensitivity"] for one in _sensitivities(result, *panel)] for panel in _PANELS)
     return [number(float(np.mean(column))) if column else "none" for column in columns]
 
 
 def _notes(result: StatisticResult) -> list[str]:
-    """Say why a ratio of all sets is infinite or not defined."""
+    """Explain why a ratio over all sets is infinite or not defined."""
     notes = []
     for metric, concept in (("csm_s", "albedo"), ("csm_r", "illumination")):
         unwanted = next(branch for branch in BRANCHES if branch != WANTED[concept])
@@ -69,13 +73,13 @@ def _notes(result: StatisticResult) -> list[str]:
             if score is not None and not np.isfinite(score.value):
                 how = "is infinite" if np.isinf(score.value) else "is not defined"
                 notes.append(
-                    f"{model_name(result)}: {metric} {alignment} {how}: the {unwanted} does not respond to "
-                    f"some {concept} set."
+                    f"{model_name(result)}: {metric} {alignment} {how}, because the {unwanted} does not "
+                    f"respond to some {concept} set."
                 )
     return notes
 
 
-def _every_set(results: Sequence[StatisticResult]) -> Table:
+def _every_set(results: Sequence[StatisticResult]) -> TableBlock:
     rows = []
     for result in results:
         for one in result.details["sets"]:
@@ -88,12 +92,12 @@ def _every_set(results: Sequence[StatisticResult]) -> Table:
     branches = [head for branch in BRANCHES for head in (branch, "accuracy", "p")]
     head = ("model", "concept", "fixed factors", "images", "loss", *branches)
     caption = "Every concept set: sensitivity ± deviation over runs, held-out accuracy, p of the t-test"
-    return Table(caption, head, tuple(rows), folded=True)
+    return TableBlock(caption, head, tuple(rows), folded=True)
 
 
 def _cells(score: dict[str, Any]) -> tuple[str, ...]:
     return (
-        spread(score["sensitivity"], score["spread"]),
+        with_deviation(score["sensitivity"], score["spread"]),
         number(score["accuracy"]),
         number(score["p_value"]),
     )
@@ -109,7 +113,7 @@ def _draw(results: Sequence[StatisticResult]) -> str:
             axes.set_title(f"{branch} to\n{concept} (ideal {ideal})")
             for row, result in enumerate(results):
                 _draw_row(axes, row, _sensitivities(result, branch, concept))
-            name_rows(axes, [model_name(result) for result in results])
+            label_rows(axes, [model_name(result) for result in results])
         for axes in grid[1]:
             axes.set(xlabel="sensitivity", xlim=(-0.05, 1.05))
         return to_svg(figure, "csm")

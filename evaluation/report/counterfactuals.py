@@ -1,82 +1,84 @@
-"""A page of counterfactual questions: each sample, and what it would have been."""
+"""An HTML page that shows samples next to their counterfactuals."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from evaluation.report.blocks import Block, Picture, Pictures, Section, Text, png_picture
+from evaluation.report.blocks import Block, Picture, PicturesBlock, Section, TextBlock, png_picture
 from evaluation.report.page import write_page
-from evaluation.report.tiles import fit, values_text
+from evaluation.report.tiles import scale_for_page, values_text
 from loaders.errors import InputError
 from loaders.frame_folder import FrameFolder
 from loaders.looking.sheet_rows import value_text
 from loaders.schema import Metadata
 
 _HOW = (
-    "Left of each row: a sample as it was made. Then what it would have been, had some of its factors been "
-    "otherwise: every other draw of the unit is kept, and what follows from the changed factors is worked "
-    "out anew."
+    "The first picture of each row is a sample. The others are its counterfactuals: some factors were set to "
+    "other values, all exogenous draws of the unit were kept, and the factors that depend on the changed "
+    "ones were recomputed."
 )
 
 
 def write_counterfactual_page(path: Path, frames: Path, pairs: Sequence[tuple[str, str]]) -> Path:
-    """Write a page that shows each sample beside its counterfactuals.
+    """Write a page that shows each sample next to its counterfactuals.
 
     Args:
-        path: the HTML file; replaced in one step.
-        frames: folder of frames that holds both.
-        pairs: name of a set, and of the set of its counterfactuals.
+        path: the HTML file, which is replaced atomically.
+        frames: folder of frames that holds samples and counterfactuals.
+        pairs: name of a set, and name of the set of its counterfactuals.
 
     Returns:
         ``path``.
 
     Raises:
-        InputError: a set is not there, or a counterfactual whose sample is not.
+        InputError: a set does not exist, or the sample of a counterfactual is missing.
 
     Example:
         >>> pairs = [("candle", "candle_counterfactual")]
         >>> write_counterfactual_page(Path("page.html"), Path("frames"), pairs)  # doctest: +SKIP
     """
-    blocks: list[Block] = [Text(_HOW)]
-    for base_name, twin_name in pairs:
-        base, twins = FrameFolder(frames, base_name, ["image"]), FrameFolder(frames, twin_name, ["image"])
+    blocks: list[Block] = [TextBlock(_HOW)]
+    for names in pairs:
+        base, changed = (FrameFolder(frames, name, ["image"]) for name in names)
         row_of = {base.metadata(row).id: row for row in range(len(base))}
-        asked: dict[str, list[int]] = {}
-        for row in range(len(twins)):
-            asked.setdefault(str(twins.metadata(row).counterfactual_of), []).append(row)
-        for sample, members in asked.items():
+        rows_by_sample: dict[str, list[int]] = {}
+        for row in range(len(changed)):
+            rows_by_sample.setdefault(str(changed.metadata(row).counterfactual_of), []).append(row)
+        for sample, rows in rows_by_sample.items():
             if sample not in row_of:
-                raise InputError(
-                    f"{frames}: sample {sample} is missing; render it beside its counterfactuals"
-                )
-            blocks.append(Pictures(tuple(_row(base, row_of[sample], twins, members)), sample))
+                raise InputError(f"{frames}: sample {sample} is missing; render it with its counterfactuals")
+            blocks.append(PicturesBlock(tuple(_pictures(base, row_of[sample], changed, rows)), sample))
     section = Section("counterfactuals", "Samples and their counterfactuals", tuple(blocks))
     write_page(path, "What would it have looked like?", [section])
     return path
 
 
-def _row(base: FrameFolder, row: int, twins: FrameFolder, members: Sequence[int]) -> list[Picture]:
+def _pictures(base: FrameFolder, row: int, changed: FrameFolder, rows: Sequence[int]) -> list[Picture]:
     factual = base.frame(row)
     image = factual.layers["image"]
-    pictures = [png_picture(fit(image), factual.metadata.id, values_text(factual.metadata.factors))]
-    for member in members:
-        twin = twins.frame(member)
-        changed = (twin.layers["image"] != image).any(axis=-1).mean()
-        detail = f"{_followed(factual.metadata, twin.metadata)}{100 * changed:.0f} % of the pixels differ"
-        question = _question(factual.metadata, twin.metadata)
-        pictures.append(png_picture(fit(twin.layers["image"]), question, f"{question} {detail}"))
+    pictures = [
+        png_picture(scale_for_page(image), factual.metadata.id, values_text(factual.metadata.factors))
+    ]
+    for number in rows:
+        counterfactual = changed.frame(number)
+        pixels, metadata = counterfactual.layers["image"], counterfactual.metadata
+        share = (pixels != image).any(axis=-1).mean()
+        detail = f"{_followed(factual.metadata, metadata)}{100 * share:.0f} % of the pixels differ"
+        question = _question(factual.metadata, metadata)
+        pictures.append(png_picture(scale_for_page(pixels), question, f"{question} {detail}"))
     return pictures
 
 
-def _question(factual: Metadata, twin: Metadata) -> str:
-    # What the whole population was set to is not asked, unless it was changed once more.
-    asked = {k: v for k, v in twin.intervention.items() if factual.intervention.get(k) != v}
-    changes = " and ".join(f"{name} been {value_text(value)}" for name, value in asked.items())
-    return f"had {changes}?"
+def _question(factual: Metadata, counterfactual: Metadata) -> str:
+    # An intervention on the whole set is not part of the question, unless its value was changed again.
+    interventions = counterfactual.intervention.items()
+    changes = {name: value for name, value in interventions if factual.intervention.get(name) != value}
+    return f"had {' and '.join(f'{name} been {value_text(value)}' for name, value in changes.items())}?"
 
 
-def _followed(factual: Metadata, twin: Metadata) -> str:
-    """Say which other factors have changed because they depend on those that were set."""
+def _followed(factual: Metadata, counterfactual: Metadata) -> str:
+    """List the other factors that changed because they depend on the factors that were set."""
     before = {**factual.factors, **factual.exogenous}
-    after = {**twin.factors, **twin.exogenous}
-    moved = [name for name in after if after[name] != before[name] and name not in twin.intervention]
+    after = {**counterfactual.factors, **counterfactual.exogenous}
+    interventions = counterfactual.intervention
+    moved = [name for name in after if after[name] != before[name] and name not in interventions]
     return "".join(f"{name} follows: {value_text(after[name])}; " for name in moved)

@@ -1,7 +1,7 @@
-"""What the report's drawings share: matplotlib with settings of its own, written as inline SVG.
+"""Plots of a report: matplotlib with fixed settings, written as inline SVG.
 
-The ink is ``currentColor``, so that a drawing follows the page from its light scheme to its dark one. Equal
-scores give equal bytes, whatever matplotlib is configured to do elsewhere.
+Lines and text have the colour ``currentColor``, so a plot follows the light or dark scheme of the page. Equal
+scores give equal bytes, because the user's settings of matplotlib are ignored.
 """
 
 import io
@@ -17,12 +17,12 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-WIDTH = 5.4  # inches; about as wide as a phone, where letters keep their size
-LINE = 58  # letters that fit into the width
-NAME = 32  # letters of a name
-# Bright enough for a dark page, dark enough for a light one.
+_FIGURE_WIDTH = 5.4  # inches; about the width of a phone, so that text is not scaled down there
+_LINE_LENGTH = 58  # characters in the width of a figure
+_NAME_LENGTH = 32  # characters of a name
+# Colours that are legible on light and on dark pages.
 COLOURS = ("#3b8fd0", "#e08a1e", "#2fa37c", "#c46aa0", "#a08a00", "#d1603d", "#7f7fd5", "#8a8f98")
-INK = "#010203"  # a colour that nothing else has, replaced by currentColor
+INK = "#010203"  # an otherwise unused colour, which `to_svg` replaces by currentColor
 _STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": INK,
@@ -46,7 +46,7 @@ _STYLE: dict[Any, Any] = {
 
 @contextmanager
 def drawing(height: float) -> Iterator[Figure]:
-    """Give a figure to draw on that owes nothing to the user's settings of matplotlib.
+    """Provide a figure with fixed settings, independent of the user's settings of matplotlib.
 
     Args:
         height: inches.
@@ -54,15 +54,15 @@ def drawing(height: float) -> Iterator[Figure]:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_STYLE)
-        yield Figure(figsize=(WIDTH, height), layout="constrained")
+        yield Figure(figsize=(_FIGURE_WIDTH, height), layout="constrained")
 
 
 def to_svg(figure: Figure, name: str) -> str:
-    """Write a figure as an SVG element that can stand in a page beside others.
+    """Write a figure as an SVG element for a page with other SVG elements.
 
     Args:
-        figure: what `drawing` gave, within its ``with`` block.
-        name: prefix of all ids in it, beside a checksum, for a page may hold several of a kind.
+        figure: a figure of `drawing`, within its ``with`` block.
+        name: prefix of all ids; a checksum follows, because a page may hold several plots of one kind.
     """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -73,28 +73,28 @@ def to_svg(figure: Figure, name: str) -> str:
     prefix = f"{name}-{zlib.crc32(text.encode()):08x}-"
 
     def rewrite(tag: re.Match[str]) -> str:
-        # Names of groups are of no use in a page, and are the same in every drawing.
+        # Ids of groups are not needed in a page, and are equal in all drawings.
         named = re.sub(r'^<g id="[^"]*"', "<g", tag[0])
         own = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{prefix}", named)
         return own.replace(INK, "currentColor")
 
-    # Within tags only: what stands between them are the users' names.
+    # Only within tags, because the text between tags holds users' names.
     return re.sub(r"<[^>]*>", rewrite, text).strip()
 
 
-def bars(
+def draw_bars(
     axes: Any,
     table: Float[ndarray, "rows bars"],
     names: Sequence[str],
     whiskers: Float[ndarray, "rows bars 2"] | None = None,
 ) -> None:
-    """Draw a group of horizontal bars for each row, and a legend above; nan leaves a gap.
+    """Draw a group of horizontal bars for each row, with a legend above; a nan leaves a gap.
 
     Args:
-        axes: matplotlib's axes.
+        axes: matplotlib axes.
         table: lengths of the bars.
         names: name of each bar within its group.
-        whiskers: lengths of each whisker to the left and to the right of a bar's end.
+        whiskers: lengths of each whisker to the left and to the right of the bar's end.
     """
     height = 0.8 / table.shape[1]
     for bar, name in enumerate(names):
@@ -105,16 +105,16 @@ def bars(
         if error is not None:
             axes.errorbar(table[:, bar], places, xerr=error, fmt="none", ecolor=INK, elinewidth=1, capsize=2)
     axes.grid(axis="x", color=INK, alpha=0.15, linewidth=0.6)
-    fitting = LINE // (max(len(_short(name)) for name in names) + 6)
+    fitting = _LINE_LENGTH // (max(len(_short(name)) for name in names) + 6)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=min(3, len(names), fitting))
     axes.set_xlim(0, None)
 
 
-def name_rows(axes: Any, names: Sequence[str]) -> None:
-    """Label the vertical axis with one name for each row, the first on top."""
+def label_rows(axes: Any, names: Sequence[str]) -> None:
+    """Label the rows on the vertical axis, the first row on top."""
     axes.set_yticks(range(len(names)), list(map(_short, names)))
     axes.set_ylim(len(names) - 0.4, -0.6)
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"
+    return name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…"

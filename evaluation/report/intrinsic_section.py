@@ -1,26 +1,27 @@
-"""The report's section on errors of intrinsic image models."""
+"""Section of a report on the errors of intrinsic image models."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from evaluation.report.blocks import Block, Plot, Section, Text, note
-from evaluation.report.drawing import INK, bars, drawing, name_rows, to_svg
+from evaluation.report.blocks import Block, PlotBlock, Section, TextBlock, note
+from evaluation.report.drawing import INK, draw_bars, drawing, label_rows, to_svg
 from evaluation.report.tables import number, scores_table, settings_table
 from evaluation.results.result import MeanResult, model_name
 
 NEEDS = ("lmse", "lmse_reflectance", "lmse_shading")
 READING = (
-    Text(
-        "How far predicted reflectance and shading are from the truth: LMSE in windows of 20 pixels, each "
-        "with a scale of its own (Grosse et al. 2009), and MSE with the best single scale (si-MSE)."
+    TextBlock(
+        "The errors of predicted reflectance and shading: LMSE (Grosse et al. 2009) in windows of 20 pixels, "
+        "with the best scale in each window, and si-MSE, the MSE with the best single scale."
     ),
-    Text(
-        "↓ Lower is better. 0 is perfect; a prediction of zeros has LMSE 1, and so has a failed one.",
-        term="Read",
+    TextBlock(
+        "↓ Lower is better. 0 is perfect. A prediction of zeros has LMSE 1, and a failed prediction counts "
+        "as 1.",
+        term="How to read",
     ),
-    Text(
-        "colour and the scale in each window, so errors that vary slowly (LMSE); scale and sign (si-MSE).",
+    TextBlock(
+        "colour, and the scale in each window, so errors that vary slowly (LMSE); scale and sign (si-MSE).",
         term="Blind to",
     ),
 )
@@ -29,30 +30,30 @@ READING = (
 def intrinsic_section(results: Sequence[MeanResult], pictures: Sequence[Block]) -> Section:
     """Report the errors of models on the same data."""
     notes = [note for result in results for note in _notes(result)]
-    notes.append("MSE judges the scale too: read it only for models that claim to predict the scale.")
-    caption = "Error of each model: mean over rows, and its 95 % interval over groups of rows"
+    notes.append("MSE includes the scale: it is meaningful only for models that predict the scale.")
+    caption = "Error of each model: mean over rows, with 95 % intervals over groups of rows"
     means = ", ".join(f"{model_name(result)} {number(result.score)}" for result in results)
-    plot = Plot(
+    plot = PlotBlock(
         _draw(results),
         f"Bars of LMSE for reflectance and shading of each model. Mean of both: {means}.",
-        "LMSE by model. Whiskers are 95 % intervals, upright lines means of both parts.",
+        "LMSE by model. Whiskers are 95 % intervals; vertical lines are means of reflectance and shading.",
     )
     scores, settings = scores_table(caption, results), settings_table(results)
     return Section("intrinsic", "Intrinsic images", (scores, *map(note, notes), plot, *pictures, settings))
 
 
 def _notes(result: MeanResult) -> list[str]:
-    """Say how many rows failed, or have no truth."""
+    """Report the numbers of failed rows and of rows with undefined ground truth."""
     name, notes = model_name(result), []
     if result.failed:
         notes.append(
             f"{name}: {len(result.failed)} of {len(result.ids)} predictions failed (missing or not finite) "
-            f"and count as the worst. LMSE of the rest is {number(result.mean_of_rest['lmse'])}."
+            f"and count as LMSE 1. The LMSE of the other rows is {number(result.mean_of_rest['lmse'])}."
         )
     if result.undefined:
         notes.append(
-            f"{name}: LMSE is not defined for {result.undefined} of {len(result.ids)} rows and leaves them "
-            "out: the truth is 0 or masked in every window."
+            f"{name}: {result.undefined} of {len(result.ids)} rows are left out, because LMSE is not "
+            "defined: the ground truth is 0 or masked in every window."
         )
     return notes
 
@@ -65,9 +66,9 @@ def _draw(results: Sequence[MeanResult]) -> str:
     )
     with drawing(1.0 + 0.6 * len(results)) as figure:
         axes = figure.subplots()
-        bars(axes, means, ("reflectance", "shading"), ends)
+        draw_bars(axes, means, ("reflectance", "shading"), ends)
         for row, result in enumerate(results):
             axes.plot([result.score] * 2, [row - 0.42, row + 0.42], color=INK, linewidth=2)
-        name_rows(axes, [model_name(result) for result in results])
+        label_rows(axes, [model_name(result) for result in results])
         axes.set_xlabel("LMSE")
         return to_svg(figure, "lmse")

@@ -1,4 +1,4 @@
-"""One HTML file that shows image sets and scores, and needs nothing but a browser to be read."""
+"""Write a report as one self-contained HTML file with scores and image sets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
@@ -9,7 +9,7 @@ import jinja2
 from markupsafe import Markup
 
 from evaluation.report import causal_section, concepts_section, coverage_section, intrinsic_section
-from evaluation.report.blocks import Block, Section, Table
+from evaluation.report.blocks import Block, Section, TableBlock
 from evaluation.report.sets_section import sets_section
 from evaluation.report.tables import setting_text
 from evaluation.results.result import MeanResult, Result, StatisticResult, model_name
@@ -19,14 +19,14 @@ from loaders.looking.sheet import write_file
 from loaders.samples import Frames
 
 
-class Kind(NamedTuple):
-    """Section on a metric.
+class MetricSection(NamedTuple):
+    """How a report shows the results of one metric.
 
     Attributes:
-        result: kind of its results.
+        result: class of the results.
         make: makes the section of results on the same data.
         reading: paragraphs on how to read the scores.
-        needs: columns, settings and details that the section shows.
+        needs: names of the columns, settings and details that the section shows.
     """
 
     result: type[Result]
@@ -35,17 +35,19 @@ class Kind(NamedTuple):
     needs: tuple[str, ...]
 
 
-KINDS = {
-    "lmse": Kind(
+METRIC_SECTIONS = {
+    "lmse": MetricSection(
         MeanResult, intrinsic_section.intrinsic_section, intrinsic_section.READING, intrinsic_section.NEEDS
     ),
-    "csm": Kind(
+    "csm": MetricSection(
         StatisticResult, concepts_section.concepts_section, concepts_section.READING, concepts_section.NEEDS
     ),
-    "waiou": Kind(
+    "waiou": MetricSection(
         StatisticResult, coverage_section.coverage_section, coverage_section.READING, coverage_section.NEEDS
     ),
-    "irs": Kind(StatisticResult, causal_section.causal_section, causal_section.READING, causal_section.NEEDS),
+    "irs": MetricSection(
+        StatisticResult, causal_section.causal_section, causal_section.READING, causal_section.NEEDS
+    ),
 }
 
 
@@ -59,19 +61,19 @@ def write_report(
     settings: Mapping[str, str] | None = None,
     pictures: Mapping[str, Sequence[Block]] | None = None,
 ) -> Path:
-    """Write a report as one HTML file without scripts and without references to anything outside it.
+    """Write a report as one HTML file without scripts and without external references.
 
-    The same arguments give the same bytes. Results of one metric on the same data with the same settings
-    share a section.
+    Equal arguments give equal bytes. Results of one metric on the same data with the same settings share a
+    section.
 
     Args:
-        path: the file; one that is there is replaced in one step, the folder is made if need be.
-        results: of any evaluations, in any order.
+        path: the file; an existing file is replaced atomically, and missing folders are made.
+        results: results of any evaluations, in any order.
         title: heading of the page.
-        summary: lines to begin with.
-        sets: image sets to show, below the scores.
-        settings: anything else that a reader needs to repeat this, such as how a model was trained.
-        pictures: blocks that show the data of a metric, by its name; they stand in its first section.
+        summary: lines at the top of the page.
+        sets: image sets to show below the scores.
+        settings: other facts that a reader needs to repeat the evaluation, such as the training of a model.
+        pictures: by metric, blocks that show the data; they are part of the metric's first section.
 
     Returns:
         ``path``.
@@ -86,7 +88,7 @@ def write_report(
         '<!doctype html>'
     """
     shown = [sets_section(sets)] if sets else []
-    repeat = Table("What is needed to repeat this", ("", ""), tuple((settings or {}).items()))
+    repeat = TableBlock("Settings to repeat this evaluation", ("", ""), tuple((settings or {}).items()))
     after = [Section("settings", "Settings", (repeat,))] if settings else []
     write_page(path, title, [*_sections(results, pictures or {}), *shown, *after], summary)
     return path
@@ -98,8 +100,8 @@ def write_page(path: Path, title: str, sections: Sequence[Section], summary: Seq
     Args:
         path: see `write_report`.
         title: heading of the page.
-        sections: with different keys.
-        summary: lines to begin with.
+        sections: sections with different keys.
+        summary: lines at the top of the page.
 
     Raises:
         InputError: the file cannot be written.
@@ -115,38 +117,38 @@ def write_page(path: Path, title: str, sections: Sequence[Section], summary: Seq
 
 
 def _sections(results: Sequence[Result], pictures: Mapping[str, Sequence[Block]]) -> list[Section]:
-    """A section for each metric, data and settings, in order of the metrics; anchors are unique."""
-    found = []
-    results = list({result.to_json(): result for result in results}.values())  # a file may be named twice
-    for metric, kind in KINDS.items():
+    """Make a section for each metric, data and settings, in the order of the metrics; keys are unique."""
+    sections = []
+    results = list({result.to_json(): result for result in results}.values())  # without duplicates
+    for metric, kind in METRIC_SECTIONS.items():
         alike: dict[str, list[Result]] = {}
         for result in results:
             if result.about.metric == metric:
                 _check(result, kind)
                 alike.setdefault(repr((result.about.data, result.about.settings)), []).append(result)
         for place, some in enumerate(alike.values()):
-            made = kind.make(some, () if place else pictures.get(metric, ()))
-            key = made.key + (f"-{place + 1}" if place else "")
-            blocks = made.blocks if place else (*kind.reading, *made.blocks)
-            title = _title(made, some, list(alike.values()))
-            found.append(Section(key, title, blocks))
-    return found
+            section = kind.make(some, () if place else pictures.get(metric, ()))
+            key = section.key + (f"-{place + 1}" if place else "")
+            blocks = section.blocks if place else (*kind.reading, *section.blocks)
+            title = _title(section, some, list(alike.values()))
+            sections.append(Section(key, title, blocks))
+    return sections
 
 
-def _check(result: Result, kind: Kind) -> None:
-    """Refuse a result that lacks a part of what its section shows, such as one that another program wrote."""
+def _check(result: Result, kind: MetricSection) -> None:
+    """Refuse a result, such as one of another program, that lacks a field that its section shows."""
     metric = result.about.metric
     if not isinstance(result, kind.result):
         raise InputError(f"a result of `{metric}` is of the wrong kind, {type(result).__name__}")
     parts = result.columns if isinstance(result, MeanResult) else result.details
     missing = [f"`{name}`" for name in kind.needs if name not in parts and name not in result.about.settings]
     if missing:
-        lost = ", ".join(missing)
-        raise InputError(f"results of `{metric}` ({model_name(result)}) lack {lost} for a page; {REMEDY}")
+        names = ", ".join(missing)
+        raise InputError(f"results of `{metric}` ({model_name(result)}) lack {names} for a page; {REMEDY}")
 
 
 def _title(section: Section, results: Sequence[Result], every: Sequence[Sequence[Result]]) -> str:
-    """Title of a section with the name of its data, and the settings in which it differs from every other."""
+    """Write the title of a section: the name of its data, and the settings that differ between sections."""
     data, settings = results[0].about.data, results[0].about.settings
     names = [str(data[name]) for name in ("name", "set_name", "split") if data.get(name)]
     names += [f"{data['rows']} rows"] if "rows" in data else []

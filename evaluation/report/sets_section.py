@@ -1,4 +1,4 @@
-"""The report's section on image sets: contact sheets, factors with counts, and how it was checked."""
+"""Section of a report on image sets: contact sheets, factors with counts, rendering and checks."""
 
 import math
 from collections import Counter, defaultdict
@@ -6,60 +6,68 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from evaluation.report.blocks import Block, Picture, Pictures, Section, Table, Text, png_picture
+from evaluation.report.blocks import (
+    Block,
+    Picture,
+    PicturesBlock,
+    Section,
+    TableBlock,
+    TextBlock,
+    png_picture,
+)
 from evaluation.report.tables import UNDEFINED, number
 from loaders.looking.sheet import contact_sheet
 from loaders.looking.sheet_rows import pick_rows, value_text
 from loaders.samples import Frames
 from loaders.schema import ChecksRecord, FactorInfo, Metadata, RendererRecord
 
-ROWS, COLUMNS = 2, 4  # of one contact sheet at most, so that it can be read on a phone and the file is small
-_LAYERS = Text(
+_ROWS, _COLUMNS = 2, 4  # maximal size of one contact sheet, so that it is legible on a phone
+_LAYERS = TextBlock(
     "How the sheets show layers: radiance, shading, residual and single lights are multiplied by the "
-    "exposure, albedo is not, all are sRGB-encoded, and what is too bright is white. Depth is brightest at "
-    "the nearest point of each frame, darkest at the farthest, and black where nothing is hit. Normals are "
-    "(n + 1) / 2 as red (x right), green (y down) and blue (z away from the camera), gray where nothing is "
-    "hit. Objects and parts have one colour per index, black for none.",
+    "exposure, albedo is not; all are sRGB-encoded, and values above 1 are white. Depth is brightest at the "
+    "nearest point of each frame, darkest at the farthest point, and black in the background. Normals are "
+    "(n + 1) / 2 as red (x right), green (y down) and blue (z away from the camera), and gray in the "
+    "background. Objects and parts have one colour per index, and the background is black.",
     quiet=True,
 )
 
 
 def sets_section(sets: Sequence[Frames]) -> Section:
-    """Show image sets, and describe each data set once; reads all of their metadata and a few frames.
+    """Show image sets and describe each data set once; this reads all metadata and a few frames.
 
     Args:
-        sets: at least one.
+        sets: at least one image set.
 
     Raises:
         InputError: a frame is missing or damaged.
     """
     blocks: list[Block] = [_LAYERS]
-    last = ""
+    previous = ""
     for frames in sets:
-        about = f"{frames.info.name}: {frames.info.description} Licence {frames.info.licence}."
-        blocks.append(Text("" if about == last else about, heading=frames.set_name))
+        description = f"{frames.info.name}: {frames.info.description} Licence {frames.info.licence}."
+        blocks.append(TextBlock("" if description == previous else description, heading=frames.set_name))
         blocks += _blocks(frames)
-        last = about
+        previous = description
     return Section("sets", "Image sets", tuple(blocks))
 
 
 def _blocks(frames: Frames) -> Iterable[Block]:
     known = [frames.metadata(row) for row in range(len(frames))]
     caption = f"Samples of {frames.set_name} in rows, their layers in columns."
-    yield Pictures(tuple(_sheets(frames)), caption)
+    yield PicturesBlock(tuple(_sheets(frames)), caption)
     if frames.set_info.factors:
         yield _factor_table(frames)
     facts = tuple(_facts(frames, known))
-    yield Table("What was rendered, and how it was checked", ("", ""), facts)
+    yield TableBlock("Rendering and checks", ("", ""), facts)
 
 
 def _sheets(frames: Frames) -> Iterable[Picture]:
-    """Several sheets of the same samples where there are many layers, of more samples where there are few."""
-    layers = np.array_split(frames.layers, math.ceil(len(frames.layers) / COLUMNS))
-    rows = pick_rows(frames, ROWS * max(1, COLUMNS // len(frames.layers)))
-    for start in range(0, len(rows), ROWS):
+    """Make several sheets of the same samples for many layers, or sheets of more samples for few layers."""
+    layers = np.array_split(frames.layers, math.ceil(len(frames.layers) / _COLUMNS))
+    rows = pick_rows(frames, _ROWS * max(1, _COLUMNS // len(frames.layers)))
+    for start in range(0, len(rows), _ROWS):
         for some in layers:
-            yield _sheet(frames, rows[start : start + ROWS], some.tolist())
+            yield _sheet(frames, rows[start : start + _ROWS], some.tolist())
 
 
 def _sheet(frames: Frames, rows: Sequence[int], layers: Sequence[str]) -> Picture:
@@ -80,33 +88,33 @@ def _facts(frames: Frames, known: Sequence[Metadata]) -> Iterable[tuple[str, str
     yield "rendered by", "; ".join(sorted({_renderer(metadata.renderer) for metadata in known}))
     yield (
         "largest identity error",
-        _largest(checks, "identity_error", "a shadow catcher has passes that do not add up"),
+        _largest(checks, "identity_error", "with a shadow catcher, the passes do not add up to the image"),
     )
     yield "largest stored error", _largest(checks, "stored_error", "")
     yield (
         "largest light sum error",
-        _largest(checks, "light_sum_error", "there are no layers of single lights"),
+        _largest(checks, "light_sum_error", "the set has no layers of single lights"),
     )
     yield "clipped pixels", f"{np.mean(clipped):.2%} on average, {max(clipped):.2%} at most"
 
 
 def _renderer(record: RendererRecord | None) -> str:
     if record is None:
-        return "nothing: these are pictures"
-    tool = "painted" if record.blender is None else f"Blender {record.blender}"
+        return "none: image files"
+    tool = "dead-leaves renderer" if record.blender is None else f"Blender {record.blender}"
     return f"{tool}, {record.samples} samples, denoiser {record.denoiser}, {record.device}"
 
 
 def _largest(checks: Sequence[ChecksRecord], name: str, why_none: str) -> str:
-    """Largest of an error over the samples that have it."""
+    """Write the largest error over the samples that recorded it."""
     measured = [value for check in checks if (value := getattr(check, name)) is not None]
     if not measured:
         return f"{UNDEFINED}: {why_none}"
-    some = "" if len(measured) == len(checks) else f" (of {len(measured)} samples that have it)"
-    return number(max(measured)) + some
+    count = "" if len(measured) == len(checks) else f" (in {len(measured)} samples that recorded it)"
+    return number(max(measured)) + count
 
 
-def _factor_table(frames: Frames) -> Table:
+def _factor_table(frames: Frames) -> TableBlock:
     varies = frames.set_info.varies
     rows = []
     for factor, column in zip(frames.set_info.factors, frames.factor_table.T, strict=True):
@@ -114,14 +122,14 @@ def _factor_table(frames: Frames) -> Table:
         within = ("changes" if factor.name in varies else "fixed",) if varies else ()
         rows.append((name, factor.kind, _values(factor, column.tolist()), *within))
     head = ("factor", "kind", "values (samples)", *(("in a concept set",) if varies else ()))
-    return Table("Factors", head, tuple(rows))
+    return TableBlock("Factors", head, tuple(rows))
 
 
 def _values(factor: FactorInfo, column: Sequence[float]) -> str:
-    """Values of a factor by how often they occur, or the range of a continuous one."""
+    """Write the values of a categorical factor with their counts, or the range of a continuous factor."""
     if factor.kind == "continuous":
-        found = f"{value_text(min(column))} to {value_text(max(column))}"
-        return f"{found} (planned: {factor.low} to {factor.high})"
+        sampled = f"{value_text(min(column))} to {value_text(max(column))}"
+        return f"{sampled} (planned: {factor.low} to {factor.high})"
     counts, same = Counter(column), defaultdict(list)
     for index, value in enumerate(factor.values or ()):
         same[counts[index]].append(value_text(value))

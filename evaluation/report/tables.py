@@ -1,10 +1,10 @@
-"""Tables that sections share, and how they write numbers."""
+"""Tables of scores and settings, and the formats of numbers in them."""
 
 import math
 import re
 from collections.abc import Sequence
 
-from evaluation.report.blocks import Table
+from evaluation.report.blocks import TableBlock
 from evaluation.results.intervals import Score
 from evaluation.results.result import MeanResult, Result, model_name
 
@@ -12,7 +12,7 @@ UNDEFINED = "not defined"
 
 
 def number(value: float | str | None, digits: int = 3) -> str:
-    """Write a number of a result with so many significant digits; None and "inf" are those of JSON.
+    """Write a number with ``digits`` significant digits; None and "inf" are the JSON forms of nan and inf.
 
     Example:
         >>> [number(value) for value in (0.5, 123.4, -1e-7, math.inf, -math.inf, math.nan)]
@@ -26,22 +26,22 @@ def number(value: float | str | None, digits: int = 3) -> str:
     return f"{value:#.{digits}g}".rstrip(".")
 
 
-def spread(mean: float, deviation: float) -> str:
-    """Write a mean with the standard deviation behind it, which one sample alone does not have.
+def with_deviation(mean: float, deviation: float) -> str:
+    """Write a mean with its standard deviation, which is nan for a single sample and then omitted.
 
     Example:
-        >>> spread(0.5, 0.25).split(), spread(0.5, math.nan)
+        >>> with_deviation(0.5, 0.25).split(), with_deviation(0.5, math.nan)
         (['0.500', '±', '0.25'], '0.500')
     """
     return number(mean) if math.isnan(deviation) else unbroken(f"{number(mean)} ± {number(deviation, 2)}")
 
 
-def scores_table(caption: str, results: Sequence[Result]) -> Table:
-    r"""Tabulate the scores of results on the same data: rows of models or of scores, whichever are more.
+def scores_table(caption: str, results: Sequence[Result]) -> TableBlock:
+    r"""Tabulate the scores of results on the same data; the rows are models or scores, whichever are more.
 
     Example:
-        >>> from evaluation.results.result import About, StatisticResult
-        >>> about = About("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
+        >>> from evaluation.results.result import Provenance, StatisticResult
+        >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
         >>> one = StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, ("a", "b"), (), {})
         >>> scores_table("Scores", [one]).rows
         (('vae', '0.500 (0.40\xa0to\xa00.60)'),)
@@ -52,13 +52,13 @@ def scores_table(caption: str, results: Sequence[Result]) -> Table:
     models = [model_name(result) for result in results]
     cells = [[column.get(name, "") for name in names] for column in columns]
     if len(names) > len(models):
-        return Table(caption, ("score", *models), tuple(zip(names, *cells, strict=True)))
+        return TableBlock(caption, ("score", *models), tuple(zip(names, *cells, strict=True)))
     rows = tuple((model, *row) for model, row in zip(models, cells, strict=True))
-    return Table(caption, ("model", *names), rows)
+    return TableBlock(caption, ("model", *names), rows)
 
 
 def _column(result: Result, arrow: str) -> dict[str, str]:
-    """Cells of one model by name."""
+    """Write the cells of one model by column name."""
     scores = {f"{name} {arrow}": _with_interval(score) for name, score in result.scores.items()}
     if not isinstance(result, MeanResult):
         return scores
@@ -69,12 +69,12 @@ def _column(result: Result, arrow: str) -> dict[str, str]:
 def _with_interval(score: Score) -> str:
     if math.isnan(score.low):
         return number(score.value)
-    # On a phone the interval goes below the value, whole.
+    # The interval is not broken: on a phone it moves below the value.
     return f"{number(score.value)} " + unbroken(f"({number(score.low, 2)} to {number(score.high, 2)})")
 
 
 def unbroken(text: str) -> str:
-    r"""Keep a text on one line.
+    r"""Replace spaces by no-break spaces, so that the text stays on one line.
 
     Example:
         >>> unbroken("9 %")
@@ -83,14 +83,14 @@ def unbroken(text: str) -> str:
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def settings_table(results: Sequence[Result]) -> Table:
-    """Tabulate settings, data and versions; those of several results that are equal stand in one column.
+def settings_table(results: Sequence[Result]) -> TableBlock:
+    """Tabulate settings, data and versions; values that are equal in all results get a common column.
 
     Example:
-        >>> from evaluation.results.result import About, StatisticResult
-        >>> about = About("irs", 1, "higher", {"name": "vae"}, {"rows": 9}, {"bins": 20}, {"numpy": "2.0"})
+        >>> from evaluation.results.result import Provenance, StatisticResult
+        >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {"rows": 9}, {"bins": 20}, {"numpy": "2"})
         >>> settings_table([StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {})]).rows
-        (('model name', 'vae'), ('data rows', '9'), ('bins', '20'), ('numpy', '2.0'))
+        (('model name', 'vae'), ('data rows', '9'), ('bins', '20'), ('numpy', '2'))
     """
     columns = []
     for result in results:
@@ -106,11 +106,11 @@ def settings_table(results: Sequence[Result]) -> Table:
         rows.append((name, *cells))
     models = [model_name(result) for result in results]
     head = ("setting", *(["all"] if len(models) > 1 else []), *models)
-    return Table("Settings, data and versions", head, tuple(rows), folded=True)
+    return TableBlock("Settings, data and versions", head, tuple(rows), folded=True)
 
 
 def setting_text(value: object) -> str:
-    """Write a setting; of a checksum its beginning.
+    """Write the value of a setting; a checksum is shortened.
 
     Example:
         >>> setting_text(["conv1", "conv2"]), setting_text("0123456789ab" + 52 * "f"), setting_text(None)

@@ -1,4 +1,4 @@
-"""Images of data sets as pixels to look at: of a size that fits a page, outlined, beside each other."""
+"""Convert images to pixels for a page: encode, resize, outline masks, join side by side."""
 
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
@@ -12,21 +12,21 @@ from loaders.looking.sheet_rows import value_text
 from loaders.looking.show import Pixels
 from loaders.schema import FactorValue
 
-GAP = 4
+_GAP = 4
 
 
-def spread_rows(count: int, most: int) -> list[int]:
-    """Choose rows at equal distances, the first and the last among them.
+def evenly_spaced_rows(count: int, most: int) -> list[int]:
+    """Choose rows at equal distances, including the first and the last row.
 
     Example:
-        >>> spread_rows(10, 4), spread_rows(2, 4)
+        >>> evenly_spaced_rows(10, 4), evenly_spaced_rows(2, 4)
         ([0, 3, 6, 9], [0, 1])
     """
     return sorted({round(place) for place in np.linspace(0, count - 1, min(count, most)).tolist()})
 
 
 def linear_pixels(image: Float[Tensor, "channels height width"]) -> Pixels:
-    """Encode scene-linear values, gray or in colour, with the sRGB curve; brighter ones than 1 are cut off.
+    """Encode scene-linear gray or colour values with the sRGB curve; values above 1 are clipped.
 
     Example:
         >>> import torch
@@ -48,11 +48,12 @@ def encoded_pixels(image: Float[Tensor, "3 height width"]) -> Pixels:
     return np.rint(image.numpy().transpose(1, 2, 0) * 255).astype(np.uint8)
 
 
-def fit(pixels: Pixels) -> UInt8[ndarray, "rows columns 3"]:
-    """Bring pixels to a size to look at: means of squares, or each pixel a square.
+def scale_for_page(pixels: Pixels) -> UInt8[ndarray, "rows columns 3"]:
+    """Resize pixels for a page: average blocks of a large image, repeat the pixels of a small image.
 
     Example:
-        >>> fit(np.zeros((300, 600, 3), np.uint8)).shape, fit(np.zeros((60, 80, 3), np.uint8)).shape
+        >>> large, small = np.zeros((300, 600, 3), np.uint8), np.zeros((60, 80, 3), np.uint8)
+        >>> scale_for_page(large).shape, scale_for_page(small).shape
         ((150, 300, 3), (120, 160, 3))
     """
     step, factor = _scale(*pixels.shape[:2])
@@ -60,12 +61,12 @@ def fit(pixels: Pixels) -> UInt8[ndarray, "rows columns 3"]:
     return reduced.repeat(factor, axis=0).repeat(factor, axis=1)
 
 
-def fit_mask(mask: Bool[Tensor, "height width"]) -> Bool[ndarray, "rows columns"]:
-    """Bring a mask to the size that `fit` gives an image, by every n-th pixel.
+def scale_mask_for_page(mask: Bool[Tensor, "height width"]) -> Bool[ndarray, "rows columns"]:
+    """Resize a mask like `scale_for_page` resizes an image, using every n-th pixel.
 
     Example:
         >>> import torch
-        >>> fit_mask(torch.ones(300, 600, dtype=torch.bool)).shape
+        >>> scale_mask_for_page(torch.ones(300, 600, dtype=torch.bool)).shape
         (150, 300)
     """
     step, factor = _scale(*mask.shape)
@@ -73,7 +74,7 @@ def fit_mask(mask: Bool[Tensor, "height width"]) -> Bool[ndarray, "rows columns"
 
 
 def outline(pixels: Pixels, mask: Bool[ndarray, "height width"]) -> None:
-    """Draw the border of a mask as a white line within it and a black one around it, seen on any colour.
+    """Draw the border of a mask: a white line inside and a black line outside, visible on any colour.
 
     Example:
         >>> pixels, mask = np.full((7, 7, 3), 128, np.uint8), np.zeros((7, 7), bool)
@@ -82,22 +83,22 @@ def outline(pixels: Pixels, mask: Bool[ndarray, "height width"]) -> None:
         >>> pixels[:, 3, 0].tolist()
         [0, 255, 128, 128, 128, 128, 255]
     """
-    pixels[~mask & _spread(mask)] = 0
-    pixels[mask & _spread(~np.pad(mask, 1))[1:-1, 1:-1]] = 255
+    pixels[~mask & _dilate(mask)] = 0
+    pixels[mask & _dilate(~np.pad(mask, 1))[1:-1, 1:-1]] = 255
 
 
-def beside(left: Pixels, right: Pixels) -> UInt8[ndarray, "height columns 3"]:
-    """Put two tiles of one height next to each other, with a gap of middle gray.
+def join_horizontally(left: Pixels, right: Pixels) -> UInt8[ndarray, "height columns 3"]:
+    """Join two tiles of equal height side by side, with a gray gap.
 
     Example:
-        >>> beside(np.zeros((2, 3, 3), np.uint8), np.zeros((2, 3, 3), np.uint8)).shape
+        >>> join_horizontally(np.zeros((2, 3, 3), np.uint8), np.zeros((2, 3, 3), np.uint8)).shape
         (2, 10, 3)
     """
-    return np.concatenate([left, np.full((len(left), GAP, 3), 128, np.uint8), right], axis=1)
+    return np.concatenate([left, np.full((len(left), _GAP, 3), 128, np.uint8), right], axis=1)
 
 
 def values_text(values: dict[str, FactorValue]) -> str:
-    """Name factors with their values.
+    """Write factors with their values.
 
     Example:
         >>> values_text({"size": 2.0, "color": "red"})
@@ -106,13 +107,13 @@ def values_text(values: dict[str, FactorValue]) -> str:
     return ", ".join(f"{name} {value_text(value)}" for name, value in values.items())
 
 
-def _spread(mask: Bool[ndarray, "height width"]) -> Bool[ndarray, "height width"]:
-    """The mask and the pixels that touch its sides."""
+def _dilate(mask: Bool[ndarray, "height width"]) -> Bool[ndarray, "height width"]:
+    """Add the four neighbours of each pixel to a mask."""
     wide = np.pad(mask, 1)
     return mask | wide[:-2, 1:-1] | wide[2:, 1:-1] | wide[1:-1, :-2] | wide[1:-1, 2:]
 
 
 def _scale(height: int, width: int) -> tuple[int, int]:
-    """Pixels of a square that become one, and how often each is repeated."""
+    """Return the side of the averaged blocks, and the number of repetitions of each pixel."""
     side = max(height, width)
     return -(-side // LARGEST_TILE), -(-SMALLEST_TILE // side)

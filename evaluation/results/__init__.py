@@ -1,1 +1,1 @@
-"""Results, their intervals and comparisons, and their files."""
+"""Results of evaluations: intervals, comparisons and files."""

@@ -1,4 +1,4 @@
-"""Whether one of two models is better on the same data, with an interval of the difference."""
+"""Compare two models on the same data: the difference of their scores, with an interval."""
 
 import math
 import reprlib
@@ -6,21 +6,14 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any, Literal
 
-from evaluation.results.intervals import (
-    LEVEL,
-    Score,
-    mean_interval,
-    mean_p_value,
-    replicate_interval,
-    replicate_p_value,
-    seed_interval,
-)
+from evaluation.results.intervals import LEVEL, Score, mean_interval, mean_p_value, seed_interval
+from evaluation.results.resampling import replicate_interval, replicate_p_value
 from evaluation.results.result import Better, MeanResult, Result, StatisticResult, model_name
 from loaders.errors import InputError, did_you_mean
 
-# Settings that name the models of a call, and scores that do not depend on them.
-TOGETHER = ("filled_among", "compared")
-BOUNDED = ("lmse", "whdr", "mean_iou")
+# Settings that list all models of a call, and the scores that do not depend on the other models of the call.
+_SETTINGS_OF_CALL = ("filled_among", "compared")
+_INDEPENDENT_SCORES = ("lmse", "whdr", "mean_iou")
 
 
 @dataclass(frozen=True)
@@ -29,14 +22,14 @@ class Comparison:
 
     Attributes:
         metric: name of the metric.
-        column: the column of a mean, or the score of a statistic, that is compared.
+        column: the compared column of a mean, or the compared score of a statistic.
         better: whether lower or higher values are better.
         first: name of the first model.
         second: name of the second model.
         difference: first minus second, with its 95 % interval.
-        p_value: two-sided, of no difference; nan if that cannot be told.
-        groups: groups of rows, or seeds, that the interval is over.
-        counted: what was paired, in words.
+        p_value: two-sided p-value of no difference; nan if it is undefined.
+        groups: number of groups of rows, or of seeds, that the interval is computed over.
+        counted: a text that says how many rows, groups or seeds were paired.
     """
 
     metric: str
@@ -51,13 +44,13 @@ class Comparison:
 
     @property
     def winner(self) -> Literal["first", "second"] | None:
-        """Which model is better at the level of 5 %; None if neither is shown to be."""
+        """The better model, if the difference is significant at the 5 % level; None if it is not."""
         if not self.p_value < 1 - LEVEL:
             return None
         return "first" if (self.difference.value < 0) == (self.better == "lower") else "second"
 
     def __str__(self) -> str:
-        """Say who is better, then give the difference, its interval and the p-value."""
+        """Name the better model; then give the difference, its interval and the p-value."""
         one, other = self.first, self.second
         if one == other:
             one, other = f"{one} (first)", f"{other} (second)"
@@ -65,7 +58,7 @@ class Comparison:
         interval = f"95 % interval {low:+.3g} to {high:+.3g}, p = {self.p_value:.2g}"
         verdict = f"no difference shown between {one} and {other}"
         if math.isnan(self.p_value):
-            verdict = f"no telling whether {one} or {other} is better"
+            verdict = f"{one} and {other} cannot be compared: too few groups or undefined values"
             interval = "no interval"
         elif self.winner:
             best, rest = (one, other) if self.winner == "first" else (other, one)
@@ -79,26 +72,27 @@ class Comparison:
 def compare(first: Result, second: Result, column: str | None = None) -> Comparison:
     """Compare two models on the same data.
 
-    Means are paired by id over the rows that both define, and their differences clustered by group.
+    Means are paired by id over the rows where both are defined; their differences are clustered by group.
     Statistics are paired by their replicates: resamples of the same groups, or the same seeds.
 
     Args:
         first: result of one model.
-        second: result of the other, of the same kind, metric, data and settings.
-        column: column of a mean or score of a statistic; the headline metric if None.
+        second: result of the other model, of the same kind, metric, data and settings.
+        column: column of a mean or score of a statistic; the first one if None.
 
     Returns:
-        The difference and who is better, one in twenty of which is found where there is none.
+        The difference and the better model. Between equal models a difference is found in one of twenty
+        comparisons, because the level is 5 %.
 
     Raises:
-        InputError: the results differ in kind, metric, data, settings or groups, have no such column, no row
-            in common, or no replicates.
+        InputError: the results differ in kind, metric, data, settings or groups; or they have no such column,
+            no row in common, or no replicates.
 
     Example:
         >>> def result(name, values):
-        ...     about = About("lmse", 1, "lower", {"name": name}, {}, {}, {})
+        ...     about = Provenance("lmse", 1, "lower", {"name": name}, {}, {}, {})
         ...     return MeanResult(about, tuple("abc"), tuple("rst"), {"lmse": values}, failed=())
-        >>> from evaluation.results.result import About
+        >>> from evaluation.results.result import Provenance
         >>> print(compare(result("flat", (0.5, 0.6, 0.75)), result("net", (0.3, 0.4, 0.5))))
         net is better than flat
         lmse ↓: flat - net = +0.217 (95 % interval +0.145 to +0.288, p = 0.0059, 3 rows in 3 groups)
@@ -116,20 +110,24 @@ def compare(first: Result, second: Result, column: str | None = None) -> Compari
 def _check_alike(first: Result, second: Result) -> None:
     if type(first) is not type(second):
         metrics = f"`{first.about.metric}` and `{second.about.metric}`"
-        raise InputError(f"expected two results of one metric, got {metrics}: evaluate both alike")
+        raise InputError(f"expected two results of one metric, got {metrics}: evaluate both in the same way")
     for name in ("metric", "version", "better", "data", "settings"):
         one, other = (
-            {key: value for key, value in part.items() if key not in TOGETHER} if name == "settings" else part
+            {key: value for key, value in part.items() if key not in _SETTINGS_OF_CALL}
+            if name == "settings"
+            else part
             for part in (getattr(first.about, name), getattr(second.about, name))
         )
-        # The hash of all rows tells more than their names: a pack and its frames are the same data.
+        # Equal hashes of all rows mean equal data, whatever their names: a pack and its frames, for example.
         same = name == "data" and one.get("sha256") and one["sha256"] == other.get("sha256")
         if one != other and not same:
-            raise InputError(f"the results differ in {_differing(name, one, other)}: evaluate both alike")
+            raise InputError(
+                f"the results differ in {_differing(name, one, other)}: evaluate both in the same way"
+            )
 
 
 def _differing(name: str, one: Any, other: Any) -> str:
-    """Name the first entry that differs, and both its values."""
+    """Name the first entry that differs, with both values."""
     if isinstance(one, dict) and isinstance(other, dict):
         pairs = ((key, one.get(key, "nothing"), other.get(key, "nothing")) for key in sorted({*one, *other}))
         key, one, other = next(pair for pair in pairs if pair[1] != pair[2])
@@ -149,18 +147,18 @@ def _column(first: Result, second: Result, column: str | None) -> str:
 
 
 def _check_together(first: Result, second: Result, column: str) -> None:
-    """Refuse scores that depend on the models of the call, unless both are of one call.
+    """Refuse scores that depend on the other models of a call, unless both results are of one call.
 
-    These are WAIoU, and values put in for failed predictions where a score has no bound.
+    Such scores are WAIoU, and means of an unbounded error in which failed predictions were filled in.
     """
-    ours, theirs = (
-        next((result.about.settings[key] for key in TOGETHER if key in result.about.settings), None)
+    calls = [
+        next((result.about.settings[key] for key in _SETTINGS_OF_CALL if key in result.about.settings), None)
         for result in (first, second)
-    )
-    if ours != theirs and not column.startswith(BOUNDED):
-        names = [some or [model_name(result)] for some, result in ((ours, first), (theirs, second))]
+    ]
+    if calls[0] != calls[1] and not column.startswith(_INDEPENDENT_SCORES):
+        names = [call or [model_name(result)] for call, result in zip(calls, (first, second), strict=True)]
         raise InputError(
-            f"`{column}` is relative to the models that were scored together, {names[0]} and {names[1]}: "
+            f"`{column}` depends on all models that were scored in one call, here {names[0]} and {names[1]}: "
             "score all of them in one call"
         )
 
@@ -178,14 +176,14 @@ def _compare_means(first: MeanResult, second: MeanResult, column: str) -> Compar
                 f"row `{first.ids[row]}` belongs to group `{first.groups[row]}` in one result and to "
                 f"`{second.groups[other]}` in the other: evaluate both on the same data"
             )
-    ours, theirs = first.columns[column], second.columns[column]
-    differences = [ours[row] - theirs[other] for row, other in pairs]
+    one, two = first.columns[column], second.columns[column]
+    differences = [one[row] - two[other] for row, other in pairs]
     groups = [first.groups[row] for row, _ in pairs]
-    defined = [not math.isnan(one) for one in differences]
+    defined = [not math.isnan(difference) for difference in differences]
     rows, count = sum(defined), len(set(compress(groups, defined)))
     counted = f"{rows} rows in {count} groups"
     if left_out := len({*first.ids, *second.ids}) - rows:
-        counted += f", {left_out} rows that one lacks or does not define left out"
+        counted += f", without {left_out} rows that are missing or undefined in one result"
     for result in (first, second):
         if result.failed:
             counted += f", {len(result.failed)} predictions of {model_name(result)} failed"

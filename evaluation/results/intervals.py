@@ -1,51 +1,46 @@
-"""Intervals over groups: rows of one scene, object or unit are not independent, groups are.
+"""Confidence intervals and p-values of means over groups of rows.
 
-`docs/intervals.md` says which interval is used where, and prints the coverage that each reaches.
+Rows of one scene, object or unit depend on each other, but groups are independent. `docs/intervals.md` lists
+which metric uses which interval, and the measured coverage of each. For other statistics than means see
+`evaluation.results.resampling`.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Int
 from numpy import ndarray
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
-from tqdm import tqdm
+from scipy.special import stdtr, stdtrit
 
-from evaluation.results.plain_values import Number, one_nan
+from evaluation.results.json_values import JSONNumber, canonical_nan
 from loaders.errors import InputError
 
 LEVEL = 0.95
-RESAMPLES = 2000
-SUBSAMPLE = 0.7  # share of the groups; of halves the spread of IRS is a sixth too small with 480 and more
-LEAST_GROUPS = 6  # to resample; all n lie on one side of the truth 2 in 2^n times, 1 in 16 with 5
-LEAST_DEFINED = (
-    0.95  # share of the replicates; with fewer, the spread of the rest is not that of the statistic
-)
 
 
 @dataclass(frozen=True)
 class Score:
-    """A number and its 95 % interval; each of the three is nan where it is not defined.
+    """A number and its 95 % interval; each of the three is nan if it is undefined.
 
     Example:
         >>> Score(0.5, 0.4, 0.6).value
         0.5
     """
 
-    value: Number
-    low: Number
-    high: Number
+    value: JSONNumber
+    low: JSONNumber
+    high: JSONNumber
 
     def __post_init__(self) -> None:
         for name in ("value", "low", "high"):
-            object.__setattr__(self, name, one_nan(getattr(self, name)))
+            object.__setattr__(self, name, canonical_nan(getattr(self, name)))
 
 
 class ClusteredMean(NamedTuple):
-    """A mean over rows, its standard error over groups, and the number of groups that have a defined row."""
+    """A mean over rows, its standard error over groups, and the number of groups with a defined row."""
 
     mean: float
     error: float
@@ -53,21 +48,22 @@ class ClusteredMean(NamedTuple):
 
 
 def clustered_mean(values: Sequence[float], groups: Sequence[str]) -> ClusteredMean:
-    """Take the mean over rows, and its standard error as a ratio of sums over groups.
+    """Compute the mean over rows, and its standard error by the jackknife over groups.
 
-    The variance is that of the jackknife over G groups, ``(G - 1) / G sum_g (r_g / (n - n_g))^2``, with r_g
-    the sum of the residuals of a group and n_g its rows: by so much the mean moves without the group. With a
-    row in each group it is the usual variance of a mean.
+    The variance for G groups is ``(G - 1) / G sum_g (r_g / (n - n_g))^2``, where r_g is the sum of the
+    residuals of group g, n_g its number of rows and n the number of all rows: r_g / (n - n_g) is the change
+    of the mean when the group is left out. With one row in each group this is the usual variance of a mean.
 
     Args:
-        values: one for each row; nan where it is undefined, such rows are left out.
+        values: one value for each row; undefined (nan) rows are left out.
         groups: the group of each row.
 
     Returns:
-        All nan without a defined row; the error is nan with one group or a value that is not finite.
+        Mean and error are nan without a defined row. The error is nan with one group, or if a value is not
+        finite.
 
     Raises:
-        InputError: not one group for each value.
+        InputError: the numbers of values and groups differ.
 
     Example:
         >>> clustered_mean([1.0, 3.0, math.nan], ["a", "b", "b"])
@@ -77,7 +73,7 @@ def clustered_mean(values: Sequence[float], groups: Sequence[str]) -> ClusteredM
         raise InputError(f"expected one group for each value, got {len(groups)} groups, {len(values)} values")
     column = np.asarray(values, dtype=np.float64)
     defined = ~np.isnan(column)
-    kept, numbers = column[defined], _group_numbers(groups)[defined]
+    kept, numbers = column[defined], group_numbers(groups)[defined]
     if not len(kept):
         return ClusteredMean(math.nan, math.nan, 0)
     mean = float(kept.sum() / len(kept))
@@ -91,18 +87,18 @@ def clustered_mean(values: Sequence[float], groups: Sequence[str]) -> ClusteredM
 
 
 def mean_interval(values: Sequence[float], groups: Sequence[str], level: float = LEVEL) -> Score:
-    """Give a mean over rows with its t interval over groups, see `clustered_mean`.
+    """Compute a mean over rows with its t interval over groups; see `clustered_mean`.
 
     Args:
-        values: one for each row; nan where it is undefined, such rows are left out.
+        values: one value for each row; undefined (nan) rows are left out.
         groups: the group of each row.
-        level: share of data sets whose interval is meant to hold the true mean, between 0 and 1.
+        level: confidence level between 0 and 1.
 
     Returns:
-        The interval is nan with fewer than two groups or a value that is not finite.
+        The interval is nan with fewer than two groups, or if a value is not finite.
 
     Raises:
-        InputError: not one group for each value, or another level.
+        InputError: the numbers of values and groups differ, or the level is out of range.
 
     Example:
         >>> mean_interval([0.0, 2.0, 1.0, 1.0], ["a", "a", "b", "c"])
@@ -116,17 +112,17 @@ def mean_interval(values: Sequence[float], groups: Sequence[str], level: float =
 
 
 def mean_p_value(values: Sequence[float], groups: Sequence[str]) -> float:
-    """Give the two-sided p-value of a mean of zero that agrees with `mean_interval`.
+    """Compute the two-sided p-value of a mean of zero, consistent with `mean_interval`.
 
     Args:
-        values: one for each row; nan where it is undefined, such rows are left out.
+        values: one value for each row; undefined (nan) rows are left out.
         groups: the group of each row.
 
     Returns:
-        1 if all values are 0; nan where `mean_interval` has no interval.
+        1 if all values are 0; nan if `mean_interval` gives no interval.
 
     Raises:
-        InputError: not one group for each value.
+        InputError: the numbers of values and groups differ.
 
     Example:
         >>> mean_p_value([1.0, -1.0, 0.0], ["a", "b", "c"])
@@ -141,12 +137,11 @@ def mean_p_value(values: Sequence[float], groups: Sequence[str]) -> float:
 
 
 def seed_interval(values: Sequence[float]) -> Score:
-    """Give the mean over seeds with its t interval: how far another draw of seeds would move the result.
-
-    It says nothing of other data.
+    """Compute the mean over seeds with its t interval, which describes other seeds on the same data.
 
     Args:
-        values: one for each seed. A value that is not finite leaves no interval, and nan no mean.
+        values: one value for each seed. If one is infinite, the interval is nan; if one is nan, the mean is
+            nan too.
 
     Example:
         >>> seed_interval([0.25, 0.75]).value
@@ -158,7 +153,7 @@ def seed_interval(values: Sequence[float]) -> Score:
 
 
 def distinct_groups(groups: Sequence[str]) -> tuple[str, ...]:
-    """List each group once, in the order in which it comes first, which is the order of resampling.
+    """List each group once, in order of first occurrence, which is the order of resampling.
 
     Example:
         >>> distinct_groups(["b", "a", "b"])
@@ -167,140 +162,12 @@ def distinct_groups(groups: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(groups))
 
 
-def resampled_groups(count: int, seed: int, resamples: int = RESAMPLES) -> Int[ndarray, "resamples count"]:
-    """Draw as many groups as there are with replacement, for each replicate: the same for the same seed.
+def group_numbers(groups: Sequence[str]) -> Int[ndarray, " rows"]:
+    """Return the number of each row's group, in the order of `distinct_groups`.
 
     Example:
-        >>> resampled_groups(3, seed=0, resamples=2).shape
-        (2, 3)
+        >>> group_numbers(["b", "a", "b"])
+        array([0, 1, 0])
     """
-    return np.random.default_rng(seed).integers(count, size=(resamples, count))
-
-
-def resampled_interval(
-    statistic: Callable[[Int[ndarray, " rows"]], Mapping[str, float]],
-    groups: Sequence[str],
-    seed: int,
-    resamples: int = RESAMPLES,
-    repeats: bool = True,
-) -> tuple[dict[str, Score], dict[str, tuple[float, ...]]]:
-    """Recompute statistics on resampled groups, the rows of a group together.
-
-    Args:
-        statistic: maps row numbers, of which some repeat, to numbers by name; called ``resamples`` + 1 times.
-        groups: the group of each row, at least one.
-        seed: of the resampling; two models are compared on the same resamples.
-        resamples: how many.
-        repeats: draw as many groups as there are with replacement. A statistic that repeated rows bias, such
-            as a quantile within small classes, takes False: a share `SUBSAMPLE` of the groups without
-            replacement, whose deviations from their mean are scaled to those of the whole (the delete-d
-            jackknife, Shao and Wu 1989) and set about the statistic of all rows.
-
-    Returns:
-        Each statistic of all rows with its interval, see `replicate_interval`, and its replicates.
-
-    Raises:
-        InputError: no rows, or fewer than one resample.
-
-    Example:
-        >>> values = np.array([1.0, 2.0, 3.0, 4.0])
-        >>> def top(rows):
-        ...     return {"top": float(values[rows].max())}
-        >>> scores, replicates = resampled_interval(top, ["a", "a", "b", "c"], seed=0, resamples=5)
-        >>> scores["top"].value, replicates["top"]
-        (4.0, (4.0, 2.0, 2.0, 4.0, 4.0))
-    """
-    if not len(groups) or resamples < 1:
-        raise InputError(f"expected rows and resamples, got {len(groups)} rows, {resamples} resamples")
-    numbers = _group_numbers(groups)
-    members = [np.flatnonzero(numbers == number) for number in range(numbers.max() + 1)]
-    whole = statistic(np.arange(len(numbers)))
-    draws = resampled_groups(len(members), seed, resamples)
-    kept = max(1, round(SUBSAMPLE * len(members)))
-    if not repeats:
-        draws = np.random.default_rng(seed).random((resamples, len(members))).argsort(1)[:, :kept]
-    bar = tqdm(draws, desc="intervals", unit="resample", delay=1, disable=None)
-    drawn = [statistic(np.concatenate([members[group] for group in draw])) for draw in bar]
-    replicates = {name: tuple(float(one[name]) for one in drawn) for name in whole}
-    if not repeats:
-        scale = math.sqrt(kept / max(1, len(members) - kept))
-        replicates = {name: _about(float(whole[name]), some, scale) for name, some in replicates.items()}
-    scores = {
-        name: replicate_interval(float(value), replicates[name], len(members))
-        for name, value in whole.items()
-    }
-    return scores, replicates
-
-
-def _about(value: float, replicates: Sequence[float], scale: float) -> tuple[float, ...]:
-    """Scale the deviations of replicates from their mean, and set them about a value."""
-    column = np.asarray(replicates, dtype=np.float64)
-    finite = column[np.isfinite(column)]
-    return tuple((value + scale * (column - finite.mean())).tolist()) if len(finite) else tuple(replicates)
-
-
-def replicate_interval(value: float, replicates: Sequence[float], groups: int) -> Score:
-    """Give a statistic with the expanded percentile interval of its replicates.
-
-    Percentiles of n resampled groups are as narrow as a normal interval with the variance of the n at hand.
-    The expanded ones (Hesterberg 2015, "What teachers should know about the bootstrap") are taken at
-    ``Phi(+-t sqrt(n / (n - 1)))``, t the quantile of Student's distribution with n - 1 degrees of freedom.
-    They keep the range of the statistic. Resamples of fewer than 6 groups do not spread far enough for 95 %.
-
-    Args:
-        value: the statistic of all rows.
-        replicates: the statistic of resampled groups; nan where it is undefined: such are left out.
-        groups: how many groups were resampled.
-
-    Returns:
-        The interval is nan if the value is, with fewer than 6 groups, or with under 95 % of the replicates
-        defined.
-
-    Example:
-        >>> replicate_interval(0.5, [0.4, 0.5, 0.6], groups=6)
-        Score(value=0.5, low=0.4, high=0.6)
-    """
-    kept = _defined(replicates)
-    if math.isnan(value) or groups < LEAST_GROUPS or not len(kept):
-        return Score(value, math.nan, math.nan)
-    place = float(ndtr(stdtrit(groups - 1, (1 + LEVEL) / 2) * math.sqrt(groups / (groups - 1))))
-    # Percentiles are replicates themselves, for between two of them may be one that is infinite.
-    low = np.quantile(kept, 1 - place, method="lower")
-    high = np.quantile(kept, place, method="higher")
-    return Score(value, float(low), float(high))
-
-
-def replicate_p_value(differences: Sequence[float], groups: int) -> float:
-    """Give the two-sided p-value of no difference that agrees with `replicate_interval`.
-
-    Args:
-        differences: replicates of a difference; nan where it is undefined, such replicates are left out.
-        groups: how many groups were resampled.
-
-    Returns:
-        1 if all differences are 0; nan where `replicate_interval` has no interval.
-
-    Example:
-        >>> replicate_p_value([-1.0, 1.0], groups=8)
-        1.0
-    """
-    kept = _defined(differences)
-    if groups < LEAST_GROUPS or not len(kept):
-        return math.nan
-    # Ties count half; the half that is added keeps the p-value of a finite number of replicates above 0.
-    below = (kept < 0).sum() + (kept == 0).sum() / 2
-    place = ndtri((below + 0.5) / (len(kept) + 1))
-    return float(2 * stdtr(groups - 1, -abs(place) * math.sqrt((groups - 1) / groups)))
-
-
-def _defined(replicates: Sequence[float]) -> Float64[ndarray, " defined"]:
-    """Replicates that are not nan; none if those are too few."""
-    column = np.asarray(replicates, dtype=np.float64)
-    kept = column[~np.isnan(column)]
-    return kept if len(kept) >= LEAST_DEFINED * len(column) else kept[:0]
-
-
-def _group_numbers(groups: Sequence[str]) -> Int[ndarray, " rows"]:
-    """Number the groups in the order of `distinct_groups`."""
     order = {group: number for number, group in enumerate(dict.fromkeys(groups))}
     return np.array([order[group] for group in groups], dtype=np.int64)

@@ -1,6 +1,6 @@
-"""The two kinds of result that evaluations return: a mean over rows, and a statistic of all rows.
+"""The two kinds of results of an evaluation: means over rows, and statistics of all rows.
 
-`evaluation.results.result_files` writes and reads them, `evaluation.results.compare` compares two.
+`evaluation.results.result_files` writes and reads results; `evaluation.results.compare` compares two.
 """
 
 import json
@@ -17,26 +17,26 @@ from numpy import ndarray
 
 from evaluation.results.intervals import Score as Score
 from evaluation.results.intervals import mean_interval
-from evaluation.results.plain_values import Number, to_csv, to_json, to_plain, with_one_nan
+from evaluation.results.json_values import JSONNumber, to_csv, to_json, to_json_values, with_canonical_nan
 from loaders.errors import InputError
 
 Better = Literal["lower", "higher"]
-LINES = 18  # of a result that is printed, below its heading
-NAME = 40  # characters of a model's name in a table
+_PRINTED_LINES = 18  # of a printed result, below its heading
+_NAME_LENGTH = 40  # characters of a model's name in a table
 
 
 @dataclass(frozen=True)
-class About:
-    """Origin of a result.
+class Provenance:
+    """Origin of a result: metric, model, data, settings and versions.
 
     Attributes:
-        metric: its name, such as `lmse`.
-        version: of the metric; raised when the same input gives other numbers.
+        metric: name of the metric, such as `lmse`.
+        version: version of the metric; it is raised when the same input gives other numbers.
         better: whether lower or higher values are better, in all columns and scores.
-        model: identity of the model with what belongs to it alone, such as its layer; ``name`` is printed.
+        model: identity of the model and its own settings, such as its layer; tables show ``name``.
         data: identity of the data.
-        settings: arguments that change the numbers of any model, with the seed if one is drawn from.
-        packages: versions, see `package_versions`.
+        settings: arguments that change the numbers of every model, with the seed of random draws.
+        packages: versions of packages, see `package_versions`.
     """
 
     metric: str
@@ -48,9 +48,9 @@ class About:
     packages: dict[str, Any]
 
     def __post_init__(self) -> None:
-        # Sorted, for the order of these names has no meaning and equal results shall have equal bytes.
+        # Sorted, so that equal results have equal bytes.
         for name in ("model", "data", "settings", "packages"):
-            text = json.dumps(to_plain(getattr(self, name)), sort_keys=True)
+            text = json.dumps(to_json_values(getattr(self, name)), sort_keys=True)
             object.__setattr__(self, name, json.loads(text))
 
 
@@ -60,26 +60,26 @@ class MeanResult:
 
     Attributes:
         about: origin of the result.
-        ids: one for each row, unique.
-        groups: scene, object or unit of each row; intervals are over groups.
-        columns: values of each row by name, the headline metric first; nan where the truth is undefined: such
-            rows are left out of the mean and counted.
-        failed: ids of rows whose prediction failed; their values are those of `fill_failures`.
+        ids: one unique id for each row.
+        groups: scene, object or unit of each row; intervals are computed over groups.
+        columns: values of each row by column name, the main metric first; nan if the ground truth leaves the
+            value undefined. Such rows are left out of the mean and counted.
+        failed: ids of rows whose prediction failed; `fill_failures` gave their values.
 
     Raises:
-        InputError: no column, unequal lengths, an id twice, or failed ids that are no rows.
+        InputError: no column, unequal lengths, a repeated id, or a failed id that is not a row.
 
     Example:
-        >>> about = About("lmse", 1, "lower", {"name": "flat"}, {"name": "demo"}, {}, {})
+        >>> about = Provenance("lmse", 1, "lower", {"name": "flat"}, {"name": "demo"}, {}, {})
         >>> result = MeanResult(about, ("a", "b"), ("s", "t"), {"lmse": (0.25, 1.0)}, failed=("b",))
         >>> result.score, result.mean_of_rest
         (0.625, {'lmse': 0.25})
     """
 
-    about: About
+    about: Provenance
     ids: tuple[str, ...]
     groups: tuple[str, ...]
-    columns: dict[str, tuple[Number, ...]]
+    columns: dict[str, tuple[JSONNumber, ...]]
     failed: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class MeanResult:
             raise InputError("expected each id once in `ids`")
         if surplus := set(self.failed) - set(self.ids):
             raise InputError(f"`failed` must hold ids of rows, got `{min(surplus)}`")
-        object.__setattr__(self, "columns", with_one_nan(self.columns))
+        object.__setattr__(self, "columns", with_canonical_nan(self.columns))
 
     @cached_property
     def scores(self) -> dict[str, Score]:
@@ -99,19 +99,19 @@ class MeanResult:
 
     @property
     def score(self) -> float:
-        """Mean of the headline metric."""
+        """Mean of the main metric, which is the first column."""
         return next(iter(self.scores.values())).value
 
     @property
     def undefined(self) -> int:
-        """Rows where the headline metric is undefined."""
+        """Number of rows where the main metric is undefined."""
         return _undefined(next(iter(self.columns.values())))
 
     @cached_property
     def mean_of_rest(self) -> dict[str, float]:
         """Mean of each column without the failed rows."""
-        lost = set(self.failed)
-        kept = [row for row, name in enumerate(self.ids) if name not in lost]
+        failed = set(self.failed)
+        kept = [row for row, name in enumerate(self.ids) if name not in failed]
         groups = [self.groups[row] for row in kept]
         return {
             name: mean_interval([column[row] for row in kept], groups).value
@@ -119,7 +119,7 @@ class MeanResult:
         }
 
     def to_json(self) -> str:
-        """Give strict JSON: nan is null, infinity "inf"; the scores stand beside what they are made of."""
+        """Write the result as strict JSON: nan is null, infinity is "inf"."""
         content = {
             "kind": "mean",
             "about": self.about,
@@ -134,10 +134,10 @@ class MeanResult:
         return to_json(content)
 
     def to_csv(self) -> str:
-        """Give a line for each row: id, group, columns, and whether the prediction failed."""
-        lost = set(self.failed)
-        failed = ["true" if name in lost else "false" for name in self.ids]
-        lines = zip(self.ids, self.groups, *self.columns.values(), failed, strict=True)
+        """Write one CSV line for each row: id, group, columns, and whether the prediction failed."""
+        failed = set(self.failed)
+        flags = ["true" if name in failed else "false" for name in self.ids]
+        lines = zip(self.ids, self.groups, *self.columns.values(), flags, strict=True)
         return to_csv([("id", "group", *self.columns, "failed"), *lines])
 
     def __repr__(self) -> str:
@@ -150,24 +150,24 @@ class StatisticResult:
 
     Attributes:
         about: origin of the result.
-        scores: values with their intervals by name, the headline metric first.
-        replicates: scores recomputed on resampled groups, or of each seed, for paired comparison.
+        scores: values with their intervals by name, the main metric first.
+        replicates: scores of resampled groups, or of each seed, for paired comparison.
         groups: distinct groups in the order of resampling; empty if the replicates are over seeds.
-        failed: ids or names of what failed, such as dead maps.
-        details: tables that a report draws, of dictionaries, lists, strings and numbers.
+        failed: ids of failed rows, such as images with dead heatmaps.
+        details: data for the tables and plots of a report: dictionaries, lists, strings and numbers.
 
     Raises:
         InputError: no score, or replicates without a score.
 
     Example:
-        >>> about = About("irs", 1, "higher", {"name": "vae"}, {"name": "demo"}, {}, {})
+        >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {"name": "demo"}, {}, {})
         >>> StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {}).score
         0.5
     """
 
-    about: About
+    about: Provenance
     scores: dict[str, Score]
-    replicates: dict[str, tuple[Number, ...]]
+    replicates: dict[str, tuple[JSONNumber, ...]]
     groups: tuple[str, ...]
     failed: tuple[str, ...]
     details: dict[str, Any]
@@ -175,21 +175,21 @@ class StatisticResult:
     def __post_init__(self) -> None:
         if not self.scores or self.replicates.keys() - self.scores.keys():
             raise InputError(f"expected `scores` of {list(self.replicates)} or more, got {list(self.scores)}")
-        object.__setattr__(self, "replicates", with_one_nan(self.replicates))
-        object.__setattr__(self, "details", to_plain(self.details))
+        object.__setattr__(self, "replicates", with_canonical_nan(self.replicates))
+        object.__setattr__(self, "details", to_json_values(self.details))
 
     @property
     def score(self) -> float:
-        """Value of the headline metric."""
+        """Value of the main metric, which is the first score."""
         return next(iter(self.scores.values())).value
 
     def to_json(self) -> str:
-        """Give strict JSON: nan is null, infinity "inf"."""
+        """Write the result as strict JSON: nan is null, infinity is "inf"."""
         names = ("about", "scores", "failed", "details", "groups", "replicates")
         return to_json({"kind": "statistic", **{name: getattr(self, name) for name in names}})
 
     def to_csv(self) -> str:
-        """Give a line for each score: its name, value and interval."""
+        """Write one CSV line for each score: name, value and interval."""
         lines = [(name, one.value, one.low, one.high) for name, one in self.scores.items()]
         return to_csv([("score", "value", "low", "high"), *lines])
 
@@ -201,7 +201,7 @@ Result = MeanResult | StatisticResult
 
 
 def package_versions() -> dict[str, str]:
-    """Give the versions of the packages that the numbers depend on.
+    """Return the versions of the packages that the numbers depend on.
 
     Example:
         >>> list(package_versions())
@@ -215,23 +215,24 @@ def fill_failures(
     failed: Mapping[str, Bool[ndarray, " rows"]],
     zeros: Float[ndarray, "columns rows"],
 ) -> dict[str, Float64[ndarray, "columns rows"]]:
-    """Put the worst error where a prediction failed, so that no model gains by failing.
+    """Replace the errors of failed predictions by the worst error, so that no model gains by failing.
 
-    It is the worse of the error of the all-zero prediction on that row, and the worst finite row of any model
-    compared. An all-zero prediction has the largest LMSE there is, 1.
+    The worst error is the larger of two errors: the error of an all-zero prediction for that row, and the
+    largest finite error of any compared model in any row. An all-zero prediction has the largest possible
+    LMSE, 1.
 
     Args:
-        errors: of each model, lower is better. Those of failed predictions are not read.
+        errors: errors of each model, lower is better; errors of failed predictions are not read.
         failed: for each model, the rows whose prediction failed.
-        zeros: errors of the all-zero prediction, or the bound where an error has one (WHDR: 1); nan where the
-            truth is undefined, and so stay the errors there.
+        zeros: errors of the all-zero prediction, or the upper bound of an error that has one (WHDR: 1); nan
+            in rows with undefined ground truth, whose errors stay nan.
 
     Returns:
-        The errors of each model with those of failed predictions filled in.
+        The errors of each model, with the errors of failed predictions replaced.
 
     Example:
-        >>> lost = np.array([True, False])
-        >>> fill_failures({"net": np.array([[0.0, 4.0]])}, {"net": lost}, np.array([[2.0, 3.0]]))
+        >>> failed = np.array([True, False])
+        >>> fill_failures({"net": np.array([[0.0, 4.0]])}, {"net": failed}, np.array([[2.0, 3.0]]))
         {'net': array([[4., 4.]])}
     """
     read = [np.where(failed[name] | ~np.isfinite(some), -np.inf, some) for name, some in errors.items()]
@@ -240,15 +241,15 @@ def fill_failures(
 
 
 def model_name(result: Result) -> str:
-    """Name the model of a result as tables do."""
+    """Return the name of a result's model, as tables show it."""
     return str(result.about.model.get("name", "?"))
 
 
 def table(results: Sequence[Result]) -> str:
-    """Lay out the scores of results: an arrow says what is better; columns that no result fills are left out.
+    """Format the scores of results as a text table; arrows tell whether lower or higher is better.
 
     Example:
-        >>> about = About("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
+        >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
         >>> print(table([StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, ("a", "b"), (), {})]))
         model  metric  value  95 % interval  groups  failed
         vae    irs ↑   0.5    0.4 to 0.6     2       0
@@ -266,7 +267,7 @@ def table(results: Sequence[Result]) -> str:
 
 def _table_lines(result: Result) -> list[tuple[str, ...]]:
     name = model_name(result)
-    name = name if len(name) <= NAME else name[: NAME - 1] + "…"
+    name = name if len(name) <= _NAME_LENGTH else name[: _NAME_LENGTH - 1] + "…"
     arrow = "↓" if result.about.better == "lower" else "↑"
     groups = str(len(set(result.groups)) or "")
     lines: list[tuple[str, ...]] = []
@@ -291,8 +292,8 @@ def _printed(result: Result) -> str:
     where = ", ".join(str(about.data[name]) for name in ("name", "set_name", "split") if about.data.get(name))
     lines = [f"{about.metric} (version {about.version}) on {where or 'data without a name'}"]
     lines += table([result]).splitlines()
-    more = len(lines) - LINES
-    return "\n".join([*lines[:LINES], *([f"... and {more} more"] if more > 0 else [])])
+    more = len(lines) - _PRINTED_LINES
+    return "\n".join([*lines[:_PRINTED_LINES], *([f"... and {more} more"] if more > 0 else [])])
 
 
 def _undefined(column: Sequence[float]) -> int:

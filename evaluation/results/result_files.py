@@ -1,4 +1,4 @@
-"""Results in files: JSON that is read back exactly, and CSV for other programs."""
+"""Write results to JSON files, read them back exactly, and write CSV files for other programs."""
 
 import csv
 import io
@@ -9,25 +9,26 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from evaluation.results.plain_values import to_csv
+from evaluation.results.json_values import to_csv
 from evaluation.results.result import MeanResult, Result, StatisticResult, model_name
 from loaders.errors import InputError, blame, nearest_file
 from loaders.files.atomic_files import partial_name, replacing
 
-FORMAT = "candlelight results 1"
-REMEDY = "make it anew with `candlelight evaluate ... --out FILE.json`"
+RESULTS_FORMAT = "candlelight results 1"
+REMEDY = "make it again with `candlelight evaluate ... --out FILE.json`"
 _KINDS: dict[str, Any] = {"mean": TypeAdapter(MeanResult), "statistic": TypeAdapter(StatisticResult)}
 
 
 def check_writable(path: Path, endings: tuple[str, ...] = (".json", ".csv")) -> None:
-    """Find out before anything is computed that results, or a page of them, cannot be written.
+    """Check, before anything is computed, that a file of results or a page can be written.
 
     Args:
-        path: file to be written; it is left as it is.
-        endings: of its name, one of these.
+        path: the file that will be written; this check does not change it.
+        endings: allowed suffixes of its name.
 
     Raises:
-        InputError: another suffix, a folder, a missing folder, or the system refuses to write there.
+        InputError: the suffix is not allowed, the path is a folder, its folder does not exist, or the system
+            refuses to write there.
 
     Example:
         >>> check_writable(Path("scores.txt"))
@@ -39,7 +40,7 @@ def check_writable(path: Path, endings: tuple[str, ...] = (".json", ".csv")) -> 
     partial = partial_name(path)
     try:
         if path.is_dir():
-            raise InputError(f"{path}: expected a file, but that is a folder; give the name of a file in it")
+            raise InputError(f"{path}: expected a file, but it is a folder; give the name of a file in it")
         if not path.parent.is_dir():
             raise InputError(f"{path}: its folder does not exist; make it first{nearest_file(path.parent)}")
         partial.touch()
@@ -49,20 +50,20 @@ def check_writable(path: Path, endings: tuple[str, ...] = (".json", ".csv")) -> 
 
 
 def write_results(path: Path, results: Sequence[Result]) -> None:
-    """Write results: the whole file or none of it.
+    """Write results to a file atomically.
 
     Args:
-        path: ``.json`` for all of them as `read_results` reads them; ``.csv`` for rows of means, or scores of
-            statistics, with a first column ``model``.
-        results: at least one; for CSV of one metric.
+        path: a ``.json`` file, which `read_results` reads; or a ``.csv`` file with the rows of means or the
+            scores of statistics, and ``model`` as first column.
+        results: at least one result; for CSV, results of one metric.
 
     Raises:
-        InputError: no results, CSV of results with different columns, or see `check_writable`.
+        InputError: there are no results, CSV results differ in columns, or see `check_writable`.
 
     Example:
         >>> from tempfile import TemporaryDirectory
-        >>> from evaluation.results.result import About, Score
-        >>> about = About("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
+        >>> from evaluation.results.result import Provenance, Score
+        >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
         >>> result = StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {})
         >>> with TemporaryDirectory() as folder:
         ...     write_results(Path(folder) / "irs.csv", [result])
@@ -82,12 +83,10 @@ def write_results(path: Path, results: Sequence[Result]) -> None:
 
 
 def read_results(path: Path) -> list[Result]:
-    """Read what `write_results` wrote as JSON.
-
-    Scores of means are made anew from their rows.
+    """Read a JSON file that `write_results` wrote; the scores of means are recomputed from their rows.
 
     Raises:
-        InputError: the file is missing, not JSON, of another format or version, or a result is damaged.
+        InputError: the file is missing, is not JSON, has another format or version, or a result is damaged.
 
     Example:
         >>> read_results(Path("nowhere.json"))
@@ -100,13 +99,13 @@ def read_results(path: Path) -> list[Result]:
         content = json.loads(path.read_bytes())
     except OSError as error:
         raise blame(f"{path}: cannot be read", error, f"{REMEDY}{nearest_file(path)}") from None
-    except (ValueError, RecursionError) as error:  # text that is no UTF-8 is a ValueError, too
+    except (ValueError, RecursionError) as error:  # a UnicodeDecodeError is a ValueError, too
         raise blame(f"{path}: is not JSON", error, f"expected results; {REMEDY}") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if not isinstance(content, dict) or content.get("format") != RESULTS_FORMAT:
         got = (
             f"got {content['format']!r}" if isinstance(content, dict) and "format" in content else "got none"
         )
-        raise InputError(f"{path}: expected `format` to be {FORMAT!r}, {got}; {REMEDY}")
+        raise InputError(f"{path}: expected `format` to be {RESULTS_FORMAT!r}, {got}; {REMEDY}")
     records = content.get("results")
     if not isinstance(records, list) or not records:
         raise InputError(f"{path}: expected a list of one or more `results`; {REMEDY}")
@@ -118,7 +117,7 @@ def _parse(record: Any, where: str) -> Result:
     if not isinstance(kind, str) or kind not in _KINDS:
         raise InputError(f"{where}: expected `kind` to be one of {', '.join(_KINDS)}, got {kind!r}; {REMEDY}")
     try:
-        # As JSON, for only of JSON does a strict parser take lists for tuples.
+        # As JSON text, because the strict parser accepts lists for tuples only in JSON.
         return _KINDS[kind].validate_json(json.dumps(record), strict=True)
     except ValidationError as error:
         problem = error.errors()[0]
@@ -128,7 +127,7 @@ def _parse(record: Any, where: str) -> Result:
 
 def _all_json(results: Sequence[Result]) -> str:
     bodies = ",\n".join(result.to_json().rstrip("\n") for result in results)
-    return f'{{\n"format": {json.dumps(FORMAT)},\n"results": [\n{bodies}\n]\n}}\n'
+    return f'{{\n"format": {json.dumps(RESULTS_FORMAT)},\n"results": [\n{bodies}\n]\n}}\n'
 
 
 def _all_csv(results: Sequence[Result]) -> str:

@@ -1,1 +1,1 @@
-"""Running models over data: batches, hidden layers, checked outputs, finished steps."""
+"""Run models over data: batches, hidden layers, checked outputs, finished steps."""

@@ -1,4 +1,4 @@
-"""Batches of data, the identity of data, and the record of a run, for every evaluation."""
+"""Batches of rows, a hash of the rows that were read, and the provenance of a result."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from evaluation.models.model_spec import NamedModel
-from evaluation.results.result import About, package_versions
+from evaluation.results.result import Provenance, package_versions
 from loaders.errors import InputError
 from loaders.views import View
 
@@ -37,25 +37,25 @@ class Batch(Generic[_Item]):
 
 
 class Fingerprint:
-    """SHA-256 of all rows that an evaluation read: ids, and every tensor and number of the items.
+    """SHA-256 of all rows that an evaluation read: their ids and every tensor, number and text of the items.
 
-    Two results can be compared where their fingerprints agree, whatever the rows were stored in.
+    Two results with equal fingerprints are of the same data, even if one read frames and the other a pack.
     """
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
 
     def add(self, name: str, item: object) -> None:
-        """Take in one row."""
+        """Add one row to the hash."""
         self._hash.update(name.encode() + b"\0")
         self._add(item)
 
     def hexdigest(self) -> str:
-        """SHA-256 of the rows so far."""
+        """Return the SHA-256 of the rows so far."""
         return self._hash.hexdigest()
 
     def describe(self, view: View[Any]) -> dict[str, Any]:
-        """Names of the data, number of rows and SHA-256: the ``data`` of a result."""
+        """Describe the data of a result: names, number of rows and SHA-256."""
         known = {name: value for name, value in asdict(view.identity).items() if value is not None}
         return {**known, "rows": len(view.ids), "sha256": self.hexdigest()}
 
@@ -76,21 +76,21 @@ class Fingerprint:
             self._hash.update(repr(value).encode() + b"\0")
         else:
             raise InputError(
-                f"expected tensors, arrays, numbers and texts in rows of a view, got {type(value).__name__}"
+                f"rows of a view must hold tensors, arrays, numbers and texts, got {type(value).__name__}"
             )
 
 
 def read_batches(
-    view: View[_Item], batch_size: int, image: Callable[[_Item], Tensor], found: Fingerprint, label: str
+    view: View[_Item], batch_size: int, image: Callable[[_Item], Tensor], fingerprint: Fingerprint, label: str
 ) -> Iterator[Batch[_Item]]:
     """Read all rows of a view in order, in batches whose images have one size.
 
     Args:
         view: the rows.
-        batch_size: rows of a batch at most.
-        image: the image of an item, whose shape the rows of a batch share.
-        found: takes in every row.
-        label: of the progress bar.
+        batch_size: maximal number of rows in a batch.
+        image: returns the image of an item; all images of a batch have one shape.
+        fingerprint: every row is added to it.
+        label: label of the progress bar.
 
     Raises:
         InputError: there is no row, or the batch size is below 1.
@@ -102,25 +102,25 @@ def read_batches(
         raise InputError(f"`{view.identity.name}`: expected an id and a group for each row, got {counts}")
     if not len(view.ids):
         raise InputError(f"no rows to read: `{view.identity.name}` is empty, or `rows` chooses none")
-    waiting: list[tuple[int, _Item]] = []
+    pending: list[tuple[int, _Item]] = []
     for row, name in enumerate(tqdm(view.ids, desc=label, unit="row", disable=None)):
         item = view[row]
-        found.add(name, item)
-        if waiting and (len(waiting) == batch_size or image(waiting[0][1]).shape != image(item).shape):
-            yield _batch(view, waiting)
-            waiting = []
-        waiting.append((row, item))
-    yield _batch(view, waiting)
+        fingerprint.add(name, item)
+        if pending and (len(pending) == batch_size or image(pending[0][1]).shape != image(item).shape):
+            yield _batch(view, pending)
+            pending = []
+        pending.append((row, item))
+    yield _batch(view, pending)
 
 
-def check_image(image: Tensor) -> Tensor:
-    """Return an image that is what views of images hold.
+def check_srgb_image(image: Tensor) -> Tensor:
+    """Check that an image is float32, has three channels and lies in [0, 1], and return it.
 
     Raises:
         InputError: the image is not float32 [3, height, width] with sRGB-encoded values in [0, 1].
 
     Example:
-        >>> check_image(torch.full((3, 1, 1), 128.0))
+        >>> check_srgb_image(torch.full((3, 1, 1), 128.0))
         Traceback (most recent call last):
         loaders.errors.InputError: expected images float32 [3, height, width], sRGB-encoded in [0, 1], got \
 float32 [3, 1, 1] from 128 to 128
@@ -141,25 +141,41 @@ def _batch(view: View[_Item], read: Sequence[tuple[int, _Item]]) -> Batch[_Item]
 
 
 def weights_sha256(model: object) -> str | None:
-    """Hash the weights of a network by name, also of one whose layer a function reads; None of others."""
+    """Hash the weights of a network by name.
+
+    Args:
+        model: a network, or a function whose attribute ``network`` is one, as `layer_codes` makes it.
+
+    Returns:
+        SHA-256 in hexadecimal; None for any other model.
+    """
     network = model if isinstance(model, nn.Module) else getattr(model, "network", None)
     if not isinstance(network, nn.Module):
         return None
-    found = Fingerprint()
+    fingerprint = Fingerprint()
     for name, values in sorted(network.state_dict().items()):
-        found.add(name, values.detach().cpu() if isinstance(values, Tensor) else values)
-    return found.hexdigest()
+        fingerprint.add(name, values.detach().cpu() if isinstance(values, Tensor) else values)
+    return fingerprint.hexdigest()
 
 
-def about(
+def make_provenance(
     metric: str,
     version: int,
     better: Literal["lower", "higher"],
-    source: NamedModel,
+    named: NamedModel,
     data: Mapping[str, Any],
     settings: Mapping[str, Any],
-) -> About:
-    """Make the record of a run; the weights of a network are hashed, whatever it was read from."""
-    model = asdict(source.identity) | {"weights_sha256": weights_sha256(source.model)}
+) -> Provenance:
+    """Make the provenance of a result; it includes a hash of the model's weights, if it is a network.
+
+    Args:
+        metric: name of the metric.
+        version: version of the metric.
+        better: whether lower or higher values are better.
+        named: the model.
+        data: description of the data, from `Fingerprint.describe`.
+        settings: arguments of the evaluation that change the numbers.
+    """
+    model = asdict(named.identity) | {"weights_sha256": weights_sha256(named.model)}
     model = {name: value for name, value in model.items() if value is not None}
-    return About(metric, version, better, model, dict(data), dict(settings), package_versions())
+    return Provenance(metric, version, better, model, dict(data), dict(settings), package_versions())

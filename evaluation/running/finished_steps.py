@@ -1,4 +1,4 @@
-"""Finished steps of an evaluation in a folder, so that one that was killed goes on."""
+"""Keep finished steps of an evaluation in a folder, so that an interrupted evaluation resumes."""
 
 import hashlib
 import io
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from evaluation.models.model_spec import NamedModel
-from evaluation.results.plain_values import to_plain
+from evaluation.results.json_values import to_json_values
 from evaluation.results.result import package_versions
 from evaluation.running.batches import Batch, Fingerprint, weights_sha256
 from loaders.errors import InputError, blame
@@ -25,19 +25,19 @@ from loaders.files.atomic_files import replacing
 from loaders.verification.checksums import file_sha256
 
 RECORD = "candlelight-steps.txt"
-_TEXT = "Finished steps of an evaluation, with which the same command goes on after it was killed.\n"
+_TEXT = "Finished steps of an evaluation; the same command resumes with them after an interruption.\n"
 _PACKAGES = {"site-packages", "dist-packages"}
 _CURE = "delete it, or give another --out"
 
 
-class Steps:
-    """Results of finished steps, each in a file whose name is the hash of all that the step depends on.
+class FinishedSteps:
+    """Results of finished steps; the name of each file is the hash of everything that the step depends on.
 
-    Steps of another model, other data or other settings have other names, so they are never used. A damaged
-    file is computed again.
+    A step of another model, other data or other settings has another hash, so it is never reused. A step
+    whose file is damaged is computed again.
 
     Args:
-        folder: where the files lie; made with the first one. None keeps nothing.
+        folder: folder of the files, created with the first file. None keeps nothing.
 
     Raises:
         InputError: ``folder`` is a link, a file, or a folder with other content.
@@ -46,52 +46,54 @@ class Steps:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     for _ in range(2):
-        ...         steps = Steps(Path(folder) / "lmse.json.partial")
+        ...         steps = FinishedSteps(Path(folder) / "lmse.json.partial")
         ...         read = steps.get_or_compute({"rows": ["a"]}, lambda: {"errors": torch.ones(2)})
-        >>> read["errors"], steps.found, steps.computed
+        >>> read["errors"], steps.reused, steps.computed
         (tensor([1., 1.]), 1, 0)
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder, self.found, self.computed = folder, 0, 0
+        self.folder, self.reused, self.computed = folder, 0, 0
         self._used: set[Path] = set()
         if folder is not None and not _is_free(folder) and not _is_ours(folder):
-            raise InputError(f"{folder}: expected no such file, or steps of an earlier run; {_CURE}")
+            raise InputError(f"{folder}: must not exist, or hold the steps of an earlier run; {_CURE}")
 
     def get_or_compute(
         self, key: Mapping[str, Any] | None, compute: Callable[[], Mapping[str, Tensor]]
     ) -> dict[str, Tensor]:
-        """Read a step that is there, or compute it and keep it.
+        """Read a finished step, or compute it and keep it.
 
         Args:
-            key: names and values of all that the step depends on; None computes it each time.
-            compute: makes the step: CPU tensors of a dtype that numpy has, by name.
+            key: names and values of everything that the step depends on; None computes it each time.
+            compute: computes the step: CPU tensors by name, of dtypes that numpy has.
 
         Raises:
             InputError: a file cannot be written.
         """
         if self.folder is None or key is None:
             return dict(compute())
-        name = hashlib.sha256(json.dumps(to_plain(key), sort_keys=True).encode()).hexdigest()
+        name = hashlib.sha256(json.dumps(to_json_values(key), sort_keys=True).encode()).hexdigest()
         path = self.folder / f"{name}.npz"
         self._used.add(path)
         if (kept := _read(path)) is not None:
-            self.found += 1
+            self.reused += 1
             return kept
-        made = {name: values.contiguous() for name, values in compute().items()}  # as they are read again
+        step = {
+            name: values.contiguous() for name, values in compute().items()
+        }  # contiguous, as read from a file
         self.computed += 1
-        self._write(path, made)
-        return made
+        self._write(path, step)
+        return step
 
     def count(self) -> int:
-        """Count the steps that are there."""
+        """Count the steps in the folder."""
         return len(list(self.folder.glob("*.npz"))) if self.folder is not None else 0
 
     def describe(self) -> str:
-        """Say in one line how many steps were there; nothing where none was."""
-        if not self.found:
+        """Describe in one line how many steps were reused; empty if none was."""
+        if not self.reused:
             return ""
-        return f"{self.folder}: {self.found} of {self.found + self.computed} steps were there already"
+        return f"{self.folder}: {self.reused} of {self.reused + self.computed} steps were already finished"
 
     def remove(self) -> None:
         """Delete the steps that this run has used, and the folder if nothing else is in it."""
@@ -111,7 +113,7 @@ class Steps:
             path.parent.mkdir(exist_ok=True)
             if not (record := path.parent / RECORD).exists():
                 record.write_text(_TEXT, encoding="utf-8")
-            packed = io.BytesIO()  # a file that cannot be written whole would be complained of twice
+            packed = io.BytesIO()  # np.savez on a full disk would raise a second error on closing the file
             np.savez(packed, **arrays)
             with replacing(path) as partial:
                 partial.write_bytes(packed.getbuffer())
@@ -119,69 +121,72 @@ class Steps:
             raise blame(f"{path.parent}: cannot be written", error, "give another --out") from None
 
 
-def model_key(source: NamedModel, device: str, **settings: object) -> dict[str, Any] | None:
-    """Name all that the output of a model depends on apart from the images, for `Steps.get_or_compute`.
+def model_key(named: NamedModel, device: str, **settings: object) -> dict[str, Any] | None:
+    """Collect everything except the images that the output of a model depends on.
 
-    This includes the hash of the model's file and of its weights, and that of all imported files of Python
-    that belong to no installed package: a model in a file and the modules that it imports. Files that a model
-    reads when it is called are not seen.
+    The key includes hashes of the model's file, of its weights, and of all imported Python files outside
+    installed packages, such as the model's own file and the modules that it imports. Files that a model
+    reads when it is called are not included.
 
     Args:
-        source: the model, or results of another program.
-        device: where it runs.
-        settings: further ones that the step depends on, such as the metric and its version.
+        named: the model, or results of another program.
+        device: torch device of the model.
+        settings: further settings that the step depends on, such as the metric and its version.
 
     Returns:
-        The key; None of an object of the caller's own or a function, whose content no hash can tell.
+        A key for `FinishedSteps.get_or_compute`; None for a caller's own object or function, whose content
+        cannot be hashed.
     """
-    identity, weights = source.identity, weights_sha256(source.model)
+    identity, weights = named.identity, weights_sha256(named.model)
     if identity.sha256 is None and identity.source != "shipped":
         return None
-    if identity.source == "callable" and weights is None:  # a function may hold weights out of sight
+    if identity.source == "callable" and weights is None:  # a function may use weights that are not hashed
         return None
     return {
         "settings": settings,
         "model": asdict(identity),
         "weights": weights,
-        "colour_space": source.colour_space,
-        "png": getattr(source.model, "png", None),
+        "colour_space": named.colour_space,
+        "png": getattr(named.model, "png", None),
         "device": device,
         "packages": package_versions(),
         "code": _code_sha256(),
     }
 
 
-def batch_key(key: Mapping[str, Any] | None, batch: Batch[Any], found: Fingerprint) -> dict[str, Any] | None:
-    """Name what the step of one model and one batch depends on.
+def batch_key(
+    key: Mapping[str, Any] | None, batch: Batch[Any], fingerprint: Fingerprint
+) -> dict[str, Any] | None:
+    """Extend the key of a model to the key of its step on one batch.
 
     Args:
         key: from `model_key`.
         batch: the rows.
-        found: has taken in the rows of this batch, and those before.
+        fingerprint: hash of the rows of this batch and of all batches before it.
     """
-    return None if key is None else {**key, "rows": batch.ids, "read": found.hexdigest()}
+    return None if key is None else {**key, "rows": batch.ids, "read": fingerprint.hexdigest()}
 
 
 def _is_ours(folder: Path) -> bool:
-    """Tell whether a folder is one of steps, by the record in it."""
+    """Tell whether a folder holds finished steps, by the record file in it."""
     record = folder / RECORD
     return not folder.is_symlink() and record.is_file() and not record.is_symlink()
 
 
 def _is_free(folder: Path) -> bool:
-    """Tell whether there is nothing, or an empty folder, as after a kill while it was made."""
+    """Tell whether the path does not exist or is an empty folder, which an interrupted run may leave."""
     if folder.is_symlink():
         return False
     return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
 
 
 def _read(path: Path) -> dict[str, Tensor] | None:
-    """Read a step; None if there is none, or a damaged one."""
+    """Read a step; None if its file is missing or damaged."""
     if path.is_symlink() or not path.is_file():
         return None
     try:
         with zipfile.ZipFile(path) as archive:
-            if archive.testzip() is not None:  # before a header is believed
+            if archive.testzip() is not None:  # checksums first, because a damaged header may claim any size
                 return None
         with np.load(path, allow_pickle=False) as arrays:
             return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
@@ -190,7 +195,7 @@ def _read(path: Path) -> dict[str, Tensor] | None:
 
 
 def _code_sha256() -> str:
-    """Hash the imported files of Python that belong to no installed package."""
+    """Hash all imported Python files outside installed packages and the standard library."""
     installed = Path(sysconfig.get_path("stdlib"))
     named = [getattr(module, "__dict__", {}).get("__file__") for module in list(sys.modules.values())]
     files = {Path(name) for name in named if isinstance(name, str) and name.endswith(".py")}

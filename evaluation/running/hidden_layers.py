@@ -1,4 +1,4 @@
-"""Run a network once and keep what chosen hidden layers gave, without leaving a trace on the network."""
+"""Run a network and record the outputs of hidden layers; the network itself is left unchanged."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,19 +11,19 @@ from loaders.errors import InputError
 
 
 class _AllRecorded(BaseException):
-    """Ends a forward pass; not an Exception, which a model may catch."""
+    """Signal that ends a forward pass; a BaseException, because a model may catch every Exception."""
 
 
 @contextmanager
-def evaluating(model: object) -> Iterator[None]:
-    """Put a network into evaluation mode for a while; each submodule gets its own mode back.
+def evaluation_mode(model: object) -> Iterator[None]:
+    """Put a network into evaluation mode within a ``with`` block; afterwards restore each submodule's mode.
 
     Args:
-        model: any callable; what is no `torch.nn.Module` has no mode and is left alone.
+        model: any callable; nothing happens unless it is a `torch.nn.Module`.
 
     Example:
         >>> model = nn.Dropout(0.5)
-        >>> with evaluating(model):
+        >>> with evaluation_mode(model):
         ...     model(torch.ones(3))
         tensor([1., 1., 1.])
         >>> model.training
@@ -51,43 +51,43 @@ def run_recorded(
     Args:
         model: the network.
         layers: names as ``model.named_modules()`` gives them.
-        images: one batch, whatever the network takes.
-        differentiable: make each recorded tensor a leaf that the output depends on, so that
-            ``torch.autograd.grad(loss, recorded)`` gives the gradient there and touches no ``.grad``.
-            With several layers a later one is then cut off from an earlier one.
+        images: one batch of the network's input.
+        differentiable: make each recorded tensor a leaf of the graph, so that
+            ``torch.autograd.grad(loss, recorded)`` gives its gradient without changing any ``.grad``.
+            With several layers no gradient flows from a later one to an earlier one.
 
     Returns:
         The output of the model, and one tensor per layer.
 
     Raises:
-        InputError: no such layer, a layer that does not run exactly once, or whose output is no tensor.
+        InputError: a layer does not exist, does not run exactly once, or does not return a tensor.
 
     Example:
         >>> model = nn.Sequential(nn.ReLU(), nn.Flatten())
-        >>> output, found = run_recorded(model, ["0"], -torch.ones(1, 1, 1, 2))
-        >>> found["0"].shape, found["0"].sum()
+        >>> output, recorded = run_recorded(model, ["0"], -torch.ones(1, 1, 1, 2))
+        >>> recorded["0"].shape, recorded["0"].sum()
         (torch.Size([1, 1, 1, 2]), tensor(0.))
     """
-    found: dict[str, Tensor] = {}
-    with _recording(model, layers, lambda name: _recorder(name, found, differentiable)):
-        with evaluating(model), torch.set_grad_enabled(differentiable):
+    recorded: dict[str, Tensor] = {}
+    with _recording(model, layers, lambda name: _recorder(name, recorded, differentiable)):
+        with evaluation_mode(model), torch.set_grad_enabled(differentiable):
             output = model(images)
-    _check_all_ran(layers, found)
-    return output, found
+    _check_all_ran(layers, recorded)
+    return output, recorded
 
 
-def record(
+def record_layers(
     model: nn.Module, layers: Collection[str], images: Float[Tensor, "batch channels height width"]
 ) -> dict[str, Tensor]:
-    """Run ``model`` on ``images`` no further than to the last of some layers, and record their outputs.
+    """Record the outputs of named layers, and stop the forward pass after the last of them.
 
-    Unlike `run_recorded` this cannot notice a layer that would run again behind the last one: let that
-    function run once on the model before.
+    A layer that would run a second time after the last one goes unnoticed here. Call `run_recorded` on the
+    same model once before: it refuses such layers.
 
     Args:
         model: the network.
         layers: names as ``model.named_modules()`` gives them, at least one.
-        images: one batch, whatever the network takes.
+        images: one batch of the network's input.
 
     Returns:
         One tensor per layer, which may share memory with ``images``.
@@ -97,25 +97,25 @@ def record(
 
     Example:
         >>> model = nn.Sequential(nn.ReLU(), nn.Linear(3, 3))
-        >>> record(model, ["0"], torch.ones(1, 1, 1, 2))  # the next layer would not take two numbers
+        >>> record_layers(model, ["0"], torch.ones(1, 1, 1, 2))  # the Linear layer would fail on two numbers
         {'0': tensor([[[[1., 1.]]]])}
     """
-    found: dict[str, Tensor] = {}
-    with _recording(model, layers, lambda name: _recorder(name, found, False, len(set(layers)))):
+    recorded: dict[str, Tensor] = {}
+    with _recording(model, layers, lambda name: _recorder(name, recorded, False, len(set(layers)))):
         try:
-            with evaluating(model), torch.no_grad():
+            with evaluation_mode(model), torch.no_grad():
                 model(images)
         except _AllRecorded:
             pass
-    _check_all_ran(layers, found)
-    return found
+    _check_all_ran(layers, recorded)
+    return recorded
 
 
 @contextmanager
 def _recording(
     model: nn.Module, layers: Collection[str], hook: Callable[[str], Callable[..., Tensor | None]]
 ) -> Iterator[None]:
-    """Hang a hook on each of some layers for a while."""
+    """Register a forward hook on each layer within a ``with`` block."""
     modules = {name: module for name, module in model.named_modules() if name}
     for name in layers:
         if name not in modules:
@@ -128,29 +128,29 @@ def _recording(
             one.remove()
 
 
-def _check_all_ran(layers: Collection[str], found: Mapping[str, Tensor]) -> None:
+def _check_all_ran(layers: Collection[str], recorded: Mapping[str, Tensor]) -> None:
     for name in layers:
-        if name not in found:
+        if name not in recorded:
             raise InputError(f"layer `{name}` did not run in a forward pass; choose a layer that runs once")
 
 
 def _recorder(
-    name: str, found: dict[str, Tensor], differentiable: bool, enough: int | None = None
+    name: str, recorded: dict[str, Tensor], differentiable: bool, enough: int | None = None
 ) -> Callable[[nn.Module, object, object], Tensor | None]:
-    """Forward hook that puts the output of one layer into ``found`` and stops where that holds enough."""
+    """Make a forward hook that records the output of one layer and ends the pass after ``enough`` layers."""
 
     def record(_module: nn.Module, _inputs: object, output: object) -> Tensor | None:
         if not isinstance(output, Tensor):
             raise InputError(f"layer `{name}` gives {type(output).__name__}; choose one that gives a tensor")
-        if name in found:
+        if name in recorded:
             raise InputError(
                 f"layer `{name}` runs more than once in a forward pass; choose one that runs once"
             )
-        found[name] = output.detach()
-        if len(found) == enough:
+        recorded[name] = output.detach()
+        if len(recorded) == enough:
             raise _AllRecorded
-        # Copies: an in-place activation that follows would otherwise overwrite the record, or a leaf.
-        found[name] = found[name].clone().requires_grad_(differentiable)
-        return found[name].clone() if differentiable else None
+        # Clones, because a following in-place activation would overwrite the recorded tensor.
+        recorded[name] = recorded[name].clone().requires_grad_(differentiable)
+        return recorded[name].clone() if differentiable else None
 
     return record

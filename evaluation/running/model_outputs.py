@@ -1,4 +1,4 @@
-"""The one place that checks what models put out."""
+"""Checks of the outputs of models: decompositions, heatmaps and codes."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -12,11 +12,11 @@ import torch
 from jaxtyping import Bool, Float, Float32
 from torch import Tensor, nn
 
-from evaluation.running.hidden_layers import evaluating
+from evaluation.running.hidden_layers import evaluation_mode
 from evaluation.running.out_of_memory import OutOfMemory
 from loaders.errors import InputError, is_out_of_memory
 
-Image = Float[Tensor, "batch 3 height width"]
+ImageBatch = Float[Tensor, "batch 3 height width"]
 Decomposed = tuple[
     Float32[Tensor, "batch 3 height width"], Float32[Tensor, "batch 3 height width"], Bool[Tensor, " batch"]
 ]
@@ -24,21 +24,21 @@ _WRAP = "name a hidden layer (--layer), or wrap the model so that it does"
 
 
 def run_intrinsic(
-    model: Callable[..., Any], image: Image, mask: Bool[Tensor, "batch height width"] | None = None
+    model: Callable[..., Any], image: ImageBatch, mask: Bool[Tensor, "batch height width"] | None = None
 ) -> Decomposed:
-    """Split images by a model, in evaluation mode and without gradients.
+    """Decompose images by a model, in evaluation mode and without gradients.
 
     Args:
-        model: takes ``image``, and ``mask=`` too if its signature has a parameter of that name: without the
-            mask, colour Retinex takes the outline of an object for an edge.
+        model: called with ``image``, and with ``mask=`` if its signature has that parameter: without the
+            mask, colour Retinex mistakes the outline of an object for a reflectance edge.
         image: in the colour space and on the device that the model expects.
-        mask: pixels that count; all if None, and then no model is given one.
+        mask: pixels that are scored. None means all pixels, and no mask is passed to the model.
 
     Returns:
         See `checked_decomposition`.
 
     Raises:
-        InputError: the output is no decomposition of the images, or the model raised an exception.
+        InputError: the output is not a decomposition of the images, or the model raised an exception.
 
     Example:
         >>> def gray(image):
@@ -49,29 +49,30 @@ def run_intrinsic(
     """
     options = {"mask": mask} if mask is not None and _takes_mask(model) else {}
     name = getattr(model, "__name__", type(model).__name__)
-    with evaluating(model), torch.no_grad(), calling(name, image):
+    with evaluation_mode(model), torch.no_grad(), model_errors(name, image):
         return checked_decomposition(model(image, **options), image, name, mask)
 
 
 def checked_decomposition(
-    output: object, image: Image, name: str, mask: Bool[Tensor, "batch height width"] | None = None
+    output: object, image: ImageBatch, name: str, mask: Bool[Tensor, "batch height width"] | None = None
 ) -> Decomposed:
-    """Take reflectance and shading out of what a model put out.
+    """Check the output of an intrinsic image model, and return reflectance, shading and failed rows.
 
     Args:
         output: reflectance and shading, in this order or under these names in a mapping: floating-point
             tensors or numpy arrays of the shape of ``image``. Gray shading may have one channel.
-        image: the images that were split.
-        name: the model, for messages.
-        mask: pixels that count; all if None.
+        image: the images that the model decomposed.
+        name: name of the model for messages.
+        mask: pixels that are scored; all if None.
 
     Returns:
-        Reflectance and shading (gray is repeated over the channels), both float32, on the device of ``image``
-        and with the gradients of the output; and which rows have failed: those with a value in the mask that
-        is not finite. Such a row is 0 everywhere, and values outside the mask that are not finite are 0.
+        Reflectance and shading (gray shading is repeated over the channels), both float32, on the device of
+        ``image`` and with the gradients of the output; and a flag for each row: whether it failed, because a
+        value inside the mask is not finite. A failed row is 0 everywhere. Values outside the mask that are
+        not finite become 0.
 
     Raises:
-        InputError: the output is something else.
+        InputError: the output is not a pair of images of these shapes.
 
     Example:
         >>> image = torch.ones(2, 3, 1, 1)
@@ -97,19 +98,19 @@ def checked_decomposition(
 def checked_heatmaps(
     output: object, batch: int, name: str = "the method"
 ) -> tuple[Float32[Tensor, "batch maps height width"], Bool[Tensor, " batch"]]:
-    """Take heatmaps out of what a method put out.
+    """Check the output of an explanation method, and return heatmaps and failed rows.
 
     Args:
         output: floating-point tensor or numpy array [batch, maps, height, width] or [batch, height, width].
         batch: number of images.
-        name: the method, for messages.
+        name: name of the method for messages.
 
     Returns:
-        The heatmaps, float32, and which rows have failed: those with a value that is not finite, which are 0
-        everywhere.
+        The heatmaps, float32, and a flag for each row: whether it failed, because a value is not finite. A
+        failed row is 0 everywhere.
 
     Raises:
-        InputError: the output is something else.
+        InputError: the output is not an array of one of these shapes.
 
     Example:
         >>> maps, failed = checked_heatmaps(torch.ones(2, 4, 5), 2)
@@ -133,19 +134,19 @@ def checked_heatmaps(
 
 
 def checked_codes(output: object, batch: int, name: str = "the encoder") -> Float[Tensor, "batch codes"]:
-    """Take codes out of what an encoder put out.
+    """Check the output of an encoder, and return its codes.
 
     Args:
         output: real tensor or numpy array [batch, codes].
         batch: number of images.
-        name: the encoder, for messages.
+        name: name of the encoder for messages.
 
     Returns:
-        The codes in their floating-point dtype, integers in float64. Values that are not finite stay: whether
-        they are failures is for the metric to say.
+        The codes in their floating-point dtype; integers become float64. Values that are not finite are kept;
+        the metric decides how to treat them.
 
     Raises:
-        InputError: the output is something else, such as the maps of a convolutional encoder.
+        InputError: the output has another shape, such as the feature maps of a convolutional encoder.
 
     Example:
         >>> checked_codes(torch.zeros(2, 8, 7, 7), 2)
@@ -161,24 +162,24 @@ def checked_codes(output: object, batch: int, name: str = "the encoder") -> Floa
             f"{name}: expected codes [{batch}, codes], real numbers, got {_described(output)}; "
             f"{cures.get(len(shape), _WRAP)}"
         )
-    # Copied, for an encoder may fill one buffer of its own for each batch.
+    # Copied, because an encoder may reuse one output buffer for all batches.
     return part.detach().clone() if part.is_floating_point() else part.double()
 
 
 @contextmanager
-def calling(name: str, image: Tensor) -> Iterator[None]:
-    """Say in one line that a model raised an exception: on which images, and where in its code.
+def model_errors(name: str, image: Tensor) -> Iterator[None]:
+    """Turn an exception of a model into a one-line error that names the images and the line of code.
 
     Args:
-        name: of the model.
-        image: the images that it is given.
+        name: name of the model.
+        image: the images that the model is called with.
 
     Raises:
-        OutOfMemory: memory ended; see `evaluation.running.out_of_memory.run_in_halves`.
-        InputError: in place of any other exception; that is its cause.
+        OutOfMemory: memory ran out; see `evaluation.running.out_of_memory.run_in_halves`.
+        InputError: replaces any other exception, which becomes its cause.
 
     Example:
-        >>> with calling("mine", torch.zeros(1, 3, 2, 2)):
+        >>> with model_errors("mine", torch.zeros(1, 3, 2, 2)):
         ...     raise KeyError("gain")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         loaders.errors.InputError: model `mine` raised KeyError: 'gain' (..., line ...), given float32 \
@@ -191,8 +192,8 @@ def calling(name: str, image: Tensor) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         if is_out_of_memory(error):
             raise OutOfMemory(
-                f"memory ended while model `{name}` ran on {_described(image)} on {image.device}, and fewer "
-                "images at once do not help; resize the images, or name another --device"
+                f"memory ran out while model `{name}` ran on {_described(image)} on {image.device}, even "
+                "with one image; resize the images, or choose another --device"
             ) from error
         place = extract_tb(error.__traceback__)[-1]
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
@@ -207,7 +208,7 @@ def _takes_mask(model: Callable[..., Any]) -> bool:
         return (
             "mask" in inspect.signature(model.forward if isinstance(model, nn.Module) else model).parameters
         )
-    except (TypeError, ValueError):  # compiled code, which has no signature
+    except (TypeError, ValueError):  # compiled code has no signature
         return False
 
 
@@ -222,7 +223,7 @@ def _pair(output: object) -> tuple[Tensor, Tensor] | None:
 
 def _tensor(part: object) -> Tensor | None:
     if isinstance(part, np.ndarray) and part.dtype.kind in "fciub":
-        return torch.from_numpy(np.array(part, order="C"))  # which torch takes, whatever its strides are
+        return torch.from_numpy(np.array(part, order="C"))  # torch refuses negative strides
     if isinstance(part, Tensor) and part.layout == torch.strided and not part.is_meta:
         return part
     return None
@@ -239,7 +240,7 @@ def _float32(part: Tensor, device: torch.device) -> Tensor:
 def _finite(
     values: Float32[Tensor, "batch channels height width"], mask: Bool[Tensor, "batch height width"] | None
 ) -> tuple[Float32[Tensor, "batch channels height width"], Bool[Tensor, " batch"]]:
-    """Find the rows that are not finite in the mask; no value that is left is not finite."""
+    """Set values that are not finite, and whole rows with such a value inside the mask, to 0."""
     wrong = ~values.isfinite()
     counted = wrong if mask is None else wrong & mask[:, None]
     failed = counted.flatten(1).any(1)
@@ -247,7 +248,7 @@ def _finite(
 
 
 def _described(output: object) -> str:
-    """Say what there is instead, with shapes and dtypes."""
+    """Describe an output by its types, dtypes and shapes."""
     if isinstance(output, Tensor | np.ndarray):
         return f"{str(output.dtype).removeprefix('torch.')} {list(output.shape)}"
     if isinstance(output, Mapping):

@@ -1,4 +1,4 @@
-"""Smaller batches where memory ends."""
+"""Halve a batch when memory runs out, and try again."""
 
 import gc
 from collections.abc import Callable
@@ -10,21 +10,21 @@ from loaders.errors import InputError
 
 
 class OutOfMemory(InputError):
-    """Memory ended while a model ran."""
+    """Error: memory ran out while a model ran."""
 
 
 def run_in_halves(run: Callable[[slice], tuple[Tensor, ...]], count: int) -> tuple[Tensor, ...]:
-    """Run on all rows of a batch, or on each half where memory ends, down to one row.
+    """Run on all rows of a batch; when memory runs out, run on each half, down to single rows.
 
     Args:
-        run: from a choice of rows to tensors with one row for each.
-        count: rows of the batch.
+        run: maps a slice of rows to tensors with one entry for each of these rows.
+        count: number of rows in the batch.
 
     Returns:
         The tensors of all rows.
 
     Raises:
-        OutOfMemory: memory does not suffice for one row.
+        OutOfMemory: a single row does not fit in memory.
 
     Example:
         >>> def run(rows):
@@ -43,7 +43,7 @@ def _run(run: Callable[[slice], tuple[Tensor, ...]], start: int, stop: int) -> t
     except OutOfMemory:
         if stop - start <= 1:
             raise
-    # After the handler, for the traceback of the exception holds the tensors of the model.
+    # Outside the except block, because the traceback of the exception keeps the model's tensors alive.
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""Views held in memory, with the members that those of `loaders.views` have."""
+"""Fixtures: views in memory with the members of `loaders.views`, and fewer resamples for intervals."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from evaluation.results.intervals import resampled_interval
+from evaluation.results.resampling import resampled_interval
 from loaders.views import DataIdentity, DecomposedImage
 
 
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch) -> None:
-    """Make intervals of statistics of 40 resamples: test_intervals.py has thousands."""
+    """Compute intervals of statistics from 40 resamples; test_intervals.py tests them with thousands."""
     few = functools.partial(resampled_interval, resamples=40)
-    # The packages name functions as the modules that hold them, so that attributes lead to the functions.
+    # `evaluation.concepts.score_concepts` is the function as an attribute, but the module as an import.
     for module in ("evaluation.concepts.score_concepts", "evaluation.coverage.score_coverage"):
         monkeypatch.setattr(import_module(module), "resampled_interval", few)
-    monkeypatch.setattr(import_module("evaluation.causal.score_causal"), "RESAMPLES", 40)
+    monkeypatch.setattr(import_module("evaluation.causal.score_causal"), "IRS_RESAMPLES", 40)
 
 
 class MemoryView:
-    """Items in a list; further members as they are given."""
+    """A view of a list of items, with further members."""
 
     def __init__(self, items: Sequence[Any], groups: Sequence[str] | None, name: str, **members: Any) -> None:
         self.items = list(items)

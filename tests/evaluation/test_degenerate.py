@@ -1,6 +1,6 @@
-"""Every metric function with a NaN, an infinity, an empty mask, a dead map and no input, in each place.
+"""Every metric function with NaN, infinity, empty masks, constant maps and empty input in each argument.
 
-`docs/degenerate.md` shows the table; ``python tests/evaluation/test_degenerate.py`` writes it anew.
+`docs/degenerate.md` shows the table; ``python tests/evaluation/test_degenerate.py`` writes the table again.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ undefined. A failed prediction counts as 1 in LMSE; an undefined truth is left o
 
 
 def _values(*shape: int, first: float | None = None) -> Tensor:
-    """Values from 0.1 to 1 in order; the first one as given."""
+    """Return values from 0.1 to 1 in order; ``first`` replaces the first value."""
     values = torch.linspace(0.1, 1, torch.Size(shape).numel()).reshape(shape)
     if first is not None:
         values.view(-1)[0] = first
@@ -60,7 +60,7 @@ def _all(value: float | bool, *shape: int) -> Tensor:
 
 
 class Metric(NamedTuple):
-    """A function, arguments that suit it, and cases: place, input, arguments to replace, outcome."""
+    """A function, valid arguments, and cases: argument, input, replaced arguments, outcome."""
 
     function: Callable[..., Any]
     arguments: Mapping[str, Any]
@@ -82,7 +82,7 @@ MASKS = (
 
 
 def _masked(function: Callable[..., Any], black: str, unlit: str) -> Metric:
-    """A metric of gray images; its results for a prediction and for a truth of zeros."""
+    """Make the cases of a metric of gray images; an all-zero prediction gives `black`, a target `unlit`."""
     cases = [
         ("prediction", "all zero", {"prediction": 0 * IMAGE}, black),
         ("target", "all zero", {"target": 0 * IMAGE}, unlit),
@@ -109,7 +109,7 @@ HALVES = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])[:, None]
 
 
 def _explained(heatmap: Tensor) -> Explanations:
-    """Explanations as a caller makes them whose types nobody checks."""
+    """Make explanations without the type checks of jaxtyping."""
     made = object.__new__(Explanations)
     unwrap(Explanations.__init__)(made, heatmap, torch.zeros(len(heatmap), 1, dtype=torch.int64))
     return made
@@ -135,7 +135,7 @@ def _axis() -> CAVs:
 
 
 def _not_finite(place: str, shape: tuple[int, ...], error: str) -> Iterator[tuple[str, str, dict, str]]:
-    """A NaN and an infinity in one place, refused alike."""
+    """Make cases of a NaN and an infinity in one argument, which give the same error."""
     for bad in (nan, inf):
         yield place, str(bad), {place: _values(*shape, first=bad)}, f"error: {error}"
 
@@ -491,7 +491,7 @@ ROWS = [(name, *case) for name, metric in METRICS.items() for case in metric.cas
 
 
 def _outcome(metric: Metric, replaced: Mapping[str, Any]) -> str:
-    """The result as the table shows it."""
+    """Return the result in the form of the table."""
     try:
         result = metric.show(unwrap(metric.function)(**{**metric.arguments, **replaced}))
     except InputError as error:
@@ -505,7 +505,7 @@ def _outcome(metric: Metric, replaced: Mapping[str, Any]) -> str:
 
 
 def page() -> str:
-    """The table as a page of the documentation."""
+    """Return the table as a page of the documentation."""
     lines = ["| metric | argument | input | result |", "|---|---|---|---|"]
     lines += [f"| `{name}` | {place} | {case} | {outcome} |" for name, place, case, _, outcome in ROWS]
     return HEAD + "\n".join(lines) + "\n"
@@ -526,7 +526,7 @@ def test_outcome(name: str, place: str, case: str, replaced: Mapping[str, Any], 
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_arguments_that_suit_give_a_number(name: str) -> None:
+def test_valid_arguments_give_a_number(name: str) -> None:
     assert "error" not in _outcome(METRICS[name], {})
     assert "nan" not in _outcome(METRICS[name], {})
 

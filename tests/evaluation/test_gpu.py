@@ -1,7 +1,7 @@
-"""Metrics of CUDA tensors give the values of the CPU's.
+"""Metrics give the same values for CUDA tensors and CPU tensors.
 
-A tensor stands in for those on a GPU, which few machines have: it computes on the CPU, says that it is on a
-GPU, and refuses what CUDA refuses: to work together with a tensor of the CPU, and to become an array.
+For machines without a GPU there is a simulated CUDA tensor: it computes on the CPU, reports a CUDA device,
+and refuses the same operations as CUDA: operations with CPU tensors, and conversion to an array.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from evaluation.coverage import binarise, explanation_heatmap, part_iou, set_thr
 from evaluation.intrinsic import lmse, lmse_score, mse, si_mse
 from evaluation.models import ColourRetinex
 
-# By the dtype of the arguments: a GPU adds up in another order.
+# Tolerances by the dtype of the arguments, because a GPU sums in another order.
 TOLERANCES = {torch.float32: {"rtol": 1e-5, "atol": 1e-6}, torch.float64: {"rtol": 1e-9, "atol": 1e-10}}
 
 
@@ -96,11 +96,11 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
 
 
 class Pretended(Tensor):
-    """A tensor of the CPU that passes for one on a GPU while `PretendedGpu` lasts."""
+    """A CPU tensor that reports a CUDA device within `PretendedGpu`."""
 
 
 class PretendedGpu(TorchFunctionMode):
-    """Refuses what CUDA refuses, and has its stand-in made where the device ``cuda`` is asked for."""
+    """Refuse the operations that CUDA refuses, and make `Pretended` tensors for the device ``cuda``."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -142,7 +142,7 @@ def _device_of(one: Tensor) -> torch.device:
 
 
 def _target(function, args, kwargs) -> torch.device | None:
-    """The device that a call puts its result on by request; None of one that follows its arguments."""
+    """Return the device that a call requests for its result; None if the call follows its arguments."""
     if function in (Tensor.cpu, Tensor.copy_):
         return torch.device("cpu") if function is Tensor.cpu else _device_of(args[0])
     named = [kwargs["device"]] if kwargs.get("device") is not None else []
@@ -165,7 +165,7 @@ def _check_devices(function, args, given, kwargs) -> None:
 
 
 def tensors(found: object) -> list[Tensor]:
-    """All tensors and numbers of what a metric returns."""
+    """Collect all tensors and numbers in the result of a metric."""
     if isinstance(found, Tensor):
         return [found]
     if isinstance(found, bool | int | float):
@@ -177,7 +177,7 @@ def tensors(found: object) -> list[Tensor]:
 
 
 def check_equal(name: str, found: object) -> None:
-    """Compare with the values of the CPU; flags and numbers of rows have to be the same."""
+    """Compare with the values of the CPU; booleans and integers must be equal."""
     function, arguments = CASES[name]
     single = any(one.dtype == torch.float32 for one in arguments if isinstance(one, Tensor))
     tolerance = TOLERANCES[torch.float32 if single else torch.float64]
@@ -196,7 +196,7 @@ def test_values_on_a_gpu_are_those_of_the_cpu(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_nothing_mixes_the_devices(name: str) -> None:
+def test_metrics_do_not_mix_devices(name: str) -> None:
     function, arguments = CASES[name]
     with PretendedGpu():
         found = function(*(_as(Pretended, one) for one in arguments))

@@ -1,4 +1,4 @@
-"""Every command and example on the pages of evaluation runs, on noise in place of the demo's frames."""
+"""Every command and example on the evaluation pages of the docs runs, on noise instead of demo frames."""
 
 import importlib.util
 import re
@@ -26,7 +26,7 @@ FILE = re.compile(r"# (\w+\.py)\n")
 
 
 def examples(page: str) -> list[str]:
-    """Commands and blocks of Python of a page, in order."""
+    """List the commands and Python blocks of a page in order."""
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     return [command or code for command, code in EXAMPLE.findall(text)]
 
@@ -56,7 +56,7 @@ def write_noise(root: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Frames, weights, and the files that the pages tell to write."""
+    """Write frames, weights, and the files that the pages show."""
     folder = tmp_path_factory.mktemp("pages")
     write_noise(folder / "demo" / "frames")
     (folder / "demo" / "study").mkdir()
@@ -78,7 +78,7 @@ def inside(folder, monkeypatch):
 
 
 def run(line: str) -> str:
-    """Run a command of candlelight that succeeds, and return what it prints."""
+    """Run a candlelight command, which must succeed, and return its output."""
     result = CliRunner().invoke(main, shlex.split(line)[1:])
     assert result.exit_code == 0, (line, result.output, result.exc_info)
     return result.stdout
@@ -127,7 +127,7 @@ def test_files_of_the_wrong_shape_are_one_line(inside):
     codes[3] = np.nan
     np.savez(wrong / "codes.npz", ids=[f"candle-{row:06d}" for row in range(6)], codes=codes)
     intrinsic = (
-        "`candle-000000`: expected reflectance as large as its image, [24, 32], got [20, 20]; resize it"
+        "`candle-000000`: expected reflectance of the size of its image, [24, 32], got [20, 20]; resize it"
     )
     causal = "`codes`: codes must be finite, got nan or inf for `candle-000003`"
     for words, message in {
@@ -146,7 +146,7 @@ def test_a_folder_does_not_hide_a_set_of_the_data(inside):
     assert run(line) == printed
 
 
-def test_links_lead_somewhere():
+def test_links_of_the_pages_exist():
     for page in PAGES:
         text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
         for place, heading in re.findall(r"\]\(([\w./-]*)#?([\w-]*)\)", text):

@@ -1,4 +1,4 @@
-"""Which evaluation takes which data and which models: each pair is tried, as docs/evaluation.md has it.
+"""The tables in docs/evaluation.md list which evaluation accepts which data and models; each pair is run.
 
 With CANDLELIGHT_WRITE_DOCS=1 in the environment, the test writes the tables into the page.
 """
@@ -55,7 +55,7 @@ def codes(image):
 
 
 def load(path: Path) -> ModuleType:
-    """Import the builders of tiny data, which lie in conftest files of other folders."""
+    """Import the builders of tiny data from conftest files of other folders."""
     spec = importlib.util.spec_from_file_location(f"builders_{path.parent.name}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -63,7 +63,7 @@ def load(path: Path) -> ModuleType:
 
 
 def write_data(root: Path) -> dict[str, tuple[str, dict[str, str]]]:
-    """Write every kind of data; return DATA and further options of the command line by kind."""
+    """Write every kind of data; return DATA and further command-line options by kind."""
     made = load(TESTS / "loaders" / "conftest.py")
     drop = ("depth", "normal", "position", "light/left", "light/right", "part")
     layers = tuple(name for name in made.LAYERS if name not in drop)
@@ -105,7 +105,7 @@ def write_data(root: Path) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def write_models(root: Path) -> dict[str, dict[str, list[str]]]:
-    """Write every kind of model but files; return options of each command by kind."""
+    """Write every kind of model except result files; return the options of each command by kind."""
     (root / "own_models.py").write_text(CODE)
     weights = save_model(IntrinsicNet(width=2, seed=0), root / "network.pt")
     names = {"intrinsic": "split", "concepts": "split", "coverage": "heatmaps", "causal": "codes"}
@@ -166,7 +166,7 @@ def write_files(root: Path, frames: str) -> dict[str, list[str]]:
 
 
 def evaluate(command: str, data: tuple[str, dict[str, str]], model: list[str]) -> str:
-    """Run a command on the smallest settings; return "yes", or the line that refuses the pair."""
+    """Run a command with small settings; return "yes", or the error line for the pair."""
     text, options = data
     words = ["evaluate", command, text, "--device", "cpu", *model]
     known = {"--set", "--split", *(("--albedo", "--illumination", "--negatives") * (command == "concepts"))}
@@ -183,7 +183,7 @@ def evaluate(command: str, data: tuple[str, dict[str, str]], model: list[str]) -
 
 
 def tables(root: Path) -> str:
-    """Try every pair; lay the outcomes out as two Markdown tables."""
+    """Run every pair, and format the outcomes as two Markdown tables."""
     data, models = write_data(root), write_models(root)
     models["files"] = write_files(root, data["frames"][0])
     by_data = {
@@ -214,7 +214,7 @@ def _markdown(head: str, rows: dict[str, list[str]]) -> str:
 
 @pytest.fixture
 def own_folder(tmp_path, monkeypatch):
-    """Unpack to a folder of the test, let MPI3D be small, and import a module of the user's."""
+    """Use a cache folder of the test, make MPI3D small, and make a user's module importable."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(str(tmp_path))
     sizes = (2, 2, 1, 1, 1, 2, 2)
@@ -224,8 +224,8 @@ def own_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_docs_say_which_pairs_work(own_folder, datasets):
-    del datasets  # keeps its cache out of the user's
+def test_tables_in_the_docs_are_up_to_date(own_folder, datasets):
+    del datasets  # the fixture keeps the cache of datasets out of the user's folder
     pytest.importorskip("OpenEXR")
     pytest.importorskip("transformers")
     made = tables(own_folder)

@@ -22,7 +22,7 @@ def test_choices_pass():
         (None, "^`fruit` must be one of: apple, pear; got None$"),
     ],
 )
-def test_others_are_refused_by_name(value, message):
+def test_other_values_are_refused_with_their_name(value, message):
     with pytest.raises(InputError, match=message):
         check_choice("fruit", value, Fruit)
     with pytest.raises(InputError, match=message):

@@ -10,7 +10,7 @@ from loaders.errors import InputError
 
 
 def _slow(codes, factors, quantile):
-    """Sums and percentiles written out; codes without variance are skipped."""
+    """Compute IRS with explicit loops; codes without variance are skipped."""
     active = [code for code in range(codes.shape[1]) if codes[:, code].min() < codes[:, code].max()]
     matrix, weights = [], []
     for code in active:
@@ -71,7 +71,7 @@ def test_by_hand():
     np.testing.assert_allclose(result.score, (0.5 * 1 + 5.5 * (1 - 0.5 / 5.5)) / 6)
 
 
-def test_extreme_confounding_is_not_noticed():
+def test_irs_is_blind_to_complete_confounding():
     # The supplement's Table 2: colour and shape always change together, IRS near 1.
     both = torch.arange(3).repeat(20)
     codes = torch.stack([both, -2 * both], dim=1).float()
@@ -95,7 +95,7 @@ def test_float32_codes_and_rare_values():
     np.testing.assert_allclose(result.score, _slow(codes, factors, 0.99)[0], rtol=1e-5)
 
 
-def test_collapsed_encoder_scores_nothing():
+def test_collapsed_encoder_scores_zero():
     result = irs(torch.full((6, 3), 0.1), torch.arange(6)[:, None] % torch.tensor([[2, 3]]))
     assert float(result.score) == 0
     assert result.matrix.shape == (0, 2)
@@ -111,13 +111,13 @@ def test_collapsed_encoder_scores_nothing():
         (torch.full((3, 2), torch.nan), 0.99, "`codes` must be finite"),
     ],
 )
-def test_what_is_refused(codes, quantile, message):
+def test_invalid_arguments_are_refused(codes, quantile, message):
     with pytest.raises(InputError, match=message):
         irs(codes, torch.zeros(len(codes), 1, dtype=torch.int64), quantile)
 
 
 def _histogram_classes(column, bins=20):
-    """The discretiser of disentanglement_lib."""
+    """Bin a factor like disentanglement_lib."""
     return np.digitize(column, np.histogram(column, bins)[1][:-1])
 
 
@@ -125,14 +125,16 @@ def test_continuous_factors_are_binned():
     rng = np.random.default_rng(0)
     factors = rng.uniform(-3, 5, (200, 2))
     codes = rng.normal(size=(200, 4))
-    binned = np.stack([_histogram_classes(column, 7) for column in factors.T], axis=1)
+    bin_values = np.stack([_histogram_classes(column, 7) for column in factors.T], axis=1)
     found = irs(torch.from_numpy(codes), torch.from_numpy(factors), bins=7)
-    torch.testing.assert_close(found.matrix, irs(torch.from_numpy(codes), torch.from_numpy(binned)).matrix)
+    torch.testing.assert_close(
+        found.matrix, irs(torch.from_numpy(codes), torch.from_numpy(bin_values)).matrix
+    )
     # Unbinned, every class had one sample, and random codes scored 1.
     assert float(found.score) < 0.5
 
 
-def test_bins_leave_class_indices_alone():
+def test_bins_do_not_change_class_indices():
     codes, factors = (torch.from_numpy(x) for x in _random(4))
     torch.testing.assert_close(irs(codes, factors, bins=2).matrix, irs(codes, factors).matrix)
 
@@ -141,10 +143,10 @@ def test_bins_leave_class_indices_alone():
 def test_the_library_bins_every_factor(classes):
     codes, factors = _random(5, samples=400, sizes=(classes, 4))
     factors[:classes, 0] = np.arange(classes)
-    binned = np.stack([_histogram_classes(column) for column in factors.T], axis=1)
+    bin_values = np.stack([_histogram_classes(column) for column in factors.T], axis=1)
     codes, factors = torch.from_numpy(codes), torch.from_numpy(factors)
     found = irs(codes, factors, compat="disentanglement_lib")
-    torch.testing.assert_close(found.matrix, irs(codes, torch.from_numpy(binned)).matrix)
+    torch.testing.assert_close(found.matrix, irs(codes, torch.from_numpy(bin_values)).matrix)
     as_they_are = torch.equal(found.matrix, irs(codes, factors).matrix)
     assert as_they_are == (classes <= 20)
     finer = irs(codes, factors, bins=500, compat="disentanglement_lib")
@@ -201,6 +203,6 @@ def test_shapes_that_are_refused(codes, factors, message):
         unwrap(irs)(codes, factors)
 
 
-def test_misspelt_program():
+def test_misspelt_compat_is_refused():
     with pytest.raises(InputError, match="`compat` must be one of: exact, disentanglement_lib; got dis"):
         unwrap(irs)(torch.rand(6, 2), torch.zeros(6, 1).long(), compat="disentangle")

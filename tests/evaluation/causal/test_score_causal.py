@@ -12,7 +12,7 @@ from evaluation.causal.score_causal import score_causal
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.inputs.predictions import open_codes
 from evaluation.results.compare import compare
-from evaluation.results.intervals import resampled_interval
+from evaluation.results.resampling import resampled_interval
 from loaders.errors import InputError
 from loaders.schema import FactorInfo
 
@@ -22,7 +22,7 @@ CLASSES = torch.tensor(list(itertools.product(*(range(size) for size in SIZES)))
 
 @pytest.fixture
 def grid(memory_view):
-    """All of shape, angle (continuous) and light, encoded in pixels; the scene never varies."""
+    """All combinations of shape, angle (continuous) and light, encoded in pixels; the scene is constant."""
     image = (CLASSES * torch.tensor([0.4, 0.2, 0.8]))[:, :, None, None].expand(-1, -1, 2, 2)
     infos = (
         FactorInfo(name="shape", kind="categorical", values=("cube", "cone", "torus")),
@@ -90,7 +90,7 @@ def test_replicates_equal_the_metrics_of_drawn_rows(grid):
     assert 0 <= min(disjoint) < max(disjoint) <= 1
 
 
-def test_interval_of_irs_ends_at_one_though_replicates_about_the_score_do_not(grid):
+def test_interval_of_irs_is_cut_at_one_but_its_replicates_are_not(grid):
     def one_row_off(image):
         return _pure(image) + 0.1 * (torch.arange(len(image)) == 5)[:, None]
 
@@ -100,7 +100,7 @@ def test_interval_of_irs_ends_at_one_though_replicates_about_the_score_do_not(gr
 
 
 def test_equal_unconfoundedness_is_no_difference(grid):
-    """A few replicates may differ from the score that all others and both encoders have."""
+    """Both encoders and most replicates have the same score; a few replicates may differ."""
     draws = torch.Generator().manual_seed(4)
 
     def noisy(image):
@@ -113,7 +113,7 @@ def test_equal_unconfoundedness_is_no_difference(grid):
     assert compare(*found.values(), "unconfoundedness(1)").p_value > 0.5
 
 
-def test_an_encoder_may_fill_one_buffer_again_and_again(grid):
+def test_an_encoder_may_reuse_one_output_buffer(grid):
     buffer = torch.empty(24, 3)
 
     def refilling(image):
@@ -137,7 +137,7 @@ def test_network_is_evaluated_without_gradients(grid):
     assert model.training
 
 
-def test_encoder_that_takes_linear_images_is_given_them(grid):
+def test_encoder_with_linear_colour_space_receives_linear_images(grid):
     class Linear:
         colour_space = "linear"
 
@@ -150,7 +150,7 @@ def test_encoder_that_takes_linear_images_is_given_them(grid):
     assert encoder.brightest == pytest.approx(((0.8 + 0.055) / 1.055) ** 2.4, abs=1e-5)
 
 
-def test_codes_from_a_file_score_as_the_encoder_does(grid, tmp_path):
+def test_codes_from_a_file_score_like_their_encoder(grid, tmp_path):
     view = grid()
     codes = torch.stack([_pure(item[None])[0] for item in view.items]).numpy()
     np.savez(tmp_path / "codes.npz", ids=np.array(view.ids)[::-1], codes=codes[::-1])
@@ -179,6 +179,6 @@ def test_collapsed_encoder_and_strict_json(grid):
     ],
     ids=["no rows", "no rho", "rho", "one factor", "maps", "nan"],
 )
-def test_what_is_refused(grid, count, encoder, arguments, message):
+def test_invalid_arguments_are_refused(grid, count, encoder, arguments, message):
     with pytest.raises(InputError, match=message):
         score(encoder, grid(count), *arguments)

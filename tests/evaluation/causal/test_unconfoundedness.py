@@ -18,7 +18,7 @@ def _slow(matrix, rho):
 
 
 def _candle(matrix, rho):
-    """The authors' selection, with the swap that numpy's partition makes written out."""
+    """Select codes like the authors' program, with the swap of numpy's partition in explicit form."""
     sets = []
     for column in matrix.T:
         order = list(range(len(column)))
@@ -44,7 +44,7 @@ def test_equals_sets(rho, compat):
 
 @pytest.mark.parametrize(("rho", "steps"), [(1, 1), (2, 3)])
 @pytest.mark.parametrize("factors", [2, 5, 6, 7])
-def test_values_lie_on_the_lattice(rho, steps, factors):
+def test_values_for_rho_one_are_multiples_of_one_over_the_number_of_pairs(rho, steps, factors):
     pairs = math.comb(factors, 2)
     for seed in range(20):
         value = float(unconfoundedness(_matrix(seed, 9, factors), rho)) * steps * pairs
@@ -57,14 +57,14 @@ def test_supplement_example():
     assert float(unconfoundedness(matrix, 3)) == 0.5
 
 
-def test_best_and_worst():
+def test_disjoint_codes_score_one_and_shared_codes_zero():
     assert float(unconfoundedness(torch.eye(6), 1)) == 1
     assert float(unconfoundedness(torch.ones(6, 4), 2)) == 0
     apart = torch.tensor([[1, 0], [1, 0], [0, 1], [0, 1]]).float()
     assert float(unconfoundedness(apart, 2)) == 1
 
 
-def test_extreme_confounding_scores_nothing_where_irs_is_fooled():
+def test_complete_confounding_scores_zero_although_irs_is_near_one():
     both = torch.arange(3).repeat(20)
     result = irs(torch.stack([both, -2 * both], dim=1).float(), torch.stack([both, both], dim=1))
     assert float(result.score) == 1
@@ -81,7 +81,7 @@ def test_published_second_column_is_two_thirds_of_the_first():
     assert float(unconfoundedness(matrix, 2, "exact")) == 1
 
 
-def test_first_selection_agrees():
+def test_selections_agree_for_rho_one():
     for seed in range(20):
         matrix = _matrix(seed)
         assert unconfoundedness(matrix, 1) == unconfoundedness(matrix, 1, "candle2021")
@@ -121,13 +121,13 @@ def test_permuting_codes_or_factors_changes_nothing():
         ((4, 2), 0, "`rho` must be 1 to 4"),
     ],
 )
-def test_what_is_refused(shape, rho, message):
+def test_invalid_arguments_are_refused(shape, rho, message):
     with pytest.raises(InputError, match=message):
         unconfoundedness(torch.rand(shape), rho)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_entries_that_are_not_finite(bad):
+def test_entries_that_are_not_finite_are_refused(bad):
     matrix = _matrix(0)
     matrix[1, 1] = bad
     with pytest.raises(InputError, match="`matrix` must be finite, got nan or inf"):
@@ -136,7 +136,7 @@ def test_entries_that_are_not_finite(bad):
         unconfoundedness(torch.full((4, 3), bad))
 
 
-def test_matrix_that_is_none():
+def test_matrix_without_codes_or_factors_is_refused():
     with pytest.raises(InputError, match=r"expected `matrix` \[codes, factors\], got \[4\]"):
         unwrap(unconfoundedness)(torch.ones(4))
     with pytest.raises(InputError, match="`matrix` must be a torch tensor, got ndarray"):

@@ -1,11 +1,11 @@
-"""Bad use of the commands: one line each, before anything is computed."""
+"""Bad use of the commands gives one line, before anything is computed."""
 
 import pytest
 from click.testing import CliRunner
 
 from candlelight import main
 from evaluation.results.intervals import Score
-from evaluation.results.result import About, StatisticResult
+from evaluation.results.result import Provenance, StatisticResult
 from evaluation.results.result_files import write_results
 
 RETINEX = ("--model", "retinex")
@@ -14,7 +14,7 @@ RETINEX = ("--model", "retinex")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("intrinsic", "nowhere"), "nothing to score: name a --model, or files of another program"),
+        (("intrinsic", "nowhere"), "nothing to score: give a --model, or result files of another program"),
         (("intrinsic", "nowhere", *RETINEX), "nowhere: expected a folder of frames"),
         (("intrinsic", "nowhere", *RETINEX, *RETINEX), "two models are named `retinex`"),
         (("intrinsic", "nowhere", "--model", "retinx"), "did you mean `retinex`?"),
@@ -41,7 +41,7 @@ RETINEX = ("--model", "retinex")
         (("compare", "nowhere.json"), "nowhere.json: cannot be read"),
     ],
 )
-def test_one_line_says_what_is_wrong(words, message, tmp_path, monkeypatch) -> None:
+def test_bad_use_gives_one_line(words, message, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(main, ["evaluate", *words])
     assert result.exit_code == 2, (result.output, result.exc_info)
@@ -51,12 +51,12 @@ def test_one_line_says_what_is_wrong(words, message, tmp_path, monkeypatch) -> N
 
 
 def test_a_page_of_an_edited_file_is_refused_in_one_line(tmp_path) -> None:
-    about = About("irs", 2, "higher", {"name": "vae"}, {}, {"factors": ["x", "y"]}, {})
+    about = Provenance("irs", 2, "higher", {"name": "vae"}, {}, {"factors": ["x", "y"]}, {})
     details = {"codes": [0], "matrix": 5, "parents": [0], "weights": [1.0]}
     path = tmp_path / "irs.json"
     write_results(path, [StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), details)])
     result = CliRunner().invoke(main, ["evaluate", "report", str(path), "--out", str(tmp_path / "a.html")])
     assert result.exit_code == 2, (result.output, result.exc_info)
-    assert f"{path}: lack what a page shows" in result.output
+    assert f"{path}: cannot be shown, a field is missing or damaged" in result.output
     assert result.output.strip().count("\n") == 0
     assert not (tmp_path / "a.html").exists()

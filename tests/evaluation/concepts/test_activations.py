@@ -28,7 +28,7 @@ def pair():
 
 
 class Split(nn.Module):
-    """A shared layer, then one layer for either branch; dropout and batch norm would betray training mode."""
+    """A shared layer and one layer per branch; with dropout and batch norm, training mode would show."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ def test_unknown_layer():
 
 
 def _exact_up_to_scale(dtype=torch.float32):
-    """A truth, and an image over its shading: a multiple of the truth but for rounding."""
+    """A ground truth, and an image divided by its shading: a multiple of the ground truth up to rounding."""
     target = torch.rand(4, 3, 16, 16, generator=_generator(7), dtype=dtype) + 0.05
     light = torch.rand(4, 3, 16, 16, generator=_generator(8), dtype=dtype) + 0.05
     scale = torch.tensor([0.37, 1.0, 2.9, 1e-3], dtype=dtype)[:, None, None, None]
@@ -151,13 +151,13 @@ def _exact_up_to_scale(dtype=torch.float32):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_rounding_of_a_prediction_exact_up_to_scale_does_not_vote(dtype):
+def test_rounding_errors_of_a_prediction_exact_up_to_scale_have_no_gradient(dtype):
     prediction, target = _exact_up_to_scale(dtype)
     assert not torch.equal(prediction[1], target[1])
     gradient = output_gradient(prediction, target, None, True)
     assert (gradient == 0).all()
     assert (pixel_loss(prediction, target, None, True) == 0).all()
-    # Without an alignment the second image alone, whose scale is 1, is right.
+    # Without alignment only the second image, whose scale is 1, is exact.
     assert (output_gradient(prediction, target) == 0).all(1).tolist() == [False, True, False, False]
     concept = torch.rand(9, gradient.shape[1], generator=_generator(9))
     negatives = torch.rand(9, gradient.shape[1], generator=_generator(10))
@@ -177,7 +177,7 @@ def test_hidden_layer_of_an_exact_model_has_no_gradient():
     assert (layer_gradients(scaler, "0", prediction, loss) == 0).all()
 
 
-def test_small_true_errors_do_vote():
+def test_small_true_errors_have_a_gradient():
     prediction, target = _exact_up_to_scale()
     # The step of half precision is the smallest error that stored ground truth can show.
     coarse = prediction.half().float()
@@ -203,7 +203,7 @@ def test_nothing_is_read_outside_the_mask(pair, align, bad):
 
 @pytest.mark.parametrize("align", [False, True])
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_values_that_are_not_finite_are_no_rounding(pair, align, bad):
+def test_values_that_are_not_finite_do_not_count_as_rounding(pair, align, bad):
     prediction, target, _ = pair
     prediction[0, 0, 0, 0] = bad
     assert pixel_loss(prediction, target, None, align).isfinite().tolist() == [False, True, True]

@@ -37,7 +37,7 @@ def test_vectors_point_towards_the_concept_and_classify(classifier):
     torch.testing.assert_close(cavs.norm, vectors.norm(dim=1), rtol=1e-6, atol=0)
 
 
-def test_accuracy_is_that_of_the_rows_left_out():
+def test_accuracy_is_measured_on_the_held_out_rows():
     concept, negatives = _rows(12, shift=0.7), _rows(12, seed=1)
     cavs = fit_cavs(concept, negatives, generator=_generator(3), runs=4, classifier="ridge")
     stacked = torch.cat([concept, negatives]).double()
@@ -79,7 +79,7 @@ def test_runs_differ_and_repeat_with_the_seed():
     assert len(torch.unique(fit(0) != 0, dim=0)) == 6
 
 
-def test_regularisation_is_relative_to_the_spread():
+def test_regularisation_is_relative_to_the_variance_of_the_rows():
     concept, negatives = _rows(20, shift=1, dtype=torch.float64), _rows(20, seed=1, dtype=torch.float64)
     plain = fit_cavs(concept, negatives, generator=_generator(), runs=3)
     scaled = fit_cavs(1000 * concept + 5, 1000 * negatives + 5, generator=_generator(), runs=3)
@@ -95,7 +95,7 @@ def test_rows_are_kept_by_reference():
 
 
 @pytest.mark.parametrize("classifier", CLASSIFIERS)
-def test_rows_that_do_not_differ_give_chance(classifier):
+def test_equal_rows_give_chance_accuracy(classifier):
     same = torch.rand(1, 9, generator=_generator()).expand(6, -1)
     cavs = fit_cavs(same, same, generator=_generator(), runs=3, classifier=classifier)
     assert (cavs.norm == 0).all()
@@ -115,7 +115,7 @@ def test_size_of_random_vectors():
     assert ((cavs.weights != 0).sum(1) == 8).all()
 
 
-def test_million_features_without_a_long_vector():
+def test_a_million_features_need_little_memory():
     concept = torch.zeros(4, 1_000_000, dtype=torch.float16)
     concept[:, 7] = 1
     cavs = fit_cavs(concept, torch.zeros(4, 1_000_000, dtype=torch.float16), generator=_generator(), runs=2)
@@ -136,7 +136,7 @@ def test_million_features_without_a_long_vector():
     ],
     ids=["concept", "negatives", "runs", "test_share", "regularisation", "nan", "inf"],
 )
-def test_what_is_refused(change, message):
+def test_invalid_arguments_are_refused(change, message):
     arguments = {"concept": _rows(5), "negatives": _rows(5, seed=1), "generator": _generator(), **change}
     with pytest.raises(InputError, match=message):
         fit_cavs(arguments.pop("concept"), arguments.pop("negatives"), **arguments)
@@ -151,7 +151,7 @@ def test_random_vectors_need_two_halves(rows, size, message):
 
 
 def test_features_far_from_the_origin():
-    """The held-out decision does not move with the origin of float32 features that lie far off it."""
+    """The held-out decisions do not change if float32 features lie far from the origin."""
     concept, negatives = _rows(20, shift=2), _rows(20, seed=1)
     near = fit_cavs(concept, negatives, generator=_generator(), runs=3)
     far = fit_cavs(concept + 512, negatives + 512, generator=_generator(), runs=3)

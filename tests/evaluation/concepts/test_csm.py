@@ -52,7 +52,7 @@ def test_both_orders_by_hand():
     assert float(other.bounded_s) == pytest.approx(0.5 / 0.9)
 
 
-def test_ideal_and_worst():
+def test_ideal_and_worst_sensitivities():
     one, zero = _double(1.0), _double(0.0)
     ideal = csm(one, zero, zero, one)
     assert [float(x) for x in (ideal.csm_s, ideal.csm_r)] == [math.inf, math.inf]

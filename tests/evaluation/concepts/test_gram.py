@@ -15,7 +15,7 @@ def _blocks(seed, dtype=torch.float32):
 
 
 def _plain(others, shared, vectors):
-    """Gram matrix, products and offsets in float64 at once."""
+    """Compute Gram matrix, products and offsets in float64 without slices."""
     mean = shared.double().mean(0)
     rows = torch.cat([others, shared]).double() - mean
     return rows @ rows.T, vectors.double() @ rows.T, rows @ mean
@@ -23,7 +23,7 @@ def _plain(others, shared, vectors):
 
 @pytest.mark.parametrize("elements", [1, 50, 1 << 19], ids=["column by column", "slices", "whole"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
-def test_products_are_those_of_the_rows_however_sliced(monkeypatch, elements, dtype, tolerance):
+def test_products_do_not_depend_on_the_slices(monkeypatch, elements, dtype, tolerance):
     monkeypatch.setattr(module, "_SLICE_ELEMENTS", elements)
     others, rows = _blocks(0, dtype)
     vectors = torch.randn(5, 23, generator=torch.Generator().manual_seed(1), dtype=dtype)
@@ -79,7 +79,7 @@ def test_products_beyond_the_range_of_float32(scale):
     np.testing.assert_allclose(products[1] / scale**2, expected[1][1] / scale**2, atol=1e-4)
 
 
-def test_longer_rows_are_not_cut_in_silence(monkeypatch):
+def test_rows_of_another_length_are_refused(monkeypatch):
     monkeypatch.setattr(module, "_SLICE_ELEMENTS", 1)
     short, long = torch.ones(2, 5), torch.ones(2, 6)
     with pytest.raises(InputError, match=r"`others` \[others, dim\].*got \[2, 5\], \[2, 6\]"):

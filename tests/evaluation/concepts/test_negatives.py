@@ -1,4 +1,4 @@
-"""``candlelight evaluate concepts --negatives``: whatever images the negatives are taken from."""
+"""``candlelight evaluate concepts --negatives`` with all sources of negative images."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from loaders import pack_hdf5, write_dataset_info
 
-# Concept sets without Blender: of the same leaves, once with other albedo and once in other light.
+# Concept sets without Blender: dead leaves with varying albedo, and the same leaves with varying light.
 RECIPE = """
 name: painted
 description: Concept sets of dead leaves.
@@ -95,7 +95,7 @@ def test_negatives_from_the_data_a_pack_a_folder_and_hugging_face(frames, photos
     assert found["some"].details != found["folder"].details
 
 
-def test_what_is_wrong_with_the_negatives_takes_one_line(frames, photos, tmp_path):
+def test_errors_of_the_negatives_are_one_line(frames, photos, tmp_path):
     (tmp_path / "empty").mkdir()
     (photos / "b.jpg").write_bytes(b"no picture")
     for name, message in (

@@ -12,7 +12,7 @@ from evaluation.concepts.score_concepts import score_concepts
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, RULES, BranchScore, Ratios, SetScore
 from evaluation.inputs.predictions import open_predictions
 from evaluation.running.batches import Fingerprint
-from evaluation.running.prediction_sources import sources
+from evaluation.running.named_models import identify_models
 from loaders.errors import InputError
 from loaders.views import ConceptSet, DecomposedImage
 
@@ -20,14 +20,14 @@ HEIGHT, WIDTH = 6, 8
 
 
 def _encoded(image):
-    """The sRGB-encoded image that an item of a view holds."""
-    from evaluation.running.prediction_sources import encode
+    """Encode an image with the sRGB curve, as in items of a view."""
+    from evaluation.running.named_models import encode
 
     return encode(image.clamp(0, 1))
 
 
 def _scene(generator, albedos, lights):
-    """Albedo and shading of a shape on a background: one albedo level and one light level per sample."""
+    """Draw albedo and shading of a shape on a background, with one albedo and one light level per sample."""
     pattern = torch.rand(3, HEIGHT, WIDTH, generator=generator)
     ramp = torch.linspace(0.2, 1, WIDTH).expand(3, HEIGHT, WIDTH)
     albedo = torch.stack([0.2 + 0.7 * a * pattern for a in albedos])
@@ -124,7 +124,7 @@ def test_hidden_layers(sets, layer):
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def test_gradient_at_the_last_layer_is_that_at_the_output(sets):
+def test_gradient_at_the_last_layer_equals_the_gradient_at_the_output(sets):
     class Last(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -134,7 +134,7 @@ def test_gradient_at_the_last_layer_is_that_at_the_output(sets):
             reflectance, shading = _blurry(image)
             return self.r(reflectance), self.s(shading)
 
-    source = sources({"last": Last()}, [], "linear", None)["last"]
+    source = identify_models({"last": Last()}, [], "linear", None)["last"]
     hidden = gradients(Probe(source, layers=("r", "s")), sets["test"], Fingerprint())
     output = gradients(Probe(source), sets["test"], Fingerprint())
     for alignment in ALIGNMENTS:
@@ -147,11 +147,11 @@ def test_gradient_at_the_last_layer_is_that_at_the_output(sets):
     assert found.size == expected.size == (HEIGHT, WIDTH)
 
 
-def test_resizing_leaves_mixed_pixels_out(decompositions):
+def test_resizing_removes_mixed_pixels_from_the_mask(decompositions):
     albedo = torch.full((1, 3, 4, 4), 0.5)
     albedo[:, :, :, :3] = 0
     view = decompositions(albedo, torch.ones(1, 3, 4, 4))
-    probe = Probe(sources({"blurry": _blurry}, [], "linear", None)["blurry"], size=(8, 8))
+    probe = Probe(identify_models({"blurry": _blurry}, [], "linear", None)["blurry"], size=(8, 8))
     found = gradients(probe, view, Fingerprint())["unaligned"].reflectance.reshape(3, 8, 8)
     assert (found[:, :, :6] == 0).all()
     assert (found[:, :, 7] != 0).all()
@@ -163,14 +163,14 @@ def test_sizes_may_differ_if_one_is_given(sets, memory_view):
         with pytest.raises(InputError, match=r"images have several sizes, .* give one `size` to resize them"):
             score(_blurry, sets, runs=2, batch_size=batch_size)
     assert score(_blurry, sets, runs=2, size=(5, 5)).about.settings["size"] == [5, 5]
-    # As many pixels as the others, but turned.
+    # As many pixels as the other images, but height and width are exchanged.
     sets["negatives"] = memory_view([torch.zeros(3, WIDTH, HEIGHT)] * 8)
     with pytest.raises(InputError, match=r"differ in size, \[\(6, 8\), \(8, 6\)\]; give one `size`"):
         score(_blurry, sets, runs=2)
 
 
 def _gray(memory_view, predicted_albedo, predicted_shading):
-    """Bright concept images, black negatives, and a model that is off the truth by known factors."""
+    """Bright concept images, black negatives, and a model whose errors are known factors."""
     bright = [torch.full((3, HEIGHT, WIDTH), 0.9)] * 4
     concept = {
         name: memory_view(bright, name=name, sets=(ConceptSet({}, tuple(range(4))),), varies=name)
@@ -202,13 +202,13 @@ def _gray(memory_view, predicted_albedo, predicted_shading):
         "right counts as insensitive",
     ],
 )
-def test_sensitivities_that_are_known(memory_view, albedo, shading, r, s):
-    # Along the concept a branch grows brighter: that helps where it is too dark and nowhere else.
+def test_known_sensitivities(memory_view, albedo, shading, r, s):
+    # Along the concept a branch becomes brighter, which lowers the loss only if it was too dark.
     result = _gray(memory_view, albedo, shading)
     for one in result.details["sets"]:
         found = [one[branch]["unaligned"]["sensitivity"] for branch in BRANCHES]
         assert found == [r, s]
-        # Exact up to scale: once aligned there is nothing left to help.
+        # Exact up to scale: the aligned loss is 0 and cannot fall.
         assert [one[branch]["aligned"]["sensitivity"] for branch in BRANCHES] == [0, 0]
         assert one["reflectance"]["aligned"]["accuracy"] == 1
     assert result.scores["csm_s unaligned, all sets"].value == (r / s if s else math.inf)
@@ -224,7 +224,7 @@ def _set(concept, reflectance, shading, significant=(True, True)):
 
 
 def test_ideal_model_has_ratios_unless_the_papers_rule_drops_its_sets():
-    # The branch that should not follow the concept is insensitive, so its scores are not significant.
+    # The unwanted branch is insensitive, so its scores are not significant.
     sets = [_set("albedo", 0.9, 0.1, (True, False)), _set("illumination", 0.2, 0.8, (False, True))]
     found = Ratios(sets)(np.arange(2))
     assert found["csm_s aligned, all sets"] == pytest.approx(9)
@@ -233,7 +233,7 @@ def test_ideal_model_has_ratios_unless_the_papers_rule_drops_its_sets():
     assert math.isnan(found["csm_s aligned, paper's rule"])
 
 
-def test_ratios_are_those_of_the_metric():
+def test_ratios_equal_the_metric():
     values = np.random.default_rng(0).random((5, 2))
     sets = [_set("albedo", *pair) for pair in values[:3]] + [
         _set("illumination", *pair) for pair in values[3:]
@@ -244,7 +244,7 @@ def test_ratios_are_those_of_the_metric():
     assert found["csm_r aligned, all sets"] == pytest.approx(float(expected.csm_r))
 
 
-def test_rules_keep_the_sets_that_they_name():
+def test_rules_keep_the_right_sets():
     sets = [
         _set("albedo", 0.8, 0.4),
         _set("albedo", 0.9, 0.1, (True, False)),
@@ -257,7 +257,7 @@ def test_rules_keep_the_sets_that_they_name():
     assert not any(name.startswith("csm_r") for name in found)
 
 
-def test_scores_over_some_frames_are_those_of_these_frames():
+def test_scores_of_chosen_frames_use_these_frames_alone():
     one = {name: BranchScore((0.0, 1.0), 0.1, 0.9, 0.5, True) for name in ("reflectance",)}
     one["shading"] = BranchScore((0.5, 0.25), 0.1, 0.9, 0.5, True)
     sets = [SetScore("albedo", {}, 9, {name: dict.fromkeys(ALIGNMENTS, b) for name, b in one.items()})]
@@ -275,7 +275,7 @@ def test_constant_model_has_no_metrics(sets):
     assert json.loads(result.to_json())["scores"]["csm_s aligned, all sets"]["value"] is None
 
 
-def test_scale_of_the_reflectance_moves_unaligned_scores_alone(sets):
+def test_scale_of_the_reflectance_changes_unaligned_scores_only(sets):
     def scaled(factor):
         return lambda image: (factor * _blurry(image)[0], _blurry(image)[1])
 
@@ -292,8 +292,8 @@ def test_scale_of_the_reflectance_moves_unaligned_scores_alone(sets):
     assert any(a["unaligned"] != b["unaligned"] for a, b in zip(one, other, strict=True))
 
 
-def test_predictions_score_as_the_model_does(sets, tmp_path):
-    from evaluation.running.prediction_sources import decode
+def test_predictions_score_like_their_model(sets, tmp_path):
+    from evaluation.running.named_models import decode
 
     for view in sets.values():
         for name, item in zip(view.ids, view.items, strict=True):
@@ -318,7 +318,7 @@ def test_one_kind_of_concept_is_enough(sets):
     assert {name.split()[0] for name in result.scores} == {"csm_r"}
 
 
-def test_what_is_refused(sets, memory_view, decompositions):
+def test_invalid_arguments_are_refused(sets, memory_view, decompositions):
     with pytest.raises(InputError, match="layer encoder: `model` has no hidden layers"):
         score(_blurry, sets, runs=2, layer="encoder")
     with pytest.raises(InputError, match="expected concept sets of albedo or illumination, got none"):

@@ -55,7 +55,7 @@ def test_sign_convention_by_hand():
     assert sensitivity(_axis([1.0, 0.0]), gradients, "logit").tolist() == [0.25]
 
 
-def test_products_of_zero_count_for_neither_side():
+def test_derivatives_of_zero_do_not_count():
     cavs = _axis([1.0, 0.0])
     assert sensitivity(cavs, torch.zeros(3, 2)).tolist() == [0]
     assert sensitivity(cavs, torch.zeros(3, 2), "logit").tolist() == [0]
@@ -75,7 +75,7 @@ def test_opposite_gradients_give_the_complement(cavs):
     torch.testing.assert_close(sensitivity(cavs, gradients), sensitivity(cavs, -gradients, "logit"))
 
 
-def test_scale_of_gradients_is_immaterial(cavs):
+def test_scale_of_gradients_does_not_matter(cavs):
     gradients = torch.randn(11, 5, generator=_generator(5))
     assert torch.equal(sensitivity(cavs, gradients), sensitivity(cavs, 1e-12 * gradients))
 
@@ -101,7 +101,7 @@ def test_significance_is_the_equal_variance_t_test():
     [([0.5, 0.5], [0.5, 0.5], 1.0), ([1.0, 1.0], [0.5, 0.5], 0.0), ([1.0, 1.0, 1.0], [0.4, 0.6], None)],
     ids=["equal constants", "different constants", "one constant"],
 )
-def test_scores_without_spread(concept, random, p_value):
+def test_scores_without_variance(concept, random, p_value):
     result = significant(torch.tensor(concept), torch.tensor(random))
     if p_value is None:
         assert 0 < result.p_value < 0.05
@@ -110,7 +110,7 @@ def test_scores_without_spread(concept, random, p_value):
         assert result.passed == (p_value < 0.01)
 
 
-def test_level_decides():
+def test_significance_depends_on_the_level():
     concept, random = torch.tensor([0.5, 0.7, 0.6]), torch.tensor([0.4, 0.5, 0.3])
     p_value = significant(concept, random).p_value
     assert significant(concept, random, p_value * 1.01).passed
@@ -133,8 +133,8 @@ def test_scores_that_are_not_finite_are_not_significant_but_refused(bad):
 
 
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 0.7])
-def test_equal_constants_are_equal_however_many(value):
-    # Means of equal numbers differ in the last digit: 10 times 0.1 against 7 times was significant.
+def test_equal_constants_are_not_significant_for_any_number(value):
+    # Means of equal numbers may differ in the last digit: 10 times 0.1 against 7 times 0.1 was significant.
     ten = torch.full((10,), value, dtype=torch.float64)
     for runs in (3, 7, 80):
         same = significant(ten, ten[:1].expand(runs))

@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from evaluation.concepts import solvers
-from evaluation.concepts.solvers import train
+from evaluation.concepts.solvers import train_classifiers
 from loaders.errors import InputError
 
 
@@ -21,12 +21,12 @@ def _problem(seed, rows=30, dim=4, distance=1.0):
 
 def _solve(features, labels, classifier, penalty):
     members = torch.arange(len(features))[None]
-    beta, bias = train(features @ features.T, members, labels, classifier, penalty)
+    beta, bias = train_classifiers(features @ features.T, members, labels, classifier, penalty)
     return (beta @ features)[0].numpy(), float(bias[0]), beta
 
 
 def _slow(features, labels, loss, penalty):
-    """The primal problem with a general minimiser."""
+    """Solve the primal problem with a general minimiser."""
     x, y = features.numpy(), labels.numpy()
 
     def objective(point):
@@ -87,17 +87,17 @@ def test_batches_of_runs_equal_single_runs(monkeypatch, classifier):
     generator = torch.Generator().manual_seed(0)
     members = torch.stack([torch.randperm(20, generator=generator)[:10] for _ in range(5)])
     labels = torch.cat([torch.ones(5), -torch.ones(5)]).double()
-    together = train(gram, members, labels, classifier, 0.1)
-    alone = [train(gram, row[None], labels, classifier, 0.1) for row in members]
+    together = train_classifiers(gram, members, labels, classifier, 0.1)
+    alone = [train_classifiers(gram, row[None], labels, classifier, 0.1) for row in members]
     monkeypatch.setattr(solvers, "_BATCH_ELEMENTS", 250)
-    split = train(gram, members, labels, classifier, 0.1)
+    split = train_classifiers(gram, members, labels, classifier, 0.1)
     for other in (split, tuple(torch.cat(part) for part in zip(*alone, strict=True))):
         torch.testing.assert_close(other[0], together[0], atol=1e-7, rtol=1e-5)
         torch.testing.assert_close(other[1], together[1], atol=1e-7, rtol=1e-5)
 
 
 @pytest.mark.parametrize("classifier", [*LOSSES, "mean"])
-def test_origin_is_immaterial_and_weights_add_up_to_nothing(classifier):
+def test_origin_does_not_matter_and_weights_add_up_to_zero(classifier):
     features, labels = _problem(5)
     weight, _, beta = _solve(features, labels, classifier, 0.1)
     moved, _, _ = _solve(features + 50, labels, classifier, 0.1)
@@ -119,7 +119,7 @@ def test_extreme_penalties(classifier, penalty):
 
 @pytest.mark.parametrize("classifier", LOSSES)
 def test_equal_rows_give_a_vector_of_zero(classifier):
-    beta, bias = train(
+    beta, bias = train_classifiers(
         torch.zeros(4, 4).double(),
         torch.arange(4)[None],
         torch.tensor([1.0, 1, -1, -1]).double(),
@@ -131,7 +131,7 @@ def test_equal_rows_give_a_vector_of_zero(classifier):
 
 
 @pytest.mark.parametrize("classifier", LOSSES)
-def test_classes_of_the_same_rows_give_next_to_nothing(classifier):
+def test_equal_classes_give_a_tiny_vector(classifier):
     features, _ = _problem(8, rows=6)
     labels = torch.cat([torch.ones(6), -torch.ones(6)]).double()
     weight, bias, _ = _solve(torch.cat([features, features]) - features.mean(0), labels, classifier, 0.01)
@@ -141,7 +141,7 @@ def test_classes_of_the_same_rows_give_next_to_nothing(classifier):
 
 @pytest.mark.parametrize("classifier", LOSSES)
 @pytest.mark.parametrize("scale", [1e-9, 1e9])
-def test_units_of_the_rows_are_immaterial(classifier, scale):
+def test_units_of_the_rows_do_not_matter(classifier, scale):
     features, labels = _problem(9)
     weight, bias, _ = _solve(features, labels, classifier, 0.01)
     scaled, other, _ = _solve(features * scale, labels, classifier, 0.01 * scale**2)
@@ -160,4 +160,4 @@ def test_misspelt_classifier():
     with pytest.raises(
         InputError, match="`classifier` must be one of: svm, logistic, ridge, mean; got hinge"
     ):
-        unwrap(train)(torch.eye(4), torch.arange(4)[None], torch.ones(4), "hinge", 1.0)
+        unwrap(train_classifiers)(torch.eye(4), torch.arange(4)[None], torch.ones(4), "hinge", 1.0)

@@ -1,4 +1,4 @@
-"""IoUs from streams equal those of all maps in memory, one threshold at a time, to the last bit."""
+"""IoUs from streams equal, bit for bit, IoUs with all maps in memory and one threshold at a time."""
 
 import numpy as np
 import pytest
@@ -7,12 +7,13 @@ import torch
 from evaluation.coverage import array_spool, heatmap_streams
 from evaluation.coverage import quantiles as exact
 from evaluation.coverage.array_spool import ArraySpool
+from evaluation.coverage.coverage_statistic import CoverageStatistic
 from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
 from evaluation.coverage.heatmaps import Explanations, binarise, explanation_heatmap, set_threshold
 from evaluation.coverage.quantiles import quantiles
-from evaluation.coverage.score_coverage import Weighed, score_coverage
+from evaluation.coverage.score_coverage import score_coverage
 from evaluation.coverage.waiou import part_iou
-from evaluation.running.prediction_sources import decode, encode
+from evaluation.running.named_models import decode, encode
 from loaders.errors import InputError
 from loaders.views import PartImage
 
@@ -23,7 +24,7 @@ SHARES = (0.1, 0.03, 0.37)
 
 @pytest.fixture(params=["memory", "pieces"])
 def limits(request, monkeypatch) -> None:
-    """All in memory, or all in pieces: files on disk, two images at a time, points counted in passes."""
+    """Keep everything in memory, or use files, two images at a time, and points counted in passes."""
     if request.param == "pieces":
         monkeypatch.setattr(array_spool, "BYTES_IN_MEMORY", 1)
         monkeypatch.setattr(heatmap_streams, "_POINTS", 2 * HEIGHT * WIDTH)
@@ -46,7 +47,7 @@ def _explanations(kind, seed, **size):
 
 
 def _masks(seed, disjoint):
-    """Masks of each image by part; some are empty or not there, and one image has none."""
+    """Draw masks of each image by part; some masks are empty or missing, and one image has no masks."""
     rng = np.random.default_rng(seed)
     label = rng.integers(len(PARTS) + 1, size=(IMAGES, HEIGHT, WIDTH))
     masks = np.stack([label == part for part in range(len(PARTS))], axis=1)
@@ -60,7 +61,7 @@ def _masks(seed, disjoint):
 
 
 def _slow(explanations, masks, parts, shares, pooling="set", threshold_at="mask", compat="exact"):
-    """IoUs of one method, with every mask and every binary map in memory."""
+    """Compute the IoUs of one method with all masks and binary maps in memory."""
     nothing = torch.zeros(HEIGHT, WIDTH, dtype=torch.bool)
     stacked = torch.stack([torch.stack([image.get(part, nothing) for part in parts]) for image in masks])
     resized = explanations.resized(HEIGHT, WIDTH)
@@ -109,7 +110,7 @@ def test_result_equals_that_of_all_maps_in_memory(memory_view, k):
         layer.weight.copy_(torch.from_numpy(rng.normal(size=layer.weight.shape)))
     methods = {"layer": layer, "green": lambda image: image[:, 1:2] * torch.ones(1, k, 1, 1)}
     results = score_coverage(methods, view, k=k, proportions=SHARES, batch_size=4)
-    # Batches as the harness has them, for a convolution of another batch may differ in the last bit.
+    # The same batches as in the evaluation, because convolutions of other batches may differ in the last bit.
     encoded = [decode(images[start : start + 4]) for start in (0, 4, 8)]
     assert results["green"].about.settings["parts"] == list(PARTS)
     iou = []
@@ -120,7 +121,7 @@ def test_result_equals_that_of_all_maps_in_memory(memory_view, k):
             torch.cat([one.heatmap for one in made]), torch.cat([one.members for one in made])
         )
         iou.append(_slow(whole, masks, PARTS, SHARES))
-    weighed = Weighed(np.stack(iou), 0.0, "mean", tuple(methods))
+    weighed = CoverageStatistic(np.stack(iou), 0.0, "mean", tuple(methods))
     scores = weighed(np.arange(IMAGES))
     for number, (name, result) in enumerate(results.items()):
         assert result.details == weighed.describe(number)
@@ -149,7 +150,7 @@ def test_quantiles_equal_a_sort(kind, count):
             assert value == float(torch.lerp(low, high, position - int(position)))
 
 
-def test_sample_that_is_larger_than_most_points():
+def test_quantiles_if_the_sampled_points_are_the_largest():
     points = np.zeros(1000, np.float32)
     points[:: exact._STEP] = np.arange(1, 60)
     assert quantiles(lambda: iter([points]), 1000, [0.9]).tolist() == [0]

@@ -37,7 +37,7 @@ def test_equal_maps_go_in_order():
 
 
 @pytest.mark.parametrize("proportion", [0.01, 0.1, 0.37])
-def test_pooled_thresholds_equal_quantiles_of_like_sets(proportion):
+def test_pooled_thresholds_equal_quantiles_over_images_with_equal_sets(proportion):
     heatmap = _maps(1)[:, 0]
     members = torch.tensor([[0, 1], [0, 2], [0, 1], [1, 2], [0, 2], [0, 1]])
     found = set_threshold(Explanations(heatmap, members), proportion)
@@ -66,7 +66,7 @@ def test_more_points_than_torch_quantile_takes():
     assert set_threshold(explained, 0.02).tolist() == [0]
 
 
-def test_minimum_is_never_marked_but_by_the_papers_rule():
+def test_minimum_is_marked_by_the_papers_rule_only():
     heatmap = torch.tensor([[[0.0, 0.0, 0.0, 0.9]]])
     thresholds = set_threshold(Explanations(heatmap, torch.tensor([[0]])), 0.5)
     assert thresholds.tolist() == [0]
@@ -90,7 +90,7 @@ def test_constant_map_is_dead_and_marks_nothing(value):
         assert marked.flatten(1).any(1).tolist() == [False, True]
 
 
-def test_zeros_do_not_beat_a_right_explanation():
+def test_zeros_score_less_than_a_right_explanation():
     part = torch.zeros(1, 1, 10, 10, dtype=torch.bool)
     part[0, 0, 2:5, 2:5] = True
     right = torch.zeros(1, 10, 10)
@@ -105,7 +105,7 @@ def test_zeros_do_not_beat_a_right_explanation():
 
 @pytest.mark.parametrize("value", [0.1, 0.3, 1 / 3, 7.7])
 def test_resized_maps_keep_their_ties(value):
-    # Weights of bilinear interpolation add up to 1 but for rounding: ties would come apart.
+    # Weights of bilinear interpolation add up to 1 only up to rounding, which would break ties.
     flat = torch.full((1, 7, 5), value)
     spot = flat.clone()
     spot[0, 3, 2] = value + 1
@@ -154,7 +154,7 @@ def test_integer_heatmaps_are_taken_as_floats():
 
 
 def _explanations(heatmap, members):
-    """As a caller makes them whose types nobody checks."""
+    """Make explanations without the type checks of jaxtyping."""
     made = object.__new__(Explanations)
     unwrap(Explanations.__init__)(made, heatmap, members)
     return made

@@ -1,4 +1,4 @@
-"""The protocol on public data sets, in the layout that their archives have."""
+"""The coverage protocol on public data sets, in the layout of their archives."""
 
 import numpy as np
 import pytest
@@ -106,7 +106,7 @@ def test_faces_in_the_groups_of_the_paper(faces):
 
 
 def slow_iou(pixels, masks, share):
-    """Mark the brightest share of the pixels, and compare with each part pixel by pixel."""
+    """Mark the brightest share of the pixels, and compute the IoU with each part pixel by pixel."""
     height, width = pixels.shape
     places = [(y, x) for y in range(height) for x in range(width)]
     ranked = sorted((float(pixels[place]) for place in places), reverse=True)
@@ -124,7 +124,7 @@ def slow_iou(pixels, masks, share):
 
 
 @pytest.mark.parametrize("size", [None, (12, 12), (9, 15)])
-def test_faces_as_counted_pixel_by_pixel(faces, size):
+def test_faces_equal_a_count_pixel_by_pixel(faces, size):
     rng = np.random.default_rng(0)
     for number in FACES:  # noise, of which no ordering survives a resize that is done otherwise
         save(faces / "CelebA-HQ-img" / f"{number}.jpg", rng.integers(0, 256, (SIDE, SIDE, 3), np.uint8))

@@ -3,11 +3,12 @@ import pytest
 import torch
 from torch import nn
 
+from evaluation.coverage.coverage_statistic import CoverageStatistic
 from evaluation.coverage.heatmaps import binarise, explanation_heatmap, set_threshold
-from evaluation.coverage.score_coverage import Weighed, layer_heatmaps, score_coverage
+from evaluation.coverage.score_coverage import layer_heatmaps, score_coverage
 from evaluation.coverage.waiou import waiou, weigh_iou
 from evaluation.inputs.predictions import open_heatmaps
-from evaluation.running.prediction_sources import decode
+from evaluation.running.named_models import decode
 from loaders.errors import InputError
 from loaders.views import PartImage
 
@@ -16,7 +17,7 @@ HEIGHT, WIDTH = 8, 10
 
 @pytest.fixture
 def view(memory_view):
-    """Six images: a red cube of 8 pixels, a green cone of 8, and in every second one another red cube."""
+    """Six images: a red cube and a green cone of 8 pixels each; every second image has another red cube."""
     items = []
     for row in range(6):
         cube = torch.zeros(HEIGHT, WIDTH, dtype=torch.bool)
@@ -69,7 +70,7 @@ def test_tables_equal_the_steps_by_hand(view):
         assert result.details["best_proportion"] == int(np.argmax(average))
 
 
-def test_dead_maps_lose_to_a_correct_explainer(view):
+def test_dead_maps_score_less_than_a_right_explanation(view):
     results = score_coverage({"flat": _flat, "right": lambda image: image[:, :2].amax(1, keepdim=True)}, view)
     assert results["flat"].score == 0
     assert results["flat"].failed == view.ids
@@ -117,7 +118,7 @@ def test_parts_that_are_named(view):
     assert result.details["mean_iou"][0] > 0.5
 
 
-def test_heatmaps_from_files_score_as_the_method_does(view, tmp_path):
+def test_heatmaps_from_files_score_like_their_method(view, tmp_path):
     for name, item in zip(view.ids, view.items, strict=True):
         np.save(tmp_path / f"{name}.npy", decode(item.image)[:1].numpy())
     method = score_coverage({"red": _red}, view)["red"]
@@ -145,7 +146,7 @@ def test_heatmaps_from_files_score_as_the_method_does(view, tmp_path):
         ({"methods": {"one": lambda image: image.mean()}}, "expected heatmaps"),
     ],
 )
-def test_what_is_refused(view, change, message):
+def test_invalid_arguments_are_refused(view, change, message):
     arguments = {"methods": {"red": _red}, **change}
     with pytest.raises(InputError, match=message):
         score_coverage(arguments.pop("methods"), view, **arguments)
@@ -174,12 +175,12 @@ def test_layer_without_maps(view):
 
 
 @pytest.mark.parametrize("reduce", ["mean", "sum"])
-def test_score_of_a_resample_is_that_of_the_metric(reduce) -> None:
+def test_score_of_a_resample_equals_the_metric(reduce) -> None:
     rng = np.random.default_rng(0)
     iou = rng.random((3, 2, 7, 4)) * (rng.random((3, 2, 7, 4)) > 0.4)
     iou[:, :, rng.random((7, 4)) < 0.3] = np.nan
     iou[..., 3] = np.nan  # a part that no image shows
-    weighed = Weighed(iou, 0.1, reduce, ("a", "b", "c"))
+    weighed = CoverageStatistic(iou, 0.1, reduce, ("a", "b", "c"))
     rows = rng.integers(7, size=7)
     found = weighed(rows)
     choice = np.nanmean(iou[:, :, rows], (2, 3)).argmax(1)

@@ -14,7 +14,7 @@ def _bool(shape, seed, share=0.5):
 
 
 def _slow(binary, masks, threshold):
-    """IoUs above the threshold by method and part; part of largest IoU by method and image."""
+    """List IoUs above the threshold by method and part, and the part of largest IoU by method and image."""
     methods, images, parts = len(binary), len(masks), masks.shape[1]
     lists = [[[] for _ in range(parts)] for _ in range(methods)]
     labels = np.full((methods, images), -1)
@@ -85,7 +85,7 @@ def test_perfect_and_disjoint():
     assert waiou(masks[None, :, 0], masks).score.tolist() == [0.5]
 
 
-def test_iou_of_nothing():
+def test_iou_of_empty_explanations_and_masks():
     iou = part_iou(torch.zeros(1, 2, 2).bool(), torch.tensor([[[[True, True]] * 2, [[False, False]] * 2]]))
     assert iou[0, 0] == 0
     assert iou[0, 1].isnan()
@@ -115,7 +115,7 @@ def test_no_methods():
     ("binary", "masks"),
     [((3, 4, 4), (1, 2, 4, 4)), ((1, 4, 4), (3, 2, 4, 4)), ((3, 4, 1), (3, 2, 4, 4)), ((3, 4, 4), (3, 4, 4))],
 )
-def test_nothing_broadcasts(binary, masks):
+def test_shapes_are_not_broadcast(binary, masks):
     message = r"expected `binary` \[.*images, height, width\], `masks` \[images, parts, height, width\], got"
     with pytest.raises(InputError, match=message):
         unwrap(part_iou)(_bool(binary, 0), _bool(masks, 1))

@@ -1,9 +1,9 @@
-"""Steps are left out only where nothing that they are made of, and nothing that they made, has changed."""
+"""Steps are skipped only if neither their inputs nor their outputs have changed."""
 
 import pytest
 
 from evaluation.demo import rebuild
-from evaluation.demo.rebuild import content_sha256, make_if_changed
+from evaluation.demo.rebuild import make_if_changed, path_sha256
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def work(tmp_path):
     return step
 
 
-def test_a_step_that_would_change_nothing_is_left_out(work):
+def test_a_step_with_unchanged_inputs_is_skipped(work):
     assert work(seed=0, names=("a", "b"))
     assert not work(seed=0, names=("a", "b"))
     assert len(work.calls) == 1
@@ -71,9 +71,9 @@ def test_a_step_that_failed_has_no_record(tmp_path):
     assert not record.exists()
 
 
-def test_locks_are_no_content(tmp_path):
-    before = content_sha256(tmp_path)
+def test_locks_do_not_change_the_hash(tmp_path):
+    before = path_sha256(tmp_path)
     (tmp_path / ".lock").touch()
     (tmp_path / ".partial").mkdir()
     (tmp_path / ".partial" / "a").touch()
-    assert content_sha256(tmp_path) == before
+    assert path_sha256(tmp_path) == before

@@ -1,9 +1,9 @@
-"""The study trains and scores again exactly when something that its numbers depend on has changed."""
+"""The study trains and scores again exactly if one of its inputs has changed."""
 
 import pytest
 
 from evaluation.demo import rebuild, study
-from evaluation.results.result import About, MeanResult, Score, StatisticResult
+from evaluation.results.result import MeanResult, Provenance, Score, StatisticResult
 from evaluation.results.result_files import write_results
 
 SCORES = {
@@ -14,7 +14,7 @@ SCORES = {
 
 
 def results_of(evaluation, name=study.CODE_LAYER):
-    about = About(evaluation, 1, "higher", {"name": name}, {}, {}, {})
+    about = Provenance(evaluation, 1, "higher", {"name": name}, {}, {}, {})
     if evaluation == "intrinsic":
         return MeanResult(about, ("a",), ("a",), {"lmse": (0.5,)}, ())
     return StatisticResult(about, SCORES[evaluation], {}, (), (), {})
@@ -22,7 +22,7 @@ def results_of(evaluation, name=study.CODE_LAYER):
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Run a study that does no work but says which parts of it were done."""
+    """Run a study whose steps only record that they ran."""
     done = []
 
     def train(data, out, *settings):
@@ -80,7 +80,7 @@ def test_another_version_trains_and_scores_again(run, monkeypatch):
     assert run() == ["train", "score"]
 
 
-def test_lost_scores_are_made_again_of_the_same_network(run):
+def test_deleted_scores_are_computed_again_with_the_same_network(run):
     run()
     (run.folder / "study" / "causal.json").unlink()
     assert run() == ["score"]

@@ -37,7 +37,7 @@ def test_axes_that_fit(shape, axes):
         ((), "batch *channels width"),
     ],
 )
-def test_axes_that_do_not(shape, axes):
+def test_axes_that_do_not_fit(shape, axes):
     with pytest.raises(InputError, match="expected `image`"):
         check_shapes(image=(torch.zeros(shape), axes))
 
@@ -57,7 +57,7 @@ def test_axes_of_one_name_are_equally_long():
 
 
 @pytest.mark.parametrize(("value", "kind"), [(np.zeros(3), "ndarray"), ([1.0], "list"), (None, "NoneType")])
-def test_other_than_tensors(value, kind):
+def test_other_types_than_tensors_are_refused(value, kind):
     with pytest.raises(InputError, match=f"^`codes` must be a torch tensor, got {kind}; use "):
         check_shapes(codes=(value, "samples"))
 

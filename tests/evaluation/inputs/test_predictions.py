@@ -78,7 +78,7 @@ def test_floats_of_any_kind_and_order(tmp_path: Path, dtype: str, order: str) ->
         pytest.param(REFLECTANCE, np.repeat(SHADING, 3, 0).transpose(1, 2, 0), 3, id="three channels"),
     ],
 )
-def test_the_axis_of_the_channels_is_found(
+def test_channel_axis_is_moved_to_the_front(
     tmp_path: Path, reflectance: ndarray, shading: ndarray, channels: int
 ) -> None:
     save_both(tmp_path, "a", reflectance, shading)
@@ -104,7 +104,7 @@ def test_the_axis_of_the_channels_is_found(
         (np.array([{}]), SHADING, "cannot be read"),
     ],
 )
-def test_other_arrays_are_one_line(
+def test_invalid_arrays_give_one_line(
     tmp_path: Path, reflectance: ndarray, shading: ndarray, message: str
 ) -> None:
     save_both(tmp_path, "a", np.asarray(reflectance), shading)
@@ -117,7 +117,9 @@ def test_reflectance_without_shading_and_two_files_of_one_id(tmp_path: Path) -> 
         save_both(tmp_path, name)
         (tmp_path / "shading" / f"{name}.npy").unlink()
     save_both(tmp_path, "e")
-    message = "expected shading wherever there is reflectance, got none of `a`, `b`, `c` and 1 more"
+    message = (
+        "expected both reflectance and shading for each id, got one of the two for `a`, `b`, `c` and 1 more"
+    )
     with pytest.raises(InputError, match=message):
         open_predictions(tmp_path)
     for name in "abcd":
@@ -190,7 +192,7 @@ def test_exr_is_linear(tmp_path: Path) -> None:
 
 
 def lie(path: Path, shape: tuple[int, ...]) -> None:
-    """Write an npz whose array has a header that claims another shape than there are bytes for."""
+    """Write an npz file whose array header claims another shape than the data have."""
     with zipfile.ZipFile(path, "w") as archive, archive.open("reflectance.npy", "w") as file:
         head = {"descr": "<f4", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, head)
@@ -198,7 +200,7 @@ def lie(path: Path, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 10**6, 10**6), (2**40,), (3, 1, 1)])
-def test_a_header_that_lies_takes_no_memory(tmp_path: Path, shape: tuple[int, ...]) -> None:
+def test_a_false_header_allocates_no_memory(tmp_path: Path, shape: tuple[int, ...]) -> None:
     lie(tmp_path / "a.npz", shape)
     with pytest.raises(InputError, match=r"the header of `reflectance.npy` does not fit its size"):
         array_files.read_npz(tmp_path / "a.npz", "reflectance")
@@ -267,7 +269,7 @@ def test_batches_of_heatmaps_mark_failures(tmp_path: Path) -> None:
         (np.zeros((0, 4, 5)), r"got float32 \[0, 4, 5\]"),
     ],
 )
-def test_other_heatmaps_are_one_line(tmp_path: Path, maps: ndarray, got: str) -> None:
+def test_invalid_heatmaps_give_one_line(tmp_path: Path, maps: ndarray, got: str) -> None:
     save(tmp_path / "a.npy", maps)
     with pytest.raises(InputError, match=got):
         open_heatmaps(tmp_path).read("a")
@@ -326,7 +328,7 @@ def test_codes_without_ids_are_rows_of_the_data(tmp_path: Path) -> None:
     codes = open_codes(save(tmp_path / "codes.npy", np.asfortranarray(CODES)))
     assert codes.ids is None
     assert codes.matched(["x", "y", "z"], ["x", "y", "z"]).tolist() == CODES.tolist()
-    with pytest.raises(InputError, match=r"expected 2 rows in the order of the data, .*, got 3; write npz"):
+    with pytest.raises(InputError, match=r"expected 2 rows in the order of the data, got 3; .*write npz"):
         codes.matched(["x", "y"], ["x", "y", "z"])
 
 
@@ -335,10 +337,10 @@ def test_codes_without_ids_are_rows_of_the_data(tmp_path: Path) -> None:
     [
         ({"name": IDS, "x": [1.0, 2.0, 3.0]}, "expected a column `id` and columns of numbers, got"),
         ({"id": IDS}, "expected a column `id` and columns of numbers, got"),
-        ({"id": IDS, "x": IDS}, "expected columns of numbers beside `id`, got `x`; leave it out"),
+        ({"id": IDS, "x": IDS}, "expected `id` and columns of numbers, got `x`; remove that column"),
         (
             {"id": IDS, "x": [1, 2, 3], "__index_level_0__": [0, 1, 2]},
-            "got `__index_level_0__`; leave it out",
+            "got `__index_level_0__`; remove that column",
         ),
         ({"id": IDS, "codes": [[1.0], [2.0], [3.0, 4.0]]}, "expected `codes` of one length, got 1, 2"),
         ({"id": IDS, "codes": [[1.0], None, [3.0]]}, "expected `codes` of one length, got 1, None"),
@@ -346,7 +348,7 @@ def test_codes_without_ids_are_rows_of_the_data(tmp_path: Path) -> None:
         ({"id": ["a", "b", "a"], "x": [1, 2, 3]}, "expected 3 different ids, got 2 in 3"),
     ],
 )
-def test_other_tables_are_one_line(tmp_path: Path, columns: dict[str, object], message: str) -> None:
+def test_invalid_tables_give_one_line(tmp_path: Path, columns: dict[str, object], message: str) -> None:
     pq.write_table(pa.table(columns), tmp_path / "codes.parquet")
     with pytest.raises(InputError, match=message):
         open_codes(tmp_path / "codes.parquet")
@@ -361,7 +363,7 @@ def test_a_number_that_is_missing_in_a_table_is_nan(tmp_path: Path) -> None:
     ("members", "message"),
     [
         ({"codes": CODES}, "expected an array `ids`, got codes"),
-        ({"ids": np.array(IDS, object), "codes": CODES}, "`ids.npy` is pickled, which is not read"),
+        ({"ids": np.array(IDS, object), "codes": CODES}, "`ids.npy` is pickled, which is refused"),
         ({"ids": np.array(IDS)[:2], "codes": CODES}, "expected 3 different ids, got 2 in 2"),
         ({"ids": CODES[:, 0], "codes": CODES}, r"expected `ids` \[n\], texts or integers, got float64 \[3\]"),
         ({"ids": np.array(IDS), "codes": CODES[:, 0]}, r"expected codes \[n, d\], real numbers, got"),
@@ -369,13 +371,13 @@ def test_a_number_that_is_missing_in_a_table_is_nan(tmp_path: Path) -> None:
         ({"ids": np.array(IDS), "codes": CODES.astype(complex)}, "got complex128"),
     ],
 )
-def test_other_npz_are_one_line(tmp_path: Path, members: dict[str, ndarray], message: str) -> None:
+def test_invalid_npz_files_give_one_line(tmp_path: Path, members: dict[str, ndarray], message: str) -> None:
     np.savez(tmp_path / "codes.npz", **members)
     with pytest.raises(InputError, match=message):
         open_codes(tmp_path / "codes.npz")
 
 
-def test_files_that_are_no_codes(tmp_path: Path) -> None:
+def test_files_without_codes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected a file of codes, there is none"):
         open_codes(tmp_path / "codes.npz")
     (tmp_path / "codes.csv").touch()
@@ -390,7 +392,7 @@ def test_ids_are_matched() -> None:
     with pytest.raises(InputError) as caught:
         match_ids(["0", "1", "2", "3", "set/4"], known[:2], known, "fail", "results/net")
     assert str(caught.value) == (
-        "results/net: expected results of images of the data, 4 of 5 are not: `0`, `1`, `2` and 1 more; "
+        "results/net: 4 of 5 results belong to no image of the data: `0`, `1`, `2` and 1 more; "
         "ids of the data look like `set/0`"
     )
     with pytest.raises(InputError) as caught:
@@ -405,7 +407,7 @@ def test_ids_are_matched() -> None:
         unwrap(match_ids)(known, known, known, "fial")
 
 
-def test_nested_lists_are_no_codes(tmp_path) -> None:
+def test_nested_lists_are_refused_as_codes(tmp_path) -> None:
     pq.write_table(pa.table({"id": ["a", "b"], "codes": [[[1.0]], [[2.0]]]}), tmp_path / "codes.parquet")
     with pytest.raises(InputError, match=r"expected `codes` as lists of numbers, got list<"):
         open_codes(tmp_path / "codes.parquet")

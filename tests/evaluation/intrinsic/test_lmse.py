@@ -10,7 +10,7 @@ from loaders.errors import InputError
 def literal_lmse(
     prediction: ndarray, target: ndarray, mask: ndarray, window: int = 20, step: int = 10
 ) -> float:
-    """The double loop of the benchmark, in its own range of 0..257."""
+    """Compute LMSE with the double loop of the benchmark, in its range of 0..257."""
     prediction, target = 257 * prediction, 257 * target
     height, width = target.shape
     errors = total = 0.0

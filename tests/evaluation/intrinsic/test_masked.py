@@ -1,4 +1,4 @@
-"""Failed predictions, undefined truth and unusable masks, in the metrics that share `masked`."""
+"""Failed predictions, undefined ground truth and invalid masks, in all metrics that use `masked`."""
 
 from inspect import unwrap
 
@@ -54,7 +54,7 @@ def test_truth_that_is_not_finite_gives_no_score_and_no_failure(metric, bad, ima
     target[2, 7, 7] = bad
     assert metric(prediction, target, mask).isnan().tolist() == [False, False, True]
     assert not is_failed(prediction, mask).any()
-    # An all-zero prediction was explained away before: infinity over infinity.
+    # Regression: an infinite target once gave a score to an all-zero prediction.
     assert metric(torch.zeros_like(prediction), target, mask).isnan().tolist() == [False, False, True]
 
 
@@ -68,7 +68,7 @@ def test_nothing_is_read_outside_the_mask(metric, bad, images):
     assert not is_failed(prediction, mask).any()
 
 
-def test_a_failure_does_not_better_the_mean_of_the_finite():
+def test_a_failed_sample_does_not_improve_the_mean_of_the_others():
     good, target = _drawn(2, 4, 20, 20), _drawn(3, 4, 20, 20)
     mask = torch.ones(4, 20, 20)
     bad = good.clone()
@@ -127,7 +127,7 @@ MASKS = {
 
 @pytest.mark.parametrize(("mask", "message"), MASKS.values(), ids=MASKS)
 @pytest.mark.parametrize("metric", METRICS)
-def test_masks_that_are_none(metric, mask, message):
+def test_invalid_masks_are_refused(metric, mask, message):
     image = torch.ones(1, 20, 20)
     with pytest.raises(InputError, match=f"^`mask` .*{message}"):
         unwrap(metric)(image, image, mask)
@@ -135,7 +135,7 @@ def test_masks_that_are_none(metric, mask, message):
         unwrap(is_failed)(image, mask)
 
 
-def test_mask_that_is_no_tensor():
+def test_mask_of_another_type_is_refused():
     with pytest.raises(InputError, match="`mask` must be a boolean or float tensor, got ndarray"):
         check_mask(np.ones(3))
 
@@ -152,7 +152,7 @@ def test_mask_that_is_no_tensor():
     ],
 )
 @pytest.mark.parametrize("metric", METRICS)
-def test_nothing_broadcasts(metric, prediction, target, mask):
+def test_shapes_are_not_broadcast(metric, prediction, target, mask):
     shapes = ", ".join(str(list(shape)) for shape in (prediction, target, mask))
     with pytest.raises(InputError, match="expected `prediction`") as caught:
         unwrap(metric)(torch.ones(prediction), torch.ones(target), torch.ones(mask))
@@ -160,7 +160,7 @@ def test_nothing_broadcasts(metric, prediction, target, mask):
 
 
 @pytest.mark.parametrize("metric", [mse, si_mse])
-def test_one_channel_is_not_three(metric):
+def test_one_channel_is_not_broadcast_to_three(metric):
     with pytest.raises(InputError, match=r"got \[2, 1, 4, 4\], \[2, 3, 4, 4\], \[2, 4, 4\]"):
         unwrap(metric)(torch.ones(2, 1, 4, 4), torch.ones(2, 3, 4, 4), torch.ones(2, 4, 4))
 

@@ -38,7 +38,7 @@ def test_by_hand() -> None:
     assert mse(prediction, target, torch.tensor([[[0.0, 1.0]]])).item() == 4
 
 
-def test_only_one_is_blind_to_scale() -> None:
+def test_only_si_mse_is_blind_to_scale() -> None:
     prediction, target, mask = drawn(3, 1, 3, 6, 6), drawn(4, 1, 3, 6, 6), torch.ones(1, 6, 6)
     torch.testing.assert_close(si_mse(-4 * prediction, target, mask), si_mse(prediction, target, mask))
     assert mse(4 * prediction, target, mask) > mse(prediction, target, mask)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from evaluation.inputs.ground_truth import stack_ground_truth
 from evaluation.inputs.predictions import open_predictions
-from evaluation.inputs.truth import stack
 from evaluation.intrinsic.lmse import lmse_score
 from evaluation.intrinsic.mse import mse
 from evaluation.intrinsic.score_intrinsic import score_intrinsic
@@ -33,17 +33,17 @@ def view(decompositions):
 
 
 class Oracle:
-    """Answers with the truth, which it knows by the image."""
+    """A model that returns the ground truth, which it looks up by the image."""
 
     def __init__(self, view) -> None:
-        self.truth = stack([view[row] for row in range(len(view))])
+        self.truth = stack_ground_truth([view[row] for row in range(len(view))])
 
     def __call__(self, image):
         rows = [int((self.truth.image == one).flatten(1).all(1).nonzero()[0]) for one in image]
         return 0.5 * self.truth.reflectance[rows], self.truth.shading[rows]
 
 
-def test_the_truth_scores_zero_in_any_scale(view) -> None:
+def test_ground_truth_scores_zero_in_any_scale(view) -> None:
     result = score(Oracle(view), view)
     assert result.score < 1e-6
     assert max(result.columns["si_mse_reflectance"]) < 1e-9
@@ -53,7 +53,7 @@ def test_the_truth_scores_zero_in_any_scale(view) -> None:
 
 def test_errors_are_those_of_the_metrics(view) -> None:
     result = score(constant_shading, view, batch_size=2)
-    truth = stack([view[row] for row in range(5)])
+    truth = stack_ground_truth([view[row] for row in range(5)])
     reflectance, shading = constant_shading(truth.image)
     wanted = lmse_score(reflectance, shading, truth.reflectance, truth.shading, truth.mask)
     assert result.columns["lmse"] == pytest.approx(wanted.tolist(), nan_ok=True)
@@ -67,7 +67,7 @@ def test_errors_are_those_of_the_metrics(view) -> None:
     assert result.groups == tuple("aabbc")
 
 
-def test_values_outside_the_mask_do_not_count(view) -> None:
+def test_values_outside_the_mask_are_ignored(view) -> None:
     def spoilt(image):
         reflectance, shading = image.clone(), torch.ones_like(image)
         outside = (image == 0).all(1, keepdim=True).expand_as(image)
@@ -133,7 +133,7 @@ def test_images_of_several_sizes_are_scored_alone_and_together_alike(decompositi
     assert together == pytest.approx([value for pair in zip(*alone, strict=True) for value in pair])
 
 
-def test_model_that_takes_a_mask_is_given_it(view) -> None:
+def test_model_with_a_mask_parameter_receives_the_mask(view) -> None:
     seen = []
 
     def masked(image, mask):
@@ -141,10 +141,10 @@ def test_model_that_takes_a_mask_is_given_it(view) -> None:
         return image, torch.ones_like(image)
 
     assert score(masked, view).score == score(constant_shading, view).score
-    assert torch.equal(torch.cat(seen), stack(view.items).mask)
+    assert torch.equal(torch.cat(seen), stack_ground_truth(view.items).mask)
 
 
-def test_model_that_takes_srgb_is_given_srgb(view) -> None:
+def test_model_with_srgb_colour_space_receives_srgb(view) -> None:
     class Display:
         colour_space = "srgb"
 
@@ -158,7 +158,7 @@ def test_model_that_takes_srgb_is_given_srgb(view) -> None:
     assert float(model.brightest) == pytest.approx(1.055 * brightest ** (1 / 2.4) - 0.055, abs=1e-4)
 
 
-def test_predictions_score_as_the_model_does(view, tmp_path) -> None:
+def test_predictions_score_like_their_model(view, tmp_path) -> None:
     model = score(constant_shading, view)
     for name, item in zip(view.ids, view.items, strict=True):
         reflectance, shading = constant_shading(item.image[None])
@@ -179,11 +179,11 @@ def test_missing_prediction_is_an_error_or_a_failure(view, tmp_path) -> None:
     assert result.failed == ("row-0",)
     assert result.columns["lmse"][0] == 1
     np.savez(tmp_path / "row-9.npz", reflectance=np.ones((3, 2, 2)), shading=np.ones((3, 2, 2)))
-    with pytest.raises(InputError, match="1 of 5 are not: `row-9`"):
+    with pytest.raises(InputError, match="1 of 5 results belong to no image of the data: `row-9`"):
         score(open_predictions(tmp_path), view, missing="fail")
 
 
-def test_model_that_works_in_place_harms_no_other(view) -> None:
+def test_model_that_works_in_place_does_not_affect_others(view) -> None:
     def in_place(image, mask):
         mask[:] = False
         return image.zero_(), torch.ones_like(image)
@@ -197,7 +197,9 @@ def test_exception_of_a_model_is_one_line_with_its_place(view) -> None:
     def broken(image):
         raise KeyError("gain")
 
-    with pytest.raises(InputError, match=r"model `broken` raised KeyError: 'gain' \(test_score_.*.py, line"):
+    with pytest.raises(
+        InputError, match=r"model `broken` raised KeyError: 'gain' \(test_score_intrinsic.py, line"
+    ):
         score(broken, view)
 
 
@@ -216,7 +218,7 @@ def test_infinite_error_of_a_finite_prediction_is_a_failure(view) -> None:
         ({"shading": torch.ones(2, 24, 30)}, "`shading` must have 1 channel, or 3"),
     ],
 )
-def test_views_of_ones_own_are_checked(view, change, message: str) -> None:
+def test_views_of_the_caller_are_checked(view, change, message: str) -> None:
     item = replace(view.items[0])
     for name, value in change.items():
         object.__setattr__(item, name, value)
@@ -225,7 +227,7 @@ def test_views_of_ones_own_are_checked(view, change, message: str) -> None:
         score(constant_shading, view)
 
 
-def test_network_is_run_in_evaluation_mode_and_keeps_its_own(view) -> None:
+def test_network_runs_in_evaluation_mode_and_its_mode_is_restored(view) -> None:
     class Dropping(torch.nn.Module):
         def forward(self, image):
             assert not torch.is_grad_enabled()
@@ -236,7 +238,7 @@ def test_network_is_run_in_evaluation_mode_and_keeps_its_own(view) -> None:
     assert model.training
 
 
-def test_result_says_what_it_is_of(view) -> None:
+def test_result_records_its_provenance(view) -> None:
     about = score(constant_shading, view).about
     assert about.metric == "lmse"
     assert about.better == "lower"

@@ -1,4 +1,4 @@
-"""Drawn scenes with a known decomposition: coloured patches in smooth light, and lit spheres before them."""
+"""Fixtures: drawn scenes with a known decomposition, of coloured patches and spheres in smooth light."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from numpy import ndarray
 
 
 def patches(rng: np.random.Generator, height: int, width: int) -> ndarray:
-    """Reflectance of a Mondrian: each pixel has the colour of the nearest of a few random points."""
+    """Draw the reflectance of a Mondrian: each pixel has the colour of the nearest of a few random points."""
     rows, columns = np.mgrid[:height, :width]
     points = rng.uniform(0, 1, (5, 2)) * (height, width)
     distance = (rows - points[:, 0, None, None]) ** 2 + (columns - points[:, 1, None, None]) ** 2
@@ -18,7 +18,7 @@ def patches(rng: np.random.Generator, height: int, width: int) -> ndarray:
 
 
 def scene(rng: np.random.Generator, height: int, width: int) -> tuple[ndarray, ndarray]:
-    """Reflectance and gray shading of a sphere before a Mondrian, float32, channels first."""
+    """Draw reflectance and gray shading of a sphere in front of a Mondrian, float32, channels first."""
     rows, columns = np.mgrid[:height, :width]
     albedo = patches(rng, height, width)
     slope = rng.uniform(-0.3, 0.3, 2)
@@ -50,7 +50,7 @@ def scenes(decompositions) -> Callable[..., Any]:
 
 @pytest.fixture
 def mondrian() -> Callable[[int], tuple[torch.Tensor, torch.Tensor]]:
-    """Draw the reflectance of a Mondrian and a smooth coloured-light-free shading, float64, by seed."""
+    """Draw the reflectance of a Mondrian and a smooth gray shading, float64, by seed."""
 
     def make(seed: int, height: int = 60, width: int = 80) -> tuple[torch.Tensor, torch.Tensor]:
         rng = np.random.default_rng(seed)

@@ -13,7 +13,7 @@ def test_product_is_the_image(model: IntrinsicModel) -> None:
     assert torch.equal(reflectance * shading, image)
 
 
-def test_each_is_right_where_its_assumption_holds() -> None:
+def test_each_baseline_is_right_if_its_assumption_holds() -> None:
     pattern = torch.rand(1, 3, 20, 20, generator=torch.Generator().manual_seed(1))
     mask = torch.ones(1, 20, 20)
     _, shading = constant_reflectance(0.5 * pattern)

@@ -32,7 +32,7 @@ def test_shipped_names_are_those_of_the_baselines_and_retinex() -> None:
     assert SHIPPED["retinex"] == ColourRetinex()
 
 
-def test_weights_are_known_by_their_hash(tmp_path: Path) -> None:
+def test_weights_are_identified_by_their_hash(tmp_path: Path) -> None:
     path = save_model(IntrinsicNet(width=2, seed=0), tmp_path / "small.pt")
     found = open_model(f"mine={path}")
     assert found.identity == ModelIdentity("mine", "weights", None, file_sha256(path))
@@ -109,7 +109,7 @@ def test_a_class_and_a_function_without_arguments_make_the_model(tmp_path: Path)
 
 def test_any_other_callable_is_the_model(tmp_path: Path) -> None:
     path = write(tmp_path / "models.py", MODELS)
-    function, ready = open_model(f"{path}:model"), open_model(f"halves={path}:ready", usual="srgb")
+    function, ready = open_model(f"{path}:model"), open_model(f"halves={path}:ready", default_space="srgb")
     assert function.model.__name__ == "model"
     assert function.colour_space == "linear"
     assert (ready.identity.name, ready.identity.version) == ("halves", "models.py:ready")
@@ -117,7 +117,7 @@ def test_any_other_callable_is_the_model(tmp_path: Path) -> None:
     assert torch.equal(ready.model(torch.ones(1))[0], torch.tensor([0.5]))
 
 
-def test_a_module_is_known_by_the_version_of_its_distribution() -> None:
+def test_a_module_is_identified_by_the_version_of_its_distribution() -> None:
     found = open_model("torch.nn:Identity")
     what = f"torch.nn:Identity of torch {version('torch')}"
     assert found.identity == ModelIdentity(
@@ -135,7 +135,7 @@ def test_a_module_is_known_by_the_version_of_its_distribution() -> None:
         ("broken", "expected it to make a callable, it made int"),
     ],
 )
-def test_what_is_no_model_is_named(tmp_path: Path, name: str, message: str) -> None:
+def test_invalid_models_are_named(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         open_model(f"{write(tmp_path / 'models.py', MODELS)}:{name}")
 
@@ -157,7 +157,7 @@ def make():
 """
 
 
-def test_files_of_one_name_in_two_folders_keep_apart(tmp_path: Path) -> None:
+def test_files_with_the_same_name_in_two_folders_are_distinct(tmp_path: Path) -> None:
     for folder, value in (("a", 1), ("b", 2)):
         write(tmp_path / folder / "parts.py", f"VALUE = {value}\n")
         write(tmp_path / folder / "net.py", NETWORK_OF_PARTS)
@@ -172,7 +172,7 @@ def test_files_of_one_name_in_two_folders_keep_apart(tmp_path: Path) -> None:
     assert sys.path == before
 
 
-def test_a_module_of_the_standard_library_stays(tmp_path: Path) -> None:
+def test_a_module_of_the_standard_library_is_not_replaced(tmp_path: Path) -> None:
     import json
 
     write(tmp_path / "json.py", "raise RuntimeError\n")
@@ -229,14 +229,14 @@ def test_an_unknown_model_is_one_line(spec: str, message: str) -> None:
 
 def test_a_file_of_python_without_a_callable_and_a_folder_without_a_model(tmp_path: Path) -> None:
     path = write(tmp_path / "net.py", "")
-    with pytest.raises(InputError, match=r"name the callable in it: .*net.py:CALLABLE"):
+    with pytest.raises(InputError, match=r"name a callable of this file: .*net.py:CALLABLE"):
         open_model(str(path))
     with pytest.raises(InputError, match=r"there is no config.json in it"):
         open_model(str(tmp_path))
 
 
 def test_two_models_of_one_name_are_refused() -> None:
-    with pytest.raises(InputError, match="two models are named `retinex`; name them apart: NAME=retinex"):
+    with pytest.raises(InputError, match="two models are named `retinex`; give another name: NAME=retinex"):
         open_models(["retinex", "constant-shading", "retinex"])
     assert list(open_models(["b=retinex", "a=retinex"])) == ["b", "a"]
     with pytest.raises(InputError, match=r"expected a printable text, got 'a.udcff=retinex'"):

@@ -9,7 +9,7 @@ from loaders.errors import InputError
 
 
 def least_squares(gradient_y: ndarray, gradient_x: ndarray, mask: ndarray) -> ndarray:
-    """Dense least squares over a loop of edges; the smallest solution has mean 0 in each region."""
+    """Solve dense least squares over a loop of edges; the minimum-norm solution has mean 0 in each region."""
     pixels = {tuple(place): number for number, place in enumerate(np.argwhere(mask))}
     rows, wanted = [], []
     for (y, x), number in pixels.items():
@@ -84,7 +84,7 @@ def test_shapes_that_differ(place: str) -> None:
 
 
 @pytest.mark.parametrize("mask", [np.ones((6, 7), bool), MASKS["hole"]], ids=["rectangle", "hole"])
-def test_gradient_that_is_not_finite_is_not_lost(mask: ndarray) -> None:
+def test_gradient_that_is_not_finite_gives_an_image_that_is_not(mask: ndarray) -> None:
     gradient_y, gradient_x = np.random.default_rng(7).normal(size=(2, 6, 7))
     gradient_y[1, 0] = np.nan
     assert np.isnan(solve_poisson(gradient_y, gradient_x, mask)[mask]).all()
@@ -98,7 +98,7 @@ def test_gradients_of_an_image_give_it_back(shape: tuple[int, int]) -> None:
     np.testing.assert_allclose(solve_poisson(gradient_y, gradient_x), image - image.mean(), atol=1e-12)
 
 
-def test_whole_mask_is_no_mask() -> None:
+def test_full_mask_equals_no_mask() -> None:
     gradients = np.random.default_rng(2).normal(size=(2, 5, 4))
     assert np.array_equal(solve_poisson(*gradients), solve_poisson(*gradients, np.ones((5, 4), bool)))
 

@@ -123,9 +123,9 @@ def test_gradients_pass(tmp_path: Path) -> None:
     [
         (
             {"image_processor_type": "LevitImageProcessor"},
-            "expected one of .*ViT.*, got LevitImageProcessor; pre",
+            "expected one of .*ViT.*, got LevitImageProcessor; write",
         ),
-        ({"image_processor_type": "absent"}, "got None; preprocess in a file of yours"),
+        ({"image_processor_type": "absent"}, "got None; write the preprocessing in Python"),
         ({"size": "absent"}, "`size` is missing"),
         ({"resample": "absent"}, "`resample` is missing"),
         ({"resample": 1}, r"expected `resample` to be one of \[0, 2, 3\], got 1"),
@@ -136,12 +136,12 @@ def test_gradients_pass(tmp_path: Path) -> None:
         ({"do_center_crop": True}, "`crop_size` is missing"),
     ],
 )
-def test_other_processors_are_one_line(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+def test_other_processors_give_one_line(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read(tmp_path, **changes)
 
 
-def test_files_that_are_no_processor(tmp_path: Path) -> None:
+def test_invalid_processor_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "preprocessor_config.json"
     with pytest.raises(InputError, match="is missing: expected a vision model with its preprocessing"):
         read_preprocessing(path)

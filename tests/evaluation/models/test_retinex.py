@@ -16,7 +16,7 @@ def test_mondrian_in_smooth_light_is_recovered(mondrian, seed: int) -> None:
     truth = (albedo, shading, mask)
     found = ColourRetinex()(albedo * shading)
     trivial = min(lmse_score(*model(albedo * shading), *truth).item() for model in BASELINES.values())
-    # Only the slow light across the few edges is lost: measured 2e-5 to 5e-5, trivial 8e-3 to 2e-2.
+    # Only the smooth shading across the few edges is lost: errors of 2e-5 to 5e-5; baselines 8e-3 to 2e-2.
     assert lmse_score(*found, *truth).item() < 1e-4 < 0.02 * trivial
     assert si_mse(found[0], albedo, mask).item() < 2e-4
 
@@ -74,7 +74,7 @@ def test_mask_keeps_the_background_out(mondrian) -> None:
     assert (shade * ~mask).abs().max() == 0
 
 
-def test_batch_is_one_by_one_and_each_has_its_mask(mondrian) -> None:
+def test_images_of_a_batch_are_independent_and_have_their_own_masks(mondrian) -> None:
     images = torch.cat([mondrian(seed, 12, 10)[0] for seed in range(3)])
     masks = torch.rand(3, 12, 10, generator=torch.Generator().manual_seed(0)) < 0.7
     together = ColourRetinex()(images, masks)

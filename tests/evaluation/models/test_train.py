@@ -30,7 +30,7 @@ def test_learns_what_transfers_to_new_scenes(scenes) -> None:
     assert found.scores["mse_shading"].value < 0.04
 
 
-def test_seed_alone_decides(scenes) -> None:
+def test_result_depends_on_the_seed_alone(scenes) -> None:
     frames = scenes(5, seed=0)
     before = torch.get_rng_state()
     one, history = train_intrinsic(frames, seed=1, **QUICK)
@@ -113,7 +113,7 @@ def test_loss_equals_a_loop_over_pixels() -> None:
         assert found == pytest.approx(wanted, rel=1e-12)
 
 
-def test_loss_forgives_half_of_a_scale_and_nothing_is_lost_without_pixels() -> None:
+def test_loss_ignores_half_of_a_scale_error_and_is_zero_without_pixels() -> None:
     target = torch.full((2, 3, 4, 4), 0.5, dtype=torch.float64)
     mask = torch.ones(2, 4, 4, dtype=torch.bool)
     mask[1] = False

@@ -66,7 +66,7 @@ def run(network: nn.Module) -> torch.Tensor:
 
 
 def drop(folder: Path, keep: Callable[[str], bool]) -> None:
-    """Take tensors out of a file of weights."""
+    """Remove tensors from a weights file."""
     from safetensors.torch import load_file, save_file
 
     path = folder / "model.safetensors"
@@ -142,7 +142,7 @@ def test_half_precision_weights_run_in_float32(tmp_path: Path) -> None:
 
 
 @needs_transformers
-def test_weights_that_are_missing_are_not_made_up(tmp_path: Path) -> None:
+def test_missing_weights_are_refused(tmp_path: Path) -> None:
     folder = save(tmp_path / "vit", transformers.ViTForImageClassification(vit_config()))
     drop(folder, lambda name: not name.startswith("classifier."))
     with pytest.raises(
@@ -179,7 +179,7 @@ class Malicious:
 
 
 @needs_transformers
-def test_nothing_of_the_folder_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_the_folder_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder = save(tmp_path / "vit", transformers.ViTForImageClassification(vit_config()))
     (folder / "model.safetensors").unlink()
@@ -195,7 +195,9 @@ def test_nothing_of_the_folder_is_run(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @needs_transformers
-def test_a_model_of_the_hub_is_known_by_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_of_the_hub_is_identified_by_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = save(tmp_path / "0123abc", transformers.ResNetModel(resnet_config()))
     asked = []
 
@@ -212,12 +214,14 @@ def test_a_model_of_the_hub_is_known_by_its_commit(tmp_path: Path, monkeypatch: 
 
 
 @needs_transformers
-def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_cannot_be_reached_gives_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def download(name: str, allow_patterns: list[str]) -> str:
         raise ConnectionError("no route\nto host")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    with pytest.raises(InputError, match="hf:a/b: cannot be had from the Hugging Face Hub: no route to host"):
+    with pytest.raises(
+        InputError, match="hf:a/b: cannot be downloaded from the Hugging Face Hub: no route to host"
+    ):
         open_model("hf:a/b")
 
 
@@ -251,5 +255,5 @@ def test_preprocessing_is_that_of_transformers(tmp_path: Path, kind: str) -> Non
     expected = torch.from_numpy(np.stack(processor(images=image)["pixel_values"]))
     prepare = read_preprocessing(tmp_path / "preprocessor_config.json")
     found = prepare(torch.from_numpy(np.array(image)).permute(2, 0, 1)[None] / 255)
-    # Theirs are pixels of 8 bits, rounded after either axis.
+    # The processors of transformers round to 8 bits after each axis.
     assert (found - expected).abs().max() * min(prepare.std) * 255 < 1.2

@@ -1,4 +1,4 @@
-"""A small folder of frames with every kind of layer and hostile names, and scores made by hand."""
+"""Fixtures: a small folder of frames with all kinds of layers and hostile names, and results made by hand."""
 
 import math
 from collections.abc import Callable
@@ -15,8 +15,9 @@ from evaluation.causal.irs import irs
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
 from evaluation.intrinsic.score_intrinsic import COLUMNS
-from evaluation.results.intervals import Score, resampled_interval
-from evaluation.results.result import About, MeanResult, StatisticResult
+from evaluation.results.intervals import Score
+from evaluation.results.resampling import resampled_interval
+from evaluation.results.result import MeanResult, Provenance, StatisticResult
 from loaders.frame_folder import FrameFolder
 from loaders.frames import write_dataset_info, write_frame
 from loaders.samples import Frame
@@ -74,7 +75,7 @@ def _metadata(set_name: str, index: int, layers: dict[str, ndarray]) -> Metadata
 
 @pytest.fixture(scope="session")
 def report_root(tmp_path_factory) -> Path:
-    """Eight frames of set `plain` with all layers, two of set `caught` with images only."""
+    """Write eight frames of set `plain` with all layers, and two of set `caught` with images only."""
     root = tmp_path_factory.mktemp("report")
     common = {"width": WIDTH, "height": HEIGHT, "factors": FACTORS, "exposure": EXPOSURE}
     sets = {
@@ -104,13 +105,15 @@ def caught(report_root) -> FrameFolder:
     return FrameFolder(report_root, "caught")
 
 
-def about(metric: str, model: str, better: str = "higher", **settings: Any) -> About:
-    return About(metric, 1, better, {"name": model}, {"name": "tiny", "rows": 3}, settings, {"numpy": "2.0"})
+def about(metric: str, model: str, better: str = "higher", **settings: Any) -> Provenance:
+    return Provenance(
+        metric, 1, better, {"name": model}, {"name": "tiny", "rows": 3}, settings, {"numpy": "2.0"}
+    )
 
 
 @pytest.fixture(scope="session")
 def intrinsic() -> list[MeanResult]:
-    """Two models on three rows; the LMSE of the first row of the second is not defined, the third failed."""
+    """Two models on three rows; for the second model, LMSE is undefined in row 1 and row 3 failed."""
 
     def result(name: str, *lmse: float, failed: tuple[str, ...] = ()) -> MeanResult:
         columns = {column: lmse for column in COLUMNS}
@@ -135,7 +138,7 @@ def concept_result(name: str, sets: list[SetScore], runs: int) -> StatisticResul
 
 @pytest.fixture(scope="session")
 def concepts() -> list[StatisticResult]:
-    """CSM_S of `model` is 5.5 over all sets and 2 by the paper's rule, its CSM_R infinite."""
+    """Results of `model`: CSM_S 5.5 over all sets and 2 by the paper's rule, CSM_R infinite."""
 
     def item(concept: str, reflectance: dict[str, BranchScore], shading: dict[str, BranchScore]) -> SetScore:
         branches = {"reflectance": reflectance, "shading": shading}
@@ -152,7 +155,7 @@ def concepts() -> list[StatisticResult]:
 
 @pytest.fixture(scope="session")
 def coverage() -> list[StatisticResult]:
-    """Two methods, two parts of which no image shows the second; one image of the second is dead."""
+    """Two methods and two parts; no image shows the second part, the second method has one dead image."""
 
     def result(
         name: str, best: int, iou: float, waiou: float, failed: tuple[str, ...] = ()
@@ -196,6 +199,6 @@ def causal_result(name: str, codes: Tensor, factors: Tensor, rho: tuple[int, ...
 
 @pytest.fixture(scope="session")
 def causal() -> list[StatisticResult]:
-    """Two codes that are one factor each, asked for three codes per factor too."""
+    """Two codes that equal one factor each, scored with up to three codes per factor."""
     factors = torch.cartesian_prod(torch.arange(3), torch.arange(2))
     return [causal_result("codes", factors.double(), factors, (1, 3))]

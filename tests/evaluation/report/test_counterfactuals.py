@@ -1,4 +1,4 @@
-"""The page of counterfactual questions, on frames made by hand."""
+"""The page of samples and counterfactuals, on frames made by hand."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def root(tmp_path):
     return tmp_path
 
 
-def test_the_page_asks_answers_and_says_what_follows(root):
+def test_page_shows_questions_answers_and_dependent_factors(root):
     path = write_counterfactual_page(root / "page.html", root, [("base", "twins")])
     page = path.read_text()
     assert page.count("<img") == 2
@@ -67,7 +67,7 @@ def test_the_page_asks_answers_and_says_what_follows(root):
     assert "<script" not in page
 
 
-def test_what_the_population_was_set_to_is_not_asked(root):
+def test_interventions_on_the_whole_set_are_not_in_the_question(root):
     for name, index, image, fields in (
         ("base", 1, PLAIN, {"intervention": {"size": 1.0, "color": "red"}}),
         (
@@ -85,6 +85,6 @@ def test_what_the_population_was_set_to_is_not_asked(root):
     assert "size been" not in page
 
 
-def test_a_sample_that_is_not_there_is_named(root):
-    with pytest.raises(InputError, match="sample base-0 is missing; render it beside its counterfactuals"):
+def test_a_missing_sample_is_named(root):
+    with pytest.raises(InputError, match="sample base-0 is missing; render it with its counterfactuals"):
         write_counterfactual_page(root / "page.html", root, [("twins", "twins")])

@@ -18,7 +18,7 @@ NAMES = {"href", "src", "srcset", "action", "data", "poster", "xlink:href", "for
 
 
 class Page(HTMLParser):
-    """Elements with their attributes, the cells of every table, and whether all tags are closed in order."""
+    """Parser that collects elements and table cells, and checks that all tags are closed in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a report of some results and nothing else, and read it."""
+    """Write a report of results without sets and settings, and read it."""
 
     def text(*results) -> str:
         return write_report(tmp_path / "only.html", results, title="Bare").read_text(encoding="utf-8")
@@ -100,7 +100,7 @@ def test_is_one_well_formed_document(page, text):
     assert len(ids) == len(set(ids))
 
 
-def test_refers_to_nothing_outside(page, text):
+def test_page_has_no_external_references(page, text):
     words = re.sub(r"base64,[\w+/=\s]*", "", text)
     assert not re.search(r"https?:|//|@import|url\((?!#)", words)
     assert page.all("script") == page.all("link") == page.all("iframe") == []
@@ -175,7 +175,8 @@ def test_set_tables(page):
     assert page.row("samples") == [["samples", "8 of 9"], ["samples", "2 of 2"]]
     assert page.row("exposure")[0] == ["exposure", "0.5, the same for all samples"]
     identity = [row[1] for row in page.row("largest identity error")]
-    assert identity == ["8.00e-07", "not defined: a shadow catcher has passes that do not add up"]
+    reason = "with a shadow catcher, the passes do not add up to the image"
+    assert identity == ["8.00e-07", f"not defined: {reason}"]
     assert page.row("largest stored error")[0][1] == "0.000400"
     assert page.row("clipped pixels")[0][1] == "3.50% on average, 7.00% at most"
 
@@ -193,9 +194,9 @@ def test_intrinsic_numbers(page):
     assert lmse[1] == "0.200 (-0.048 to 0.45)"
     assert lmse[2].startswith("0.0200 (")
     assert reflectance[1] == "0.400 (-0.097 to 0.90)"
-    assert "second: LMSE is not defined for 1 of 3 rows" in page.text
-    assert "second: 1 of 3 predictions failed (missing or not finite) and count as the worst." in page.text
-    assert "LMSE of the rest is 0.0100" in page.text
+    assert "second: 1 of 3 rows are left out, because LMSE is not defined" in page.text
+    assert "second: 1 of 3 predictions failed (missing or not finite) and count as LMSE 1." in page.text
+    assert "LMSE of the other rows is 0.0100" in page.text
 
 
 def test_concept_numbers_and_why_some_are_missing(page):
@@ -203,9 +204,8 @@ def test_concept_numbers_and_why_some_are_missing(page):
         assert page.row(f"csm_s {alignment}, all sets ↑")[0][1] == "5.50"
         assert page.row(f"csm_r {alignment}, all sets ↑")[0][1] == "∞"
     assert page.row("csm_s aligned, paper's rule ↑")[0][1] == "2.00"
-    assert (
-        "model: csm_r aligned is infinite: the reflectance does not respond to some illumination" in page.text
-    )
+    reason = "because the reflectance does not respond to some illumination set"
+    assert f"model: csm_r aligned is infinite, {reason}" in page.text
     assert "blind: csm_s aligned is not defined" in page.text
     assert page.row("runs") == [["runs", "20", "", ""]]
     detail = page.row("blind", "albedo")[0]
@@ -217,19 +217,19 @@ def test_coverage_numbers(page):
     assert conv1 == ["conv1", "1%", "0.500", "0.250", "not defined"]
     assert conv2 == ["conv2", "10%", "0.250", "0.125", "not defined"]
     assert "WAIoU of torus is not defined: no image shows it." in page.text
-    assert "conv2: 1 heatmaps are dead" in page.text
+    assert "conv2: 1 heatmaps are missing, not finite or constant" in page.text
     assert ["conv1", "0.500 (1)", "not defined (0)"] in page.row("conv1")
 
 
 def test_one_method_is_not_compared(write, coverage):
-    assert "With one method WAIoU is its mean IoU" in write(coverage[0])
+    assert "With one method, WAIoU is its mean IoU" in write(coverage[0])
 
 
 def test_causal_numbers(page):
     assert page.row("irs ↑") == [["irs ↑", "1.00 (0.90 to 1.0)"]]
     assert page.row("unconfoundedness(1) ↑") == [["unconfoundedness(1) ↑", "1.00 (1.0 to 1.0)"]]
     assert page.row("unconfoundedness(3) ↑") == [["unconfoundedness(3) ↑", "not defined"]]
-    assert "codes: unconfoundedness(3) needs more codes than the 2 that vary." in page.text
+    assert "codes: only 2 codes vary, too few for unconfoundedness(3)" in page.text
     assert page.row("0", "1.00")[0][-1] == "color"
     assert page.row("1")[0][-1] == "size"
     assert "IRS 1.00,  UC(1) 1.00,  UC(3) not defined" in page.text
@@ -238,7 +238,7 @@ def test_causal_numbers(page):
 def test_an_encoder_without_codes_has_no_heat_map(write, causal_result):
     factors = torch.cartesian_prod(torch.arange(2), torch.arange(2))
     page = Page(write(causal_result("dead", torch.ones(4, 3), factors, (1,))))
-    assert "dead: no code varies" in page.text
+    assert "dead: all images have the same codes, so IRS is 0." in page.text
     assert page.all("svg") == []
 
 
@@ -249,7 +249,7 @@ def test_many_codes_are_drawn_without_numbers(write, causal_result):
     assert len(re.findall("<text", svg)) < 20
 
 
-def test_models_of_which_nothing_is_defined_are_drawn(write, intrinsic):
+def test_models_without_defined_scores_are_drawn(write, intrinsic):
     columns = dict.fromkeys(intrinsic[1].columns, (float("nan"),))
     nothing = MeanResult(intrinsic[1].about, ("a",), ("a",), columns, ())
     page = Page(write(nothing))
@@ -307,7 +307,7 @@ def test_every_encoder_is_drawn(write, causal_result):
     assert len(Page(write(*results)).all("svg")) == 2
 
 
-def test_what_was_not_scored_is_left_out(write):
+def test_metrics_without_results_are_left_out(write):
     text = write()
     page = Page(text)
     assert page.all("section") == page.all("a") == page.all("table") == []
@@ -327,7 +327,7 @@ def test_results_that_lack_a_part_of_a_page_are_one_line(write, everything, metr
         write(lost)
 
 
-def test_replaces_what_is_there_in_one_step(tmp_path):
+def test_an_existing_page_is_replaced_atomically(tmp_path):
     path = tmp_path / "new folder" / "r.html"
     for title in ("one", "two"):
         assert write_report(path, [], title=title) == path
@@ -349,7 +349,7 @@ def test_a_path_that_cannot_be_written(tmp_path, blocked):
     assert [item.name for item in tmp_path.iterdir()] == ["r.html"]
 
 
-def test_evaluation_is_imported_without_what_draws():
+def test_evaluation_is_imported_without_matplotlib():
     code = "import sys, evaluation; print({'matplotlib', 'jinja2', 'PIL', 'torch'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -1,4 +1,4 @@
-"""--report of every command, on tiny rendered data and a model of the user's."""
+"""The option --report of every command, on tiny rendered data with a model in a Python file."""
 
 import importlib.util
 import re
@@ -44,7 +44,7 @@ COMMANDS = {
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """Six frames of set `grid`, in which the size varies within each color, and of set `free`."""
+    """Write six frames of set `grid`, in which the size varies within each color, and six of set `free`."""
     spec = importlib.util.spec_from_file_location("builders", BUILDERS)
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
@@ -116,7 +116,7 @@ def test_predictions_that_are_missing_are_shown_as_failed(root, tmp_path):
         (".", "expected a file name that ends in .html"),
     ],
 )
-def test_a_page_that_cannot_be_written_is_told_first(root, tmp_path, command, name, message):
+def test_a_page_that_cannot_be_written_is_refused_before_scoring(root, tmp_path, command, name, message):
     done = run(root, command, tmp_path / name)
     assert done.exit_code == 2, (done.output, done.exc_info)
     assert message in done.output

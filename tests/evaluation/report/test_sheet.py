@@ -46,7 +46,7 @@ def test_each_row_has_its_factors_above_it_and_each_column_its_name(plain):
     assert (other[-TILE_GAP - caption_and_tile :][:caption] != second[:caption]).any()
 
 
-def test_words_that_do_not_fit_go_to_the_next_line_and_none_widens_the_sheet(plain):
+def test_long_captions_are_wrapped_and_do_not_widen_the_sheet(plain):
     narrow = contact_sheet(plain, [1], ["image"])
     wide = contact_sheet(plain, [1], ["image"] * 4)
     assert narrow.shape[1] == 128 + 2 * TILE_GAP
@@ -142,7 +142,7 @@ def test_all_rows_are_picked_where_there_are_no_more(plain, caught):
     assert pick_rows(caught, 5) == [0, 1]
 
 
-def test_without_factors_any_rows_will_do(tmp_path):
+def test_without_factors_rows_are_picked_all_the_same(tmp_path):
     for number in range(5):
         write_png(tmp_path / f"{number}.png", np.zeros((2, 2, 3), np.uint8))
     rows = pick_rows(open_image_frames(str(tmp_path), (2, 2)), 3)

@@ -8,18 +8,18 @@ import pytest
 
 from evaluation.results.intervals import Score, mean_interval
 from evaluation.results.result import (
-    About,
     MeanResult,
+    Provenance,
     StatisticResult,
     fill_failures,
     package_versions,
     table,
 )
-from evaluation.results.result_files import FORMAT, check_writable, read_results, write_results
+from evaluation.results.result_files import RESULTS_FORMAT, check_writable, read_results, write_results
 from loaders.errors import InputError
 
 NAN, INF = math.nan, math.inf
-ABOUT = About(
+ABOUT = Provenance(
     "lmse",
     2,
     "lower",
@@ -80,7 +80,7 @@ def test_statistics_have_scores():
 
 
 def test_equal_results_have_equal_bytes():
-    other = About(
+    other = Provenance(
         "lmse",
         2,
         "lower",
@@ -141,7 +141,7 @@ def test_csv_of_statistics():
 
 def test_csv_of_several_models(tmp_path):
     path = tmp_path / "rows.csv"
-    odd = About("lmse", 2, "lower", {"name": 'a "b", c'}, {}, {}, {})
+    odd = Provenance("lmse", 2, "lower", {"name": 'a "b", c'}, {}, {}, {})
     write_results(path, [means(), means(about=odd)])
     lines = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"))))
     assert lines[0] == ["model", "id", "group", "lmse", "mse", "failed"]
@@ -187,7 +187,7 @@ def test_package_versions_are_of_these_packages():
 # What a failed prediction counts
 
 
-def test_a_failure_counts_as_the_worse_of_zeros_and_the_worst_row_of_any_model():
+def test_a_failure_counts_as_the_larger_error_of_zeros_and_the_worst_row():
     errors = {
         "good": np.array([[1.0, 2.0, NAN], [9.0, 1.0, 5.0]]),
         "bad": np.array([[8.0, 4.0, 0.0], [7.0, INF, 3.0]]),
@@ -199,14 +199,14 @@ def test_a_failure_counts_as_the_worse_of_zeros_and_the_worst_row_of_any_model()
     np.testing.assert_array_equal(filled["bad"], errors["bad"])
 
 
-def test_where_all_fail_zeros_count():
+def test_if_all_models_fail_the_error_of_zeros_counts():
     filled = fill_failures(
         {"net": np.full((1, 2), NAN)}, {"net": np.array([True, True])}, np.array([[1.0, NAN]])
     )
     np.testing.assert_array_equal(filled["net"], [[1, NAN]])
 
 
-def test_failing_never_helps():
+def test_failing_never_improves_a_score():
     rng = np.random.default_rng(0)
     errors, zeros = rng.exponential(size=(1, 20)), np.ones((1, 20))
     for row in range(20):
@@ -221,7 +221,7 @@ def test_failing_never_helps():
     ("name", "message"),
     [
         ("a.txt", r"a\.txt: expected a file name that ends in \.json or \.csv"),
-        ("folder.json", "expected a file, but that is a folder"),
+        ("folder.json", "expected a file, but it is a folder"),
         ("nowhere/a.json", "its folder does not exist; make it first"),
         ("n" * 300 + ".json", "cannot be written: File name too long"),
     ],
@@ -316,7 +316,7 @@ def test_damaged_results(tmp_path, damage, message):
     record = json.loads(means().to_json())
     damage(record)
     path = tmp_path / "a.json"
-    path.write_text(json.dumps({"format": FORMAT, "results": [record]}))
+    path.write_text(json.dumps({"format": RESULTS_FORMAT, "results": [record]}))
     with pytest.raises(InputError, match=message) as caught:
         read_results(path)
     assert "\n" not in str(caught.value)
@@ -324,6 +324,6 @@ def test_damaged_results(tmp_path, damage, message):
 
 def test_a_result_that_is_no_record(tmp_path):
     path = tmp_path / "a.json"
-    path.write_text(json.dumps({"format": FORMAT, "results": [3]}))
+    path.write_text(json.dumps({"format": RESULTS_FORMAT, "results": [3]}))
     with pytest.raises(InputError, match="expected `kind` to be one of"):
         read_results(path)

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from evaluation.running.batches import Fingerprint, read_batches
-from evaluation.running.prediction_sources import sources
+from evaluation.running.named_models import identify_models
 from loaders.errors import InputError
 from loaders.views import DecomposedImage
 
@@ -43,17 +43,17 @@ def test_arrays_count_by_their_bytes_and_other_objects_are_refused() -> None:
     other = one.copy()
     other[2500] = 1
     assert sha(("a", one)) != sha(("a", other))
-    with pytest.raises(InputError, match="in rows of a view, got object"):
+    with pytest.raises(InputError, match=r"rows of a view must hold .*, got object"):
         sha(("a", object()))
 
 
-def test_view_with_other_numbers_of_ids_is_refused(memory_view) -> None:
+def test_view_with_another_number_of_ids_is_refused(memory_view) -> None:
     view = memory_view([torch.zeros(3, 2, 2)] * 2)
     view.ids = ("a",)
     with pytest.raises(InputError, match="expected an id and a group for each row, got 2 rows, 1 ids and 2"):
         list(read_batches(view, 2, lambda item: item, Fingerprint(), "read"))
 
 
-def test_what_is_no_model_is_refused() -> None:
+def test_a_model_that_is_not_callable_is_refused() -> None:
     with pytest.raises(InputError, match="model `a`: expected something callable, got int"):
-        sources({"a": 3}, [], "srgb", None)
+        identify_models({"a": 3}, [], "srgb", None)

@@ -1,4 +1,4 @@
-"""Evaluations that are killed go on: the same bytes, and models are called for what is missing only."""
+"""Interrupted evaluations resume: the results have the same bytes, and models run only on missing batches."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from evaluation.concepts import score_concepts
 from evaluation.coverage import score_coverage
 from evaluation.intrinsic import score_intrinsic
 from evaluation.models.model_spec import ModelIdentity, NamedModel
-from evaluation.running.finished_steps import RECORD, Steps, model_key
+from evaluation.running.finished_steps import RECORD, FinishedSteps, model_key
 from loaders.errors import InputError
 from loaders.schema import FactorInfo
 from loaders.views import ConceptSet, PartImage
@@ -20,7 +20,7 @@ SHAPE = (3, 20, 24)
 
 
 class Counted(torch.nn.Module):
-    """A model that is killed at some call."""
+    """A model that counts its calls and raises KeyboardInterrupt at one of them."""
 
     def __init__(self, run, dies_at: int | None = None) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ def images(count: int) -> list[torch.Tensor]:
 
 @pytest.fixture
 def evaluations(memory_view, decompositions):
-    """Each evaluation of one model, by its name: what it runs, and a function of the model and the steps."""
+    """Return each evaluation by name: its model, and a function of the model and the steps."""
     pictures = images(10)
     stacked = torch.stack(pictures)
     decomposed = decompositions(stacked, 0.2 + stacked.flip(0))
@@ -86,45 +86,45 @@ def evaluations(memory_view, decompositions):
     }
 
 
-# Calls of an uninterrupted run with 2 images at once, the call that is killed, and calls of the run that goes
-# on. Concepts: 4 of negatives, 10 of test frames, 2 of each of 4 sets, of which two are there.
+# Calls of an uninterrupted run with batches of 2, the interrupted call, and the calls of the resumed run.
+# Concepts: 4 for negatives, 10 for test frames, 2 for each of 4 sets, of which two sets are finished.
 CALLS = {"intrinsic": (5, 3, 3), "coverage": (5, 3, 3), "causal": (5, 3, 3), "concepts": (22, 19, 18)}
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_killed_half_way_it_goes_on_and_ends_with_the_same_bytes(evaluations, name, tmp_path) -> None:
+def test_an_interrupted_evaluation_resumes_and_gives_the_same_bytes(evaluations, name, tmp_path) -> None:
     run, score = evaluations[name]
     every, dies_at, rest = CALLS[name]
     whole = Counted(run)
     expected = score(named(whole), batch_size=2).to_json()
     folder = tmp_path / "x.json.partial"
     with pytest.raises(KeyboardInterrupt):
-        score(named(Counted(run, dies_at)), batch_size=2, steps=Steps(folder))
-    second, steps = Counted(run), Steps(folder)
+        score(named(Counted(run, dies_at)), batch_size=2, steps=FinishedSteps(folder))
+    second, steps = Counted(run), FinishedSteps(folder)
     assert score(named(second), batch_size=2, steps=steps).to_json() == expected
     assert (whole.calls, second.calls) == (every, rest)
-    assert steps.found == 2
+    assert steps.reused == 2
     third = Counted(run)
-    assert score(named(third), batch_size=2, steps=Steps(folder)).to_json() == expected
+    assert score(named(third), batch_size=2, steps=FinishedSteps(folder)).to_json() == expected
     assert third.calls == (14 if name == "concepts" else 0)
     steps.remove()
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_another_model_or_other_data_find_no_steps(evaluations, name, tmp_path, monkeypatch) -> None:
+def test_another_model_or_other_data_reuse_no_steps(evaluations, name, tmp_path, monkeypatch) -> None:
     run, score = evaluations[name]
     model = Counted(run)
-    score(named(model), batch_size=2, steps=Steps(tmp_path / "a"))
+    score(named(model), batch_size=2, steps=FinishedSteps(tmp_path / "a"))
     for other, options in (
         (named(model, "cd"), {}),
         (named(model), {"batch_size": 3}),
         (named(model, None), {}),
         (named(run), {}),  # of a function no hash tells what it has read
     ):
-        steps = Steps(tmp_path / "a")
+        steps = FinishedSteps(tmp_path / "a")
         score(other, **{"batch_size": 2, **options}, steps=steps)
-        assert steps.found == 0
+        assert steps.reused == 0
 
 
 ENDS = {
@@ -151,7 +151,7 @@ def test_small_batches_and_batches_that_shrink_give_the_same(evaluations, name) 
 
 
 class Small(torch.nn.Module):
-    """A network with layers of all kinds that could mix the images of a batch; runs on few at once."""
+    """A network with all kinds of layers that could mix the images of a batch; it takes a few images only."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -184,29 +184,31 @@ def test_networks_agree_to_the_rounding_of_convolutions(evaluations, name, optio
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_one_image_that_does_not_fit_is_one_line(evaluations, name) -> None:
+def test_one_image_that_does_not_fit_in_memory_gives_one_line(evaluations, name) -> None:
     def full(image):
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
 
-    with pytest.raises(InputError, match=r"memory ended .* float32 \[1, 3, .*\] on cpu.* resize the images"):
+    with pytest.raises(
+        InputError, match=r"memory ran out .* float32 \[1, 3, .*\] on cpu.* resize the images"
+    ):
         evaluations[name][1](full, batch_size=5)
 
 
-def step(steps: Steps, value: float = 1.0, **key: object) -> float:
+def step(steps: FinishedSteps, value: float = 1.0, **key: object) -> float:
     return float(steps.get_or_compute({"a": 1, **key}, lambda: {"x": torch.tensor([value])})["x"])
 
 
-def test_steps_are_known_by_all_of_their_key(tmp_path) -> None:
-    steps = Steps(tmp_path / "a")
+def test_steps_are_identified_by_their_whole_key(tmp_path) -> None:
+    steps = FinishedSteps(tmp_path / "a")
     assert [step(steps, 1), step(steps, 2), step(steps, 3, b=None), step(steps, 4, b="c")] == [1, 1, 3, 4]
-    assert (steps.found, steps.computed) == (1, 3)
-    assert "1 of 4 steps were there" in steps.describe()
-    assert Steps(tmp_path / "a").describe() == ""
-    assert step(Steps(), 7) == 7
+    assert (steps.reused, steps.computed) == (1, 3)
+    assert "1 of 4 steps were already finished" in steps.describe()
+    assert FinishedSteps(tmp_path / "a").describe() == ""
+    assert step(FinishedSteps(), 7) == 7
 
 
 @pytest.mark.parametrize("kind", [torch.bool, torch.int64, torch.float32, torch.float64, torch.float16])
-def test_values_come_back_as_they_were(tmp_path, kind) -> None:
+def test_values_are_read_back_exactly(tmp_path, kind) -> None:
     values = (
         (
             torch.tensor([[0.0, 1.0, 2.0], [torch.nan, -0.0, 5.0]]).nan_to_num()
@@ -216,7 +218,9 @@ def test_values_come_back_as_they_were(tmp_path, kind) -> None:
         .to(kind)
         .T
     )
-    first, second = (Steps(tmp_path / "a").get_or_compute({}, lambda: {"x": values})["x"] for _ in range(2))
+    first, second = (
+        FinishedSteps(tmp_path / "a").get_or_compute({}, lambda: {"x": values})["x"] for _ in range(2)
+    )
     assert second.dtype == kind
     assert torch.equal(first.contiguous().view(torch.uint8), second.contiguous().view(torch.uint8))
     assert first.stride() == second.stride()
@@ -224,7 +228,7 @@ def test_values_come_back_as_they_were(tmp_path, kind) -> None:
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "pickled", "link"])
 def test_damaged_step_is_computed_again(tmp_path, damage) -> None:
-    step(Steps(tmp_path / "a"))
+    step(FinishedSteps(tmp_path / "a"))
     (path,) = (tmp_path / "a").glob("*.npz")
     data = bytearray(path.read_bytes())
     if damage == "flipped":
@@ -237,27 +241,29 @@ def test_damaged_step_is_computed_again(tmp_path, damage) -> None:
         path.symlink_to(tmp_path / "elsewhere.npz")
     else:
         path.write_bytes(data[: len(data) // 2] if damage == "cut" else b"")
-    steps = Steps(tmp_path / "a")
+    steps = FinishedSteps(tmp_path / "a")
     assert step(steps, 2) == 2
-    assert steps.found == 0
-    assert step(Steps(tmp_path / "a"), 3) == 2
+    assert steps.reused == 0
+    assert step(FinishedSteps(tmp_path / "a"), 3) == 2
     if damage == "link":
         assert (tmp_path / "elsewhere.npz").read_bytes() == data
 
 
-def test_a_folder_of_others_is_refused_and_never_emptied(tmp_path) -> None:
+def test_a_folder_with_other_content_is_refused_and_kept(tmp_path) -> None:
     others, kept = tmp_path / "others", tmp_path / "kept"
     others.mkdir()
     (others / "a.txt").write_text("a")
     link, file = tmp_path / "link", tmp_path / "file"
-    step(Steps(kept))
+    step(FinishedSteps(kept))
     link.symlink_to(kept)
     file.touch()
     (tmp_path / "nowhere").symlink_to(tmp_path / "b")
     for path in (others, link, file, tmp_path / "nowhere"):
-        with pytest.raises(InputError, match="expected no such file, or steps of an earlier run; delete it"):
-            Steps(path)
-    steps = Steps(kept)
+        with pytest.raises(
+            InputError, match="must not exist, or hold the steps of an earlier run; delete it"
+        ):
+            FinishedSteps(path)
+    steps = FinishedSteps(kept)
     step(steps, 1, b=1)
     (kept / "mine.txt").touch()
     (kept / "folder").mkdir()
@@ -267,9 +273,9 @@ def test_a_folder_of_others_is_refused_and_never_emptied(tmp_path) -> None:
     assert len(names) == 4  # with the step of another run
 
 
-def test_folder_that_was_killed_while_it_was_made_is_taken(tmp_path) -> None:
+def test_an_empty_folder_of_an_interrupted_run_is_used(tmp_path) -> None:
     (tmp_path / "a").mkdir()
-    steps = Steps(tmp_path / "a")
+    steps = FinishedSteps(tmp_path / "a")
     steps.remove()
     assert (tmp_path / "a").is_dir()
     step(steps)
@@ -279,10 +285,10 @@ def test_folder_that_was_killed_while_it_was_made_is_taken(tmp_path) -> None:
 
 def test_folder_that_cannot_be_made(tmp_path) -> None:
     with pytest.raises(InputError, match=r"cannot be written: .*; give another --out"):
-        step(Steps(tmp_path / "no" / "folder"))
+        step(FinishedSteps(tmp_path / "no" / "folder"))
 
 
-def test_what_a_model_consists_of_is_in_its_key() -> None:
+def test_key_of_a_model_includes_its_weights_and_files() -> None:
     def key(model, **settings):
         return model_key(named(model), "cpu", **settings)
 

@@ -2,12 +2,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evaluation.running.hidden_layers import evaluating, record, run_recorded
+from evaluation.running.hidden_layers import evaluation_mode, record_layers, run_recorded
 from loaders.errors import InputError
 
 
 class Twice(nn.Module):
-    """Runs one layer twice, never runs another, and has one that gives a tuple."""
+    """A network that runs one layer twice, never runs another, and has a layer that returns a tuple."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,10 +24,10 @@ class Pair(nn.Module):
         return image, image
 
 
-def test_modes_come_back_one_by_one():
+def test_mode_of_each_submodule_is_restored():
     model = nn.Sequential(nn.Dropout(), nn.BatchNorm2d(3))
     model[1].eval()
-    with evaluating(model):
+    with evaluation_mode(model):
         assert not any(module.training for module in model.modules())
     assert [model.training, model[0].training, model[1].training] == [True, True, False]
 
@@ -69,7 +69,7 @@ def test_layers_that_cannot_be_read(layer, message):
 
 
 class Counted(nn.Module):
-    """Three layers, of which the last must not run, and a catch for every exception."""
+    """A network of three layers, whose last layer must not run, and which catches every exception."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,10 +82,10 @@ class Counted(nn.Module):
             return image
 
 
-def test_recording_ends_behind_the_last_layer():
+def test_recording_ends_after_the_last_layer():
     model, images = Counted(), -torch.ones(2, 3, 2, 2)
     model.last.register_forward_pre_hook(lambda *_: pytest.fail("the last layer ran"))
-    found = record(model, ["second", "first"], images.clone())
+    found = record_layers(model, ["second", "first"], images.clone())
     assert torch.equal(found["first"], images)
     assert torch.equal(found["second"], 0 * images)
     assert model.training
@@ -98,4 +98,4 @@ def test_recording_ends_behind_the_last_layer():
 )
 def test_layers_that_cannot_be_recorded(layer, message):
     with pytest.raises(InputError, match=message):
-        record(Twice(), [layer], torch.ones(1, 3, 2, 2))
+        record_layers(Twice(), [layer], torch.ones(1, 3, 2, 2))

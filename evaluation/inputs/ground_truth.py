@@ -1,4 +1,4 @@
-"""A batch of images with their true decomposition."""
+"""A batch of images with their ground-truth decomposition."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.errors import InputError
 from loaders.views import DecomposedImage
 
-AXES = {"image": "3 height width", "reflectance": "3 height width", "shading": "channels height width"}
+_AXES = {"image": "3 height width", "reflectance": "3 height width", "shading": "channels height width"}
 
 
 @dataclass(frozen=True, eq=False)
-class Truth:
-    """A batch of images and their true decomposition, scene-linear; see `loaders.views.DecomposedImage`."""
+class GroundTruth:
+    """Images, true reflectance and shading (scene-linear), and masks; see `loaders.views.DecomposedImage`."""
 
     image: Float[Tensor, "batch 3 height width"]
     reflectance: Float[Tensor, "batch 3 height width"]
@@ -24,19 +24,20 @@ class Truth:
     mask: Bool[Tensor, "batch height width"]
 
 
-def stack(items: Sequence[DecomposedImage]) -> Truth:
-    """Stack images of one size.
+def stack_ground_truth(items: Sequence[DecomposedImage]) -> GroundTruth:
+    """Stack items of a view, whose images have one size, into a batch.
 
     Raises:
-        InputError: images of a view of one's own that are not what `loaders.views.DecomposedImage` says.
+        InputError: an item does not have the shapes and dtypes of `loaders.views.DecomposedImage`; this can
+            only happen with a view that the caller wrote.
 
     Example:
         >>> one = DecomposedImage(*[torch.ones(3, 2, 2)] * 3, torch.ones(2, 2).bool())
-        >>> stack([one]).mask.shape
+        >>> stack_ground_truth([one]).mask.shape
         torch.Size([1, 2, 2])
     """
     for item in items:
-        layers = {name: (getattr(item, name), axes) for name, axes in AXES.items()}
+        layers = {name: (getattr(item, name), axes) for name, axes in _AXES.items()}
         check_shapes(**layers, mask=(item.mask, "height width"))
         check_bool(mask=item.mask)
         for name, (layer, _) in layers.items():
@@ -45,5 +46,5 @@ def stack(items: Sequence[DecomposedImage]) -> Truth:
         if len(item.shading) not in (1, 3) or len(item.shading) != len(items[0].shading):
             counts = [len(one.shading) for one in items]
             raise InputError(f"`shading` must have 1 channel, or 3, in all images, got {counts}")
-    names = (*AXES, "mask")
-    return Truth(*(torch.stack([getattr(item, name) for item in items]) for name in names))
+    names = (*_AXES, "mask")
+    return GroundTruth(*(torch.stack([getattr(item, name) for item in items]) for name in names))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.results.plain_values import to_plain
+from evaluation.results.json_values import to_json_values
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Outer:
 
 def test_nested_dataclasses_become_strict_json():
     value = Outer(Inner(torch.tensor([[1.0, math.nan]])), {1: math.inf, 2: -math.inf})
-    plain = to_plain(value)
+    plain = to_json_values(value)
     assert plain == {"inner": {"score": [[1.0, None]]}, "table": {"1": "inf", "2": "-inf"}}
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
 
@@ -39,4 +39,4 @@ def test_nested_dataclasses_become_strict_json():
     ids=["scalar", "bool", "numpy", "array", "tuple"],
 )
 def test_values(value, expected):
-    assert to_plain(value) == expected
+    assert to_json_values(value) == expected

@@ -1,0 +1,66 @@
+"""The commands of ``candlelight evaluate`` for saved results: report and compare."""
+
+from pathlib import Path
+
+import click
+
+from loaders.errors import InputError, blame
+
+
+@click.command()
+@click.argument("results", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="RESULT.json...")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="HTML file to write.")
+@click.option("--title", default="Results", show_default=True, help="Heading of the page.")
+def report(results: tuple[Path, ...], out: Path, title: str) -> None:
+    """Write one HTML page with tables and plots of saved results.
+
+    \b
+    candlelight evaluate report lmse.json csm.json --out report.html
+    """
+    from evaluation.report import write_report
+    from evaluation.results.result_files import REMEDY, check_writable, read_results
+
+    check_writable(out, (".html", ".htm"))
+    read = [result for path in results for result in read_results(path)]
+    try:
+        page = write_report(out, read, title=title)
+    except InputError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # files may have been edited
+        files = ", ".join(map(str, results))
+        raise blame(f"{files}: cannot be shown, a field is missing or damaged", error, REMEDY) from error
+    click.echo(str(page))
+
+
+@click.command("compare")
+@click.argument("first", type=click.Path(path_type=Path), metavar="FIRST.json")
+@click.argument("second", type=click.Path(path_type=Path), metavar="[SECOND.json]", required=False)
+@click.option("--column", help="Column or score to compare.  [default: the first of the result]")
+def compare_command(first: Path, second: Path | None, column: str | None) -> None:
+    """Compare saved results on the same data: the difference, its interval, and the better model.
+
+    With two files, each result of the first is compared with each result of the second. With one file, its
+    results are compared with each other.
+
+    \b
+    candlelight evaluate compare lmse-retinex.json lmse-mine.json --column lmse_shading
+    candlelight evaluate compare lmse.json
+    """
+    from itertools import combinations, product
+
+    from evaluation.results.compare import compare
+    from evaluation.results.result_files import read_results
+
+    errors: list[InputError] = []
+    results = read_results(first)
+    all_pairs = product(results, read_results(second)) if second else combinations(results, 2)
+    pairs = [(one, other) for one, other in all_pairs if one.to_json() != other.to_json()]
+    if not pairs:
+        raise InputError(f"expected two different results, got one in {second or first}; name another file")
+    for one, other in pairs:
+        try:
+            click.echo(str(compare(one, other, column)))
+        except InputError as error:  # the files hold results of several settings or data
+            errors.append(error)
+    if len(errors) == len(pairs):
+        raise errors[0]

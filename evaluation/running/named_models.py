@@ -1,0 +1,151 @@
+"""Models, or result files in place of models: identify them, convert images for them, and run them."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from evaluation.inputs.predictions import Codes, Heatmaps, MissingResults, Predictions, match_ids
+from evaluation.models.model_spec import ColourSpace, ModelIdentity, NamedModel
+from evaluation.running.hidden_layers import evaluation_mode
+from evaluation.running.model_outputs import model_errors
+from evaluation.running.out_of_memory import run_in_halves
+from loaders.colour import linear_to_srgb, srgb_to_linear
+from loaders.errors import InputError
+from loaders.verification.checksums import file_sha256
+from loaders.views import View
+
+
+def identify_models(
+    models: Mapping[str, Any],
+    views: Sequence[View[Any]],
+    default_space: ColourSpace,
+    missing: MissingResults | None,
+) -> dict[str, NamedModel]:
+    """Make a `NamedModel` of each model, and match the ids of result files with the ids of the data.
+
+    Args:
+        models: by name: a `NamedModel`, any other callable, or `Predictions`, `Heatmaps` or `Codes`.
+        views: the data that will be read.
+        default_space: colour space of the images for a callable without an attribute ``colour_space``.
+        missing: see `match_ids`.
+
+    Raises:
+        InputError: no models, a model that is not callable, or ids that do not match.
+
+    Example:
+        >>> identify_models({"double": lambda image: 2 * image}, [], "srgb", None)["double"].colour_space
+        'srgb'
+    """
+    if not models:
+        raise InputError("expected at least one model, got none")
+    return {name: _identify(name, model, views, default_space, missing) for name, model in models.items()}
+
+
+def _identify(
+    name: str,
+    model: Any,
+    views: Sequence[View[Any]],
+    default_space: ColourSpace,
+    missing: MissingResults | None,
+) -> NamedModel:
+    if isinstance(model, NamedModel):
+        return replace(model, identity=replace(model.identity, name=name))
+    if isinstance(model, Predictions | Heatmaps):
+        scored_ids = [name for view in views for name in view.ids]
+        known_ids = frozenset[str]().union(*(view.known_ids for view in views))
+        set_names = dict.fromkeys(view.identity.set_name or view.identity.name for view in views)
+        label = f"{model.folder}, for {', '.join(set_names)}" if len(set_names) > 1 else str(model.folder)
+        match_ids(model.ids, scored_ids, known_ids, missing, label)
+        return NamedModel(_files(name, model), model, "linear")
+    if isinstance(model, Codes):
+        return NamedModel(ModelIdentity(name, "files", None, file_sha256(model.path)), model, "linear")
+    if not callable(model):
+        raise InputError(f"model `{name}`: expected something callable, got {type(model).__name__}")
+    kind = model if hasattr(model, "__qualname__") else type(model)
+    version = f"{kind.__module__}:{kind.__qualname__}"
+    return NamedModel(
+        ModelIdentity(name, "callable", version), model, getattr(model, "colour_space", default_space)
+    )
+
+
+def _files(name: str, results: Predictions | Heatmaps) -> ModelIdentity:
+    """Identify files by the hash of their ids and contents."""
+    whole = hashlib.sha256()
+    for identifier, paths in sorted(results.files.items()):
+        whole.update(identifier.encode() + b"\0")
+        for path in dict.fromkeys(paths if isinstance(paths, tuple) else (paths,)):
+            whole.update(file_sha256(path).encode())
+    return ModelIdentity(name, "files", None, whole.hexdigest())
+
+
+def run_model(
+    named: NamedModel,
+    image: Float[Tensor, "batch 3 height width"],
+    device: str,
+    check: Callable[[object, int, str], tuple[Tensor, ...]],
+) -> tuple[Tensor, ...]:
+    """Run a model on scene-linear images, in evaluation mode and without gradients.
+
+    Args:
+        named: the model, on ``device``.
+        image: scene-linear Rec.709; the batch is halved when memory runs out.
+        device: torch device of the model.
+        check: maps the output of the model, the number of images and the name of the model to tensors with
+            one entry for each image.
+
+    Returns:
+        The tensors that ``check`` returned, on the CPU.
+
+    Raises:
+        InputError: the model raised an exception, or one image does not fit in memory.
+    """
+    name = named.identity.name
+
+    def run(rows: slice) -> tuple[Tensor, ...]:
+        given = to_device(named, image[rows], device)
+        with evaluation_mode(named.model), torch.no_grad(), model_errors(name, given):
+            return tuple(part.cpu() for part in check(named.model(given), len(given), name))
+
+    return run_in_halves(run, len(image))
+
+
+def to_device(
+    named: NamedModel, image: Float[Tensor, "batch 3 height width"], device: str
+) -> Float[Tensor, "batch 3 height width"]:
+    """Convert scene-linear images to the colour space of a model, and copy them to a device.
+
+    Raises:
+        OutOfMemory: the images do not fit in the memory of the device.
+    """
+    with model_errors(named.identity.name, image):
+        return to_model_space(named, image).to(device)
+
+
+def to_model_space(named: NamedModel, image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Convert scene-linear images to the colour space of a model; a copy, as a model may work in place."""
+    return image.clone() if named.colour_space == "linear" else encode(image)
+
+
+def decode(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Convert sRGB-encoded values in [0, 1] to scene-linear values.
+
+    Example:
+        >>> decode(torch.tensor([0.0, 0.5, 1.0]))
+        tensor([0.0000, 0.2140, 1.0000])
+    """
+    return torch.from_numpy(srgb_to_linear(image.numpy()))
+
+
+def encode(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Convert scene-linear values to sRGB-encoded values in [0, 1]; values above 1 are clipped.
+
+    Example:
+        >>> encode(torch.tensor([0.0, 0.214, 4.0]))
+        tensor([0.0000, 0.5000, 1.0000])
+    """
+    return torch.from_numpy(linear_to_srgb(image.numpy()))
