@@ -1,4 +1,4 @@
-"""Links between pages lead somewhere, and every page is in both indexes."""
+"""Links between pages lead somewhere, indexes name every page, and lists of system libraries agree."""
 
 import re
 from pathlib import Path
@@ -39,3 +39,10 @@ def test_indexes_name_every_page_once(index):
         wanted = [page for page in wanted if page.parent.name != "recipes" or page.stem == "textures"]
     assert sorted(set(linked)) == sorted(linked), "a page is linked twice"
     assert sorted(linked) == sorted(wanted)
+
+
+@pytest.mark.parametrize("page", ["Dockerfile", "docs/installing.md"])
+def test_system_libraries_are_those_of_setup(page):
+    wanted = re.findall(r"=(lib\w[\w-]*)", (ROOT / "scripts" / "setup").read_text(encoding="utf-8"))
+    assert len(wanted) == 9
+    assert " ".join(wanted) in (ROOT / page).read_text(encoding="utf-8")
