@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from generators.language.expressions import names_in
-from generators.language.field_types import Model
+from generators.language.field_types import Model, key_of, with_keys
 from loaders.schema import AssetKind, FactorValue
 from loaders.selection.conditional import row_weights, table_rows
 
@@ -60,30 +60,10 @@ def _as_tuple(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
-def key_of(value: FactorValue) -> str:
-    """Return the key of a value in a table, the same for 2, 2.0 and what JSON makes of either, "2".
-
-    Example:
-        >>> key_of(2), key_of("2.0"), key_of("red")
-        ('2.0', '2.0', 'red')
-    """
-    try:
-        return repr(float(value))
-    except (ValueError, OverflowError):
-        return str(value)
-
-
 def _keyed(table: Any) -> Any:
     """Give a table, and those in it, keys of one spelling."""
-    if not isinstance(table, dict):
-        return table
-    for key in table:
-        if isinstance(key, bool) or not isinstance(key, str | int | float):
-            raise ValueError(f"expected names or numbers as keys, got {key!r}; put 'yes' and such in quotes")
-    keyed = {key_of(key): _keyed(value) for key, value in table.items()}
-    if len(keyed) < len(table):
-        raise ValueError(f"expected distinct keys, got {list(table)}")
-    return keyed
+    table = with_keys(table)
+    return {key: _keyed(value) for key, value in table.items()} if isinstance(table, dict) else table
 
 
 class Categorical(Model):
@@ -147,6 +127,10 @@ class Categorical(Model):
             return {}
         rows = table_rows(self.given, self.table)
         return {keys: row_weights(row, where, key_of) for keys, where, row in rows}
+
+    def listed(self) -> tuple[FactorValue, ...]:
+        """Return the values that the recipe lists: none where ``assets`` alone stands for all labels."""
+        return self.values or tuple(range(self.count or 0))
 
     def names_things(self) -> bool:
         """Say whether the values are names; they are numbers otherwise."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from generators.language.field_types import Color, Model, Number, Share
+from generators.language.field_types import Choice, Color, Model, Number, Share, is_choice
 from generators.language.lights_and_camera import CameraSpec, EnvironmentSpec, LightSpec
 from loaders.schema import Vector
 
@@ -78,6 +78,14 @@ MadeOf = Annotated[
         _label_or_paint, custom_error_type="made_of", custom_error_message="expected a label or a paint"
     ),
 ]
+
+
+def _kind_of_choice(value: object) -> str:
+    return "[choice]" if is_choice(value) else "[one]"
+
+
+def _kind_of_list(value: object) -> str:
+    return "[choice]" if isinstance(value, dict | Choice) else "[list]"
 
 
 class ObjectSpec(Model):
@@ -171,27 +179,34 @@ class FloorSpec(Model):
         return self
 
 
+_Lights = Annotated[tuple[LightSpec, ...], Field(min_length=1)]
+
+
 class Layout(Model):
     """How values become a scene.
 
-    The objects are ``objects``, or those of ``arrangements`` that ``arrangement`` names, or a ``scatter``;
-    the lights are ``lights``, or those of ``rigs`` that ``rig`` names; a layout
-    without these and without ``environment`` has one default light. The coat that ``coat`` names among
-    ``coats`` covers all objects: a copy in another paint, or with null the objects as they are. ``leaves``
-    stand alone: they are painted and not traced.
+    The objects are ``objects`` or a ``scatter``. A ``material`` covers all objects and their parts; null
+    leaves each object its own. A layout without ``lights`` and without ``environment`` has one default light.
+    ``objects``, ``lights`` and ``material`` may each be a choice by the value of a factor or variable
+    (`generators.language.field_types.Choice`). ``leaves`` stand alone: they are painted and not traced.
     """
 
     camera: CameraSpec | None = None
-    objects: tuple[ObjectSpec, ...] = ()
-    arrangement: str | None = None
-    arrangements: dict[str, tuple[ObjectSpec, ...]] = Field(default_factory=dict)
+    objects: Annotated[
+        Annotated[tuple[ObjectSpec, ...], Tag("[list]")]
+        | Annotated[Choice[tuple[ObjectSpec, ...]], Tag("[choice]")],
+        Discriminator(_kind_of_list),
+    ] = ()
     scatter: Scatter | None = None
     appearance: Appearance = Appearance()
-    coat: str | None = None
-    coats: dict[str, Paint | None] = Field(default_factory=dict)
-    lights: tuple[LightSpec, ...] = ()
-    rig: str | None = None
-    rigs: dict[str, Annotated[tuple[LightSpec, ...], Field(min_length=1)]] = Field(default_factory=dict)
+    material: Annotated[
+        Annotated[MadeOf | None, Tag("[one]")] | Annotated[Choice[MadeOf | None], Tag("[choice]")],
+        Discriminator(_kind_of_choice),
+    ] = None
+    lights: Annotated[
+        Annotated[tuple[LightSpec, ...], Tag("[list]")] | Annotated[Choice[_Lights], Tag("[choice]")],
+        Discriminator(_kind_of_list),
+    ] = ()
     environment: EnvironmentSpec | None = None
     floor: FloorSpec | None = None
     leaves: LeavesSpec | None = None
@@ -199,23 +214,15 @@ class Layout(Model):
     @model_validator(mode="before")
     @classmethod
     def _lit(cls, data: Any) -> Any:
-        if isinstance(data, dict) and not data.keys() & {"lights", "rig", "environment", "leaves"}:
+        if isinstance(data, dict) and not data.keys() & {"lights", "environment", "leaves"}:
             return {**data, "lights": [{}]}
         return data
 
     @model_validator(mode="after")
     def _one_kind_of_objects(self) -> "Layout":
-        given = [bool(self.objects), self.arrangement is not None, self.scatter is not None]
-        if sum(given) > 1:
-            raise ValueError("expected one of `objects`, `arrangement` and `scatter`")
-        if self.arrangement is not None and not self.arrangements:
-            raise ValueError("expected `arrangements` that `arrangement` can name, got none")
-        for name, options in (("rig", self.rigs), ("coat", self.coats)):
-            if getattr(self, name) is not None and not options:
-                raise ValueError(f"expected `{name}s` that `{name}` can name, got none")
-        if self.rig is not None and self.lights:
-            raise ValueError("expected `lights` or `rig`, got both")
-        if self.leaves is None and self.environment is None and not self.lights and self.rig is None:
+        if self.objects and self.scatter is not None:
+            raise ValueError("expected `objects` or `scatter`, got both")
+        if self.leaves is None and self.environment is None and not self.lights:
             raise ValueError("expected `lights` or an `environment`: nothing would be lit")
         return self
 
@@ -232,3 +239,8 @@ class Layout(Model):
         if self.leaves is not None and len(beside) > 1:
             raise ValueError(f"expected `leaves` alone, got {', '.join(beside)}")
         return self
+
+    def choices(self) -> dict[str, Any]:
+        """Return the fields that a factor or variable chooses, by their paths."""
+        fields = {name: getattr(self, name) for name in ("objects", "lights", "material")}
+        return {f"layout.{name}": value for name, value in fields.items() if isinstance(value, Choice)}

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from generators.language.factor_values import check_interventions
+from generators.language.field_types import is_choice
 from generators.language.overrides import copy_apart, override
 from generators.language.recipe import Recipe
 from loaders.errors import InputError, did_you_mean, nearest_file
@@ -223,6 +224,8 @@ def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
             merged[key] = value
         elif key in ("factors", "variables"):
             merged[key] = {**merged[key], **value}
+        elif is_choice(value) != is_choice(merged[key]):
+            merged[key] = value
         elif key == "render" and "preset" in value:
             merged[key] = value  # what the base says beside its own preset is no wish of this recipe's
         else:

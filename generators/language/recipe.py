@@ -92,7 +92,19 @@ class ImageSet(Model):
         for reference in references(self.layout):
             if reference not in self.mechanisms():
                 raise ValueError(f"layout: `${reference}` is no factor or variable; expected one of: {known}")
+        self._check_choices()
         return self
+
+    def _check_choices(self) -> None:
+        for field, choice in self.layout.choices().items():
+            mechanism = self.mechanisms()[choice.factor]
+            if not isinstance(mechanism, Categorical):
+                raise ValueError(
+                    f"{field}.choose: expected a factor or variable with a list of values, "
+                    f"got `{choice.choose}`, which has a range"
+                )
+            if missing := choice.missing(mechanism.listed()):
+                raise ValueError(f"{field}.{missing}")
 
     @model_validator(mode="after")
     def _causes(self) -> "ImageSet":

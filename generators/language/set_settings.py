@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from generators.language.factor_values import listed_values
 from generators.language.factors import Continuous
+from generators.language.field_types import Choice
 from generators.language.image_and_render import Image, Render
 from generators.language.lights_and_camera import ENVIRONMENT_LIGHT, UNNAMED_LIGHT
 from generators.language.recipe import ALL_LIGHTS, ImageSet, Recipe
@@ -46,8 +47,8 @@ def light_names(recipe: Recipe, set_name: str) -> tuple[str, ...]:
     if ALL_LIGHTS not in settings(recipe, set_name).layers:
         return ()
     layout = recipe.sets[set_name].layout
-    rigs = list(layout.rigs.values()) if layout.rig is not None else [layout.lights]
-    named = [[spec.name or spec.asset or UNNAMED_LIGHT for spec in rig] for rig in rigs]
+    lists = layout.lights.among.values() if isinstance(layout.lights, Choice) else [layout.lights]
+    named = [[spec.name or spec.asset or UNNAMED_LIGHT for spec in lights] for lights in lists]
     names = named[0]
     if any(name.startswith("$") for name in names) or named.count(names) < len(named):
         raise InputError(

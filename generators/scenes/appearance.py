@@ -16,7 +16,13 @@ OWN = "own"  # the material of an object whose parts have the colours that its m
 
 
 def choose_material(
-    wanted: str | Paint | None, kind: str, i: int, appearance: Appearance, draws: Draws, library: AssetLibrary
+    wanted: str | Paint | None,
+    kind: str,
+    i: int,
+    appearance: Appearance,
+    draws: Draws,
+    library: AssetLibrary,
+    field: str = "layout.objects.material",
 ) -> Material:
     """Choose the material of object ``i``.
 
@@ -28,6 +34,7 @@ def choose_material(
         appearance: what is drawn from.
         draws: values and streams of the sample.
         library: where assets are found.
+        field: path of the material in the set, for messages.
 
     Raises:
         InputError: there is no such asset, or "own" is asked of one that names no parts.
@@ -35,20 +42,25 @@ def choose_material(
     if wanted is None:
         return draw_material(appearance, draws, str(i), library)
     if isinstance(wanted, Paint):
-        return _stated(wanted, draws, library, "layout.objects.material")
+        return _stated(wanted, draws, library, field)
     label = str(draws.fill(wanted))
     if label != OWN:
-        require(library, "materials", label, "layout.objects.material")
+        require(library, "materials", label, field)
     elif not library.facts("objects", kind).get("parts"):
         raise InputError(
-            f"layout.objects.material: `{OWN}` stands for the colours of the parts, of which the manifest "
+            f"{field}: `{OWN}` stands for the colours of the parts, of which the manifest "
             f"names none for `{kind}`; name a material"
         )
     return Material(label=label)
 
 
 def paint_parts(
-    wanted: dict[str, str | Paint], kind: str, material: Material, draws: Draws, library: AssetLibrary
+    wanted: dict[str, str | Paint],
+    kind: str,
+    material: Material,
+    draws: Draws,
+    library: AssetLibrary,
+    field: str = "layout.objects.parts",
 ) -> tuple[PartPaint, ...]:
     """Say what each part of an object is made of.
 
@@ -58,6 +70,7 @@ def paint_parts(
         material: the object's material.
         draws: values and streams of the sample.
         library: where assets are found.
+        field: path of the parts in the set, for messages.
 
     Returns:
         The parts in the order of the manifest; nothing for an object that has none.
@@ -69,14 +82,14 @@ def paint_parts(
     names = [part["name"] for part in parts]
     if unknown := wanted.keys() - set(names):
         raise InputError(
-            f"layout.objects.parts: `{min(unknown)}` is no part of `{kind}`; "
+            f"{field}: `{min(unknown)}` is no part of `{kind}`; "
             f"expected some of: {', '.join(names) or 'none, it has no parts'}"
         )
     painted = []
     for part in parts:
         made_of = material if material.label != OWN else Material(label=PLAIN, base_color=part["color"])
         if part["name"] in wanted:
-            made_of = _named(wanted[part["name"]], f"layout.objects.parts.{part['name']}", draws, library)
+            made_of = _named(wanted[part["name"]], f"{field}.{part['name']}", draws, library)
         painted.append(PartPaint(name=part["name"], material=made_of))
     return tuple(painted)
 

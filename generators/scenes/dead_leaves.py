@@ -70,7 +70,7 @@ def plan_leaves(spec: LeavesSpec, draws: Draws) -> Trace:
         if not least <= numbers[name] <= most:
             raise InputError(f"layout.leaves.{name}: expected {least} to {most}, got {numbers[name]}")
     names = {
-        name: draws.choose({label: label for label in labels}, getattr(spec, name), f"layout.leaves.{name}")
+        name: draws.label(getattr(spec, name), labels, f"layout.leaves.{name}")
         for name, labels in (("shape", SHAPES), ("colors", COLORS))
     }
     leaves = Leaves.model_validate(

@@ -1,14 +1,14 @@
 """What a layout draws from: the values of a sample, and the random streams of its unit."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
 from blender_assets import AssetLibrary
-from generators.language.field_types import Hue, substitute
+from generators.language.field_types import Choice, Hue, substitute
 from generators.random_streams import stream
 from generators.scenes.colorimetry import hue_to_rgb
 from loaders.errors import InputError
@@ -55,16 +55,27 @@ class Draws:
             raise InputError(f"{field}: expected a whole number, at least 0, got {number}")
         return int(number)
 
-    def choose(self, options: Mapping[str, T], label: str, field: str) -> T:
-        """Return the one of ``options`` that a field names.
+    def label(self, value: str, expected: Sequence[str], field: str) -> str:
+        """Return the label that a field stands for.
 
         Raises:
-            InputError: it names none of them.
+            InputError: it is none of those expected.
         """
-        name = str(self.fill(label))
-        if name not in options:
-            raise InputError(f"{field}: expected one of {', '.join(options)}, got `{name}`")
-        return options[name]
+        name = str(self.fill(value))
+        if name not in expected:
+            raise InputError(f"{field}: expected one of {', '.join(expected)}, got `{name}`")
+        return name
+
+    def chosen(self, value: T | Choice[T], field: str) -> tuple[T, str]:
+        """Return the value of a field, which a factor may choose, and the field with the choice in it.
+
+        Raises:
+            InputError: the choice has no entry for the factor's value.
+        """
+        if not isinstance(value, Choice):
+            return value, field
+        by = self.values[value.factor]
+        return value.chosen(by, field), f"{field}.among.{by}"
 
     def vector(self, value: Any, field: str) -> Vector:
         """Return the three numbers that a field stands for.

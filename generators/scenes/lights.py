@@ -27,23 +27,20 @@ def hang_lights(
         InputError: an asset that does not exist or has no facts, two lights of one name, or a number out of
             range.
     """
-    specs = layout.lights
-    if layout.rig is not None:
-        specs = draws.choose(layout.rigs, layout.rig, "layout.rig")
-    lights = tuple(_light(spec, camera, draws, library) for spec in specs)
+    specs, field = draws.chosen(layout.lights, "layout.lights")
+    lights = tuple(_light(spec, camera, draws, library, f"{field}.{i}") for i, spec in enumerate(specs))
     names = [light.name for light in lights]
     if len({*names, ENVIRONMENT_LIGHT}) != len(names) + 1:
         raise InputError(
-            "layout.lights: expected a different `name` for each light, "
-            f"none `{ENVIRONMENT_LIGHT}`, got {names}"
+            f"{field}: expected a different `name` for each light, none `{ENVIRONMENT_LIGHT}`, got {names}"
         )
     return lights
 
 
-def _light(spec: LightSpec, camera: Camera, draws: Draws, library: AssetLibrary) -> LightRecord:
+def _light(spec: LightSpec, camera: Camera, draws: Draws, library: AssetLibrary, field: str) -> LightRecord:
     if spec.asset is not None:
         label = str(draws.fill(spec.asset))
-        require(library, "lights", label, "layout.lights.asset")
+        require(library, "lights", label, f"{field}.asset")
         facts = library.facts("lights", label)
         if not facts:
             raise InputError(
@@ -52,11 +49,11 @@ def _light(spec: LightSpec, camera: Camera, draws: Draws, library: AssetLibrary)
                 "(location, power, radius)"
             )
         return LightRecord(name=spec.name or label, **facts)
-    power, radius = (draws.number(getattr(spec, f), f"layout.lights.{f}") for f in ("power", "radius"))
+    power, radius = (draws.number(getattr(spec, f), f"{field}.{f}") for f in ("power", "radius"))
     if power <= 0 or radius < 0:
-        raise InputError(f"layout.lights: expected power > 0 W and radius >= 0 m, got {power} and {radius}")
-    location = _stand(spec, camera, draws)
-    color, temperature = _colour(spec, draws)
+        raise InputError(f"{field}: expected power > 0 W and radius >= 0 m, got {power} and {radius}")
+    location = _stand(spec, camera, draws, field)
+    color, temperature = _colour(spec, draws, field)
     lamp = LightRecord(
         name=spec.name or UNNAMED_LIGHT,
         location=location,
@@ -65,58 +62,58 @@ def _light(spec: LightSpec, camera: Camera, draws: Draws, library: AssetLibrary)
         color=color,
         temperature=temperature,
     )
-    return lamp if spec.kind == "point" else lamp.model_copy(update=_beam(spec, location, draws))
+    return lamp if spec.kind == "point" else lamp.model_copy(update=_beam(spec, location, draws, field))
 
 
-def _colour(spec: LightSpec, draws: Draws) -> tuple[Vector, float | None]:
+def _colour(spec: LightSpec, draws: Draws, field: str) -> tuple[Vector, float | None]:
     """Return the linear Rec.709 colour of a lamp, and its temperature in kelvin if that decides it."""
     if spec.temperature is not None:
-        temperature = draws.number(spec.temperature, "layout.lights.temperature")
+        temperature = draws.number(spec.temperature, f"{field}.temperature")
         return blackbody(temperature), temperature
     if spec.chromaticity is not None:
-        field = "layout.lights.chromaticity"
-        hue, saturation = (draws.number(part, field) for part in spec.chromaticity)
+        where = f"{field}.chromaticity"
+        hue, saturation = (draws.number(part, where) for part in spec.chromaticity)
         try:
             return illuminant(hue, saturation), None
         except InputError as error:
-            raise InputError(f"{field}: {error}") from None
+            raise InputError(f"{where}: {error}") from None
     if spec.color is None:
         return WHITE, None
-    color = draws.color(spec.color, "layout.lights.color")
+    color = draws.color(spec.color, f"{field}.color")
     if not max(color) > 0:
-        raise InputError(f"layout.lights.color: expected a channel above 0, got {list(color)}")
+        raise InputError(f"{field}.color: expected a channel above 0, got {list(color)}")
     return color, None
 
 
-def _beam(spec: LightSpec, location: Vector, draws: Draws) -> dict[str, str | float | Vector]:
+def _beam(spec: LightSpec, location: Vector, draws: Draws, field: str) -> dict[str, str | float | Vector]:
     """Return what a spot has beside what every lamp has."""
-    cone, blend = (draws.number(getattr(spec, f), f"layout.lights.{f}") for f in ("cone", "blend"))
+    cone, blend = (draws.number(getattr(spec, f), f"{field}.{f}") for f in ("cone", "blend"))
     if not 1 <= cone <= 180:
-        raise InputError(f"layout.lights.cone: expected 1 to 180 degrees, got {cone}")
+        raise InputError(f"{field}.cone: expected 1 to 180 degrees, got {cone}")
     if not 0 <= blend <= 1:
-        raise InputError(f"layout.lights.blend: expected 0 to 1, got {blend}")
-    aim = draws.vector(spec.target if spec.aim is None else spec.aim, "layout.lights.aim")
+        raise InputError(f"{field}.blend: expected 0 to 1, got {blend}")
+    aim = draws.vector(spec.target if spec.aim is None else spec.aim, f"{field}.aim")
     if math.dist(aim, location) < ABOVE:
-        raise InputError(f"layout.lights.aim: expected a point away from the lamp, got {list(aim)}")
+        raise InputError(f"{field}.aim: expected a point away from the lamp, got {list(aim)}")
     direction = np.array(aim) - location
     x, y, z = (direction / np.linalg.norm(direction)).round(9).tolist()
     return {"kind": "spot", "cone": cone, "blend": blend, "direction": (x, y, z)}
 
 
-def _stand(spec: LightSpec, camera: Camera, draws: Draws) -> Vector:
+def _stand(spec: LightSpec, camera: Camera, draws: Draws, field: str) -> Vector:
     """Where a lamp stands: as given, or by azimuth from the camera's side, elevation and distance."""
     if spec.location is not None:
-        return draws.vector(spec.location, "layout.lights.location")
-    azimuth = math.radians(draws.number(spec.azimuth, "layout.lights.azimuth"))
-    elevation = math.radians(draws.number(spec.elevation, "layout.lights.elevation"))
-    distance = draws.number(spec.distance, "layout.lights.distance")
+        return draws.vector(spec.location, f"{field}.location")
+    azimuth = math.radians(draws.number(spec.azimuth, f"{field}.azimuth"))
+    elevation = math.radians(draws.number(spec.elevation, f"{field}.elevation"))
+    distance = draws.number(spec.distance, f"{field}.distance")
     if distance <= 0:
-        raise InputError(f"layout.lights.distance: expected more than 0 m, got {distance}")
-    target = draws.vector(spec.target, "layout.lights.target")
+        raise InputError(f"{field}.distance: expected more than 0 m, got {distance}")
+    target = draws.vector(spec.target, f"{field}.target")
     towards = np.array([camera.location[0] - target[0], camera.location[1] - target[1], 0.0])
     if np.linalg.norm(towards) < ABOVE:
         raise InputError(
-            "layout.lights.target: expected a point that is not straight below the camera, from "
+            f"{field}.target: expected a point that is not straight below the camera, from "
             "whose side azimuths count; give the light a `location` instead"
         )
     towards /= np.linalg.norm(towards)

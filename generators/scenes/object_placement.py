@@ -8,6 +8,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from blender_assets import AssetLibrary
+from generators.language.field_types import Choice
 from generators.language.layout import Appearance, Layout, ObjectSpec, Scatter
 from generators.scenes.appearance import choose_material, paint_parts
 from generators.scenes.layout_inputs import Draws, require
@@ -23,21 +24,22 @@ def place_objects(layout: Layout, draws: Draws, library: AssetLibrary) -> tuple[
     """Resolve the objects of a layout.
 
     Raises:
-        InputError: an arrangement, coat, type or material that does not exist, more objects than a mask
-            numbers, or no room for a scattered one.
+        InputError: a type or material that does not exist, a choice without an entry for this sample, more
+            objects than a mask numbers, or no room for a scattered one.
     """
     if layout.scatter is not None:
-        specs = scatter(layout.scatter, draws, library)
-    elif layout.arrangement is not None:
-        specs = draws.choose(layout.arrangements, layout.arrangement, "layout.arrangement")
-        _require_objects(specs, layout, library)
+        specs, field = scatter(layout.scatter, draws, library), "layout.scatter"
     else:
-        specs = layout.objects
+        specs, field = draws.chosen(layout.objects, "layout.objects")
+        _require_objects(specs, layout, library)
     _require_numbers(len(specs))
-    coat = None if layout.coat is None else draws.choose(layout.coats, layout.coat, "layout.coat")
-    if coat is not None:
-        specs = tuple(spec.model_copy(update={"material": coat, "parts": {}}) for spec in specs)
-    return tuple(_thing(spec, i, layout.appearance, draws, library) for i, spec in enumerate(specs))
+    cover, _ = draws.chosen(layout.material, "layout.material")
+    if cover is not None:
+        covered = {"material": cover, "parts": {}}
+        specs = tuple(spec.model_copy(update=covered) for spec in specs)
+    return tuple(
+        _thing(spec, i, layout.appearance, draws, library, f"{field}.{i}") for i, spec in enumerate(specs)
+    )
 
 
 def _require_numbers(count: int) -> None:
@@ -48,33 +50,37 @@ def _require_numbers(count: int) -> None:
 
 
 def _require_objects(specs: Sequence[ObjectSpec], layout: Layout, library: AssetLibrary) -> None:
-    """Look up the objects of an arrangement; if one is missing, say which are in all of them."""
+    """Look up the objects of a choice; if one is missing, name all that are missing in any entry."""
+    if not isinstance(layout.objects, Choice):
+        return
     if all(spec.type.startswith("$") or library.has("objects", spec.type) for spec in specs):
         return
-    types = dict.fromkeys(spec.type for some in layout.arrangements.values() for spec in some)
+    types = dict.fromkeys(spec.type for some in layout.objects.among.values() for spec in some)
     missing = [kind for kind in types if not kind.startswith("$") and not library.has("objects", kind)]
     raise InputError(
-        f"layout.arrangements: there are no objects {', '.join(f'`{kind}`' for kind in missing)}; bring each "
-        "in with `candlelight assets add MESH --name LABEL --out FOLDER`, and name the folder with "
-        "`--assets objects=FOLDER`"
+        f"layout.objects.among: there are no objects {', '.join(f'`{kind}`' for kind in missing)}; "
+        "bring each in with `candlelight assets add MESH --name LABEL --out FOLDER`, and name the folder "
+        "with `--assets objects=FOLDER`"
     )
 
 
-def _thing(spec: ObjectSpec, i: int, appearance: Appearance, draws: Draws, library: AssetLibrary) -> Thing:
+def _thing(
+    spec: ObjectSpec, i: int, appearance: Appearance, draws: Draws, library: AssetLibrary, field: str
+) -> Thing:
     kind = str(draws.fill(spec.type))
-    require(library, "objects", kind, "layout.objects.type")
-    material = choose_material(spec.material, kind, i, appearance, draws, library)
-    size = draws.number(spec.size, "layout.objects.size")
+    require(library, "objects", kind, f"{field}.type")
+    material = choose_material(spec.material, kind, i, appearance, draws, library, f"{field}.material")
+    size = draws.number(spec.size, f"{field}.size")
     if size <= 0:
-        raise InputError(f"layout.objects.size: expected more than 0 m, got {size}")
-    tilt_x, tilt_y = (draws.number(part, "layout.objects.tilt") for part in spec.tilt)
-    location = draws.vector((*spec.location, 0.0)[:3], "layout.objects.location")
+        raise InputError(f"{field}.size: expected more than 0 m, got {size}")
+    tilt_x, tilt_y = (draws.number(part, f"{field}.tilt") for part in spec.tilt)
+    location = draws.vector((*spec.location, 0.0)[:3], f"{field}.location")
     thing = Thing(
         type=kind,
         material=material,
-        parts=paint_parts(spec.parts, kind, material, draws, library),
+        parts=paint_parts(spec.parts, kind, material, draws, library, f"{field}.parts"),
         size=size,
-        rotation=draws.number(spec.rotation, "layout.objects.rotation"),
+        rotation=draws.number(spec.rotation, f"{field}.rotation"),
         tilt=(tilt_x, tilt_y),
         location=location,
     )

@@ -34,19 +34,20 @@ layers: [image, albedo, depth, normal, object, part]
 exposure: 0.3
 assets: {textures: textures}
 sets:
-  coats:
+  stated:
     factors:
       look: {values: [rgb, flat, halves, wood]}
     unit: []
     shares_units: true
     layout: &table
       objects: [{type: cube, size: 1.5, rotation: 20}]
-      coat: $look
-      coats:
-        rgb: null
-        flat: {texture: plain/flat}
-        halves: {texture: plain/halves}
-        wood: {texture: wood, color_a: [0.8, 0.1, 0.1], color_b: [0.1, 0.1, 0.8]}
+      material:
+        choose: $look
+        among:
+          rgb: null
+          flat: {texture: plain/flat}
+          halves: {texture: plain/halves}
+          wood: {texture: wood, color_a: [0.8, 0.1, 0.1], color_b: [0.1, 0.1, 0.8]}
       floor: {}
       lights: [{azimuth: 30, elevation: 50, distance: 4}]
       camera: {location: [0, 4.5, 2.5], look_at: [0, 0, 0.6], field_of_view: 34}
@@ -57,14 +58,14 @@ sets:
     shares_units: true
     layout:
       <<: *table
-      coat: null
+      material: null
       appearance: {texturing: textured, variation: $variation, textures: [plain/flat, plain/halves]}
   pair:
     factors:
       side: {values: [0.7], unit: m}
     layout:
       <<: *table
-      coat: null
+      material: null
       objects:
         - {type: cube, material: {texture: plain/flat}, size: 1.0, location: [$side, 0]}
         - {type: cube, material: {texture: plain/other}, size: 1.0, location: [-0.7, 0]}
@@ -74,7 +75,7 @@ sets:
     unit: []
     layout:
       <<: *table
-      coat: null
+      material: null
       objects: []
       floor: {half_width: $half_width, appearance: {texturing: textured, textures: [checker]}}
       camera: {location: [0, 2, 2.5], look_at: [0, 0, 0], field_of_view: 34}
@@ -85,7 +86,7 @@ sets:
     image: {width: 96, height: 72}
     layout:
       <<: *table
-      coat: null
+      material: null
       objects:
         - {type: finch, material: own, parts: {beak: $beak}, size: 1.9, rotation: 130, location: [0.4, 0]}
         - {type: cube, material: blue, size: 0.5, location: [-1, 0]}
@@ -122,7 +123,7 @@ def pure(frame, layer, index):
 
 
 def test_an_image_is_the_albedo_that_its_pixels_encode(run):
-    _, flat, halves, _ = frames_of(run, "coats")
+    _, flat, halves, _ = frames_of(run, "stated")
     seen = flat.layers["albedo"][pure(flat, "object", 1)].astype(float)
     linear = srgb_to_linear(np.array(FLAT) / 255)
     assert len(seen) > 50
@@ -145,7 +146,7 @@ def test_objects_of_one_picture_show_images_of_their_own(run):
 
 
 def test_no_material_changes_the_geometry(run):
-    first, *others = frames_of(run, "coats") + frames_of(run, "drawn")
+    first, *others = frames_of(run, "stated") + frames_of(run, "drawn")
     assert len(others) == 5
     for other in others:
         for name in ("depth", "normal", "object", "part"):
@@ -201,7 +202,7 @@ def test_part_names_are_those_of_the_data_set_and_travel_with_packs(run, tmp_pat
         assert reader.set_info.parts == {"finch": names}
         assert reader.frame(1).metadata.objects == folder.frame(1).metadata.objects
         assert [part["name"] for part in reader[1]["objects"][0]["parts"]] == list(names)
-    assert FrameFolder(run, "coats").set_info.parts == {}
+    assert FrameFolder(run, "stated").set_info.parts == {}
 
 
 def test_coverage_takes_the_masks_as_they_come(run):

@@ -10,8 +10,8 @@ SCATTER = {"count": 2, "types": ("cube",), "size": (0.5, 1), "region": (-1, 1, -
 
 
 def test_references_are_found_wherever_they_stand():
-    arrangements = {"a": (ObjectSpec(type="$kind"),)}
-    layout = Layout(camera=CAMERA, lights=(LIGHT,), arrangement="$which", arrangements=arrangements)
+    objects = {"choose": "$which", "among": {"a": (ObjectSpec(type="$kind"),)}}
+    layout = Layout(camera=CAMERA, lights=(LIGHT,), objects=objects)
     assert set(references(layout)) == {"y", "z", "watts", "which", "kind"}
     assert list(references(ObjectSpec(type="cube"))) == []
 
@@ -44,9 +44,5 @@ def test_scatter_refuses_what_cannot_be_drawn(changes, message):
 def test_objects_come_from_one_place():
     cube, lights = (ObjectSpec(type="cube"),), (LIGHT,)
     Layout(camera=CAMERA, lights=lights)
-    with pytest.raises(ValidationError, match="expected one of `objects`, `arrangement` and `scatter`"):
+    with pytest.raises(ValidationError, match="expected `objects` or `scatter`, got both"):
         Layout(camera=CAMERA, lights=lights, objects=cube, scatter=Scatter(**SCATTER))
-    with pytest.raises(
-        ValidationError, match="expected `arrangements` that `arrangement` can name, got none"
-    ):
-        Layout(camera=CAMERA, lights=lights, arrangement="a")

@@ -92,10 +92,10 @@ def test_overrides_reach_keys_with_dots(tiny):
     assert rows(f"{chance}.table.1.5.red=2") == {**before, ("1.5",): {"red": 2, "blue": 3}}
     assert rows(f"{chance}.table.1.5=[blue]") == {**before, ("1.5",): {"blue": 1}}
     assert rows(f"{chance}.table.1=[blue]") == {**before, ("1.0",): {"blue": 1}}
-    places = "sets.cubes.layout.arrangements"
-    shown = [f"{places}={{a.b: [{{type: cube}}]}}", "sets.cubes.layout.arrangement=a.b"]
-    cubes = load_recipe(tiny, ["sets.cubes.layout.objects=[]", *shown, f"{places}.a.b.0.type=cone"])
-    assert cubes.sets["cubes"].layout.arrangements["a.b"][0].type == "cone"
+    objects = "sets.cubes.layout.objects"
+    shown = "{choose: $color, among: {a.b: [{type: cube}], red: [], blue: []}}"
+    cubes = load_recipe(tiny, [f"{objects}={shown}", f"{objects}.among.a.b.0.type=cone"])
+    assert cubes.sets["cubes"].layout.objects.among["a.b"][0].type == "cone"
 
 
 @pytest.mark.parametrize(

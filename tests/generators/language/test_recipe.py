@@ -152,9 +152,9 @@ CASES = {
     ),
     "nothing lit": ("layout.lights", "[]", r"layout: expected `lights` or an `environment`"),
     "two kinds of objects": (
-        "layout.arrangement",
-        "a",
-        r"layout: expected one of `objects`, `arrangement` and",
+        "layout.scatter",
+        "{count: 1, types: [cube], size: [1, 1], region: [0, 1, 0, 1]}",
+        r"layout: expected `objects` or `scatter`, got both",
     ),
     "more than an asset": (
         "layout.lights.0",

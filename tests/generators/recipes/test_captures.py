@@ -1,4 +1,4 @@
-"""The recipe `captures` and what it is said with: rigs of lamps, coats over objects, paints in numbers."""
+"""The recipe `captures`, and choices of lights and materials by a factor."""
 
 import math
 
@@ -11,7 +11,6 @@ from generators.scenes.scene import Material
 from loaders.errors import InputError
 
 LIGHTS = ("main", "second", *(f"light{number:02d}" for number in range(1, 11)))
-COATS = "      coats: {own: null, gray: {base_color: [0.5, 0.5, 0.5], specular: 0}}\n"
 RECIPE = """
 name: own
 description: A twin in gray under two lamps.
@@ -25,12 +24,14 @@ sets:
         - {type: cube, material: red}
         - type: sphere
           material: {texture: dots, color_a: [1, 0, 0], color_b: [0, 0, 0.5], roughness: 0.2}
-      coat: $paint
-      coats: {own: null, gray: {base_color: [0.5, 0.5, 0.5], specular: 0}}
-      rig: $light
-      rigs:
-        left: [{azimuth: -40, power: 500}]
-        right: [{azimuth: 40}, {name: fill, azimuth: 0, power: 10}]
+      material:
+        choose: $paint
+        among: {own: null, gray: {base_color: [0.5, 0.5, 0.5], specular: 0}}
+      lights:
+        choose: $light
+        among:
+          left: [{azimuth: -40, power: 500}]
+          right: [{azimuth: 40}, {name: fill, azimuth: 0, power: 10}]
       camera: {location: [0, 5, 2], look_at: [0, 0, 0.5]}
 """
 
@@ -83,10 +84,10 @@ def test_some_objects_have_gloss_and_some_have_none(captures):
     assert {0, 0.5} == set(gloss)
 
 
-# ---------------------------------------------------------------------------------- rigs, coats and paints
+# ----------------------------------------------------------------------------------------------- choices
 
 
-def test_rigs_and_coats_go_by_the_factors(write_recipe):
+def test_factors_choose_lights_and_material(write_recipe):
     samples = {tuple(s.factors.values()): s for s in make_plan(load_recipe(write_recipe(RECIPE))).samples}
     assert [lamp.power for lamp in samples["own", "left"].lights] == [500]
     assert [lamp.name for lamp in samples["own", "right"].lights] == ["lamp", "fill"]
@@ -100,24 +101,40 @@ def test_rigs_and_coats_go_by_the_factors(write_recipe):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("gray: {base", "grey: {base", "layout.coat: expected one of own, grey, got `gray`"),
-        ("right: [{", "top: [{", "layout.rig: expected one of left, top, got `right`"),
-        ("texture: dots", "texture: tartan", "layout.objects.material.texture: asset `tartan` is not among"),
-        ("rig: $light", "rig: $light\n      lights: [{}]", "expected `lights` or `rig`, got both"),
-        (COATS, "", "expected `coats` that `coat` can name, got none"),
-        ("left: [{azimuth: -40, power: 500}]", "left: []", "rigs.left: "),
+        (
+            "gray: {base",
+            "grey: {base",
+            r"layout\.material\.among: expected an entry for each value of `paint`, got none for gray",
+        ),
+        (
+            "right: [{",
+            "top: [{",
+            r"layout\.lights\.among: expected an entry for each value of `light`, got none for right",
+        ),
+        (
+            "texture: dots",
+            "texture: tartan",
+            r"layout\.objects\.1\.material\.texture: asset `tartan` is not among",
+        ),
+        ("choose: $light", "choose: light", r"layout\.lights\.choose: expected `\$name`"),
+        ("choose: $light", "choose: $lamp", r"layout: `\$lamp` is no factor or variable"),
+        ("light: {values: [left, right]}", "light: {low: 0, high: 1}", "which has a range"),
+        ("choose: $light", "chose: $light", r"layout\.lights\.choose: field required"),
+        ("left: [{azimuth: -40, power: 500}]", "left: []", r"lights\.among\.left: "),
         ("roughness: 0.2", "roughness: 1.2", "roughness: "),
         ("color_b: [0, 0, 0.5], ", "", "expected `base_color` alone, or `texture`, `color_a` and `color_b`"),
         ("color_b: [0, 0, 0.5]", "color_b: [0, 0, 5]", "color_b: expected channels of 0 to 1, got"),
         ("material: red", "material: 3", "material: expected a label or a paint; got 3"),
     ],
     ids=[
-        "coat",
-        "rig",
+        "material of a value",
+        "lights of a value",
         "texture",
-        "both",
-        "no coats",
-        "no lamp",
+        "no reference",
+        "unknown reference",
+        "range",
+        "spelling",
+        "no light",
         "gloss",
         "one colour",
         "colour",
@@ -130,7 +147,7 @@ def test_what_is_not_there_or_out_of_range_is_refused(write_recipe, old, new, me
         make_plan(load_recipe(write_recipe(RECIPE.replace(old, new))))
 
 
-def test_light_layers_need_rigs_of_equal_names(write_recipe):
+def test_light_layers_need_equal_names_in_every_choice(write_recipe):
     layers = RECIPE + "layers: [image, light/*]\n"
     with pytest.raises(InputError, match="light layers need a name that is the same in every sample"):
         make_plan(load_recipe(write_recipe(layers)))

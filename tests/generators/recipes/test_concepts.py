@@ -65,7 +65,7 @@ def test_the_grids_are_those_of_the_paper(name):
     assert albedo.factors["scene"] == illumination.factors["scene"]
     scenes = albedo.factors["scene"].values
     assert len(set(scenes)) == 20
-    counts = [len(albedo.layout.arrangements[scene]) for scene in scenes]
+    counts = [len(albedo.layout.objects.among[scene]) for scene in scenes]
     assert sorted(counts) == [1] * 10 + [3] * 10
     assert (albedo.varies, illumination.varies) == (("material",), ("light_azimuth",))
     assert albedo.factors["material"].count == 100
@@ -84,7 +84,7 @@ def test_the_scans_recipe_has_the_papers_scenes():
     recipe = load_recipe("concepts-scans")
     assert set(recipe.sets["albedo"].factors["scene"].values) == PAPER
     for scene in PAPER:
-        types = [spec.type for spec in recipe.sets["albedo"].layout.arrangements[scene]]
+        types = [spec.type for spec in recipe.sets["albedo"].layout.objects.among[scene]]
         assert types == [{"Cube": "cube", "Sphere": "sphere"}.get(name, name) for name in scene.split("_")]
     shipped = load_recipe("concepts")
     for name in ("image", "render", "exposure", "layers"):
@@ -94,7 +94,7 @@ def test_the_scans_recipe_has_the_papers_scenes():
 def test_at_least_ten_shapes_are_shown():
     shown = {
         spec.type
-        for specs in load_recipe("concepts").sets["albedo"].layout.arrangements.values()
+        for specs in load_recipe("concepts").sets["albedo"].layout.objects.among.values()
         for spec in specs
     }
     assert len(shown) >= 10
@@ -144,7 +144,7 @@ def box(library, thing):
 def test_scans_that_are_missing_are_all_named(tmp_path):
     (tmp_path / "spot.blend").touch()
     message = (
-        r"sets\.albedo: layout\.arrangements: there are no objects `happy`, `homer`, `max-planck`, "
+        r"sets\.albedo: layout\.objects\.among: there are no objects `happy`, `homer`, `max-planck`, "
         r"`nefertiti`, `stanford-bunny`; bring each in with `candlelight assets add MESH --name LABEL "
         r"--out FOLDER`, and name the folder with `--assets objects=FOLDER`"
     )

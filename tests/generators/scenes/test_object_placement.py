@@ -47,20 +47,20 @@ def test_objects_take_their_values():
     [
         (
             {"type": "blob"},
-            r"layout\.objects\.type: asset `blob` is not among the objects; expected one of: .*cone, ",
+            r"layout\.objects\.\d+\.type: asset `blob` is not among the objects; expected one of: .*cone, ",
         ),
         (
             {"material": "pink"},
-            r"layout\.objects\.material: asset `pink` is not among the materials; .*blue, green",
+            r"layout\.objects\.\d+\.material: asset `pink` is not among the materials; .*blue, green",
         ),
         (
             {"material": "../objects/cube"},
-            r"layout\.objects\.material: asset `\.\./objects/cube` is not among",
+            r"layout\.objects\.\d+\.material: asset `\.\./objects/cube` is not among",
         ),
-        ({"size": "$word"}, r"layout\.objects\.size: expected a number, got `red` from `\$word`"),
-        ({"size": 0}, r"layout\.objects\.size: expected more than 0 m, got 0\.0"),
-        ({"rotation": "$word"}, r"layout\.objects\.rotation: expected a number, got `red`"),
-        ({"location": (0, "$word")}, r"layout\.objects\.location: expected a number, got `red`"),
+        ({"size": "$word"}, r"layout\.objects\.\d+\.size: expected a number, got `red` from `\$word`"),
+        ({"size": 0}, r"layout\.objects\.\d+\.size: expected more than 0 m, got 0\.0"),
+        ({"rotation": "$word"}, r"layout\.objects\.\d+\.rotation: expected a number, got `red`"),
+        ({"location": (0, "$word")}, r"layout\.objects\.\d+\.location: expected a number, got `red`"),
     ],
 )
 def test_object_errors_name_the_field(fields, message):
@@ -118,14 +118,17 @@ def test_colours_by_hue_or_channel():
         lay_floor(stark, draws(), LIBRARY)
 
 
-def test_arrangements_are_chosen_by_name():
-    arrangements = {
+def test_a_factor_chooses_objects():
+    among = {
         "one": (ObjectSpec(type="cube"),),
         "two": (ObjectSpec(type="cone"), ObjectSpec(type="torus")),
     }
-    chosen = layout(arrangement="$scene", arrangements=arrangements)
+    chosen = layout(objects={"choose": "$scene", "among": among})
     assert [thing.type for thing in place_objects(chosen, draws(scene="two"), LIBRARY)] == ["cone", "torus"]
-    with pytest.raises(InputError, match=r"layout\.arrangement: expected one of one, two, got `three`"):
+    with pytest.raises(
+        InputError,
+        match=r"layout\.objects\.among: expected an entry for each value of `scene`, got none for three",
+    ):
         place_objects(chosen, draws(scene="three"), LIBRARY)
 
 
@@ -302,7 +305,7 @@ def test_every_arranged_object_of_concepts_stays_inside_the_picture():
     recipe = load_recipe("concepts")
     for image_set in recipe.sets.values():
         camera = place_camera(image_set.layout, draws())
-        for spec in itertools.chain(*image_set.layout.arrangements.values()):
+        for spec in itertools.chain(*image_set.layout.objects.among.values()):
             points = corners(spec.type, spec.size, spec.rotation, spec.location)
             assert min(margins(points, camera, recipe.image.width, recipe.image.height)) > 0, spec
 
