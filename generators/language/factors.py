@@ -6,7 +6,7 @@ hidden confounder: drawn and recorded, but no label.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from generators.language.expressions import names_in
 from generators.language.field_types import Model, key_of, with_keys
+from loaders.errors import InputError
 from loaders.schema import AssetKind, FactorValue
 from loaders.selection.conditional import row_weights, table_rows
 
@@ -53,7 +54,7 @@ def _value(value: object) -> object:
 
 Value = Annotated[FactorValue, BeforeValidator(_value)]
 Quantity = Annotated[float | str, BeforeValidator(_number_or_expression)]
-Positive = Annotated[float, Field(ge=0)]
+Weights = dict[str, float] | tuple[float, ...]
 
 
 def _as_tuple(value: object) -> object:
@@ -66,6 +67,52 @@ def _keyed(table: Any) -> Any:
     return {key: _keyed(value) for key, value in table.items()} if isinstance(table, dict) else table
 
 
+def _row(row: Any, where: str) -> Any:
+    """Check the form of weights: a mapping from value to weight, or a list of them.
+
+    Raises:
+        InputError: they are none, negative, not finite, or all 0.
+    """
+    if not isinstance(row, Mapping | list | tuple) or any(
+        isinstance(weight, str) for weight in row if isinstance(row, list)
+    ):
+        raise InputError(
+            f"{where}: expected a mapping from value to weight such as {{red: 3, blue: 1}}, or a list of "
+            f"weights in the order of the values, got {row!r}"
+        )
+    weights = row_weights(row if isinstance(row, Mapping) else dict(enumerate(row)), where)
+    return weights if isinstance(row, Mapping) else tuple(weights.values())
+
+
+def _weights(value: Any) -> Any:
+    return None if value is None else _row(with_keys(value), "weights")
+
+
+def weights_of(row: Weights, values: Sequence[FactorValue]) -> list[float]:
+    """Return the weight of each value, in order; a mapping gives 0 to the values that it leaves out.
+
+    Args:
+        row: weights by `key_of` the value, or in the order of the values.
+        values: the values.
+
+    Raises:
+        InputError: another number of weights, or a weight of a value that there is not.
+
+    Example:
+        >>> weights_of({"blue": 3.0}, ("red", "blue")), weights_of((1.0, 2.0), ("red", "blue"))
+        ([0.0, 3.0], [1.0, 2.0])
+    """
+    if isinstance(row, tuple):
+        if len(row) != len(values):
+            known = ", ".join(map(str, values))
+            raise InputError(f"expected {len(values)} weights, one for each of {known}, got {len(row)}")
+        return list(row)
+    keys = [key_of(value) for value in values]
+    if unknown := sorted(row.keys() - set(keys)):
+        raise InputError(f"expected weights of values among {list(values)}, got {unknown}")
+    return [row.get(key, 0.0) for key in keys]
+
+
 class Categorical(Model):
     """A factor with a list of values.
 
@@ -74,8 +121,8 @@ class Categorical(Model):
     of that kind, and each is checked to exist.
 
     Drawn, each value is as likely as the other, or as its weight in ``weights``. With ``given`` and ``table``
-    the weights depend on the parents: the table has, for each value of the first parent (and in it of the
-    second, and so on), a list of values, equally likely, or a table of value to weight. ``strength`` mixes:
+    the weights depend on the parents: the table has such weights for each value of the first parent (and in
+    it of the second, and so on). ``strength`` mixes:
     the probability is strength x table + (1 - strength) x what it would be without the table, so that 0 is
     independent and 1 is the table.
     """
@@ -83,7 +130,7 @@ class Categorical(Model):
     values: tuple[Value, ...] | None = None
     count: Annotated[int, Field(ge=1, le=10**6)] | None = None
     assets: AssetKind | None = None
-    weights: tuple[Positive, ...] | None = None
+    weights: Annotated[Weights | None, BeforeValidator(_weights)] = None
     given: Annotated[tuple[Name, ...], BeforeValidator(_as_tuple)] = ()
     table: Annotated[dict[str, Any] | None, BeforeValidator(_keyed)] = None
     strength: Annotated[float, Field(ge=0, le=1)] = 1.0
@@ -112,13 +159,11 @@ class Categorical(Model):
             raise ValueError("expected `strength` beside a `table`")
         if len(set(self.given)) != len(self.given):
             raise ValueError(f"given: expected distinct names, got {list(self.given)}")
-        if self.weights is not None and not 0 < sum(self.weights) < math.inf:
-            raise ValueError(f"weights: expected a finite sum above 0, got {list(self.weights)}")
         self.rows()
         return self
 
-    def rows(self) -> dict[tuple[str, ...], dict[str, float]]:
-        """Return the rows of the table: by the parents' values, the weights of this one's, all by `key_of`.
+    def rows(self) -> dict[tuple[str, ...], Weights]:
+        """Return the weights in each row of the table, by the values of the parents as `key_of` spells them.
 
         Raises:
             InputError: a row that is none, or not so deep in the table as there are parents.
@@ -126,7 +171,7 @@ class Categorical(Model):
         if self.table is None:
             return {}
         rows = table_rows(self.given, self.table)
-        return {keys: row_weights(row, where, key_of) for keys, where, row in rows}
+        return {keys: _row(row, where) for keys, where, row in rows}
 
     def listed(self) -> tuple[FactorValue, ...]:
         """Return the values that the recipe lists: none where ``assets`` alone stands for all labels."""

@@ -13,7 +13,7 @@ from pydantic import Field, model_serializer, model_validator
 
 from generators.language.causal_graph import Graph, causal_graph, causal_order
 from generators.language.expressions import CONSTANTS
-from generators.language.factors import Categorical, Factor, Name, Rule, Value
+from generators.language.factors import Categorical, Factor, Name, Rule, Value, Weights
 from generators.language.field_types import Model, references
 from generators.language.image_and_render import Image, Render
 from generators.language.layout import Layout
@@ -22,6 +22,11 @@ from loaders.schema import LAYERS, LIGHT_PREFIX, AssetKind, Statements, layer
 
 RESERVED = {*LAYERS, "id", "index", "objects", "metadata", "set"}
 ALL_LIGHTS = "light/*"
+
+
+def _uneven(row: Weights) -> bool:
+    weights = row.values() if isinstance(row, dict) else row
+    return len(set(weights) - {0.0}) > 1
 
 
 class Counterfactual(Model):
@@ -141,7 +146,7 @@ class ImageSet(Model):
             if isinstance(factor, Categorical) and (
                 factor.weights is not None
                 or factor.strength != 1
-                or any(len(set(weights.values()) - {0.0}) > 1 for weights in factor.rows().values())
+                or any(_uneven(row) for row in factor.rows().values())
             ):
                 raise ValueError(
                     f"grid: lists every combination once, but `{name}` has weights or a strength below 1; "

@@ -12,7 +12,7 @@ from blender_assets import AssetLibrary
 from generators.language.causal_graph import Graph, causal_order
 from generators.language.expressions import comparisons
 from generators.language.factor_values import values_of
-from generators.language.factors import Categorical, Continuous, Factor, Rule
+from generators.language.factors import Categorical, Continuous, Factor, Rule, Weights, weights_of
 from generators.language.field_types import key_of
 from generators.language.recipe import ImageSet
 from generators.planning.distributions import draw_number
@@ -58,7 +58,7 @@ class Mechanisms:
         return {}
 
     @cached_property
-    def _rows(self) -> dict[str, dict[tuple[str, ...], dict[str, float]]]:
+    def _rows(self) -> dict[str, dict[tuple[str, ...], Weights]]:
         return {name: m.rows() for name, m in self.by_name.items() if isinstance(m, Categorical)}
 
     def probabilities(self, name: str, values: Values) -> Float64[ndarray, " n"]:
@@ -83,7 +83,7 @@ class Mechanisms:
     def _work_out(self, name: str, values: Values) -> Float64[ndarray, " n"]:
         factor, listed = self.by_name[name], self.lists[name]
         assert isinstance(factor, Categorical)
-        weights = np.array(factor.weights if factor.weights is not None else [1.0] * len(listed))
+        weights = np.array(weights_of(factor.weights or (1.0,) * len(listed), listed))
         weights /= weights.sum()
         if factor.table is not None:
             weights = conditional(self._table_row(name, factor, values), factor.strength, weights)
@@ -101,7 +101,7 @@ class Mechanisms:
         if row is None:
             given = ", ".join(f"{parent}={values[parent]}" for parent in factor.given)
             raise InputError(f"`{name}`.table: expected a row for {given}, got none; add it")
-        return np.array([row.get(key_of(value), 0.0) for value in self.lists[name]])
+        return np.array(weights_of(row, self.lists[name]))
 
     def draw(self, name: str, values: Values, u: float) -> tuple[FactorValue, float]:
         """Return the value at an exogenous uniform number, and its propensity.
@@ -196,11 +196,8 @@ def mechanisms_of(image_set: ImageSet, library: AssetLibrary) -> Mechanisms:
                 lists[name] = values_of(mechanism, library)
             except InputError as error:
                 raise InputError(f"{where}: {error}") from None
-            if mechanism.weights is not None and len(mechanism.weights) != len(lists[name]):
-                raise InputError(
-                    f"{where}.weights: expected {len(lists[name])}, one for each value, "
-                    f"got {len(mechanism.weights)}"
-                )
+            if mechanism.weights is not None:
+                _check_weights(mechanism.weights, lists[name], f"{where}.weights")
     _check_tables(image_set, lists)
     _check_comparisons(image_set, lists, library)
     for i, rule in enumerate(image_set.rules):
@@ -222,11 +219,15 @@ def _check_tables(image_set: ImageSet, lists: Mapping[str, tuple[FactorValue, ..
     for name, mechanism in image_set.mechanisms().items():
         for parents, weights in mechanism.rows().items() if isinstance(mechanism, Categorical) else ():
             there = all(key in keys[parent] for parent, key in zip(mechanism.parents(), parents, strict=True))
-            if there and (unknown := sorted(weights.keys() - keys[name])):
-                raise InputError(
-                    f"{_field(image_set, name)}.table.{'.'.join(parents)}: expected values among "
-                    f"{list(lists[name])}, got {unknown}"
-                )
+            if there:
+                _check_weights(weights, lists[name], f"{_field(image_set, name)}.table.{'.'.join(parents)}")
+
+
+def _check_weights(weights: Weights, listed: tuple[FactorValue, ...], where: str) -> None:
+    try:
+        weights_of(weights, listed)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def _may_be(

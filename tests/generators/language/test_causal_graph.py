@@ -11,7 +11,7 @@ from generators.reports.graph_picture import draw_graph
 def test_arrows_come_from_tables_expressions_and_targets_but_not_from_selections():
     mechanisms = {
         "kind": Categorical(values=("a", "b")),
-        "color": Categorical(values=("r", "g"), given="kind", table={"a": ["r"], "b": ["g"]}),
+        "color": Categorical(values=("r", "g"), given="kind", table={"a": {"r": 1}, "b": [0, 1]}),
         "size": Continuous(low=0, high="2 * x", mean="x + 1", std=1),
         "x": Continuous(low=0, high=1),
         "tone": Categorical(values=(1, 2)),

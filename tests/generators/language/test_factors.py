@@ -19,7 +19,7 @@ sets:
   s:
     factors:
       kind: {assets: objects, values: [cube, sphere]}
-      tone: {values: [1, 2], given: kind, table: {cube: [1], sphere: {1: 1, 2: 3}}}
+      tone: {values: [1, 2], given: kind, table: {cube: [1, 0], sphere: {1: 1, 2: 3}}}
       size: {low: 1, high: "1.5 if kind == 'cube' else 2"}
     variables:
       x: {low: 0, high: 1}
@@ -46,10 +46,18 @@ def load(write_recipe):
         ("factors.tone.table={yes: [1]}", r"tone\.table: expected names or numbers as keys, got True"),
         ("factors.tone.table={2020-01-01: [1]}", "expected names or numbers as keys, got datetime"),
         ("factors.tone.table={2: [1], '2': [2]}", "expected distinct keys, got"),
-        ("factors.tone.table={cube: null}", r"tone: table\.cube: expected names or numbers, got \[None\]"),
-        ("factors.tone.table={cube: [[1]]}", r"table\.cube: expected names or numbers, got \[\[1\]\]"),
-        ("factors.tone.table={cube: [yes]}", r"table\.cube: expected names or numbers, got \[True\]"),
-        ("factors.tone.table={cube: [1, 1]}", r"table\.cube: expected distinct values, got \[1, 1\]"),
+        (
+            "factors.tone.table={cube: null}",
+            r"tone: table\.cube: expected a mapping from value to weight .* got None",
+        ),
+        (
+            "factors.tone.table={cube: [[1]]}",
+            r"table\.cube: expected finite weights of at least 0, got \[1\]",
+        ),
+        ("factors.tone.table={cube: [yes]}", r"table\.cube: expected finite weights of at least 0, got True"),
+        ("factors.tone.table={cube: [red]}", r"table\.cube: expected a mapping .* got \['red'\]"),
+        ("factors.tone.weights=[red]", r"weights: expected a mapping .* got \['red'\]"),
+        ("factors.tone.weights={1: -1}", r"weights: expected finite weights of at least 0, got -1"),
         ("factors.tone.table={cube: []}", r"table\.cube: expected weights with a sum above 0"),
         (
             "factors.tone.table={cube: {1: .nan}}",
@@ -70,9 +78,9 @@ def load(write_recipe):
         ("factors.tone.given=[kind, kind]", r"given: expected distinct names, got \['kind', 'kind'\]"),
         (
             "factors.tone.given=[kind, size]",
-            r"table\.cube: expected a row for each value of `size`, got \[1\]",
+            r"table\.cube: expected a row for each value of `size`, got \[1, 0\]",
         ),
-        ("factors.tone.weights=[1.0e+308, 1.0e+308]", r"weights: expected a finite sum above 0"),
+        ("factors.tone.weights=[1.0e+308, 1.0e+308]", r"weights: expected finite weights of at least 0"),
         ("factors.tone.values=[1, null]", r"tone\.values\.1: expected a name or a number, got None"),
         ("factors.tone.values=[1, .nan]", r"tone\.values\.1: expected a finite number, got nan"),
         (f"factors.tone.values=[1, {HUGE}]", r"tone\.values\.1: expected a whole number of at most 2\^53"),
@@ -146,9 +154,9 @@ def test_a_factor_may_be_called_like_a_function(load, tmp_path):
 
 
 def test_an_override_finds_rows_of_numbers(load):
-    recipe = load("sets.s.factors.tone.table={cube: {1: 1, 2: 1}, sphere: [2]}")
+    recipe = load("sets.s.factors.tone.table={cube: {1: 1, 2: 1}, sphere: [0, 1]}")
     changed = load(
-        "sets.s.factors.tone.table={cube: {1: 1, 2: 1}, sphere: [2]}", "sets.s.factors.tone.table.cube.2=5"
+        "sets.s.factors.tone.table={cube: {1: 1, 2: 1}, sphere: [0, 1]}", "sets.s.factors.tone.table.cube.2=5"
     )
     assert [r.sets["s"].factors["tone"].rows()["cube",] for r in (recipe, changed)] == [
         {"1.0": 1.0, "2.0": 1.0},

@@ -83,15 +83,17 @@ def test_override_of_one_set_leaves_those_that_share_its_text():
 
 def test_overrides_reach_keys_with_dots(tiny):
     chance = "sets.cubes.factors.color"
-    table = f"{chance}={{values: [red, blue], given: size, table: {{1: [red], 1.5: {{red: 1, blue: 3}}}}}}"
+    table = (
+        f"{chance}={{values: [red, blue], given: size, table: {{1: {{red: 1}}, 1.5: {{red: 1, blue: 3}}}}}}"
+    )
 
     def rows(*overrides):
         return dict(load_recipe(tiny, [table, *overrides]).sets["cubes"].factors["color"].rows())
 
     before = rows()
     assert rows(f"{chance}.table.1.5.red=2") == {**before, ("1.5",): {"red": 2, "blue": 3}}
-    assert rows(f"{chance}.table.1.5=[blue]") == {**before, ("1.5",): {"blue": 1}}
-    assert rows(f"{chance}.table.1=[blue]") == {**before, ("1.0",): {"blue": 1}}
+    assert rows(f"{chance}.table.1.5={{blue: 1}}") == {**before, ("1.5",): {"blue": 1}}
+    assert rows(f"{chance}.table.1=[0, 1]") == {**before, ("1.0",): (0, 1)}
     objects = "sets.cubes.layout.objects"
     shown = "{choose: $color, among: {a.b: [{type: cube}], red: [], blue: []}}"
     cubes = load_recipe(tiny, [f"{objects}={shown}", f"{objects}.among.a.b.0.type=cone"])
@@ -138,7 +140,7 @@ def test_extends_merges_field_by_field(write_recipe):
     assert recipe.sets["own"].draws == 2
     assert recipe.sets["own"].layout.camera.field_of_view == 20
     assert recipe.sets["own"].layout.camera.location == base.sets["albedo"].layout.camera.location
-    assert recipe.sets["own"].layout.arrangements == base.sets["albedo"].layout.arrangements
+    assert recipe.sets["own"].layout.objects == base.sets["albedo"].layout.objects
     # What the base recipe says for all of its sets comes along.
     assert (recipe.sets["own"].render, recipe.sets["own"].exposure) == (base.render, base.exposure)
 

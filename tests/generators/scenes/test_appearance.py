@@ -178,12 +178,10 @@ def test_part_errors_name_the_field():
     ):
         paint_parts({"beak": "pink"}, "finch", OWN, draws(), LIBRARY)
     fur = Paint(texture="fur", color_a=(0, 0, 0), color_b=(1, 1, 1))
-    with pytest.raises(
-        InputError, match=r"layout\.objects\.parts\.beak\.texture: asset `fur` is not among"
-    ):
+    with pytest.raises(InputError, match=r"layout\.objects\.parts\.beak\.texture: asset `fur` is not among"):
         paint_parts({"beak": fur}, "finch", OWN, draws(), LIBRARY)
     with pytest.raises(
-        InputError, match=r"layout\.objects\.\d+\.material: `own` stands for the colours.*none for `cube`"
+        InputError, match=r"layout\.objects\.material: `own` stands for the colours.*none for `cube`"
     ):
         choose_material("own", "cube", 0, Appearance(), draws(), LIBRARY)
 
