@@ -8,15 +8,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from generators.language.extends import SetMerger, asset_folders
 from generators.language.factor_values import check_interventions
-from generators.language.field_types import is_choice
 from generators.language.overrides import copy_apart, override
 from generators.language.recipe import Recipe
 from loaders.errors import InputError, did_you_mean, nearest_file
 from loaders.files.plain_yaml import parse_yaml
-
-# Fields that hold for all sets of a recipe, unless a set has its own.
-_FOR_ALL_SETS = ("image", "render", "layers", "exposure")
 
 
 def shipped_recipes() -> dict[str, Path]:
@@ -47,7 +44,8 @@ def load_recipe(
         assets: folders of the user's own assets by kind, in place of those that the recipe names.
 
     Returns:
-        The recipe, checked. Folders that it names itself are relative to its file.
+        The recipe, checked. Folders that it names itself are relative to its file; a file that it
+        extends brings its folders along.
 
     Raises:
         InputError: no such recipe, not YAML, or a field that is not what it should be; the message names the
@@ -59,18 +57,17 @@ def load_recipe(
     """
     path = find_recipe(source)
     data = _read(path)
-    inherited = _expand(data, path)
+    extended = SetMerger(shipped_recipes(), _read).merge_sets(data, path.resolve())
     # Absolute, because workers may have another working directory.
     own = {kind: folder.absolute() for kind, folder in (assets or {}).items()}
-    if isinstance(folders := data.get("assets", {}), dict):
-        named = {kind: (path.parent / str(folder)).absolute() for kind, folder in folders.items()}
-        data["assets"] = {**named, **own}
+    if isinstance(data.get("assets", {}), dict):
+        data["assets"] = {**extended.folders, **asset_folders(data, path), **own}
     if preset is not None:
         _choose_preset(data, preset)
     for change in overrides:
         override(data, change)
         field = change.partition("=")[0].partition(".")[0]
-        for name in (name for name, fields in inherited.items() if field in fields):
+        for name in (name for name, fields in extended.fields.items() if field in fields):
             override(data, f"sets.{name}.{change}")
     _fill_twins(data, path)
     try:
@@ -140,48 +137,6 @@ def _read(path: Path) -> dict[str, Any]:
     raise InputError(f"recipe {path.name}: expected a mapping of fields, got {type(data).__name__}")
 
 
-def _expand(data: dict[str, Any], path: Path) -> dict[str, set[str]]:
-    """Merge the fields of each set with those of the set that it ``extends``.
-
-    Returns:
-        For each set that has them from another recipe, which of `_FOR_ALL_SETS`.
-    """
-    sets, inherited = data.get("sets"), dict[str, set[str]]()
-    for name in sets if isinstance(sets, dict) else ():
-        _expand_set(data, name, path, (), inherited)
-    return inherited
-
-
-def _expand_set(
-    data: dict[str, Any], name: str, path: Path, above: tuple[str, ...], inherited: dict[str, set[str]]
-) -> None:
-    sets, field = data["sets"], f"recipe {path.name}: sets.{name}.extends"
-    if not isinstance(sets[name], dict) or "extends" not in sets[name]:
-        return
-    reference = str(sets[name]["extends"])
-    if "/" in reference:
-        base = {key: value for key, value in _base(reference, field).items() if key not in data}
-        inherited[name] = base.keys() & set(_FOR_ALL_SETS) - sets[name].keys()
-    else:
-        others = [other for other in sets if other != name]
-        if reference == name or reference in above:
-            raise InputError(f"{field}: {' extends '.join((*above, name, reference))}, which never ends")
-        if reference not in others:
-            near = did_you_mean(reference, others)
-            raise InputError(
-                f"{field}: expected RECIPE/SET of a shipped recipe, or a set of this one, got "
-                f"`{reference}`{near}"
-            )
-        _expand_set(data, reference, path, (*above, name), inherited)
-        base = copy_apart(sets[reference]) if isinstance(sets[reference], dict) else {}
-        inherited[name] = inherited.get(reference, set()) - sets[name].keys()
-    # What this recipe says of all its sets goes before what the other said of its own. Which sets share units
-    # it says itself: two that extend one would else show the same, as train and test.
-    base.pop("shares_units", None)
-    sets[name] = _merge(base, sets[name])
-    del sets[name]["extends"]
-
-
 def _fill_twins(data: dict[str, Any], path: Path) -> None:
     """Give a set that holds nothing but ``counterfactual`` all fields of the set that it is of."""
     sets = data.get("sets")
@@ -198,39 +153,6 @@ def _fill_twins(data: dict[str, Any], path: Path) -> None:
                     f"{field}: expected one of {others or 'the other sets, got none'}, got {of!r}"
                 )
             sets[name] = {**copy_apart(sets[of]), "counterfactual": asked}
-
-
-def _base(reference: str, field: str) -> dict[str, Any]:
-    recipe, _, set_name = reference.partition("/")
-    known = shipped_recipes()
-    if recipe not in known:
-        near = did_you_mean(recipe, known)
-        raise InputError(f"{field}: expected RECIPE/SET with a shipped recipe, got `{reference}`{near}")
-    data = _read(known[recipe])
-    _expand(data, known[recipe])
-    if set_name not in data["sets"]:
-        raise InputError(
-            f"{field}: expected a set of `{recipe}` ({', '.join(data['sets'])}), got `{reference}`"
-        )
-    inherited = {key: data[key] for key in _FOR_ALL_SETS if key in data}
-    return {**inherited, **data["sets"][set_name]}
-
-
-def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge mappings field by field. A factor, a variable or a list is one value and replaced whole."""
-    merged = dict(base)
-    for key, value in changes.items():
-        if not isinstance(value, dict) or not isinstance(merged.get(key), dict):
-            merged[key] = value
-        elif key in ("factors", "variables"):
-            merged[key] = {**merged[key], **value}
-        elif is_choice(value) != is_choice(merged[key]):
-            merged[key] = value
-        elif key == "render" and "preset" in value:
-            merged[key] = value  # what the base says beside its own preset is no wish of this recipe's
-        else:
-            merged[key] = _merge(merged[key], value)
-    return merged
 
 
 def _choose_preset(data: dict[str, Any], preset: str) -> None:

@@ -247,12 +247,22 @@ def test_extends_replaces_a_factor_whole(write_recipe, factor):
 @pytest.mark.parametrize(
     ("base", "message"),
     [
-        ("nope/albedo", r"sets\.own\.extends: expected RECIPE/SET with a shipped recipe, got `nope/albedo`"),
+        (
+            "nope/albedo",
+            r"sets\.own\.extends: expected RECIPE/SET .* or FILE\.yaml/SET .* got `nope/albedo`",
+        ),
         (
             "concepts/nope",
             r"extends: expected a set of `concepts` \(albedo, illumination\), got `concepts/nope`",
         ),
-        ("concepts", r"extends: expected RECIPE/SET of a shipped recipe, or a set of this one"),
+        (
+            "concepts",
+            r"extends: expected RECIPE/SET of a shipped recipe, FILE\.yaml/SET of your own, or a set",
+        ),
+        (
+            "none.yaml/own",
+            r"sets\.own\.extends: there is no file .*none\.yaml; expected its path relative to",
+        ),
         ("own", r"extends: own extends own, which never ends"),
         ("[concepts]", r"extends: expected RECIPE/SET"),
     ],
@@ -260,6 +270,44 @@ def test_extends_replaces_a_factor_whole(write_recipe, factor):
 def test_extends_errors(write_recipe, base, message):
     with pytest.raises(InputError, match=message):
         load_recipe(write_recipe(own("").replace("concepts/albedo", base)))
+
+
+def test_extends_takes_a_file_relative_to_the_file_that_names_it(tmp_path, monkeypatch):
+    (tmp_path / "shared" / "mine").mkdir(parents=True)
+    base = "name: base\nexposure: 0.7\nassets: {materials: mine}\nsets:\n  first: {extends: rest.yml/last}\n"
+    rest = (
+        "name: rest\nsets:\n  last: {extends: candle/candle, draws: 3}\n  other: {extends: ../own.yaml/own}\n"
+    )
+    (tmp_path / "shared" / "base.yaml").write_text(base)
+    (tmp_path / "shared" / "rest.yml").write_text(rest)
+    path = tmp_path / "own.yaml"
+    path.write_text("name: own\nsets:\n  own: {extends: shared/base.yaml/first, unit: [color]}\n")
+    monkeypatch.chdir(tmp_path)
+    recipe = load_recipe("own.yaml")
+    assert (recipe.sets["own"].draws, settings(recipe, "own").exposure) == (3, 0.7)
+    assert recipe.assets == {"materials": tmp_path / "shared" / "mine"}
+    assert load_recipe(path, assets={"materials": tmp_path}).assets == {"materials": tmp_path}
+
+
+def test_files_that_extend_each_other_are_refused(tmp_path):
+    for name, other in (("a", "b"), ("b", "a")):
+        (tmp_path / f"{name}.yaml").write_text(f"name: {name}\nsets:\n  s: {{extends: {other}.yaml/s}}\n")
+    with pytest.raises(
+        InputError, match=r"recipe b\.yaml: .*a\.yaml/s extends s extends a\.yaml/s, which never"
+    ):
+        load_recipe(tmp_path / "a.yaml")
+
+
+def test_files_that_bring_different_folders_of_one_kind_are_refused(tmp_path):
+    for name in ("a", "b"):
+        text = f"name: {name}\nassets: {{objects: {name}}}\nsets:\n  s: {{extends: candle/candle}}\n"
+        (tmp_path / f"{name}.yaml").write_text(text)
+    path = tmp_path / "own.yaml"
+    path.write_text("name: own\nsets:\n  one: {extends: a.yaml/s}\n  two: {extends: b.yaml/s}\n")
+    with pytest.raises(
+        InputError, match=r"sets\.two\.extends: b\.yaml has objects in .*b, another file .* in .*a;"
+    ):
+        load_recipe(path)
 
 
 def test_revise_checks_anew(tiny):

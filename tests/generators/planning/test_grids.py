@@ -23,7 +23,8 @@ sets:
     factors:
       scene: {values: [hall, yard]}
       kind: {values: [cube, cone, sphere]}
-      size: {values: [1, 2, 3, 4], given: kind, table: {cube: {1: 1, 2: 1}, cone: [0, 1, 1, 1], sphere: {4: 1}}}
+      size: {values: [1, 2, 3, 4], given: kind,
+             table: {cube: {1: 1, 2: 1}, cone: [0, 1, 1, 1], sphere: {4: 1}}}
       tone: {low: 0, high: 1}
     rules: [{target: kind, exclude: {scene: hall, kind: sphere}}]
     grid: [scene, kind, size]

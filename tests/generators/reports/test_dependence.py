@@ -30,7 +30,8 @@ sets:
   s:
     factors:
       kind: {values: [cube, sphere], given: toy, table: {a: {cube: 1}, b: {sphere: 1}}, strength: 0.8}
-      color: {values: [red, blue], assets: materials, given: toy, table: {a: [1, 0], b: [0, 1]}, strength: 0.6}
+      color: {values: [red, blue], assets: materials, given: toy, table: {a: [1, 0], b: {blue: 1}},
+              strength: 0.6}
       size: {low: 1, high: 2}
     variables:
       toy: {values: [a, b], weights: [1, 2]}
