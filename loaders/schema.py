@@ -1,6 +1,6 @@
 """What one frame is: its layers, its metadata and the description of the data set it belongs to.
 
-This module is the only definition of schema version 2. Whatever writes or reads frames (folders, HDF5,
+This module is the only definition of schema version 3. Whatever writes or reads frames (folders, HDF5,
 Parquet) takes names, shapes, dtypes, units and colour spaces from here.
 """
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from loaders.errors import InputError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 LIGHT_PREFIX = "light/"
 
 Vector = tuple[float, float, float]
@@ -197,12 +197,12 @@ class LightRecord(Record):
 
 
 class EnvironmentRecord(Record):
-    """The map around the scene: its asset name, degrees about the vertical, and radiance multiplier.
+    """The environment: its label among the scenes, degrees about the vertical, and radiance multiplier.
 
     A ``modelled`` one is no map but ground and surroundings, of which all layers hold the truth.
     """
 
-    map: str
+    scene: str
     rotation: float
     strength: float
     modelled: bool = False
@@ -271,7 +271,7 @@ class Metadata(Record):
     ``layers`` maps each layer to `array_sha256`.
     """
 
-    schema_version: Annotated[Literal[2], Field(alias="schema")] = 2
+    schema_version: Annotated[Literal[3], Field(alias="schema")] = 3
     id: str
     set: str
     index: int
@@ -374,7 +374,7 @@ class DatasetInfo(Record):
     frames.
     """
 
-    schema_version: Annotated[Literal[2], Field(alias="schema")] = 2
+    schema_version: Annotated[Literal[3], Field(alias="schema")] = 3
     name: str
     description: str
     licence: str

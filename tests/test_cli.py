@@ -94,7 +94,7 @@ def test_draws_are_told_by_what_they_count(tmp_path):
     recipe = tmp_path / "own.yaml"
     recipe.write_text(
         "name: own\nlayers: [image]\nsets:\n  a: {draws: 3, factors: {shape: {values: [disc, ellipse]}}, "
-        "layout: {leaves: {shape: $shape}}}\n"
+        "layout: {dead_leaves: {shape: $shape}}}\n"
     )
     told = run("recipes", "validate", recipe).stdout
     assert told.startswith("own: valid, 6 samples")

@@ -14,7 +14,7 @@ from generators.blender.append_files import append
 from generators.blender.environment import Surroundings
 from generators.blender.materials import Materials, base_color
 from generators.scenes.camera import world_to_camera
-from generators.scenes.scene import Camera, Floor, Thing, Trace
+from generators.scenes.scene import Camera, Floor, SceneObject, Trace
 from loaders.schema import LightRecord, Vector
 
 SENSOR_WIDTH = 36.0  # mm; only the ratio to the focal length matters
@@ -95,7 +95,7 @@ class Stage:
         self._collection.objects.link(thing)
         return thing
 
-    def _place(self, thing: Thing, index: int) -> Any:
+    def _place(self, thing: SceneObject, index: int) -> Any:
         mesh = self._mesh(thing.type)
         placed = self._new_object(f"object {index}", mesh)
         placed.location = thing.location

@@ -34,7 +34,7 @@ class Surroundings:
 
     def show(self, environment: Environment | None) -> None:
         """Put up the surroundings of a trace and take down those of the one before."""
-        label = DARK if environment is None else environment.map
+        label = DARK if environment is None else environment.scene
         self._stand(None if environment is None or not environment.modelled else self._set(label))
         # A world of its own for each map, and touched only where it changes: Cycles builds the map's sampling
         # table anew at every touch, which costs more than tracing a small frame.
@@ -54,7 +54,7 @@ class Surroundings:
         Returns:
             None where what shines is not a picture alone.
         """
-        return None if environment is None else self._pictures.get(environment.map)
+        return None if environment is None else self._pictures.get(environment.scene)
 
     def _stand(self, collection: Any) -> None:
         if collection == self._standing:

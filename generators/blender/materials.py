@@ -7,8 +7,8 @@ from blender_assets import AssetLibrary
 from generators.blender import bpy
 from generators.blender.append_files import append
 from generators.blender.image_textures import IMAGE_NODE, Images, add_image_nodes
-from generators.scenes.appearance import PLAIN
-from generators.scenes.scene import Floor, Material, PartPaint
+from generators.scenes.materials import PLAIN
+from generators.scenes.scene import Floor, Material, PartMaterial
 
 AOVS = {"albedo": "COLOR", "normal": "COLOR", "coverage": "VALUE", "roughness": "VALUE", "metallic": "VALUE"}
 IMAGE = "image/"  # the source of all materials that show an image: no label ends in a slash
@@ -34,7 +34,7 @@ class Materials:
         self._used.clear()
         self._images.start()
 
-    def apply(self, thing: Any, plan: Material, parts: Sequence[PartPaint] = ()) -> None:
+    def apply(self, thing: Any, plan: Material, parts: Sequence[PartMaterial] = ()) -> None:
         """Give ``thing`` the materials of its ``parts`` slot by slot, or that of ``plan`` where it has none.
 
         Each of several slots gets its own copy, whose pass index is the part's number.

@@ -25,8 +25,8 @@ from generators.layers.decomposition import Decomposition, decompose, denoise, d
 from generators.layers.environment_view import view_map
 from generators.layers.finer_geometry import fine_backdrop, refine
 from generators.planning.provenance import check_group
-from generators.scenes.camera import record
-from generators.scenes.scene import SamplePlan, Thing, Trace
+from generators.scenes.camera import camera_record
+from generators.scenes.scene import SamplePlan, SceneObject, Trace
 from loaders.frames import write_frame
 from loaders.samples import Frame
 from loaders.schema import (
@@ -90,7 +90,7 @@ class Renderer:
             What writes the samples and returns their ids; it does not touch Blender.
         """
         first = group[0].trace
-        if first.leaves is not None:
+        if first.dead_leaves is not None:
             return self._painter.trace(group)
         self._hold(group)
         light, geometry = self._scratch[0]
@@ -191,7 +191,7 @@ class Renderer:
             else EnvironmentRecord(**trace.environment.model_dump()),
             camera=None
             if trace.camera is None
-            else record(trace.camera, chosen.image.width, chosen.image.height),
+            else camera_record(trace.camera, chosen.image.width, chosen.image.height),
             exposure=chosen.exposure,
             renderer=self._renderer(sample),
             checks=checks,
@@ -219,7 +219,7 @@ def _has_catcher(trace: Trace) -> bool:
     return trace.floor is not None and trace.floor.catcher
 
 
-def object_record(thing: Thing, index: int, shown: Shown, parts: Decomposition) -> ObjectRecord:
+def object_record(thing: SceneObject, index: int, shown: Shown, parts: Decomposition) -> ObjectRecord:
     """Describe one object by the plan, by what Blender made of it, and by its pixels, valued ``index``."""
     seen, own = parts.object == index, shown.colors
     return ObjectRecord(
@@ -236,7 +236,7 @@ def object_record(thing: Thing, index: int, shown: Shown, parts: Decomposition) 
     )
 
 
-def part_records(thing: Thing, colors: Sequence[Vector | None], shown: Any) -> tuple[PartRecord, ...]:
+def part_records(thing: SceneObject, colors: Sequence[Vector | None], shown: Any) -> tuple[PartRecord, ...]:
     """Describe the parts of an object by their values in its pixels, the first part being 1."""
     return tuple(
         PartRecord(

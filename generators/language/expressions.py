@@ -11,8 +11,8 @@ from typing import Any
 from loaders.errors import InputError
 from loaders.schema import FactorValue
 
-LONGEST = 400  # characters
-LARGEST_POWER = 64.0
+_LONGEST = 400  # characters
+_LARGEST_POWER = 64.0
 CONSTANTS = {"pi": math.pi}
 FUNCTIONS: dict[str, Callable[..., float]] = {
     "abs": abs,
@@ -29,8 +29,8 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
 
 
 def _power(base: float, exponent: float) -> float:
-    if abs(exponent) > LARGEST_POWER:
-        raise ValueError(f"a power beyond {LARGEST_POWER:g}")
+    if abs(exponent) > _LARGEST_POWER:
+        raise ValueError(f"a power beyond {_LARGEST_POWER:g}")
     if base < 0 and exponent % 1:
         raise ValueError(f"a power of {base:g} that is not whole")
     return float(base) ** exponent
@@ -55,17 +55,17 @@ _COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
 
 
 @cache
-def parse(text: str) -> ast.expr:
+def parse_expression(text: str) -> ast.expr:
     """Parse an expression and refuse what is not in the set.
 
-    Numbers, texts in quotes, names of variables, ``pi``, ``+ - * / % **``, comparisons, ``and or not``,
+    Numbers, texts in quotes, names of variables, ``pi``, ``+ - * / % **``, compared_texts, ``and or not``,
     ``a if b else c``, and the functions of `FUNCTIONS`.
 
     Raises:
         InputError: no expression, too long, or something that is not in the set.
     """
-    if len(text) > LONGEST:
-        raise InputError(f"expected an expression of at most {LONGEST} characters, got {len(text)}")
+    if len(text) > _LONGEST:
+        raise InputError(f"expected an expression of at most {_LONGEST} characters, got {len(text)}")
     try:
         body = ast.parse(text.strip(), mode="eval").body
         _check(body, text)
@@ -76,7 +76,7 @@ def parse(text: str) -> ast.expr:
     return body
 
 
-def names_in(text: str) -> tuple[str, ...]:
+def names_in_expression(text: str) -> tuple[str, ...]:
     """List the variables that an expression names, in the order of their first appearance.
 
     A name that is called is a function; any other is a variable, though a function may have the same name.
@@ -85,10 +85,10 @@ def names_in(text: str) -> tuple[str, ...]:
         InputError: it is no expression of the set.
 
     Example:
-        >>> names_in("sin(angle) * size + size if color == 'red' else 0")
+        >>> names_in_expression("sin(angle) * size + size if color == 'red' else 0")
         ('angle', 'size', 'color')
     """
-    nodes = list(ast.walk(parse(text)))
+    nodes = list(ast.walk(parse_expression(text)))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     found = [
         (node.lineno, node.col_offset, node.id)
@@ -98,18 +98,18 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for _, _, name in sorted(found)))
 
 
-def comparisons(text: str) -> list[tuple[str, str]]:
+def compared_texts(text: str) -> list[tuple[str, str]]:
     """List what variables are asked to be called in an expression: pairs of a variable and a text in quotes.
 
     Raises:
         InputError: it is no expression of the set.
 
     Example:
-        >>> comparisons("1 if kind == 'cube' or 'cone' != kind else x > 2")
+        >>> compared_texts("1 if kind == 'cube' or 'cone' != kind else x > 2")
         [('kind', 'cube'), ('kind', 'cone')]
     """
     found: list[tuple[str, str]] = []
-    for node in ast.walk(parse(text)):
+    for node in ast.walk(parse_expression(text)):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             for op, (left, right) in zip(node.ops, itertools.pairwise(sides), strict=True):
@@ -120,7 +120,7 @@ def comparisons(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def evaluate(text: str, values: Mapping[str, FactorValue]) -> float:
+def evaluate_expression(text: str, values: Mapping[str, FactorValue]) -> float:
     """Evaluate an expression.
 
     Args:
@@ -134,11 +134,11 @@ def evaluate(text: str, values: Mapping[str, FactorValue]) -> float:
         InputError: it cannot be evaluated for these values, or is not finite.
 
     Example:
-        >>> evaluate("0.5 * size if kind == 'cube' else -1", {"size": 3, "kind": "cube"})
+        >>> evaluate_expression("0.5 * size if kind == 'cube' else -1", {"size": 3, "kind": "cube"})
         1.5
     """
     try:
-        number = _number(parse(text), values)
+        number = _number(parse_expression(text), values)
     except (ArithmeticError, ValueError, TypeError) as error:
         if isinstance(error, InputError):
             raise
@@ -149,7 +149,7 @@ def evaluate(text: str, values: Mapping[str, FactorValue]) -> float:
 
 
 def _shown(text: str, values: Mapping[str, FactorValue]) -> str:
-    return ", ".join(f"{name}={values[name]!r}" for name in names_in(text)) or "no variables"
+    return ", ".join(f"{name}={values[name]!r}" for name in names_in_expression(text)) or "no variables"
 
 
 def _check(node: ast.expr, text: str) -> None:
@@ -178,7 +178,7 @@ def _check(node: ast.expr, text: str) -> None:
             known = ", ".join(FUNCTIONS)
             raise InputError(
                 f"`{text}`: `{ast.unparse(node)}` is not allowed; expected numbers, names, arithmetic, "
-                f"comparisons, `a if b else c` and {known}"
+                f"compared_texts, `a if b else c` and {known}"
             )
     for part in parts:
         _check(part, text)

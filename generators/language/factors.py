@@ -1,8 +1,8 @@
-"""How a factor or variable gets its value, as pydantic models: lists, tables, distributions, expressions.
+"""Factors, variables and rules of an image set, as pydantic models.
 
-A mechanism may depend on others of its set, its parents: `given` and `table` name categorical ones, and any
-number may be an expression of them (`generators.language.expressions`). A variable that others depend on is a
-hidden confounder: drawn and recorded, but no label.
+A mechanism may depend on other factors and variables of its set, its parents: ``given`` and ``table`` name
+categorical parents, and any number may be an expression of parents (`generators.language.expressions`). A
+variable that factors depend on is a hidden confounder: drawn and recorded, but no label.
 """
 
 import math
@@ -12,25 +12,25 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
-from generators.language.expressions import names_in
-from generators.language.field_types import Model, key_of, with_keys
+from generators.language.expressions import names_in_expression
+from generators.language.field_types import Model, PlainType, Share, described, key_of, with_keys
 from loaders.errors import InputError
 from loaders.schema import AssetKind, FactorValue
 from loaders.selection.conditional import row_weights, table_rows
 
-NAME = r"^[a-z][a-z0-9_]*$"
-Name = Annotated[str, Field(pattern=NAME, max_length=100)]
-LARGEST = 2**53  # whole numbers up to which a float is exact
+_NAME = r"^[a-z][a-z0-9_]*$"
+Name = Annotated[str, Field(pattern=_NAME, max_length=100), PlainType("name")]
+_LARGEST_WHOLE = 2**53  # whole numbers up to which a float is exact
 
 
 def _number_or_expression(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("expected a number or an expression")
     if isinstance(value, str):
-        names_in(value)
+        names_in_expression(value)
     elif not abs(value) < math.inf:
         raise ValueError(f"expected a finite number, got {value}")
-    elif isinstance(value, int) and abs(value) > LARGEST:
+    elif isinstance(value, int) and abs(value) > _LARGEST_WHOLE:
         raise ValueError("expected a whole number of at most 2^53")
     return value
 
@@ -44,7 +44,7 @@ def _value(value: object) -> object:
     if not isinstance(value, Real):
         raise ValueError(f"expected a name or a number, got {value!r}")
     if isinstance(value, Integral):
-        if abs(int(value)) > LARGEST:
+        if abs(int(value)) > _LARGEST_WHOLE:
             raise ValueError("expected a whole number of at most 2^53")
         return int(value)
     if not math.isfinite(float(value)):
@@ -52,8 +52,8 @@ def _value(value: object) -> object:
     return float(value)
 
 
-Value = Annotated[FactorValue, BeforeValidator(_value)]
-Quantity = Annotated[float | str, BeforeValidator(_number_or_expression)]
+Value = Annotated[FactorValue, BeforeValidator(_value), PlainType("name or number")]
+Quantity = Annotated[float | str, BeforeValidator(_number_or_expression), PlainType("number or expression")]
 Weights = dict[str, float] | tuple[float, ...]
 
 
@@ -114,27 +114,52 @@ def weights_of(row: Weights, values: Sequence[FactorValue]) -> list[float]:
 
 
 class Categorical(Model):
-    """A factor with a list of values.
+    """A factor or variable with a list of values: `values`, `count` or `assets`."""
 
-    Exactly one of the first three says which: ``values`` lists them, ``count`` stands for 0 .. count - 1,
-    ``assets`` alone takes every label of that kind. ``assets`` beside ``values`` says that they are labels
-    of that kind, and each is checked to exist.
-
-    Drawn, each value is as likely as the other, or as its weight in ``weights``. With ``given`` and ``table``
-    the weights depend on the parents: the table has such weights for each value of the first parent (and in
-    it of the second, and so on). ``strength`` mixes:
-    the probability is strength x table + (1 - strength) x what it would be without the table, so that 0 is
-    independent and 1 is the table.
-    """
-
-    values: tuple[Value, ...] | None = None
-    count: Annotated[int, Field(ge=1, le=10**6)] | None = None
-    assets: AssetKind | None = None
-    weights: Annotated[Weights | None, BeforeValidator(_weights)] = None
-    given: Annotated[tuple[Name, ...], BeforeValidator(_as_tuple)] = ()
-    table: Annotated[dict[str, Any] | None, BeforeValidator(_keyed)] = None
-    strength: Annotated[float, Field(ge=0, le=1)] = 1.0
-    unit: str = ""
+    values: Annotated[
+        tuple[Value, ...] | None, described("The values: all names or all numbers.", ["red", "blue"])
+    ] = None
+    count: Annotated[
+        int | None,
+        Field(ge=1, le=10**6),
+        described("Number of values, which are then 0, 1, ..., count - 1.", 100),
+    ] = None
+    assets: Annotated[
+        AssetKind | None,
+        described(
+            "Kind of assets whose labels the values are; without `values` all labels of that kind.",
+            "materials",
+        ),
+    ] = None
+    weights: Annotated[
+        Weights | None,
+        BeforeValidator(_weights),
+        PlainType("mapping from value to weight, or list of weights in the order of the values"),
+        described(
+            "Weights of the values, at least 0; by default equal. A value left out has 0.",
+            {"red": 3, "blue": 1},
+        ),
+    ] = None
+    given: Annotated[
+        tuple[Name, ...],
+        BeforeValidator(_as_tuple),
+        PlainType("name or list of names"),
+        described("Categorical factors or variables that the `table` depends on.", ["shape"]),
+    ] = ()
+    table: Annotated[
+        dict[str, Any] | None,
+        BeforeValidator(_keyed),
+        PlainType("mapping from each value of the first parent, then of the next, to weights"),
+        described(
+            "Weights for each value of the parents in `given`; one more level for each further parent.",
+            {"cube": {"red": 3, "blue": 1}, "cone": [0, 1]},
+        ),
+    ] = None
+    strength: Annotated[
+        Share,
+        described("Mixture of `table` and `weights`: 1 follows the table, 0 ignores it.", 0.8),
+    ] = 1.0
+    unit: Annotated[str, described("Physical unit of the values, for the metadata.", "degrees")] = ""
 
     @model_validator(mode="after")
     def _one_source(self) -> "Categorical":
@@ -187,18 +212,20 @@ class Categorical(Model):
 
 
 class Continuous(Model):
-    """A factor or variable between ``low`` and ``high``.
+    """A factor or variable with a range: uniform, truncated normal, or the value of an expression."""
 
-    Uniform, or normal with ``mean`` and ``std`` where they are given, truncated to what lies within, or
-    exactly ``value`` where that is given. Each may be a number or an expression of the parents.
-    """
-
-    low: Quantity
-    high: Quantity
-    mean: Quantity | None = None
-    std: Quantity | None = None
-    value: Quantity | None = None
-    unit: str = ""
+    low: Annotated[Quantity, described("Smallest value.", -60)]
+    high: Annotated[Quantity, described("Largest value.", "60 if shape == 'cube' else 90")]
+    mean: Annotated[
+        Quantity | None, described("Mean of a normal distribution that is truncated to the range.", "0.5 * x")
+    ] = None
+    std: Annotated[Quantity | None, described("Its standard deviation before truncation, above 0.", 10)] = (
+        None
+    )
+    value: Annotated[
+        Quantity | None, described("The value itself, in place of a distribution.", "rotation * pi / 180")
+    ] = None
+    unit: Annotated[str, described("Physical unit of the values, for the metadata.", "m")] = ""
 
     @model_validator(mode="after")
     def _in_order(self) -> "Continuous":
@@ -217,7 +244,9 @@ class Continuous(Model):
 
     def parents(self) -> tuple[str, ...]:
         """Name the variables that the mechanism depends on."""
-        return tuple(dict.fromkeys(name for text in self.expressions().values() for name in names_in(text)))
+        return tuple(
+            dict.fromkeys(name for text in self.expressions().values() for name in names_in_expression(text))
+        )
 
     def expressions(self) -> dict[str, str]:
         """Return the expressions by the name of their field."""
@@ -255,16 +284,26 @@ Factor = Annotated[
 
 
 class Rule(Model):
-    """Values that do not occur together: ``exclude`` maps names to a value or a list of values.
+    """A rule: values that do not occur together, by the mechanism of a target or by selection."""
 
-    Either the rule belongs to the mechanism of one of them, its ``target``, whose parents are then the
-    others: the target never takes these values where the others have theirs. Or it is a declared
-    ``selection``, which throws away what was made whole: a collider, and no mechanism.
-    """
-
-    exclude: Annotated[dict[Name, Annotated[tuple[Value, ...], Field(min_length=1)]], Field(min_length=1)]
-    target: str | None = None
-    selection: bool = False
+    exclude: Annotated[
+        dict[Name, Annotated[tuple[Value, ...], Field(min_length=1), PlainType("value or list of values")]],
+        Field(min_length=1),
+        described(
+            "Values that do not occur together, by the names of their factors.",
+            {"shape": "cone", "size": [2, 3]},
+        ),
+    ]
+    target: Annotated[
+        str | None,
+        described("Factor whose mechanism avoids these values; the others become its parents.", "size"),
+    ] = None
+    selection: Annotated[
+        bool,
+        described(
+            "Whether samples with these values are thrown away, as a selection after all were drawn.", True
+        ),
+    ] = False
 
     @field_validator("exclude", mode="before")
     @classmethod

@@ -1,6 +1,7 @@
-"""What the fields of a layout hold: numbers, colours, and ``$name`` for the value of a factor or variable."""
+"""Types that the fields of recipes share: numbers, colours, references ``$name`` and choices by a factor."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
@@ -12,9 +13,27 @@ T = TypeVar("T")
 
 
 class Model(BaseModel):
-    """Base of the models below: immutable; unknown keys and non-finite numbers are refused."""
+    """Base of all models of a recipe: immutable; unknown keys and non-finite numbers are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+@dataclass(frozen=True)
+class PlainType:
+    """The type of a field in plain words, as part of its annotation."""
+
+    words: str
+
+
+def described(meaning: str, example: Any, unit: str = "") -> Any:
+    """Return the metadata of a field: one line on its meaning, an example, and its unit.
+
+    Args:
+        meaning: one sentence.
+        example: a value that is valid, as YAML has it.
+        unit: physical unit, "" for none.
+    """
+    return Field(description=meaning, examples=[example], json_schema_extra={"unit": unit})
 
 
 def _number(value: object) -> object:
@@ -25,24 +44,28 @@ def _number(value: object) -> object:
     return value
 
 
-Number = Annotated[float | str, BeforeValidator(_number)]
+NumberOrReference = Annotated[float | str, BeforeValidator(_number), PlainType("number or $name")]
+Point = tuple[NumberOrReference, NumberOrReference, NumberOrReference]
+Pair = tuple[NumberOrReference, NumberOrReference]
 Share = Annotated[float, Field(ge=0, le=1)]
+Label = Annotated[str, PlainType("label or $name")]
 
 
 class Hue(Model):
-    """A colour by its place on the HSV hexagon in linear Rec.709: hue in degrees, the others 0 to 1."""
+    """A colour by hue, saturation and value on the HSV hexagon of linear Rec.709."""
 
-    hue: Number
-    saturation: Number = 1.0
-    value: Number = 1.0
+    hue: Annotated[NumberOrReference, described("Hue: 0 is red, 120 green, 240 blue.", "$hue", "degrees")]
+    saturation: Annotated[NumberOrReference, described("Saturation, from 0 (gray) to 1.", 0.8)] = 1.0
+    value: Annotated[NumberOrReference, described("The largest of the three channels.", 0.5)] = 1.0
 
 
 def _colour_kind(value: object) -> str:
-    return "hue" if isinstance(value, dict | Hue) else "rgb"
+    return "[hue]" if isinstance(value, dict | Hue) else "[rgb]"
 
 
 Color = Annotated[
-    Annotated[tuple[Number, Number, Number], Tag("rgb")] | Annotated[Hue, Tag("hue")],
+    Annotated[Point, Tag("[rgb]"), PlainType("three numbers or $name (linear Rec.709)")]
+    | Annotated[Hue, Tag("[hue]")],
     Discriminator(_colour_kind),
 ]
 
@@ -61,7 +84,7 @@ def key_of(value: FactorValue) -> str:
 
 
 def with_keys(table: Any) -> Any:
-    """Give a mapping, and those in it, keys spelled by `key_of`.
+    """Return a mapping with its keys spelled by `key_of`; any other value stays.
 
     Raises:
         ValueError: a key is neither a name nor a number, or two keys are equal.
@@ -84,10 +107,20 @@ def _reference(value: str) -> str:
 
 
 class Choice(Model, Generic[T]):
-    """One of several values of a field, chosen by the value of a categorical factor or variable."""
+    """A field whose value depends on a categorical factor or variable."""
 
-    choose: Annotated[str, AfterValidator(_reference)]
-    among: Annotated[dict[str, T], BeforeValidator(with_keys), Field(min_length=1)]
+    choose: Annotated[
+        str,
+        AfterValidator(_reference),
+        PlainType("$name"),
+        described("Factor or variable that chooses.", "$scene"),
+    ]
+    among: Annotated[
+        dict[str, T],
+        BeforeValidator(with_keys),
+        Field(min_length=1),
+        described("An entry for each value of the factor; entries of other values do no harm.", {}),
+    ]
 
     @property
     def factor(self) -> str:
@@ -96,6 +129,10 @@ class Choice(Model, Generic[T]):
 
     def chosen(self, value: FactorValue, field: str) -> T:
         """Return the entry for a value of the factor.
+
+        Args:
+            value: the factor's value.
+            field: path of the choice in the set, for messages.
 
         Raises:
             InputError: no entry has this value.

@@ -39,7 +39,7 @@ def load_recipe(
         source: a name of `shipped_recipes`, or the path of a YAML file.
         overrides: ``field=value`` with dots into nested fields, as in "image.width=64"; the value is YAML.
             One of ``render.preset`` also drops what the recipe says beside it; later ones win over it.
-        preset: a preset of `generators.language.image_and_render.PRESETS` for all sets, in place of all that
+        preset: a preset of `generators.language.image_and_render.RENDER_PRESETS` for all sets, in place of all that
             they and the recipe say of ``render``; overrides win over it.
         assets: folders of the user's own assets by kind, in place of those that the recipe names.
 

@@ -1,8 +1,8 @@
-"""Recipes: what varies in an image set and how it is laid out, as pydantic models.
+"""Recipes and their image sets, as pydantic models.
 
 A recipe holds one or more image sets. Each set names its factors (labelled) and variables (drawn and
-recorded, not labelled); its layout says where their values go, ``$name`` standing for the value of the
-factor or variable of that name. Lengths are metres, angles degrees, colours linear Rec.709.
+recorded, not labelled). Its layout says where their values go: ``$name`` stands for the value of the factor
+or variable of that name.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,16 @@ from pydantic import Field, model_serializer, model_validator
 from generators.language.causal_graph import Graph, causal_graph, causal_order
 from generators.language.expressions import CONSTANTS
 from generators.language.factors import Categorical, Factor, Name, Rule, Value, Weights
-from generators.language.field_types import Model, references
-from generators.language.image_and_render import Image, Render
-from generators.language.layout import Layout
+from generators.language.field_types import Model, described, references
+from generators.language.image_and_render import ImageSize, RenderSettings
+from generators.language.layout import SceneLayout
 from loaders.errors import InputError, did_you_mean
 from loaders.schema import LAYERS, LIGHT_PREFIX, AssetKind, Statements, layer
 
-RESERVED = {*LAYERS, "id", "index", "objects", "metadata", "set"}
+_RESERVED = {*LAYERS, "id", "index", "objects", "metadata", "set"}
 ALL_LIGHTS = "light/*"
+DEFAULT_LAYERS = ("image", "radiance", "albedo", "shading", "residual", "depth", "normal", "object")
+DEAD_LEAVES_LAYERS = ("image", "radiance", "albedo", "shading", "residual")
 
 
 def _uneven(row: Weights) -> bool:
@@ -30,49 +32,100 @@ def _uneven(row: Weights) -> bool:
 
 
 class Counterfactual(Model):
-    """What a set asks of the units of another: ``of`` names that set, ``do`` lists interventions.
+    """The same units as another set, under interventions: every exogenous draw is kept."""
 
-    For each sample of ``of`` and each intervention there is one sample: the same unit, every exogenous draw
-    kept, the named factors set, their descendants recomputed.
-    """
-
-    of: str
-    do: Annotated[tuple[Annotated[dict[Name, Value], Field(min_length=1)], ...], Field(min_length=1)]
+    of: Annotated[str, described("Name of a set above, whose samples are changed.", "train")]
+    do: Annotated[
+        tuple[Annotated[dict[Name, Value], Field(min_length=1)], ...],
+        Field(min_length=1),
+        described("Interventions; each gives one sample for each sample of that set.", [{"color": "red"}]),
+    ]
 
 
 class ImageSet(Model):
-    """One image set: factors, how they are crossed or drawn, and the layout.
+    """One image set: its factors, how its samples are drawn, and its layout."""
 
-    The rows are the full grid of ``grid`` (default: every categorical factor without weights or table, in the
-    order written, the last one fastest), ``draws`` times each; what is not in the grid is drawn. ``rules``
-    exclude values that do not occur together; rows of the grid that break one are left out, and the others
-    keep their index in the full product. Rows that agree in the factors of ``unit`` form a unit: they share
-    every drawn number and the renderer's seed. By default each row is its own. Units belong to their set, but
-    those of all sets that say ``shares_units`` are one where the factors of ``unit`` have the same values.
-    ``varies`` names the factors that change inside one concept set. ``do`` sets factors by intervention, in
-    this set alone, and goes before the recipe's. ``image``, ``render``, ``layers`` and ``exposure`` override
-    the recipe's. A set with ``counterfactual`` is otherwise that of the set it is of.
-    """
-
-    factors: dict[Name, Factor]
-    variables: dict[Name, Factor] = Field(default_factory=dict)
-    rules: tuple[Rule, ...] = ()
-    grid: tuple[str, ...] | None = None
-    draws: Annotated[int, Field(ge=1)] = 1
-    unit: tuple[str, ...] | None = None
-    shares_units: bool = False
-    varies: tuple[str, ...] = ()
-    do: dict[Name, Value] = Field(default_factory=dict)
-    counterfactual: Counterfactual | None = None
-    layout: Layout
-    image: Image | None = None
-    render: Render | None = None
-    layers: tuple[str, ...] | None = None
-    exposure: Annotated[float, Field(gt=0)] | None = None
+    factors: Annotated[
+        dict[Name, Factor], described("Labelled factors by name.", {"color": {"values": ["red", "blue"]}})
+    ]
+    variables: Annotated[
+        dict[Name, Factor],
+        described("Drawn and recorded variables that are no labels, by name.", {"x": {"low": -1, "high": 1}}),
+    ] = Field(default_factory=dict)
+    rules: Annotated[
+        tuple[Rule, ...],
+        described(
+            "Values that do not occur together.",
+            [{"exclude": {"shape": "cone", "size": 2}, "target": "size"}],
+        ),
+    ] = ()
+    grid: Annotated[
+        tuple[str, ...] | None,
+        described(
+            "Factors of which every combination occurs, the last one fastest; by default all lists without `weights` "
+            "and `table`. All else is drawn.",
+            ["shape", "color"],
+        ),
+    ] = None
+    draws: Annotated[
+        int,
+        Field(ge=1),
+        described("Samples of each combination of the grid, or of the set if `grid` is [].", 100),
+    ] = 1
+    unit_factors: Annotated[
+        tuple[str, ...] | None,
+        described(
+            "Factors of the grid that name a unit: samples with equal values share every draw and the renderer's "
+            "seed. By default each sample is a unit.",
+            ["scene"],
+        ),
+    ] = None
+    shares_units: Annotated[
+        bool,
+        described(
+            "Whether units are the same in all sets of the recipe that say so, by the values of `unit_factors`.",
+            True,
+        ),
+    ] = False
+    varies: Annotated[
+        tuple[str, ...],
+        described(
+            "Factors that change within a concept set; samples with equal other factors form one.", ["color"]
+        ),
+    ] = ()
+    do: Annotated[
+        dict[Name, Value],
+        described("Interventions: fixed values, without the mechanisms of their factors.", {"color": "red"}),
+    ] = Field(default_factory=dict)
+    counterfactual: Annotated[
+        Counterfactual | None,
+        described(
+            "Counterfactuals of another set; then the only field of this set.",
+            {"of": "train", "do": [{"color": "red"}]},
+        ),
+    ] = None
+    layout: Annotated[
+        SceneLayout,
+        described("The scene of every sample.", {"camera": {"location": [0, 5, 3], "look_at": [0, 0, 0]}}),
+    ]
+    image: Annotated[
+        ImageSize | None,
+        described("Size of the images of this set, in place of the recipe's.", {"width": 64}),
+    ] = None
+    render: Annotated[
+        RenderSettings | None,
+        described("Quality of rendering of this set, in place of the recipe's.", {"preset": "draft"}),
+    ] = None
+    layers: Annotated[
+        tuple[str, ...] | None, described("Layers of this set, in place of the recipe's.", ["image", "depth"])
+    ] = None
+    exposure: Annotated[
+        float | None, Field(gt=0), described("Exposure of this set, in place of the recipe's.", 0.5)
+    ] = None
 
     @model_validator(mode="after")
     def _names_exist(self) -> "ImageSet":
-        for name in self.factors.keys() & RESERVED:
+        for name in self.factors.keys() & _RESERVED:
             raise ValueError(
                 f"factors.{name}: the name is taken by a column of every data set; choose another"
             )
@@ -83,16 +136,22 @@ class ImageSet(Model):
             raise ValueError(f"do: `{name}` is no factor or variable of this set{near}")
         for name in self.mechanisms().keys() & CONSTANTS.keys():
             raise ValueError(f"`{name}` is a number in expressions; expected another name")
-        for field, names in (("grid", self.grid), ("unit", self.unit), ("varies", self.varies)):
+        for field, names in (
+            ("grid", self.grid),
+            ("unit_factors", self.unit_factors),
+            ("varies", self.varies),
+        ):
             for name in names or ():
                 if not isinstance(self.factors.get(name), Categorical):
                     raise ValueError(f"{field}: expected names of categorical factors, got `{name}`")
         if len(set(self.crossed())) != len(self.crossed()):
             raise ValueError(f"grid: expected distinct factors, got {list(self.crossed())}")
-        for name in set(self.unit or ()) - set(self.crossed()):
-            raise ValueError(f"unit: expected factors of the grid, got `{name}`")
-        if self.shares_units and self.unit is None:
-            raise ValueError("shares_units: expected `unit` beside it, the factors whose values name a unit")
+        for name in set(self.unit_factors or ()) - set(self.crossed()):
+            raise ValueError(f"unit_factors: expected factors of the grid, got `{name}`")
+        if self.shares_units and self.unit_factors is None:
+            raise ValueError(
+                "shares_units: expected `unit_factors` as well, the factors whose values name a unit"
+            )
         known = ", ".join(self.mechanisms()) or "none"
         for reference in references(self.layout):
             if reference not in self.mechanisms():
@@ -128,10 +187,14 @@ class ImageSet(Model):
             for name in rule.exclude:
                 if not isinstance(mechanisms.get(name), Categorical):
                     raise ValueError(f"rules.{i}.exclude: expected categorical names, got `{name}`")
-            if rule.selection and self.unit is not None and not set(rule.exclude) <= set(self.crossed()):
+            if (
+                rule.selection
+                and self.unit_factors is not None
+                and not set(rule.exclude) <= set(self.crossed())
+            ):
                 raise ValueError(
                     f"rules.{i}: a selection on drawn values would draw the rows of a unit apart; "
-                    "leave `unit` out, or select on factors of the grid"
+                    "leave `unit_factors` out, or select on factors of the grid"
                 )
         try:
             causal_order(self.graph())
@@ -184,30 +247,62 @@ class ImageSet(Model):
         )
 
 
-DEFAULT_LAYERS = ("image", "radiance", "albedo", "shading", "residual", "depth", "normal", "object")
-PAINTED_LAYERS = ("image", "radiance", "albedo", "shading", "residual")
-
-
 class Recipe(Model):
-    """A recipe: image sets and what they share.
+    """A recipe: image sets, and the fields that they share."""
 
-    ``assets`` maps a kind to a folder of the user's own, searched before the shipped library. ``do`` sets
-    factors by intervention: their mechanism is replaced by the value, everything else is drawn as before.
-    ``licence`` is that of the data set, "" where its author states none; ``statements`` are the author's.
-    """
-
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
-    description: str = ""
-    licence: str = ""
-    statements: Statements = Statements()
-    seed: Annotated[int, Field(ge=0)] = 0
-    image: Image = Image()
-    render: Render = Render.model_validate({})
-    layers: tuple[str, ...] = DEFAULT_LAYERS
-    exposure: Annotated[float, Field(gt=0)] = 0.3
-    assets: dict[AssetKind, Path] = Field(default_factory=dict)
-    do: dict[str, Value] = Field(default_factory=dict)
-    sets: Annotated[dict[Name, ImageSet], Field(min_length=1)]
+    name: Annotated[
+        str,
+        Field(pattern=r"^[a-z][a-z0-9-]*$"),
+        described("Name of the data set: lower-case letters, digits and hyphens.", "mine"),
+    ]
+    description: Annotated[str, described("A description for the data set's card.", "Cubes and cones.")] = ""
+    licence: Annotated[
+        str, described("Licence of the data set, as an SPDX identifier; `push` needs one.", "CC-BY-4.0")
+    ] = ""
+    statements: Annotated[
+        Statements,
+        described("Statements on responsible use, for the card.", {"limitations": "Rendered scenes only."}),
+    ] = Statements()
+    seed: Annotated[int, Field(ge=0), described("Seed of all random numbers.", 7)] = 0
+    image: Annotated[ImageSize, described("Size of the images.", {"width": 64, "height": 48})] = ImageSize()
+    render: Annotated[RenderSettings, described("Quality of rendering.", {"preset": "draft"})] = (
+        RenderSettings.model_validate({})
+    )
+    layers: Annotated[
+        tuple[str, ...],
+        described(
+            f"Layers to store, `image` among them; `{ALL_LIGHTS}` is one for each light.", ["image", "depth"]
+        ),
+    ] = DEFAULT_LAYERS
+    exposure: Annotated[
+        float, Field(gt=0), described("Factor from scene radiance to image, the same for every sample.", 0.5)
+    ] = 0.3
+    assets: Annotated[
+        dict[AssetKind, Path],
+        described(
+            "Your own folders of assets by kind, relative to this file; searched before the shipped ones.",
+            {"objects": "meshes"},
+        ),
+    ] = Field(default_factory=dict)
+    do: Annotated[
+        dict[str, Value], described("Interventions in every set that has the factor.", {"color": "red"})
+    ] = Field(default_factory=dict)
+    sets: Annotated[
+        dict[Name, ImageSet],
+        Field(min_length=1),
+        described(
+            "Image sets by name.",
+            {
+                "train": {
+                    "factors": {"color": {"values": ["red", "blue"]}},
+                    "layout": {
+                        "objects": [{"type": "cube", "material": "$color"}],
+                        "camera": {"location": [0, 5, 3], "look_at": [0, 0, 0]},
+                    },
+                }
+            },
+        ),
+    ]
 
     @model_validator(mode="after")
     def _settle(self) -> "Recipe":
@@ -219,9 +314,9 @@ class Recipe(Model):
                 )
             for wanted in layers:
                 _check_layer(wanted, f"sets.{name}: layers")
-            if image_set.layout.leaves is not None and (other := set(layers) - set(PAINTED_LAYERS)):
+            if image_set.layout.dead_leaves is not None and (other := set(layers) - set(DEAD_LEAVES_LAYERS)):
                 raise ValueError(
-                    f"sets.{name}: layers: leaves have {', '.join(PAINTED_LAYERS)}, "
+                    f"sets.{name}: layers: leaves have {', '.join(DEAD_LEAVES_LAYERS)}, "
                     f"got {', '.join(sorted(other))} besides"
                 )
             floor = image_set.layout.floor
@@ -239,9 +334,11 @@ class Recipe(Model):
         self._check_counterfactuals()
         # Of sets that name their units otherwise none would be shared, in silence.
         sharing = {name: one for name, one in self.sets.items() if one.shares_units}
-        if len({(one.unit, one.draws > 1) for one in sharing.values()}) > 1:
+        if len({(one.unit_factors, one.draws > 1) for one in sharing.values()}) > 1:
             names = ", ".join(sharing)
-            raise ValueError(f"shares_units: expected one `unit`, and `draws` in all or none, of {names}")
+            raise ValueError(
+                f"shares_units: expected one `unit_factors`, and `draws` in all or none, of {names}"
+            )
         return self
 
     def _check_counterfactuals(self) -> None:

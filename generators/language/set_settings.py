@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from generators.language.factor_values import listed_values
 from generators.language.factors import Continuous
 from generators.language.field_types import Choice
-from generators.language.image_and_render import Image, Render
-from generators.language.lights_and_camera import ENVIRONMENT_LIGHT, UNNAMED_LIGHT
+from generators.language.image_and_render import ImageSize, RenderSettings
+from generators.language.lights_and_camera import DEFAULT_LIGHT_NAME, ENVIRONMENT_LIGHT
 from generators.language.recipe import ALL_LIGHTS, ImageSet, Recipe
 from loaders.errors import InputError
 from loaders.schema import LAYERS, LIGHT_PREFIX, FactorInfo
@@ -16,8 +16,8 @@ from loaders.schema import LAYERS, LIGHT_PREFIX, FactorInfo
 class SetSettings:
     """What one image set is rendered with: its own fields over the recipe's."""
 
-    image: Image
-    render: Render
+    image: ImageSize
+    render: RenderSettings
     layers: tuple[str, ...]
     exposure: float
 
@@ -35,7 +35,7 @@ def settings(recipe: Recipe, set_name: str) -> SetSettings:
 
 def is_traced(recipe: Recipe) -> bool:
     """Tell whether any set of a recipe needs Blender; dead leaves are painted without."""
-    return any(image_set.layout.leaves is None for image_set in recipe.sets.values())
+    return any(image_set.layout.dead_leaves is None for image_set in recipe.sets.values())
 
 
 def light_names(recipe: Recipe, set_name: str) -> tuple[str, ...]:
@@ -48,7 +48,7 @@ def light_names(recipe: Recipe, set_name: str) -> tuple[str, ...]:
         return ()
     layout = recipe.sets[set_name].layout
     lists = layout.lights.among.values() if isinstance(layout.lights, Choice) else [layout.lights]
-    named = [[spec.name or spec.asset or UNNAMED_LIGHT for spec in lights] for lights in lists]
+    named = [[spec.name or spec.asset or DEFAULT_LIGHT_NAME for spec in lights] for lights in lists]
     names = named[0]
     if any(name.startswith("$") for name in names) or named.count(names) < len(named):
         raise InputError(

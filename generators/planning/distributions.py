@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from statistics import NormalDist
 
-from generators.language.expressions import evaluate
+from generators.language.expressions import evaluate_expression
 from generators.language.factors import Continuous, Quantity
 from loaders.errors import InputError
 from loaders.schema import FactorValue
@@ -17,7 +17,7 @@ FEWEST = 1e-12  # probability below which a normal distribution does not reach a
 
 
 def _number(quantity: Quantity, values: Values) -> float:
-    return evaluate(quantity, values) if isinstance(quantity, str) else float(quantity)
+    return evaluate_expression(quantity, values) if isinstance(quantity, str) else float(quantity)
 
 
 def draw_number(mechanism: Continuous, values: Values, u: float) -> tuple[float, float]:

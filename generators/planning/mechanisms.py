@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from blender_assets import AssetLibrary
 from generators.language.causal_graph import Graph, causal_order
-from generators.language.expressions import comparisons
+from generators.language.expressions import compared_texts
 from generators.language.factor_values import values_of
 from generators.language.factors import Categorical, Continuous, Factor, Rule, Weights, weights_of
 from generators.language.field_types import key_of
@@ -249,7 +249,7 @@ def _check_comparisons(
     """Refuse expressions that ask for a name that their variable never has; an asset's may be left out."""
     for name, mechanism in image_set.mechanisms().items():
         for field, text in mechanism.expressions().items() if isinstance(mechanism, Continuous) else ():
-            for other, value in comparisons(text):
+            for other, value in compared_texts(text):
                 if not _may_be(image_set, other, value, lists, library):
                     known = ", ".join(map(str, lists.get(other, ()))) or "numbers"
                     raise InputError(

@@ -14,7 +14,7 @@ from generators.planning.packed_samples import PackedSamples, Packer
 from generators.planning.provenance import group_id, used_assets
 from generators.planning.sample_values import Row, rows_of, sample_id, unit_indices
 from generators.random_streams import stream
-from generators.scenes.layout_inputs import Draws
+from generators.scenes.layout_inputs import LayoutInputs
 from generators.scenes.resolve_trace import resolve
 from generators.scenes.scene import SamplePlan
 from loaders.errors import InputError
@@ -282,7 +282,9 @@ def resolve_rows(
     """Resolve the layout of each row."""
     image_set = recipe.sets[name]
     for row in rows:
-        lights, gain, trace = resolve(image_set.layout, Draws(recipe.seed, row.unit, row.values), library)
+        lights, gain, trace = resolve(
+            image_set.layout, LayoutInputs(recipe.seed, row.unit, row.values), library
+        )
         yield SamplePlan(
             id=sample_id(name, row.index),
             set=name,

@@ -24,7 +24,7 @@ from loaders.errors import InputError
 from loaders.files.atomic_files import replacing
 from loaders.schema import AssetRecord, FactorValue
 
-PLAN_VERSION = 2
+PLAN_VERSION = 3
 _FACTOR, _DRAWN, _DO, _PROPENSITY = "factor.", "drawn.", "do.", "propensity."
 _PREFIXES = {"factors": _FACTOR, "exogenous": _DRAWN, "intervention": _DO, "propensity": _PROPENSITY}
 _VERSION, _RECIPE, _ASSETS = b"candlelight.plan", b"candlelight.recipe", b"candlelight.assets"

@@ -198,8 +198,8 @@ def _twin(recipe: Recipe, base: str, mechanisms: Mechanisms, unit: _Unit, change
 
 
 def _unit_name(name: str, image_set: ImageSet, given: Values, index: int, draw: int) -> str:
-    if image_set.unit is None:
+    if image_set.unit_factors is None:
         return f"{name}/{index:06d}"
-    parts = [f"{factor}={given[factor]}" for factor in image_set.unit]
+    parts = [f"{factor}={given[factor]}" for factor in image_set.unit_factors]
     unit = ",".join([*parts, f"draw={draw}"] if image_set.draws > 1 else parts)
     return unit if image_set.shares_units else f"{name}/{unit}"

@@ -245,7 +245,7 @@ class _Run:
 def _place(group: Group) -> tuple[str, str]:
     """Return what a renderer sets up and keeps for the next group: the image set and its environment."""
     environment = group[0].trace.environment
-    return group[0].set, environment.map if environment else ""
+    return group[0].set, environment.scene if environment else ""
 
 
 def estimate_text(plan: Plan, found: Estimate, workers: Sequence[int] = ()) -> str:

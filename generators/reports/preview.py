@@ -3,7 +3,7 @@
 import itertools
 
 from generators.language.factors import Categorical
-from generators.language.image_and_render import Image, Render
+from generators.language.image_and_render import ImageSize, RenderSettings
 from generators.language.load_recipe import revise
 from generators.language.recipe import ImageSet
 from generators.language.set_settings import settings
@@ -12,7 +12,7 @@ from generators.planning.plan import Plan, plan_samples
 from loaders.schema import FactorValue
 
 LONGEST_SIDE = 96  # pixels
-DRAFT = Render.model_validate({"preset": "draft"})
+DRAFT = RenderSettings.model_validate({"preset": "draft"})
 FIRST = 6  # samples of a set that has no values to show
 
 
@@ -42,7 +42,7 @@ def preview_plan(plan: Plan) -> Plan:
 def _draft(plan: Plan, name: str) -> ImageSet:
     image = settings(plan.recipe, name).image
     scale = min(1.0, LONGEST_SIDE / max(image.width, image.height))
-    small = Image(width=max(8, round(image.width * scale)), height=max(8, round(image.height * scale)))
+    small = ImageSize(width=max(8, round(image.width * scale)), height=max(8, round(image.height * scale)))
     return plan.recipe.sets[name].model_copy(update={"image": small, "render": DRAFT})
 
 

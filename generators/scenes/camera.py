@@ -7,18 +7,18 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from blender_assets import AssetLibrary
-from generators.language.layout import Layout
-from generators.scenes.layout_inputs import Draws, require
+from generators.language.layout import SceneLayout
+from generators.scenes.layout_inputs import LayoutInputs, require_asset
 from generators.scenes.scene import Camera
 from loaders.errors import InputError
 from loaders.schema import CameraRecord
 
-ABOVE = 1e-6  # m; what is less than this beside the camera is straight below or above it
-FURTHEST_SHIFT = 45.0  # degrees of visual angle
-ZOOMS = (0.1, 10.0)
+_SAME_PLACE = 1e-6  # m; what is less than this beside the camera is straight below or above it
+_FURTHEST_SHIFT = 45.0  # degrees of visual angle
+_ZOOMS = (0.1, 10.0)
 
 
-def place_camera(layout: Layout, draws: Draws) -> Camera:
+def place_camera(layout: SceneLayout, inputs: LayoutInputs) -> Camera:
     """Resolve the camera of a layout.
 
     Raises:
@@ -27,13 +27,13 @@ def place_camera(layout: Layout, draws: Draws) -> Camera:
     spec = layout.camera
     assert spec is not None  # only leaves have none, and they are resolved apart
     field_of_view, pitch, yaw, roll, zoom = (
-        draws.number(getattr(spec, name), f"layout.camera.{name}")
+        inputs.number(getattr(spec, name), f"layout.camera.{name}")
         for name in ("field_of_view", "pitch", "yaw", "roll", "zoom")
     )
-    x, y = (draws.number(part, "layout.camera.shift") for part in spec.shift)
+    x, y = (inputs.number(part, "layout.camera.shift") for part in spec.shift)
     camera = Camera(
-        location=draws.vector(spec.location, "layout.camera.location"),
-        look_at=draws.vector(spec.look_at, "layout.camera.look_at"),
+        location=inputs.vector(spec.location, "layout.camera.location"),
+        look_at=inputs.vector(spec.look_at, "layout.camera.look_at"),
         field_of_view=field_of_view,
         pitch=pitch,
         yaw=yaw,
@@ -56,18 +56,20 @@ def _check(camera: Camera) -> None:
             raise InputError(
                 f"layout.camera.{name}: expected -180 to 180 degrees, got {getattr(camera, name)}"
             )
-    if not max(map(abs, camera.shift)) <= FURTHEST_SHIFT:
+    if not max(map(abs, camera.shift)) <= _FURTHEST_SHIFT:
         raise InputError(
-            f"layout.camera.shift: expected at most {FURTHEST_SHIFT:g} degrees to each side, "
+            f"layout.camera.shift: expected at most {_FURTHEST_SHIFT:g} degrees to each side, "
             f"got {list(camera.shift)}"
         )
-    if not ZOOMS[0] <= camera.zoom <= ZOOMS[1]:
-        raise InputError(f"layout.camera.zoom: expected {ZOOMS[0]:g} to {ZOOMS[1]:g}, got {camera.zoom}")
-    if math.dist(camera.location[:2], camera.look_at[:2]) < ABOVE:
+    if not _ZOOMS[0] <= camera.zoom <= _ZOOMS[1]:
+        raise InputError(f"layout.camera.zoom: expected {_ZOOMS[0]:g} to {_ZOOMS[1]:g}, got {camera.zoom}")
+    if math.dist(camera.location[:2], camera.look_at[:2]) < _SAME_PLACE:
         raise InputError("layout.camera: expected look_at beside the camera, not straight above or below it")
 
 
-def take_view(camera: Camera, layout: Layout, draws: Draws, library: AssetLibrary) -> Camera:
+def use_scene_camera(
+    camera: Camera, layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
+) -> Camera:
     """Move a camera to where that of the scene's own file stands, if the layout asks for it and there is one.
 
     Raises:
@@ -75,8 +77,8 @@ def take_view(camera: Camera, layout: Layout, draws: Draws, library: AssetLibrar
     """
     if layout.camera is None or layout.camera.scene is None:
         return camera
-    label = str(draws.fill(layout.camera.scene))
-    require(library, "scenes", label, "layout.camera.scene")
+    label = str(inputs.fill(layout.camera.scene))
+    require_asset(library, "scenes", label, "layout.camera.scene")
     view = library.facts("scenes", label).get("camera")
     return camera if view is None else Camera.model_validate({**camera.model_dump(), **view})
 
@@ -164,7 +166,7 @@ def project(
     return (seen[:, :2] / seen[:, 2:]).round(9)
 
 
-def record(camera: Camera, width: int, height: int) -> CameraRecord:
+def camera_record(camera: Camera, width: int, height: int) -> CameraRecord:
     """Write intrinsics and pose down as the metadata have them."""
     aimed = camera.model_copy(update={"pitch": 0.0, "yaw": 0.0})
     return CameraRecord.model_validate(

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Draws:
+class LayoutInputs:
     """What a layout may draw from: the recipe's seed, the unit, and the values of the sample."""
 
     seed: int
@@ -108,7 +108,7 @@ class Draws:
         return rgb
 
 
-def require(library: AssetLibrary, kind: str, label: str, field: str) -> None:
+def require_asset(library: AssetLibrary, kind: str, label: str, field: str) -> None:
     """Look an asset up.
 
     Raises:

@@ -9,10 +9,10 @@ from numpy import ndarray
 
 from blender_assets import AssetLibrary
 from generators.language.field_types import Choice
-from generators.language.layout import Appearance, Layout, ObjectSpec, Scatter
-from generators.scenes.appearance import choose_material, paint_parts
-from generators.scenes.layout_inputs import Draws, require
-from generators.scenes.scene import Environment, Thing
+from generators.language.layout import ObjectSpec, RandomMaterial, Scatter, SceneLayout
+from generators.scenes.layout_inputs import LayoutInputs, require_asset
+from generators.scenes.materials import choose_material, choose_part_materials
+from generators.scenes.scene import Environment, SceneObject
 from loaders.errors import InputError
 
 PLACING_ATTEMPTS = 2000  # of one object
@@ -20,7 +20,9 @@ PLACINGS = 20  # of all of them
 MOST_OBJECTS = 255  # a mask numbers them in one byte, in which 0 is none of them
 
 
-def place_objects(layout: Layout, draws: Draws, library: AssetLibrary) -> tuple[Thing, ...]:
+def place_objects(
+    layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
+) -> tuple[SceneObject, ...]:
     """Resolve the objects of a layout.
 
     Raises:
@@ -28,17 +30,18 @@ def place_objects(layout: Layout, draws: Draws, library: AssetLibrary) -> tuple[
             objects than a mask numbers, or no room for a scattered one.
     """
     if layout.scatter is not None:
-        specs, field = scatter(layout.scatter, draws, library), "layout.scatter"
+        specs, field = scatter(layout.scatter, inputs, library), "layout.scatter"
     else:
-        specs, field = draws.chosen(layout.objects, "layout.objects")
+        specs, field = inputs.chosen(layout.objects, "layout.objects")
         _require_objects(specs, layout, library)
     _require_numbers(len(specs))
-    cover, _ = draws.chosen(layout.material, "layout.material")
+    cover, _ = inputs.chosen(layout.material, "layout.material")
     if cover is not None:
         covered = {"material": cover, "parts": {}}
         specs = tuple(spec.model_copy(update=covered) for spec in specs)
     return tuple(
-        _thing(spec, i, layout.appearance, draws, library, f"{field}.{i}") for i, spec in enumerate(specs)
+        _thing(spec, i, layout.random_material, inputs, library, f"{field}.{i}")
+        for i, spec in enumerate(specs)
     )
 
 
@@ -49,7 +52,7 @@ def _require_numbers(count: int) -> None:
         )
 
 
-def _require_objects(specs: Sequence[ObjectSpec], layout: Layout, library: AssetLibrary) -> None:
+def _require_objects(specs: Sequence[ObjectSpec], layout: SceneLayout, library: AssetLibrary) -> None:
     """Look up the objects of a choice; if one is missing, name all that are missing in any entry."""
     if not isinstance(layout.objects, Choice):
         return
@@ -65,29 +68,34 @@ def _require_objects(specs: Sequence[ObjectSpec], layout: Layout, library: Asset
 
 
 def _thing(
-    spec: ObjectSpec, i: int, appearance: Appearance, draws: Draws, library: AssetLibrary, field: str
-) -> Thing:
-    kind = str(draws.fill(spec.type))
-    require(library, "objects", kind, f"{field}.type")
-    material = choose_material(spec.material, kind, i, appearance, draws, library, f"{field}.material")
-    size = draws.number(spec.size, f"{field}.size")
+    spec: ObjectSpec,
+    i: int,
+    random_material: RandomMaterial,
+    inputs: LayoutInputs,
+    library: AssetLibrary,
+    field: str,
+) -> SceneObject:
+    kind = str(inputs.fill(spec.type))
+    require_asset(library, "objects", kind, f"{field}.type")
+    material = choose_material(spec.material, kind, i, random_material, inputs, library, f"{field}.material")
+    size = inputs.number(spec.size, f"{field}.size")
     if size <= 0:
         raise InputError(f"{field}.size: expected more than 0 m, got {size}")
-    tilt_x, tilt_y = (draws.number(part, f"{field}.tilt") for part in spec.tilt)
-    location = draws.vector((*spec.location, 0.0)[:3], f"{field}.location")
-    thing = Thing(
+    tilt_x, tilt_y = (inputs.number(part, f"{field}.tilt") for part in spec.tilt)
+    location = inputs.vector((*spec.location, 0.0)[:3], f"{field}.location")
+    thing = SceneObject(
         type=kind,
         material=material,
-        parts=paint_parts(spec.parts, kind, material, draws, library, f"{field}.parts"),
+        parts=choose_part_materials(spec.parts, kind, material, inputs, library, f"{field}.parts"),
         size=size,
-        rotation=draws.number(spec.rotation, f"{field}.rotation"),
+        rotation=inputs.number(spec.rotation, f"{field}.rotation"),
         tilt=(tilt_x, tilt_y),
         location=location,
     )
     return thing if spec.anchor == "base" else _held_by_its_middle(thing, library)
 
 
-def _held_by_its_middle(thing: Thing, library: AssetLibrary) -> Thing:
+def _held_by_its_middle(thing: SceneObject, library: AssetLibrary) -> SceneObject:
     """Move an object so that the middle of its height is where its base was."""
     height = library.facts("objects", thing.type).get("dimensions", (1.0, 1.0, 1.0))[2]
     up = turn(thing.tilt, thing.rotation)[:, 2]
@@ -117,7 +125,7 @@ def turn(tilt: tuple[float, float], rotation: float) -> Float64[ndarray, "3 3"]:
     return about_z @ about_y @ about_x
 
 
-def scatter(plan: Scatter, draws: Draws, library: AssetLibrary) -> tuple[ObjectSpec, ...]:
+def scatter(plan: Scatter, inputs: LayoutInputs, library: AssetLibrary) -> tuple[ObjectSpec, ...]:
     """Place objects at random so that their bounding circles keep their distance.
 
     Each object has streams of its own, so that one more object moves none of the others; only where one finds
@@ -126,14 +134,14 @@ def scatter(plan: Scatter, draws: Draws, library: AssetLibrary) -> tuple[ObjectS
     Raises:
         InputError: an object found no room, `PLACINGS` times, or there are more than a mask numbers.
     """
-    count = draws.whole(plan.count, "layout.scatter.count")
+    count = inputs.whole(plan.count, "layout.scatter.count")
     _require_numbers(count)  # before the search for room, which would take long
-    streams = [draws.stream(f"scatter/{i}") for i in range(count)]
+    streams = [inputs.stream(f"scatter/{i}") for i in range(count)]
     drawn = [_scattered(plan, rng) for rng in streams]
     radii = [float(spec.size) * footprint(library, spec.type) for spec in drawn]
     for placing in range(PLACINGS):
         if placing:
-            streams = [draws.stream(f"scatter/{i}/{placing}") for i in range(len(drawn))]
+            streams = [inputs.stream(f"scatter/{i}/{placing}") for i in range(len(drawn))]
         places = _places(plan, radii, streams)
         if len(places) == len(drawn):
             located = zip(drawn, places, strict=True)
@@ -181,7 +189,7 @@ def footprint(library: AssetLibrary, kind: str) -> float:
     return math.hypot(width, depth) / 2
 
 
-def surround(layout: Layout, draws: Draws, library: AssetLibrary) -> Environment | None:
+def place_environment(layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary) -> Environment | None:
     """Resolve the environment of a layout: the map's own turn and strength, and the layout's on top.
 
     A .blend file counts as modelled unless its manifest says that it holds a world alone.
@@ -192,13 +200,13 @@ def surround(layout: Layout, draws: Draws, library: AssetLibrary) -> Environment
     spec = layout.environment
     if spec is None:
         return None
-    label = str(draws.fill(spec.map))
-    require(library, "scenes", label, "layout.environment.map")
+    label = str(inputs.fill(spec.scene))
+    require_asset(library, "scenes", label, "layout.environment.scene")
     facts = library.facts("scenes", label)
-    strength = draws.number(spec.strength, "layout.environment.strength") * facts.get("strength", 1.0)
+    strength = inputs.number(spec.strength, "layout.environment.strength") * facts.get("strength", 1.0)
     if strength < 0:
         raise InputError(f"layout.environment.strength: expected at least 0, got {strength}")
-    rotation = draws.number(spec.rotation, "layout.environment.rotation") + facts.get("rotation", 0.0)
+    rotation = inputs.number(spec.rotation, "layout.environment.rotation") + facts.get("rotation", 0.0)
     blend = library.find("scenes", label).suffix == ".blend"
     if blend and (rotation % 360.0, strength) != (0.0, 1.0):
         raise InputError(
@@ -206,4 +214,4 @@ def surround(layout: Layout, draws: Draws, library: AssetLibrary) -> Environment
             f"rotation 0 and strength 1, got {rotation} and {strength}"
         )
     modelled = blend and facts.get("modelled", True)
-    return Environment(map=label, rotation=rotation % 360.0, strength=strength, modelled=modelled)
+    return Environment(scene=label, rotation=rotation % 360.0, strength=strength, modelled=modelled)

@@ -14,13 +14,13 @@ from loaders.schema import FactorValue, LightRecord, Vector
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)]
 
 
-class Part(BaseModel):
+class PlanRecord(BaseModel):
     """Base of the records below: immutable, and refuses what it does not know."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Material(Part):
+class Material(PlanRecord):
     """What an object is made of.
 
     ``label`` names an asset in ``materials`` or ``textures``, or is "rgb" for a plain colour given here.
@@ -40,14 +40,14 @@ class Material(Part):
     scale: float = 1.0
 
 
-class PartPaint(Part):
+class PartMaterial(PlanRecord):
     """One part of an object: its name, and what it is made of."""
 
     name: str
     material: Material
 
 
-class Thing(Part):
+class SceneObject(PlanRecord):
     """One object: asset label, material, metres per unit, how it is turned, and the middle of its base.
 
     It is turned about the world's x axis, then y axis, by ``tilt``, then about the vertical by ``rotation``,
@@ -61,22 +61,22 @@ class Thing(Part):
     rotation: float
     tilt: tuple[float, float] = (0.0, 0.0)
     location: Vector
-    parts: tuple[PartPaint, ...] = ()
+    parts: tuple[PartMaterial, ...] = ()
 
 
-class Environment(Part):
+class Environment(PlanRecord):
     """What surrounds the scene: a map, degrees about the vertical, and the multiplier of its radiance.
 
     A ``modelled`` one has a ground and surroundings of its own, and stands in place of a floor.
     """
 
-    map: str
+    scene: str
     rotation: float = 0.0
     strength: float = 1.0
     modelled: bool = False
 
 
-class Camera(Part):
+class Camera(PlanRecord):
     """Where the camera stands, the point it looks at, its horizontal field of view, and how it is turned.
 
     ``yaw``, ``pitch`` and ``roll`` turn it about its own Y, X and Z axes after it has looked at the point.
@@ -94,7 +94,7 @@ class Camera(Part):
     zoom: float = 1.0
 
 
-class Floor(Part):
+class Floor(PlanRecord):
     """The ground at height 0: a shadow catcher that shows the map, or a plane of one colour or a material."""
 
     catcher: bool = False
@@ -103,8 +103,8 @@ class Floor(Part):
     material: Material | None = None
 
 
-class Leaves(Part):
-    """Dead leaves; the fields are those of `generators.language.layout.LeavesSpec`, resolved."""
+class DeadLeaves(PlanRecord):
+    """Dead leaves; the fields are those of `generators.language.layout.DeadLeavesSpec`, resolved."""
 
     shape: Literal["disc", "ellipse", "polygon"]
     exponent: float
@@ -117,22 +117,22 @@ class Leaves(Part):
     azimuth: float
 
 
-class Trace(Part):
+class Trace(PlanRecord):
     """All that decides the light that is traced: samples with equal traces share one render.
 
-    Where there are ``leaves`` nothing is traced: they are painted, and there is no camera.
+    Where there are ``dead_leaves`` nothing is traced: they are painted, and there is no camera.
     """
 
-    objects: tuple[Thing, ...]
+    objects: tuple[SceneObject, ...]
     lights: tuple[LightRecord, ...]
     environment: Environment | None
     floor: Floor | None
     camera: Camera | None
     cycles_seed: int
-    leaves: Leaves | None = None
+    dead_leaves: DeadLeaves | None = None
 
 
-class SamplePlan(Part):
+class SamplePlan(PlanRecord):
     """One row of a plan.
 
     ``trace`` is what Blender renders; ``gain`` multiplies its radiance, channel by channel, to give this

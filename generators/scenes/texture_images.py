@@ -14,11 +14,13 @@ from loaders.colour import srgb_to_linear
 from loaders.errors import blaming
 from loaders.files.image_files import open_image
 
-LONGEST_SIDE = 2048  # pixels; a texture is seen from some metres away, and an image of a camera fills memory
+LONGEST_TEXTURE_SIDE = (
+    2048  # pixels; a texture is seen from some metres away, and an image of a camera fills memory
+)
 
 
 @cache
-def check_image(path: Path) -> None:
+def check_texture_image(path: Path) -> None:
     """Make sure that an image can be read, at a small part of what reading it costs.
 
     Raises:
@@ -33,7 +35,7 @@ def check_image(path: Path) -> None:
 def read_texture(path: Path) -> Float32[ndarray, "side side 3"]:
     """Read the central square of an image as linear colour.
 
-    The file is taken to be sRGB, whatever profile it carries. Sides above `LONGEST_SIDE` are divided by the
+    The file is taken to be sRGB, whatever profile it carries. Sides above `LONGEST_TEXTURE_SIDE` are divided by the
     smallest whole number that brings them below it, each pixel the mean of a square of encoded values.
     Transparency is left out, and so is the turn that a camera may have noted.
 
@@ -51,7 +53,7 @@ def read_texture(path: Path) -> Float32[ndarray, "side side 3"]:
         side = min(image.size)
         left, top = (image.width - side) // 2, (image.height - side) // 2
         square = image.convert("RGB").crop((left, top, left + side, top + side))
-        encoded = np.asarray(square.reduce(-(-side // LONGEST_SIDE)), np.float32) / np.float32(255)
+        encoded = np.asarray(square.reduce(-(-side // LONGEST_TEXTURE_SIDE)), np.float32) / np.float32(255)
     return srgb_to_linear(encoded)
 
 

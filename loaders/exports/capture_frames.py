@@ -13,7 +13,7 @@ from loaders.mixed_edges import mixed_edges
 from loaders.samples import Frame, Frames
 from loaders.schema import Record, array_sha256
 
-FACTORS = ("item", "light", "paint")
+FACTORS = ("item", "light", "material")
 MAIN, SECOND = "main", "second"  # the fixed lights: that of all images, and the other one of equation 5
 OWN, UNIFORM = "own", "uniform"  # paints: the object's, and its twin's
 NEEDED = ("albedo", "shading", "residual", "object")
@@ -82,7 +82,7 @@ def find_views(frames: Frames, items: Sequence[str], lights: Sequence[str]) -> R
     for item, light, paint in needed:
         if (item, light, paint) not in rows:
             raise InputError(
-                f"set `{frames.set_name}`: `{item}` has no complete frame with light `{light}` and paint "
+                f"set `{frames.set_name}`: `{item}` has no complete frame with light `{light}` and material "
                 f"`{paint}`; render the whole set, or fewer objects with "
                 f"--set sets.{frames.set_name}.factors.item.values=[...]"
             )
@@ -106,8 +106,8 @@ def read_views(frames: Frames, rows: Rows, item: str) -> Views:
     for (light, paint), frame in views.items():
         if not np.array_equal(frame.layers["object"], outline):
             raise InputError(
-                f"set `{frames.set_name}`: `{item}` has another outline with light `{light}` and paint "
-                f"`{paint}`; name `item` alone as the recipe's `unit`, and let nothing else change within it"
+                f"set `{frames.set_name}`: `{item}` has another outline with light `{light}` and material "
+                f"`{paint}`; name `item` alone as the recipe's `unit_factors`, and let nothing else change within it"
             )
     return views
 

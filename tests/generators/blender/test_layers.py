@@ -52,7 +52,7 @@ sets:
       material: {assets: materials, values: [rough]}
     layout:
       <<: *stage
-      environment: {map: studio}
+      environment: {scene: studio}
       floor: {catcher: true}
 """
 

@@ -37,7 +37,7 @@ sets:
   stated:
     factors:
       look: {values: [rgb, flat, halves, wood]}
-    unit: []
+    unit_factors: []
     shares_units: true
     layout: &table
       objects: [{type: cube, size: 1.5, rotation: 20}]
@@ -54,12 +54,12 @@ sets:
   drawn:
     factors:
       variation: {count: 2}
-    unit: []
+    unit_factors: []
     shares_units: true
     layout:
       <<: *table
       material: null
-      appearance: {texturing: textured, variation: $variation, textures: [plain/flat, plain/halves]}
+      random_material: {texturing: textured, variation: $variation, textures: [plain/flat, plain/halves]}
   pair:
     factors:
       side: {values: [0.7], unit: m}
@@ -72,17 +72,17 @@ sets:
   floors:
     factors:
       half_width: {values: [3, 6], unit: m}
-    unit: []
+    unit_factors: []
     layout:
       <<: *table
       material: null
       objects: []
-      floor: {half_width: $half_width, appearance: {texturing: textured, textures: [checker]}}
+      floor: {half_width: $half_width, random_material: {texturing: textured, textures: [checker]}}
       camera: {location: [0, 2, 2.5], look_at: [0, 0, 0], field_of_view: 34}
   parts:
     factors:
       beak: {assets: materials, values: [blue, yellow]}
-    unit: []
+    unit_factors: []
     image: {width: 96, height: 72}
     layout:
       <<: *table

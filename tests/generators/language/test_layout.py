@@ -2,7 +2,8 @@ import pytest
 from pydantic import ValidationError
 
 from generators.language.field_types import references, substitute
-from generators.language.layout import CameraSpec, Layout, LightSpec, ObjectSpec, Scatter
+from generators.language.layout import ObjectSpec, Scatter, SceneLayout
+from generators.language.lights_and_camera import CameraSpec, LightSpec
 
 CAMERA = CameraSpec(location=(0, "$y", 1), look_at=(0, 0, "$z"))
 LIGHT = LightSpec(power="$watts")
@@ -11,7 +12,7 @@ SCATTER = {"count": 2, "types": ("cube",), "size": (0.5, 1), "region": (-1, 1, -
 
 def test_references_are_found_wherever_they_stand():
     objects = {"choose": "$which", "among": {"a": (ObjectSpec(type="$kind"),)}}
-    layout = Layout(camera=CAMERA, lights=(LIGHT,), objects=objects)
+    layout = SceneLayout(camera=CAMERA, lights=(LIGHT,), objects=objects)
     assert set(references(layout)) == {"y", "z", "watts", "which", "kind"}
     assert list(references(ObjectSpec(type="cube"))) == []
 
@@ -43,6 +44,6 @@ def test_scatter_refuses_what_cannot_be_drawn(changes, message):
 
 def test_objects_come_from_one_place():
     cube, lights = (ObjectSpec(type="cube"),), (LIGHT,)
-    Layout(camera=CAMERA, lights=lights)
+    SceneLayout(camera=CAMERA, lights=lights)
     with pytest.raises(ValidationError, match="expected `objects` or `scatter`, got both"):
-        Layout(camera=CAMERA, lights=lights, objects=cube, scatter=Scatter(**SCATTER))
+        SceneLayout(camera=CAMERA, lights=lights, objects=cube, scatter=Scatter(**SCATTER))

@@ -183,10 +183,15 @@ def test_a_preset_by_argument_is_that_of_every_set(write_recipe):
 def test_a_set_extends_one_of_its_own_recipe(write_recipe):
     chain = (
         "sets:\n  first: {extends: second, shares_units: true, draws: 2}\n"
-        "  second: {extends: candle/candle, unit: [color]}\n"
+        "  second: {extends: candle/candle, unit_factors: [color]}\n"
     )
     first, second = load_recipe(write_recipe("name: own\n" + chain)).sets.values()
-    assert (first.draws, first.unit, second.draws, second.unit) == (2, ("color",), 1, ("color",))
+    assert (first.draws, first.unit_factors, second.draws, second.unit_factors) == (
+        2,
+        ("color",),
+        1,
+        ("color",),
+    )
     assert (first.factors, first.shares_units, second.shares_units) == (second.factors, True, False)
     with pytest.raises(InputError, match="first extends second extends first, which never ends"):
         load_recipe(write_recipe("name: own\n" + chain.replace("candle/candle", "first")))
@@ -219,7 +224,7 @@ def test_mistyped_names_are_answered_with_the_nearest(write_recipe):
     with pytest.raises(InputError, match=f"did you mean `{path.name}`"):
         load_recipe(path.with_name("onw.yaml"))
     with pytest.raises(InputError, match="there is no set `candel`; expected one of candle; did you mean"):
-        load_recipe("candle", ["sets.candel.unit=[color]"])
+        load_recipe("candle", ["sets.candel.unit_factors=[color]"])
 
 
 def test_a_preset_of_a_set_that_extends_another_is_not_mixed_with_the_others(write_recipe):
@@ -281,7 +286,7 @@ def test_extends_takes_a_file_relative_to_the_file_that_names_it(tmp_path, monke
     (tmp_path / "shared" / "base.yaml").write_text(base)
     (tmp_path / "shared" / "rest.yml").write_text(rest)
     path = tmp_path / "own.yaml"
-    path.write_text("name: own\nsets:\n  own: {extends: shared/base.yaml/first, unit: [color]}\n")
+    path.write_text("name: own\nsets:\n  own: {extends: shared/base.yaml/first, unit_factors: [color]}\n")
     monkeypatch.chdir(tmp_path)
     recipe = load_recipe("own.yaml")
     assert (recipe.sets["own"].draws, settings(recipe, "own").exposure) == (3, 0.7)

@@ -15,7 +15,7 @@ OVERRIDES = {
         "layers=[image, depth]",
         "sets.tabletop.factors.light_azimuth={low: -1, high: 1, mean: 0, std: 2}",
     ],
-    "dead-leaves": ["layers=[image, albedo]", "sets.dead_leaves.layout.leaves.size=[0.02, 0.2]"],
+    "dead-leaves": ["layers=[image, albedo]", "sets.dead_leaves.layout.dead_leaves.size=[0.02, 0.2]"],
     "negatives": ["seed=18446744073709551616", "sets.negatives.layout.environment.strength=0.3"],
 }
 
@@ -131,8 +131,12 @@ CASES = {
         r"grid: expected names of categorical factors, got `azimuth`",
     ),
     "grid twice": ("grid", "[size, size]", r"grid: expected distinct factors, got \['size', 'size'\]"),
-    "unit outside the grid": ("unit", "[color]", None),
-    "unknown unit": ("unit", "[shape]", r"unit: expected names of categorical factors, got `shape`"),
+    "unit outside the grid": ("unit_factors", "[color]", None),
+    "unknown unit": (
+        "unit_factors",
+        "[shape]",
+        r"unit_factors: expected names of categorical factors, got `shape`",
+    ),
     "unknown varies": ("varies", "[shape]", r"varies: expected names of categorical factors, got `shape`"),
     "no draws": ("draws", "0", r"sets\.cubes\.draws: .*greater than or equal to 1; got 0"),
     "unknown reference": (
@@ -159,28 +163,28 @@ CASES = {
     "more than an asset": (
         "layout.lights.0",
         "{asset: left, power: 3}",
-        r"lights\.0: a light asset decides .* expected no power beside",
+        r"lights\.0: a light asset decides .* expected no power with it",
     ),
     "unknown layer": (
         "layers",
         "[image, albdo]",
         r"sets\.cubes: layers: layer `albdo` is not known; expected one of",
     ),
-    "one light layer": ("layers", "[image, light/lamp]", r"layers: expected `light/\*`, .* got `light/lamp`"),
+    "one light layer": ("layers", "[image, light/key]", r"layers: expected `light/\*`, .* got `light/key`"),
     "no image": ("layers", "[depth]", r"sets\.cubes: layers: expected distinct names, `image` among them"),
     "layer twice": ("layers", "[image, depth, depth]", r"sets\.cubes: layers: expected distinct names"),
     "one layer": ("layers", "image", r"sets\.cubes\.layers: input should be a valid tuple; got 'image'"),
     "too small": ("image", "{width: 4}", r"sets\.cubes\.image\.width: .*greater than or equal to 8; got 4"),
     "no exposure": ("exposure", "0", r"sets\.cubes\.exposure: .*greater than 0; got 0"),
     "colours out of order": (
-        "layout.appearance",
+        "layout.random_material",
         "{low: 0.9, high: 0.1}",
-        r"appearance: expected low <= high, got 0\.9",
+        r"random_material: expected low <= high, got 0\.9",
     ),
     "no textures": (
-        "layout.appearance",
+        "layout.random_material",
         "{textures: []}",
-        r"appearance\.textures: .*at least 1 item.*got \[\]",
+        r"random_material\.textures: .*at least 1 item.*got \[\]",
     ),
 }
 
@@ -192,7 +196,7 @@ def test_errors_name_field_and_value_in_one_line(tiny, case):
     if message is None:  # a factor that is drawn, not crossed, cannot make a unit
         overrides, message = (
             [*overrides, "sets.cubes.grid=[size]"],
-            r"unit: expected factors of the grid, got `color`",
+            r"unit_factors: expected factors of the grid, got `color`",
         )
     with pytest.raises(InputError, match=message) as caught:
         load_recipe(tiny, overrides)

@@ -21,9 +21,9 @@ def test_a_sets_own_fields_come_before_the_recipes(tiny):
 
 
 def test_light_layers_are_spelled_out_in_order(tiny):
-    recipe = load_recipe(tiny, [ALL, LIGHTS, "sets.cubes.layout.environment={map: garden}"])
-    assert light_names(recipe, "cubes") == ("key", "left", "lamp", "environment")
-    lights = ("light/key", "light/left", "light/lamp", "light/environment")
+    recipe = load_recipe(tiny, [ALL, LIGHTS, "sets.cubes.layout.environment={scene: garden}"])
+    assert light_names(recipe, "cubes") == ("key", "left", "light", "environment")
+    lights = ("light/key", "light/left", "light/light", "light/environment")
     assert stored_layers(recipe, "cubes") == ("image", "albedo", "depth", *lights)
 
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from generators.language.layout import Paint
 from generators.language.load_recipe import load_recipe
+from generators.language.materials import StatedMaterial
 from generators.planning.plan import make_plan
 from generators.scenes.scene import Material
 from loaders.errors import InputError
@@ -90,7 +90,7 @@ def test_some_objects_have_gloss_and_some_have_none(captures):
 def test_factors_choose_lights_and_material(write_recipe):
     samples = {tuple(s.factors.values()): s for s in make_plan(load_recipe(write_recipe(RECIPE))).samples}
     assert [lamp.power for lamp in samples["own", "left"].lights] == [500]
-    assert [lamp.name for lamp in samples["own", "right"].lights] == ["lamp", "fill"]
+    assert [lamp.name for lamp in samples["own", "right"].lights] == ["light", "fill"]
     red, dots = (thing.material for thing in samples["own", "left"].trace.objects)
     assert (red.label, red.specular) == ("red", None)
     assert (dots.label, dots.color_b, dots.roughness, dots.specular) == ("dots", (0, 0, 0.5), 0.2, 0.5)
@@ -124,7 +124,7 @@ def test_factors_choose_lights_and_material(write_recipe):
         ("roughness: 0.2", "roughness: 1.2", "roughness: "),
         ("color_b: [0, 0, 0.5], ", "", "expected `base_color` alone, or `texture`, `color_a` and `color_b`"),
         ("color_b: [0, 0, 0.5]", "color_b: [0, 0, 5]", "color_b: expected channels of 0 to 1, got"),
-        ("material: red", "material: 3", "material: expected a label or a paint; got 3"),
+        ("material: red", "material: 3", "material: expected the label of a material, or a mapping such as .*; got 3"),
     ],
     ids=[
         "material of a value",
@@ -162,4 +162,4 @@ def test_light_layers_need_equal_names_in_every_choice(write_recipe):
 )
 def test_a_paint_is_one_colour_or_a_texture_of_two(fields):
     with pytest.raises(ValueError, match="expected `base_color` alone, or"):
-        Paint(**fields)
+        StatedMaterial(**fields)

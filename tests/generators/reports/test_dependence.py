@@ -53,13 +53,13 @@ sets:
       kind: {values: [cube, sphere, cone, torus, gear]}
       color: {values: [red, blue, green, yellow, purple], assets: materials}
       size: {values: [1, 2, 3, 4]}
-    unit: [scene]
+    unit_factors: [scene]
     rules:
       - {exclude: {kind: [cube, sphere], color: [red, blue, green]}, selection: true}
       - {exclude: {kind: [cone, torus], color: [yellow, purple]}, selection: true}
     layout:
       objects: [{type: $kind, material: $color, size: $size}]
-      environment: {map: $scene}
+      environment: {scene: $scene}
       floor: {catcher: true}
       lights: [{}]
       camera: {location: [0, 5, 2], look_at: [0, 0, 0.5]}

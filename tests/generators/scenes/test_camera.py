@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from generators.language.layout import Layout
+from generators.language.layout import SceneLayout
 from generators.language.lights_and_camera import CameraSpec
-from generators.scenes.camera import intrinsics, place_camera, project, record, world_to_camera
-from generators.scenes.layout_inputs import Draws
+from generators.scenes.camera import camera_record, intrinsics, place_camera, project, world_to_camera
+from generators.scenes.layout_inputs import LayoutInputs
 from generators.scenes.scene import Camera
 from loaders.errors import InputError
 
@@ -106,12 +106,12 @@ def test_field_of_view_is_the_horizontal_one():
 
 def test_metadata_hold_the_same_numbers():
     camera = CAMERAS["turned"]
-    written = record(camera, 64, 48)
+    written = camera_record(camera, 64, 48)
     np.testing.assert_allclose(written.intrinsics, intrinsics(camera, 64, 48), atol=1e-9)
     np.testing.assert_allclose(written.world_to_camera, world_to_camera(camera), atol=1e-12)
     # No minus zeros, which would make equal poses differ as text.
-    assert "-0.0]" not in record(CAMERAS["level"], 64, 48).model_dump_json()
-    assert "-0.0," not in record(CAMERAS["level"], 64, 48).model_dump_json()
+    assert "-0.0]" not in camera_record(CAMERAS["level"], 64, 48).model_dump_json()
+    assert "-0.0," not in camera_record(CAMERAS["level"], 64, 48).model_dump_json()
 
 
 def test_roll_turns_the_picture_clockwise_about_its_middle():
@@ -149,14 +149,14 @@ SPEC = CameraSpec(location=(0, 5, 2), look_at=(0, 0, 0.5))
 
 
 def layout(camera):
-    return Layout(camera=camera, lights=({},))
+    return SceneLayout(camera=camera, lights=({},))
 
 
 def test_camera_takes_its_values():
     spec = CameraSpec(
         location=("$x", 5, 2), look_at=(0, 0, 0), field_of_view="$fov", pitch=1, roll="$x", shift=(1, "$x")
     )
-    camera = place_camera(layout(spec), Draws(0, "set/0", {"x": 0.5, "fov": 40}))
+    camera = place_camera(layout(spec), LayoutInputs(0, "set/0", {"x": 0.5, "fov": 40}))
     assert camera == Camera(
         location=(0.5, 5, 2), look_at=(0, 0, 0), field_of_view=40, pitch=1, roll=0.5, shift=(1, 0.5)
     )
@@ -183,4 +183,4 @@ def test_camera_takes_its_values():
 )
 def test_camera_errors(changes, message):
     with pytest.raises(InputError, match=message):
-        place_camera(layout(SPEC.model_copy(update=changes)), Draws(0, "set/0", {"word": "red"}))
+        place_camera(layout(SPEC.model_copy(update=changes)), LayoutInputs(0, "set/0", {"word": "red"}))

@@ -3,19 +3,19 @@
 import pytest
 
 from blender_assets import AssetLibrary
-from generators.language.layout import Layout
-from generators.scenes.layout_inputs import Draws
-from generators.scenes.object_placement import surround
+from generators.language.layout import SceneLayout
+from generators.scenes.layout_inputs import LayoutInputs
+from generators.scenes.object_placement import place_environment
 from generators.scenes.resolve_trace import resolve
 from generators.scenes.scene import Environment, Floor
 from loaders.errors import InputError
 
 LIBRARY = AssetLibrary()
-DRAWS = Draws(0, "set/000000", {})
+DRAWS = LayoutInputs(0, "set/000000", {})
 
 
 def scene_layout(**environment):
-    return Layout.model_validate(
+    return SceneLayout.model_validate(
         {
             "camera": {"location": (0, 5, 2), "look_at": (0, 0, 0.5)},
             "environment": environment,
@@ -25,10 +25,10 @@ def scene_layout(**environment):
 
 
 def test_a_modelled_scene_stands_in_place_of_the_floor():
-    _, _, trace = resolve(scene_layout(map="hall"), DRAWS, LIBRARY)
-    assert trace.environment == Environment(map="hall", modelled=True)
+    _, _, trace = resolve(scene_layout(scene="hall"), DRAWS, LIBRARY)
+    assert trace.environment == Environment(scene="hall", modelled=True)
     assert trace.floor is None
-    _, _, trace = resolve(scene_layout(map="garden"), DRAWS, LIBRARY)
+    _, _, trace = resolve(scene_layout(scene="garden"), DRAWS, LIBRARY)
     assert not trace.environment.modelled
     assert trace.floor == Floor(catcher=True)
 
@@ -39,7 +39,7 @@ def test_a_modelled_scene_is_neither_turned_nor_scaled(change):
         "layout.environment: `hall` is a .blend file, whose place and light are its own; expected rotation 0"
     )
     with pytest.raises(InputError, match=message):
-        resolve(scene_layout(map="hall", **change), DRAWS, LIBRARY)
+        resolve(scene_layout(scene="hall", **change), DRAWS, LIBRARY)
 
 
 def test_a_users_blend_counts_as_modelled_and_a_map_may_be_hdr(tmp_path):
@@ -48,6 +48,7 @@ def test_a_users_blend_counts_as_modelled_and_a_map_may_be_hdr(tmp_path):
     library = AssetLibrary({"scenes": tmp_path})
     assert library.labels("scenes") == ["both", "sky", "yard"]
     found = {
-        name: surround(scene_layout(map=name), DRAWS, library).modelled for name in ("yard", "sky", "both")
+        name: place_environment(scene_layout(scene=name), DRAWS, library).modelled
+        for name in ("yard", "sky", "both")
     }
     assert found == {"yard": True, "sky": False, "both": True}

@@ -5,14 +5,15 @@ import numpy as np
 import pytest
 
 from blender_assets import AssetLibrary
-from generators.language.layout import CameraSpec, EnvironmentSpec, Layout, LightSpec, ObjectSpec, Scatter
+from generators.language.layout import ObjectSpec, Scatter, SceneLayout
+from generators.language.lights_and_camera import CameraSpec, EnvironmentSpec, LightSpec
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from generators.random_streams import stream
-from generators.scenes.appearance import lay_floor
 from generators.scenes.camera import place_camera, project, world_to_camera
-from generators.scenes.layout_inputs import Draws
-from generators.scenes.object_placement import footprint, place_objects, scatter, surround, turn
+from generators.scenes.layout_inputs import LayoutInputs
+from generators.scenes.materials import place_floor
+from generators.scenes.object_placement import footprint, place_environment, place_objects, scatter, turn
 from loaders.errors import InputError
 
 LIBRARY = AssetLibrary()
@@ -23,12 +24,12 @@ ROOMY = Scatter(
 )
 
 
-def draws(unit="set/000000", seed=0, **values):
-    return Draws(seed, unit, values)
+def inputs(unit="set/000000", seed=0, **values):
+    return LayoutInputs(seed, unit, values)
 
 
 def layout(**fields):
-    return Layout(**{"camera": SPEC, "lights": (LAMP,), **fields})
+    return SceneLayout(**{"camera": SPEC, "lights": (LAMP,), **fields})
 
 
 # ---------------------------------------------------------------------------------------------- objects
@@ -36,7 +37,7 @@ def layout(**fields):
 
 def test_objects_take_their_values():
     spec = ObjectSpec(type="$kind", material="$color", size="$s", rotation=30, location=("$x", -1))
-    (thing,) = place_objects(layout(objects=(spec,)), draws(kind="cone", color="red", s=2, x=0.25), LIBRARY)
+    (thing,) = place_objects(layout(objects=(spec,)), inputs(kind="cone", color="red", s=2, x=0.25), LIBRARY)
     assert (thing.type, thing.material.label, thing.size, thing.rotation) == ("cone", "red", 2.0, 30.0)
     assert thing.location == (0.25, -1.0, 0.0)
     assert thing.material.base_color is None
@@ -66,27 +67,29 @@ def test_objects_take_their_values():
 def test_object_errors_name_the_field(fields, message):
     spec = ObjectSpec(**{"type": "cube", "material": "red", **fields})
     with pytest.raises(InputError, match=message):
-        place_objects(layout(objects=(spec,)), draws(word="red"), LIBRARY)
+        place_objects(layout(objects=(spec,)), inputs(word="red"), LIBRARY)
 
 
 def test_as_many_objects_as_a_mask_numbers():
-    things = place_objects(layout(objects=(ObjectSpec(type="cube", material="red"),) * 255), draws(), LIBRARY)
+    things = place_objects(
+        layout(objects=(ObjectSpec(type="cube", material="red"),) * 255), inputs(), LIBRARY
+    )
     assert len(things) == 255
     with pytest.raises(InputError, match=r"at most 255 objects, .*got 256"):
-        place_objects(layout(objects=(ObjectSpec(type="cube", material="red"),) * 256), draws(), LIBRARY)
+        place_objects(layout(objects=(ObjectSpec(type="cube", material="red"),) * 256), inputs(), LIBRARY)
 
 
 def test_an_object_in_the_air_turns_about_its_base_or_its_middle():
     spec = ObjectSpec(
         type="cylinder", material="red", size=2, tilt=("$a", 0), rotation=90, location=(1, "$y", 3)
     )
-    (held,) = place_objects(layout(objects=(spec,)), draws(a=90, y=-1), LIBRARY)
+    (held,) = place_objects(layout(objects=(spec,)), inputs(a=90, y=-1), LIBRARY)
     assert (held.tilt, held.rotation, held.location) == ((90.0, 0.0), 90.0, (1.0, -1.0, 3.0))
     # About x by 90 degrees what was up is towards -y; about z by 90 degrees, that is towards x.
     middle = spec.model_copy(update={"anchor": "centre"})
-    (held,) = place_objects(layout(objects=(middle,)), draws(a=90, y=-1), LIBRARY)
+    (held,) = place_objects(layout(objects=(middle,)), inputs(a=90, y=-1), LIBRARY)
     assert held.location == pytest.approx((0.0, -1.0, 3.0))
-    (upright,) = place_objects(layout(objects=(middle,)), draws(a=0, y=-1), LIBRARY)
+    (upright,) = place_objects(layout(objects=(middle,)), inputs(a=0, y=-1), LIBRARY)
     assert upright.location == pytest.approx((1.0, -1.0, 2.0))
 
 
@@ -106,16 +109,16 @@ def test_colours_by_hue_or_channel():
     coloured = layout(
         objects=(ObjectSpec(type="cube", material={"base_color": ("$h", 0.5, 0)}),), floor={"base_color": hue}
     )
-    (cube,) = place_objects(coloured, draws(h=1), LIBRARY)
+    (cube,) = place_objects(coloured, inputs(h=1), LIBRARY)
     assert cube.material.base_color == (1.0, 0.5, 0.0)
-    assert lay_floor(coloured, draws(h=240), LIBRARY).base_color == pytest.approx((0.4, 0.4, 1.0))
+    assert place_floor(coloured, inputs(h=240), LIBRARY).base_color == pytest.approx((0.4, 0.4, 1.0))
     with pytest.raises(InputError, match=r"material\.base_color: expected channels of 0 to 1, got \[2\.0, 0"):
-        place_objects(coloured, draws(h=2), LIBRARY)
+        place_objects(coloured, inputs(h=2), LIBRARY)
     with pytest.raises(InputError, match=r"floor\.base_color\.hue: expected a number, got `red` from `\$h`"):
-        lay_floor(coloured, draws(h="red"), LIBRARY)
+        place_floor(coloured, inputs(h="red"), LIBRARY)
     stark = layout(floor={"base_color": {"hue": 0, "saturation": 1.5}})
     with pytest.raises(InputError, match=r"floor\.base_color\.saturation: expected 0 to 1, got 1\.5"):
-        lay_floor(stark, draws(), LIBRARY)
+        place_floor(stark, inputs(), LIBRARY)
 
 
 def test_a_factor_chooses_objects():
@@ -124,12 +127,12 @@ def test_a_factor_chooses_objects():
         "two": (ObjectSpec(type="cone"), ObjectSpec(type="torus")),
     }
     chosen = layout(objects={"choose": "$scene", "among": among})
-    assert [thing.type for thing in place_objects(chosen, draws(scene="two"), LIBRARY)] == ["cone", "torus"]
+    assert [thing.type for thing in place_objects(chosen, inputs(scene="two"), LIBRARY)] == ["cone", "torus"]
     with pytest.raises(
         InputError,
         match=r"layout\.objects\.among: expected an entry for each value of `scene`, got none for three",
     ):
-        place_objects(chosen, draws(scene="three"), LIBRARY)
+        place_objects(chosen, inputs(scene="three"), LIBRARY)
 
 
 # ---------------------------------------------------------------------------------------------- scatter
@@ -137,7 +140,7 @@ def test_a_factor_chooses_objects():
 
 def test_scattered_objects_keep_their_distance_and_the_region():
     for unit in range(60):
-        placed = scatter(ROOMY, draws(f"set/{unit:06d}", count=6), LIBRARY)
+        placed = scatter(ROOMY, inputs(f"set/{unit:06d}", count=6), LIBRARY)
         assert len(placed) == 6
         for a, b in itertools.combinations(placed, 2):
             reach = sum(spec.size * footprint(LIBRARY, spec.type) for spec in (a, b))
@@ -151,12 +154,12 @@ def test_scattered_objects_keep_their_distance_and_the_region():
 
 def test_one_more_object_moves_none():
     for unit in range(20):
-        few, many = (scatter(ROOMY, draws(f"set/{unit:06d}", count=count), LIBRARY) for count in (3, 5))
+        few, many = (scatter(ROOMY, inputs(f"set/{unit:06d}", count=count), LIBRARY) for count in (3, 5))
         assert many[:3] == few
 
 
 def test_scatter_draws_types_and_sizes_evenly():
-    placed = [scatter(ROOMY, draws(f"set/{unit:06d}", count=1), LIBRARY)[0] for unit in range(900)]
+    placed = [scatter(ROOMY, inputs(f"set/{unit:06d}", count=1), LIBRARY)[0] for unit in range(900)]
     _, counts = np.unique([spec.type for spec in placed], return_counts=True)
     assert ((counts - 300) ** 2 / 300).sum() < 18.5  # 2 degrees of freedom, once in ten thousand
     sizes = np.array([spec.size for spec in placed])
@@ -187,7 +190,7 @@ def placed_at_once(plan, drawn):
 def test_a_crowd_is_placed_anew_until_it_has_room():
     again = 0
     for unit in range(40):
-        drawn = draws(f"set/{unit:06d}", count=5)
+        drawn = inputs(f"set/{unit:06d}", count=5)
         found = [(s.type, s.size, s.rotation, s.location) for s in scatter(CROWDED, drawn, LIBRARY)]
         for (_, _, _, a), (_, _, _, b) in itertools.combinations(found, 2):
             assert math.dist(a, b) >= 0.7  # two of the smallest radii, and the gap
@@ -226,7 +229,7 @@ def drawn_things(plan, drawn):
 )
 def test_scatter_errors(count, message):
     with pytest.raises(InputError, match=message):
-        scatter(ROOMY, draws(count=count), LIBRARY)
+        scatter(ROOMY, inputs(count=count), LIBRARY)
 
 
 def test_footprint_holds_the_turned_object():
@@ -244,26 +247,26 @@ def test_footprint_of_a_users_own_is_that_of_a_unit_box(tmp_path):
 
 
 def test_environment_adds_what_the_map_needs_itself():
-    spec = EnvironmentSpec(map="$m", rotation="$r", strength=2)
+    spec = EnvironmentSpec(scene="$m", rotation="$r", strength=2)
     facts = LIBRARY.facts("scenes", "dusk city")
-    placed = surround(layout(environment=spec), draws(m="dusk city", r=350), LIBRARY)
+    placed = place_environment(layout(environment=spec), inputs(m="dusk city", r=350), LIBRARY)
     assert placed.rotation == pytest.approx((350 + facts["rotation"]) % 360)
     assert placed.strength == pytest.approx(2 * facts["strength"])
-    assert surround(layout(), draws(), LIBRARY) is None
+    assert place_environment(layout(), inputs(), LIBRARY) is None
 
 
 def test_environment_errors():
     for spec, message in (
-        (EnvironmentSpec(map="moon"), r"layout\.environment\.map: asset `moon` is not among the scenes"),
-        (EnvironmentSpec(map="garden", strength=-1), r"environment\.strength: expected at least 0, got -"),
-        (EnvironmentSpec(map="garden", rotation="$word"), r"environment\.rotation: expected a number"),
+        (EnvironmentSpec(scene="moon"), r"layout\.environment\.scene: asset `moon` is not among the scenes"),
+        (EnvironmentSpec(scene="garden", strength=-1), r"environment\.strength: expected at least 0, got -"),
+        (EnvironmentSpec(scene="garden", rotation="$word"), r"environment\.rotation: expected a number"),
     ):
         with pytest.raises(InputError, match=message):
-            surround(layout(environment=spec), draws(word="red"), LIBRARY)
+            place_environment(layout(environment=spec), inputs(word="red"), LIBRARY)
 
 
 def test_substitution_uses_the_streams_of_the_unit():
-    one = draws("set/000004", seed=3)
+    one = inputs("set/000004", seed=3)
     assert one.stream("x").random() == stream(3, "set/000004", "x").random()
 
 
@@ -296,7 +299,7 @@ def test_every_candle_object_stays_inside_the_picture():
         factors["object_type"].values, factors["size"].values, factors["rotation"].values, *ends.values()
     ):
         values = {"x": x, "y": y, "pitch": pitch, "yaw": yaw}
-        camera = place_camera(candle.layout, draws(**values))
+        camera = place_camera(candle.layout, inputs(**values))
         edges = margins(corners(kind, size, rotation, (x, y)), camera, image.width, image.height)
         assert min(edges) > 0, (kind, size, rotation, values, edges)
 
@@ -304,7 +307,7 @@ def test_every_candle_object_stays_inside_the_picture():
 def test_every_arranged_object_of_concepts_stays_inside_the_picture():
     recipe = load_recipe("concepts")
     for image_set in recipe.sets.values():
-        camera = place_camera(image_set.layout, draws())
+        camera = place_camera(image_set.layout, inputs())
         for spec in itertools.chain(*image_set.layout.objects.among.values()):
             points = corners(spec.type, spec.size, spec.rotation, spec.location)
             assert min(margins(points, camera, recipe.image.width, recipe.image.height)) > 0, spec

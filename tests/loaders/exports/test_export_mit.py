@@ -75,7 +75,7 @@ def write(tmp_path, make_frame, info):
 
     def build(*, lights=LIGHTS, items=ITEMS, drop=(), without=None, change=lambda key, layers: layers):
         root = tmp_path / "frames"
-        values = {"item": items, "paint": PAINTS, "light": lights}
+        values = {"item": items, "material": PAINTS, "light": lights}
         factors = [
             FactorInfo(name=name, kind="categorical", values=of)
             for name, of in values.items()
@@ -94,7 +94,7 @@ def write(tmp_path, make_frame, info):
             changes = {
                 "set": "captures",
                 "index": index,
-                "factors": dict(zip(("item", "light", "paint"), key, strict=True)),
+                "factors": dict(zip(("item", "light", "material"), key, strict=True)),
                 "lights": (lamp,),
                 "layers": {name: array_sha256(array) for name, array in layers.items()},
             }
@@ -279,13 +279,19 @@ def moved(key, layers):
     ("changes", "message"),
     [
         ({"without": ("deer", "second", "uniform")}, "`deer` has no complete frame with light `second` and"),
-        ({"drop": "paint"}, "expected the categorical factors item, light, paint, got no paint; export"),
+        (
+            {"drop": "material"},
+            "expected the categorical factors item, light, material, got no material; export",
+        ),
         ({"drop": "residual"}, "has no layer residual; render with"),
         ({"lights": ("main", "second", "lamp")}, "light `lamp`: expected main, second or light01, light02"),
         ({"items": ("../cup",)}, r"item `../cup`: expected letters, digits, `_`, `-` and `.`"),
         ({"change": black}, "`cup` has no radiance anywhere; light it, or move it into the picture"),
         ({"change": gone}, "`cup` has no radiance anywhere"),
-        ({"change": moved}, "`cup` has another outline with light `main` and paint `uniform`; name `item`"),
+        (
+            {"change": moved},
+            "`cup` has another outline with light `main` and material `uniform`; name `item`",
+        ),
     ],
     ids=["frame", "factor", "layer", "light", "item", "black", "gone", "moved"],
 )
@@ -390,7 +396,7 @@ def rendered(tmp_path_factory):
         "render.samples": "8",
         "sets.captures.factors.item.values": "[hat, gear, ball]",
         "sets.captures.factors.light.values": "[main, second, light01]",
-        "sets.captures.rules": "[{exclude: {paint: uniform, light: light01}, selection: true}]",
+        "sets.captures.rules": "[{exclude: {material: uniform, light: light01}, selection: true}]",
     }
     plan = make_plan(load_recipe("captures", [f"{field}={value}" for field, value in fields.items()]))
     root = tmp_path_factory.mktemp("captures") / "frames"

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from blender_assets import AssetLibrary
-from generators.language.layout import TEXTURES, Appearance, Layout, Paint
-from generators.scenes.layout_inputs import Draws, require
-from generators.scenes.scene import Floor, Material, PartPaint
-from generators.scenes.texture_images import check_image
+from generators.language.layout import SceneLayout
+from generators.language.materials import TEXTURES, RandomMaterial, StatedMaterial
+from generators.scenes.layout_inputs import LayoutInputs, require_asset
+from generators.scenes.scene import Floor, Material, PartMaterial
+from generators.scenes.texture_images import check_texture_image
 from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
 from loaders.schema import Vector
@@ -16,11 +17,11 @@ OWN = "own"  # the material of an object whose parts have the colours that its m
 
 
 def choose_material(
-    wanted: str | Paint | None,
+    wanted: str | StatedMaterial | None,
     kind: str,
     i: int,
-    appearance: Appearance,
-    draws: Draws,
+    random_material: RandomMaterial,
+    inputs: LayoutInputs,
     library: AssetLibrary,
     field: str = "layout.objects.material",
 ) -> Material:
@@ -28,11 +29,11 @@ def choose_material(
 
     Args:
         wanted: a label, "own" for the colours that the asset's manifest names, a paint, or None for what the
-            appearance draws.
+            appearance inputs.
         kind: the object's label.
         i: number of the object in the scene.
         appearance: what is drawn from.
-        draws: values and streams of the sample.
+        inputs: values and streams of the sample.
         library: where assets are found.
         field: path of the material in the set, for messages.
 
@@ -40,12 +41,12 @@ def choose_material(
         InputError: there is no such asset, or "own" is asked of one that names no parts.
     """
     if wanted is None:
-        return draw_material(appearance, draws, str(i), library)
-    if isinstance(wanted, Paint):
-        return _stated(wanted, draws, library, field)
-    label = str(draws.fill(wanted))
+        return draw_material(random_material, inputs, str(i), library)
+    if isinstance(wanted, StatedMaterial):
+        return _stated(wanted, inputs, library, field)
+    label = str(inputs.fill(wanted))
     if label != OWN:
-        require(library, "materials", label, field)
+        require_asset(library, "materials", label, field)
     elif not library.facts("objects", kind).get("parts"):
         raise InputError(
             f"{field}: `{OWN}` stands for the colours of the parts, of which the manifest "
@@ -54,21 +55,21 @@ def choose_material(
     return Material(label=label)
 
 
-def paint_parts(
-    wanted: dict[str, str | Paint],
+def choose_part_materials(
+    wanted: dict[str, str | StatedMaterial],
     kind: str,
     material: Material,
-    draws: Draws,
+    inputs: LayoutInputs,
     library: AssetLibrary,
     field: str = "layout.objects.parts",
-) -> tuple[PartPaint, ...]:
+) -> tuple[PartMaterial, ...]:
     """Say what each part of an object is made of.
 
     Args:
         wanted: part to its material, a label or a paint; parts that are not in it follow the object's.
         kind: the object's label.
         material: the object's material.
-        draws: values and streams of the sample.
+        inputs: values and streams of the sample.
         library: where assets are found.
         field: path of the parts in the set, for messages.
 
@@ -89,22 +90,22 @@ def paint_parts(
     for part in parts:
         made_of = material if material.label != OWN else Material(label=PLAIN, base_color=part["color"])
         if part["name"] in wanted:
-            made_of = _named(wanted[part["name"]], f"{field}.{part['name']}", draws, library)
-        painted.append(PartPaint(name=part["name"], material=made_of))
+            made_of = _named(wanted[part["name"]], f"{field}.{part['name']}", inputs, library)
+        painted.append(PartMaterial(name=part["name"], material=made_of))
     return tuple(painted)
 
 
-def _named(wanted: str | Paint, field: str, draws: Draws, library: AssetLibrary) -> Material:
-    if isinstance(wanted, Paint):
-        return _stated(wanted, draws, library, field)
-    label = str(draws.fill(wanted))
-    require(library, "materials", label, field)
+def _named(wanted: str | StatedMaterial, field: str, inputs: LayoutInputs, library: AssetLibrary) -> Material:
+    if isinstance(wanted, StatedMaterial):
+        return _stated(wanted, inputs, library, field)
+    label = str(inputs.fill(wanted))
+    require_asset(library, "materials", label, field)
     return Material(label=label)
 
 
-def _stated(paint: Paint, draws: Draws, library: AssetLibrary, field: str) -> Material:
+def _stated(paint: StatedMaterial, inputs: LayoutInputs, library: AssetLibrary, field: str) -> Material:
     """Return the material that a paint states in numbers."""
-    texture = None if paint.texture is None else str(draws.fill(paint.texture))
+    texture = None if paint.texture is None else str(inputs.fill(paint.texture))
     image = texture is not None and _find_texture(texture, library, f"{field}.texture")
     if texture is not None and image != (paint.color_a is None):
         what = "an image, which has its own colours; expected no" if image else "no image; expected"
@@ -112,7 +113,7 @@ def _stated(paint: Paint, draws: Draws, library: AssetLibrary, field: str) -> Ma
 
     def color(name: str) -> Vector | None:
         wanted = getattr(paint, name)
-        return None if wanted is None else draws.color(wanted, f"{field}.{name}", highest=1.0)
+        return None if wanted is None else inputs.color(wanted, f"{field}.{name}", highest=1.0)
 
     return Material(
         label=texture or PLAIN,
@@ -125,14 +126,18 @@ def _stated(paint: Paint, draws: Draws, library: AssetLibrary, field: str) -> Ma
 
 
 def draw_material(
-    appearance: Appearance, draws: Draws, name: str, library: AssetLibrary, field: str = "layout.appearance"
+    random_material: RandomMaterial,
+    inputs: LayoutInputs,
+    name: str,
+    library: AssetLibrary,
+    field: str = "layout.random_material",
 ) -> Material:
     """Draw a material: that of the unit's numbered variation, the same whenever asked.
 
     Args:
         appearance: what is drawn from; textures are those that it names, or else all of the user's folder, or
             else all that are shipped.
-        draws: values and streams of the sample.
+        inputs: values and streams of the sample.
         name: what the material is for, the number of an object or "floor".
         library: where textures are found.
         field: of the layout, for messages.
@@ -140,19 +145,21 @@ def draw_material(
     Raises:
         InputError: ``texturing`` is neither "rgb" nor "textured", or there is no such texture or none at all.
     """
-    texturing = str(draws.fill(appearance.texturing))
-    variation = draws.whole(appearance.variation, f"{field}.variation")
+    texturing = str(inputs.fill(random_material.texturing))
+    variation = inputs.whole(random_material.variation, f"{field}.variation")
     if texturing not in (PLAIN, "textured"):
         raise InputError(f"{field}.texturing: expected rgb or textured, got `{texturing}`")
-    rng = draws.stream(f"appearance/{texturing}/{variation}/{name}")
+    rng = inputs.stream(f"appearance/{texturing}/{variation}/{name}")
 
     def color() -> Vector:
-        red, green, blue = srgb_to_linear(rng.uniform(appearance.low, appearance.high, 3)).round(6).tolist()
+        red, green, blue = (
+            srgb_to_linear(rng.uniform(random_material.low, random_material.high, 3)).round(6).tolist()
+        )
         return red, green, blue
 
     if texturing == PLAIN:
         return Material(label=PLAIN, base_color=color())
-    textures = appearance.textures or _all_textures(library)
+    textures = random_material.textures or _all_textures(library)
     label = textures[int(rng.integers(len(textures)))]
     image = _find_texture(label, library, f"{field}.textures")
     x, y, z = rng.uniform(-10.0, 10.0, 3).round(6).tolist()
@@ -162,7 +169,7 @@ def draw_material(
     return Material(label=label, color_a=color(), color_b=color(), offset=(x, y, z), scale=scale)
 
 
-def lay_floor(layout: Layout, draws: Draws, library: AssetLibrary) -> Floor | None:
+def place_floor(layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary) -> Floor | None:
     """Resolve the floor of a layout.
 
     Raises:
@@ -171,23 +178,23 @@ def lay_floor(layout: Layout, draws: Draws, library: AssetLibrary) -> Floor | No
     spec = layout.floor
     if spec is None:
         return None
-    half_width = draws.number(spec.half_width, "layout.floor.half_width")
+    half_width = inputs.number(spec.half_width, "layout.floor.half_width")
     if half_width <= 0:
         raise InputError(f"layout.floor.half_width: expected more than 0 m, got {half_width}")
     material = None
-    if spec.appearance is not None:
-        drawn = draw_material(spec.appearance, draws, "floor", library, "layout.floor.appearance")
+    if spec.random_material is not None:
+        drawn = draw_material(spec.random_material, inputs, "floor", library, "layout.floor.random_material")
         material = drawn.model_copy(update={"specular": 0.0})
-    color = draws.color(spec.base_color, "layout.floor.base_color", highest=1.0)
+    color = inputs.color(spec.base_color, "layout.floor.base_color", highest=1.0)
     return Floor(catcher=spec.catcher, base_color=color, half_width=half_width, material=material)
 
 
 def _find_texture(label: str, library: AssetLibrary, field: str) -> bool:
     """Look a texture up; say whether it is an image, which is then made sure of, and no .blend file."""
-    require(library, "textures", label, field)
+    require_asset(library, "textures", label, field)
     path = library.find("textures", label)
     if image := path.suffix != ".blend":
-        check_image(path)
+        check_texture_image(path)
     return image
 
 
