@@ -6,7 +6,7 @@ Parquet) takes names, shapes, dtypes, units and colour spaces from here.
 
 import hashlib
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy import ndarray
@@ -357,14 +357,18 @@ class AssetRecord(Record):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+def _statement(about: str, example: str) -> Any:
+    return Field(default="", description=f'Statement on {about}, "" for none.', examples=[example])
+
+
 class Statements(Record):
     """The author's statements on responsible use, which Croissant publishes; each "" where none is made."""
 
-    limitations: str = ""
-    use_cases: str = ""
-    personal_information: str = ""
-    social_impact: str = ""
-    maintenance: str = ""
+    limitations: str = _statement("the limits of the data", "Rendered scenes only.")
+    use_cases: str = _statement("intended uses", "Research on causal inference.")
+    personal_information: str = _statement("personal and sensitive information", "None.")
+    social_impact: str = _statement("social impact", "None is expected.")
+    maintenance: str = _statement("maintenance", "Errors are mended in new versions.")
 
 
 class DatasetInfo(Record):

@@ -5,11 +5,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from generators.language.field_types import is_choice
+from generators.language.field_types import described, is_choice
 from generators.language.overrides import copy_apart
 from loaders.errors import InputError, did_you_mean
 
 FOR_ALL_SETS = ("image", "render", "layers", "exposure")  # a recipe gives them for its sets; a set may differ
+# `extends` is merged before the models check a recipe, so that no model has this field.
+EXTENDS = described(
+    "Set whose fields this set takes over, but `shares_units`: of this recipe, RECIPE/SET of a shipped one, or "
+    "FILE.yaml/SET relative to this file. Fields given here are merged into them.",
+    "candle/candle",
+)
 _YAML = (".yaml", ".yml")
 _Place = tuple[Path, str]  # a recipe's file, and a set in it
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from generators.language.expressions import names_in_expression
 from generators.language.field_types import Model, PlainType, Share, described, key_of, with_keys
@@ -58,7 +58,8 @@ Weights = dict[str, float] | tuple[float, ...]
 
 
 def _as_tuple(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
+    """Take a single name or number for a list of one."""
+    return value if isinstance(value, list | tuple | dict) else (value,)
 
 
 def _keyed(table: Any) -> Any:
@@ -283,11 +284,16 @@ Factor = Annotated[
 ]
 
 
+_Values = Annotated[
+    tuple[Value, ...], BeforeValidator(_as_tuple), Field(min_length=1), PlainType("value or list of values")
+]
+
+
 class Rule(Model):
     """A rule: values that do not occur together, by the mechanism of a target or by selection."""
 
     exclude: Annotated[
-        dict[Name, Annotated[tuple[Value, ...], Field(min_length=1), PlainType("value or list of values")]],
+        dict[Name, _Values],
         Field(min_length=1),
         described(
             "Values that do not occur together, by the names of their factors.",
@@ -304,13 +310,6 @@ class Rule(Model):
             "Whether samples with these values are thrown away, as a selection after all were drawn.", True
         ),
     ] = False
-
-    @field_validator("exclude", mode="before")
-    @classmethod
-    def _lists(cls, exclude: Any) -> Any:
-        if not isinstance(exclude, dict):
-            return exclude
-        return {k: v if isinstance(v, list | tuple) else (v,) for k, v in exclude.items()}
 
     @model_validator(mode="after")
     def _acts(self) -> "Rule":

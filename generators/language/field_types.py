@@ -25,15 +25,17 @@ class PlainType:
     words: str
 
 
-def described(meaning: str, example: Any, unit: str = "") -> Any:
-    """Return the metadata of a field: one line on its meaning, an example, and its unit.
+def described(meaning: str, example: Any, unit: str = "", default: str = "") -> Any:
+    """Return the metadata of a field: one line on its meaning, an example, its unit and its default.
 
     Args:
         meaning: one sentence.
         example: a value that is valid, as YAML has it.
         unit: physical unit, "" for none.
+        default: the default in words, where the model's own default does not say it.
     """
-    return Field(description=meaning, examples=[example], json_schema_extra={"unit": unit})
+    facts: dict[str, Any] = {"unit": unit, "default_words": default}
+    return Field(description=meaning, examples=[example], json_schema_extra=facts)
 
 
 def _number(value: object) -> object:
@@ -45,8 +47,10 @@ def _number(value: object) -> object:
 
 
 NumberOrReference = Annotated[float | str, BeforeValidator(_number), PlainType("number or $name")]
-Point = tuple[NumberOrReference, NumberOrReference, NumberOrReference]
-Pair = tuple[NumberOrReference, NumberOrReference]
+Point = Annotated[
+    tuple[NumberOrReference, NumberOrReference, NumberOrReference], PlainType("three numbers or $names")
+]
+Pair = Annotated[tuple[NumberOrReference, NumberOrReference], PlainType("two numbers or $names")]
 Share = Annotated[float, Field(ge=0, le=1)]
 Label = Annotated[str, PlainType("label or $name")]
 
@@ -64,7 +68,7 @@ def _colour_kind(value: object) -> str:
 
 
 Color = Annotated[
-    Annotated[Point, Tag("[rgb]"), PlainType("three numbers or $name (linear Rec.709)")]
+    Annotated[Point, Tag("[rgb]"), PlainType("three numbers or $names in linear Rec.709")]
     | Annotated[Hue, Tag("[hue]")],
     Discriminator(_colour_kind),
 ]
@@ -119,7 +123,9 @@ class Choice(Model, Generic[T]):
         dict[str, T],
         BeforeValidator(with_keys),
         Field(min_length=1),
-        described("An entry for each value of the factor; entries of other values do no harm.", {}),
+        described(
+            "An entry for each value of the factor; entries of other values do no harm.", {"indoor": []}
+        ),
     ]
 
     @property

@@ -37,19 +37,19 @@ class RenderSettings(Model):
         ),
     ] = "standard"
     samples: Annotated[
-        int, Field(ge=1, le=65536), described("Paths per pixel, 1 to 65536; by default the preset's.", 32)
+        int, Field(ge=1, le=65536), described("Paths per pixel, 1 to 65536.", 32, default="the preset's")
     ]
     bounces: Annotated[
-        int, Field(ge=0, le=64), described("Bounces of light, 0 to 64; by default the preset's.", 3)
+        int, Field(ge=0, le=64), described("Bounces of light, 0 to 64.", 3, default="the preset's")
     ]
     denoise: Annotated[
-        bool, described("Whether the parts of the light are denoised; by default the preset's.", False)
+        bool, described("Whether the parts of the light are denoised.", False, default="the preset's")
     ]
     geometry_samples: Annotated[
         int,
         Field(ge=0, le=65536),
         described(
-            "Samples of the geometry trace over a shadow catcher, 0 for none; by default the preset's.", 64
+            "Samples of the geometry trace over a shadow catcher, 0 for none.", 64, default="the preset's"
         ),
     ]
 

@@ -228,7 +228,7 @@ def rewrite_npz(path, **changed):
         (lambda path: (path / "metadata.json").write_text('{"id": 3}'), "metadata.json is damaged at id"),
         (
             lambda path: (path / "metadata.json").write_text('{"schema": 1}'),
-            "expected schema version 2, got 1; make frames anew",
+            "expected schema version 3, got 1; make frames anew",
         ),
         (lambda path: (path / "image.png").unlink(), "image.png is missing"),
         (
@@ -369,7 +369,7 @@ def test_dataset_info_comes_back_and_its_absence_is_explained(tmp_path, info):
     with pytest.raises(InputError, match=r"dataset.json is missing; name a folder of rendered frames"):
         read_dataset_info(tmp_path)
     (tmp_path / "dataset.json").write_text(info.to_json().replace('"schema": 3', '"schema": 9'))
-    with pytest.raises(InputError, match="expected schema version 2, got 9; make frames anew"):
+    with pytest.raises(InputError, match="expected schema version 3, got 9; make frames anew"):
         read_dataset_info(tmp_path)
     (tmp_path / "dataset.json").unlink()
     (tmp_path / "dataset.json").mkdir()

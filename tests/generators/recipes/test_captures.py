@@ -124,7 +124,11 @@ def test_factors_choose_lights_and_material(write_recipe):
         ("roughness: 0.2", "roughness: 1.2", "roughness: "),
         ("color_b: [0, 0, 0.5], ", "", "expected `base_color` alone, or `texture`, `color_a` and `color_b`"),
         ("color_b: [0, 0, 0.5]", "color_b: [0, 0, 5]", "color_b: expected channels of 0 to 1, got"),
-        ("material: red", "material: 3", "material: expected the label of a material, or a mapping such as .*; got 3"),
+        (
+            "material: red",
+            "material: 3",
+            "material: expected the label of a material, or a mapping such as .*; got 3",
+        ),
     ],
     ids=[
         "material of a value",

@@ -175,7 +175,10 @@ def test_a_spot_shines_at_its_aim_and_otherwise_at_its_target():
             "expected one of `temperature`, .*, got temperature, color",
         ),
         ({"cone": 30}, "cone: a point light shines in all directions; add `kind: spot`"),
-        ({"asset": "left", "kind": "spot"}, "a light asset decides every field of the light; expected no kind"),
+        (
+            {"asset": "left", "kind": "spot"},
+            "a light asset decides every field of the light; expected no kind",
+        ),
         ({"color": {"saturation": 1}}, "hue"),
         ({"kind": "sun"}, "'point' or 'spot'"),
     ],

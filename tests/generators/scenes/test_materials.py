@@ -216,7 +216,9 @@ def test_floors_are_drawn_like_objects_and_shine_less():
 def test_floor_errors():
     with pytest.raises(InputError, match=r"layout\.floor\.half_width: expected more than 0 m, got 0"):
         place_floor(floor(half_width=0), inputs(), LIBRARY)
-    with pytest.raises(InputError, match=r"layout\.floor\.random_material\.texturing: expected rgb or textured"):
+    with pytest.raises(
+        InputError, match=r"layout\.floor\.random_material\.texturing: expected rgb or textured"
+    ):
         place_floor(floor(random_material=RandomMaterial(texturing="$t")), inputs(t="fur"), LIBRARY)
-    with pytest.raises(ValidationError, match="a shadow catcher shows the map and no material"):
+    with pytest.raises(ValidationError, match="a shadow catcher shows the environment and no material"):
         FloorSpec(catcher=True, random_material=RandomMaterial())
