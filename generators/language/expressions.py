@@ -1,4 +1,4 @@
-"""Expressions in recipes: arithmetic on the values of other variables, from a small safe set."""
+"""Parse and evaluate expressions in recipes: arithmetic on the values of other variables."""
 
 import ast
 import itertools
@@ -56,13 +56,13 @@ _COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
 
 @cache
 def parse_expression(text: str) -> ast.expr:
-    """Parse an expression and refuse what is not in the set.
+    """Parse an expression and refuse everything outside a small safe language.
 
-    Numbers, texts in quotes, names of variables, ``pi``, ``+ - * / % **``, compared_texts, ``and or not``,
-    ``a if b else c``, and the functions of `FUNCTIONS`.
+    The language has numbers, texts in quotes, names of variables, ``pi``, ``+ - * / % **``, comparisons,
+    ``and or not``, ``a if b else c``, and the functions in `FUNCTIONS`.
 
     Raises:
-        InputError: no expression, too long, or something that is not in the set.
+        InputError: the text is no expression, is too long, or is outside the language.
     """
     if len(text) > _LONGEST:
         raise InputError(f"expected an expression of at most {_LONGEST} characters, got {len(text)}")
@@ -79,10 +79,10 @@ def parse_expression(text: str) -> ast.expr:
 def names_in_expression(text: str) -> tuple[str, ...]:
     """List the variables that an expression names, in the order of their first appearance.
 
-    A name that is called is a function; any other is a variable, though a function may have the same name.
+    A name before brackets is a function, any other name a variable; both may have the same name.
 
     Raises:
-        InputError: it is no expression of the set.
+        InputError: the text is no expression of the language.
 
     Example:
         >>> names_in_expression("sin(angle) * size + size if color == 'red' else 0")
@@ -99,10 +99,10 @@ def names_in_expression(text: str) -> tuple[str, ...]:
 
 
 def compared_texts(text: str) -> list[tuple[str, str]]:
-    """List what variables are asked to be called in an expression: pairs of a variable and a text in quotes.
+    """List the pairs of a variable and a text in quotes that an expression compares.
 
     Raises:
-        InputError: it is no expression of the set.
+        InputError: the text is no expression of the language.
 
     Example:
         >>> compared_texts("1 if kind == 'cube' or 'cone' != kind else x > 2")
@@ -125,13 +125,13 @@ def evaluate_expression(text: str, values: Mapping[str, FactorValue]) -> float:
 
     Args:
         text: the expression.
-        values: values of the variables that it names.
+        values: values of its variables.
 
     Returns:
         A finite number; a comparison is 1 or 0.
 
     Raises:
-        InputError: it cannot be evaluated for these values, or is not finite.
+        InputError: the expression has no finite value for these values of its variables.
 
     Example:
         >>> evaluate_expression("0.5 * size if kind == 'cube' else -1", {"size": 3, "kind": "cube"})
@@ -178,7 +178,7 @@ def _check(node: ast.expr, text: str) -> None:
             known = ", ".join(FUNCTIONS)
             raise InputError(
                 f"`{text}`: `{ast.unparse(node)}` is not allowed; expected numbers, names, arithmetic, "
-                f"compared_texts, `a if b else c` and {known}"
+                f"comparisons, `a if b else c` and {known}"
             )
     for part in parts:
         _check(part, text)
@@ -213,5 +213,5 @@ def _number(node: ast.expr, values: Mapping[str, FactorValue]) -> float:
     value = _value(node, values)
     if isinstance(value, str):
         raise TypeError(f"`{ast.unparse(node)}` is the name '{value}', not a number")
-    # As floats: whole numbers of any length would let a recipe fill the memory.
+    # Floats have a fixed size; whole numbers of any length would let a recipe fill the memory.
     return float(value)

@@ -12,8 +12,8 @@ from loaders.errors import InputError, did_you_mean
 FOR_ALL_SETS = ("image", "render", "layers", "exposure")  # a recipe gives them for its sets; a set may differ
 # `extends` is merged before the models check a recipe, so that no model has this field.
 EXTENDS = described(
-    "Set whose fields this set takes over, but `shares_units`: of this recipe, RECIPE/SET of a shipped one, or "
-    "FILE.yaml/SET relative to this file. Fields given here are merged into them.",
+    "Set whose fields this set takes over, but `shares_units`: of this recipe, RECIPE/SET of a shipped one, "
+    "or FILE.yaml/SET relative to this file. Fields given here are merged into them.",
     "candle/candle",
 )
 _YAML = (".yaml", ".yml")
@@ -124,7 +124,8 @@ class SetMerger:
             if extended.folders.setdefault(kind, folder) != folder:
                 raise InputError(
                     f"{where}: {file.name} has {kind} in {folder}, another file that this recipe extends has "
-                    f"them in {extended.folders[kind]}; extend one of the two, or put the assets into one folder"
+                    f"them in {extended.folders[kind]}; extend one of the two, or put the assets into one "
+                    "folder"
                 )
         inherited = {key: data[key] for key in FOR_ALL_SETS if key in data}
         return {**inherited, **sets[name]}

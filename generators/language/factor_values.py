@@ -5,7 +5,8 @@ from functools import cache
 
 from blender_assets import AssetLibrary
 from generators.language.factors import Categorical, Factor
-from generators.language.recipe import ImageSet, Recipe
+from generators.language.image_set import ImageSet
+from generators.language.recipe import Recipe
 from loaders.errors import InputError, did_you_mean
 from loaders.schema import FactorValue
 

@@ -6,17 +6,17 @@ variable that factors depend on is a hidden confounder: drawn and recorded, but 
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from generators.language.expressions import names_in_expression
-from generators.language.field_types import Model, PlainType, Share, described, key_of, with_keys
-from loaders.errors import InputError
+from generators.language.field_types import Model, PlainType, Share, described, key_of
+from generators.language.weights import Weights, check_row, read_table, read_weights
 from loaders.schema import AssetKind, FactorValue
-from loaders.selection.conditional import row_weights, table_rows
+from loaders.selection.conditional import table_rows
 
 _NAME = r"^[a-z][a-z0-9_]*$"
 Name = Annotated[str, Field(pattern=_NAME, max_length=100), PlainType("name")]
@@ -36,7 +36,7 @@ def _number_or_expression(value: object) -> object:
 
 
 def _value(value: object) -> object:
-    """Refuse what is no value, truths among it: YAML makes them of yes, no, on and off."""
+    """Refuse any value but a name or a number; YAML reads yes, no, on and off as truth values."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -54,64 +54,11 @@ def _value(value: object) -> object:
 
 Value = Annotated[FactorValue, BeforeValidator(_value), PlainType("name or number")]
 Quantity = Annotated[float | str, BeforeValidator(_number_or_expression), PlainType("number or expression")]
-Weights = dict[str, float] | tuple[float, ...]
 
 
 def _as_tuple(value: object) -> object:
     """Take a single name or number for a list of one."""
     return value if isinstance(value, list | tuple | dict) else (value,)
-
-
-def _keyed(table: Any) -> Any:
-    """Give a table, and those in it, keys of one spelling."""
-    table = with_keys(table)
-    return {key: _keyed(value) for key, value in table.items()} if isinstance(table, dict) else table
-
-
-def _row(row: Any, where: str) -> Any:
-    """Check the form of weights: a mapping from value to weight, or a list of them.
-
-    Raises:
-        InputError: they are none, negative, not finite, or all 0.
-    """
-    if not isinstance(row, Mapping | list | tuple) or any(
-        isinstance(weight, str) for weight in row if isinstance(row, list)
-    ):
-        raise InputError(
-            f"{where}: expected a mapping from value to weight such as {{red: 3, blue: 1}}, or a list of "
-            f"weights in the order of the values, got {row!r}"
-        )
-    weights = row_weights(row if isinstance(row, Mapping) else dict(enumerate(row)), where)
-    return weights if isinstance(row, Mapping) else tuple(weights.values())
-
-
-def _weights(value: Any) -> Any:
-    return None if value is None else _row(with_keys(value), "weights")
-
-
-def weights_of(row: Weights, values: Sequence[FactorValue]) -> list[float]:
-    """Return the weight of each value, in order; a mapping gives 0 to the values that it leaves out.
-
-    Args:
-        row: weights by `key_of` the value, or in the order of the values.
-        values: the values.
-
-    Raises:
-        InputError: another number of weights, or a weight of a value that there is not.
-
-    Example:
-        >>> weights_of({"blue": 3.0}, ("red", "blue")), weights_of((1.0, 2.0), ("red", "blue"))
-        ([0.0, 3.0], [1.0, 2.0])
-    """
-    if isinstance(row, tuple):
-        if len(row) != len(values):
-            known = ", ".join(map(str, values))
-            raise InputError(f"expected {len(values)} weights, one for each of {known}, got {len(row)}")
-        return list(row)
-    keys = [key_of(value) for value in values]
-    if unknown := sorted(row.keys() - set(keys)):
-        raise InputError(f"expected weights of values among {list(values)}, got {unknown}")
-    return [row.get(key, 0.0) for key in keys]
 
 
 class Categorical(Model):
@@ -134,7 +81,7 @@ class Categorical(Model):
     ] = None
     weights: Annotated[
         Weights | None,
-        BeforeValidator(_weights),
+        BeforeValidator(read_weights),
         PlainType("mapping from value to weight, or list of weights in the order of the values"),
         described(
             "Weights of the values, at least 0; by default equal. A value left out has 0.",
@@ -149,7 +96,7 @@ class Categorical(Model):
     ] = ()
     table: Annotated[
         dict[str, Any] | None,
-        BeforeValidator(_keyed),
+        BeforeValidator(read_table),
         PlainType("mapping from each value of the first parent, then of the next, to weights"),
         described(
             "Weights for each value of the parents in `given`; one more level for each further parent.",
@@ -169,7 +116,7 @@ class Categorical(Model):
         if self.count is not None and self.assets is not None:
             raise ValueError("expected `count` or `assets`, got both")
         if self.values is None and self.count is None and self.assets is None:
-            raise ValueError("expected `values`, `count` or `assets`, got none of them")
+            raise ValueError("expected `values`, `count` or `assets`, got none")
         if self.values is not None:
             if not self.values or len(set(map(key_of, self.values))) != len(self.values):
                 raise ValueError(f"expected distinct values, at least one, got {list(self.values)}")
@@ -192,23 +139,23 @@ class Categorical(Model):
         """Return the weights in each row of the table, by the values of the parents as `key_of` spells them.
 
         Raises:
-            InputError: a row that is none, or not so deep in the table as there are parents.
+            InputError: a row has no weights, or the table has fewer levels than there are parents.
         """
         if self.table is None:
             return {}
         rows = table_rows(self.given, self.table)
-        return {keys: _row(row, where) for keys, where, row in rows}
+        return {keys: check_row(row, where) for keys, where, row in rows}
 
     def listed(self) -> tuple[FactorValue, ...]:
         """Return the values that the recipe lists: none where ``assets`` alone stands for all labels."""
         return self.values or tuple(range(self.count or 0))
 
-    def names_things(self) -> bool:
-        """Say whether the values are names; they are numbers otherwise."""
+    def has_names(self) -> bool:
+        """Tell whether the values are names; they are numbers otherwise."""
         return self.count is None and (self.values is None or isinstance(self.values[0], str))
 
     def parents(self) -> tuple[str, ...]:
-        """Name the variables that the mechanism depends on."""
+        """Return the names that the mechanism depends on."""
         return self.given
 
 
@@ -244,7 +191,7 @@ class Continuous(Model):
         return self
 
     def parents(self) -> tuple[str, ...]:
-        """Name the variables that the mechanism depends on."""
+        """Return the names that the mechanism depends on."""
         return tuple(
             dict.fromkeys(name for text in self.expressions().values() for name in names_in_expression(text))
         )
@@ -270,12 +217,12 @@ def _kind(value: object) -> str | None:
     if not isinstance(fields, dict):
         return None
     if not (ranged := fields.keys() & _RANGED):
-        return "categorical"
-    return None if fields.keys() & _LISTED or not ranged & {"low", "high"} else "continuous"
+        return "[categorical]"
+    return None if fields.keys() & _LISTED or not ranged & {"low", "high"} else "[continuous]"
 
 
 Factor = Annotated[
-    Annotated[Categorical, Tag("categorical")] | Annotated[Continuous, Tag("continuous")],
+    Annotated[Categorical, Tag("[categorical]")] | Annotated[Continuous, Tag("[continuous]")],
     Discriminator(
         _kind,
         custom_error_type="factor",
@@ -323,9 +270,9 @@ class Rule(Model):
         return self
 
     def parents(self) -> tuple[str, ...]:
-        """Name what the target depends on by this rule."""
+        """Return the names of the factors that the target depends on by this rule."""
         return tuple(name for name in self.exclude if name != self.target)
 
     def holds(self, values: Mapping[str, FactorValue], names: Iterable[str] | None = None) -> bool:
-        """Say whether the values, or those of some names, are all as excluded."""
+        """Tell whether the values of all excluded names, or of the given names alone, are excluded ones."""
         return all(values[name] in self.exclude[name] for name in (self.exclude if names is None else names))

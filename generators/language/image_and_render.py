@@ -28,7 +28,7 @@ RENDER_PRESETS: dict[str, dict[str, Any]] = {
 
 
 class RenderSettings(Model):
-    """Quality of rendering. A preset gives all other fields; a field that is given as well replaces the preset's."""
+    """Quality of rendering: a preset, and fields that replace those of the preset."""
 
     preset: Annotated[
         RenderPreset,

@@ -31,8 +31,8 @@ class ObjectSpec(Model):
     material: Annotated[
         MaterialOrLabel | None,
         described(
-            "Material of the object: a label, `own` for the colours that its asset names, or numbers; by default drawn "
-            "by `random_material`.",
+            "Material of the object: a label, `own` for the colours that its asset names, or numbers; by "
+            "default drawn by `random_material`.",
             "red",
         ),
     ] = None

@@ -1,4 +1,4 @@
-"""Reading recipes: shipped ones by name, files by path, with overrides, and errors of one line."""
+"""Read recipes: shipped recipes by name, files by path, with overrides, and errors of one line."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -38,18 +38,19 @@ def load_recipe(
     Args:
         source: a name of `shipped_recipes`, or the path of a YAML file.
         overrides: ``field=value`` with dots into nested fields, as in "image.width=64"; the value is YAML.
-            One of ``render.preset`` also drops what the recipe says beside it; later ones win over it.
-        preset: a preset of `generators.language.image_and_render.RENDER_PRESETS` for all sets, in place of all that
-            they and the recipe say of ``render``; overrides win over it.
-        assets: folders of the user's own assets by kind, in place of those that the recipe names.
+            An override of ``render.preset`` removes all other fields of ``render``; later overrides may
+            set them again.
+        preset: a name in `generators.language.image_and_render.RENDER_PRESETS`, which replaces the field
+            ``render`` of the recipe and of all sets; overrides change it.
+        assets: folders of the user's own assets by kind, in place of the recipe's folders.
 
     Returns:
-        The recipe, checked. Folders that it names itself are relative to its file; a file that it
-        extends brings its folders along.
+        The recipe, checked. Folders in its ``assets`` are relative to its file, folders of a file that it
+        extends to that file.
 
     Raises:
-        InputError: no such recipe, not YAML, or a field that is not what it should be; the message names the
-            field, what was expected and what came.
+        InputError: there is no such recipe, the file is no YAML, or a field is wrong; the message names the
+            field, the expected value and the value found.
 
     Example:
         >>> load_recipe("candle", ["image.width=64"]).image.width
@@ -69,7 +70,7 @@ def load_recipe(
         field = change.partition("=")[0].partition(".")[0]
         for name in (name for name, fields in extended.fields.items() if field in fields):
             override(data, f"sets.{name}.{change}")
-    _fill_twins(data, path)
+    _fill_counterfactuals(data, path)
     try:
         return _checked(data)
     except InputError as error:
@@ -80,7 +81,7 @@ def find_recipe(source: str | Path) -> Path:
     """Return the file of a recipe, shipped or not.
 
     Raises:
-        InputError: there is none; the message lists the shipped ones.
+        InputError: there is no such recipe; the message lists the shipped recipes.
     """
     known = shipped_recipes()
     if str(source) in known:
@@ -95,9 +96,9 @@ def find_recipe(source: str | Path) -> Path:
 
 
 def recipe_sha256(recipe: Recipe) -> str:
-    """Hash what a recipe decides: all of its fields but prose and the folders of assets.
+    """Hash all fields of a recipe but its texts and its folders of assets.
 
-    The content of assets is part of each trace group's id instead
+    The content of the assets is part of each trace group's id instead
     (`generators.planning.provenance.group_id`).
     """
     text = recipe.model_dump_json(exclude={"description", "licence", "statements", "assets"})
@@ -105,21 +106,20 @@ def recipe_sha256(recipe: Recipe) -> str:
 
 
 def first_error(error: ValidationError) -> str:
-    """Say the first thing that is wrong as ``field: what was expected, got what came``."""
+    """Return one line on the first wrong field: ``field: expected value; got value``."""
     details = error.errors(include_url=False)
-    # Of a value that fits none of several kinds, pydantic reports each; the deepest says most.
+    # pydantic reports an error for each kind that a value does not fit; the deepest says most.
     worst = max(details, key=lambda detail: len(detail["loc"]))
-    # Between the fields stand pydantic's names of kinds: `categorical`, `[key]`, `tuple[...]`.
-    parts = [str(part) for part in worst["loc"] if part not in ("categorical", "continuous")]
-    field = ".".join(part for part in parts if "[" not in part)
+    # The path also holds pydantic's names of kinds, all in brackets: `[list]`, `[key]`, `tuple[...]`.
+    field = ".".join(part for part in map(str, worst["loc"]) if "[" not in part)
     message = worst["msg"].removeprefix("Value error, ")
     if worst["type"] == "extra_forbidden":
         return f"{field}: there is no such field; check its spelling"
-    # What a table is checked for as a whole says itself what came; the table would only hide it.
+    # A check of a whole mapping says itself which part is wrong; the mapping would only hide it.
     if worst["type"] == "value_error" and ("got" in message or isinstance(worst["input"], dict)):
         return f"{field}: {message}" if field else message
-    of_neither_kind = worst["type"] == "factor" and isinstance(worst["input"], dict)
-    given = repr(list(worst["input"]) if of_neither_kind else worst["input"])
+    of_no_kind = worst["type"] == "factor" and isinstance(worst["input"], dict)
+    given = repr(list(worst["input"]) if of_no_kind else worst["input"])
     shown = given if len(given) <= 60 else given[:57] + "..."
     what = message[0].lower() + message[1:]
     return f"{field}: {what}; got {shown}" if field else what
@@ -137,8 +137,8 @@ def _read(path: Path) -> dict[str, Any]:
     raise InputError(f"recipe {path.name}: expected a mapping of fields, got {type(data).__name__}")
 
 
-def _fill_twins(data: dict[str, Any], path: Path) -> None:
-    """Give a set that holds nothing but ``counterfactual`` all fields of the set that it is of."""
+def _fill_counterfactuals(data: dict[str, Any], path: Path) -> None:
+    """Give a set whose only field is ``counterfactual`` the fields of the set that it changes."""
     sets = data.get("sets")
     if not isinstance(sets, dict):
         return
@@ -164,7 +164,7 @@ def _choose_preset(data: dict[str, Any], preset: str) -> None:
 
 
 def revise(recipe: Recipe, **fields: Any) -> Recipe:
-    """Return the recipe with some top-level fields changed, checked anew.
+    """Return the recipe with some top-level fields changed, checked again.
 
     Raises:
         InputError: the changed recipe is not valid.

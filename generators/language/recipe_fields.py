@@ -14,8 +14,9 @@ from pydantic.fields import FieldInfo
 from generators.language.extends import EXTENDS
 from generators.language.factors import Categorical, Continuous
 from generators.language.field_types import Choice, PlainType
+from generators.language.image_set import ImageSet
 from generators.language.materials import StatedMaterial
-from generators.language.recipe import ImageSet, Recipe
+from generators.language.recipe import Recipe
 from loaders.errors import InputError, did_you_mean
 
 _WIDTH = 100
@@ -28,10 +29,10 @@ _TITLES = {
 }
 _PAGE = """# Fields of a recipe
 
-Every field that a recipe may have, nested as in the YAML: above each field its meaning, its type, its unit and its
-default; behind it an example. `NAME` stands for a name of your own, and `$name` for the value of the factor or variable
-of that name. `candlelight recipes fields` prints the same, `candlelight recipes fields lights` the part of one field.
-How the fields work together is in [recipes.md](recipes.md).
+Every field of a recipe, nested as in the YAML: above each field its meaning, its type, its unit and its default,
+behind it an example. `NAME` stands for a name of your own, `$name` for the value of the factor or variable of that
+name. `candlelight recipes fields` prints the same, `candlelight recipes fields lights` one field with its parts.
+[recipes.md](recipes.md) says how the fields work together.
 
 ```yaml
 {fields}

@@ -7,8 +7,9 @@ from functools import cached_property
 
 from blender_assets import AssetLibrary
 from generators.language.factor_values import spell_out
+from generators.language.image_set import ImageSet
 from generators.language.load_recipe import revise
-from generators.language.recipe import ImageSet, Recipe
+from generators.language.recipe import Recipe
 from generators.language.set_settings import light_names
 from generators.planning.packed_samples import PackedSamples, Packer
 from generators.planning.provenance import group_id, used_assets

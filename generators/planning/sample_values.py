@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from blender_assets import AssetLibrary
 from generators.language.factor_values import interventions
-from generators.language.recipe import ImageSet, Recipe
+from generators.language.image_set import ImageSet
+from generators.language.recipe import Recipe
 from generators.planning.mechanisms import Mechanisms, Values, mechanisms_of
 from loaders.errors import InputError
 from loaders.schema import FactorValue

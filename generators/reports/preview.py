@@ -4,8 +4,8 @@ import itertools
 
 from generators.language.factors import Categorical
 from generators.language.image_and_render import ImageSize, RenderSettings
+from generators.language.image_set import ImageSet
 from generators.language.load_recipe import revise
-from generators.language.recipe import ImageSet
 from generators.language.set_settings import settings
 from generators.planning.packed_samples import PackedSamples
 from generators.planning.plan import Plan, plan_samples

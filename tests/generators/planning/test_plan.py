@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from generators.language.factors import Categorical, Continuous
+from generators.language.image_set import ImageSet
 from generators.language.load_recipe import load_recipe, recipe_sha256
-from generators.language.recipe import ImageSet
 from generators.language.set_settings import factor_infos
 from generators.planning.mechanisms import Mechanisms
 from generators.planning.plan import Plan, condition, do, make_plan
