@@ -75,7 +75,7 @@ class ImageSet(Model):
     shares_units: Annotated[
         bool,
         described(
-            "Whether units are the same in all sets of the recipe that say so, by the values of `unit_factors`.",
+            "Whether all sets that say so have the same units, by the values of `unit_factors`.",
             True,
         ),
     ] = False

@@ -1,4 +1,4 @@
-"""The camera in OpenCV's convention: x right, y down, z forward; the only place where it is worked out."""
+"""Resolve cameras, and work out their matrices in OpenCV's convention: x right, y down, z forward."""
 
 import math
 
@@ -25,7 +25,7 @@ def place_camera(layout: SceneLayout, inputs: LayoutInputs) -> Camera:
         InputError: a number out of range, or a camera that looks straight down or up.
     """
     spec = layout.camera
-    assert spec is not None  # only leaves have none, and they are resolved apart
+    assert spec is not None  # a layout without a camera has dead leaves, which are resolved elsewhere
     field_of_view, pitch, yaw, roll, zoom = (
         inputs.number(getattr(spec, name), f"layout.camera.{name}")
         for name in ("field_of_view", "pitch", "yaw", "roll", "zoom")
@@ -46,7 +46,7 @@ def place_camera(layout: SceneLayout, inputs: LayoutInputs) -> Camera:
 
 
 def _check(camera: Camera) -> None:
-    """Refuse a camera that is out of range, and name the field of the layout."""
+    """Refuse a number out of range, and name the field of the layout."""
     if not 0 < camera.field_of_view < 180:
         raise InputError(
             f"layout.camera.field_of_view: expected 0 to 180 degrees, got {camera.field_of_view}"
@@ -64,16 +64,16 @@ def _check(camera: Camera) -> None:
     if not _ZOOMS[0] <= camera.zoom <= _ZOOMS[1]:
         raise InputError(f"layout.camera.zoom: expected {_ZOOMS[0]:g} to {_ZOOMS[1]:g}, got {camera.zoom}")
     if math.dist(camera.location[:2], camera.look_at[:2]) < _SAME_PLACE:
-        raise InputError("layout.camera: expected look_at beside the camera, not straight above or below it")
+        raise InputError("layout.camera: expected `look_at` not straight above or below the camera")
 
 
 def use_scene_camera(
     camera: Camera, layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
 ) -> Camera:
-    """Move a camera to where that of the scene's own file stands, if the layout asks for it and there is one.
+    """Replace the camera by the camera in the file of a scene, if the layout names one and it has a camera.
 
     Raises:
-        InputError: a scene that does not exist.
+        InputError: there is no such scene.
     """
     if layout.camera is None or layout.camera.scene is None:
         return camera
@@ -87,11 +87,11 @@ def world_to_camera(camera: Camera) -> Float64[ndarray, "4 4"]:
     """Rigid transform from world metres to camera metres.
 
     The camera looks at its target with the vertical up, then turns by ``yaw`` about its Y axis (up), by
-    ``pitch`` about its X axis (right) and by ``roll`` about its Z axis (backwards), each its own, in degrees,
-    right-handed, as Blender's local axes do. So a positive roll turns the scene clockwise in the picture.
+    ``pitch`` about its X axis (right) and by ``roll`` about its Z axis (backwards): its own axes, in degrees,
+    right-handed, as Blender's local axes. So a positive roll turns the scene clockwise in the image.
 
     Args:
-        camera: where it stands and looks.
+        camera: the camera.
 
     Returns:
         4x4 matrix; rows 0 to 2 of its rotation are right, down and forward in world axes.
@@ -167,7 +167,7 @@ def project(
 
 
 def camera_record(camera: Camera, width: int, height: int) -> CameraRecord:
-    """Write intrinsics and pose down as the metadata have them."""
+    """Return intrinsics and pose as the record in the metadata."""
     aimed = camera.model_copy(update={"pitch": 0.0, "yaw": 0.0})
     return CameraRecord.model_validate(
         {

@@ -1,7 +1,7 @@
-"""Dead leaves: images of opaque shapes that hide one another, of all sizes alike, painted without Blender.
+"""Paint dead leaves without Blender: images of opaque shapes of all sizes that hide one another.
 
-Their statistics are those of natural images in many respects (Lee, Mumford, Huang 2001), and there is nothing
-in them to recognise, which makes them negative examples that no concept can hide in.
+Dead leaves share many statistics with natural images (Lee, Mumford, Huang 2001) and show no objects, so that
+they are negative examples for every concept.
 """
 
 import math
@@ -21,7 +21,7 @@ from loaders.errors import InputError
 
 SUBSAMPLES = 3  # each way; a pixel is the mean of nine
 SMALLEST = 0.002  # of the longer side; smaller leaves are many, slow, and below a pixel
-BATCH = 16384  # leaves drawn at a time; part of what an image is
+BATCH = 16384  # leaves drawn at a time; another number gives other images
 SHAPES = ("disc", "ellipse", "polygon")
 COLORS = ("rgb", "gray")
 _LONGEST = 3.0  # largest ratio of the axes of an ellipse
@@ -31,7 +31,7 @@ BULGE = math.sqrt(_LONGEST)  # no leaf reaches further than this times its radiu
 
 @dataclass(frozen=True)
 class PaintedImage:
-    """One image: linear albedo, and the light on it."""
+    """One painted image: linear albedo, and shading."""
 
     albedo: Float32[ndarray, "height width 3"]
     shading: Float32[ndarray, "height width 3"]
@@ -39,7 +39,7 @@ class PaintedImage:
 
 @dataclass(frozen=True)
 class _Fall:
-    """A batch of leaves, front to back: centres and radii in pixels, and what bends a disc into its shape."""
+    """A batch of leaves, front to back: centres and radii in pixels, and a number for the shape."""
 
     x: Float[ndarray, " leaves"]
     y: Float[ndarray, " leaves"]
@@ -49,10 +49,10 @@ class _Fall:
 
 
 def resolve_dead_leaves(spec: DeadLeavesSpec, inputs: LayoutInputs) -> Trace:
-    """Resolve dead leaves; the trace holds nothing else but the seed that all their draws come from.
+    """Resolve dead leaves; the trace holds only them and the seed of all their draws.
 
     Raises:
-        InputError: a number out of range, or a shape or palette that does not exist.
+        InputError: a number is out of range, or there is no such shape or kind of colours.
     """
     low, high = (inputs.number(part, "layout.dead_leaves.size") for part in spec.size)
     if not SMALLEST <= low <= high <= 1:
@@ -88,7 +88,7 @@ def draw_radii(
     """Draw radii of density proportional to r^-exponent between two bounds.
 
     The inverse of ``F(r) = (low^(1-a) - r^(1-a)) / (low^(1-a) - high^(1-a))``, of its logarithmic limit where
-    the exponent a is 1. With a = 3 the picture looks alike at every scale (Lee, Mumford, Huang 2001).
+    the exponent a is 1. With a = 3 the image looks alike at every scale (Lee, Mumford, Huang 2001).
 
     Args:
         rng: the stream; one uniform number is taken for each radius.
@@ -112,19 +112,19 @@ def draw_radii(
 
 
 def paint_dead_leaves(leaves: DeadLeaves, seed: int, width: int, height: int) -> PaintedImage:
-    """StatedMaterial dead leaves.
+    """Paint dead leaves.
 
-    DeadLeaves fall from the front to the back until every point is covered, which gives the distribution of an
-    endless fall exactly. Centres are uniform over all places from which a leaf can reach the image.
+    Leaves are drawn from the front to the back until every point is covered, which gives the distribution of
+    an endless fall exactly. Centres are uniform over all places from which a leaf can reach the image.
 
     Args:
-        leaves: their numbers.
-        seed: of all draws; each of their properties has a stream of its own.
+        leaves: the numbers of the leaves.
+        seed: of all draws; each property of the leaves has a random stream of its own.
         width: pixels.
         height: pixels.
 
     Returns:
-        The picture's albedo, anti-aliased by nine points a pixel, and its shading, which is at most 1.
+        Albedo, anti-aliased by nine points a pixel, and shading, which is at most 1.
     """
     streams = {name: stream(seed, "leaves", name) for name in ("place", "radius", "turn", "form")}
     owner = np.full((height * SUBSAMPLES, width * SUBSAMPLES), -1, np.int32)
@@ -139,7 +139,7 @@ def paint_dead_leaves(leaves: DeadLeaves, seed: int, width: int, height: int) ->
 
 
 def _draw(leaves: DeadLeaves, streams: dict[str, np.random.Generator], width: int, height: int) -> _Fall:
-    """Draw one batch of leaves over the image and as far around it as they reach."""
+    """Draw one batch of leaves over the image and its margin, as wide as leaves reach."""
     low, high = (size * max(width, height) for size in leaves.size)
     margin = high * BULGE
     place = streams["place"].uniform(size=(2, BATCH))
@@ -247,7 +247,7 @@ def inside_leaf(
 def _colour(
     leaves: DeadLeaves, seed: int, owner: Int32[ndarray, "rows columns"], count: int, longest: int
 ) -> Float[ndarray, "rows columns 3"]:
-    """Look up the albedo of every point, and let waves run through it where there is contrast."""
+    """Return the albedo of every point, with waves if the leaves have contrast."""
     channels = 3 if leaves.colors == "rgb" else 1
     encoded = stream(seed, "leaves", "color").uniform(leaves.low, leaves.high, (count, channels))
     colors = np.repeat(srgb_to_linear(encoded), 3 // channels, axis=1).astype(np.float32)

@@ -1,4 +1,4 @@
-"""What a layout draws from: the values of a sample, and the random streams of its unit."""
+"""Fill the fields of a layout with the values of a sample, and give it the random streams of its unit."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,18 +19,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class LayoutInputs:
-    """What a layout may draw from: the recipe's seed, the unit, and the values of the sample."""
+    """Inputs of a layout: the recipe's seed, the unit, and the values of the sample."""
 
     seed: int
     unit: str
     values: Mapping[str, FactorValue]
 
     def stream(self, name: str) -> np.random.Generator:
-        """Return the unit's stream of one named variable."""
+        """Return the random stream of one named variable of the unit."""
         return stream(self.seed, self.unit, name)
 
     def fill(self, value: Any) -> Any:
-        """Put the sample's values where ``$name`` stands."""
+        """Replace ``$name`` by the sample's value."""
         return substitute(value, self.values.__getitem__)
 
     def number(self, value: Any, field: str) -> float:
@@ -48,7 +48,7 @@ class LayoutInputs:
         """Return the whole number, at least 0, that a field stands for.
 
         Raises:
-            InputError: it stands for something else.
+            InputError: the field stands for another value.
         """
         number = self.number(value, field)
         if number < 0 or not number.is_integer():
@@ -59,7 +59,7 @@ class LayoutInputs:
         """Return the label that a field stands for.
 
         Raises:
-            InputError: it is none of those expected.
+            InputError: it is no expected label.
         """
         name = str(self.fill(value))
         if name not in expected:
@@ -67,7 +67,7 @@ class LayoutInputs:
         return name
 
     def chosen(self, value: T | Choice[T], field: str) -> tuple[T, str]:
-        """Return the value of a field, which a factor may choose, and the field with the choice in it.
+        """Return the value of a field that a factor may choose, and the path of that value.
 
         Raises:
             InputError: the choice has no entry for the factor's value.
@@ -81,16 +81,16 @@ class LayoutInputs:
         """Return the three numbers that a field stands for.
 
         Raises:
-            InputError: one of them names a factor whose value is no number.
+            InputError: a number names a factor whose value is no number.
         """
         x, y, z = (self.number(part, field) for part in value)
         return x, y, z
 
     def color(self, value: Any, field: str, highest: float = math.inf) -> Vector:
-        """Return the linear Rec.709 colour that a field stands for, given so or by its hue.
+        """Return the linear Rec.709 colour that a field stands for, as three channels or as a hue.
 
         Raises:
-            InputError: no number, or a channel that is negative or above ``highest``.
+            InputError: a channel is no number, negative or above ``highest``.
         """
         if isinstance(value, Hue):
             hue, saturation, brightness = (
@@ -112,7 +112,7 @@ def require_asset(library: AssetLibrary, kind: str, label: str, field: str) -> N
     """Look an asset up.
 
     Raises:
-        InputError: there is none; the message names the field of the layout.
+        InputError: there is no such asset; the message names the field of the layout.
     """
     try:
         library.find(kind, label)

@@ -1,4 +1,4 @@
-"""The lamps of a layout, resolved: where they stand, where they shine, and what colour their light is."""
+"""Resolve the lights of a layout: place, direction, power and colour."""
 
 import math
 
@@ -14,7 +14,7 @@ from generators.scenes.scene import Camera
 from loaders.errors import InputError
 from loaders.schema import LightRecord, Vector
 
-_SAME_PLACE = 1e-6  # m; what is less than this beside the camera is straight below or above it
+_SAME_PLACE = 1e-6  # m; points nearer to each other count as one
 _WHITE = (1.0, 1.0, 1.0)
 
 
@@ -54,9 +54,9 @@ def _light(
     power, radius = (inputs.number(getattr(spec, f), f"{field}.{f}") for f in ("power", "radius"))
     if power <= 0 or radius < 0:
         raise InputError(f"{field}: expected power > 0 W and radius >= 0 m, got {power} and {radius}")
-    location = _stand(spec, camera, inputs, field)
+    location = _location(spec, camera, inputs, field)
     color, temperature = _colour(spec, inputs, field)
-    lamp = LightRecord(
+    light = LightRecord(
         name=spec.name or DEFAULT_LIGHT_NAME,
         location=location,
         power=power,
@@ -64,11 +64,11 @@ def _light(
         color=color,
         temperature=temperature,
     )
-    return lamp if spec.kind == "point" else lamp.model_copy(update=_beam(spec, location, inputs, field))
+    return light if spec.kind == "point" else light.model_copy(update=_beam(spec, location, inputs, field))
 
 
 def _colour(spec: LightSpec, inputs: LayoutInputs, field: str) -> tuple[Vector, float | None]:
-    """Return the linear Rec.709 colour of a lamp, and its temperature in kelvin if that decides it."""
+    """Return the linear Rec.709 colour of a light, and its temperature in kelvin, None without one."""
     if spec.temperature is not None:
         temperature = inputs.number(spec.temperature, f"{field}.temperature")
         return blackbody(temperature), temperature
@@ -90,7 +90,7 @@ def _colour(spec: LightSpec, inputs: LayoutInputs, field: str) -> tuple[Vector, 
 def _beam(
     spec: LightSpec, location: Vector, inputs: LayoutInputs, field: str
 ) -> dict[str, str | float | Vector]:
-    """Return what a spot has beside what every lamp has."""
+    """Return the fields of a spot that a point light has not."""
     cone, blend = (inputs.number(getattr(spec, f), f"{field}.{f}") for f in ("cone", "blend"))
     if not 1 <= cone <= 180:
         raise InputError(f"{field}.cone: expected 1 to 180 degrees, got {cone}")
@@ -98,14 +98,14 @@ def _beam(
         raise InputError(f"{field}.blend: expected 0 to 1, got {blend}")
     aim = inputs.vector(spec.target if spec.aim is None else spec.aim, f"{field}.aim")
     if math.dist(aim, location) < _SAME_PLACE:
-        raise InputError(f"{field}.aim: expected a point away from the lamp, got {list(aim)}")
+        raise InputError(f"{field}.aim: expected a point away from the light, got {list(aim)}")
     direction = np.array(aim) - location
     x, y, z = (direction / np.linalg.norm(direction)).round(9).tolist()
     return {"kind": "spot", "cone": cone, "blend": blend, "direction": (x, y, z)}
 
 
-def _stand(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str) -> Vector:
-    """Where a lamp stands: as given, or by azimuth from the camera's side, elevation and distance."""
+def _location(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str) -> Vector:
+    """Return the place of a light, as given or by azimuth, elevation and distance."""
     if spec.location is not None:
         return inputs.vector(spec.location, f"{field}.location")
     azimuth = math.radians(inputs.number(spec.azimuth, f"{field}.azimuth"))
@@ -117,8 +117,8 @@ def _stand(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str) ->
     towards = np.array([camera.location[0] - target[0], camera.location[1] - target[1], 0.0])
     if np.linalg.norm(towards) < _SAME_PLACE:
         raise InputError(
-            f"{field}.target: expected a point that is not straight below the camera, from "
-            "whose side azimuths count; give the light a `location` instead"
+            f"{field}.target: expected a point that is not straight below or above the camera, because "
+            "azimuths count from the camera's side; give the light a `location` instead"
         )
     towards /= np.linalg.norm(towards)
     rightwards = np.cross((0.0, 0.0, 1.0), towards)

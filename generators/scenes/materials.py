@@ -1,4 +1,4 @@
-"""What objects and the floor are made of: named, stated, drawn, or as the asset has it."""
+"""Resolve the materials of objects and of the floor: by label, stated in numbers, or drawn at random."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
 from loaders.schema import Vector
 
-PLAIN = "rgb"  # the label of a material of one colour that the plan states
-OWN = "own"  # the material of an object whose parts have the colours that its manifest names
+PLAIN = "rgb"  # label of a material of one colour that the plan states
+OWN = "own"  # label of the material of an object whose parts have the colours in its manifest
 
 
 def choose_material(
@@ -28,17 +28,17 @@ def choose_material(
     """Choose the material of object ``i``.
 
     Args:
-        wanted: a label, "own" for the colours that the asset's manifest names, a paint, or None for what the
-            appearance inputs.
+        wanted: a label, "own" for the colours in the asset's manifest, a material in numbers, or None for a
+            random material.
         kind: the object's label.
         i: number of the object in the scene.
-        appearance: what is drawn from.
+        random_material: what a random material is drawn from.
         inputs: values and streams of the sample.
         library: where assets are found.
         field: path of the material in the set, for messages.
 
     Raises:
-        InputError: there is no such asset, or "own" is asked of one that names no parts.
+        InputError: there is no such asset, or "own" is asked of an asset without parts.
     """
     if wanted is None:
         return draw_material(random_material, inputs, str(i), library)
@@ -49,8 +49,8 @@ def choose_material(
         require_asset(library, "materials", label, field)
     elif not library.facts("objects", kind).get("parts"):
         raise InputError(
-            f"{field}: `{OWN}` stands for the colours of the parts, of which the manifest "
-            f"names none for `{kind}`; name a material"
+            f"{field}: `{OWN}` stands for the colours of the parts, and the manifest names no parts of "
+            f"`{kind}`; name a material"
         )
     return Material(label=label)
 
@@ -63,10 +63,10 @@ def choose_part_materials(
     library: AssetLibrary,
     field: str = "layout.objects.parts",
 ) -> tuple[PartMaterial, ...]:
-    """Say what each part of an object is made of.
+    """Choose the material of each part of an object.
 
     Args:
-        wanted: part to its material, a label or a paint; parts that are not in it follow the object's.
+        wanted: materials by part, a label or numbers; other parts have the object's material.
         kind: the object's label.
         material: the object's material.
         inputs: values and streams of the sample.
@@ -74,7 +74,7 @@ def choose_part_materials(
         field: path of the parts in the set, for messages.
 
     Returns:
-        The parts in the order of the manifest; nothing for an object that has none.
+        The parts in the order of the manifest; none for an object without parts.
 
     Raises:
         InputError: the object has no such part, or there is no such material.
@@ -86,13 +86,13 @@ def choose_part_materials(
             f"{field}: `{min(unknown)}` is no part of `{kind}`; "
             f"expected some of: {', '.join(names) or 'none, it has no parts'}"
         )
-    painted = []
+    resolved = []
     for part in parts:
         made_of = material if material.label != OWN else Material(label=PLAIN, base_color=part["color"])
         if part["name"] in wanted:
             made_of = _named(wanted[part["name"]], f"{field}.{part['name']}", inputs, library)
-        painted.append(PartMaterial(name=part["name"], material=made_of))
-    return tuple(painted)
+        resolved.append(PartMaterial(name=part["name"], material=made_of))
+    return tuple(resolved)
 
 
 def _named(wanted: str | StatedMaterial, field: str, inputs: LayoutInputs, library: AssetLibrary) -> Material:
@@ -103,16 +103,16 @@ def _named(wanted: str | StatedMaterial, field: str, inputs: LayoutInputs, libra
     return Material(label=label)
 
 
-def _stated(paint: StatedMaterial, inputs: LayoutInputs, library: AssetLibrary, field: str) -> Material:
-    """Return the material that a paint states in numbers."""
-    texture = None if paint.texture is None else str(inputs.fill(paint.texture))
+def _stated(stated: StatedMaterial, inputs: LayoutInputs, library: AssetLibrary, field: str) -> Material:
+    """Return the material that a recipe states in numbers."""
+    texture = None if stated.texture is None else str(inputs.fill(stated.texture))
     image = texture is not None and _find_texture(texture, library, f"{field}.texture")
-    if texture is not None and image != (paint.color_a is None):
+    if texture is not None and image != (stated.color_a is None):
         what = "an image, which has its own colours; expected no" if image else "no image; expected"
-        raise InputError(f"{field}: `{texture}` is {what} `color_a` and `color_b` beside it")
+        raise InputError(f"{field}: `{texture}` is {what} `color_a` and `color_b`")
 
     def color(name: str) -> Vector | None:
-        wanted = getattr(paint, name)
+        wanted = getattr(stated, name)
         return None if wanted is None else inputs.color(wanted, f"{field}.{name}", highest=1.0)
 
     return Material(
@@ -121,7 +121,7 @@ def _stated(paint: StatedMaterial, inputs: LayoutInputs, library: AssetLibrary, 
         base_color=color("base_color"),
         color_a=color("color_a"),
         color_b=color("color_b"),
-        **paint.model_dump(include={"offset", "scale", "roughness", "specular"}),
+        **stated.model_dump(include={"offset", "scale", "roughness", "specular"}),
     )
 
 
@@ -132,23 +132,24 @@ def draw_material(
     library: AssetLibrary,
     field: str = "layout.random_material",
 ) -> Material:
-    """Draw a material: that of the unit's numbered variation, the same whenever asked.
+    """Draw a material: the numbered variation of the unit, the same at every call.
 
     Args:
-        appearance: what is drawn from; textures are those that it names, or else all of the user's folder, or
-            else all that are shipped.
+        random_material: what is drawn from; without ``textures`` all textures of the user's folder, or else
+            all shipped ones.
         inputs: values and streams of the sample.
-        name: what the material is for, the number of an object or "floor".
+        name: the number of the object, or "floor".
         library: where textures are found.
-        field: of the layout, for messages.
+        field: path of the field in the set, for messages.
 
     Raises:
-        InputError: ``texturing`` is neither "rgb" nor "textured", or there is no such texture or none at all.
+        InputError: ``texturing`` is neither "rgb" nor "textured", or there is no such texture.
     """
     texturing = str(inputs.fill(random_material.texturing))
     variation = inputs.whole(random_material.variation, f"{field}.variation")
     if texturing not in (PLAIN, "textured"):
         raise InputError(f"{field}.texturing: expected rgb or textured, got `{texturing}`")
+    # The name of the stream decides the numbers: it stays.
     rng = inputs.stream(f"appearance/{texturing}/{variation}/{name}")
 
     def color() -> Vector:
@@ -173,7 +174,7 @@ def place_floor(layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
     """Resolve the floor of a layout.
 
     Raises:
-        InputError: no length for its half width, or a material that cannot be drawn.
+        InputError: the half width is no positive number, or the material cannot be drawn.
     """
     spec = layout.floor
     if spec is None:
@@ -190,7 +191,7 @@ def place_floor(layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
 
 
 def _find_texture(label: str, library: AssetLibrary, field: str) -> bool:
-    """Look a texture up; say whether it is an image, which is then made sure of, and no .blend file."""
+    """Look a texture up, and tell whether it is an image, which is then checked, or a .blend file."""
     require_asset(library, "textures", label, field)
     path = library.find("textures", label)
     if image := path.suffix != ".blend":

@@ -1,4 +1,4 @@
-"""From the values of a sample's factors and variables to the numbers of its scene."""
+"""Resolve the objects and the environment of a layout for one sample."""
 
 import math
 from collections.abc import Sequence
@@ -9,15 +9,15 @@ from numpy import ndarray
 
 from blender_assets import AssetLibrary
 from generators.language.field_types import Choice
-from generators.language.layout import ObjectSpec, RandomMaterial, Scatter, SceneLayout
+from generators.language.layout import ObjectSpec, Scatter, SceneLayout
 from generators.scenes.layout_inputs import LayoutInputs, require_asset
 from generators.scenes.materials import choose_material, choose_part_materials
-from generators.scenes.scene import Environment, SceneObject
+from generators.scenes.scene import Environment, Material, SceneObject
 from loaders.errors import InputError
 
-PLACING_ATTEMPTS = 2000  # of one object
-PLACINGS = 20  # of all of them
-MOST_OBJECTS = 255  # a mask numbers them in one byte, in which 0 is none of them
+PLACING_ATTEMPTS = 2000  # random places tried for one object
+PLACINGS = 20  # times that all objects are placed anew
+MOST_OBJECTS = 255  # a mask numbers objects in one byte, 0 for no object
 
 
 def place_objects(
@@ -35,25 +35,28 @@ def place_objects(
         specs, field = inputs.chosen(layout.objects, "layout.objects")
         _require_objects(specs, layout, library)
     _require_numbers(len(specs))
-    cover, _ = inputs.chosen(layout.material, "layout.material")
-    if cover is not None:
-        covered = {"material": cover, "parts": {}}
-        specs = tuple(spec.model_copy(update=covered) for spec in specs)
-    return tuple(
-        _thing(spec, i, layout.random_material, inputs, library, f"{field}.{i}")
-        for i, spec in enumerate(specs)
-    )
+    cover, cover_field = inputs.chosen(layout.material, "layout.material")
+    objects = []
+    for i, spec in enumerate(specs):
+        where, covered = f"{field}.{i}", spec.model_copy(update={"material": cover, "parts": {}})
+        kind = _object_type(spec, inputs, library, where)
+        chosen, chosen_field = (spec, f"{where}.material") if cover is None else (covered, cover_field)
+        material = choose_material(
+            chosen.material, kind, i, layout.random_material, inputs, library, chosen_field
+        )
+        objects.append(_place_object(chosen, kind, material, inputs, library, where))
+    return tuple(objects)
 
 
 def _require_numbers(count: int) -> None:
     if count > MOST_OBJECTS:
         raise InputError(
-            f"layout: expected at most {MOST_OBJECTS} objects, which is what a mask can number, got {count}"
+            f"layout: expected at most {MOST_OBJECTS} objects, as many as a mask can number, got {count}"
         )
 
 
 def _require_objects(specs: Sequence[ObjectSpec], layout: SceneLayout, library: AssetLibrary) -> None:
-    """Look up the objects of a choice; if one is missing, name all that are missing in any entry."""
+    """Look up the objects of a choice; if an object is missing, name the missing objects of all entries."""
     if not isinstance(layout.objects, Choice):
         return
     if all(spec.type.startswith("$") or library.has("objects", spec.type) for spec in specs):
@@ -67,44 +70,41 @@ def _require_objects(specs: Sequence[ObjectSpec], layout: SceneLayout, library: 
     )
 
 
-def _thing(
-    spec: ObjectSpec,
-    i: int,
-    random_material: RandomMaterial,
-    inputs: LayoutInputs,
-    library: AssetLibrary,
-    field: str,
-) -> SceneObject:
+def _object_type(spec: ObjectSpec, inputs: LayoutInputs, library: AssetLibrary, field: str) -> str:
     kind = str(inputs.fill(spec.type))
     require_asset(library, "objects", kind, f"{field}.type")
-    material = choose_material(spec.material, kind, i, random_material, inputs, library, f"{field}.material")
+    return kind
+
+
+def _place_object(
+    spec: ObjectSpec, kind: str, material: Material, inputs: LayoutInputs, library: AssetLibrary, field: str
+) -> SceneObject:
     size = inputs.number(spec.size, f"{field}.size")
     if size <= 0:
         raise InputError(f"{field}.size: expected more than 0 m, got {size}")
     tilt_x, tilt_y = (inputs.number(part, f"{field}.tilt") for part in spec.tilt)
-    location = inputs.vector((*spec.location, 0.0)[:3], f"{field}.location")
-    thing = SceneObject(
+    placed = SceneObject(
         type=kind,
         material=material,
         parts=choose_part_materials(spec.parts, kind, material, inputs, library, f"{field}.parts"),
         size=size,
         rotation=inputs.number(spec.rotation, f"{field}.rotation"),
         tilt=(tilt_x, tilt_y),
-        location=location,
+        location=inputs.vector((*spec.location, 0.0)[:3], f"{field}.location"),
     )
-    return thing if spec.anchor == "base" else _held_by_its_middle(thing, library)
+    return placed if spec.anchor == "base" else _place_by_center(placed, library)
 
 
-def _held_by_its_middle(thing: SceneObject, library: AssetLibrary) -> SceneObject:
+def _place_by_center(placed: SceneObject, library: AssetLibrary) -> SceneObject:
     """Move an object so that the middle of its height is where its base was."""
-    height = library.facts("objects", thing.type).get("dimensions", (1.0, 1.0, 1.0))[2]
-    up = turn(thing.tilt, thing.rotation)[:, 2]
-    x, y, z = (thing.location - 0.5 * thing.size * height * up).round(9).tolist()
-    return thing.model_copy(update={"location": (x, y, z)})
+    height = library.facts("objects", placed.type).get("dimensions", (1.0, 1.0, 1.0))[2]
+    up = turn(placed.tilt, placed.rotation)[:, 2]
+    x, y, z = (placed.location - 0.5 * placed.size * height * up).round(9).tolist()
+    return placed.model_copy(update={"location": (x, y, z)})
 
 
 def turn(tilt: tuple[float, float], rotation: float) -> Float64[ndarray, "3 3"]:
-    """Rotation matrix of an object: about x, then y, by ``tilt``, then about z, all axes the world's.
+    """Rotation matrix of an object: about x, then y, by ``tilt``, then about z, in world axes.
 
     Args:
         tilt: degrees about x and y.
@@ -128,11 +128,11 @@ def turn(tilt: tuple[float, float], rotation: float) -> Float64[ndarray, "3 3"]:
 def scatter(plan: Scatter, inputs: LayoutInputs, library: AssetLibrary) -> tuple[ObjectSpec, ...]:
     """Place objects at random so that their bounding circles keep their distance.
 
-    Each object has streams of its own, so that one more object moves none of the others; only where one finds
-    no room are all placed anew, each from its next stream, and what they are and how large stays as drawn.
+    Each object has streams of its own, so that one more object moves no other object. If an object finds no
+    room, all objects get new places, each from its next stream; types and sizes stay.
 
     Raises:
-        InputError: an object found no room, `PLACINGS` times, or there are more than a mask numbers.
+        InputError: an object found no room `PLACINGS` times, or there are more objects than a mask numbers.
     """
     count = inputs.whole(plan.count, "layout.scatter.count")
     _require_numbers(count)  # before the search for room, which would take long
@@ -153,7 +153,7 @@ def scatter(plan: Scatter, inputs: LayoutInputs, library: AssetLibrary) -> tuple
 
 
 def _scattered(plan: Scatter, rng: np.random.Generator) -> ObjectSpec:
-    """Draw what a scattered object is, its size and its turn; not yet where it stands."""
+    """Draw the type, size and rotation of a scattered object, not yet its place."""
     kind = plan.types[int(rng.integers(len(plan.types)))]
     size = round(float(rng.uniform(*plan.size)), 6)
     return ObjectSpec(type=kind, size=size, rotation=round(float(rng.uniform(0.0, 360.0)), 6))
@@ -162,7 +162,7 @@ def _scattered(plan: Scatter, rng: np.random.Generator) -> ObjectSpec:
 def _places(
     plan: Scatter, radii: Sequence[float], streams: Sequence[np.random.Generator]
 ) -> list[tuple[float, float]]:
-    """Draw a place for one circle after another, up to the first that finds no room."""
+    """Draw a place for one circle after another, up to the first circle that finds no room."""
     x_low, x_high, y_low, y_high = plan.region
     places: list[tuple[float, float]] = []
     for radius, rng in zip(radii, streams, strict=True):
@@ -178,9 +178,9 @@ def _places(
 
 
 def footprint(library: AssetLibrary, kind: str) -> float:
-    """Radius in metres of the circle about its origin that holds an object of size 1, seen from above.
+    """Radius in metres of the circle about the origin of an object of size 1 that holds it, seen from above.
 
-    That of a user's own of which no manifest says anything is that of a unit box.
+    An object that no manifest describes has the radius of a unit box.
     """
     facts = library.facts("objects", kind)
     if "footprint" in facts:
@@ -190,12 +190,12 @@ def footprint(library: AssetLibrary, kind: str) -> float:
 
 
 def place_environment(layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary) -> Environment | None:
-    """Resolve the environment of a layout: the map's own turn and strength, and the layout's on top.
+    """Resolve the environment of a layout: turn and strength of its manifest, changed by the layout's.
 
-    A .blend file counts as modelled unless its manifest says that it holds a world alone.
+    A .blend file counts as a modelled scene unless its manifest says that it holds a world alone.
 
     Raises:
-        InputError: a map that does not exist, a negative strength, or a .blend file turned or scaled.
+        InputError: there is no such scene, the strength is negative, or a .blend file is turned or scaled.
     """
     spec = layout.environment
     if spec is None:
@@ -210,7 +210,7 @@ def place_environment(layout: SceneLayout, inputs: LayoutInputs, library: AssetL
     blend = library.find("scenes", label).suffix == ".blend"
     if blend and (rotation % 360.0, strength) != (0.0, 1.0):
         raise InputError(
-            f"layout.environment: `{label}` is a .blend file, whose place and light are its own; expected "
+            f"layout.environment: `{label}` is a .blend file, which has its own place and light; expected "
             f"rotation 0 and strength 1, got {rotation} and {strength}"
         )
     modelled = blend and facts.get("modelled", True)

@@ -1,4 +1,4 @@
-"""From a layout and the values of a sample to its trace."""
+"""Resolve the layout of an image set for one sample: its trace, its lights and its gain."""
 
 from blender_assets import AssetLibrary
 from generators.language.layout import SceneLayout
@@ -20,12 +20,13 @@ def resolve(
     """Resolve a layout for one sample.
 
     Args:
-        layout: where the values go.
-        inputs: the values, and the streams of the unit.
+        layout: the layout of the image set.
+        inputs: the values of the sample, and the streams of its unit.
         library: where assets are found.
 
     Returns:
-        The lamps as they are, a gain per channel, and the trace whose radiance times the gain is theirs.
+        The lights of the sample, a gain per channel, and the trace; the traced radiance times the gain is the
+        radiance of the sample.
 
     Raises:
         InputError: an asset that does not exist, a value out of range, no room for an object; the message

@@ -178,7 +178,7 @@ def test_camera_takes_its_values():
         ({"shift": ("$word", 0)}, r"layout\.camera\.shift: expected a number, got `red`"),
         ({"zoom": 0}, r"layout\.camera\.zoom: expected 0\.1 to 10, got 0"),
         ({"zoom": 11}, r"layout\.camera\.zoom: expected 0\.1 to 10, got 11"),
-        ({"look_at": (0, 5, 0)}, r"layout\.camera: expected look_at beside the camera"),
+        ({"look_at": (0, 5, 0)}, r"layout\.camera: expected `look_at` not straight above or below"),
     ],
 )
 def test_camera_errors(changes, message):

@@ -36,7 +36,7 @@ def test_a_modelled_scene_stands_in_place_of_the_floor():
 @pytest.mark.parametrize("change", [{"rotation": 10}, {"strength": 0.5}])
 def test_a_modelled_scene_is_neither_turned_nor_scaled(change):
     message = (
-        "layout.environment: `hall` is a .blend file, whose place and light are its own; expected rotation 0"
+        "layout.environment: `hall` is a .blend file, which has its own place and light; expected rotation 0"
     )
     with pytest.raises(InputError, match=message):
         resolve(scene_layout(scene="hall", **change), DRAWS, LIBRARY)

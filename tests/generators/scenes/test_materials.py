@@ -190,7 +190,7 @@ def test_part_errors_name_the_field():
     with pytest.raises(InputError, match=r"layout\.objects\.parts\.beak\.texture: asset `fur` is not among"):
         choose_part_materials({"beak": fur}, "finch", OWN, inputs(), LIBRARY)
     with pytest.raises(
-        InputError, match=r"layout\.objects\.material: `own` stands for the colours.*none for `cube`"
+        InputError, match=r"layout\.objects\.material: `own` stands for the colours.*no parts of `cube`"
     ):
         choose_material("own", "cube", 0, RandomMaterial(), inputs(), LIBRARY)
 

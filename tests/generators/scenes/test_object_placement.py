@@ -224,7 +224,7 @@ def drawn_things(plan, drawn):
         (-1, r"layout\.scatter\.count: expected a whole number, at least 0, got -1"),
         (2.5, r"layout\.scatter\.count: expected a whole number"),
         ("red", r"layout\.scatter\.count: expected a number, got `red`"),
-        (256, r"layout: expected at most 255 objects, which is what a mask can number, got 256"),
+        (256, r"layout: expected at most 255 objects, as many as a mask can number, got 256"),
     ],
 )
 def test_scatter_errors(count, message):
