@@ -7,7 +7,7 @@ from blender_assets import AssetLibrary
 from generators.blender import bpy
 from generators.blender.append_files import append
 from generators.blender.image_textures import IMAGE_NODE, Images, add_image_nodes
-from generators.scenes.materials import PLAIN
+from generators.scenes.object_materials import PLAIN
 from generators.scenes.scene import Floor, Material, PartMaterial
 
 AOVS = {"albedo": "COLOR", "normal": "COLOR", "coverage": "VALUE", "roughness": "VALUE", "metallic": "VALUE"}

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from generators.language.expressions import names_in_expression
+from generators.language.factor_weights import Weights, check_row, read_conditional_table, read_weights
 from generators.language.field_types import Model, PlainType, Share, described, key_of
-from generators.language.weights import Weights, check_row, read_table, read_weights
 from loaders.schema import AssetKind, FactorValue
 from loaders.selection.conditional import table_rows
 
@@ -96,7 +96,7 @@ class Categorical(Model):
     ] = ()
     table: Annotated[
         dict[str, Any] | None,
-        BeforeValidator(read_table),
+        BeforeValidator(read_conditional_table),
         PlainType("mapping from each value of the first parent, then of the next, to weights"),
         described(
             "Weights for each value of the parents in `given`; one more level for each further parent.",

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Dis
 from loaders.errors import InputError
 from loaders.schema import FactorValue
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Model(BaseModel):
@@ -110,7 +110,7 @@ def _reference(value: str) -> str:
     return value
 
 
-class Choice(Model, Generic[T]):
+class Choice(Model, Generic[_T]):
     """A field whose value depends on a categorical factor or variable."""
 
     choose: Annotated[
@@ -120,7 +120,7 @@ class Choice(Model, Generic[T]):
         described("Factor or variable that chooses.", "$scene"),
     ]
     among: Annotated[
-        dict[str, T],
+        dict[str, _T],
         BeforeValidator(with_keys),
         Field(min_length=1),
         described(
@@ -133,7 +133,7 @@ class Choice(Model, Generic[T]):
         """Name of the factor or variable that chooses."""
         return self.choose.removeprefix("$")
 
-    def chosen(self, value: FactorValue, field: str) -> T:
+    def chosen(self, value: FactorValue, field: str) -> _T:
         """Return the entry for a value of the factor.
 
         Args:

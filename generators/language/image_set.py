@@ -7,11 +7,11 @@ from pydantic import Field, model_serializer, model_validator
 
 from generators.language.causal_graph import Graph, causal_graph, causal_order
 from generators.language.expressions import CONSTANTS
+from generators.language.factor_weights import Weights
 from generators.language.factors import Categorical, Factor, Name, Rule, Value
 from generators.language.field_types import Model, described, references
 from generators.language.image_and_render import ImageSize, RenderSettings
 from generators.language.layout import SceneLayout
-from generators.language.weights import Weights
 from loaders.errors import did_you_mean
 from loaders.schema import LAYERS
 

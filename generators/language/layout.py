@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from generators.language.dead_leaves import DeadLeavesSpec
+from generators.language.dead_leaves_spec import DeadLeavesSpec
 from generators.language.field_types import (
     Choice,
     Color,
@@ -21,7 +21,7 @@ from generators.language.field_types import (
     is_choice,
 )
 from generators.language.lights_and_camera import CameraSpec, EnvironmentSpec, LightSpec
-from generators.language.materials import MaterialOrLabel, RandomMaterial
+from generators.language.material_spec import MaterialOrLabel, RandomMaterial
 
 
 class ObjectSpec(Model):

@@ -10,9 +10,8 @@ from generators.language.field_types import Model, described
 from generators.language.image_and_render import ImageSize, RenderSettings
 from generators.language.image_set import ImageSet
 from loaders.errors import InputError, did_you_mean
-from loaders.schema import LAYERS, LIGHT_PREFIX, AssetKind, Statements, layer
+from loaders.schema import LIGHT_PREFIX, AssetKind, Statements, layer
 
-_RESERVED = {*LAYERS, "id", "index", "objects", "metadata", "set"}
 ALL_LIGHTS = "light/*"
 DEFAULT_LAYERS = ("image", "radiance", "albedo", "shading", "residual", "depth", "normal", "object")
 DEAD_LEAVES_LAYERS = ("image", "radiance", "albedo", "shading", "residual")

@@ -15,7 +15,7 @@ from generators.language.extends import EXTENDS
 from generators.language.factors import Categorical, Continuous
 from generators.language.field_types import Choice, PlainType
 from generators.language.image_set import ImageSet
-from generators.language.materials import StatedMaterial
+from generators.language.material_spec import StatedMaterial
 from generators.language.recipe import Recipe
 from loaders.errors import InputError, did_you_mean
 

@@ -12,10 +12,10 @@ from blender_assets import AssetLibrary
 from generators.language.causal_graph import Graph, causal_order
 from generators.language.expressions import compared_texts
 from generators.language.factor_values import values_of
+from generators.language.factor_weights import Weights, weights_of
 from generators.language.factors import Categorical, Continuous, Factor, Rule
 from generators.language.field_types import key_of
 from generators.language.image_set import ImageSet
-from generators.language.weights import Weights, weights_of
 from generators.planning.distributions import draw_number
 from generators.random_streams import stream
 from loaders.errors import InputError

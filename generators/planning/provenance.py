@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from blender_assets import AssetLibrary
-from generators.scenes.materials import OWN, PLAIN
+from generators.scenes.object_materials import OWN, PLAIN
 from generators.scenes.scene import Material, SamplePlan, Trace
 from loaders.errors import InputError
 from loaders.schema import AssetKind, AssetRecord

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, Int32
 from numpy import ndarray
 
-from generators.language.dead_leaves import DeadLeavesSpec
+from generators.language.dead_leaves_spec import DeadLeavesSpec
 from generators.random_streams import cycles_seed, stream
 from generators.scenes.layout_inputs import LayoutInputs
 from generators.scenes.scene import DeadLeaves, Trace

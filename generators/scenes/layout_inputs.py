@@ -14,7 +14,7 @@ from generators.scenes.colorimetry import hue_to_rgb
 from loaders.errors import InputError
 from loaders.schema import FactorValue, Vector
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class LayoutInputs:
             raise InputError(f"{field}: expected one of {', '.join(expected)}, got `{name}`")
         return name
 
-    def chosen(self, value: T | Choice[T], field: str) -> tuple[T, str]:
+    def chosen(self, value: _T | Choice[_T], field: str) -> tuple[_T, str]:
         """Return the value of a field that a factor may choose, and the path of that value.
 
         Raises:

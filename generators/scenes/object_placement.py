@@ -11,7 +11,7 @@ from blender_assets import AssetLibrary
 from generators.language.field_types import Choice
 from generators.language.layout import ObjectSpec, Scatter, SceneLayout
 from generators.scenes.layout_inputs import LayoutInputs, require_asset
-from generators.scenes.materials import choose_material, choose_part_materials
+from generators.scenes.object_materials import choose_material, choose_part_materials
 from generators.scenes.scene import Environment, Material, SceneObject
 from loaders.errors import InputError
 

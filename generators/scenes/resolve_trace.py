@@ -7,8 +7,8 @@ from generators.scenes.camera import place_camera, use_scene_camera
 from generators.scenes.dead_leaves import resolve_dead_leaves
 from generators.scenes.layout_inputs import LayoutInputs
 from generators.scenes.lights import place_lights
-from generators.scenes.materials import place_floor
 from generators.scenes.normalise_lights import normalise_lights
+from generators.scenes.object_materials import place_floor
 from generators.scenes.object_placement import place_environment, place_objects
 from generators.scenes.scene import Trace
 from loaders.schema import LightRecord, Vector

@@ -104,7 +104,7 @@ class Floor(PlanRecord):
 
 
 class DeadLeaves(PlanRecord):
-    """Dead leaves: `generators.language.dead_leaves.DeadLeavesSpec` with the values of a sample."""
+    """Dead leaves: `generators.language.dead_leaves_spec.DeadLeavesSpec` with the values of a sample."""
 
     shape: Literal["disc", "ellipse", "polygon"]
     exponent: float

@@ -1,4 +1,4 @@
-"""Descriptions of the fields of recipes: complete, with valid examples, and the same on the page of the docs."""
+"""Descriptions of the fields of recipes: complete, with valid examples, equal to the page of the docs."""
 
 from pathlib import Path
 from typing import Annotated

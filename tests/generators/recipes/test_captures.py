@@ -5,7 +5,7 @@ import math
 import pytest
 
 from generators.language.load_recipe import load_recipe
-from generators.language.materials import StatedMaterial
+from generators.language.material_spec import StatedMaterial
 from generators.planning.plan import make_plan
 from generators.scenes.scene import Material
 from loaders.errors import InputError

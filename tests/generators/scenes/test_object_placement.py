@@ -12,7 +12,7 @@ from generators.planning.plan import make_plan
 from generators.random_streams import stream
 from generators.scenes.camera import place_camera, project, world_to_camera
 from generators.scenes.layout_inputs import LayoutInputs
-from generators.scenes.materials import place_floor
+from generators.scenes.object_materials import place_floor
 from generators.scenes.object_placement import footprint, place_environment, place_objects, scatter, turn
 from loaders.errors import InputError
 

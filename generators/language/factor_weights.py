@@ -11,10 +11,11 @@ from loaders.selection.conditional import row_weights
 Weights = dict[str, float] | tuple[float, ...]
 
 
-def read_table(table: Any) -> Any:
-    """Return a conditional table with all keys spelled by `key_of`."""
-    table = with_keys(table)
-    return {key: read_table(value) for key, value in table.items()} if isinstance(table, dict) else table
+def read_conditional_table(table: Any) -> Any:
+    """Return a conditional table with all keys spelled by `key_of`; any other value stays."""
+    if not isinstance(table, dict):
+        return table
+    return {key: read_conditional_table(value) for key, value in with_keys(table).items()}
 
 
 def check_row(row: Any, where: str) -> Any:
@@ -27,15 +28,14 @@ def check_row(row: Any, where: str) -> Any:
     Raises:
         InputError: another form, or weights that are negative, not finite, or all 0.
     """
-    if not isinstance(row, Mapping | list | tuple) or any(
-        isinstance(weight, str) for weight in row if isinstance(row, list)
-    ):
+    listed = isinstance(row, list | tuple) and not any(isinstance(weight, str) for weight in row)
+    if not listed and not isinstance(row, Mapping):
         raise InputError(
             f"{where}: expected a mapping from value to weight such as {{red: 3, blue: 1}}, or a list of "
             f"weights in the order of the values, got {row!r}"
         )
-    weights = row_weights(row if isinstance(row, Mapping) else dict(enumerate(row)), where)
-    return weights if isinstance(row, Mapping) else tuple(weights.values())
+    weights = row_weights(dict(enumerate(row)) if listed else row, where)
+    return tuple(weights.values()) if listed else weights
 
 
 def read_weights(value: Any) -> Any:

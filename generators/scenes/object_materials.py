@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from blender_assets import AssetLibrary
 from generators.language.layout import SceneLayout
-from generators.language.materials import TEXTURES, RandomMaterial, StatedMaterial
+from generators.language.material_spec import TEXTURES, RandomMaterial, StatedMaterial
 from generators.scenes.layout_inputs import LayoutInputs, require_asset
 from generators.scenes.scene import Floor, Material, PartMaterial
 from generators.scenes.texture_images import check_texture_image

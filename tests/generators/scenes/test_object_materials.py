@@ -8,9 +8,14 @@ from pydantic import ValidationError
 from blender_assets import AssetLibrary
 from generators.language.layout import FloorSpec, SceneLayout
 from generators.language.lights_and_camera import CameraSpec, LightSpec
-from generators.language.materials import TEXTURES, RandomMaterial, StatedMaterial
+from generators.language.material_spec import TEXTURES, RandomMaterial, StatedMaterial
 from generators.scenes.layout_inputs import LayoutInputs
-from generators.scenes.materials import choose_material, choose_part_materials, draw_material, place_floor
+from generators.scenes.object_materials import (
+    choose_material,
+    choose_part_materials,
+    draw_material,
+    place_floor,
+)
 from generators.scenes.scene import Material
 from loaders.colour import linear_to_srgb
 from loaders.errors import InputError
