@@ -12,6 +12,7 @@ from generators.language.extends import SetMerger, asset_folders
 from generators.language.factor_values import check_interventions
 from generators.language.overrides import copy_apart, override
 from generators.language.recipe import Recipe
+from generators.language.wrong_field import first_error
 from loaders.errors import InputError, did_you_mean, nearest_file
 from loaders.files.plain_yaml import parse_yaml
 
@@ -103,26 +104,6 @@ def recipe_sha256(recipe: Recipe) -> str:
     """
     text = recipe.model_dump_json(exclude={"description", "licence", "statements", "assets"})
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def first_error(error: ValidationError) -> str:
-    """Return one line on the first wrong field: ``field: expected value; got value``."""
-    details = error.errors(include_url=False)
-    # pydantic reports an error for each kind that a value does not fit; the deepest says most.
-    worst = max(details, key=lambda detail: len(detail["loc"]))
-    # The path also holds pydantic's names of kinds, all in brackets: `[list]`, `[key]`, `tuple[...]`.
-    field = ".".join(part for part in map(str, worst["loc"]) if "[" not in part)
-    message = worst["msg"].removeprefix("Value error, ")
-    if worst["type"] == "extra_forbidden":
-        return f"{field}: there is no such field; check its spelling"
-    # A check of a whole mapping says itself which part is wrong; the mapping would only hide it.
-    if worst["type"] == "value_error" and ("got" in message or isinstance(worst["input"], dict)):
-        return f"{field}: {message}" if field else message
-    of_no_kind = worst["type"] == "factor" and isinstance(worst["input"], dict)
-    given = repr(list(worst["input"]) if of_no_kind else worst["input"])
-    shown = given if len(given) <= 60 else given[:57] + "..."
-    what = message[0].lower() + message[1:]
-    return f"{field}: {what}; got {shown}" if field else what
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -80,19 +80,19 @@ class Recipe(Model):
             layers = image_set.layers or self.layers
             if "image" not in layers or len(set(layers)) != len(layers):
                 raise ValueError(
-                    f"sets.{name}: layers: expected distinct names, `image` among them, got {list(layers)}"
+                    f"sets.{name}.layers: expected distinct names, `image` among them, got {list(layers)}"
                 )
             for wanted in layers:
-                _check_layer(wanted, f"sets.{name}: layers")
+                _check_layer(wanted, f"sets.{name}.layers")
             if image_set.layout.dead_leaves is not None and (other := set(layers) - set(DEAD_LEAVES_LAYERS)):
                 raise ValueError(
-                    f"sets.{name}: layers: leaves have {', '.join(DEAD_LEAVES_LAYERS)}, "
+                    f"sets.{name}.layers: leaves have {', '.join(DEAD_LEAVES_LAYERS)}, "
                     f"got {', '.join(sorted(other))} besides"
                 )
             floor = image_set.layout.floor
             if ALL_LIGHTS in layers and floor is not None and floor.catcher:
                 raise ValueError(
-                    f"sets.{name}: layers: light layers are black on a shadow catcher; "
+                    f"sets.{name}.layers: light layers are black on a shadow catcher; "
                     "use a plain floor or leave `light/*` out"
                 )
         for name, kinds in self._kinds().items():

@@ -99,7 +99,8 @@ def all_fields(
 
 def _fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
     if model is ImageSet:
-        extends = FieldInfo.from_annotated_attribute(Annotated[str, EXTENDS], None)
+        kind: Any = Annotated[str, EXTENDS]
+        extends = FieldInfo.from_annotated_attribute(kind, None)
         return {"extends": extends, **model.model_fields}
     return dict(model.model_fields)
 

@@ -15,8 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from generators.language.factor_values import listed_values
 from generators.language.factors import Categorical
-from generators.language.load_recipe import first_error
 from generators.language.recipe import Recipe
+from generators.language.wrong_field import first_error
 from generators.planning.packed_samples import Line, PackedSamples, Packer, SampleKey, pack
 from generators.planning.plan import Plan
 from generators.scenes.scene import SamplePlan

@@ -48,7 +48,7 @@ def load(write_recipe):
         ("factors.tone.table={2: [1], '2': [2]}", "expected distinct keys, got"),
         (
             "factors.tone.table={cube: null}",
-            r"tone: table\.cube: expected a mapping from value to weight .* got None",
+            r"tone\.table\.cube: expected a mapping from value to weight .* got None",
         ),
         (
             "factors.tone.table={cube: [[1]]}",

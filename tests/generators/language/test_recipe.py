@@ -46,7 +46,11 @@ def test_hash_sees_every_kind_of_change(tiny):
 CASES = {
     # A path below sets.cubes, what it is set to, and what the message must say.
     "unknown field": ("colour", "red", r"sets\.cubes\.colour: there is no such field"),
-    "half a place": ("layout.objects.0.location", "[0]", r"layout\.objects\.0\.location\.1: field required"),
+    "half a place": (
+        "layout.objects.0.location",
+        "[0]",
+        r"layout\.objects\.0\.location\.1: the field is required",
+    ),
     "mixed values": (
         "factors.size.values",
         "[1, a]",
@@ -96,7 +100,7 @@ CASES = {
         "[1, 2]",
         r"azimuth: expected a list .* or a range .*; got \['low', 'high', 'unit', 'values'\]",
     ),
-    "low alone": ("factors.azimuth", "{low: 1}", r"factors\.azimuth\.high: field required"),
+    "low alone": ("factors.azimuth", "{low: 1}", r"factors\.azimuth\.high: the field is required"),
     "low over high": (
         "factors.azimuth",
         "{low: 2, high: 1}",
@@ -116,7 +120,7 @@ CASES = {
     "no spread": (
         "factors.azimuth",
         "{low: 0, high: 1, mean: 1, std: 0}",
-        r"azimuth: std: expected more than 0, got 0",
+        r"azimuth\.std: expected more than 0, got 0",
     ),
     "taken name": ("factors.albedo", "{count: 2}", r"factors\.albedo: the name is taken by a column"),
     "odd name": ("factors.Colour", "{count: 2}", r"factors\.Colour.*pattern"),
@@ -168,12 +172,12 @@ CASES = {
     "unknown layer": (
         "layers",
         "[image, albdo]",
-        r"sets\.cubes: layers: layer `albdo` is not known; expected one of",
+        r"sets\.cubes\.layers: layer `albdo` is not known; expected one of",
     ),
     "one light layer": ("layers", "[image, light/key]", r"layers: expected `light/\*`, .* got `light/key`"),
-    "no image": ("layers", "[depth]", r"sets\.cubes: layers: expected distinct names, `image` among them"),
-    "layer twice": ("layers", "[image, depth, depth]", r"sets\.cubes: layers: expected distinct names"),
-    "one layer": ("layers", "image", r"sets\.cubes\.layers: input should be a valid tuple; got 'image'"),
+    "no image": ("layers", "[depth]", r"sets\.cubes\.layers: expected distinct names, `image` among them"),
+    "layer twice": ("layers", "[image, depth, depth]", r"sets\.cubes\.layers: expected distinct names"),
+    "one layer": ("layers", "image", r"sets\.cubes\.layers: expected a list; got 'image'"),
     "too small": ("image", "{width: 4}", r"sets\.cubes\.image\.width: .*greater than or equal to 8; got 4"),
     "no exposure": ("exposure", "0", r"sets\.cubes\.exposure: .*greater than 0; got 0"),
     "colours out of order": (
@@ -238,7 +242,7 @@ def test_errors_of_the_recipe_itself(tiny, case):
 def test_light_layers_and_catcher_exclude_each_other(tiny):
     light = ["layers=[image, light/*]"]
     load_recipe(tiny, [*light, "sets.cubes.layout.floor={}"])
-    with pytest.raises(InputError, match=r"sets\.cubes: layers: light layers are black on a shadow catcher"):
+    with pytest.raises(InputError, match=r"sets\.cubes\.layers: light layers are black on a shadow catcher"):
         load_recipe(tiny, [*light, "sets.cubes.layout.floor={catcher: true}"])
 
 

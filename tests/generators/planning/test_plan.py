@@ -411,7 +411,7 @@ def test_shard_error(plans, index, count):
         ),
         (
             "sets.cubes.layout.objects.0.type=blob",
-            r"sets\.cubes: layout\.objects\.type: asset `blob` is not among",
+            r"sets\.cubes: layout\.objects\.0\.type: asset `blob` is not among",
         ),
         (
             "sets.cubes.layout.lights.0.temperature=999",

@@ -96,7 +96,7 @@ def test_shipped_sets_with_a_unit_share_it(name):
             ["sets.test.draws=2"],
             r"shares_units: expected one `unit_factors`, and `draws` in all or none, of train",
         ),
-        (["sets.test.unit_factors=null"], r"sets\.test: shares_units: expected `unit_factors` as well"),
+        (["sets.test.unit_factors=null"], r"sets\.test\.shares_units: expected `unit_factors` as well"),
     ],
 )
 def test_sharing_that_would_not_happen_is_refused(write_recipe, overrides, message):

@@ -119,7 +119,7 @@ def test_factors_choose_lights_and_material(write_recipe):
         ("choose: $light", "choose: light", r"layout\.lights\.choose: expected `\$name`"),
         ("choose: $light", "choose: $lamp", r"layout: `\$lamp` is no factor or variable"),
         ("light: {values: [left, right]}", "light: {low: 0, high: 1}", "which has a range"),
-        ("choose: $light", "chose: $light", r"layout\.lights\.choose: field required"),
+        ("choose: $light", "chose: $light", r"layout\.lights\.choose: the field is required"),
         ("left: [{azimuth: -40, power: 500}]", "left: []", r"lights\.among\.left: "),
         ("roughness: 0.2", "roughness: 1.2", "roughness: "),
         ("color_b: [0, 0, 0.5], ", "", "expected `base_color` alone, or `texture`, `color_a` and `color_b`"),
