@@ -107,7 +107,8 @@ def read_views(frames: Frames, rows: Rows, item: str) -> Views:
         if not np.array_equal(frame.layers["object"], outline):
             raise InputError(
                 f"set `{frames.set_name}`: `{item}` has another outline with light `{light}` and material "
-                f"`{paint}`; name `item` alone as the recipe's `unit_factors`, and let nothing else change within it"
+                f"`{paint}`; name `item` alone in the recipe's `unit_factors`, and "
+                "let nothing else change within it"
             )
     return views
 

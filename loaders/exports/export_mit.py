@@ -79,7 +79,8 @@ def export_mit(
 
     Args:
         frames: folder of frames or pack, whose set has the factors ``item``, ``light`` (``main``,
-            ``second``, ``light01`` and so on) and ``material`` (``own``, and ``uniform`` under the first two).
+            ``second``, ``light01`` and so on) and ``material`` (``own``, and ``uniform`` under the first
+            two).
         out: folder to write, new or one that the same export was started in.
         by: "paper" derives the images by equations 2, 4 and 5 of Grosse et al. 2009 from captures, the
             original being D + 2 G of diffuse light D and gloss G, for no polariser exists in a render;
