@@ -29,7 +29,7 @@ def test_values_by_hand(text, expected):
     assert evaluate_expression(text, VALUES) == pytest.approx(expected, abs=1e-12)
 
 
-def test_arithmetic_is_pythons():
+def test_arithmetic_agrees_with_python():
     rng = np.random.default_rng(3)
     for _ in range(200):
         text = "x"
@@ -38,7 +38,7 @@ def test_arithmetic_is_pythons():
         assert evaluate_expression(text, VALUES) == pytest.approx(eval(text, {}, {"x": 1.5, "n": 3.0}))
 
 
-def test_names_are_those_of_variables_only():
+def test_names_are_variables_only():
     assert set(names_in_expression("sin(angle) * pi + min(a, b) if kind == 'a' else 2")) == {
         "angle",
         "a",
@@ -56,7 +56,7 @@ def test_names_come_in_the_order_in_which_they_are_written():
     assert names_in_expression("a * b + c if d else a - e") == ("a", "b", "c", "d", "e")
 
 
-def test_comparisons_are_those_of_a_name_with_a_text():
+def test_comparisons_pair_a_name_with_a_text():
     text = (
         "(kind == 'cube' != tone) + ('a' == x) + (kind == 2) + (kind < 'b') + ('a' == 'b') + (kind == tone)"
     )
@@ -84,13 +84,13 @@ def test_comparisons_are_those_of_a_name_with_a_text():
         "x[0]",
     ],
 )
-def test_what_is_not_in_the_set_is_refused(text):
+def test_expressions_outside_the_language_are_refused(text):
     with pytest.raises(InputError, match=r"not allowed|expected an expression"):
         names_in_expression(text)
 
 
 @pytest.mark.parametrize("text", ["1 +", "", "(" * 200, "x" * 401, "a b"])
-def test_what_is_no_expression_is_refused(text):
+def test_text_that_is_no_expression_is_refused(text):
     with pytest.raises(InputError, match="expected an expression"):
         names_in_expression(text)
 
@@ -114,7 +114,7 @@ def test_what_is_no_expression_is_refused(text):
         ),
     ],
 )
-def test_what_has_no_value_says_why(text, message):
+def test_an_expression_without_a_value_says_why(text, message):
     with pytest.raises(InputError, match=message):
         evaluate_expression(text, VALUES)
 

@@ -1,4 +1,4 @@
-"""Factors and rules that cannot be: each is refused in one line that names the field."""
+"""Wrong factors and rules: each is refused in one line that names the field."""
 
 import datetime
 from fractions import Fraction
@@ -99,7 +99,7 @@ def load(write_recipe):
         ("rules=[{exclude: {tone: null}, target: tone}]", r"exclude\.tone\.0: expected a name or a number"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(load, override, message):
+def test_wrong_factors_are_refused_in_one_line(load, override, message):
     with pytest.raises(InputError, match=message) as caught:
         make_plan(load(f"sets.s.{override}"))
     assert "\n" not in str(caught.value)
@@ -127,12 +127,12 @@ def test_what_cannot_be_is_refused_in_one_line(load, override, message):
         ),
     ],
 )
-def test_interventions_that_cannot_be_are_refused_in_one_line(load, override, message):
+def test_wrong_interventions_are_refused_in_one_line(load, override, message):
     with pytest.raises(InputError, match=message):
         make_plan(load(override))
 
 
-def test_a_variable_is_of_one_kind_in_all_sets(write_recipe):
+def test_a_variable_has_one_kind_in_all_sets(write_recipe):
     second = RECIPE.split("  s:\n")[1].replace("x: {low: 0, high: 1}", "x: {values: [a, b]}")
     with pytest.raises(
         InputError, match="`x`: expected names in every set or numbers in every set, got both"
@@ -140,7 +140,7 @@ def test_a_variable_is_of_one_kind_in_all_sets(write_recipe):
         load_recipe(write_recipe(RECIPE + "  t:\n" + second))
 
 
-def test_fewer_values_than_a_table_and_an_expression_know_are_no_harm(load):
+def test_tables_and_expressions_may_name_values_that_the_factor_lacks(load):
     plan = make_plan(load("sets.s.factors.kind.values=[sphere]", "sets.s.draws=40"))
     assert {sample.factors["tone"] for sample in plan.samples} == {1, 2}
     assert max(sample.factors["size"] for sample in plan.samples) > 1.5
@@ -164,7 +164,7 @@ def test_an_override_finds_rows_of_numbers(load):
     ]
 
 
-def test_values_of_arrays_are_taken_for_numbers():
+def test_values_from_arrays_are_numbers():
     values = Categorical(values=(np.int64(2), np.float64(0.5), Fraction(1, 4))).values
     assert values == (2, 0.5, 0.25)
     assert [type(value) for value in values] == [int, float, float]

@@ -7,7 +7,7 @@ from generators.language.set_settings import settings
 from loaders.errors import InputError
 
 
-def test_ships_what_the_documents_name():
+def test_the_recipes_in_the_documents_are_shipped():
     assert {"candle", "concepts", "negatives", "demo"} <= shipped_recipes().keys()
     for name in shipped_recipes():
         assert load_recipe(name).name == name
@@ -72,7 +72,7 @@ def test_overrides_reach_nested_fields_and_lists(tiny):
     assert load_recipe(tiny, ["seed=1", "seed=2"]).seed == 2
 
 
-def test_override_of_one_set_leaves_those_that_share_its_text():
+def test_an_override_of_one_set_changes_no_set_that_shares_its_text():
     field = "layout.camera.field_of_view"
     changed = load_recipe("concepts", [f"sets.albedo.{field}=11"]).sets
     assert [changed[name].layout.camera.field_of_view for name in ("albedo", "illumination")] == [11, 34]
@@ -119,7 +119,7 @@ def test_override_errors(tiny, override, message):
         load_recipe(tiny, [override])
 
 
-def test_asset_folders_are_relative_to_the_file_or_to_where_they_are_typed(tiny, tmp_path, monkeypatch):
+def test_asset_folders_are_relative_to_the_file_or_to_the_working_directory(tiny, tmp_path, monkeypatch):
     tiny.write_text(tiny.read_text() + "assets: {materials: mine}\n")
     monkeypatch.chdir(tmp_path)
     for path in (tiny, Path("tiny.yaml")):
@@ -145,7 +145,7 @@ def test_extends_merges_field_by_field(write_recipe):
     assert (recipe.sets["own"].render, recipe.sets["own"].exposure) == (base.render, base.exposure)
 
 
-def test_what_a_recipe_says_of_all_its_sets_goes_before_what_a_base_says(write_recipe):
+def test_fields_of_the_recipe_replace_fields_of_an_extended_recipe(write_recipe):
     fields = "description: d\nexposure: 0.7\nimage: {width: 48, height: 32}\n"
     text = own("").replace("description: d\n", fields)
     recipe = load_recipe(write_recipe(text), ["image.width=64"])
@@ -159,21 +159,21 @@ def render_of(*words, **options):
     return chosen.preset, chosen.samples, chosen.bounces, chosen.denoise
 
 
-def test_presets_give_all_fields_and_yield_to_those_beside_them(write_recipe, tiny):
+def test_presets_give_all_fields_that_the_recipe_does_not_give(write_recipe, tiny):
     assert render_of(tiny) == ("standard", 16, 4, True)
     assert render_of(tiny, ["render={preset: draft}"]) == ("draft", 4, 2, True)
     assert render_of(tiny, ["render={preset: reference, samples: 9}"]) == ("reference", 9, 4, False)
     assert render_of(tiny, ["render={samples: 9}"]) == ("standard", 9, 4, True)
 
 
-def test_a_preset_by_override_drops_what_stands_beside_it_and_later_overrides_win():
+def test_a_preset_by_override_replaces_other_fields_and_later_overrides_win():
     assert render_of("concepts") == ("standard", 32, 4, True)
     assert render_of("concepts", ["render.preset=draft"]) == ("draft", 4, 2, True)
     assert render_of("concepts", ["render.preset=draft", "render.samples=7"]) == ("draft", 7, 2, True)
     assert render_of("concepts", ["render.samples=7", "render.preset=draft"]) == ("draft", 4, 2, True)
 
 
-def test_a_preset_by_argument_is_that_of_every_set(write_recipe):
+def test_a_preset_by_argument_holds_for_every_set(write_recipe):
     path = write_recipe(own("    render: {samples: 5}\n"))
     assert settings(load_recipe(path), "own").render.samples == 5
     chosen = settings(load_recipe(path, ["render.bounces=3"], preset="reference"), "own").render
@@ -197,7 +197,7 @@ def test_a_set_extends_one_of_its_own_recipe(write_recipe):
         load_recipe(write_recipe("name: own\n" + chain.replace("candle/candle", "first")))
 
 
-def test_overrides_of_all_sets_reach_those_that_extend_another_recipe(write_recipe):
+def test_overrides_of_all_sets_reach_sets_that_extend_another_recipe(write_recipe):
     path = write_recipe(
         "name: own\nsets:\n  a: {extends: b}\n  b: {extends: concepts/albedo}\n"
         "  c: {extends: concepts/albedo, exposure: 0.7}\n"
@@ -227,13 +227,13 @@ def test_mistyped_names_are_answered_with_the_nearest(write_recipe):
         load_recipe("candle", ["sets.candel.unit_factors=[color]"])
 
 
-def test_a_preset_of_a_set_that_extends_another_is_not_mixed_with_the_others(write_recipe):
+def test_a_preset_replaces_all_render_fields_of_the_extended_set(write_recipe):
     recipe = load_recipe(write_recipe(own("    render: {preset: draft}\n")))
     assert settings(recipe, "own").render.samples == 4
 
 
 @pytest.mark.parametrize("preset", ["fine", "[draft]"])
-def test_an_unknown_preset_is_told_by_its_field(tiny, preset):
+def test_the_message_on_an_unknown_preset_names_its_field(tiny, preset):
     with pytest.raises(InputError, match=r"render\.preset: input should be 'draft', 'standard' or 'ref"):
         load_recipe(tiny, [f"render.preset={preset}"])
 
@@ -315,7 +315,7 @@ def test_files_that_bring_different_folders_of_one_kind_are_refused(tmp_path):
         load_recipe(path)
 
 
-def test_revise_checks_anew(tiny):
+def test_revise_checks_the_changed_recipe(tiny):
     assert revise(load_recipe(tiny), seed=4).seed == 4
     with pytest.raises(InputError, match=r"seed: .*; got -4"):
         revise(load_recipe(tiny), seed=-4)

@@ -80,8 +80,8 @@ CASES = {
     ),
     "unknown kind of asset": (
         "factors.size",
-        "{assets: things}",
-        r"factors\.size\.assets: .*'objects'.*got 'things'",
+        "{assets: objects}",
+        r"factors\.size\.assets: .*'objects'.*got 'objects'",
     ),
     "no source": ("factors.size", "{}", r"factors\.size: expected `values`, `count` or `assets`, got none"),
     "no table": (

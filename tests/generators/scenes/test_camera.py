@@ -57,7 +57,7 @@ def slow_pixel(point, camera, width, height):
 
 
 @pytest.mark.parametrize("name", CAMERAS)
-def test_projection_is_the_pinhole_done_by_hand(name):
+def test_projection_agrees_with_a_pinhole_by_hand(name):
     camera = CAMERAS[name]
     _, _, forward = slow_axes(camera)
     rng = np.random.default_rng(0)
@@ -87,11 +87,11 @@ def test_looks_at_its_target():
     assert z == pytest.approx(math.dist(camera.location, camera.look_at))
 
 
-def test_up_is_up_and_pitch_and_yaw_turn_as_said():
+def test_pitch_and_yaw_turn_up_and_left():
     level = CAMERAS["level"]
     ahead = np.array([[0, 0, 1.0]])
     assert project(np.array([[0, 0, 1.5]]), level, 64, 48)[0, 1] < 24
-    # A camera that pitches up sees things lower; one that yaws to the left sees them further right.
+    # A camera that pitches up sees objects lower; one that yaws to the left sees them further right.
     assert project(ahead, level.model_copy(update={"pitch": 2.0}), 64, 48)[0, 1] > 24
     assert project(ahead, level.model_copy(update={"yaw": 2.0}), 64, 48)[0, 0] > 32
 
@@ -152,7 +152,7 @@ def layout(camera):
     return SceneLayout(camera=camera, lights=({},))
 
 
-def test_camera_takes_its_values():
+def test_the_camera_takes_the_values_of_the_sample():
     spec = CameraSpec(
         location=("$x", 5, 2), look_at=(0, 0, 0), field_of_view="$fov", pitch=1, roll="$x", shift=(1, "$x")
     )

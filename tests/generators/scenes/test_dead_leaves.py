@@ -103,7 +103,7 @@ def test_the_spectrum_falls_as_the_square_of_the_frequency(shape):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_first_leaf_over_a_point_owns_it(shape):
-    """Against the obvious way: ask for each point every leaf in turn."""
+    """Compare with a loop over every leaf for each point."""
     plan, seed, (width, height) = leaves(shape=shape, size=(0.1, 0.4), falloff=0.4, azimuth=90.0), 5, (20, 8)
     made = paint_dead_leaves(plan, seed, width, height)
     reach = 20 * 0.4 * math.sqrt(3)
@@ -153,7 +153,7 @@ def test_colours_waves_and_light():
     assert paint_dead_leaves(leaves(falloff=0.7, azimuth=45.0), 0, 32, 24).shading[..., 0].argmax() == 31
 
 
-def test_a_painting_is_a_function_of_its_numbers_and_seed():
+def test_an_image_is_a_function_of_its_numbers_and_seed():
     first, again, other = (paint_dead_leaves(leaves(contrast=0.5), seed, 24, 24).albedo for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert abs(first - other).mean() > 0.05
@@ -276,11 +276,11 @@ def test_painting_needs_no_blender(tmp_path):
         ("layout={lights: [{azimuth: 0}]}", r"layout: expected a `camera`, or `dead_leaves`"),
     ],
 )
-def test_what_does_not_do_is_refused_before_anything_is_painted(override, message):
+def test_wrong_dead_leaves_are_refused_in_the_plan(override, message):
     with pytest.raises(InputError, match=message) as caught:
         make_plan(load_recipe("dead-leaves", [*SMALL, f"sets.dead_leaves.{override}"]))
     assert "\n" not in str(caught.value)
 
 
-def test_the_metadata_take_over_what_the_plan_has_of_them():
+def test_the_metadata_take_over_the_fields_of_the_plan():
     assert {"id", "set", "index", "unit", "group", "factors", "exogenous", "intervention"} <= PLANNED

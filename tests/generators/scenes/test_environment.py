@@ -1,4 +1,4 @@
-"""What stands around the objects: maps and modelled scenes, as plans have them."""
+"""Environments in plans: environment maps and modelled scenes."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def scene_layout(**environment):
     )
 
 
-def test_a_modelled_scene_stands_in_place_of_the_floor():
+def test_a_modelled_scene_replaces_the_floor():
     _, _, trace = resolve(scene_layout(scene="hall"), DRAWS, LIBRARY)
     assert trace.environment == Environment(scene="hall", modelled=True)
     assert trace.floor is None
@@ -42,7 +42,7 @@ def test_a_modelled_scene_is_neither_turned_nor_scaled(change):
         resolve(scene_layout(scene="hall", **change), DRAWS, LIBRARY)
 
 
-def test_a_users_blend_counts_as_modelled_and_a_map_may_be_hdr(tmp_path):
+def test_a_users_blend_counts_as_modelled_and_an_environment_map_may_be_hdr(tmp_path):
     for name in ("yard.blend", "sky.hdr", "both.exr", "both.blend"):
         (tmp_path / name).touch()
     library = AssetLibrary({"scenes": tmp_path})

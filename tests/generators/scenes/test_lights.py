@@ -29,7 +29,7 @@ def layout(**fields):
 
 @pytest.mark.parametrize("azimuth", [-90, -44, -2, 0, 2, 44, 90, 180])
 @pytest.mark.parametrize("place", [(0, 5, 2), (3, 1, 1), (-2, -4, 3)], ids=str)
-def test_azimuth_is_counted_from_the_camera_to_the_right_in_the_picture(azimuth, place):
+def test_azimuth_counts_from_the_camera_to_the_right_in_the_image(azimuth, place):
     camera = CAMERA.model_copy(update={"location": place, "look_at": (0.0, 0.0, 0.0)})
     spec = LightSpec(azimuth="$azimuth", elevation=30, distance=4)
     (light,) = place_lights(layout(lights=(spec,)), inputs(azimuth=azimuth), LIBRARY, camera)
@@ -129,7 +129,7 @@ def test_light_errors(lights, message):
         place_lights(layout(lights=lights), inputs(word="red"), LIBRARY, CAMERA)
 
 
-def test_a_light_file_of_the_users_own_has_no_numbers_to_plan_with(tmp_path):
+def test_a_users_light_file_without_a_manifest_is_refused(tmp_path):
     (tmp_path / "left.blend").touch()
     with pytest.raises(InputError, match="light asset `left`: a plan states every number"):
         place_lights(
@@ -137,7 +137,7 @@ def test_a_light_file_of_the_users_own_has_no_numbers_to_plan_with(tmp_path):
         )
 
 
-def test_a_lamp_has_the_colour_that_is_asked_for():
+def test_a_light_has_the_colour_of_the_recipe():
     specs = (
         LightSpec(name="white"),
         LightSpec(name="E", chromaticity=(611, 0)),

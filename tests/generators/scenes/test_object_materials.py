@@ -35,7 +35,7 @@ def draw(appearance, chosen, name="0", library=LIBRARY):
 # ------------------------------------------------------------------------------------------------ drawn
 
 
-def test_a_variation_is_the_same_whenever_asked_and_each_is_another():
+def test_a_variation_is_the_same_at_every_call_and_differs_from_others():
     plain = RandomMaterial(variation="$n")
     colors = [draw(plain, inputs(n=n), i).base_color for n in range(20) for i in "01"]
     assert len(set(colors)) == 40
@@ -43,7 +43,7 @@ def test_a_variation_is_the_same_whenever_asked_and_each_is_another():
     assert draw(plain, inputs("set/000001", n=7), "1").base_color != colors[15]
 
 
-def test_colours_are_uniform_as_they_are_seen():
+def test_colours_are_uniform_in_srgb_encoded_values():
     plain = RandomMaterial(variation="$n", low=0.2, high=0.8)
     linear = np.array([draw(plain, inputs(n=n)).base_color for n in range(1000)])
     seen = (linear_to_srgb(linear) - 0.2) / 0.6
@@ -65,7 +65,7 @@ def test_textures_are_drawn_evenly_and_placed():
     assert all(0.7 <= material.scale <= 1.8 and not material.image for material in drawn)
 
 
-def test_the_textures_are_those_that_are_shipped():
+def test_all_shipped_textures_are_listed():
     assert list(TEXTURES) == LIBRARY.labels("textures")
 
 
@@ -84,7 +84,7 @@ def test_the_textures_are_those_that_are_shipped():
         ),
     ],
 )
-def test_appearance_errors(fields, message):
+def test_random_material_errors(fields, message):
     with pytest.raises(InputError, match=message):
         draw(RandomMaterial(**fields), inputs(word="red"))
 
@@ -103,7 +103,7 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
-def test_a_folder_of_images_takes_the_place_of_the_shipped_textures(folder):
+def test_a_folder_of_images_replaces_the_shipped_textures(folder):
     library = AssetLibrary({"textures": folder})
     textured = RandomMaterial(texturing="textured", variation="$n")
     drawn = [draw(textured, inputs(n=n), library=library) for n in range(400)]
@@ -121,13 +121,13 @@ def test_a_folder_of_images_takes_the_place_of_the_shipped_textures(folder):
     assert (drawn[3].offset, drawn[3].scale) == (shipped.offset, shipped.scale)
 
 
-def test_shipped_textures_can_be_named_beside_images(folder):
+def test_shipped_textures_can_be_named_together_with_images(folder):
     library = AssetLibrary({"textures": folder})
     named = RandomMaterial(texturing="textured", textures=("wood",))
     assert draw(named, inputs(), library=library).label == "wood"
 
 
-def test_what_is_wrong_with_images_is_said_before_anything_renders(folder, tmp_path):
+def test_wrong_images_are_refused_in_the_plan(folder, tmp_path):
     textured = RandomMaterial(texturing="textured", textures=("banded/banded_0002",))
     (folder / "images/banded/banded_0002.jpg").write_bytes(b"\xff\xd8\xff no picture")
     with pytest.raises(InputError, match=r"texture .*banded_0002\.jpg: cannot be read"):
@@ -141,7 +141,7 @@ def test_what_is_wrong_with_images_is_said_before_anything_renders(folder, tmp_p
         )
 
 
-def test_a_paint_names_an_image_without_colours_and_a_pattern_with_two(folder):
+def test_a_stated_material_names_an_image_without_colours_and_a_pattern_with_two(folder):
     library = AssetLibrary({"textures": folder})
     image, wood = StatedMaterial(texture="banded/banded_0002"), StatedMaterial(texture="wood")
     stated = choose_material(image, "cube", 0, RandomMaterial(), inputs(), library)
@@ -158,7 +158,7 @@ def test_a_paint_names_an_image_without_colours_and_a_pattern_with_two(folder):
 # ------------------------------------------------------------------------------------------------ parts
 
 
-def test_own_is_the_palette_of_the_manifest():
+def test_own_stands_for_the_colours_of_the_manifest():
     facts = LIBRARY.facts("objects", "finch")["parts"]
     assert choose_material("$m", "finch", 0, RandomMaterial(), inputs(m="own"), LIBRARY) == OWN
     painted = choose_part_materials({}, "finch", OWN, inputs(), LIBRARY)
@@ -208,7 +208,7 @@ def floor(**fields):
     return SceneLayout(camera=camera, lights=(LightSpec(),), floor=FloorSpec(**fields))
 
 
-def test_floors_are_drawn_like_objects_and_shine_less():
+def test_floors_have_random_materials_without_gloss():
     textured = floor(half_width="$w", random_material=RandomMaterial(texturing="$t"))
     laid = place_floor(textured, inputs(w=2, t="textured"), LIBRARY)
     assert laid.half_width == 2.0

@@ -35,12 +35,13 @@ def layout(**fields):
 # ---------------------------------------------------------------------------------------------- objects
 
 
-def test_objects_take_their_values():
+def test_objects_take_the_values_of_the_sample():
     spec = ObjectSpec(type="$kind", material="$color", size="$s", rotation=30, location=("$x", -1))
-    (thing,) = place_objects(layout(objects=(spec,)), inputs(kind="cone", color="red", s=2, x=0.25), LIBRARY)
-    assert (thing.type, thing.material.label, thing.size, thing.rotation) == ("cone", "red", 2.0, 30.0)
-    assert thing.location == (0.25, -1.0, 0.0)
-    assert thing.material.base_color is None
+    values = inputs(kind="cone", color="red", s=2, x=0.25)
+    (placed,) = place_objects(layout(objects=(spec,)), values, LIBRARY)
+    assert (placed.type, placed.material.label, placed.size, placed.rotation) == ("cone", "red", 2.0, 30.0)
+    assert placed.location == (0.25, -1.0, 0.0)
+    assert placed.material.base_color is None
 
 
 @pytest.mark.parametrize(
@@ -71,10 +72,10 @@ def test_object_errors_name_the_field(fields, message):
 
 
 def test_as_many_objects_as_a_mask_numbers():
-    things = place_objects(
+    objects = place_objects(
         layout(objects=(ObjectSpec(type="cube", material="red"),) * 255), inputs(), LIBRARY
     )
-    assert len(things) == 255
+    assert len(objects) == 255
     with pytest.raises(InputError, match=r"at most 255 objects, .*got 256"):
         place_objects(layout(objects=(ObjectSpec(type="cube", material="red"),) * 256), inputs(), LIBRARY)
 
@@ -93,7 +94,7 @@ def test_an_object_in_the_air_turns_about_its_base_or_its_middle():
     assert upright.location == pytest.approx((1.0, -1.0, 2.0))
 
 
-def test_turns_are_made_one_after_the_other():
+def test_an_object_turns_about_one_axis_after_the_other():
     rng = np.random.default_rng(0)
     for a, b, c in rng.uniform(-180, 180, (20, 3)):
         alone = [turn((a, 0), 0), turn((0, b), 0), turn((0, 0), c)]
@@ -127,7 +128,10 @@ def test_a_factor_chooses_objects():
         "two": (ObjectSpec(type="cone"), ObjectSpec(type="torus")),
     }
     chosen = layout(objects={"choose": "$scene", "among": among})
-    assert [thing.type for thing in place_objects(chosen, inputs(scene="two"), LIBRARY)] == ["cone", "torus"]
+    assert [placed.type for placed in place_objects(chosen, inputs(scene="two"), LIBRARY)] == [
+        "cone",
+        "torus",
+    ]
     with pytest.raises(
         InputError,
         match=r"layout\.objects\.among: expected an entry for each value of `scene`, got none for three",
@@ -152,7 +156,7 @@ def test_scattered_objects_keep_their_distance_and_the_region():
             assert 0 <= spec.rotation < 360
 
 
-def test_one_more_object_moves_none():
+def test_one_more_object_moves_no_other():
     for unit in range(20):
         few, many = (scatter(ROOMY, inputs(f"set/{unit:06d}", count=count), LIBRARY) for count in (3, 5))
         assert many[:3] == few
@@ -172,7 +176,7 @@ CROWDED = ROOMY.model_copy(update={"region": (-1.2, 1.2, -1.0, 1.0), "size": (0.
 
 
 def placed_at_once(plan, drawn):
-    """Place objects one after another the obvious way, once; None where one finds no room."""
+    """Place objects one after another in a plain loop, once; None if an object finds no room."""
     circles, specs = [], []
     for i in range(int(drawn.values["count"])):
         rng = drawn.stream(f"scatter/{i}")
@@ -187,7 +191,7 @@ def placed_at_once(plan, drawn):
     return specs
 
 
-def test_a_crowd_is_placed_anew_until_it_has_room():
+def test_all_objects_are_placed_again_until_each_has_room():
     again = 0
     for unit in range(40):
         drawn = inputs(f"set/{unit:06d}", count=5)
@@ -238,7 +242,7 @@ def test_footprint_holds_the_turned_object():
     assert footprint(LIBRARY, "torus") == pytest.approx(1.25 / 2)
 
 
-def test_footprint_of_a_users_own_is_that_of_a_unit_box(tmp_path):
+def test_an_unknown_object_has_the_footprint_of_a_unit_box(tmp_path):
     (tmp_path / "torus.blend").touch()
     assert footprint(AssetLibrary({"objects": tmp_path}), "torus") == pytest.approx(math.sqrt(2) / 2)
 
@@ -246,7 +250,7 @@ def test_footprint_of_a_users_own_is_that_of_a_unit_box(tmp_path):
 # ------------------------------------------------------------------------------------------ environment
 
 
-def test_environment_adds_what_the_map_needs_itself():
+def test_the_environment_adds_turn_and_strength_of_its_manifest():
     spec = EnvironmentSpec(scene="$m", rotation="$r", strength=2)
     facts = LIBRARY.facts("scenes", "dusk city")
     placed = place_environment(layout(environment=spec), inputs(m="dusk city", r=350), LIBRARY)
@@ -265,7 +269,7 @@ def test_environment_errors():
             place_environment(layout(environment=spec), inputs(word="red"), LIBRARY)
 
 
-def test_substitution_uses_the_streams_of_the_unit():
+def test_the_inputs_use_the_streams_of_the_unit():
     one = inputs("set/000004", seed=3)
     assert one.stream("x").random() == stream(3, "set/000004", "x").random()
 
@@ -274,7 +278,7 @@ def test_substitution_uses_the_streams_of_the_unit():
 
 
 def corners(kind, size, rotation, location):
-    """Corners of the box around an object: its height decides where its top is, its turned base the rest."""
+    """Corners of the box around an object, from its height and its turned base."""
     width, depth, height = (length * size for length in LIBRARY.facts("objects", kind)["dimensions"])
     turn = math.radians(rotation)
     base = np.array([(sx * width / 2, sy * depth / 2) for sx in (-1, 1) for sy in (-1, 1)])
@@ -283,7 +287,7 @@ def corners(kind, size, rotation, location):
 
 
 def margins(points, camera, width, height):
-    """Distance of projected points from the four edges of the picture, the smallest of each: pixels."""
+    """Smallest distance of projected points from each of the four edges of the image, in pixels."""
     assert ((world_to_camera(camera) @ np.c_[points, np.ones(len(points))].T)[2] > 0).all()
     x, y = project(points, camera, width, height).T
     return x.min(), width - x.max(), y.min(), height - y.max()
@@ -304,7 +308,7 @@ def test_every_candle_object_stays_inside_the_picture():
         assert min(edges) > 0, (kind, size, rotation, values, edges)
 
 
-def test_every_arranged_object_of_concepts_stays_inside_the_picture():
+def test_every_object_of_concepts_stays_inside_the_image():
     recipe = load_recipe("concepts")
     for image_set in recipe.sets.values():
         camera = place_camera(image_set.layout, inputs())
@@ -318,6 +322,6 @@ def test_every_drawn_object_stays_inside_the_picture(name):
     recipe = load_recipe(name)
     for sample in make_plan(recipe).samples:
         image = recipe.sets[sample.set].image or recipe.image
-        for thing in sample.trace.objects:
-            points = corners(thing.type, thing.size, thing.rotation, thing.location[:2])
+        for placed in sample.trace.objects:
+            points = corners(placed.type, placed.size, placed.rotation, placed.location[:2])
             assert min(margins(points, sample.trace.camera, image.width, image.height)) > 0, sample.id

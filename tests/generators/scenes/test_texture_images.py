@@ -22,7 +22,7 @@ def save(path, array, **options):
 
 
 def bomb(path, width, height):
-    """Write a PNG that claims a size and holds nothing."""
+    """Write a PNG file that claims a size and has no pixels."""
     path.write_bytes(png_file(width, height, 8, 2, zlib.compress(b"")))
     return path
 
@@ -55,7 +55,7 @@ def test_large_images_are_shrunk(tmp_path):
 
 
 @pytest.mark.parametrize("read", [check_texture_image, read_texture])
-def test_what_cannot_be_read_is_refused_in_one_line(tmp_path, read):
+def test_broken_images_are_refused_in_one_line(tmp_path, read):
     whole = save(tmp_path / "whole.jpg", RNG.integers(0, 256, (64, 64, 3)), quality=95)
     read(whole)
     cut = tmp_path / "cut.jpg"
