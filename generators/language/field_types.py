@@ -123,6 +123,7 @@ class Choice(Model, Generic[_T]):
         dict[str, _T],
         BeforeValidator(with_keys),
         Field(min_length=1),
+        PlainType("mapping from each value of the factor to a value of the field"),
         described(
             "An entry for each value of the factor; entries of other values do no harm.", {"indoor": []}
         ),

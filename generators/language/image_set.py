@@ -116,7 +116,7 @@ class ImageSet(Model):
     ] = None
 
     @model_validator(mode="after")
-    def _names_exist(self) -> "ImageSet":
+    def _check_names(self) -> "ImageSet":
         for name in self.factors.keys() & _RESERVED:
             raise ValueError(
                 f"factors.{name}: the name is taken by a column of every data set; choose another"
@@ -144,14 +144,14 @@ class ImageSet(Model):
             raise ValueError(
                 "shares_units: expected `unit_factors` as well, the factors whose values name a unit"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_layout(self) -> "ImageSet":
         known = ", ".join(self.mechanisms()) or "none"
         for reference in references(self.layout):
             if reference not in self.mechanisms():
                 raise ValueError(f"layout: `${reference}` is no factor or variable; expected one of: {known}")
-        self._check_choices()
-        return self
-
-    def _check_choices(self) -> None:
         for field, choice in self.layout.choices().items():
             mechanism = self.mechanisms()[choice.factor]
             if not isinstance(mechanism, Categorical):
@@ -161,9 +161,10 @@ class ImageSet(Model):
                 )
             if missing := choice.missing(mechanism.listed()):
                 raise ValueError(f"{field}.{missing}")
+        return self
 
     @model_validator(mode="after")
-    def _causes(self) -> "ImageSet":
+    def _check_parents_and_rules(self) -> "ImageSet":
         mechanisms = self.mechanisms()
         for name, mechanism in mechanisms.items():
             field = f"{'factors' if name in self.factors else 'variables'}.{name}"
@@ -195,7 +196,7 @@ class ImageSet(Model):
         return self
 
     @model_validator(mode="after")
-    def _grid_lists(self) -> "ImageSet":
+    def _check_grid(self) -> "ImageSet":
         for name in self.crossed():
             factor = self.factors[name]
             if isinstance(factor, Categorical) and (

@@ -75,7 +75,7 @@ class Recipe(Model):
     ]
 
     @model_validator(mode="after")
-    def _settle(self) -> "Recipe":
+    def _check_layers(self) -> "Recipe":
         for name, image_set in self.sets.items():
             layers = image_set.layers or self.layers
             if "image" not in layers or len(set(layers)) != len(layers):
@@ -86,8 +86,8 @@ class Recipe(Model):
                 _check_layer(wanted, f"sets.{name}.layers")
             if image_set.layout.dead_leaves is not None and (other := set(layers) - set(DEAD_LEAVES_LAYERS)):
                 raise ValueError(
-                    f"sets.{name}.layers: leaves have {', '.join(DEAD_LEAVES_LAYERS)}, "
-                    f"got {', '.join(sorted(other))} besides"
+                    f"sets.{name}.layers: dead leaves have {', '.join(DEAD_LEAVES_LAYERS)}, "
+                    f"got {', '.join(sorted(other))} as well"
                 )
             floor = image_set.layout.floor
             if ALL_LIGHTS in layers and floor is not None and floor.catcher:
@@ -95,6 +95,10 @@ class Recipe(Model):
                     f"sets.{name}.layers: light layers are black on a shadow catcher; "
                     "use a plain floor or leave `light/*` out"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _check_sets(self) -> "Recipe":
         for name, kinds in self._kinds().items():
             if len(kinds) > 1:
                 raise ValueError(f"`{name}`: expected names in every set or numbers in every set, got both")

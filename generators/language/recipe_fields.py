@@ -130,7 +130,9 @@ def _field_lines(name: str, field: FieldInfo, shown: set[type[BaseModel]]) -> li
 
 
 def _branch_lines(branch: _Branch, shown: set[type[BaseModel]]) -> list[str]:
-    title = "By a factor:" if issubclass(branch.model, Choice) else _TITLES.get(branch.model, "")
+    title = (
+        "Or, by the value of a factor:" if issubclass(branch.model, Choice) else _TITLES.get(branch.model, "")
+    )
     lines = [f"  # {title}"] if title else []
     body = _model_lines(branch.model, shown)
     if branch.inside == _KEY:

@@ -80,8 +80,8 @@ CASES = {
     ),
     "unknown kind of asset": (
         "factors.size",
-        "{assets: objects}",
-        r"factors\.size\.assets: .*'objects'.*got 'objects'",
+        "{assets: meshes}",
+        r"factors\.size\.assets: .*'objects'.*got 'meshes'",
     ),
     "no source": ("factors.size", "{}", r"factors\.size: expected `values`, `count` or `assets`, got none"),
     "no table": (

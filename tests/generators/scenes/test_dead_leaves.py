@@ -271,7 +271,7 @@ def test_painting_needs_no_blender(tmp_path):
         ),
         ("layout.dead_leaves.low=0.99", r"expected low <= high, got 0.99 and 0.95"),
         ("layout.lights=[{azimuth: 0}]", r"layout: expected `dead_leaves` alone, got lights"),
-        ("layers=[image, depth]", r"layers: leaves have image, radiance, .*, got depth besides"),
+        ("layers=[image, depth]", r"layers: dead leaves have image, radiance, .*, got depth as well"),
         ("layout={dead_leaves: {}, floor: {}}", r"expected `dead_leaves` alone"),
         ("layout={lights: [{azimuth: 0}]}", r"layout: expected a `camera`, or `dead_leaves`"),
     ],
