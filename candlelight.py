@@ -18,7 +18,8 @@ import click
 
 from evaluation.commands.evaluate_commands import evaluate
 from generators.commands.asset_commands import assets
-from generators.commands.plan_commands import load_any_plan, plan, recipe_options, recipes
+from generators.commands.plan_commands import load_any_plan, plan, recipe_options
+from generators.commands.recipe_commands import recipes
 from generators.commands.render_options import (
     check_outcome,
     plan_to_repair,

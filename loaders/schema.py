@@ -1,12 +1,12 @@
 """Schema of a frame: its layers, its metadata, and the description of its data set.
 
-This module is the only definition of schema version 2. All code that writes or reads frames (folders, HDF5,
+This module is the only definition of schema version 3. All code that writes or reads frames (folders, HDF5,
 Parquet) takes names, shapes, dtypes, units and colour spaces from this module.
 """
 
 import hashlib
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy import ndarray
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from loaders.errors import InputError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 LIGHT_PREFIX = "light/"
 
 Vector = tuple[float, float, float]
@@ -203,7 +203,7 @@ class EnvironmentRecord(Record):
     ``modelled`` is true for a modelled scene, which all layers show, and false for an environment map.
     """
 
-    map: str
+    scene: str
     rotation: float
     strength: float
     modelled: bool = False
@@ -272,7 +272,7 @@ class Metadata(Record):
     photographs, ``renderer`` for photographs. ``layers`` maps each layer to `array_sha256`.
     """
 
-    schema_version: Annotated[Literal[2], Field(alias="schema")] = 2
+    schema_version: Annotated[Literal[3], Field(alias="schema")] = 3
     id: str
     set: str
     index: int
@@ -358,14 +358,18 @@ class AssetRecord(Record):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+def _statement(about: str, example: str) -> Any:
+    return Field(default="", description=f'Statement on {about}, "" for none.', examples=[example])
+
+
 class Statements(Record):
     """The author's statements on responsible use, which Croissant publishes; "" for no statement."""
 
-    limitations: str = ""
-    use_cases: str = ""
-    personal_information: str = ""
-    social_impact: str = ""
-    maintenance: str = ""
+    limitations: str = _statement("the limits of the data", "Rendered scenes only.")
+    use_cases: str = _statement("intended uses", "Research on causal inference.")
+    personal_information: str = _statement("personal and sensitive information", "None.")
+    social_impact: str = _statement("social impact", "None is expected.")
+    maintenance: str = _statement("maintenance", "Errors are mended in new versions.")
 
 
 class DatasetInfo(Record):
@@ -374,7 +378,7 @@ class DatasetInfo(Record):
     ``licence`` is "" if the recipe states none. ``assets`` are all assets that any frame shows.
     """
 
-    schema_version: Annotated[Literal[2], Field(alias="schema")] = 2
+    schema_version: Annotated[Literal[3], Field(alias="schema")] = 3
     name: str
     description: str
     licence: str

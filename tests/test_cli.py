@@ -81,7 +81,7 @@ def test_draws_of_each_combination_are_reported(tmp_path):
     recipe = tmp_path / "own.yaml"
     recipe.write_text(
         "name: own\nlayers: [image]\nsets:\n  a: {draws: 3, factors: {shape: {values: [disc, ellipse]}}, "
-        "layout: {leaves: {shape: $shape}}}\n"
+        "layout: {dead_leaves: {shape: $shape}}}\n"
     )
     told = run("recipes", "validate", recipe).stdout
     assert told.startswith("own: valid, 6 samples")

@@ -51,7 +51,7 @@ sets:
     variables:
       x: {low: -1.4, high: 1.4, unit: m}
     layout:
-      environment: {map: $scene}
+      environment: {scene: $scene}
       floor: {catcher: true}
       lights: [{azimuth: 30, distance: 5}]
       objects: [{type: $object_type, material: $color, size: 2, location: [$x, -2]}]
@@ -63,7 +63,7 @@ sets:
       temperature: {values: [2500, 6500], unit: K}
     layout:
       objects: [{type: sphere, size: 1.5}]
-      appearance: {texturing: $texturing, variation: $material}
+      random_material: {texturing: $texturing, variation: $material}
       floor: {base_color: [0.8, 0.8, 0.8]}
       lights: [{azimuth: -40, elevation: 35, distance: 4, temperature: $temperature}]
       camera: {location: [0, 5, 2.2], look_at: [0, 0, 0.6], field_of_view: 32}

@@ -13,7 +13,7 @@ from generators.blender.append_files import append
 from generators.blender.environment import BlenderEnvironment
 from generators.blender.materials import Materials, base_color
 from generators.scenes.camera import world_to_camera
-from generators.scenes.scene import Camera, Floor, Thing, Trace
+from generators.scenes.scene import Camera, Floor, SceneObject, Trace
 from loaders.schema import LightRecord, Vector
 
 _SENSOR_WIDTH = 36.0  # mm; only its ratio to the focal length matters
@@ -95,7 +95,7 @@ class BlenderScene:
         self._collection.objects.link(blender_object)
         return blender_object
 
-    def _place(self, planned: Thing, index: int) -> Any:
+    def _place(self, planned: SceneObject, index: int) -> Any:
         placed = self._new_object(f"object {index}", self._mesh(planned.type))
         placed.location = planned.location
         placed.rotation_euler = tuple(math.radians(angle) for angle in (*planned.tilt, planned.rotation))

@@ -34,7 +34,7 @@ class BlenderEnvironment:
 
     def show(self, environment: Environment | None) -> None:
         """Replace the environment of the previous trace."""
-        label = _NO_LIGHT if environment is None else environment.map
+        label = _NO_LIGHT if environment is None else environment.scene
         modelled = environment is not None and environment.modelled
         self._link(self._modelled_scene(label) if modelled else None)
         # Each map has its own Blender world, and only changed values are set: Cycles rebuilds the sampling
@@ -55,7 +55,7 @@ class BlenderEnvironment:
         Returns:
             None if the environment is not one opaque image.
         """
-        return None if environment is None else self._map_pixels.get(environment.map)
+        return None if environment is None else self._map_pixels.get(environment.scene)
 
     def _link(self, collection: Any) -> None:
         """Link the collection of a modelled scene in place of the linked one; None links nothing."""

@@ -14,8 +14,8 @@ from generators.engine.devices import Device
 from generators.engine.render_server import cpu_features
 from generators.language.set_settings import SetSettings
 from generators.layers.decompose_trace import TracedLayers
-from generators.scenes.camera import record
-from generators.scenes.scene import SamplePlan, Thing
+from generators.scenes.camera import camera_record
+from generators.scenes.scene import SamplePlan, SceneObject
 from loaders.schema import (
     ChecksRecord,
     EnvironmentRecord,
@@ -60,7 +60,7 @@ def frame_metadata(
         environment=None
         if trace.environment is None
         else EnvironmentRecord(**trace.environment.model_dump()),
-        camera=None if trace.camera is None else record(trace.camera, image.width, image.height),
+        camera=None if trace.camera is None else camera_record(trace.camera, image.width, image.height),
         exposure=chosen.exposure,
         renderer=_renderer_record(sample, chosen, device, traced.catcher),
         checks=checks,
@@ -84,7 +84,9 @@ def _renderer_record(
     )
 
 
-def _object_record(planned: Thing, placed: PlacedObject, index: int, traced: TracedLayers) -> ObjectRecord:
+def _object_record(
+    planned: SceneObject, placed: PlacedObject, index: int, traced: TracedLayers
+) -> ObjectRecord:
     """Describe one object, whose pixels have the value ``index``."""
     mask, colors = traced.object == index, placed.colors
     return ObjectRecord(
@@ -101,7 +103,9 @@ def _object_record(planned: Thing, placed: PlacedObject, index: int, traced: Tra
     )
 
 
-def _part_records(planned: Thing, colors: Sequence[Vector | None], part: ndarray) -> tuple[PartRecord, ...]:
+def _part_records(
+    planned: SceneObject, colors: Sequence[Vector | None], part: ndarray
+) -> tuple[PartRecord, ...]:
     """Describe the parts of an object; ``part`` is the part layer, 0 outside the object."""
     numbered = enumerate(zip(planned.parts, colors, strict=bool(planned.parts)), start=1)
     return tuple(

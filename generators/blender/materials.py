@@ -7,8 +7,8 @@ from blender_assets import AssetLibrary
 from generators.blender import bpy
 from generators.blender.append_files import append
 from generators.blender.image_textures import IMAGE_NODE, TextureImageCache, add_image_nodes
-from generators.scenes.appearance import PLAIN
-from generators.scenes.scene import Floor, Material, PartPaint
+from generators.scenes.object_materials import PLAIN
+from generators.scenes.scene import Floor, Material, PartMaterial
 
 AOVS = {"albedo": "COLOR", "normal": "COLOR", "coverage": "VALUE", "roughness": "VALUE", "metallic": "VALUE"}
 _IMAGE_SOURCE = "image/"  # source of all materials that show an image; labels never end in a slash
@@ -34,7 +34,7 @@ class Materials:
         self._used.clear()
         self._images.start()
 
-    def apply(self, blender_object: Any, planned: Material, parts: Sequence[PartPaint] = ()) -> None:
+    def apply(self, blender_object: Any, planned: Material, parts: Sequence[PartMaterial] = ()) -> None:
         """Give an object the material ``planned``, or the material of each of its ``parts`` slot by slot.
 
         If there are several slots, each gets its own copy, whose pass index is the number of the part.

@@ -60,7 +60,7 @@ class Renderer:
             A function that writes the frames and returns their ids, without Blender.
         """
         trace = group[0].trace
-        if trace.leaves is not None:
+        if trace.dead_leaves is not None:
             return self._dead_leaves.trace(group)
         self._check_assets(group)
         light_file, geometry_file = self._scratch[0]

@@ -116,55 +116,6 @@ def _counts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[i
     return tuple(map(int, parts))
 
 
-@click.group(invoke_without_command=True)
-@click.pass_context
-def recipes(ctx: click.Context) -> None:
-    """List the shipped recipes; show or check one.
-
-    \b
-    candlelight recipes
-    candlelight recipes show candle > mine.yaml
-    candlelight recipes validate mine.yaml --set image.width=64
-    """
-    from generators import load_recipe
-    from generators.language.load_recipe import shipped_recipes
-
-    if ctx.invoked_subcommand is None:
-        formatter = click.HelpFormatter(width=100)
-        formatter.write_dl([(name, load_recipe(name).description) for name in shipped_recipes()])
-        click.echo(formatter.getvalue(), nl=False)
-
-
-@recipes.command()
-@click.argument("recipe")
-def show(recipe: str) -> None:
-    """Print a recipe's YAML, to copy and change.
-
-    \b
-    candlelight recipes show concepts > mine.yaml
-    """
-    from generators.language.load_recipe import find_recipe
-
-    click.echo(find_recipe(recipe).read_text(encoding="utf-8"), nl=False)
-
-
-@recipes.command()
-@click.argument("recipe")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help="Override a field; repeatable."
-)
-@assets_option
-def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -> None:
-    """Check a recipe down to the last asset and number, and say what it would make.
-
-    \b
-    candlelight recipes validate mine.yaml --set seed=3
-    """
-    plan = load_any_plan(recipe, overrides, None, assets=assets)
-    click.echo(f"{plan.recipe.name}: valid, {len(plan)} samples from {len(plan.groups)} traces")
-    _tell_draws(plan)
-
-
 @click.command()
 @recipe_options
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE.parquet", help="Plan file to write.")
@@ -241,12 +192,12 @@ def plan(
     if out is not None:
         save_plan(made, out)
         click.echo(f"{out}: {len(made)} samples from {len(made.groups)} traces")
-        _tell_draws(made)
+        tell_draws(made)
     if estimate:
         _estimate(made, workers, seconds, frames)
 
 
-def _tell_draws(made: Any) -> None:
+def tell_draws(made: Any) -> None:
     """Tell that ``draws`` counts the draws of each combination of listed factors, not of the whole set."""
     for name, image_set in made.recipe.sets.items():
         if image_set.draws > 1 and (crossed := image_set.crossed()):

@@ -14,7 +14,7 @@ from generators.language.load_recipe import recipe_sha256
 from generators.language.recipe import Recipe
 from generators.language.set_settings import settings
 from generators.planning.provenance import check_group
-from generators.scenes.dead_leaves import SUBSAMPLES, Painting, paint
+from generators.scenes.dead_leaves import SUBSAMPLES, PaintedImage, paint_dead_leaves
 from generators.scenes.scene import SamplePlan
 from loaders.colour import to_display
 from loaders.frames import write_frame
@@ -50,12 +50,14 @@ class DeadLeavesRenderer:
         """
         check_group(group, AssetLibrary())
         chosen = settings(self._recipe, group[0].set)
-        leaves = group[0].trace.leaves
+        leaves = group[0].trace.dead_leaves
         assert leaves is not None
-        painting = paint(leaves, group[0].trace.cycles_seed, chosen.image.width, chosen.image.height)
+        painting = paint_dead_leaves(
+            leaves, group[0].trace.cycles_seed, chosen.image.width, chosen.image.height
+        )
         return partial(self._write, group, painting)
 
-    def _write(self, group: Sequence[SamplePlan], painting: Painting) -> list[str]:
+    def _write(self, group: Sequence[SamplePlan], painting: PaintedImage) -> list[str]:
         chosen = settings(self._recipe, group[0].set)
         made, checks = develop_painting(painting, chosen.exposure)
         layers = {name: made[name] for name in made if name in chosen.layers}
@@ -82,7 +84,7 @@ class DeadLeavesRenderer:
         return [sample.id for sample in group]
 
 
-def develop_painting(painting: Painting, exposure: float) -> tuple[dict[str, ndarray], ChecksRecord]:
+def develop_painting(painting: PaintedImage, exposure: float) -> tuple[dict[str, ndarray], ChecksRecord]:
     """Make the layers of a painted image, so that ``radiance = float16(albedo * shading + residual)`` holds.
 
     Args:
@@ -94,7 +96,7 @@ def develop_painting(painting: Painting, exposure: float) -> tuple[dict[str, nda
 
     Example:
         >>> flat = np.full((1, 1, 3), 0.5, np.float32)
-        >>> develop_painting(Painting(flat, flat), 1.0)[0]["radiance"]
+        >>> develop_painting(PaintedImage(flat, flat), 1.0)[0]["radiance"]
         array([[[0.25, 0.25, 0.25]]], dtype=float16)
     """
     albedo, shading = painting.albedo.astype(np.float16), painting.shading.astype(np.float16)

@@ -1,1 +1,1 @@
-"""The language of recipes: their fields as pydantic models, expressions, reading and overriding."""
+"""The language of recipes: fields as pydantic models, expressions, reading, extending and overriding."""

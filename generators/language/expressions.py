@@ -1,4 +1,4 @@
-"""Expressions in recipes: arithmetic on the values of other variables, from a small safe set."""
+"""Parse and evaluate expressions in recipes: arithmetic on the values of other variables."""
 
 import ast
 import itertools
@@ -11,8 +11,8 @@ from typing import Any
 from loaders.errors import InputError
 from loaders.schema import FactorValue
 
-LONGEST = 400  # characters
-LARGEST_POWER = 64.0
+_LONGEST = 400  # characters
+_LARGEST_POWER = 64.0
 CONSTANTS = {"pi": math.pi}
 FUNCTIONS: dict[str, Callable[..., float]] = {
     "abs": abs,
@@ -29,8 +29,8 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
 
 
 def _power(base: float, exponent: float) -> float:
-    if abs(exponent) > LARGEST_POWER:
-        raise ValueError(f"a power beyond {LARGEST_POWER:g}")
+    if abs(exponent) > _LARGEST_POWER:
+        raise ValueError(f"a power beyond {_LARGEST_POWER:g}")
     if base < 0 and exponent % 1:
         raise ValueError(f"a power of {base:g} that is not whole")
     return float(base) ** exponent
@@ -55,17 +55,17 @@ _COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
 
 
 @cache
-def parse(text: str) -> ast.expr:
-    """Parse an expression and refuse what is not in the set.
+def parse_expression(text: str) -> ast.expr:
+    """Parse an expression and refuse everything outside a small safe language.
 
-    Numbers, texts in quotes, names of variables, ``pi``, ``+ - * / % **``, comparisons, ``and or not``,
-    ``a if b else c``, and the functions of `FUNCTIONS`.
+    The language has numbers, texts in quotes, names of variables, ``pi``, ``+ - * / % **``, comparisons,
+    ``and or not``, ``a if b else c``, and the functions in `FUNCTIONS`.
 
     Raises:
-        InputError: no expression, too long, or something that is not in the set.
+        InputError: the text is no expression, is too long, or is outside the language.
     """
-    if len(text) > LONGEST:
-        raise InputError(f"expected an expression of at most {LONGEST} characters, got {len(text)}")
+    if len(text) > _LONGEST:
+        raise InputError(f"expected an expression of at most {_LONGEST} characters, got {len(text)}")
     try:
         body = ast.parse(text.strip(), mode="eval").body
         _check(body, text)
@@ -76,19 +76,19 @@ def parse(text: str) -> ast.expr:
     return body
 
 
-def names_in(text: str) -> tuple[str, ...]:
+def names_in_expression(text: str) -> tuple[str, ...]:
     """List the variables that an expression names, in the order of their first appearance.
 
-    A name that is called is a function; any other is a variable, though a function may have the same name.
+    A name before brackets is a function, any other name a variable; both may have the same name.
 
     Raises:
-        InputError: it is no expression of the set.
+        InputError: the text is no expression of the language.
 
     Example:
-        >>> names_in("sin(angle) * size + size if color == 'red' else 0")
+        >>> names_in_expression("sin(angle) * size + size if color == 'red' else 0")
         ('angle', 'size', 'color')
     """
-    nodes = list(ast.walk(parse(text)))
+    nodes = list(ast.walk(parse_expression(text)))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     found = [
         (node.lineno, node.col_offset, node.id)
@@ -98,18 +98,18 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for _, _, name in sorted(found)))
 
 
-def comparisons(text: str) -> list[tuple[str, str]]:
-    """List what variables are asked to be called in an expression: pairs of a variable and a text in quotes.
+def compared_texts(text: str) -> list[tuple[str, str]]:
+    """List the pairs of a variable and a text in quotes that an expression compares.
 
     Raises:
-        InputError: it is no expression of the set.
+        InputError: the text is no expression of the language.
 
     Example:
-        >>> comparisons("1 if kind == 'cube' or 'cone' != kind else x > 2")
+        >>> compared_texts("1 if kind == 'cube' or 'cone' != kind else x > 2")
         [('kind', 'cube'), ('kind', 'cone')]
     """
     found: list[tuple[str, str]] = []
-    for node in ast.walk(parse(text)):
+    for node in ast.walk(parse_expression(text)):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             for op, (left, right) in zip(node.ops, itertools.pairwise(sides), strict=True):
@@ -120,25 +120,25 @@ def comparisons(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def evaluate(text: str, values: Mapping[str, FactorValue]) -> float:
+def evaluate_expression(text: str, values: Mapping[str, FactorValue]) -> float:
     """Evaluate an expression.
 
     Args:
         text: the expression.
-        values: values of the variables that it names.
+        values: values of its variables.
 
     Returns:
         A finite number; a comparison is 1 or 0.
 
     Raises:
-        InputError: it cannot be evaluated for these values, or is not finite.
+        InputError: the expression has no finite value for these values of its variables.
 
     Example:
-        >>> evaluate("0.5 * size if kind == 'cube' else -1", {"size": 3, "kind": "cube"})
+        >>> evaluate_expression("0.5 * size if kind == 'cube' else -1", {"size": 3, "kind": "cube"})
         1.5
     """
     try:
-        number = _number(parse(text), values)
+        number = _number(parse_expression(text), values)
     except (ArithmeticError, ValueError, TypeError) as error:
         if isinstance(error, InputError):
             raise
@@ -149,7 +149,7 @@ def evaluate(text: str, values: Mapping[str, FactorValue]) -> float:
 
 
 def _shown(text: str, values: Mapping[str, FactorValue]) -> str:
-    return ", ".join(f"{name}={values[name]!r}" for name in names_in(text)) or "no variables"
+    return ", ".join(f"{name}={values[name]!r}" for name in names_in_expression(text)) or "no variables"
 
 
 def _check(node: ast.expr, text: str) -> None:
@@ -213,5 +213,5 @@ def _number(node: ast.expr, values: Mapping[str, FactorValue]) -> float:
     value = _value(node, values)
     if isinstance(value, str):
         raise TypeError(f"`{ast.unparse(node)}` is the name '{value}', not a number")
-    # As floats: whole numbers of any length would let a recipe fill the memory.
+    # Floats have a fixed size; whole numbers of any length would let a recipe fill the memory.
     return float(value)

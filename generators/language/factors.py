@@ -1,8 +1,8 @@
-"""How a factor or variable gets its value, as pydantic models: lists, tables, distributions, expressions.
+"""Factors, variables and rules of an image set, as pydantic models.
 
-A mechanism may depend on others of its set, its parents: `given` and `table` name categorical ones, and any
-number may be an expression of them (`generators.language.expressions`). A variable that others depend on is a
-hidden confounder: drawn and recorded, but no label.
+A mechanism may depend on other factors and variables of its set, its parents: ``given`` and ``table`` name
+categorical parents, and any number may be an expression of parents (`generators.language.expressions`). A
+variable that factors depend on is a hidden confounder: drawn and recorded, but no label.
 """
 
 import math
@@ -10,32 +10,33 @@ from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from generators.language.expressions import names_in
-from generators.language.field_types import Model
+from generators.language.expressions import names_in_expression
+from generators.language.factor_weights import Weights, check_row, read_conditional_table, read_weights
+from generators.language.field_types import Model, PlainType, Share, described, key_of
 from loaders.schema import AssetKind, FactorValue
-from loaders.selection.conditional import row_weights, table_rows
+from loaders.selection.conditional import table_rows
 
-NAME = r"^[a-z][a-z0-9_]*$"
-Name = Annotated[str, Field(pattern=NAME, max_length=100)]
-LARGEST = 2**53  # whole numbers up to which a float is exact
+_NAME = r"^[a-z][a-z0-9_]*$"
+Name = Annotated[str, Field(pattern=_NAME, max_length=100), PlainType("name")]
+_LARGEST_WHOLE = 2**53  # whole numbers up to which a float is exact
 
 
 def _number_or_expression(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("expected a number or an expression")
     if isinstance(value, str):
-        names_in(value)
+        names_in_expression(value)
     elif not abs(value) < math.inf:
         raise ValueError(f"expected a finite number, got {value}")
-    elif isinstance(value, int) and abs(value) > LARGEST:
+    elif isinstance(value, int) and abs(value) > _LARGEST_WHOLE:
         raise ValueError("expected a whole number of at most 2^53")
     return value
 
 
 def _value(value: object) -> object:
-    """Refuse what is no value, truths among it: YAML makes them of yes, no, on and off."""
+    """Refuse any value but a name or a number; YAML reads yes, no, on and off as truth values."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -43,7 +44,7 @@ def _value(value: object) -> object:
     if not isinstance(value, Real):
         raise ValueError(f"expected a name or a number, got {value!r}")
     if isinstance(value, Integral):
-        if abs(int(value)) > LARGEST:
+        if abs(int(value)) > _LARGEST_WHOLE:
             raise ValueError("expected a whole number of at most 2^53")
         return int(value)
     if not math.isfinite(float(value)):
@@ -51,63 +52,62 @@ def _value(value: object) -> object:
     return float(value)
 
 
-Value = Annotated[FactorValue, BeforeValidator(_value)]
-Quantity = Annotated[float | str, BeforeValidator(_number_or_expression)]
-Positive = Annotated[float, Field(ge=0)]
+Value = Annotated[FactorValue, BeforeValidator(_value), PlainType("name or number")]
+Quantity = Annotated[float | str, BeforeValidator(_number_or_expression), PlainType("number or expression")]
 
 
 def _as_tuple(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
-
-
-def key_of(value: FactorValue) -> str:
-    """Return the key of a value in a table, the same for 2, 2.0 and what JSON makes of either, "2".
-
-    Example:
-        >>> key_of(2), key_of("2.0"), key_of("red")
-        ('2.0', '2.0', 'red')
-    """
-    try:
-        return repr(float(value))
-    except (ValueError, OverflowError):
-        return str(value)
-
-
-def _keyed(table: Any) -> Any:
-    """Give a table, and those in it, keys of one spelling."""
-    if not isinstance(table, dict):
-        return table
-    for key in table:
-        if isinstance(key, bool) or not isinstance(key, str | int | float):
-            raise ValueError(f"expected names or numbers as keys, got {key!r}; put 'yes' and such in quotes")
-    keyed = {key_of(key): _keyed(value) for key, value in table.items()}
-    if len(keyed) < len(table):
-        raise ValueError(f"expected distinct keys, got {list(table)}")
-    return keyed
+    """Take a single name or number for a list of one."""
+    return value if isinstance(value, list | tuple | dict) else (value,)
 
 
 class Categorical(Model):
-    """A factor with a list of values.
+    """A factor or variable with a list of values: `values`, `count` or `assets`."""
 
-    Exactly one of the first three says which: ``values`` lists them, ``count`` stands for 0 .. count - 1,
-    ``assets`` alone takes every label of that kind. ``assets`` beside ``values`` says that they are labels
-    of that kind, and each is checked to exist.
-
-    Drawn, each value is as likely as the other, or as its weight in ``weights``. With ``given`` and ``table``
-    the weights depend on the parents: the table has, for each value of the first parent (and in it of the
-    second, and so on), a list of values, equally likely, or a table of value to weight. ``strength`` mixes:
-    the probability is strength x table + (1 - strength) x what it would be without the table, so that 0 is
-    independent and 1 is the table.
-    """
-
-    values: tuple[Value, ...] | None = None
-    count: Annotated[int, Field(ge=1, le=10**6)] | None = None
-    assets: AssetKind | None = None
-    weights: tuple[Positive, ...] | None = None
-    given: Annotated[tuple[Name, ...], BeforeValidator(_as_tuple)] = ()
-    table: Annotated[dict[str, Any] | None, BeforeValidator(_keyed)] = None
-    strength: Annotated[float, Field(ge=0, le=1)] = 1.0
-    unit: str = ""
+    values: Annotated[
+        tuple[Value, ...] | None, described("The values: all names or all numbers.", ["red", "blue"])
+    ] = None
+    count: Annotated[
+        int | None,
+        Field(ge=1, le=10**6),
+        described("Number of values, which are then 0, 1, ..., count - 1.", 100),
+    ] = None
+    assets: Annotated[
+        AssetKind | None,
+        described(
+            "Kind of assets whose labels the values are; without `values` all labels of that kind.",
+            "materials",
+        ),
+    ] = None
+    weights: Annotated[
+        Weights | None,
+        BeforeValidator(read_weights),
+        PlainType("mapping from value to weight, or list of weights in the order of the values"),
+        described(
+            "Weights of the values, at least 0; by default equal. A value left out has 0.",
+            {"red": 3, "blue": 1},
+        ),
+    ] = None
+    given: Annotated[
+        tuple[Name, ...],
+        BeforeValidator(_as_tuple),
+        PlainType("name or list of names"),
+        described("Categorical factors or variables that the `table` depends on.", ["shape"]),
+    ] = ()
+    table: Annotated[
+        dict[str, Any] | None,
+        BeforeValidator(read_conditional_table),
+        PlainType("mapping from each value of the first parent, then of the next, to weights"),
+        described(
+            "Weights for each value of the parents in `given`; one more level for each further parent.",
+            {"cube": {"red": 3, "blue": 1}, "cone": [0, 1]},
+        ),
+    ] = None
+    strength: Annotated[
+        Share,
+        described("Mixture of `table` and `weights`: 1 follows the table, 0 ignores it.", 0.8),
+    ] = 1.0
+    unit: Annotated[str, described("Physical unit of the values, for the metadata.", "degrees")] = ""
 
     @model_validator(mode="after")
     def _one_source(self) -> "Categorical":
@@ -116,7 +116,7 @@ class Categorical(Model):
         if self.count is not None and self.assets is not None:
             raise ValueError("expected `count` or `assets`, got both")
         if self.values is None and self.count is None and self.assets is None:
-            raise ValueError("expected `values`, `count` or `assets`, got none of them")
+            raise ValueError("expected `values`, `count` or `assets`, got none")
         if self.values is not None:
             if not self.values or len(set(map(key_of, self.values))) != len(self.values):
                 raise ValueError(f"expected distinct values, at least one, got {list(self.values)}")
@@ -132,44 +132,48 @@ class Categorical(Model):
             raise ValueError("expected `strength` beside a `table`")
         if len(set(self.given)) != len(self.given):
             raise ValueError(f"given: expected distinct names, got {list(self.given)}")
-        if self.weights is not None and not 0 < sum(self.weights) < math.inf:
-            raise ValueError(f"weights: expected a finite sum above 0, got {list(self.weights)}")
         self.rows()
         return self
 
-    def rows(self) -> dict[tuple[str, ...], dict[str, float]]:
-        """Return the rows of the table: by the parents' values, the weights of this one's, all by `key_of`.
+    def rows(self) -> dict[tuple[str, ...], Weights]:
+        """Return the weights in each row of the table, by the values of the parents as `key_of` spells them.
 
         Raises:
-            InputError: a row that is none, or not so deep in the table as there are parents.
+            InputError: a row has no weights, or the table has fewer levels than there are parents.
         """
         if self.table is None:
             return {}
         rows = table_rows(self.given, self.table)
-        return {keys: row_weights(row, where, key_of) for keys, where, row in rows}
+        return {keys: check_row(row, where) for keys, where, row in rows}
 
-    def names_things(self) -> bool:
-        """Say whether the values are names; they are numbers otherwise."""
+    def listed(self) -> tuple[FactorValue, ...]:
+        """Return the values that the recipe lists: none where ``assets`` alone stands for all labels."""
+        return self.values or tuple(range(self.count or 0))
+
+    def has_names(self) -> bool:
+        """Tell whether the values are names; they are numbers otherwise."""
         return self.count is None and (self.values is None or isinstance(self.values[0], str))
 
     def parents(self) -> tuple[str, ...]:
-        """Name the variables that the mechanism depends on."""
+        """Return the names that the mechanism depends on."""
         return self.given
 
 
 class Continuous(Model):
-    """A factor or variable between ``low`` and ``high``.
+    """A factor or variable with a range: uniform, truncated normal, or the value of an expression."""
 
-    Uniform, or normal with ``mean`` and ``std`` where they are given, truncated to what lies within, or
-    exactly ``value`` where that is given. Each may be a number or an expression of the parents.
-    """
-
-    low: Quantity
-    high: Quantity
-    mean: Quantity | None = None
-    std: Quantity | None = None
-    value: Quantity | None = None
-    unit: str = ""
+    low: Annotated[Quantity, described("Smallest value.", -60)]
+    high: Annotated[Quantity, described("Largest value.", "60 if shape == 'cube' else 90")]
+    mean: Annotated[
+        Quantity | None, described("Mean of a normal distribution that is truncated to the range.", "0.5 * x")
+    ] = None
+    std: Annotated[Quantity | None, described("Its standard deviation before truncation, above 0.", 10)] = (
+        None
+    )
+    value: Annotated[
+        Quantity | None, described("The value itself, in place of a distribution.", "rotation * pi / 180")
+    ] = None
+    unit: Annotated[str, described("Physical unit of the values, for the metadata.", "m")] = ""
 
     @model_validator(mode="after")
     def _in_order(self) -> "Continuous":
@@ -187,8 +191,10 @@ class Continuous(Model):
         return self
 
     def parents(self) -> tuple[str, ...]:
-        """Name the variables that the mechanism depends on."""
-        return tuple(dict.fromkeys(name for text in self.expressions().values() for name in names_in(text)))
+        """Return the names that the mechanism depends on."""
+        return tuple(
+            dict.fromkeys(name for text in self.expressions().values() for name in names_in_expression(text))
+        )
 
     def expressions(self) -> dict[str, str]:
         """Return the expressions by the name of their field."""
@@ -211,12 +217,12 @@ def _kind(value: object) -> str | None:
     if not isinstance(fields, dict):
         return None
     if not (ranged := fields.keys() & _RANGED):
-        return "categorical"
-    return None if fields.keys() & _LISTED or not ranged & {"low", "high"} else "continuous"
+        return "[categorical]"
+    return None if fields.keys() & _LISTED or not ranged & {"low", "high"} else "[continuous]"
 
 
 Factor = Annotated[
-    Annotated[Categorical, Tag("categorical")] | Annotated[Continuous, Tag("continuous")],
+    Annotated[Categorical, Tag("[categorical]")] | Annotated[Continuous, Tag("[continuous]")],
     Discriminator(
         _kind,
         custom_error_type="factor",
@@ -225,24 +231,32 @@ Factor = Annotated[
 ]
 
 
+_Values = Annotated[
+    tuple[Value, ...], BeforeValidator(_as_tuple), Field(min_length=1), PlainType("value or list of values")
+]
+
+
 class Rule(Model):
-    """Values that do not occur together: ``exclude`` maps names to a value or a list of values.
+    """A rule: values that do not occur together, by the mechanism of a target or by selection."""
 
-    Either the rule belongs to the mechanism of one of them, its ``target``, whose parents are then the
-    others: the target never takes these values where the others have theirs. Or it is a declared
-    ``selection``, which throws away what was made whole: a collider, and no mechanism.
-    """
-
-    exclude: Annotated[dict[Name, Annotated[tuple[Value, ...], Field(min_length=1)]], Field(min_length=1)]
-    target: str | None = None
-    selection: bool = False
-
-    @field_validator("exclude", mode="before")
-    @classmethod
-    def _lists(cls, exclude: Any) -> Any:
-        if not isinstance(exclude, dict):
-            return exclude
-        return {k: v if isinstance(v, list | tuple) else (v,) for k, v in exclude.items()}
+    exclude: Annotated[
+        dict[Name, _Values],
+        Field(min_length=1),
+        described(
+            "Values that do not occur together, by the names of their factors.",
+            {"shape": "cone", "size": [2, 3]},
+        ),
+    ]
+    target: Annotated[
+        str | None,
+        described("Factor whose mechanism avoids these values; the others become its parents.", "size"),
+    ] = None
+    selection: Annotated[
+        bool,
+        described(
+            "Whether samples with these values are thrown away, as a selection after all were drawn.", True
+        ),
+    ] = False
 
     @model_validator(mode="after")
     def _acts(self) -> "Rule":
@@ -256,9 +270,9 @@ class Rule(Model):
         return self
 
     def parents(self) -> tuple[str, ...]:
-        """Name what the target depends on by this rule."""
+        """Return the names of the factors that the target depends on by this rule."""
         return tuple(name for name in self.exclude if name != self.target)
 
     def holds(self, values: Mapping[str, FactorValue], names: Iterable[str] | None = None) -> bool:
-        """Say whether the values, or those of some names, are all as excluded."""
+        """Tell whether the values of all excluded names, or of the given names alone, are excluded ones."""
         return all(values[name] in self.exclude[name] for name in (self.exclude if names is None else names))

@@ -1,15 +1,41 @@
-"""What the fields of a layout hold: numbers, colours, and ``$name`` for the value of a factor or variable."""
+"""Types that the fields of recipes share: numbers, colours, references ``$name`` and choices by a factor."""
 
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+
+from loaders.errors import InputError
+from loaders.schema import FactorValue
+
+_T = TypeVar("_T")
 
 
 class Model(BaseModel):
-    """Base of the models below: immutable; unknown keys and non-finite numbers are refused."""
+    """Base of all models of a recipe: immutable; unknown keys and non-finite numbers are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+@dataclass(frozen=True)
+class PlainType:
+    """The type of a field in plain words, as part of its annotation."""
+
+    words: str
+
+
+def described(meaning: str, example: Any, unit: str = "", default: str = "") -> Any:
+    """Return the metadata of a field: one line on its meaning, an example, its unit and its default.
+
+    Args:
+        meaning: one sentence.
+        example: a value that is valid, as YAML has it.
+        unit: physical unit, "" for none.
+        default: the default in words, where the model's own default does not say it.
+    """
+    facts: dict[str, Any] = {"unit": unit, "default_words": default}
+    return Field(description=meaning, examples=[example], json_schema_extra=facts)
 
 
 def _number(value: object) -> object:
@@ -20,26 +46,118 @@ def _number(value: object) -> object:
     return value
 
 
-Number = Annotated[float | str, BeforeValidator(_number)]
+NumberOrReference = Annotated[float | str, BeforeValidator(_number), PlainType("number or $name")]
+Point = Annotated[
+    tuple[NumberOrReference, NumberOrReference, NumberOrReference], PlainType("three numbers or $names")
+]
+Pair = Annotated[tuple[NumberOrReference, NumberOrReference], PlainType("two numbers or $names")]
 Share = Annotated[float, Field(ge=0, le=1)]
+Label = Annotated[str, PlainType("label or $name")]
 
 
 class Hue(Model):
-    """A colour by its place on the HSV hexagon in linear Rec.709: hue in degrees, the others 0 to 1."""
+    """A colour by hue, saturation and value on the HSV hexagon of linear Rec.709."""
 
-    hue: Number
-    saturation: Number = 1.0
-    value: Number = 1.0
+    hue: Annotated[NumberOrReference, described("Hue: 0 is red, 120 green, 240 blue.", "$hue", "degrees")]
+    saturation: Annotated[NumberOrReference, described("Saturation, from 0 (gray) to 1.", 0.8)] = 1.0
+    value: Annotated[NumberOrReference, described("The largest of the three channels.", 0.5)] = 1.0
 
 
 def _colour_kind(value: object) -> str:
-    return "hue" if isinstance(value, dict | Hue) else "rgb"
+    return "[hue]" if isinstance(value, dict | Hue) else "[rgb]"
 
 
 Color = Annotated[
-    Annotated[tuple[Number, Number, Number], Tag("rgb")] | Annotated[Hue, Tag("hue")],
+    Annotated[Point, Tag("[rgb]"), PlainType("three numbers or $names in linear Rec.709")]
+    | Annotated[Hue, Tag("[hue]")],
     Discriminator(_colour_kind),
 ]
+
+
+def key_of(value: FactorValue) -> str:
+    """Return the key of a value in a table, the same for 2, 2.0 and what JSON makes of either, "2".
+
+    Example:
+        >>> key_of(2), key_of("2.0"), key_of("red")
+        ('2.0', '2.0', 'red')
+    """
+    try:
+        return repr(float(value))
+    except (ValueError, OverflowError):
+        return str(value)
+
+
+def with_keys(table: Any) -> Any:
+    """Return a mapping with its keys spelled by `key_of`; any other value stays.
+
+    Raises:
+        ValueError: a key is neither a name nor a number, or two keys are equal.
+    """
+    if not isinstance(table, dict):
+        return table
+    for key in table:
+        if isinstance(key, bool) or not isinstance(key, str | int | float):
+            raise ValueError(f"expected names or numbers as keys, got {key!r}; put 'yes' and such in quotes")
+    keyed = {key_of(key): value for key, value in table.items()}
+    if len(keyed) < len(table):
+        raise ValueError(f"expected distinct keys, got {list(table)}")
+    return keyed
+
+
+def _reference(value: str) -> str:
+    if not value.startswith("$"):
+        raise ValueError("expected `$name` of a factor or variable")
+    return value
+
+
+class Choice(Model, Generic[_T]):
+    """A field whose value depends on a categorical factor or variable."""
+
+    choose: Annotated[
+        str,
+        AfterValidator(_reference),
+        PlainType("$name"),
+        described("Factor or variable that chooses.", "$scene"),
+    ]
+    among: Annotated[
+        dict[str, _T],
+        BeforeValidator(with_keys),
+        Field(min_length=1),
+        PlainType("mapping from each value of the factor to a value of the field"),
+        described(
+            "An entry for each value of the factor; entries of other values do no harm.", {"indoor": []}
+        ),
+    ]
+
+    @property
+    def factor(self) -> str:
+        """Name of the factor or variable that chooses."""
+        return self.choose.removeprefix("$")
+
+    def chosen(self, value: FactorValue, field: str) -> _T:
+        """Return the entry for a value of the factor.
+
+        Args:
+            value: the factor's value.
+            field: path of the choice in the set, for messages.
+
+        Raises:
+            InputError: no entry has this value.
+        """
+        if missing := self.missing([value]):
+            raise InputError(f"{field}.{missing}")
+        return self.among[key_of(value)]
+
+    def missing(self, values: Iterable[FactorValue]) -> str:
+        """Say which values of the factor have no entry, "" if each has one."""
+        missing = ", ".join(str(value) for value in values if key_of(value) not in self.among)
+        message = f"among: expected an entry for each value of `{self.factor}`, got none for {missing}"
+        return message if missing else ""
+
+
+def is_choice(value: object) -> bool:
+    """Tell whether the value of a field is a `Choice`, before or after it was validated."""
+    return isinstance(value, Choice) or (isinstance(value, dict) and "choose" in value)
 
 
 def references(value: object) -> Iterator[str]:

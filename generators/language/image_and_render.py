@@ -1,42 +1,57 @@
-"""Pixels of a frame, and how finely it is traced, as pydantic models of a recipe."""
+"""Size of the images and quality of rendering, as pydantic models of a recipe."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from generators.language.field_types import Model
+from generators.language.field_types import Model, described
 
 
-class Image(Model):
-    """Pixels of a frame."""
+class ImageSize(Model):
+    """Size of the images."""
 
-    width: Annotated[int, Field(ge=8, le=8192)] = 320
-    height: Annotated[int, Field(ge=8, le=8192)] = 240
+    width: Annotated[
+        int, Field(ge=8, le=8192), described("Width of the images, 8 to 8192.", 64, "pixels")
+    ] = 320
+    height: Annotated[
+        int, Field(ge=8, le=8192), described("Height of the images, 8 to 8192.", 48, "pixels")
+    ] = 240
 
 
-Preset = Literal["draft", "standard", "reference"]
+RenderPreset = Literal["draft", "standard", "reference"]
 # Chosen by `benchmarks/equal_error.py`; docs/frames.md has the numbers.
-PRESETS: dict[str, dict[str, Any]] = {
+RENDER_PRESETS: dict[str, dict[str, Any]] = {
     "draft": {"samples": 4, "bounces": 2, "denoise": True, "geometry_samples": 0},
     "standard": {"samples": 16, "bounces": 4, "denoise": True, "geometry_samples": 128},
     "reference": {"samples": 2048, "bounces": 4, "denoise": False, "geometry_samples": 0},
 }
 
 
-class Render(Model):
-    """How a frame is traced: paths per pixel, bounces, and whether its parts are denoised.
+class RenderSettings(Model):
+    """Quality of rendering: a preset, and fields that replace those of the preset."""
 
-    Over a shadow catcher the albedo and normals of objects are taken from a second trace, without light, of
-    ``geometry_samples``, if these are more than ``samples`` and the light is denoised; nothing else there has
-    any. A ``preset`` gives all four: "draft" to look at, "standard" to keep, "reference" to measure others
-    against. A field that is given beside it wins.
-    """
-
-    preset: Preset = "standard"
-    samples: Annotated[int, Field(ge=1, le=65536)]
-    bounces: Annotated[int, Field(ge=0, le=64)]
-    denoise: bool
-    geometry_samples: Annotated[int, Field(ge=0, le=65536)]
+    preset: Annotated[
+        RenderPreset,
+        described(
+            "Quality: `draft` to look at, `standard` to keep, `reference` to measure others against.", "draft"
+        ),
+    ] = "standard"
+    samples: Annotated[
+        int, Field(ge=1, le=65536), described("Paths per pixel, 1 to 65536.", 32, default="the preset's")
+    ]
+    bounces: Annotated[
+        int, Field(ge=0, le=64), described("Bounces of light, 0 to 64.", 3, default="the preset's")
+    ]
+    denoise: Annotated[
+        bool, described("Whether the parts of the light are denoised.", False, default="the preset's")
+    ]
+    geometry_samples: Annotated[
+        int,
+        Field(ge=0, le=65536),
+        described(
+            "Samples of the geometry trace over a shadow catcher, 0 for none.", 64, default="the preset's"
+        ),
+    ]
 
     @property
     def has_geometry_trace(self) -> bool:
@@ -49,6 +64,6 @@ class Render(Model):
         if not isinstance(data, dict):
             return data
         preset = data.get("preset", "standard")
-        # Another name is refused with the field's own message, and what it leaves out is not missed then.
-        known = PRESETS.get(preset) if isinstance(preset, str) else None
-        return {**(known or PRESETS["standard"]), **data}
+        # An unknown preset is refused with the field's own message, not with one about the fields it lacks.
+        known = RENDER_PRESETS.get(preset) if isinstance(preset, str) else None
+        return {**(known or RENDER_PRESETS["standard"]), **data}

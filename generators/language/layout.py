@@ -1,4 +1,4 @@
-"""The layout of an image set: where the values of factors and variables go in a scene, as pydantic models.
+"""The layout of an image set, as pydantic models: where the values of factors and variables go in a scene.
 
 ``$name`` stands for the value of the factor or variable of that name. Lengths are metres, angles degrees,
 colours linear Rec.709.
@@ -8,111 +8,84 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from generators.language.field_types import Color, Model, Number, Share
-from generators.language.lights_and_camera import CameraSpec, EnvironmentSpec, LightSpec
-from loaders.schema import Vector
-
-# Every shipped texture, in alphabetical order.
-TEXTURES = (
-    *("bricks", "camouflage", "checker", "cracks", "dots", "gabor", "gradient", "grid", "hexagons", "marble"),
-    *("mosaic", "speckle", "stripes", "swirls", "waves", "weave", "wood", "zigzag"),
+from generators.language.dead_leaves_spec import DeadLeavesSpec
+from generators.language.field_types import (
+    Choice,
+    Color,
+    Label,
+    Model,
+    NumberOrReference,
+    Pair,
+    Point,
+    described,
+    is_choice,
 )
-
-
-class Appearance(Model):
-    """Materials drawn at random: the ``variation``-th of the unit, for each object its own.
-
-    ``texturing`` is "rgb" (one colour) or "textured" (one of ``textures``, placed at random; two colours, if
-    it is no image). Without ``textures`` they are all of the folder that ``assets.textures`` names, or else
-    `TEXTURES`.
-    Colours are uniform between ``low`` and ``high`` in sRGB-encoded values, so that they look evenly spread.
-    """
-
-    texturing: str = "rgb"
-    variation: Number = 0.0
-    textures: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    low: Annotated[float, Field(ge=0, le=1)] = 0.1
-    high: Annotated[float, Field(ge=0, le=1)] = 0.95
-
-    @model_validator(mode="after")
-    def _in_order(self) -> "Appearance":
-        if self.low > self.high:
-            raise ValueError(f"expected low <= high, got {self.low} and {self.high}")
-        return self
-
-
-class Paint(Model):
-    """A material in numbers: one colour, or a texture and its two, and its gloss.
-
-    ``texture`` is a label among the textures, placed by ``offset`` (m) and ``scale``; an image has colours of
-    its own, and takes none. ``specular`` is the strength of the gloss: 0.5 is that of the shipped
-    materials, 0 leaves a Lambertian surface; ``roughness`` is 0 for a mirror and 1 for the widest highlight.
-    """
-
-    base_color: Color | None = None
-    texture: str | None = None
-    color_a: Color | None = None
-    color_b: Color | None = None
-    offset: Vector = (0.0, 0.0, 0.0)
-    scale: Annotated[float, Field(gt=0)] = 1.0
-    roughness: Share = 0.5
-    specular: Share = 0.5
-
-    @model_validator(mode="after")
-    def _one_or_two_colours(self) -> "Paint":
-        plain, colors = self.texture is None, (self.color_a, self.color_b)
-        whole = self.base_color is not None if plain else colors.count(None) != 1
-        extra = any(color is not None for color in colors) if plain else self.base_color is not None
-        if extra or not whole:
-            raise ValueError("expected `base_color` alone, or `texture`, `color_a` and `color_b`")
-        return self
-
-
-def _label_or_paint(value: object) -> str | None:
-    return "label" if isinstance(value, str) else "paint" if isinstance(value, dict | Paint) else None
-
-
-MadeOf = Annotated[
-    Annotated[str, Tag("label")] | Annotated[Paint, Tag("paint")],
-    Discriminator(
-        _label_or_paint, custom_error_type="made_of", custom_error_message="expected a label or a paint"
-    ),
-]
+from generators.language.lights_and_camera import CameraSpec, EnvironmentSpec, LightSpec
+from generators.language.material_spec import MaterialOrLabel, RandomMaterial
 
 
 class ObjectSpec(Model):
-    """One object: asset, material (a label, a paint, or drawn by the set's appearance) and pose.
+    """One object: its asset, material and pose."""
 
-    ``size`` is metres per unit of the asset (the shipped ones are one unit wide), ``location`` x and y of the
-    middle of its base, and z where it is not on the floor. It is tilted about the world's x axis, then its y
-    axis, by ``tilt`` degrees, then turned about the vertical by ``rotation`` degrees. With
-    ``anchor`` "centre" it is the middle of the asset's height that is at ``location`` and stays there. The
-    material "own" stands for the colours that the manifest names of the asset's parts; ``parts`` gives some
-    of them another material.
-    """
-
-    type: str
-    material: MadeOf | None = None
-    parts: dict[str, MadeOf] = Field(default_factory=dict)
-    size: Number = 1.0
-    rotation: Number = 0.0
-    tilt: tuple[Number, Number] = (0.0, 0.0)
-    location: tuple[Number, Number] | tuple[Number, Number, Number] = (0.0, 0.0)
-    anchor: Literal["base", "centre"] = "base"
+    type: Annotated[Label, described("Label of the object among the assets.", "cube")]
+    material: Annotated[
+        MaterialOrLabel | None,
+        described(
+            "Material of the object: a label, `own` for the colours that its asset names, or numbers; by "
+            "default drawn by `random_material`.",
+            "red",
+        ),
+    ] = None
+    parts: Annotated[
+        dict[str, MaterialOrLabel],
+        described(
+            "Materials of single parts, by the names that the asset's manifest has.", {"beak": "yellow"}
+        ),
+    ] = Field(default_factory=dict)
+    size: Annotated[
+        NumberOrReference,
+        described("Metres per unit of the asset; the shipped objects are one unit wide.", 1.5, "m"),
+    ] = 1.0
+    rotation: Annotated[
+        NumberOrReference, described("Turn about the vertical, after the tilt.", 30, "degrees")
+    ] = 0.0
+    tilt: Annotated[
+        Pair, described("Turn about the world's x axis, then about its y axis.", [90, 0], "degrees")
+    ] = (0.0, 0.0)
+    location: Annotated[
+        Pair | Point, described("Place of the anchor: x and y, and z if it is not 0.", [0.5, "$y"], "m")
+    ] = (0.0, 0.0)
+    anchor: Annotated[
+        Literal["base", "center"],
+        described(
+            "Point of the object that `location` places and the tilt keeps: middle of base or of height.",
+            "center",
+        ),
+    ] = "base"
 
 
 class Scatter(Model):
-    """Objects at random places, none touching another.
+    """Objects at random places, none touching another."""
 
-    ``count`` objects, types out of ``types``, sizes uniform in ``size``, inside ``region`` (x low, x high, y
-    low, y high), at least ``gap`` metres between their bounding circles.
-    """
-
-    count: Number
-    types: Annotated[tuple[str, ...], Field(min_length=1)]
-    size: tuple[float, float]
-    region: tuple[float, float, float, float]
-    gap: Annotated[float, Field(ge=0)] = 0.1
+    count: Annotated[NumberOrReference, described("Number of objects.", 4)]
+    types: Annotated[
+        tuple[str, ...],
+        Field(min_length=1),
+        described("Labels that each object is drawn from.", ["cube", "cone"]),
+    ]
+    size: Annotated[
+        tuple[float, float],
+        described("Smallest and largest size; sizes are uniform between them.", [0.6, 1.1], "m"),
+    ]
+    region: Annotated[
+        tuple[float, float, float, float],
+        described("Bounds of the places: x low, x high, y low, y high.", [-2, 2, -1, 1], "m"),
+    ]
+    gap: Annotated[
+        float,
+        Field(ge=0),
+        described("Smallest distance between the bounding circles of two objects.", 0.05, "m"),
+    ] = 0.1
 
     @model_validator(mode="after")
     def _in_order(self) -> "Scatter":
@@ -124,111 +97,126 @@ class Scatter(Model):
         return self
 
 
-class LeavesSpec(Model):
-    """Dead leaves: opaque flat shapes at random places, each in front of what fell before it.
-
-    ``shape`` is "disc", "ellipse" or "polygon". The radius r (of the disc of equal area) has density
-    r^-``exponent`` between the two of ``size``, in widths of the longer side of the image. ``colors`` is
-    "rgb" or "gray", uniform between ``low`` and ``high`` in sRGB-encoded values; ``contrast`` is that of
-    waves within each leaf, 0 for none. Light falls off linearly across the image, by the share ``falloff``
-    from the side that ``azimuth`` points to (degrees, 0 right, 90 up) to the other.
-    """
-
-    shape: str = "disc"
-    exponent: Number = 3.0
-    size: tuple[Number, Number] = (0.004, 0.5)
-    colors: str = "rgb"
-    low: Annotated[float, Field(ge=0, le=1)] = 0.1
-    high: Annotated[float, Field(ge=0, le=1)] = 0.95
-    contrast: Number = 0.0
-    falloff: Number = 0.0
-    azimuth: Number = 0.0
-
-    @model_validator(mode="after")
-    def _in_order(self) -> "LeavesSpec":
-        if self.low > self.high:
-            raise ValueError(f"expected low <= high, got {self.low} and {self.high}")
-        return self
-
-
 class FloorSpec(Model):
-    """The ground at height 0: a shadow catcher, one diffuse colour, or what ``appearance`` draws for it.
+    """The ground at height 0: a shadow catcher, one colour, or a random material."""
 
-    It reaches ``half_width`` metres from the origin along x and y.
-    """
-
-    catcher: bool = False
-    base_color: Color = (0.8, 0.8, 0.8)
-    half_width: Number = 20.0
-    appearance: Appearance | None = None
+    catcher: Annotated[
+        bool, described("Whether the floor only catches shadows and shows the environment.", True)
+    ] = False
+    base_color: Annotated[Color, described("Diffuse colour of the floor.", [0.8, 0.8, 0.8])] = (0.8, 0.8, 0.8)
+    half_width: Annotated[
+        NumberOrReference, described("Reach of the floor from the origin along x and y.", 10, "m")
+    ] = 20.0
+    random_material: Annotated[
+        RandomMaterial | None, described("A drawn material instead of the colour.", {"texturing": "textured"})
+    ] = None
 
     @model_validator(mode="after")
     def _catchers_are_bare(self) -> "FloorSpec":
-        if self.catcher and self.appearance is not None:
+        if self.catcher and self.random_material is not None:
             raise ValueError(
-                "a shadow catcher shows the map and no material; expected no `appearance` beside it"
+                "a shadow catcher shows the environment and no material; expected no `random_material`"
             )
         return self
 
 
-class Layout(Model):
-    """How values become a scene.
+def _kind_of_choice(value: object) -> str:
+    return "[choice]" if is_choice(value) else "[one]"
 
-    The objects are ``objects``, or those of ``arrangements`` that ``arrangement`` names, or a ``scatter``;
-    the lights are ``lights``, or those of ``rigs`` that ``rig`` names; a layout
-    without these and without ``environment`` has one default light. The coat that ``coat`` names among
-    ``coats`` covers all objects: a copy in another paint, or with null the objects as they are. ``leaves``
-    stand alone: they are painted and not traced.
-    """
 
-    camera: CameraSpec | None = None
-    objects: tuple[ObjectSpec, ...] = ()
-    arrangement: str | None = None
-    arrangements: dict[str, tuple[ObjectSpec, ...]] = Field(default_factory=dict)
-    scatter: Scatter | None = None
-    appearance: Appearance = Appearance()
-    coat: str | None = None
-    coats: dict[str, Paint | None] = Field(default_factory=dict)
-    lights: tuple[LightSpec, ...] = ()
-    rig: str | None = None
-    rigs: dict[str, Annotated[tuple[LightSpec, ...], Field(min_length=1)]] = Field(default_factory=dict)
-    environment: EnvironmentSpec | None = None
-    floor: FloorSpec | None = None
-    leaves: LeavesSpec | None = None
+def _kind_of_list(value: object) -> str:
+    return "[choice]" if isinstance(value, dict | Choice) else "[list]"
+
+
+_Lights = Annotated[tuple[LightSpec, ...], Field(min_length=1)]
+
+
+class SceneLayout(Model):
+    """The scene of every sample; `$name` stands for the value of a factor or variable."""
+
+    camera: Annotated[
+        CameraSpec | None,
+        described(
+            "The camera; required without `dead_leaves`.", {"location": [0, 5, 3], "look_at": [0, 0, 0]}
+        ),
+    ] = None
+    objects: Annotated[
+        Annotated[tuple[ObjectSpec, ...], Tag("[list]")]
+        | Annotated[Choice[tuple[ObjectSpec, ...]], Tag("[choice]")],
+        Discriminator(_kind_of_list),
+        described("The objects; at most 255.", [{"type": "cube", "material": "$color"}]),
+    ] = ()
+    scatter: Annotated[
+        Scatter | None,
+        described(
+            "Objects at random places, in place of `objects`.",
+            {"count": 3, "types": ["cube"], "size": [0.5, 1], "region": [-1, 1, -1, 1]},
+        ),
+    ] = None
+    random_material: Annotated[
+        RandomMaterial,
+        described(
+            "Random materials of the objects that name none.", {"texturing": "$texturing", "variation": 2}
+        ),
+    ] = RandomMaterial()
+    material: Annotated[
+        Annotated[MaterialOrLabel | None, Tag("[one]")]
+        | Annotated[Choice[MaterialOrLabel | None], Tag("[choice]")],
+        Discriminator(_kind_of_choice),
+        described(
+            "One material over all objects and their parts; null leaves each object its own.",
+            {"choose": "$look", "among": {"own": None, "gray": {"base_color": [0.5, 0.5, 0.5]}}},
+        ),
+    ] = None
+    lights: Annotated[
+        Annotated[tuple[LightSpec, ...], Tag("[list]")] | Annotated[Choice[_Lights], Tag("[choice]")],
+        Discriminator(_kind_of_list),
+        described(
+            "The lights; without them and without an environment one white light of 1000 W.",
+            [{"azimuth": "$azimuth", "elevation": 50}],
+        ),
+    ] = ()
+    environment: Annotated[
+        EnvironmentSpec | None, described("The environment around the objects.", {"scene": "garden"})
+    ] = None
+    floor: Annotated[FloorSpec | None, described("The ground; without it there is none.", {})] = None
+    dead_leaves: Annotated[
+        DeadLeavesSpec | None,
+        described(
+            "An image of dead leaves instead of a scene; no other field goes with it.", {"shape": "disc"}
+        ),
+    ] = None
 
     @model_validator(mode="before")
     @classmethod
-    def _lit(cls, data: Any) -> Any:
-        if isinstance(data, dict) and not data.keys() & {"lights", "rig", "environment", "leaves"}:
+    def _add_default_light(cls, data: Any) -> Any:
+        if isinstance(data, dict) and not data.keys() & {"lights", "environment", "dead_leaves"}:
             return {**data, "lights": [{}]}
         return data
 
     @model_validator(mode="after")
-    def _one_kind_of_objects(self) -> "Layout":
-        given = [bool(self.objects), self.arrangement is not None, self.scatter is not None]
-        if sum(given) > 1:
-            raise ValueError("expected one of `objects`, `arrangement` and `scatter`")
-        if self.arrangement is not None and not self.arrangements:
-            raise ValueError("expected `arrangements` that `arrangement` can name, got none")
-        for name, options in (("rig", self.rigs), ("coat", self.coats)):
-            if getattr(self, name) is not None and not options:
-                raise ValueError(f"expected `{name}s` that `{name}` can name, got none")
-        if self.rig is not None and self.lights:
-            raise ValueError("expected `lights` or `rig`, got both")
-        if self.leaves is None and self.environment is None and not self.lights and self.rig is None:
+    def _check_objects_and_lights(self) -> "SceneLayout":
+        if self.objects and self.scatter is not None:
+            raise ValueError("expected `objects` or `scatter`, got both")
+        if self.dead_leaves is None and self.environment is None and not self.lights:
             raise ValueError("expected `lights` or an `environment`: nothing would be lit")
         return self
 
     @model_validator(mode="after")
-    def _leaves_or_camera(self) -> "Layout":
-        if self.leaves is None and self.camera is None:
-            raise ValueError("expected a `camera`, or `leaves`")
+    def _check_dead_leaves(self) -> "SceneLayout":
+        if self.dead_leaves is None and self.camera is None:
+            raise ValueError("expected a `camera`, or `dead_leaves`")
         fields = type(self).model_fields.items()
-        beside = [
+        others = [
             name
             for name, field in fields
-            if getattr(self, name) != field.get_default(call_default_factory=True)
+            if name != "dead_leaves" and getattr(self, name) != field.get_default(call_default_factory=True)
         ]
-        if self.leaves is not None and len(beside) > 1:
-            raise ValueError(f"expected `leaves` alone, got {', '.join(beside)}")
+        if self.dead_leaves is not None and others:
+            raise ValueError(f"expected `dead_leaves` alone, got {', '.join(others)} as well")
         return self
+
+    def choices(self) -> dict[str, Any]:
+        """Return the fields that a factor or variable chooses (`Choice`), by their paths."""
+        fields = {name: getattr(self, name) for name in ("objects", "lights", "material")}
+        return {f"layout.{name}": value for name, value in fields.items() if isinstance(value, Choice)}

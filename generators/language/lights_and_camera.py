@@ -1,45 +1,77 @@
-"""What lights a layout and what looks at it, as pydantic models; see `generators.language.layout`."""
+"""Lights, environment and camera of a layout, as pydantic models."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import model_validator
 
-from generators.language.field_types import Color, Model, Number
+from generators.language.field_types import Color, Label, Model, NumberOrReference, Pair, Point, described
 
-UNNAMED_LIGHT = "lamp"  # the light layer of a light that the recipe does not name
-ENVIRONMENT_LIGHT = "environment"  # the light layer of the environment
+DEFAULT_LIGHT_NAME = "light"  # name of a light, and so of its light layer, that the recipe does not name
+ENVIRONMENT_LIGHT = "environment"  # name of the environment's light layer
 
 
 class LightSpec(Model):
-    """One lamp: an asset, or a light given here; ``name`` is that of its light layer.
+    """One light: an asset alone, or a light given by the other fields."""
 
-    Given here it stands at ``location``, or at ``distance`` from ``target``, ``elevation`` above the floor
-    and ``azimuth`` to the side: 0 is the camera's side, positive to the right in the picture. A "spot" shines
-    at ``aim``, by default its target, within a ``cone`` of that many degrees from edge to edge, of which the
-    share ``blend`` from the edge inwards is soft.
-
-    Its light is white, linear Rec.709 (1, 1, 1); or that of a black body at ``temperature`` kelvin, or of
-    ``chromaticity``, a dominant wavelength in nm (negative for its complement) and steps of saturation
-    (`generators.scenes.colorimetry.illuminant`), these at equal luminance; or of ``color``, which multiplies
-    the power channel by channel.
-    """
-
-    asset: str | None = None
-    name: str | None = None
-    location: tuple[Number, Number, Number] | None = None
-    azimuth: Number = 0.0
-    elevation: Number = 45.0
-    distance: Number = 4.0
-    target: tuple[Number, Number, Number] = (0.0, 0.0, 0.0)
-    power: Number = 1000.0
-    radius: Number = 0.5
-    temperature: Number | None = None
-    chromaticity: tuple[Number, Number] | None = None
-    color: Color | None = None
-    kind: Literal["point", "spot"] = "point"
-    cone: Number = 45.0
-    blend: Number = 0.15
-    aim: tuple[Number, Number, Number] | None = None
+    asset: Annotated[
+        Label | None,
+        described("Label of a light among the assets; it decides every other field but `name`.", "left"),
+    ] = None
+    name: Annotated[
+        str | None,
+        described("Name of the light's layer, `light/NAME`; by default the asset's label or `light`.", "key"),
+    ] = None
+    location: Annotated[
+        Point | None,
+        described("Place of the light, instead of azimuth, elevation and distance.", [2, 3, 4], "m"),
+    ] = None
+    azimuth: Annotated[
+        NumberOrReference,
+        described(
+            "Angle about the target: 0 is the camera's side, positive to the right in the image.",
+            -40,
+            "degrees",
+        ),
+    ] = 0.0
+    elevation: Annotated[NumberOrReference, described("Angle above the floor.", 60, "degrees")] = 45.0
+    distance: Annotated[NumberOrReference, described("Distance from the target.", 5, "m")] = 4.0
+    target: Annotated[
+        Point, described("Point that azimuth, elevation and distance count from.", [0, 0, 0.5], "m")
+    ] = (0.0, 0.0, 0.0)
+    power: Annotated[NumberOrReference, described("Power of the light, above 0.", "$power", "W")] = 1000.0
+    radius: Annotated[
+        NumberOrReference, described("Radius of the light; a larger one has softer shadows.", 0.1, "m")
+    ] = 0.5
+    temperature: Annotated[
+        NumberOrReference | None,
+        described("Colour of a black body, at equal luminance; 1000 to 40000.", 4500, "K"),
+    ] = None
+    chromaticity: Annotated[
+        Pair | None,
+        described(
+            "Colour by dominant wavelength (440 to 650 nm, negative for its complement) and 0 to 8 steps of "
+            "saturation, at equal luminance.",
+            [611, 4],
+            "nm, steps of 0.005 in CIE 1931 xy",
+        ),
+    ] = None
+    color: Annotated[
+        Color | None, described("Colour that multiplies the power, channel by channel.", [1, 0.9, 0.8])
+    ] = None
+    kind: Annotated[
+        Literal["point", "spot"],
+        described("A `point` shines in all directions, a `spot` within a cone.", "spot"),
+    ] = "point"
+    cone: Annotated[
+        NumberOrReference,
+        described("Angle of the cone of a spot from edge to edge, 1 to 180.", 35, "degrees"),
+    ] = 45.0
+    blend: Annotated[
+        NumberOrReference, described("Share of the cone that is soft, from its edge inwards; 0 to 1.", 0.3)
+    ] = 0.15
+    aim: Annotated[
+        Point | None, described("Point that a spot shines at; by default its target.", [0, 0, 1], "m")
+    ] = None
 
     @model_validator(mode="after")
     def _asset_alone(self) -> "LightSpec":
@@ -51,7 +83,7 @@ class LightSpec(Model):
         ]
         if self.asset is not None and extra:
             raise ValueError(
-                f"a light asset decides everything of itself; expected no {', '.join(extra)} beside it"
+                f"a light asset decides every field of the light; expected no {', '.join(extra)} with it"
             )
         return self
 
@@ -69,36 +101,55 @@ class LightSpec(Model):
         fields = type(self).model_fields
         beam = [name for name in ("cone", "blend", "aim") if getattr(self, name) != fields[name].default]
         if self.kind == "point" and beam:
-            raise ValueError(
-                f"expected no {', '.join(beam)}: a point light shines everywhere; say `kind: spot`"
-            )
+            raise ValueError(f"{', '.join(beam)}: a point light shines in all directions; add `kind: spot`")
         return self
 
 
 class EnvironmentSpec(Model):
-    """The map around the scene, a label among the scenes; turned and scaled beside what it needs itself."""
+    """The environment around the objects: an environment map, or a modelled scene."""
 
-    map: str
-    rotation: Number = 0.0
-    strength: Number = 1.0
+    scene: Annotated[Label, described("Label of an environment among the assets of kind `scenes`.", "$scene")]
+    rotation: Annotated[
+        NumberOrReference,
+        described(
+            "Turn of an environment map about the vertical, added to that of its manifest.", 90, "degrees"
+        ),
+    ] = 0.0
+    strength: Annotated[
+        NumberOrReference, described("Factor on the radiance of an environment map, at least 0.", 0.7)
+    ] = 1.0
 
 
 class CameraSpec(Model):
-    """The camera: where it stands, what it looks at, its horizontal field of view, and how it is turned.
+    """The camera: its place, its direction and its field of view."""
 
-    ``pitch`` turns it up, ``yaw`` to the left, ``roll`` anticlockwise, so that the scene turns clockwise in
-    the picture. ``zoom`` scales the picture about its middle; ``shift`` then moves it right and down,
-    exactly, by degrees of visual angle (`generators.scenes.camera.intrinsics`). Where the file of the scene
-    that ``scene`` names has a camera of its own, that one's place, direction and field of view go before
-    those given here.
-    """
-
-    location: tuple[Number, Number, Number]
-    look_at: tuple[Number, Number, Number]
-    field_of_view: Number = 50.0
-    pitch: Number = 0.0
-    yaw: Number = 0.0
-    roll: Number = 0.0
-    shift: tuple[Number, Number] = (0.0, 0.0)
-    zoom: Number = 1.0
-    scene: str | None = None
+    location: Annotated[Point, described("Place of the camera.", [0, 5.5, 3.6], "m")]
+    look_at: Annotated[Point, described("Point in the middle of the image.", [0, 0, 0.5], "m")]
+    field_of_view: Annotated[NumberOrReference, described("Horizontal field of view.", 34, "degrees")] = 50.0
+    pitch: Annotated[
+        NumberOrReference, described("Turn upwards, after looking at the point.", 0.5, "degrees")
+    ] = 0.0
+    yaw: Annotated[
+        NumberOrReference, described("Turn to the left, after looking at the point.", 0.5, "degrees")
+    ] = 0.0
+    roll: Annotated[
+        NumberOrReference,
+        described("Turn anticlockwise; the scene turns clockwise in the image.", 5, "degrees"),
+    ] = 0.0
+    shift: Annotated[
+        Pair,
+        described(
+            "Move of the image to the right and down, after the zoom; at most 45.",
+            [0.2, 0],
+            "degrees of visual angle",
+        ),
+    ] = (0.0, 0.0)
+    zoom: Annotated[NumberOrReference, described("Scale of the image about its middle, 0.1 to 10.", 1.2)] = (
+        1.0
+    )
+    scene: Annotated[
+        Label | None,
+        described(
+            "Label of a scene; a camera in its file replaces place, direction and field of view.", "$scene"
+        ),
+    ] = None

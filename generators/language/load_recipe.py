@@ -1,4 +1,4 @@
-"""Reading recipes: shipped ones by name, files by path, with overrides, and errors of one line."""
+"""Read recipes: shipped recipes by name, files by path, with overrides, and errors of one line."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -8,14 +8,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from generators.language.extends import SetMerger, asset_folders
 from generators.language.intervention_values import check_interventions
 from generators.language.overrides import copy_apart, override
 from generators.language.recipe import Recipe
+from generators.language.wrong_field import first_error
 from loaders.errors import InputError, did_you_mean, nearest_file
 from loaders.files.plain_yaml import parse_yaml
-
-# Fields that hold for all sets of a recipe, unless a set has its own.
-_FOR_ALL_SETS = ("image", "render", "layers", "exposure")
 
 
 def shipped_recipes() -> dict[str, Path]:
@@ -40,17 +39,19 @@ def load_recipe(
     Args:
         source: a name of `shipped_recipes`, or the path of a YAML file.
         overrides: ``field=value`` with dots into nested fields, as in "image.width=64"; the value is YAML.
-            One of ``render.preset`` also drops what the recipe says beside it; later ones win over it.
-        preset: a preset of `generators.language.image_and_render.PRESETS` for all sets, in place of all that
-            they and the recipe say of ``render``; overrides win over it.
-        assets: folders of the user's own assets by kind, in place of those that the recipe names.
+            An override of ``render.preset`` removes all other fields of ``render``; later overrides may
+            set them again.
+        preset: a name in `generators.language.image_and_render.RENDER_PRESETS`, which replaces the field
+            ``render`` of the recipe and of all sets; overrides change it.
+        assets: folders of the user's own assets by kind, in place of the recipe's folders.
 
     Returns:
-        The recipe, checked. Folders that it names itself are relative to its file.
+        The recipe, checked. Folders in its ``assets`` are relative to its file, folders of a file that it
+        extends to that file.
 
     Raises:
-        InputError: no such recipe, not YAML, or a field that is not what it should be; the message names the
-            field, what was expected and what came.
+        InputError: there is no such recipe, the file is no YAML, or a field is wrong; the message names the
+            field, the expected value and the value found.
 
     Example:
         >>> load_recipe("candle", ["image.width=64"]).image.width
@@ -58,20 +59,19 @@ def load_recipe(
     """
     path = find_recipe(source)
     data = _read(path)
-    inherited = _expand(data, path)
+    extended = SetMerger(shipped_recipes(), _read).merge_sets(data, path.resolve())
     # Absolute, because workers may have another working directory.
     own = {kind: folder.absolute() for kind, folder in (assets or {}).items()}
-    if isinstance(folders := data.get("assets", {}), dict):
-        named = {kind: (path.parent / str(folder)).absolute() for kind, folder in folders.items()}
-        data["assets"] = {**named, **own}
+    if isinstance(data.get("assets", {}), dict):
+        data["assets"] = {**extended.folders, **asset_folders(data, path), **own}
     if preset is not None:
         _choose_preset(data, preset)
     for change in overrides:
         override(data, change)
         field = change.partition("=")[0].partition(".")[0]
-        for name in (name for name, fields in inherited.items() if field in fields):
+        for name in (name for name, fields in extended.fields.items() if field in fields):
             override(data, f"sets.{name}.{change}")
-    _fill_twins(data, path)
+    _fill_counterfactuals(data, path)
     try:
         return _checked(data)
     except InputError as error:
@@ -82,7 +82,7 @@ def find_recipe(source: str | Path) -> Path:
     """Return the file of a recipe, shipped or not.
 
     Raises:
-        InputError: there is none; the message lists the shipped ones.
+        InputError: there is no such recipe; the message lists the shipped recipes.
     """
     known = shipped_recipes()
     if str(source) in known:
@@ -97,34 +97,13 @@ def find_recipe(source: str | Path) -> Path:
 
 
 def recipe_sha256(recipe: Recipe) -> str:
-    """Hash what a recipe decides: all of its fields but prose and the folders of assets.
+    """Hash all fields of a recipe but its texts and its folders of assets.
 
-    The content of assets is part of each trace group's id instead
+    The content of the assets is part of each trace group's id instead
     (`generators.planning.provenance.group_id`).
     """
     text = recipe.model_dump_json(exclude={"description", "licence", "statements", "assets"})
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def first_error(error: ValidationError) -> str:
-    """Say the first thing that is wrong as ``field: what was expected, got what came``."""
-    details = error.errors(include_url=False)
-    # Of a value that fits none of several kinds, pydantic reports each; the deepest says most.
-    worst = max(details, key=lambda detail: len(detail["loc"]))
-    # Between the fields stand pydantic's names of kinds: `categorical`, `[key]`, `tuple[...]`.
-    parts = [str(part) for part in worst["loc"] if part not in ("categorical", "continuous")]
-    field = ".".join(part for part in parts if "[" not in part)
-    message = worst["msg"].removeprefix("Value error, ")
-    if worst["type"] == "extra_forbidden":
-        return f"{field}: there is no such field; check its spelling"
-    # What a table is checked for as a whole says itself what came; the table would only hide it.
-    if worst["type"] == "value_error" and ("got" in message or isinstance(worst["input"], dict)):
-        return f"{field}: {message}" if field else message
-    of_neither_kind = worst["type"] == "factor" and isinstance(worst["input"], dict)
-    given = repr(list(worst["input"]) if of_neither_kind else worst["input"])
-    shown = given if len(given) <= 60 else given[:57] + "..."
-    what = message[0].lower() + message[1:]
-    return f"{field}: {what}; got {shown}" if field else what
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -139,50 +118,8 @@ def _read(path: Path) -> dict[str, Any]:
     raise InputError(f"recipe {path.name}: expected a mapping of fields, got {type(data).__name__}")
 
 
-def _expand(data: dict[str, Any], path: Path) -> dict[str, set[str]]:
-    """Merge the fields of each set with those of the set that it ``extends``.
-
-    Returns:
-        For each set that has them from another recipe, which of `_FOR_ALL_SETS`.
-    """
-    sets, inherited = data.get("sets"), dict[str, set[str]]()
-    for name in sets if isinstance(sets, dict) else ():
-        _expand_set(data, name, path, (), inherited)
-    return inherited
-
-
-def _expand_set(
-    data: dict[str, Any], name: str, path: Path, above: tuple[str, ...], inherited: dict[str, set[str]]
-) -> None:
-    sets, field = data["sets"], f"recipe {path.name}: sets.{name}.extends"
-    if not isinstance(sets[name], dict) or "extends" not in sets[name]:
-        return
-    reference = str(sets[name]["extends"])
-    if "/" in reference:
-        base = {key: value for key, value in _base(reference, field).items() if key not in data}
-        inherited[name] = base.keys() & set(_FOR_ALL_SETS) - sets[name].keys()
-    else:
-        others = [other for other in sets if other != name]
-        if reference == name or reference in above:
-            raise InputError(f"{field}: {' extends '.join((*above, name, reference))}, which never ends")
-        if reference not in others:
-            near = did_you_mean(reference, others)
-            raise InputError(
-                f"{field}: expected RECIPE/SET of a shipped recipe, or a set of this one, got "
-                f"`{reference}`{near}"
-            )
-        _expand_set(data, reference, path, (*above, name), inherited)
-        base = copy_apart(sets[reference]) if isinstance(sets[reference], dict) else {}
-        inherited[name] = inherited.get(reference, set()) - sets[name].keys()
-    # What this recipe says of all its sets goes before what the other said of its own. Which sets share units
-    # it says itself: two that extend one would else show the same, as train and test.
-    base.pop("shares_units", None)
-    sets[name] = _merge(base, sets[name])
-    del sets[name]["extends"]
-
-
-def _fill_twins(data: dict[str, Any], path: Path) -> None:
-    """Give a set that holds nothing but ``counterfactual`` all fields of the set that it is of."""
+def _fill_counterfactuals(data: dict[str, Any], path: Path) -> None:
+    """Give a set whose only field is ``counterfactual`` the fields of the set that it changes."""
     sets = data.get("sets")
     if not isinstance(sets, dict):
         return
@@ -199,37 +136,6 @@ def _fill_twins(data: dict[str, Any], path: Path) -> None:
             sets[name] = {**copy_apart(sets[of]), "counterfactual": asked}
 
 
-def _base(reference: str, field: str) -> dict[str, Any]:
-    recipe, _, set_name = reference.partition("/")
-    known = shipped_recipes()
-    if recipe not in known:
-        near = did_you_mean(recipe, known)
-        raise InputError(f"{field}: expected RECIPE/SET with a shipped recipe, got `{reference}`{near}")
-    data = _read(known[recipe])
-    _expand(data, known[recipe])
-    if set_name not in data["sets"]:
-        raise InputError(
-            f"{field}: expected a set of `{recipe}` ({', '.join(data['sets'])}), got `{reference}`"
-        )
-    inherited = {key: data[key] for key in _FOR_ALL_SETS if key in data}
-    return {**inherited, **data["sets"][set_name]}
-
-
-def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge mappings field by field. A factor, a variable or a list is one value and replaced whole."""
-    merged = dict(base)
-    for key, value in changes.items():
-        if not isinstance(value, dict) or not isinstance(merged.get(key), dict):
-            merged[key] = value
-        elif key in ("factors", "variables"):
-            merged[key] = {**merged[key], **value}
-        elif key == "render" and "preset" in value:
-            merged[key] = value  # what the base says beside its own preset is no wish of this recipe's
-        else:
-            merged[key] = _merge(merged[key], value)
-    return merged
-
-
 def _choose_preset(data: dict[str, Any], preset: str) -> None:
     data["render"] = {"preset": preset}
     sets = data.get("sets")
@@ -239,7 +145,7 @@ def _choose_preset(data: dict[str, Any], preset: str) -> None:
 
 
 def revise(recipe: Recipe, **fields: Any) -> Recipe:
-    """Return the recipe with some top-level fields changed, checked anew.
+    """Return the recipe with some top-level fields changed, checked again.
 
     Raises:
         InputError: the changed recipe is not valid.

@@ -1,4 +1,4 @@
-"""``--set FIELD=VALUE``: one field of a recipe that was read is changed before it is checked."""
+"""Change one field of a recipe before it is checked, as ``--set FIELD=VALUE`` asks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,14 +8,14 @@ from loaders.files.plain_yaml import parse_yaml
 
 
 def override(data: dict[str, Any], change: str) -> None:
-    """Change one field of a recipe that was read, in place.
+    """Change one field of a recipe, in place.
 
     Args:
-        data: the recipe.
+        data: the fields of the recipe.
         change: ``field=value`` with dots into nested fields; the value is YAML.
 
     Raises:
-        InputError: that is not of this form, or no field is found there.
+        InputError: the change has another form, or there is no such field.
 
     Example:
         >>> override(recipe := {"image": {"height": 48}}, "image.width=64")
@@ -53,13 +53,13 @@ def override(data: dict[str, Any], change: str) -> None:
 
 
 def _first(node: Any, parts: list[str]) -> int:
-    """Count the parts of a field that make up its first key: the longest that there is may have dots."""
+    """Count the parts of a field that make up its first key, the longest that exists: a key may have dots."""
     lengths = range(len(parts), 1, -1) if isinstance(node, dict) else ()
     return next((n for n in lengths if _key(node, ".".join(parts[:n])) in node), 1)
 
 
 def _step(node: Any, part: str, field: str) -> Any:
-    """Go one field down; a mapping that is not there yet is made, and checked with the whole recipe."""
+    """Go one field down; a missing mapping is made, and checked with the whole recipe."""
     if isinstance(node, list):
         return node[_position(node, part, field)]
     key = _key(_mapping(node, part, field), part)
@@ -69,7 +69,7 @@ def _step(node: Any, part: str, field: str) -> Any:
 
 
 def _key(node: Mapping[Any, Any], part: str) -> Any:
-    """Return the key that a part of a field names: those of tables may be numbers."""
+    """Return the key that a part of a field names; keys of tables may be numbers."""
     return next((key for key in node if not isinstance(key, str) and str(key) == part), part)
 
 
@@ -86,7 +86,7 @@ def _position(node: list[Any], part: str, field: str) -> int:
 
 
 def copy_apart(value: Any) -> Any:
-    """Copy what YAML aliases share, so that an override of one place changes no other."""
+    """Copy mappings and lists that YAML aliases share, so that an override changes one place alone."""
     if isinstance(value, dict):
         return {key: copy_apart(item) for key, item in value.items()}
     return [copy_apart(item) for item in value] if isinstance(value, list) else value

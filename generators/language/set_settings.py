@@ -1,28 +1,30 @@
-"""What an image set is rendered with and how its data set describes it, worked out from the recipe."""
+"""Work out settings of an image set from its recipe: image, rendering, layers, light names, factors."""
 
 from dataclasses import dataclass
 
 from generators.language.factor_values import listed_values
 from generators.language.factors import Continuous
-from generators.language.image_and_render import Image, Render
-from generators.language.lights_and_camera import ENVIRONMENT_LIGHT, UNNAMED_LIGHT
-from generators.language.recipe import ALL_LIGHTS, ImageSet, Recipe
+from generators.language.field_types import Choice
+from generators.language.image_and_render import ImageSize, RenderSettings
+from generators.language.image_set import ImageSet
+from generators.language.lights_and_camera import DEFAULT_LIGHT_NAME, ENVIRONMENT_LIGHT
+from generators.language.recipe import ALL_LIGHTS, Recipe
 from loaders.errors import InputError
 from loaders.schema import LAYERS, LIGHT_PREFIX, FactorInfo
 
 
 @dataclass(frozen=True)
 class SetSettings:
-    """What one image set is rendered with: its own fields over the recipe's."""
+    """Settings of one image set: its own fields, else the recipe's."""
 
-    image: Image
-    render: Render
+    image: ImageSize
+    render: RenderSettings
     layers: tuple[str, ...]
     exposure: float
 
 
 def settings(recipe: Recipe, set_name: str) -> SetSettings:
-    """Return what an image set is rendered with."""
+    """Return the settings of an image set."""
     image_set = recipe.sets[set_name]
     return SetSettings(
         image=image_set.image or recipe.image,
@@ -33,39 +35,39 @@ def settings(recipe: Recipe, set_name: str) -> SetSettings:
 
 
 def is_traced(recipe: Recipe) -> bool:
-    """Tell whether any set of a recipe needs Blender; dead leaves are painted without."""
-    return any(image_set.layout.leaves is None for image_set in recipe.sets.values())
+    """Tell whether any set of a recipe needs Blender; dead leaves need none."""
+    return any(image_set.layout.dead_leaves is None for image_set in recipe.sets.values())
 
 
 def light_names(recipe: Recipe, set_name: str) -> tuple[str, ...]:
-    """Name the light groups of a set, the same for all its samples; none where no light layers are asked for.
+    """Return the names of the lights of a set that asks for light layers, else none.
 
     Raises:
-        InputError: a light's name would depend on the sample.
+        InputError: the name of a light depends on the sample.
     """
     if ALL_LIGHTS not in settings(recipe, set_name).layers:
         return ()
     layout = recipe.sets[set_name].layout
-    rigs = list(layout.rigs.values()) if layout.rig is not None else [layout.lights]
-    named = [[spec.name or spec.asset or UNNAMED_LIGHT for spec in rig] for rig in rigs]
+    lists = layout.lights.among.values() if isinstance(layout.lights, Choice) else [layout.lights]
+    named = [[spec.name or spec.asset or DEFAULT_LIGHT_NAME for spec in lights] for lights in lists]
     names = named[0]
     if any(name.startswith("$") for name in names) or named.count(names) < len(named):
         raise InputError(
             "layout.lights: light layers need a name that is the same in every sample; "
-            "give each light that a factor chooses a `name`"
+            "give each light a `name`, the same in every choice"
         )
     return (*names, ENVIRONMENT_LIGHT) if layout.environment is not None else tuple(names)
 
 
 def stored_layers(recipe: Recipe, set_name: str) -> tuple[str, ...]:
-    """Name the layers that the frames of a set hold, in the schema's order, ``light/*`` spelled out."""
+    """Return the layers of the frames of a set, in the schema's order, with one layer for each light."""
     wanted = settings(recipe, set_name).layers
     lights = (LIGHT_PREFIX + name for name in light_names(recipe, set_name))
     return (*(name for name in LAYERS if name in wanted), *lights)
 
 
 def factor_infos(image_set: ImageSet) -> tuple[FactorInfo, ...]:
-    """Describe the factors of a planned set; a bound that depends on others is left out."""
+    """Describe the factors of a planned set; a bound that depends on other factors is None."""
 
     def bound(quantity: float | str) -> float | None:
         return None if isinstance(quantity, str) else float(quantity)

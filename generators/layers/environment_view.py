@@ -44,7 +44,7 @@ def view_map(
     Example:
         >>> level = Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60)
         >>> sky = np.repeat(np.array([[[0.0]], [[1.0]]], np.float32), 3, axis=2)  # above a ground of 0
-        >>> view_map(sky, Environment(map="two", strength=3), level, 4, 4)[:, 0, 0].round(2)
+        >>> view_map(sky, Environment(scene="two", strength=3), level, 4, 4)[:, 0, 0].round(2)
         array([2.21, 1.75, 1.25, 0.79], dtype=float32)
     """
     rows, columns = pixels.shape[:2]

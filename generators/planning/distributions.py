@@ -3,7 +3,7 @@
 import math
 from statistics import NormalDist
 
-from generators.language.expressions import evaluate
+from generators.language.expressions import evaluate_expression
 from generators.language.factor_values import FactorValues
 from generators.language.factors import Continuous, Quantity
 from loaders.errors import InputError
@@ -15,7 +15,7 @@ _SMALLEST_MASS = 1e-12  # probability below which a normal distribution does not
 
 
 def _number(quantity: Quantity, values: FactorValues) -> float:
-    return evaluate(quantity, values) if isinstance(quantity, str) else float(quantity)
+    return evaluate_expression(quantity, values) if isinstance(quantity, str) else float(quantity)
 
 
 def draw_number(mechanism: Continuous, values: FactorValues, u: float) -> tuple[float, float]:

@@ -10,10 +10,12 @@ from numpy import ndarray
 
 from blender_assets import AssetLibrary
 from generators.language.causal_graph import Graph, causal_order
-from generators.language.expressions import comparisons
+from generators.language.expressions import compared_texts
 from generators.language.factor_values import FactorValues, values_of
-from generators.language.factors import Categorical, Continuous, Factor, Rule, key_of
-from generators.language.recipe import ImageSet
+from generators.language.factor_weights import Weights, weights_of
+from generators.language.factors import Categorical, Continuous, Factor, Rule
+from generators.language.field_types import key_of
+from generators.language.image_set import ImageSet
 from generators.planning.distributions import draw_number
 from generators.random_streams import stream
 from loaders.errors import InputError
@@ -56,7 +58,7 @@ class Mechanisms:
         return {}
 
     @cached_property
-    def _rows(self) -> dict[str, dict[tuple[str, ...], dict[str, float]]]:
+    def _rows(self) -> dict[str, dict[tuple[str, ...], Weights]]:
         return {name: m.rows() for name, m in self.by_name.items() if isinstance(m, Categorical)}
 
     def probabilities(self, name: str, values: FactorValues) -> Float64[ndarray, " n"]:
@@ -81,7 +83,7 @@ class Mechanisms:
     def _work_out(self, name: str, values: FactorValues) -> Float64[ndarray, " n"]:
         factor, listed = self.by_name[name], self.lists[name]
         assert isinstance(factor, Categorical)
-        weights = np.array(factor.weights if factor.weights is not None else [1.0] * len(listed))
+        weights = np.array(weights_of(factor.weights or (1.0,) * len(listed), listed))
         weights /= weights.sum()
         if factor.table is not None:
             weights = conditional(self._table_row(name, factor, values), factor.strength, weights)
@@ -99,7 +101,7 @@ class Mechanisms:
         if row is None:
             given = ", ".join(f"{parent}={values[parent]}" for parent in factor.given)
             raise InputError(f"`{name}`.table: expected a row for {given}, got none; add it")
-        return np.array([row.get(key_of(value), 0.0) for value in self.lists[name]])
+        return np.array(weights_of(row, self.lists[name]))
 
     def draw(self, name: str, values: FactorValues, u: float) -> tuple[FactorValue, float]:
         """Return the value of a factor or variable at an exogenous draw, and its propensity.
@@ -196,11 +198,8 @@ def mechanisms_of(image_set: ImageSet, library: AssetLibrary) -> Mechanisms:
                 lists[name] = values_of(mechanism, library)
             except InputError as error:
                 raise InputError(f"{where}: {error}") from None
-            if mechanism.weights is not None and len(mechanism.weights) != len(lists[name]):
-                raise InputError(
-                    f"{where}.weights: expected {len(lists[name])}, one for each value, "
-                    f"got {len(mechanism.weights)}"
-                )
+            if mechanism.weights is not None:
+                _check_weights(mechanism.weights, lists[name], f"{where}.weights")
     _check_tables(image_set, lists)
     _check_comparisons(image_set, lists, library)
     for i, rule in enumerate(image_set.rules):
@@ -224,11 +223,15 @@ def _check_tables(image_set: ImageSet, lists: Mapping[str, tuple[FactorValue, ..
     for name, mechanism in image_set.mechanisms().items():
         for parents, weights in mechanism.rows().items() if isinstance(mechanism, Categorical) else ():
             known = all(key in keys[parent] for parent, key in zip(mechanism.parents(), parents, strict=True))
-            if known and (unknown := sorted(weights.keys() - keys[name])):
-                raise InputError(
-                    f"{_field(image_set, name)}.table.{'.'.join(parents)}: expected values among "
-                    f"{list(lists[name])}, got {unknown}"
-                )
+            if known:
+                _check_weights(weights, lists[name], f"{_field(image_set, name)}.table.{'.'.join(parents)}")
+
+
+def _check_weights(weights: Weights, listed: tuple[FactorValue, ...], where: str) -> None:
+    try:
+        weights_of(weights, listed)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def _is_possible(
@@ -253,7 +256,7 @@ def _check_comparisons(
     """
     for name, mechanism in image_set.mechanisms().items():
         for field, text in mechanism.expressions().items() if isinstance(mechanism, Continuous) else ():
-            for other, value in comparisons(text):
+            for other, value in compared_texts(text):
                 if not _is_possible(image_set, other, value, lists, library):
                     known = ", ".join(map(str, lists.get(other, ()))) or "numbers"
                     raise InputError(

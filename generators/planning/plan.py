@@ -19,7 +19,7 @@ from generators.planning.sample_values import (
     unit_indices,
 )
 from generators.random_streams import stream
-from generators.scenes.layout_inputs import Draws
+from generators.scenes.layout_inputs import LayoutInputs
 from generators.scenes.resolve_trace import resolve
 from generators.scenes.scene import SamplePlan
 from loaders.errors import InputError
@@ -209,7 +209,9 @@ def plan_set(
     image_set = recipe.sets[name]
     for drawn in sample_values(recipe, name, library, units):
         values = drawn.values
-        lights, gain, trace = resolve(image_set.layout, Draws(recipe.seed, drawn.unit, values), library)
+        lights, gain, trace = resolve(
+            image_set.layout, LayoutInputs(recipe.seed, drawn.unit, values), library
+        )
         yield SamplePlan(
             id=sample_id(name, drawn.index),
             set=name,

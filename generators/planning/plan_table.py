@@ -15,8 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from generators.language.factor_values import listed_values
 from generators.language.factors import Categorical
-from generators.language.load_recipe import first_error
 from generators.language.recipe import Recipe
+from generators.language.wrong_field import first_error
 from generators.planning.plan import Plan
 from generators.planning.planned_samples import (
     PlannedSamples,
@@ -30,7 +30,7 @@ from loaders.errors import InputError
 from loaders.files.atomic_files import replacing
 from loaders.schema import AssetRecord, FactorValue
 
-_PLAN_VERSION = 2
+_PLAN_VERSION = 3
 _FACTOR, _DRAWN, _DO, _PROPENSITY = "factor.", "drawn.", "do.", "propensity."
 _PREFIXES = {"factors": _FACTOR, "exogenous": _DRAWN, "intervention": _DO, "propensity": _PROPENSITY}
 _VERSION, _RECIPE, _ASSETS = b"candlelight.plan", b"candlelight.recipe", b"candlelight.assets"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from blender_assets import AssetLibrary
-from generators.scenes.appearance import OWN, PLAIN
+from generators.scenes.object_materials import OWN, PLAIN
 from generators.scenes.scene import Material, SamplePlan, Trace
 from loaders.errors import InputError
 from loaders.schema import AssetKind, AssetRecord
@@ -137,8 +137,8 @@ def _assets(trace: Trace, is_material: Callable[[str], bool]) -> Iterator[tuple[
         materials.append(trace.floor.material)
     yield from (("objects", one.type) for one in trace.objects)
     yield from (_kind_and_label(material, is_material) for material in materials if _is_file(material))
-    if trace.environment is not None and trace.environment.map:
-        yield "scenes", trace.environment.map
+    if trace.environment is not None and trace.environment.scene:
+        yield "scenes", trace.environment.scene
 
 
 def _is_file(material: Material) -> bool:

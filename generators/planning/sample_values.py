@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from blender_assets import AssetLibrary
 from generators.language.factor_values import FactorValues
+from generators.language.image_set import ImageSet
 from generators.language.intervention_values import intervention_values
-from generators.language.recipe import ImageSet, Recipe
+from generators.language.recipe import Recipe
 from generators.planning.mechanisms import Mechanisms, mechanisms_of
 from loaders.errors import InputError
 from loaders.schema import FactorValue
@@ -199,8 +200,8 @@ def _rejected_draws(seed: int, unit: str, mechanisms: Mechanisms, given: FactorV
 
 
 def _unit_name(set_name: str, image_set: ImageSet, given: FactorValues, index: int, draw: int) -> str:
-    if image_set.unit is None:
+    if image_set.unit_factors is None:
         return f"{set_name}/{index:06d}"
-    parts = [f"{factor}={given[factor]}" for factor in image_set.unit]
+    parts = [f"{factor}={given[factor]}" for factor in image_set.unit_factors]
     unit = ",".join([*parts, f"draw={draw}"] if image_set.draws > 1 else parts)
     return unit if image_set.shares_units else f"{set_name}/{unit}"

@@ -248,4 +248,4 @@ class _Run:
 def _place(group: TraceGroup) -> tuple[str, str]:
     """Return the image set and environment of a group, which a renderer keeps for the next group."""
     environment = group[0].trace.environment
-    return group[0].set, environment.map if environment else ""
+    return group[0].set, environment.scene if environment else ""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.language.factors import Categorical
-from generators.language.recipe import ImageSet
+from generators.language.image_set import ImageSet
 from generators.planning.plan import Plan
 from generators.reports.dependence import Dependence, Marginal, dependences, marginals
 from generators.reports.graph_picture import draw_graph

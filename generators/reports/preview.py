@@ -3,16 +3,16 @@
 import itertools
 
 from generators.language.factors import Categorical
-from generators.language.image_and_render import Image, Render
+from generators.language.image_and_render import ImageSize, RenderSettings
+from generators.language.image_set import ImageSet
 from generators.language.load_recipe import revise
-from generators.language.recipe import ImageSet
 from generators.language.set_settings import settings
 from generators.planning.plan import Plan, plan_samples
 from generators.planning.planned_samples import PlannedSamples
 from loaders.schema import FactorValue
 
 PREVIEW_SIDE = 96  # longest side of a preview image, pixels
-_DRAFT = Render.model_validate({"preset": "draft"})
+_DRAFT = RenderSettings.model_validate({"preset": "draft"})
 PREVIEW_SAMPLES = 6  # samples of a set without categorical factors
 
 
@@ -42,7 +42,7 @@ def preview_plan(plan: Plan) -> Plan:
 def _draft(plan: Plan, name: str) -> ImageSet:
     image = settings(plan.recipe, name).image
     scale = min(1.0, PREVIEW_SIDE / max(image.width, image.height))
-    small = Image(width=max(8, round(image.width * scale)), height=max(8, round(image.height * scale)))
+    small = ImageSize(width=max(8, round(image.width * scale)), height=max(8, round(image.height * scale)))
     return plan.recipe.sets[name].model_copy(update={"image": small, "render": _DRAFT})
 
 

@@ -1,1 +1,1 @@
-"""From the values of a sample to its scene in numbers: objects, materials, lights, camera."""
+"""The scene of a sample in numbers: objects, materials, lights, environment, camera."""

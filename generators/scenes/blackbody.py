@@ -1,4 +1,4 @@
-"""The colour of a black body: Planck's law seen through the CIE 1931 observer, in linear Rec.709."""
+"""Colour of a black body, by Planck's law and the CIE 1931 observer, in linear Rec.709."""
 
 from functools import cache
 
@@ -16,9 +16,9 @@ def blackbody(temperature: float) -> Vector:
     """Colour of a black body at ``temperature``, at luminance 1.
 
     Spectral radiance by Planck's law ``B(l, T) ~ l^-5 / (exp(c2 / (l T)) - 1)``, ``c2`` = 1.4387769e-2 m K,
-    integrated from 360 to 830 nm against the CIE 1931 observer, then XYZ to Rec.709. What falls outside the
-    gamut (blue under about 1900 K) is clipped at 0, and the colour is scaled so that
-    0.2126 R + 0.7152 G + 0.0722 B = 1: changing the temperature changes the colour of a lamp and not its
+    integrated from 360 to 830 nm against the CIE 1931 observer, then XYZ to Rec.709. Negative channels (blue
+    under about 1900 K) are clipped at 0, and the colour is scaled so that
+    0.2126 R + 0.7152 G + 0.0722 B = 1: another temperature changes the colour of a light and not its
     luminous power.
 
     Args:

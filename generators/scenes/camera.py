@@ -1,4 +1,4 @@
-"""The camera in OpenCV's convention: x right, y down, z forward; the only place where it is worked out."""
+"""Resolve cameras, and work out their matrices in OpenCV's convention: x right, y down, z forward."""
 
 import math
 
@@ -7,33 +7,33 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from blender_assets import AssetLibrary
-from generators.language.layout import Layout
-from generators.scenes.layout_inputs import Draws, require
+from generators.language.layout import SceneLayout
+from generators.scenes.layout_inputs import LayoutInputs, require_asset
 from generators.scenes.scene import Camera
 from loaders.errors import InputError
 from loaders.schema import CameraRecord
 
-ABOVE = 1e-6  # m; what is less than this beside the camera is straight below or above it
-FURTHEST_SHIFT = 45.0  # degrees of visual angle
-ZOOMS = (0.1, 10.0)
+_SAME_PLACE = 1e-6  # m; what is less than this beside the camera is straight below or above it
+_FURTHEST_SHIFT = 45.0  # degrees of visual angle
+_ZOOMS = (0.1, 10.0)
 
 
-def place_camera(layout: Layout, draws: Draws) -> Camera:
+def place_camera(layout: SceneLayout, inputs: LayoutInputs) -> Camera:
     """Resolve the camera of a layout.
 
     Raises:
         InputError: a number out of range, or a camera that looks straight down or up.
     """
     spec = layout.camera
-    assert spec is not None  # only leaves have none, and they are resolved apart
+    assert spec is not None  # a layout without a camera has dead leaves, which are resolved elsewhere
     field_of_view, pitch, yaw, roll, zoom = (
-        draws.number(getattr(spec, name), f"layout.camera.{name}")
+        inputs.number(getattr(spec, name), f"layout.camera.{name}")
         for name in ("field_of_view", "pitch", "yaw", "roll", "zoom")
     )
-    x, y = (draws.number(part, "layout.camera.shift") for part in spec.shift)
+    x, y = (inputs.number(part, "layout.camera.shift") for part in spec.shift)
     camera = Camera(
-        location=draws.vector(spec.location, "layout.camera.location"),
-        look_at=draws.vector(spec.look_at, "layout.camera.look_at"),
+        location=inputs.vector(spec.location, "layout.camera.location"),
+        look_at=inputs.vector(spec.look_at, "layout.camera.look_at"),
         field_of_view=field_of_view,
         pitch=pitch,
         yaw=yaw,
@@ -46,7 +46,7 @@ def place_camera(layout: Layout, draws: Draws) -> Camera:
 
 
 def _check(camera: Camera) -> None:
-    """Refuse a camera that is out of range, and name the field of the layout."""
+    """Refuse a number out of range, and name the field of the layout."""
     if not 0 < camera.field_of_view < 180:
         raise InputError(
             f"layout.camera.field_of_view: expected 0 to 180 degrees, got {camera.field_of_view}"
@@ -56,27 +56,29 @@ def _check(camera: Camera) -> None:
             raise InputError(
                 f"layout.camera.{name}: expected -180 to 180 degrees, got {getattr(camera, name)}"
             )
-    if not max(map(abs, camera.shift)) <= FURTHEST_SHIFT:
+    if not max(map(abs, camera.shift)) <= _FURTHEST_SHIFT:
         raise InputError(
-            f"layout.camera.shift: expected at most {FURTHEST_SHIFT:g} degrees to each side, "
+            f"layout.camera.shift: expected at most {_FURTHEST_SHIFT:g} degrees to each side, "
             f"got {list(camera.shift)}"
         )
-    if not ZOOMS[0] <= camera.zoom <= ZOOMS[1]:
-        raise InputError(f"layout.camera.zoom: expected {ZOOMS[0]:g} to {ZOOMS[1]:g}, got {camera.zoom}")
-    if math.dist(camera.location[:2], camera.look_at[:2]) < ABOVE:
-        raise InputError("layout.camera: expected look_at beside the camera, not straight above or below it")
+    if not _ZOOMS[0] <= camera.zoom <= _ZOOMS[1]:
+        raise InputError(f"layout.camera.zoom: expected {_ZOOMS[0]:g} to {_ZOOMS[1]:g}, got {camera.zoom}")
+    if math.dist(camera.location[:2], camera.look_at[:2]) < _SAME_PLACE:
+        raise InputError("layout.camera: expected `look_at` not straight above or below the camera")
 
 
-def take_view(camera: Camera, layout: Layout, draws: Draws, library: AssetLibrary) -> Camera:
-    """Move a camera to where that of the scene's own file stands, if the layout asks for it and there is one.
+def use_scene_camera(
+    camera: Camera, layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
+) -> Camera:
+    """Replace the camera by the camera in the file of a scene, if the layout names one and it has a camera.
 
     Raises:
-        InputError: a scene that does not exist.
+        InputError: there is no such scene.
     """
     if layout.camera is None or layout.camera.scene is None:
         return camera
-    label = str(draws.fill(layout.camera.scene))
-    require(library, "scenes", label, "layout.camera.scene")
+    label = str(inputs.fill(layout.camera.scene))
+    require_asset(library, "scenes", label, "layout.camera.scene")
     view = library.facts("scenes", label).get("camera")
     return camera if view is None else Camera.model_validate({**camera.model_dump(), **view})
 
@@ -85,11 +87,11 @@ def world_to_camera(camera: Camera) -> Float64[ndarray, "4 4"]:
     """Rigid transform from world metres to camera metres.
 
     The camera looks at its target with the vertical up, then turns by ``yaw`` about its Y axis (up), by
-    ``pitch`` about its X axis (right) and by ``roll`` about its Z axis (backwards), each its own, in degrees,
-    right-handed, as Blender's local axes do. So a positive roll turns the scene clockwise in the picture.
+    ``pitch`` about its X axis (right) and by ``roll`` about its Z axis (backwards): its own axes, in degrees,
+    right-handed, as Blender's local axes. So a positive roll turns the scene clockwise in the image.
 
     Args:
-        camera: where it stands and looks.
+        camera: the camera.
 
     Returns:
         4x4 matrix; rows 0 to 2 of its rotation are right, down and forward in world axes.
@@ -164,8 +166,8 @@ def project(
     return (seen[:, :2] / seen[:, 2:]).round(9)
 
 
-def record(camera: Camera, width: int, height: int) -> CameraRecord:
-    """Write intrinsics and pose down as the metadata have them."""
+def camera_record(camera: Camera, width: int, height: int) -> CameraRecord:
+    """Return intrinsics and pose as the record in the metadata."""
     aimed = camera.model_copy(update={"pitch": 0.0, "yaw": 0.0})
     return CameraRecord.model_validate(
         {

@@ -58,7 +58,7 @@ def observer(wavelength: Float64[ndarray, " n"]) -> Float64[ndarray, "3 n"]:
 
 
 def xyz_to_rec709(xyz: Float64[ndarray, "3"]) -> Vector:
-    """Turn a colour into linear Rec.709 of luminance 1; what falls outside the gamut is clipped at 0.
+    """Turn a colour into linear Rec.709 of luminance 1; negative channels are clipped at 0.
 
     No adaptation: Rec.709's white is D65, and a colour keeps its chromaticity.
 
@@ -83,11 +83,11 @@ def illuminant(hue: float, saturation: float) -> Vector:
 
     ``(x, y) = E + 0.005 s u`` with E = (1/3, 1/3) and u the unit vector from E towards the spectral locus at
     the dominant wavelength (Alabau-Bosque et al. 2024, arXiv 2407.17927; MacAdam's ellipses recentred at E).
-    The light is not adapted to Rec.709's white, D65: saturation 0 is E itself, a trace pink on a display.
+    The light is not adapted to Rec.709's white, D65: saturation 0 is E itself, slightly pink on a display.
 
     Args:
         hue: dominant wavelength, 440 to 650 nm; negative for its complement, away from that wavelength.
-        saturation: steps, 0 to 8; not whole ones are allowed.
+        saturation: steps, 0 to 8, fractions too.
 
     Returns:
         Linear Rec.709 colour of luminance 1.

@@ -1,7 +1,7 @@
-"""Dead leaves: images of opaque shapes that hide one another, of all sizes alike, painted without Blender.
+"""Paint dead leaves without Blender: images of opaque shapes of all sizes that hide one another.
 
-Their statistics are those of natural images in many respects (Lee, Mumford, Huang 2001), and there is nothing
-in them to recognise, which makes them negative examples that no concept can hide in.
+Dead leaves share many statistics with natural images (Lee, Mumford, Huang 2001) and show no objects, so that
+they are negative examples for every concept.
 """
 
 import math
@@ -12,26 +12,26 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, Int32
 from numpy import ndarray
 
-from generators.language.layout import LeavesSpec
+from generators.language.dead_leaves_spec import DeadLeavesSpec
 from generators.random_streams import cycles_seed, stream
-from generators.scenes.layout_inputs import Draws
-from generators.scenes.scene import Leaves, Trace
+from generators.scenes.layout_inputs import LayoutInputs
+from generators.scenes.scene import DeadLeaves, Trace
 from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
 
 SUBSAMPLES = 3  # each way; a pixel is the mean of nine
 SMALLEST = 0.002  # of the longer side; smaller leaves are many, slow, and below a pixel
-BATCH = 16384  # leaves drawn at a time; part of what an image is
+BATCH = 16384  # leaves drawn at a time; another number gives other images
 SHAPES = ("disc", "ellipse", "polygon")
 COLORS = ("rgb", "gray")
-LONGEST = 3.0  # largest ratio of the axes of an ellipse
+_LONGEST = 3.0  # largest ratio of the axes of an ellipse
 CORNERS = (3, 8)  # of polygons
-BULGE = math.sqrt(LONGEST)  # no leaf reaches further than this times its radius
+BULGE = math.sqrt(_LONGEST)  # no leaf reaches further than this times its radius
 
 
 @dataclass(frozen=True)
-class Painting:
-    """One image: linear albedo, and the light on it."""
+class PaintedImage:
+    """One painted image: linear albedo, and shading."""
 
     albedo: Float32[ndarray, "height width 3"]
     shading: Float32[ndarray, "height width 3"]
@@ -39,7 +39,7 @@ class Painting:
 
 @dataclass(frozen=True)
 class _Fall:
-    """A batch of leaves, front to back: centres and radii in pixels, and what bends a disc into its shape."""
+    """A batch of leaves, front to back: centres and radii in pixels, and a number for the shape."""
 
     x: Float[ndarray, " leaves"]
     y: Float[ndarray, " leaves"]
@@ -48,16 +48,16 @@ class _Fall:
     form: Float[ndarray, " leaves"]
 
 
-def plan_leaves(spec: LeavesSpec, draws: Draws) -> Trace:
-    """Resolve dead leaves; the trace holds nothing else but the seed that all their draws come from.
+def resolve_dead_leaves(spec: DeadLeavesSpec, inputs: LayoutInputs) -> Trace:
+    """Resolve dead leaves; the trace holds only them and the seed of all their draws.
 
     Raises:
-        InputError: a number out of range, or a shape or palette that does not exist.
+        InputError: a number is out of range, or there is no such shape or kind of colours.
     """
-    low, high = (draws.number(part, "layout.leaves.size") for part in spec.size)
+    low, high = (inputs.number(part, "layout.dead_leaves.size") for part in spec.size)
     if not SMALLEST <= low <= high <= 1:
         raise InputError(
-            f"layout.leaves.size: expected {SMALLEST} <= smallest <= largest <= 1, got {low} and {high}"
+            f"layout.dead_leaves.size: expected {SMALLEST} <= smallest <= largest <= 1, got {low} and {high}"
         )
     numbers = {}
     for name, least, most in (
@@ -66,19 +66,19 @@ def plan_leaves(spec: LeavesSpec, draws: Draws) -> Trace:
         ("falloff", 0, 1),
         ("azimuth", -math.inf, math.inf),
     ):
-        numbers[name] = draws.number(getattr(spec, name), f"layout.leaves.{name}")
+        numbers[name] = inputs.number(getattr(spec, name), f"layout.dead_leaves.{name}")
         if not least <= numbers[name] <= most:
-            raise InputError(f"layout.leaves.{name}: expected {least} to {most}, got {numbers[name]}")
+            raise InputError(f"layout.dead_leaves.{name}: expected {least} to {most}, got {numbers[name]}")
     names = {
-        name: draws.choose({label: label for label in labels}, getattr(spec, name), f"layout.leaves.{name}")
+        name: inputs.label(getattr(spec, name), labels, f"layout.dead_leaves.{name}")
         for name, labels in (("shape", SHAPES), ("colors", COLORS))
     }
-    leaves = Leaves.model_validate(
+    leaves = DeadLeaves.model_validate(
         {**names, **numbers, "size": (low, high), "low": spec.low, "high": spec.high}
     )
-    seed = cycles_seed(draws.seed, draws.unit)
+    seed = cycles_seed(inputs.seed, inputs.unit)
     return Trace(
-        objects=(), lights=(), environment=None, floor=None, camera=None, cycles_seed=seed, leaves=leaves
+        objects=(), lights=(), environment=None, floor=None, camera=None, cycles_seed=seed, dead_leaves=leaves
     )
 
 
@@ -88,7 +88,7 @@ def draw_radii(
     """Draw radii of density proportional to r^-exponent between two bounds.
 
     The inverse of ``F(r) = (low^(1-a) - r^(1-a)) / (low^(1-a) - high^(1-a))``, of its logarithmic limit where
-    the exponent a is 1. With a = 3 the picture looks alike at every scale (Lee, Mumford, Huang 2001).
+    the exponent a is 1. With a = 3 the image looks alike at every scale (Lee, Mumford, Huang 2001).
 
     Args:
         rng: the stream; one uniform number is taken for each radius.
@@ -111,20 +111,20 @@ def draw_radii(
     return (low**power + share * (high**power - low**power)) ** (1.0 / power)
 
 
-def paint(leaves: Leaves, seed: int, width: int, height: int) -> Painting:
+def paint_dead_leaves(leaves: DeadLeaves, seed: int, width: int, height: int) -> PaintedImage:
     """Paint dead leaves.
 
-    Leaves fall from the front to the back until every point is covered, which gives the distribution of an
-    endless fall exactly. Centres are uniform over all places from which a leaf can reach the image.
+    Leaves are drawn from the front to the back until every point is covered, which gives the distribution of
+    an endless fall exactly. Centres are uniform over all places from which a leaf can reach the image.
 
     Args:
-        leaves: their numbers.
-        seed: of all draws; each of their properties has a stream of its own.
+        leaves: the numbers of the leaves.
+        seed: of all draws; each property of the leaves has a random stream of its own.
         width: pixels.
         height: pixels.
 
     Returns:
-        The picture's albedo, anti-aliased by nine points a pixel, and its shading, which is at most 1.
+        Albedo, anti-aliased by nine points a pixel, and shading, which is at most 1.
     """
     streams = {name: stream(seed, "leaves", name) for name in ("place", "radius", "turn", "form")}
     owner = np.full((height * SUBSAMPLES, width * SUBSAMPLES), -1, np.int32)
@@ -135,11 +135,11 @@ def paint(leaves: Leaves, seed: int, width: int, height: int) -> Painting:
     albedo = _colour(leaves, seed, owner, BATCH * len(falls), max(width, height))
     means = albedo.reshape(height, SUBSAMPLES, width, SUBSAMPLES, 3).mean(axis=(1, 3))
     light = np.repeat(_light(leaves, width, height)[..., None], 3, axis=2)
-    return Painting(means.astype(np.float32), light)
+    return PaintedImage(means.astype(np.float32), light)
 
 
-def _draw(leaves: Leaves, streams: dict[str, np.random.Generator], width: int, height: int) -> _Fall:
-    """Draw one batch of leaves over the image and as far around it as they reach."""
+def _draw(leaves: DeadLeaves, streams: dict[str, np.random.Generator], width: int, height: int) -> _Fall:
+    """Draw one batch of leaves over the image and its margin, as wide as leaves reach."""
     low, high = (size * max(width, height) for size in leaves.size)
     margin = high * BULGE
     place = streams["place"].uniform(size=(2, BATCH))
@@ -167,7 +167,7 @@ def _cover(owner: Int32[ndarray, "rows columns"], shape: str, fall: _Fall, first
             )
             across = ((np.arange(left[i], right[i], dtype=np.float32) + 0.5) / SUBSAMPLES - x)[columns]
             down = ((np.arange(top[i], bottom[i], dtype=np.float32) + 0.5) / SUBSAMPLES - y)[rows]
-            hit = inside(shape, across, down, radius, turn, form)
+            hit = inside_leaf(shape, across, down, radius, turn, form)
             window[rows[hit], columns[hit]] = first + i
 
 
@@ -196,7 +196,7 @@ def _bulge(shape: str, form: Float[ndarray, " leaves"]) -> Float[ndarray, " leav
 
 def _ratio(form: Any) -> Any:
     """Ratio of an ellipse's axes."""
-    return 1.0 + (LONGEST - 1.0) * form
+    return 1.0 + (_LONGEST - 1.0) * form
 
 
 def _corners(form: Any) -> Any:
@@ -204,7 +204,7 @@ def _corners(form: Any) -> Any:
     return CORNERS[0] + np.floor(form * (CORNERS[1] - CORNERS[0] + 1))
 
 
-def inside(
+def inside_leaf(
     shape: str,
     x: Float[ndarray, " points"],
     y: Float[ndarray, " points"],
@@ -220,14 +220,14 @@ def inside(
         y: below it, pixels.
         radius: of the disc, pixels.
         turn: of the others, radians.
-        form: from 0 to less than 1: an ellipse's ratio of axes, from 1 to `LONGEST`, or a polygon's number
+        form: from 0 to less than 1: an ellipse's ratio of axes, from 1 to `_LONGEST`, or a polygon's number
             of corners, within `CORNERS`.
 
     Returns:
         True inside.
 
     Example:
-        >>> inside("disc", np.arange(-2.0, 3), np.zeros(5), 1.5, 0.0, 0.0)
+        >>> inside_leaf("disc", np.arange(-2.0, 3), np.zeros(5), 1.5, 0.0, 0.0)
         array([False,  True,  True,  True, False])
     """
     if shape == "disc":
@@ -245,9 +245,9 @@ def inside(
 
 
 def _colour(
-    leaves: Leaves, seed: int, owner: Int32[ndarray, "rows columns"], count: int, longest: int
+    leaves: DeadLeaves, seed: int, owner: Int32[ndarray, "rows columns"], count: int, longest: int
 ) -> Float[ndarray, "rows columns 3"]:
-    """Look up the albedo of every point, and let waves run through it where there is contrast."""
+    """Return the albedo of every point, with waves if the leaves have contrast."""
     channels = 3 if leaves.colors == "rgb" else 1
     encoded = stream(seed, "leaves", "color").uniform(leaves.low, leaves.high, (count, channels))
     colors = np.repeat(srgb_to_linear(encoded), 3 // channels, axis=1).astype(np.float32)
@@ -266,7 +266,7 @@ def _colour(
     return albedo * (1.0 - np.float32(leaves.contrast) * (0.5 - 0.5 * wave))[..., None]
 
 
-def _light(leaves: Leaves, width: int, height: int) -> Float32[ndarray, "height width"]:
+def _light(leaves: DeadLeaves, width: int, height: int) -> Float32[ndarray, "height width"]:
     """Light that falls off linearly: 1 in the brightest pixel, 1 - falloff in the darkest."""
     angle = math.radians(leaves.azimuth)
     x = (np.arange(width) + 0.5 - width / 2) * math.cos(angle)

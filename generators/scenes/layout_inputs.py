@@ -1,36 +1,36 @@
-"""What a layout draws from: the values of a sample, and the random streams of its unit."""
+"""Fill the fields of a layout with the values of a sample, and give it the random streams of its unit."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
 from blender_assets import AssetLibrary
-from generators.language.field_types import Hue, substitute
+from generators.language.field_types import Choice, Hue, substitute
 from generators.random_streams import stream
 from generators.scenes.colorimetry import hue_to_rgb
 from loaders.errors import InputError
 from loaders.schema import FactorValue, Vector
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Draws:
-    """What a layout may draw from: the recipe's seed, the unit, and the values of the sample."""
+class LayoutInputs:
+    """Inputs of a layout: the recipe's seed, the unit, and the values of the sample."""
 
     seed: int
     unit: str
     values: Mapping[str, FactorValue]
 
     def stream(self, name: str) -> np.random.Generator:
-        """Return the unit's stream of one named variable."""
+        """Return the random stream of one named variable of the unit."""
         return stream(self.seed, self.unit, name)
 
     def fill(self, value: Any) -> Any:
-        """Put the sample's values where ``$name`` stands."""
+        """Replace ``$name`` by the sample's value."""
         return substitute(value, self.values.__getitem__)
 
     def number(self, value: Any, field: str) -> float:
@@ -48,38 +48,49 @@ class Draws:
         """Return the whole number, at least 0, that a field stands for.
 
         Raises:
-            InputError: it stands for something else.
+            InputError: the field stands for another value.
         """
         number = self.number(value, field)
         if number < 0 or not number.is_integer():
             raise InputError(f"{field}: expected a whole number, at least 0, got {number}")
         return int(number)
 
-    def choose(self, options: Mapping[str, T], label: str, field: str) -> T:
-        """Return the one of ``options`` that a field names.
+    def label(self, value: str, expected: Sequence[str], field: str) -> str:
+        """Return the label that a field stands for.
 
         Raises:
-            InputError: it names none of them.
+            InputError: it is no expected label.
         """
-        name = str(self.fill(label))
-        if name not in options:
-            raise InputError(f"{field}: expected one of {', '.join(options)}, got `{name}`")
-        return options[name]
+        name = str(self.fill(value))
+        if name not in expected:
+            raise InputError(f"{field}: expected one of {', '.join(expected)}, got `{name}`")
+        return name
+
+    def chosen(self, value: _T | Choice[_T], field: str) -> tuple[_T, str]:
+        """Return the value of a field that a factor may choose, and the path of that value.
+
+        Raises:
+            InputError: the choice has no entry for the factor's value.
+        """
+        if not isinstance(value, Choice):
+            return value, field
+        by = self.values[value.factor]
+        return value.chosen(by, field), f"{field}.among.{by}"
 
     def vector(self, value: Any, field: str) -> Vector:
         """Return the three numbers that a field stands for.
 
         Raises:
-            InputError: one of them names a factor whose value is no number.
+            InputError: a number names a factor whose value is no number.
         """
         x, y, z = (self.number(part, field) for part in value)
         return x, y, z
 
     def color(self, value: Any, field: str, highest: float = math.inf) -> Vector:
-        """Return the linear Rec.709 colour that a field stands for, given so or by its hue.
+        """Return the linear Rec.709 colour that a field stands for, as three channels or as a hue.
 
         Raises:
-            InputError: no number, or a channel that is negative or above ``highest``.
+            InputError: a channel is no number, negative or above ``highest``.
         """
         if isinstance(value, Hue):
             hue, saturation, brightness = (
@@ -97,11 +108,11 @@ class Draws:
         return rgb
 
 
-def require(library: AssetLibrary, kind: str, label: str, field: str) -> None:
+def require_asset(library: AssetLibrary, kind: str, label: str, field: str) -> None:
     """Look an asset up.
 
     Raises:
-        InputError: there is none; the message names the field of the layout.
+        InputError: there is no such asset; the message names the field of the layout.
     """
     try:
         library.find(kind, label)

@@ -1,25 +1,25 @@
-"""The lamps of a layout, resolved: where they stand, where they shine, and what colour their light is."""
+"""Resolve the lights of a layout: place, direction, power and colour."""
 
 import math
 
 import numpy as np
 
 from blender_assets import AssetLibrary
-from generators.language.layout import Layout
-from generators.language.lights_and_camera import ENVIRONMENT_LIGHT, UNNAMED_LIGHT, LightSpec
+from generators.language.layout import SceneLayout
+from generators.language.lights_and_camera import DEFAULT_LIGHT_NAME, ENVIRONMENT_LIGHT, LightSpec
 from generators.scenes.blackbody import blackbody
 from generators.scenes.colorimetry import illuminant
-from generators.scenes.layout_inputs import Draws, require
+from generators.scenes.layout_inputs import LayoutInputs, require_asset
 from generators.scenes.scene import Camera
 from loaders.errors import InputError
 from loaders.schema import LightRecord, Vector
 
-ABOVE = 1e-6  # m; what is less than this beside the camera is straight below or above it
-WHITE = (1.0, 1.0, 1.0)
+_SAME_PLACE = 1e-6  # m; points nearer to each other count as one
+_WHITE = (1.0, 1.0, 1.0)
 
 
-def hang_lights(
-    layout: Layout, draws: Draws, library: AssetLibrary, camera: Camera
+def place_lights(
+    layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary, camera: Camera
 ) -> tuple[LightRecord, ...]:
     """Resolve the lights of a layout; azimuths count from the side of ``camera``.
 
@@ -27,23 +27,22 @@ def hang_lights(
         InputError: an asset that does not exist or has no facts, two lights of one name, or a number out of
             range.
     """
-    specs = layout.lights
-    if layout.rig is not None:
-        specs = draws.choose(layout.rigs, layout.rig, "layout.rig")
-    lights = tuple(_light(spec, camera, draws, library) for spec in specs)
+    specs, field = inputs.chosen(layout.lights, "layout.lights")
+    lights = tuple(_light(spec, camera, inputs, library, f"{field}.{i}") for i, spec in enumerate(specs))
     names = [light.name for light in lights]
     if len({*names, ENVIRONMENT_LIGHT}) != len(names) + 1:
         raise InputError(
-            "layout.lights: expected a different `name` for each light, "
-            f"none `{ENVIRONMENT_LIGHT}`, got {names}"
+            f"{field}: expected a different `name` for each light, none `{ENVIRONMENT_LIGHT}`, got {names}"
         )
     return lights
 
 
-def _light(spec: LightSpec, camera: Camera, draws: Draws, library: AssetLibrary) -> LightRecord:
+def _light(
+    spec: LightSpec, camera: Camera, inputs: LayoutInputs, library: AssetLibrary, field: str
+) -> LightRecord:
     if spec.asset is not None:
-        label = str(draws.fill(spec.asset))
-        require(library, "lights", label, "layout.lights.asset")
+        label = str(inputs.fill(spec.asset))
+        require_asset(library, "lights", label, f"{field}.asset")
         facts = library.facts("lights", label)
         if not facts:
             raise InputError(
@@ -52,72 +51,74 @@ def _light(spec: LightSpec, camera: Camera, draws: Draws, library: AssetLibrary)
                 "(location, power, radius)"
             )
         return LightRecord(name=spec.name or label, **facts)
-    power, radius = (draws.number(getattr(spec, f), f"layout.lights.{f}") for f in ("power", "radius"))
+    power, radius = (inputs.number(getattr(spec, f), f"{field}.{f}") for f in ("power", "radius"))
     if power <= 0 or radius < 0:
-        raise InputError(f"layout.lights: expected power > 0 W and radius >= 0 m, got {power} and {radius}")
-    location = _stand(spec, camera, draws)
-    color, temperature = _colour(spec, draws)
-    lamp = LightRecord(
-        name=spec.name or UNNAMED_LIGHT,
+        raise InputError(f"{field}: expected power > 0 W and radius >= 0 m, got {power} and {radius}")
+    location = _location(spec, camera, inputs, field)
+    color, temperature = _colour(spec, inputs, field)
+    light = LightRecord(
+        name=spec.name or DEFAULT_LIGHT_NAME,
         location=location,
         power=power,
         radius=radius,
         color=color,
         temperature=temperature,
     )
-    return lamp if spec.kind == "point" else lamp.model_copy(update=_beam(spec, location, draws))
+    return light if spec.kind == "point" else light.model_copy(update=_beam(spec, location, inputs, field))
 
 
-def _colour(spec: LightSpec, draws: Draws) -> tuple[Vector, float | None]:
-    """Return the linear Rec.709 colour of a lamp, and its temperature in kelvin if that decides it."""
+def _colour(spec: LightSpec, inputs: LayoutInputs, field: str) -> tuple[Vector, float | None]:
+    """Return the linear Rec.709 colour of a light, and its temperature in kelvin, None without one."""
     if spec.temperature is not None:
-        temperature = draws.number(spec.temperature, "layout.lights.temperature")
+        temperature = inputs.number(spec.temperature, f"{field}.temperature")
         return blackbody(temperature), temperature
     if spec.chromaticity is not None:
-        field = "layout.lights.chromaticity"
-        hue, saturation = (draws.number(part, field) for part in spec.chromaticity)
+        where = f"{field}.chromaticity"
+        hue, saturation = (inputs.number(part, where) for part in spec.chromaticity)
         try:
             return illuminant(hue, saturation), None
         except InputError as error:
-            raise InputError(f"{field}: {error}") from None
+            raise InputError(f"{where}: {error}") from None
     if spec.color is None:
-        return WHITE, None
-    color = draws.color(spec.color, "layout.lights.color")
+        return _WHITE, None
+    color = inputs.color(spec.color, f"{field}.color")
     if not max(color) > 0:
-        raise InputError(f"layout.lights.color: expected a channel above 0, got {list(color)}")
+        raise InputError(f"{field}.color: expected a channel above 0, got {list(color)}")
     return color, None
 
 
-def _beam(spec: LightSpec, location: Vector, draws: Draws) -> dict[str, str | float | Vector]:
-    """Return what a spot has beside what every lamp has."""
-    cone, blend = (draws.number(getattr(spec, f), f"layout.lights.{f}") for f in ("cone", "blend"))
+def _beam(
+    spec: LightSpec, location: Vector, inputs: LayoutInputs, field: str
+) -> dict[str, str | float | Vector]:
+    """Return the fields of a spot that a point light has not."""
+    cone, blend = (inputs.number(getattr(spec, f), f"{field}.{f}") for f in ("cone", "blend"))
     if not 1 <= cone <= 180:
-        raise InputError(f"layout.lights.cone: expected 1 to 180 degrees, got {cone}")
+        raise InputError(f"{field}.cone: expected 1 to 180 degrees, got {cone}")
     if not 0 <= blend <= 1:
-        raise InputError(f"layout.lights.blend: expected 0 to 1, got {blend}")
-    aim = draws.vector(spec.target if spec.aim is None else spec.aim, "layout.lights.aim")
-    if math.dist(aim, location) < ABOVE:
-        raise InputError(f"layout.lights.aim: expected a point away from the lamp, got {list(aim)}")
+        raise InputError(f"{field}.blend: expected 0 to 1, got {blend}")
+    aim = inputs.vector(spec.target if spec.aim is None else spec.aim, f"{field}.aim")
+    if math.dist(aim, location) < _SAME_PLACE:
+        raise InputError(f"{field}.aim: expected a point away from the light, got {list(aim)}")
     direction = np.array(aim) - location
     x, y, z = (direction / np.linalg.norm(direction)).round(9).tolist()
     return {"kind": "spot", "cone": cone, "blend": blend, "direction": (x, y, z)}
 
 
-def _stand(spec: LightSpec, camera: Camera, draws: Draws) -> Vector:
-    """Where a lamp stands: as given, or by azimuth from the camera's side, elevation and distance."""
+def _location(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str) -> Vector:
+    """Return the place of a light, as given or by azimuth, elevation and distance."""
     if spec.location is not None:
-        return draws.vector(spec.location, "layout.lights.location")
-    azimuth = math.radians(draws.number(spec.azimuth, "layout.lights.azimuth"))
-    elevation = math.radians(draws.number(spec.elevation, "layout.lights.elevation"))
-    distance = draws.number(spec.distance, "layout.lights.distance")
+        return inputs.vector(spec.location, f"{field}.location")
+    azimuth = math.radians(inputs.number(spec.azimuth, f"{field}.azimuth"))
+    elevation = math.radians(inputs.number(spec.elevation, f"{field}.elevation"))
+    distance = inputs.number(spec.distance, f"{field}.distance")
     if distance <= 0:
-        raise InputError(f"layout.lights.distance: expected more than 0 m, got {distance}")
-    target = draws.vector(spec.target, "layout.lights.target")
+        raise InputError(f"{field}.distance: expected more than 0 m, got {distance}")
+    target = inputs.vector(spec.target, f"{field}.target")
     towards = np.array([camera.location[0] - target[0], camera.location[1] - target[1], 0.0])
-    if np.linalg.norm(towards) < ABOVE:
+    if np.linalg.norm(towards) < _SAME_PLACE:
         raise InputError(
-            "layout.lights.target: expected a point that is not straight below the camera, from "
-            "whose side azimuths count; give the light a `location` instead"
+            f"{field}.target: expected a point that is not straight below or above the camera, because "
+            "azimuths count from the camera's side; give the light a `location` instead"
         )
     towards /= np.linalg.norm(towards)
     rightwards = np.cross((0.0, 0.0, 1.0), towards)

@@ -1,29 +1,29 @@
-"""Light is linear: what samples of one trace may differ in, and by how much their radiance does."""
+"""Split lights into lights to trace and a gain, so that samples share traces: light is linear."""
 
 import numpy as np
 
 from loaders.schema import LightRecord, Vector
 
-REFERENCE_POWER = 1000.0  # W of the first lamp of a trace that several samples share
+REFERENCE_POWER = 1000.0  # W of the first light of a trace that several samples share
 
 
 def normalise_lights(lights: tuple[LightRecord, ...]) -> tuple[tuple[LightRecord, ...], Vector]:
-    """Split lamps into what is traced and a gain per channel that makes up for it.
+    """Split the lights of a sample into lights to trace and a gain per channel.
 
-    Light transport is linear: with the first lamp traced white at `REFERENCE_POWER` and the others relative
-    to it, the traced radiance times the gain is that of the lamps as they are. So samples that differ in
-    nothing but the power and colour of their light come from one trace, and are exactly linear among
-    themselves.
+    Light transport is linear: the first light is traced white at `REFERENCE_POWER`, the others relative to
+    it, and the traced radiance times the gain is the radiance under the lights of the sample. So samples that
+    differ in nothing but power and colour of their light come from one trace, and are exact multiples of each
+    other.
 
     Args:
-        lights: the lamps of a sample that nothing else lights.
+        lights: all light sources of the sample; there is no environment.
 
     Returns:
-        The lamps to trace, and the gain.
+        The lights to trace, and the gain.
 
     Example:
-        >>> lamp = LightRecord(name="lamp", location=(0, 0, 3), power=500, radius=0.5, color=(2, 1, 0.5))
-        >>> traced, gain = normalise_lights((lamp,))
+        >>> light = LightRecord(name="light", location=(0, 0, 3), power=500, radius=0.5, color=(2, 1, 0.5))
+        >>> traced, gain = normalise_lights((light,))
         >>> traced[0].power, traced[0].color, gain
         (1000.0, (1.0, 1.0, 1.0), (1.0, 0.5, 0.25))
     """

@@ -1,4 +1,4 @@
-"""From the values of a sample's factors and variables to the numbers of its scene."""
+"""Resolve the objects and the environment of a layout for one sample."""
 
 import math
 from collections.abc import Sequence
@@ -8,89 +8,103 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from blender_assets import AssetLibrary
-from generators.language.layout import Appearance, Layout, ObjectSpec, Scatter
-from generators.scenes.appearance import choose_material, paint_parts
-from generators.scenes.layout_inputs import Draws, require
-from generators.scenes.scene import Environment, Thing
+from generators.language.field_types import Choice
+from generators.language.layout import ObjectSpec, Scatter, SceneLayout
+from generators.scenes.layout_inputs import LayoutInputs, require_asset
+from generators.scenes.object_materials import choose_material, choose_part_materials
+from generators.scenes.scene import Environment, Material, SceneObject
 from loaders.errors import InputError
 
-PLACING_ATTEMPTS = 2000  # of one object
-PLACINGS = 20  # of all of them
-MOST_OBJECTS = 255  # a mask numbers them in one byte, in which 0 is none of them
+PLACING_ATTEMPTS = 2000  # random places tried for one object
+PLACINGS = 20  # times that all objects are placed anew
+MOST_OBJECTS = 255  # a mask numbers objects in one byte, 0 for no object
 
 
-def place_objects(layout: Layout, draws: Draws, library: AssetLibrary) -> tuple[Thing, ...]:
+def place_objects(
+    layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
+) -> tuple[SceneObject, ...]:
     """Resolve the objects of a layout.
 
     Raises:
-        InputError: an arrangement, coat, type or material that does not exist, more objects than a mask
-            numbers, or no room for a scattered one.
+        InputError: a type or material that does not exist, a choice without an entry for this sample, more
+            objects than a mask numbers, or no room for a scattered one.
     """
     if layout.scatter is not None:
-        specs = scatter(layout.scatter, draws, library)
-    elif layout.arrangement is not None:
-        specs = draws.choose(layout.arrangements, layout.arrangement, "layout.arrangement")
-        _require_objects(specs, layout, library)
+        specs, field = scatter(layout.scatter, inputs, library), "layout.scatter"
     else:
-        specs = layout.objects
+        specs, field = inputs.chosen(layout.objects, "layout.objects")
+        _require_objects(specs, layout, library)
     _require_numbers(len(specs))
-    coat = None if layout.coat is None else draws.choose(layout.coats, layout.coat, "layout.coat")
-    if coat is not None:
-        specs = tuple(spec.model_copy(update={"material": coat, "parts": {}}) for spec in specs)
-    return tuple(_thing(spec, i, layout.appearance, draws, library) for i, spec in enumerate(specs))
+    cover, cover_field = inputs.chosen(layout.material, "layout.material")
+    objects = []
+    for i, spec in enumerate(specs):
+        where, covered = f"{field}.{i}", spec.model_copy(update={"material": cover, "parts": {}})
+        kind = _object_type(spec, inputs, library, where)
+        chosen, chosen_field = (spec, f"{where}.material") if cover is None else (covered, cover_field)
+        material = choose_material(
+            chosen.material, kind, i, layout.random_material, inputs, library, chosen_field
+        )
+        objects.append(_place_object(chosen, kind, material, inputs, library, where))
+    return tuple(objects)
 
 
 def _require_numbers(count: int) -> None:
     if count > MOST_OBJECTS:
         raise InputError(
-            f"layout: expected at most {MOST_OBJECTS} objects, which is what a mask can number, got {count}"
+            f"layout: expected at most {MOST_OBJECTS} objects, as many as a mask can number, got {count}"
         )
 
 
-def _require_objects(specs: Sequence[ObjectSpec], layout: Layout, library: AssetLibrary) -> None:
-    """Look up the objects of an arrangement; if one is missing, say which are in all of them."""
+def _require_objects(specs: Sequence[ObjectSpec], layout: SceneLayout, library: AssetLibrary) -> None:
+    """Look up the objects of a choice; if an object is missing, name the missing objects of all entries."""
+    if not isinstance(layout.objects, Choice):
+        return
     if all(spec.type.startswith("$") or library.has("objects", spec.type) for spec in specs):
         return
-    types = dict.fromkeys(spec.type for some in layout.arrangements.values() for spec in some)
+    types = dict.fromkeys(spec.type for some in layout.objects.among.values() for spec in some)
     missing = [kind for kind in types if not kind.startswith("$") and not library.has("objects", kind)]
     raise InputError(
-        f"layout.arrangements: there are no objects {', '.join(f'`{kind}`' for kind in missing)}; bring each "
-        "in with `candlelight assets add MESH --name LABEL --out FOLDER`, and name the folder with "
-        "`--assets objects=FOLDER`"
+        f"layout.objects.among: there are no objects {', '.join(f'`{kind}`' for kind in missing)}; "
+        "bring each in with `candlelight assets add MESH --name LABEL --out FOLDER`, and name the folder "
+        "with `--assets objects=FOLDER`"
     )
 
 
-def _thing(spec: ObjectSpec, i: int, appearance: Appearance, draws: Draws, library: AssetLibrary) -> Thing:
-    kind = str(draws.fill(spec.type))
-    require(library, "objects", kind, "layout.objects.type")
-    material = choose_material(spec.material, kind, i, appearance, draws, library)
-    size = draws.number(spec.size, "layout.objects.size")
+def _object_type(spec: ObjectSpec, inputs: LayoutInputs, library: AssetLibrary, field: str) -> str:
+    kind = str(inputs.fill(spec.type))
+    require_asset(library, "objects", kind, f"{field}.type")
+    return kind
+
+
+def _place_object(
+    spec: ObjectSpec, kind: str, material: Material, inputs: LayoutInputs, library: AssetLibrary, field: str
+) -> SceneObject:
+    size = inputs.number(spec.size, f"{field}.size")
     if size <= 0:
-        raise InputError(f"layout.objects.size: expected more than 0 m, got {size}")
-    tilt_x, tilt_y = (draws.number(part, "layout.objects.tilt") for part in spec.tilt)
-    location = draws.vector((*spec.location, 0.0)[:3], "layout.objects.location")
-    thing = Thing(
+        raise InputError(f"{field}.size: expected more than 0 m, got {size}")
+    tilt_x, tilt_y = (inputs.number(part, f"{field}.tilt") for part in spec.tilt)
+    placed = SceneObject(
         type=kind,
         material=material,
-        parts=paint_parts(spec.parts, kind, material, draws, library),
+        parts=choose_part_materials(spec.parts, kind, material, inputs, library, f"{field}.parts"),
         size=size,
-        rotation=draws.number(spec.rotation, "layout.objects.rotation"),
+        rotation=inputs.number(spec.rotation, f"{field}.rotation"),
         tilt=(tilt_x, tilt_y),
-        location=location,
+        location=inputs.vector((*spec.location, 0.0)[:3], f"{field}.location"),
     )
-    return thing if spec.anchor == "base" else _held_by_its_middle(thing, library)
+    return placed if spec.anchor == "base" else _place_by_center(placed, library)
 
 
-def _held_by_its_middle(thing: Thing, library: AssetLibrary) -> Thing:
+def _place_by_center(placed: SceneObject, library: AssetLibrary) -> SceneObject:
     """Move an object so that the middle of its height is where its base was."""
-    height = library.facts("objects", thing.type).get("dimensions", (1.0, 1.0, 1.0))[2]
-    up = turn(thing.tilt, thing.rotation)[:, 2]
-    x, y, z = (thing.location - 0.5 * thing.size * height * up).round(9).tolist()
-    return thing.model_copy(update={"location": (x, y, z)})
+    height = library.facts("objects", placed.type).get("dimensions", (1.0, 1.0, 1.0))[2]
+    up = turn(placed.tilt, placed.rotation)[:, 2]
+    x, y, z = (placed.location - 0.5 * placed.size * height * up).round(9).tolist()
+    return placed.model_copy(update={"location": (x, y, z)})
 
 
 def turn(tilt: tuple[float, float], rotation: float) -> Float64[ndarray, "3 3"]:
-    """Rotation matrix of an object: about x, then y, by ``tilt``, then about z, all axes the world's.
+    """Rotation matrix of an object: about x, then y, by ``tilt``, then about z, in world axes.
 
     Args:
         tilt: degrees about x and y.
@@ -111,23 +125,23 @@ def turn(tilt: tuple[float, float], rotation: float) -> Float64[ndarray, "3 3"]:
     return about_z @ about_y @ about_x
 
 
-def scatter(plan: Scatter, draws: Draws, library: AssetLibrary) -> tuple[ObjectSpec, ...]:
+def scatter(plan: Scatter, inputs: LayoutInputs, library: AssetLibrary) -> tuple[ObjectSpec, ...]:
     """Place objects at random so that their bounding circles keep their distance.
 
-    Each object has streams of its own, so that one more object moves none of the others; only where one finds
-    no room are all placed anew, each from its next stream, and what they are and how large stays as drawn.
+    Each object has streams of its own, so that one more object moves no other object. If an object finds no
+    room, all objects get new places, each from its next stream; types and sizes stay.
 
     Raises:
-        InputError: an object found no room, `PLACINGS` times, or there are more than a mask numbers.
+        InputError: an object found no room `PLACINGS` times, or there are more objects than a mask numbers.
     """
-    count = draws.whole(plan.count, "layout.scatter.count")
+    count = inputs.whole(plan.count, "layout.scatter.count")
     _require_numbers(count)  # before the search for room, which would take long
-    streams = [draws.stream(f"scatter/{i}") for i in range(count)]
+    streams = [inputs.stream(f"scatter/{i}") for i in range(count)]
     drawn = [_scattered(plan, rng) for rng in streams]
     radii = [float(spec.size) * footprint(library, spec.type) for spec in drawn]
     for placing in range(PLACINGS):
         if placing:
-            streams = [draws.stream(f"scatter/{i}/{placing}") for i in range(len(drawn))]
+            streams = [inputs.stream(f"scatter/{i}/{placing}") for i in range(len(drawn))]
         places = _places(plan, radii, streams)
         if len(places) == len(drawn):
             located = zip(drawn, places, strict=True)
@@ -139,7 +153,7 @@ def scatter(plan: Scatter, draws: Draws, library: AssetLibrary) -> tuple[ObjectS
 
 
 def _scattered(plan: Scatter, rng: np.random.Generator) -> ObjectSpec:
-    """Draw what a scattered object is, its size and its turn; not yet where it stands."""
+    """Draw the type, size and rotation of a scattered object, not yet its place."""
     kind = plan.types[int(rng.integers(len(plan.types)))]
     size = round(float(rng.uniform(*plan.size)), 6)
     return ObjectSpec(type=kind, size=size, rotation=round(float(rng.uniform(0.0, 360.0)), 6))
@@ -148,7 +162,7 @@ def _scattered(plan: Scatter, rng: np.random.Generator) -> ObjectSpec:
 def _places(
     plan: Scatter, radii: Sequence[float], streams: Sequence[np.random.Generator]
 ) -> list[tuple[float, float]]:
-    """Draw a place for one circle after another, up to the first that finds no room."""
+    """Draw a place for one circle after another, up to the first circle that finds no room."""
     x_low, x_high, y_low, y_high = plan.region
     places: list[tuple[float, float]] = []
     for radius, rng in zip(radii, streams, strict=True):
@@ -164,9 +178,9 @@ def _places(
 
 
 def footprint(library: AssetLibrary, kind: str) -> float:
-    """Radius in metres of the circle about its origin that holds an object of size 1, seen from above.
+    """Radius in metres of the circle about the origin of an object of size 1 that holds it, seen from above.
 
-    That of a user's own of which no manifest says anything is that of a unit box.
+    An object that no manifest describes has the radius of a unit box.
     """
     facts = library.facts("objects", kind)
     if "footprint" in facts:
@@ -175,29 +189,29 @@ def footprint(library: AssetLibrary, kind: str) -> float:
     return math.hypot(width, depth) / 2
 
 
-def surround(layout: Layout, draws: Draws, library: AssetLibrary) -> Environment | None:
-    """Resolve the environment of a layout: the map's own turn and strength, and the layout's on top.
+def place_environment(layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary) -> Environment | None:
+    """Resolve the environment of a layout: turn and strength of its manifest, changed by the layout's.
 
-    A .blend file counts as modelled unless its manifest says that it holds a world alone.
+    A .blend file counts as a modelled scene unless its manifest says that it holds a world alone.
 
     Raises:
-        InputError: a map that does not exist, a negative strength, or a .blend file turned or scaled.
+        InputError: there is no such scene, the strength is negative, or a .blend file is turned or scaled.
     """
     spec = layout.environment
     if spec is None:
         return None
-    label = str(draws.fill(spec.map))
-    require(library, "scenes", label, "layout.environment.map")
+    label = str(inputs.fill(spec.scene))
+    require_asset(library, "scenes", label, "layout.environment.scene")
     facts = library.facts("scenes", label)
-    strength = draws.number(spec.strength, "layout.environment.strength") * facts.get("strength", 1.0)
+    strength = inputs.number(spec.strength, "layout.environment.strength") * facts.get("strength", 1.0)
     if strength < 0:
         raise InputError(f"layout.environment.strength: expected at least 0, got {strength}")
-    rotation = draws.number(spec.rotation, "layout.environment.rotation") + facts.get("rotation", 0.0)
+    rotation = inputs.number(spec.rotation, "layout.environment.rotation") + facts.get("rotation", 0.0)
     blend = library.find("scenes", label).suffix == ".blend"
     if blend and (rotation % 360.0, strength) != (0.0, 1.0):
         raise InputError(
-            f"layout.environment: `{label}` is a .blend file, whose place and light are its own; expected "
+            f"layout.environment: `{label}` is a .blend file, which has its own place and light; expected "
             f"rotation 0 and strength 1, got {rotation} and {strength}"
         )
     modelled = blend and facts.get("modelled", True)
-    return Environment(map=label, rotation=rotation % 360.0, strength=strength, modelled=modelled)
+    return Environment(scene=label, rotation=rotation % 360.0, strength=strength, modelled=modelled)

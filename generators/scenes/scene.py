@@ -1,7 +1,7 @@
-"""Every number that Blender is told about one sample, resolved: no names of factors, no distributions.
+"""Planned samples as records: every number of a scene, without names of factors or distributions.
 
-These records are what a plan holds, what crosses the pipe to the render child, and what the metadata is
-written from. Lengths are metres, angles degrees, colours linear Rec.709.
+A plan holds these records, the render process receives them, and the metadata of frames come from them.
+Lengths are metres, angles degrees, colours linear Rec.709.
 """
 
 from typing import Annotated, Literal
@@ -10,23 +10,23 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from loaders.schema import FactorValue, LightRecord, Vector
 
-# What becomes part of file names: a plan may come from elsewhere.
+# Part of a file name: a plan of another author must not name files elsewhere.
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)]
 
 
-class Part(BaseModel):
-    """Base of the records below: immutable, and refuses what it does not know."""
+class PlanRecord(BaseModel):
+    """Base of the records of a plan: immutable; unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Material(Part):
-    """What an object is made of.
+class Material(PlanRecord):
+    """The material of an object, a part or a floor.
 
-    ``label`` names an asset in ``materials`` or ``textures``, or is "rgb" for a plain colour given here.
-    ``base_color`` is None where an asset decides, as are ``roughness`` and ``specular``, the width and the
-    strength of the gloss from 0 to 1. The others place and colour a texture; one that is an ``image`` of the
-    user's has its colours from there.
+    ``label`` names an asset in ``materials`` or ``textures``, or is "rgb" for one colour given here.
+    ``base_color``, ``roughness`` and ``specular`` (width and strength of the gloss, 0 to 1) are None where
+    the asset decides. The other fields place and colour a texture; a texture that is an ``image`` has its own
+    colours.
     """
 
     label: str
@@ -40,19 +40,19 @@ class Material(Part):
     scale: float = 1.0
 
 
-class PartPaint(Part):
-    """One part of an object: its name, and what it is made of."""
+class PartMaterial(PlanRecord):
+    """One part of an object: its name and its material."""
 
     name: str
     material: Material
 
 
-class Thing(Part):
-    """One object: asset label, material, metres per unit, how it is turned, and the middle of its base.
+class SceneObject(PlanRecord):
+    """One object of a scene: asset label, material, size (metres per unit of the asset) and pose.
 
-    It is turned about the world's x axis, then y axis, by ``tilt``, then about the vertical by ``rotation``,
-    in degrees, the middle of its base staying where it is. ``parts`` are those of the asset's
-    manifest, in the order of its material slots.
+    ``tilt`` turns the object about the world's x axis, then its y axis, ``rotation`` then about the vertical,
+    in degrees; ``location`` is the middle of its base. ``parts`` are the parts in the asset's manifest, in
+    the order of its material slots.
     """
 
     type: str
@@ -61,27 +61,27 @@ class Thing(Part):
     rotation: float
     tilt: tuple[float, float] = (0.0, 0.0)
     location: Vector
-    parts: tuple[PartPaint, ...] = ()
+    parts: tuple[PartMaterial, ...] = ()
 
 
-class Environment(Part):
-    """What surrounds the scene: a map, degrees about the vertical, and the multiplier of its radiance.
+class Environment(PlanRecord):
+    """The environment: label of a scene, degrees about the vertical, and factor on its radiance.
 
-    A ``modelled`` one has a ground and surroundings of its own, and stands in place of a floor.
+    A ``modelled`` scene has a ground of its own, and replaces the floor; the others are environment maps.
     """
 
-    map: str
+    scene: str
     rotation: float = 0.0
     strength: float = 1.0
     modelled: bool = False
 
 
-class Camera(Part):
-    """Where the camera stands, the point it looks at, its horizontal field of view, and how it is turned.
+class Camera(PlanRecord):
+    """The camera: its place, the point it looks at, and its horizontal field of view.
 
-    ``yaw``, ``pitch`` and ``roll`` turn it about its own Y, X and Z axes after it has looked at the point.
-    ``zoom`` multiplies the focal length; ``shift`` moves the picture right and down, in degrees of visual
-    angle (`generators.scenes.camera.intrinsics`).
+    ``yaw``, ``pitch`` and ``roll`` then turn it about its own Y, X and Z axes. ``zoom`` multiplies the focal
+    length; ``shift`` moves the image right and down, in degrees of visual angle
+    (`generators.scenes.camera.intrinsics`).
     """
 
     location: Vector
@@ -94,8 +94,8 @@ class Camera(Part):
     zoom: float = 1.0
 
 
-class Floor(Part):
-    """The ground at height 0: a shadow catcher that shows the map, or a plane of one colour or a material."""
+class Floor(PlanRecord):
+    """The ground at height 0: a shadow catcher that shows the environment, or a plane with a material."""
 
     catcher: bool = False
     base_color: Vector = (0.8, 0.8, 0.8)
@@ -103,8 +103,8 @@ class Floor(Part):
     material: Material | None = None
 
 
-class Leaves(Part):
-    """Dead leaves; the fields are those of `generators.language.layout.LeavesSpec`, resolved."""
+class DeadLeaves(PlanRecord):
+    """Dead leaves: `generators.language.dead_leaves_spec.DeadLeavesSpec` with the values of a sample."""
 
     shape: Literal["disc", "ellipse", "polygon"]
     exponent: float
@@ -117,28 +117,28 @@ class Leaves(Part):
     azimuth: float
 
 
-class Trace(Part):
-    """All that decides the light that is traced: samples with equal traces share one render.
+class Trace(PlanRecord):
+    """Everything that decides the traced light: samples with equal traces share one render.
 
-    Where there are ``leaves`` nothing is traced: they are painted, and there is no camera.
+    ``dead_leaves`` are painted and not traced; then all other fields but the seed are empty.
     """
 
-    objects: tuple[Thing, ...]
+    objects: tuple[SceneObject, ...]
     lights: tuple[LightRecord, ...]
     environment: Environment | None
     floor: Floor | None
     camera: Camera | None
     cycles_seed: int
-    leaves: Leaves | None = None
+    dead_leaves: DeadLeaves | None = None
 
 
-class SamplePlan(Part):
-    """One row of a plan.
+class SamplePlan(PlanRecord):
+    """One planned sample.
 
-    ``trace`` is what Blender renders; ``gain`` multiplies its radiance, channel by channel, to give this
-    sample's (power and colour of the light, which are linear and so need no second render).
-    ``lights`` are the lamps as this sample has them. ``propensity`` is, for each factor and variable, the
-    probability (or density) of its value given its parents.
+    Blender renders ``trace``; its radiance times ``gain``, channel by channel, is the radiance of this sample
+    (power and colour of the light are linear and need no second render). ``lights`` are the lights of this
+    sample. ``propensity`` is, for each factor and variable, the probability (or density) of its value given
+    its parents.
     """
 
     id: FileName

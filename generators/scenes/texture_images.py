@@ -1,4 +1,4 @@
-"""Images as textures: read as linear colour, and refused in one line where they are broken."""
+"""Read image files as textures of linear colour; a broken file is refused in one line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +14,12 @@ from loaders.colour import srgb_to_linear
 from loaders.errors import blaming
 from loaders.files.image_files import open_image
 
-LONGEST_SIDE = 2048  # pixels; a texture is seen from some metres away, and an image of a camera fills memory
+LONGEST_TEXTURE_SIDE = 2048  # pixels; a larger image fills memory and shows no more detail
 
 
 @cache
-def check_image(path: Path) -> None:
-    """Make sure that an image can be read, at a small part of what reading it costs.
+def check_texture_image(path: Path) -> None:
+    """Check that an image can be read, at a small part of the cost of reading it.
 
     Raises:
         InputError: it is damaged, neither JPEG nor PNG, or claims more pixels than
@@ -33,9 +33,9 @@ def check_image(path: Path) -> None:
 def read_texture(path: Path) -> Float32[ndarray, "side side 3"]:
     """Read the central square of an image as linear colour.
 
-    The file is taken to be sRGB, whatever profile it carries. Sides above `LONGEST_SIDE` are divided by the
-    smallest whole number that brings them below it, each pixel the mean of a square of encoded values.
-    Transparency is left out, and so is the turn that a camera may have noted.
+    The file is taken to be sRGB, whatever profile it carries. A side above `LONGEST_TEXTURE_SIDE` is
+    divided by the smallest whole number that brings it below; each pixel is the mean of a square of encoded
+    values. Transparency and the orientation in EXIF data are ignored.
 
     Args:
         path: a JPEG or PNG file.
@@ -51,13 +51,13 @@ def read_texture(path: Path) -> Float32[ndarray, "side side 3"]:
         side = min(image.size)
         left, top = (image.width - side) // 2, (image.height - side) // 2
         square = image.convert("RGB").crop((left, top, left + side, top + side))
-        encoded = np.asarray(square.reduce(-(-side // LONGEST_SIDE)), np.float32) / np.float32(255)
+        encoded = np.asarray(square.reduce(-(-side // LONGEST_TEXTURE_SIDE)), np.float32) / np.float32(255)
     return srgb_to_linear(encoded)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """Open an image file, and say in one line what is wrong with it."""
+    """Open an image file; refuse a broken one in one line."""
     with (
         blaming(f"texture {path}: cannot be read", "replace or remove it"),
         open_image(path.read_bytes(), ("JPEG", "PNG")) as image,

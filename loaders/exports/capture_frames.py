@@ -20,9 +20,9 @@ from loaders.mixed_edges import mixed_edges
 from loaders.samples import Frame, Frames
 from loaders.schema import Record, array_sha256
 
-_FACTORS = ("item", "light", "paint")
+_FACTORS = ("item", "light", "material")
 MAIN, SECOND = "main", "second"  # the fixed lights: of all images, and the second light of equation 5
-OWN, UNIFORM = "own", "uniform"  # paints: the object's own, and uniform reflectance
+OWN, UNIFORM = "own", "uniform"  # materials: the object's own, and uniform reflectance
 _NEEDED_LAYERS = ("albedo", "shading", "residual", "object")
 
 CaptureRows = dict[tuple[str, str, str], int]  # by item, light and paint
@@ -89,7 +89,7 @@ def find_captures(frames: Frames, items: Sequence[str], lights: Sequence[str]) -
     for item, light, paint in needed:
         if (item, light, paint) not in rows:
             raise InputError(
-                f"set `{frames.set_name}`: `{item}` has no complete frame with light `{light}` and paint "
+                f"set `{frames.set_name}`: `{item}` has no complete frame with light `{light}` and material "
                 f"`{paint}`; render the whole set, or fewer objects with "
                 f"--set sets.{frames.set_name}.factors.item.values=[...]"
             )
@@ -115,8 +115,9 @@ def read_captures(frames: Frames, rows: CaptureRows, item: str) -> CaptureFrames
     for (light, paint), frame in captured.items():
         if not np.array_equal(frame.layers["object"], outline):
             raise InputError(
-                f"set `{frames.set_name}`: `{item}` has another outline with light `{light}` and paint "
-                f"`{paint}`; name `item` alone as the recipe's `unit`, and let nothing else change within it"
+                f"set `{frames.set_name}`: `{item}` has another outline with light `{light}` and material "
+                f"`{paint}`; name `item` alone in the recipe's `unit_factors`, and "
+                "let nothing else change within it"
             )
     return captured
 

@@ -79,7 +79,8 @@ def export_mit(
 
     Args:
         frames: folder of frames or pack; its set has the factors ``item``, ``light`` (``main``,
-            ``second``, ``light01`` and so on) and ``paint`` (``own``, and ``uniform`` under the first two).
+            ``second``, ``light01`` and so on) and ``material`` (``own``, and ``uniform`` under the first
+            two).
         out: folder to write: new, or started by the same export.
         by: "paper" derives the images from captures by equations 2, 4 and 5 of Grosse et al. 2009, with the
             original D + 2 G of diffuse light D and gloss G, because a render has no polariser;

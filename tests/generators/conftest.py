@@ -47,12 +47,12 @@ sets:
       paint: {count: 2}
       light_azimuth: {values: [-70, 70], unit: degrees}
       temperature: {values: [2500, 4500, 6500], unit: K}
-    unit: [scene]
+    unit_factors: [scene]
     shares_units: true
     varies: [light_azimuth]
     layout: &table
       objects: [{type: sphere, size: 1.5}]
-      appearance: {texturing: $texturing, variation: $paint}
+      random_material: {texturing: $texturing, variation: $paint}
       floor: {base_color: [0.8, 0.8, 0.8]}
       lights: [{azimuth: $light_azimuth, elevation: 35, distance: 4, radius: 0.3, temperature: $temperature}]
       camera: {location: [0, 5, 2.2], look_at: [0, 0, 0.6], field_of_view: 32}
@@ -60,12 +60,12 @@ sets:
     factors:
       scene: {values: [sphere]}
       temperature: {values: [2500], unit: K}
-    unit: [scene]
+    unit_factors: [scene]
     shares_units: true
     layout:
       <<: *table
-      appearance: {}
-      environment: {map: studio, strength: 0}
+      random_material: {}
+      environment: {scene: studio, strength: 0}
       lights: [{azimuth: -70, elevation: 35, distance: 4, radius: 0.3, temperature: $temperature}]
   views:  # objects from two cameras; `pink` and `satin` are the user's own materials
     factors:
@@ -111,9 +111,9 @@ sets:
   catcher:  # as CANDLE: an environment map, a shadow catcher, and lights by label
     factors:
       lights: {assets: lights, values: [left, right]}
-    unit: []
+    unit_factors: []
     layout:
-      environment: {map: moonlit grass}
+      environment: {scene: moonlit grass}
       floor: {catcher: true}
       lights: [{asset: $lights}]
       objects: [{type: sphere, material: yellow, size: 2, location: [0, -2]}]

@@ -94,7 +94,7 @@ def test_the_files_open_without_this_package(frames_root, make_frame):
         assert_same_layers({"image": frame.layers["image"], **layers}, frame.layers)
     with Image.open(path / "image.png") as image:
         np.testing.assert_array_equal(np.asarray(image), frame.layers["image"])
-    assert json.loads((path / "metadata.json").read_text())["schema"] == 2
+    assert json.loads((path / "metadata.json").read_text())["schema"] == 3
 
 
 def test_the_first_writer_wins(tmp_path, make_frame):
@@ -228,7 +228,7 @@ def rewrite_npz(path, **changed):
         (lambda path: (path / "metadata.json").write_text('{"id": 3}'), "metadata.json is damaged at id"),
         (
             lambda path: (path / "metadata.json").write_text('{"schema": 1}'),
-            "expected schema version 2, got 1; make the frames again",
+            "expected schema version 3, got 1; make the frames again",
         ),
         (lambda path: (path / "image.png").unlink(), "image.png is missing"),
         (
@@ -368,8 +368,8 @@ def test_dataset_info_comes_back_and_its_absence_is_explained(tmp_path, info):
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["dataset.json"]
     with pytest.raises(InputError, match=r"dataset.json is missing; name a folder of rendered frames"):
         read_dataset_info(tmp_path)
-    (tmp_path / "dataset.json").write_text(info.to_json().replace('"schema": 2', '"schema": 9'))
-    with pytest.raises(InputError, match="expected schema version 2, got 9; make the frames again"):
+    (tmp_path / "dataset.json").write_text(info.to_json().replace('"schema": 3', '"schema": 9'))
+    with pytest.raises(InputError, match="expected schema version 3, got 9; make the frames again"):
         read_dataset_info(tmp_path)
     (tmp_path / "dataset.json").unlink()
     (tmp_path / "dataset.json").mkdir()

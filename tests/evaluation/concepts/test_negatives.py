@@ -24,10 +24,10 @@ sets:
     factors: &factors
       contrast: {values: [0, 0.2, 0.4, 0.6, 0.8]}
       azimuth: {values: [0]}
-    unit: []
+    unit_factors: []
     shares_units: true
     varies: [contrast]
-    layout: {leaves: {contrast: $contrast, azimuth: $azimuth, falloff: 0.8}}
+    layout: {dead_leaves: {contrast: $contrast, azimuth: $azimuth, falloff: 0.8}}
   illumination:
     <<: *set
     factors:
@@ -36,7 +36,7 @@ sets:
     varies: [azimuth]
   negatives:
     <<: *set
-    unit: null
+    unit_factors: null
     shares_units: false
     varies: []
     draws: 2

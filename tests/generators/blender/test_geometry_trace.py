@@ -22,7 +22,7 @@ sets:
       place: {values: [0, 2.2, 30], unit: m}  # in the middle, cut off by the border, outside the image
     layout:
       objects: [{type: cube, material: red, size: 1.2, rotation: 30, location: [$place, 0]}]
-      environment: {map: studio}
+      environment: {scene: studio}
       floor: {catcher: true}
       lights: [{azimuth: -40, distance: 4}]
       camera: {location: [0.5, 5, 1.2], look_at: [0, 0, 0.7], field_of_view: 44}

@@ -32,7 +32,7 @@ sets:
     factors:
       scene: &scenes {assets: scenes, values: SCENES}
     layout: &empty
-      environment: {map: $scene}
+      environment: {scene: $scene}
       camera: {location: [0, 6.5, 2.6], look_at: [0, -2, 0.9], field_of_view: 60}
   lit:
     factors:

@@ -52,7 +52,7 @@ sets:
       material: {assets: materials, values: [rough]}
     layout:
       <<: *table
-      environment: {map: studio}
+      environment: {scene: studio}
       floor: {catcher: true}
 """
 

@@ -435,7 +435,7 @@ def test_a_shadow_catcher_shows_the_map_and_has_no_albedo(pick):
         assert floats(frame, "residual")[backdrop].min() >= 0
         seen = srgb_to_linear(frame.layers["image"][backdrop] / 255.0)
         assert seen.std() > 0.2 * seen.mean()  # a photograph, not a single grey
-        assert frame.metadata.environment.map == "moonlit grass"
+        assert frame.metadata.environment.scene == "moonlit grass"
 
 
 def test_objects_over_a_shadow_catcher_have_their_albedo(pick):

@@ -143,7 +143,7 @@ sets:
     factors:
       scene: {assets: scenes, values: [yard, stripes, hall]}
     layout:
-      environment: {map: $scene}
+      environment: {scene: $scene}
       floor: {catcher: true}
       objects: [{type: cube, material: red, location: [0, -2]}]
       lights: [{location: [0, 0, 7], power: 5000, radius: 0.25}]
@@ -221,7 +221,7 @@ def test_a_large_map_is_sharp(own):
     # pixels, the map would have one pixel for two stripes and look grey.
     top = own["stripes"].layers["radiance"][2:8].astype(np.float64).mean(axis=-1)
     assert top.std() > 0.2
-    assert own["stripes"].metadata.environment.map == "stripes"
+    assert own["stripes"].metadata.environment.scene == "stripes"
 
 
 def test_a_shipped_scene_and_a_users_scene_mix(own):

@@ -89,7 +89,7 @@ sets:
     factors:
       place: {values: [PLACES], assets: scenes}
     layout:
-      environment: {map: $place}
+      environment: {scene: $place}
       lights: *lights
       camera: *camera
 """

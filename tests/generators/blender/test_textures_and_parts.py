@@ -34,58 +34,59 @@ layers: [image, albedo, depth, normal, object, part]
 exposure: 0.3
 assets: {textures: textures}
 sets:
-  coats:
+  stated:
     factors:
       look: {values: [rgb, flat, halves, wood]}
-    unit: []
+    unit_factors: []
     shares_units: true
     layout: &table
       objects: [{type: cube, size: 1.5, rotation: 20}]
-      coat: $look
-      coats:
-        rgb: null
-        flat: {texture: plain/flat}
-        halves: {texture: plain/halves}
-        wood: {texture: wood, color_a: [0.8, 0.1, 0.1], color_b: [0.1, 0.1, 0.8]}
+      material:
+        choose: $look
+        among:
+          rgb: null
+          flat: {texture: plain/flat}
+          halves: {texture: plain/halves}
+          wood: {texture: wood, color_a: [0.8, 0.1, 0.1], color_b: [0.1, 0.1, 0.8]}
       floor: {}
       lights: [{azimuth: 30, elevation: 50, distance: 4}]
       camera: {location: [0, 4.5, 2.5], look_at: [0, 0, 0.6], field_of_view: 34}
   drawn:
     factors:
       variation: {count: 2}
-    unit: []
+    unit_factors: []
     shares_units: true
     layout:
       <<: *table
-      coat: null
-      appearance: {texturing: textured, variation: $variation, textures: [plain/flat, plain/halves]}
+      material: null
+      random_material: {texturing: textured, variation: $variation, textures: [plain/flat, plain/halves]}
   pair:
     factors:
       side: {values: [0.7], unit: m}
     layout:
       <<: *table
-      coat: null
+      material: null
       objects:
         - {type: cube, material: {texture: plain/flat}, size: 1.0, location: [$side, 0]}
         - {type: cube, material: {texture: plain/other}, size: 1.0, location: [-0.7, 0]}
   floors:
     factors:
       half_width: {values: [3, 6], unit: m}
-    unit: []
+    unit_factors: []
     layout:
       <<: *table
-      coat: null
+      material: null
       objects: []
-      floor: {half_width: $half_width, appearance: {texturing: textured, textures: [checker]}}
+      floor: {half_width: $half_width, random_material: {texturing: textured, textures: [checker]}}
       camera: {location: [0, 2, 2.5], look_at: [0, 0, 0], field_of_view: 34}
   parts:
     factors:
       beak: {assets: materials, values: [blue, yellow]}
-    unit: []
+    unit_factors: []
     image: {width: 96, height: 72}
     layout:
       <<: *table
-      coat: null
+      material: null
       objects:
         - {type: finch, material: own, parts: {beak: $beak}, size: 1.9, rotation: 130, location: [0.4, 0]}
         - {type: cube, material: blue, size: 0.5, location: [-1, 0]}
@@ -122,7 +123,7 @@ def pure(frame, layer, index):
 
 
 def test_an_image_texture_gives_the_albedo_of_its_pixels(run):
-    _, flat, halves, _ = frames_of(run, "coats")
+    _, flat, halves, _ = frames_of(run, "stated")
     seen = flat.layers["albedo"][pure(flat, "object", 1)].astype(float)
     linear = srgb_to_linear(np.array(FLAT) / 255)
     assert len(seen) > 50
@@ -145,7 +146,7 @@ def test_two_objects_in_one_frame_show_their_own_images(run):
 
 
 def test_materials_do_not_change_geometry(run):
-    first, *others = frames_of(run, "coats") + frames_of(run, "drawn")
+    first, *others = frames_of(run, "stated") + frames_of(run, "drawn")
     assert len(others) == 5
     for other in others:
         for name in ("depth", "normal", "object", "part"):
@@ -201,7 +202,7 @@ def test_packs_hold_part_names(run, tmp_path):
         assert reader.set_info.parts == {"finch": names}
         assert reader.frame(1).metadata.objects == folder.frame(1).metadata.objects
         assert [part["name"] for part in reader[1]["objects"][0]["parts"]] == list(names)
-    assert FrameFolder(run, "coats").set_info.parts == {}
+    assert FrameFolder(run, "stated").set_info.parts == {}
 
 
 def test_coverage_evaluates_part_masks(run):

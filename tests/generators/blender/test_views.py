@@ -31,14 +31,14 @@ sets:
       x: {values: [0, 2.5], unit: degrees}
       y: {values: [0, -1.5], unit: degrees}
       zoom: {values: [1, 1.4]}
-    unit: []
+    unit_factors: []
     layout:
       objects:
         - type: sphere
           material: {base_color: [0.8, 0.8, 0.8], specular: 0}
           size: 0.8
           location: [0.35, 0.1, 0.9]
-          anchor: centre
+          anchor: center
       lights: [{azimuth: -30, distance: 4, radius: 0.2}]
       camera:
         location: [0.5, 5, 2.5]
@@ -58,7 +58,7 @@ sets:
           tilt: [35, -50]
           rotation: 20
           location: [-0.2, 0.3, 1.1]
-          anchor: centre
+          anchor: center
       lights: [{azimuth: -30, distance: 4, radius: 0.2}]
       camera: {location: [0.5, 5, 2.5], look_at: [0, 0, 0.5], field_of_view: 36}
   spots:
@@ -79,7 +79,7 @@ sets:
     factors:
       hue: {values: [611, -510], unit: nm}
       saturation: {values: [0, 8]}
-    unit: []
+    unit_factors: []
     shares_units: true
     layout: &hues
       objects: [{type: torus, material: red, size: 1.4}]
@@ -90,11 +90,11 @@ sets:
     factors:
       hue: {values: [-510], unit: nm}
       saturation: {values: [8]}
-    unit: []
+    unit_factors: []
     shares_units: true
     layout:
       <<: *hues
-      environment: {map: studio, strength: 0}
+      environment: {scene: studio, strength: 0}
 """
 
 

@@ -11,7 +11,7 @@ from generators.reports.graph_picture import draw_graph
 def test_arrows_come_from_tables_expressions_and_targets_but_not_from_selections():
     mechanisms = {
         "kind": Categorical(values=("a", "b")),
-        "color": Categorical(values=("r", "g"), given="kind", table={"a": ["r"], "b": ["g"]}),
+        "color": Categorical(values=("r", "g"), given="kind", table={"a": {"r": 1}, "b": [0, 1]}),
         "size": Continuous(low=0, high="2 * x", mean="x + 1", std=1),
         "x": Continuous(low=0, high=1),
         "tone": Categorical(values=(1, 2)),
@@ -67,7 +67,7 @@ def test_the_picture_has_every_node_below_its_parents_and_every_arrow():
     assert len(corners) == 5
 
 
-def test_the_picture_of_nothing_but_one_factor():
+def test_the_picture_of_one_factor_alone():
     assert draw_graph({"a": ()}, ["a"]).count("<rect") == 2
 
 
@@ -77,7 +77,7 @@ def test_the_picture_has_room_for_any_name():
     assert svg.count("textLength") == 1
 
 
-def test_selections_are_drawn_below_what_they_look_at():
+def test_selections_are_drawn_below_their_factors():
     rule = Rule(exclude={"a": 1, "b": 2}, selection=True)
     svg = draw_graph({"a": (), "b": ()}, ["a", "b"], [rule])
     assert "selection 1" in svg

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from generators.language.expressions import comparisons, evaluate, names_in
+from generators.language.expressions import compared_texts, evaluate_expression, names_in_expression
 from loaders.errors import InputError
 
 VALUES = {"x": 1.5, "n": 3, "kind": "cube"}
@@ -26,36 +26,41 @@ VALUES = {"x": 1.5, "n": 3, "kind": "cube"}
     ],
 )
 def test_values_by_hand(text, expected):
-    assert evaluate(text, VALUES) == pytest.approx(expected, abs=1e-12)
+    assert evaluate_expression(text, VALUES) == pytest.approx(expected, abs=1e-12)
 
 
-def test_arithmetic_is_pythons():
+def test_arithmetic_agrees_with_python():
     rng = np.random.default_rng(3)
     for _ in range(200):
         text = "x"
         for _ in range(rng.integers(1, 8)):
             text = f"({text} {rng.choice(list('+-*'))} {rng.choice(['n', 'x', str(rng.uniform(-3, 3))])})"
-        assert evaluate(text, VALUES) == pytest.approx(eval(text, {}, {"x": 1.5, "n": 3.0}))
+        assert evaluate_expression(text, VALUES) == pytest.approx(eval(text, {}, {"x": 1.5, "n": 3.0}))
 
 
-def test_names_are_those_of_variables_only():
-    assert set(names_in("sin(angle) * pi + min(a, b) if kind == 'a' else 2")) == {"angle", "a", "b", "kind"}
+def test_names_are_variables_only():
+    assert set(names_in_expression("sin(angle) * pi + min(a, b) if kind == 'a' else 2")) == {
+        "angle",
+        "a",
+        "b",
+        "kind",
+    }
 
 
 def test_a_name_is_a_function_where_it_is_called_and_a_variable_elsewhere():
-    assert names_in("max(max, min) + floor(x)") == ("max", "min", "x")
-    assert evaluate("max(max, 2) + floor(1.5)", {"max": 3}) == 4.0
+    assert names_in_expression("max(max, min) + floor(x)") == ("max", "min", "x")
+    assert evaluate_expression("max(max, 2) + floor(1.5)", {"max": 3}) == 4.0
 
 
 def test_names_come_in_the_order_in_which_they_are_written():
-    assert names_in("a * b + c if d else a - e") == ("a", "b", "c", "d", "e")
+    assert names_in_expression("a * b + c if d else a - e") == ("a", "b", "c", "d", "e")
 
 
-def test_comparisons_are_those_of_a_name_with_a_text():
+def test_comparisons_pair_a_name_with_a_text():
     text = (
         "(kind == 'cube' != tone) + ('a' == x) + (kind == 2) + (kind < 'b') + ('a' == 'b') + (kind == tone)"
     )
-    assert sorted(comparisons(text)) == [("kind", "cube"), ("tone", "cube"), ("x", "a")]
+    assert sorted(compared_texts(text)) == [("kind", "cube"), ("tone", "cube"), ("x", "a")]
 
 
 @pytest.mark.parametrize(
@@ -79,15 +84,15 @@ def test_comparisons_are_those_of_a_name_with_a_text():
         "x[0]",
     ],
 )
-def test_what_is_not_in_the_set_is_refused(text):
+def test_expressions_outside_the_language_are_refused(text):
     with pytest.raises(InputError, match=r"not allowed|expected an expression"):
-        names_in(text)
+        names_in_expression(text)
 
 
 @pytest.mark.parametrize("text", ["1 +", "", "(" * 200, "x" * 401, "a b"])
-def test_what_is_no_expression_is_refused(text):
+def test_text_that_is_no_expression_is_refused(text):
     with pytest.raises(InputError, match="expected an expression"):
-        names_in(text)
+        names_in_expression(text)
 
 
 @pytest.mark.parametrize(
@@ -109,11 +114,11 @@ def test_what_is_no_expression_is_refused(text):
         ),
     ],
 )
-def test_what_has_no_value_says_why(text, message):
+def test_an_expression_without_a_value_says_why(text, message):
     with pytest.raises(InputError, match=message):
-        evaluate(text, VALUES)
+        evaluate_expression(text, VALUES)
 
 
 def test_the_result_is_a_float():
-    assert isinstance(evaluate("n > 2", VALUES), float)
-    assert math.isclose(evaluate("n", VALUES), 3.0)
+    assert isinstance(evaluate_expression("n > 2", VALUES), float)
+    assert math.isclose(evaluate_expression("n", VALUES), 3.0)

@@ -1,4 +1,4 @@
-"""Factors and rules that cannot be: each is refused in one line that names the field."""
+"""Wrong factors and rules: each is refused in one line that names the field."""
 
 import datetime
 from fractions import Fraction
@@ -6,7 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from generators.language.factors import Categorical, key_of
+from generators.language.factors import Categorical
+from generators.language.field_types import key_of
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from generators.planning.plan_table import load_plan, save_plan
@@ -19,7 +20,7 @@ sets:
   s:
     factors:
       kind: {assets: objects, values: [cube, sphere]}
-      tone: {values: [1, 2], given: kind, table: {cube: [1], sphere: {1: 1, 2: 3}}}
+      tone: {values: [1, 2], given: kind, table: {cube: [1, 0], sphere: {1: 1, 2: 3}}}
       size: {low: 1, high: "1.5 if kind == 'cube' else 2"}
     variables:
       x: {low: 0, high: 1}
@@ -46,10 +47,18 @@ def load(write_recipe):
         ("factors.tone.table={yes: [1]}", r"tone\.table: expected names or numbers as keys, got True"),
         ("factors.tone.table={2020-01-01: [1]}", "expected names or numbers as keys, got datetime"),
         ("factors.tone.table={2: [1], '2': [2]}", "expected distinct keys, got"),
-        ("factors.tone.table={cube: null}", r"tone: table\.cube: expected names or numbers, got \[None\]"),
-        ("factors.tone.table={cube: [[1]]}", r"table\.cube: expected names or numbers, got \[\[1\]\]"),
-        ("factors.tone.table={cube: [yes]}", r"table\.cube: expected names or numbers, got \[True\]"),
-        ("factors.tone.table={cube: [1, 1]}", r"table\.cube: expected distinct values, got \[1, 1\]"),
+        (
+            "factors.tone.table={cube: null}",
+            r"tone\.table\.cube: expected a mapping from value to weight .* got None",
+        ),
+        (
+            "factors.tone.table={cube: [[1]]}",
+            r"table\.cube: expected finite weights of at least 0, got \[1\]",
+        ),
+        ("factors.tone.table={cube: [yes]}", r"table\.cube: expected finite weights of at least 0, got True"),
+        ("factors.tone.table={cube: [red]}", r"table\.cube: expected a mapping .* got \['red'\]"),
+        ("factors.tone.weights=[red]", r"weights: expected a mapping .* got \['red'\]"),
+        ("factors.tone.weights={1: -1}", r"weights: expected finite weights of at least 0, got -1"),
         ("factors.tone.table={cube: []}", r"table\.cube: expected weights with a sum above 0"),
         (
             "factors.tone.table={cube: {1: .nan}}",
@@ -70,9 +79,9 @@ def load(write_recipe):
         ("factors.tone.given=[kind, kind]", r"given: expected distinct names, got \['kind', 'kind'\]"),
         (
             "factors.tone.given=[kind, size]",
-            r"table\.cube: expected a row for each value of `size`, got \[1\]",
+            r"table\.cube: expected a row for each value of `size`, got \[1, 0\]",
         ),
-        ("factors.tone.weights=[1.0e+308, 1.0e+308]", r"weights: expected a finite sum above 0"),
+        ("factors.tone.weights=[1.0e+308, 1.0e+308]", r"weights: expected finite weights of at least 0"),
         ("factors.tone.values=[1, null]", r"tone\.values\.1: expected a name or a number, got None"),
         ("factors.tone.values=[1, .nan]", r"tone\.values\.1: expected a finite number, got nan"),
         (f"factors.tone.values=[1, {HUGE}]", r"tone\.values\.1: expected a whole number of at most 2\^53"),
@@ -91,7 +100,7 @@ def load(write_recipe):
         ("rules=[{exclude: {tone: null}, target: tone}]", r"exclude\.tone\.0: expected a name or a number"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(load, override, message):
+def test_wrong_factors_are_refused_in_one_line(load, override, message):
     with pytest.raises(InputError, match=message) as caught:
         make_plan(load(f"sets.s.{override}"))
     assert "\n" not in str(caught.value)
@@ -119,12 +128,12 @@ def test_what_cannot_be_is_refused_in_one_line(load, override, message):
         ),
     ],
 )
-def test_interventions_that_cannot_be_are_refused_in_one_line(load, override, message):
+def test_wrong_interventions_are_refused_in_one_line(load, override, message):
     with pytest.raises(InputError, match=message):
         make_plan(load(override))
 
 
-def test_a_variable_is_of_one_kind_in_all_sets(write_recipe):
+def test_a_variable_has_one_kind_in_all_sets(write_recipe):
     second = RECIPE.split("  s:\n")[1].replace("x: {low: 0, high: 1}", "x: {values: [a, b]}")
     with pytest.raises(
         InputError, match="`x`: expected names in every set or numbers in every set, got both"
@@ -132,7 +141,7 @@ def test_a_variable_is_of_one_kind_in_all_sets(write_recipe):
         load_recipe(write_recipe(RECIPE + "  t:\n" + second))
 
 
-def test_fewer_values_than_a_table_and_an_expression_know_are_no_harm(load):
+def test_tables_and_expressions_may_name_values_that_the_factor_lacks(load):
     plan = make_plan(load("sets.s.factors.kind.values=[sphere]", "sets.s.draws=40"))
     assert {sample.factors["tone"] for sample in plan.samples} == {1, 2}
     assert max(sample.factors["size"] for sample in plan.samples) > 1.5
@@ -146,9 +155,9 @@ def test_a_factor_may_be_called_like_a_function(load, tmp_path):
 
 
 def test_an_override_finds_rows_of_numbers(load):
-    recipe = load("sets.s.factors.tone.table={cube: {1: 1, 2: 1}, sphere: [2]}")
+    recipe = load("sets.s.factors.tone.table={cube: {1: 1, 2: 1}, sphere: [0, 1]}")
     changed = load(
-        "sets.s.factors.tone.table={cube: {1: 1, 2: 1}, sphere: [2]}", "sets.s.factors.tone.table.cube.2=5"
+        "sets.s.factors.tone.table={cube: {1: 1, 2: 1}, sphere: [0, 1]}", "sets.s.factors.tone.table.cube.2=5"
     )
     assert [r.sets["s"].factors["tone"].rows()["cube",] for r in (recipe, changed)] == [
         {"1.0": 1.0, "2.0": 1.0},
@@ -156,7 +165,7 @@ def test_an_override_finds_rows_of_numbers(load):
     ]
 
 
-def test_values_of_arrays_are_taken_for_numbers():
+def test_values_from_arrays_are_numbers():
     values = Categorical(values=(np.int64(2), np.float64(0.5), Fraction(1, 4))).values
     assert values == (2, 0.5, 0.25)
     assert [type(value) for value in values] == [int, float, float]

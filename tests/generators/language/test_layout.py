@@ -2,21 +2,22 @@ import pytest
 from pydantic import ValidationError
 
 from generators.language.field_types import references, substitute
-from generators.language.layout import CameraSpec, Layout, LightSpec, ObjectSpec, Scatter
+from generators.language.layout import ObjectSpec, Scatter, SceneLayout
+from generators.language.lights_and_camera import CameraSpec, LightSpec
 
 CAMERA = CameraSpec(location=(0, "$y", 1), look_at=(0, 0, "$z"))
 LIGHT = LightSpec(power="$watts")
 SCATTER = {"count": 2, "types": ("cube",), "size": (0.5, 1), "region": (-1, 1, -2, 2)}
 
 
-def test_references_are_found_wherever_they_stand():
-    arrangements = {"a": (ObjectSpec(type="$kind"),)}
-    layout = Layout(camera=CAMERA, lights=(LIGHT,), arrangement="$which", arrangements=arrangements)
+def test_references_are_found_at_every_depth():
+    objects = {"choose": "$which", "among": {"a": (ObjectSpec(type="$kind"),)}}
+    layout = SceneLayout(camera=CAMERA, lights=(LIGHT,), objects=objects)
     assert set(references(layout)) == {"y", "z", "watts", "which", "kind"}
     assert list(references(ObjectSpec(type="cube"))) == []
 
 
-def test_substitution_fills_tuples_and_leaves_the_rest():
+def test_substitution_fills_tuples_and_keeps_other_values():
     values = {"a": 1.5, "b": "red"}
     assert substitute(("$a", 2.0, ("$b", "$$")), {**values, "$": 0}.__getitem__) == (1.5, 2.0, ("red", 0))
     assert substitute(None, values.__getitem__) is None
@@ -35,18 +36,14 @@ def test_substitution_fills_tuples_and_leaves_the_rest():
         ({"gap": -1}, "greater than or equal to 0"),
     ],
 )
-def test_scatter_refuses_what_cannot_be_drawn(changes, message):
+def test_scatter_refuses_impossible_numbers(changes, message):
     Scatter(**SCATTER)
     with pytest.raises(ValidationError, match=message):
         Scatter(**{**SCATTER, **changes})
 
 
-def test_objects_come_from_one_place():
+def test_objects_are_listed_or_scattered_not_both():
     cube, lights = (ObjectSpec(type="cube"),), (LIGHT,)
-    Layout(camera=CAMERA, lights=lights)
-    with pytest.raises(ValidationError, match="expected one of `objects`, `arrangement` and `scatter`"):
-        Layout(camera=CAMERA, lights=lights, objects=cube, scatter=Scatter(**SCATTER))
-    with pytest.raises(
-        ValidationError, match="expected `arrangements` that `arrangement` can name, got none"
-    ):
-        Layout(camera=CAMERA, lights=lights, arrangement="a")
+    SceneLayout(camera=CAMERA, lights=lights)
+    with pytest.raises(ValidationError, match="expected `objects` or `scatter`, got both"):
+        SceneLayout(camera=CAMERA, lights=lights, objects=cube, scatter=Scatter(**SCATTER))

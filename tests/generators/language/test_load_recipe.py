@@ -7,7 +7,7 @@ from generators.language.set_settings import settings
 from loaders.errors import InputError
 
 
-def test_ships_what_the_documents_name():
+def test_the_recipes_in_the_documents_are_shipped():
     assert {"candle", "concepts", "negatives", "demo"} <= shipped_recipes().keys()
     for name in shipped_recipes():
         assert load_recipe(name).name == name
@@ -30,18 +30,18 @@ BROKEN = {
     "list": ("[1, 2]", "expected a mapping of fields, got list"),
     "nothing": ("", "expected a mapping of fields, got NoneType"),
     "inside itself": ("sets: &a {b: *a}", "expected fields of finite depth"),
-    "no sets": ("name: x\ndescription: d\nsets:\n", r"sets: input should be a valid dictionary; got None"),
+    "no sets": ("name: x\ndescription: d\nsets:\n", r"sets: expected a mapping; got None"),
     "sets in a list": (
         "name: x\ndescription: d\nsets: [1]\n",
-        r"sets: input should be a valid dictionary; got \[1\]",
+        r"sets: expected a mapping; got \[1\]",
     ),
     "empty set": (
         "name: x\ndescription: d\nsets: {a: }\n",
-        r"sets\.a: input should be a valid dictionary.*got None",
+        r"sets\.a: expected a mapping of fields; got None",
     ),
     "assets in a list": (
         "name: x\ndescription: d\nassets: [a]\nsets: {}\n",
-        r"assets: .*dictionary; got \['a'\]",
+        r"assets: expected a mapping; got \['a'\]",
     ),
     "number for a name": ("3: 4\n", r"recipe own.yaml: "),
     "python object": ("name: !!python/object/apply:os.getcwd []", "expected YAML"),
@@ -72,7 +72,7 @@ def test_overrides_reach_nested_fields_and_lists(tiny):
     assert load_recipe(tiny, ["seed=1", "seed=2"]).seed == 2
 
 
-def test_override_of_one_set_leaves_those_that_share_its_text():
+def test_an_override_of_one_set_changes_no_set_that_shares_its_text():
     field = "layout.camera.field_of_view"
     changed = load_recipe("concepts", [f"sets.albedo.{field}=11"]).sets
     assert [changed[name].layout.camera.field_of_view for name in ("albedo", "illumination")] == [11, 34]
@@ -83,19 +83,21 @@ def test_override_of_one_set_leaves_those_that_share_its_text():
 
 def test_overrides_reach_keys_with_dots(tiny):
     chance = "sets.cubes.factors.color"
-    table = f"{chance}={{values: [red, blue], given: size, table: {{1: [red], 1.5: {{red: 1, blue: 3}}}}}}"
+    table = (
+        f"{chance}={{values: [red, blue], given: size, table: {{1: {{red: 1}}, 1.5: {{red: 1, blue: 3}}}}}}"
+    )
 
     def rows(*overrides):
         return dict(load_recipe(tiny, [table, *overrides]).sets["cubes"].factors["color"].rows())
 
     before = rows()
     assert rows(f"{chance}.table.1.5.red=2") == {**before, ("1.5",): {"red": 2, "blue": 3}}
-    assert rows(f"{chance}.table.1.5=[blue]") == {**before, ("1.5",): {"blue": 1}}
-    assert rows(f"{chance}.table.1=[blue]") == {**before, ("1.0",): {"blue": 1}}
-    places = "sets.cubes.layout.arrangements"
-    shown = [f"{places}={{a.b: [{{type: cube}}]}}", "sets.cubes.layout.arrangement=a.b"]
-    cubes = load_recipe(tiny, ["sets.cubes.layout.objects=[]", *shown, f"{places}.a.b.0.type=cone"])
-    assert cubes.sets["cubes"].layout.arrangements["a.b"][0].type == "cone"
+    assert rows(f"{chance}.table.1.5={{blue: 1}}") == {**before, ("1.5",): {"blue": 1}}
+    assert rows(f"{chance}.table.1=[0, 1]") == {**before, ("1.0",): (0, 1)}
+    objects = "sets.cubes.layout.objects"
+    shown = "{choose: $color, among: {a.b: [{type: cube}], red: [], blue: []}}"
+    cubes = load_recipe(tiny, [f"{objects}={shown}", f"{objects}.among.a.b.0.type=cone"])
+    assert cubes.sets["cubes"].layout.objects.among["a.b"][0].type == "cone"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,7 @@ def test_override_errors(tiny, override, message):
         load_recipe(tiny, [override])
 
 
-def test_asset_folders_are_relative_to_the_file_or_to_where_they_are_typed(tiny, tmp_path, monkeypatch):
+def test_asset_folders_are_relative_to_the_file_or_to_the_working_directory(tiny, tmp_path, monkeypatch):
     tiny.write_text(tiny.read_text() + "assets: {materials: mine}\n")
     monkeypatch.chdir(tmp_path)
     for path in (tiny, Path("tiny.yaml")):
@@ -138,12 +140,12 @@ def test_extends_merges_field_by_field(write_recipe):
     assert recipe.sets["own"].draws == 2
     assert recipe.sets["own"].layout.camera.field_of_view == 20
     assert recipe.sets["own"].layout.camera.location == base.sets["albedo"].layout.camera.location
-    assert recipe.sets["own"].layout.arrangements == base.sets["albedo"].layout.arrangements
+    assert recipe.sets["own"].layout.objects == base.sets["albedo"].layout.objects
     # What the base recipe says for all of its sets comes along.
     assert (recipe.sets["own"].render, recipe.sets["own"].exposure) == (base.render, base.exposure)
 
 
-def test_what_a_recipe_says_of_all_its_sets_goes_before_what_a_base_says(write_recipe):
+def test_fields_of_the_recipe_replace_fields_of_an_extended_recipe(write_recipe):
     fields = "description: d\nexposure: 0.7\nimage: {width: 48, height: 32}\n"
     text = own("").replace("description: d\n", fields)
     recipe = load_recipe(write_recipe(text), ["image.width=64"])
@@ -157,21 +159,21 @@ def render_of(*words, **options):
     return chosen.preset, chosen.samples, chosen.bounces, chosen.denoise
 
 
-def test_presets_give_all_fields_and_yield_to_those_beside_them(write_recipe, tiny):
+def test_presets_give_all_fields_that_the_recipe_does_not_give(write_recipe, tiny):
     assert render_of(tiny) == ("standard", 16, 4, True)
     assert render_of(tiny, ["render={preset: draft}"]) == ("draft", 4, 2, True)
     assert render_of(tiny, ["render={preset: reference, samples: 9}"]) == ("reference", 9, 4, False)
     assert render_of(tiny, ["render={samples: 9}"]) == ("standard", 9, 4, True)
 
 
-def test_a_preset_by_override_drops_what_stands_beside_it_and_later_overrides_win():
+def test_a_preset_by_override_replaces_other_fields_and_later_overrides_win():
     assert render_of("concepts") == ("standard", 32, 4, True)
     assert render_of("concepts", ["render.preset=draft"]) == ("draft", 4, 2, True)
     assert render_of("concepts", ["render.preset=draft", "render.samples=7"]) == ("draft", 7, 2, True)
     assert render_of("concepts", ["render.samples=7", "render.preset=draft"]) == ("draft", 4, 2, True)
 
 
-def test_a_preset_by_argument_is_that_of_every_set(write_recipe):
+def test_a_preset_by_argument_holds_for_every_set(write_recipe):
     path = write_recipe(own("    render: {samples: 5}\n"))
     assert settings(load_recipe(path), "own").render.samples == 5
     chosen = settings(load_recipe(path, ["render.bounces=3"], preset="reference"), "own").render
@@ -181,16 +183,21 @@ def test_a_preset_by_argument_is_that_of_every_set(write_recipe):
 def test_a_set_extends_one_of_its_own_recipe(write_recipe):
     chain = (
         "sets:\n  first: {extends: second, shares_units: true, draws: 2}\n"
-        "  second: {extends: candle/candle, unit: [color]}\n"
+        "  second: {extends: candle/candle, unit_factors: [color]}\n"
     )
     first, second = load_recipe(write_recipe("name: own\n" + chain)).sets.values()
-    assert (first.draws, first.unit, second.draws, second.unit) == (2, ("color",), 1, ("color",))
+    assert (first.draws, first.unit_factors, second.draws, second.unit_factors) == (
+        2,
+        ("color",),
+        1,
+        ("color",),
+    )
     assert (first.factors, first.shares_units, second.shares_units) == (second.factors, True, False)
     with pytest.raises(InputError, match="first extends second extends first, which never ends"):
         load_recipe(write_recipe("name: own\n" + chain.replace("candle/candle", "first")))
 
 
-def test_overrides_of_all_sets_reach_those_that_extend_another_recipe(write_recipe):
+def test_overrides_of_all_sets_reach_sets_that_extend_another_recipe(write_recipe):
     path = write_recipe(
         "name: own\nsets:\n  a: {extends: b}\n  b: {extends: concepts/albedo}\n"
         "  c: {extends: concepts/albedo, exposure: 0.7}\n"
@@ -217,16 +224,16 @@ def test_mistyped_names_are_answered_with_the_nearest(write_recipe):
     with pytest.raises(InputError, match=f"did you mean `{path.name}`"):
         load_recipe(path.with_name("onw.yaml"))
     with pytest.raises(InputError, match="there is no set `candel`; expected one of candle; did you mean"):
-        load_recipe("candle", ["sets.candel.unit=[color]"])
+        load_recipe("candle", ["sets.candel.unit_factors=[color]"])
 
 
-def test_a_preset_of_a_set_that_extends_another_is_not_mixed_with_the_others(write_recipe):
+def test_a_preset_replaces_all_render_fields_of_the_extended_set(write_recipe):
     recipe = load_recipe(write_recipe(own("    render: {preset: draft}\n")))
     assert settings(recipe, "own").render.samples == 4
 
 
 @pytest.mark.parametrize("preset", ["fine", "[draft]"])
-def test_an_unknown_preset_is_told_by_its_field(tiny, preset):
+def test_the_message_on_an_unknown_preset_names_its_field(tiny, preset):
     with pytest.raises(InputError, match=r"render\.preset: input should be 'draft', 'standard' or 'ref"):
         load_recipe(tiny, [f"render.preset={preset}"])
 
@@ -245,12 +252,22 @@ def test_extends_replaces_a_factor_whole(write_recipe, factor):
 @pytest.mark.parametrize(
     ("base", "message"),
     [
-        ("nope/albedo", r"sets\.own\.extends: expected RECIPE/SET with a shipped recipe, got `nope/albedo`"),
+        (
+            "nope/albedo",
+            r"sets\.own\.extends: expected RECIPE/SET .* or FILE\.yaml/SET .* got `nope/albedo`",
+        ),
         (
             "concepts/nope",
             r"extends: expected a set of `concepts` \(albedo, illumination\), got `concepts/nope`",
         ),
-        ("concepts", r"extends: expected RECIPE/SET of a shipped recipe, or a set of this one"),
+        (
+            "concepts",
+            r"extends: expected RECIPE/SET of a shipped recipe, FILE\.yaml/SET of your own, or a set",
+        ),
+        (
+            "none.yaml/own",
+            r"sets\.own\.extends: there is no file .*none\.yaml; expected its path relative to",
+        ),
         ("own", r"extends: own extends own, which never ends"),
         ("[concepts]", r"extends: expected RECIPE/SET"),
     ],
@@ -260,7 +277,45 @@ def test_extends_errors(write_recipe, base, message):
         load_recipe(write_recipe(own("").replace("concepts/albedo", base)))
 
 
-def test_revise_checks_anew(tiny):
+def test_extends_takes_a_file_relative_to_the_file_that_names_it(tmp_path, monkeypatch):
+    (tmp_path / "shared" / "mine").mkdir(parents=True)
+    base = "name: base\nexposure: 0.7\nassets: {materials: mine}\nsets:\n  first: {extends: rest.yml/last}\n"
+    rest = (
+        "name: rest\nsets:\n  last: {extends: candle/candle, draws: 3}\n  other: {extends: ../own.yaml/own}\n"
+    )
+    (tmp_path / "shared" / "base.yaml").write_text(base)
+    (tmp_path / "shared" / "rest.yml").write_text(rest)
+    path = tmp_path / "own.yaml"
+    path.write_text("name: own\nsets:\n  own: {extends: shared/base.yaml/first, unit_factors: [color]}\n")
+    monkeypatch.chdir(tmp_path)
+    recipe = load_recipe("own.yaml")
+    assert (recipe.sets["own"].draws, settings(recipe, "own").exposure) == (3, 0.7)
+    assert recipe.assets == {"materials": tmp_path / "shared" / "mine"}
+    assert load_recipe(path, assets={"materials": tmp_path}).assets == {"materials": tmp_path}
+
+
+def test_files_that_extend_each_other_are_refused(tmp_path):
+    for name, other in (("a", "b"), ("b", "a")):
+        (tmp_path / f"{name}.yaml").write_text(f"name: {name}\nsets:\n  s: {{extends: {other}.yaml/s}}\n")
+    with pytest.raises(
+        InputError, match=r"recipe b\.yaml: .*a\.yaml/s extends s extends a\.yaml/s, which never"
+    ):
+        load_recipe(tmp_path / "a.yaml")
+
+
+def test_files_that_bring_different_folders_of_one_kind_are_refused(tmp_path):
+    for name in ("a", "b"):
+        text = f"name: {name}\nassets: {{objects: {name}}}\nsets:\n  s: {{extends: candle/candle}}\n"
+        (tmp_path / f"{name}.yaml").write_text(text)
+    path = tmp_path / "own.yaml"
+    path.write_text("name: own\nsets:\n  one: {extends: a.yaml/s}\n  two: {extends: b.yaml/s}\n")
+    with pytest.raises(
+        InputError, match=r"sets\.two\.extends: b\.yaml has objects in .*b, another file .* in .*a;"
+    ):
+        load_recipe(path)
+
+
+def test_revise_checks_the_changed_recipe(tiny):
     assert revise(load_recipe(tiny), seed=4).seed == 4
     with pytest.raises(InputError, match=r"seed: .*; got -4"):
         revise(load_recipe(tiny), seed=-4)

@@ -15,7 +15,7 @@ OVERRIDES = {
         "layers=[image, depth]",
         "sets.tabletop.factors.light_azimuth={low: -1, high: 1, mean: 0, std: 2}",
     ],
-    "dead-leaves": ["layers=[image, albedo]", "sets.dead_leaves.layout.leaves.size=[0.02, 0.2]"],
+    "dead-leaves": ["layers=[image, albedo]", "sets.dead_leaves.layout.dead_leaves.size=[0.02, 0.2]"],
     "negatives": ["seed=18446744073709551616", "sets.negatives.layout.environment.strength=0.3"],
 }
 
@@ -46,7 +46,11 @@ def test_hash_sees_every_kind_of_change(tiny):
 CASES = {
     # A path below sets.cubes, what it is set to, and what the message must say.
     "unknown field": ("colour", "red", r"sets\.cubes\.colour: there is no such field"),
-    "half a place": ("layout.objects.0.location", "[0]", r"layout\.objects\.0\.location\.1: field required"),
+    "half a place": (
+        "layout.objects.0.location",
+        "[0]",
+        r"layout\.objects\.0\.location\.1: the field is required",
+    ),
     "mixed values": (
         "factors.size.values",
         "[1, a]",
@@ -76,8 +80,8 @@ CASES = {
     ),
     "unknown kind of asset": (
         "factors.size",
-        "{assets: things}",
-        r"factors\.size\.assets: .*'objects'.*got 'things'",
+        "{assets: meshes}",
+        r"factors\.size\.assets: .*'objects'.*got 'meshes'",
     ),
     "no source": ("factors.size", "{}", r"factors\.size: expected `values`, `count` or `assets`, got none"),
     "no table": (
@@ -96,7 +100,7 @@ CASES = {
         "[1, 2]",
         r"azimuth: expected a list .* or a range .*; got \['low', 'high', 'unit', 'values'\]",
     ),
-    "low alone": ("factors.azimuth", "{low: 1}", r"factors\.azimuth\.high: field required"),
+    "low alone": ("factors.azimuth", "{low: 1}", r"factors\.azimuth\.high: the field is required"),
     "low over high": (
         "factors.azimuth",
         "{low: 2, high: 1}",
@@ -116,7 +120,7 @@ CASES = {
     "no spread": (
         "factors.azimuth",
         "{low: 0, high: 1, mean: 1, std: 0}",
-        r"azimuth: std: expected more than 0, got 0",
+        r"azimuth\.std: expected more than 0, got 0",
     ),
     "taken name": ("factors.albedo", "{count: 2}", r"factors\.albedo: the name is taken by a column"),
     "odd name": ("factors.Colour", "{count: 2}", r"factors\.Colour.*pattern"),
@@ -131,8 +135,12 @@ CASES = {
         r"grid: expected names of categorical factors, got `azimuth`",
     ),
     "grid twice": ("grid", "[size, size]", r"grid: expected distinct factors, got \['size', 'size'\]"),
-    "unit outside the grid": ("unit", "[color]", None),
-    "unknown unit": ("unit", "[shape]", r"unit: expected names of categorical factors, got `shape`"),
+    "unit outside the grid": ("unit_factors", "[color]", None),
+    "unknown unit": (
+        "unit_factors",
+        "[shape]",
+        r"unit_factors: expected names of categorical factors, got `shape`",
+    ),
     "unknown varies": ("varies", "[shape]", r"varies: expected names of categorical factors, got `shape`"),
     "no draws": ("draws", "0", r"sets\.cubes\.draws: .*greater than or equal to 1; got 0"),
     "unknown reference": (
@@ -152,35 +160,35 @@ CASES = {
     ),
     "nothing lit": ("layout.lights", "[]", r"layout: expected `lights` or an `environment`"),
     "two kinds of objects": (
-        "layout.arrangement",
-        "a",
-        r"layout: expected one of `objects`, `arrangement` and",
+        "layout.scatter",
+        "{count: 1, types: [cube], size: [1, 1], region: [0, 1, 0, 1]}",
+        r"layout: expected `objects` or `scatter`, got both",
     ),
     "more than an asset": (
         "layout.lights.0",
         "{asset: left, power: 3}",
-        r"lights\.0: a light asset decides .* expected no power beside",
+        r"lights\.0: a light asset decides .* expected no power with it",
     ),
     "unknown layer": (
         "layers",
         "[image, albdo]",
-        r"sets\.cubes: layers: layer `albdo` is not known; expected one of",
+        r"sets\.cubes\.layers: layer `albdo` is not known; expected one of",
     ),
-    "one light layer": ("layers", "[image, light/lamp]", r"layers: expected `light/\*`, .* got `light/lamp`"),
-    "no image": ("layers", "[depth]", r"sets\.cubes: layers: expected distinct names, `image` among them"),
-    "layer twice": ("layers", "[image, depth, depth]", r"sets\.cubes: layers: expected distinct names"),
-    "one layer": ("layers", "image", r"sets\.cubes\.layers: input should be a valid tuple; got 'image'"),
+    "one light layer": ("layers", "[image, light/key]", r"layers: expected `light/\*`, .* got `light/key`"),
+    "no image": ("layers", "[depth]", r"sets\.cubes\.layers: expected distinct names, `image` among them"),
+    "layer twice": ("layers", "[image, depth, depth]", r"sets\.cubes\.layers: expected distinct names"),
+    "one layer": ("layers", "image", r"sets\.cubes\.layers: expected a list; got 'image'"),
     "too small": ("image", "{width: 4}", r"sets\.cubes\.image\.width: .*greater than or equal to 8; got 4"),
     "no exposure": ("exposure", "0", r"sets\.cubes\.exposure: .*greater than 0; got 0"),
     "colours out of order": (
-        "layout.appearance",
+        "layout.random_material",
         "{low: 0.9, high: 0.1}",
-        r"appearance: expected low <= high, got 0\.9",
+        r"random_material: expected low <= high, got 0\.9",
     ),
     "no textures": (
-        "layout.appearance",
+        "layout.random_material",
         "{textures: []}",
-        r"appearance\.textures: .*at least 1 item.*got \[\]",
+        r"random_material\.textures: .*at least 1 item.*got \[\]",
     ),
 }
 
@@ -192,7 +200,7 @@ def test_errors_name_field_and_value_in_one_line(tiny, case):
     if message is None:  # a factor that is drawn, not crossed, cannot make a unit
         overrides, message = (
             [*overrides, "sets.cubes.grid=[size]"],
-            r"unit: expected factors of the grid, got `color`",
+            r"unit_factors: expected factors of the grid, got `color`",
         )
     with pytest.raises(InputError, match=message) as caught:
         load_recipe(tiny, overrides)
@@ -234,7 +242,7 @@ def test_errors_of_the_recipe_itself(tiny, case):
 def test_light_layers_and_catcher_exclude_each_other(tiny):
     light = ["layers=[image, light/*]"]
     load_recipe(tiny, [*light, "sets.cubes.layout.floor={}"])
-    with pytest.raises(InputError, match=r"sets\.cubes: layers: light layers are black on a shadow catcher"):
+    with pytest.raises(InputError, match=r"sets\.cubes\.layers: light layers are black on a shadow catcher"):
         load_recipe(tiny, [*light, "sets.cubes.layout.floor={catcher: true}"])
 
 

@@ -11,7 +11,7 @@ LIGHTS = "sets.cubes.layout.lights=[{name: key}, {asset: left}, {azimuth: 3}]"
 ALL = "layers=[depth, image, light/*, albedo]"
 
 
-def test_a_sets_own_fields_come_before_the_recipes(tiny):
+def test_fields_of_a_set_replace_fields_of_the_recipe(tiny):
     own = ["sets.cubes.image={width: 32, height: 24}", "sets.cubes.exposure=2", "sets.cubes.layers=[image]"]
     shared = ["image={width: 64, height: 48}", "exposure=3", "render.samples=5"]
     mixed = settings(load_recipe(tiny, [*own, *shared]), "cubes")
@@ -21,13 +21,13 @@ def test_a_sets_own_fields_come_before_the_recipes(tiny):
 
 
 def test_light_layers_are_spelled_out_in_order(tiny):
-    recipe = load_recipe(tiny, [ALL, LIGHTS, "sets.cubes.layout.environment={map: garden}"])
-    assert light_names(recipe, "cubes") == ("key", "left", "lamp", "environment")
-    lights = ("light/key", "light/left", "light/lamp", "light/environment")
+    recipe = load_recipe(tiny, [ALL, LIGHTS, "sets.cubes.layout.environment={scene: garden}"])
+    assert light_names(recipe, "cubes") == ("key", "left", "light", "environment")
+    lights = ("light/key", "light/left", "light/light", "light/environment")
     assert stored_layers(recipe, "cubes") == ("image", "albedo", "depth", *lights)
 
 
-def test_no_light_groups_where_none_are_asked_for(tiny):
+def test_without_light_layers_there_are_no_light_names(tiny):
     recipe = load_recipe(tiny, [LIGHTS])
     assert light_names(recipe, "cubes") == ()
     assert not any(name.startswith("light/") for name in stored_layers(recipe, "cubes"))

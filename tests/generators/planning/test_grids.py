@@ -23,7 +23,8 @@ sets:
     factors:
       scene: {values: [hall, yard]}
       kind: {values: [cube, cone, sphere]}
-      size: {values: [1, 2, 3, 4], given: kind, table: {cube: [1, 2], cone: [2, 3, 4], sphere: [4]}}
+      size: {values: [1, 2, 3, 4], given: kind,
+             table: {cube: {1: 1, 2: 1}, cone: [0, 1, 1, 1], sphere: {4: 1}}}
       tone: {low: 0, high: 1}
     rules: [{target: kind, exclude: {scene: hall, kind: sphere}}]
     grid: [scene, kind, size]
@@ -109,10 +110,10 @@ def test_a_counterfactual_in_a_grid_equals_do_on_its_unit(load):
 
 
 def test_a_table_with_unequal_weights_cannot_be_listed(load):
-    table = "sets.s.factors.size.table={cube: {1: 1, 2: 2}, cone: [2], sphere: [4]}"
+    table = "sets.s.factors.size.table={cube: {1: 1, 2: 2}, cone: {2: 1}, sphere: {4: 1}}"
     with pytest.raises(InputError, match="grid: lists every combination once, but `size` has weights"):
         load(table)
-    even = load("sets.s.factors.size.table={cube: {1: 3, 2: 3, 3: 0}, cone: [2], sphere: [4]}")
+    even = load("sets.s.factors.size.table={cube: {1: 3, 2: 3, 3: 0}, cone: {2: 1}, sphere: {4: 1}}")
     assert {row.values["size"] for row in rows(even) if row.values["kind"] == "cube"} == {1, 2}
 
 

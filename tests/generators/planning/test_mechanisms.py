@@ -31,9 +31,9 @@ sets:
   s:
     factors:
       color: {values: [red, blue, green], weights: [1, 2, 1], given: kind, strength: 0.6,
-              table: {cube: [red], sphere: {blue: 3, green: 1}}}
+              table: {cube: {red: 1}, sphere: {blue: 3, green: 1}}}
       kind: {values: [cube, sphere], given: toy, table: {a: {cube: 9, sphere: 1}, b: {cube: 1, sphere: 4}}}
-      tone: {values: [1, 2], given: toy, table: {a: [1, 2], b: [2]}, strength: 0.5}
+      tone: {values: [1, 2], given: toy, table: {a: {1: 1, 2: 1}, b: {2: 1}}, strength: 0.5}
       size: {low: "0.5 if kind == 'cube' else 1", high: 2, mean: "1 + 0.5 * x", std: 0.3}
     variables:
       toy: {values: [a, b], weights: [1, 3]}
@@ -383,14 +383,17 @@ def test_impossible_rules_are_refused_when_planning(tmp_path, rules, message):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("color.table={cube: [red]}", r"`color`\.table: expected a row for kind=sphere, got none"),
+        ("color.table={cube: {red: 1}}", r"`color`\.table: expected a row for kind=sphere, got none"),
         (
-            "color.table={cube: [red], sphere: [pink]}",
-            r"factors\.color\.table\.sphere: expected values among .*pink",
+            "color.table={cube: {red: 1}, sphere: {pink: 1}}",
+            r"factors\.color\.table\.sphere: expected weights of values among .*pink",
         ),
-        ("color.table={cube: [red], sphere: {red: -1}}", r"expected finite weights of at least 0, got -1"),
-        ("color.table={cube: [red], sphere: {red: 0}}", r"expected weights with a sum above 0"),
-        ("color.weights=[1, 2]", r"factors\.color\.weights: expected 3, one for each value, got 2"),
+        ("color.table={cube: {red: 1}, sphere: {red: -1}}", r"expected finite weights of at least 0, got -1"),
+        ("color.table={cube: {red: 1}, sphere: {red: 0}}", r"expected weights with a sum above 0"),
+        (
+            "color.weights=[1, 2]",
+            r"factors\.color\.weights: expected 3 weights, one for each of red, blue, green, got 2",
+        ),
         ("color.given=shape", r"factors\.color: `shape` is no factor or variable"),
         ("color.given=size", r"factors\.color\.given: expected categorical names, got `size`"),
         ("color.strength=1.5", r"strength.*less than or equal to 1"),
@@ -415,8 +418,8 @@ def test_factors_with_weights_cannot_be_listed(tmp_path):
 def test_a_table_of_several_parents(tmp_path):
     text = GRID.replace("    rules: RULES\n", "") + "    draws: 200\n"
     table = (
-        "{hall: {cube: [1], cone: [2]}, yard: {cube: {1: 1, 3: 1}, cone: [3]}, "
-        "road: {cube: [1, 2], cone: [2]}}"
+        "{hall: {cube: {1: 1}, cone: {2: 1}}, yard: {cube: {1: 1, 3: 1}, cone: {3: 1}}, "
+        "road: {cube: {1: 1, 2: 1}, cone: {2: 1}}}"
     )
     recipe = load(
         tmp_path, text, f"sets.s.factors.size={{values: [1, 2, 3], given: [scene, kind], table: {table}}}"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from generators.language.factors import Categorical, Continuous
+from generators.language.image_set import ImageSet
 from generators.language.load_recipe import load_recipe, recipe_sha256
-from generators.language.recipe import ImageSet
 from generators.language.set_settings import factor_infos
 from generators.planning.interventions import condition, do
 from generators.planning.mechanisms import Mechanisms
@@ -414,7 +414,7 @@ def test_shard_error(plans, index, count):
         ),
         (
             "sets.cubes.layout.objects.0.type=blob",
-            r"sets\.cubes: layout\.objects\.type: asset `blob` is not among",
+            r"sets\.cubes: layout\.objects\.0\.type: asset `blob` is not among",
         ),
         (
             "sets.cubes.layout.lights.0.temperature=999",

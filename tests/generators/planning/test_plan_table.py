@@ -156,5 +156,5 @@ def test_a_plan_of_another_version_is_refused_in_one_line(tmp_path, tiny):
     table = pq.read_table(path)
     about = {key: value for key, value in table.schema.metadata.items() if key != b"candlelight.plan"}
     pq.write_table(table.replace_schema_metadata(about), path)
-    with pytest.raises(InputError, match=r"expected version 2; plan again with `candlelight plan`$"):
+    with pytest.raises(InputError, match=r"expected version 3; plan again with `candlelight plan`$"):
         load_plan(path)

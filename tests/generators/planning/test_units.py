@@ -20,10 +20,10 @@ sets:
       look: {count: 2}
     variables:
       x: {low: -1, high: 1}
-    unit: [scene]
+    unit_factors: [scene]
     layout:
       objects: [{type: cube, location: [$x, 0]}]
-      appearance: {texturing: rgb, variation: $look}
+      random_material: {texturing: rgb, variation: $look}
       lights: [{}]
       camera: {location: [0, 5, 2], look_at: [0, 0, 0.5]}
   test:
@@ -70,7 +70,7 @@ def test_counterfactuals_keep_the_units_of_their_set(draws):
 def test_a_set_shares_nothing_with_the_set_that_it_extends(write_recipe):
     text = "name: own\ndescription: d\nsets:\n  {}: {{extends: invariance/scale}}\n  {}: {{extends: {}}}\n"
     sets = load_recipe(write_recipe(text.format("train", "test", "invariance/rotation"))).sets
-    assert [(one.unit, one.shares_units) for one in sets.values()] == [(("scene",), False)] * 2
+    assert [(one.unit_factors, one.shares_units) for one in sets.values()] == [(("scene",), False)] * 2
     own = make_plan(load_recipe(write_recipe(text.format("scale", "test", "invariance/scale"))), limit=4)
     assert {sample.unit.partition("scene=")[0] for sample in own.samples} == {"scale/", "test/"}
 
@@ -79,7 +79,7 @@ def test_a_set_shares_nothing_with_the_set_that_it_extends(write_recipe):
 def test_shipped_sets_with_a_unit_share_units(name):
     # The draws depend on these names; other names would change every frame.
     recipe = load_recipe(name)
-    shared = [name for name, image_set in recipe.sets.items() if image_set.unit is not None]
+    shared = [name for name, image_set in recipe.sets.items() if image_set.unit_factors is not None]
     assert all(recipe.sets[name].shares_units for name in shared)
     samples = [sample for sample in make_plan(recipe, limit=2).samples if sample.set in shared]
     assert all(sample.unit.startswith(("scene=", "item=")) for sample in samples)
@@ -88,9 +88,15 @@ def test_shipped_sets_with_a_unit_share_units(name):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["sets.test.unit=[scene, look]"], r"shares_units: expected one `unit`, .* of train, test$"),
-        (["sets.test.draws=2"], r"shares_units: expected one `unit`, and `draws` in all or none, of train"),
-        (["sets.test.unit=null"], r"sets\.test: shares_units: expected `unit` beside it"),
+        (
+            ["sets.test.unit_factors=[scene, look]"],
+            r"shares_units: expected one `unit_factors`, .* of train, test$",
+        ),
+        (
+            ["sets.test.draws=2"],
+            r"shares_units: expected one `unit_factors`, and `draws` in all or none, of train",
+        ),
+        (["sets.test.unit_factors=null"], r"sets\.test\.shares_units: expected `unit_factors` as well"),
     ],
 )
 def test_shares_units_without_a_common_unit_is_refused(write_recipe, overrides, message):

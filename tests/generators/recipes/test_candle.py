@@ -1,4 +1,4 @@
-"""The published CANDLE: which of the 21,600 images are in it, and what its generator did to them."""
+"""The recipes `candle-published` and `candle-faithful`: selection and numbers of the published CANDLE."""
 
 import itertools
 import math
@@ -56,7 +56,7 @@ DRAWN_Y = {"indoor": (-15, 0), "hall": (-15, 0), "grassland": (-15, -2)}
 
 
 def is_published(scene, lights, object_type, color, size, rotation):
-    """Apply the filter of the authors' code, rule by rule as it stands there."""
+    """Apply the filter of the authors' code, rule by rule."""
     del lights, rotation
     dropped = (
         size == 2.5 and object_type in ("cube", "sphere", "cylinder", "cone"),
@@ -90,7 +90,7 @@ def faithful():
 # --------------------------------------------------------------------------------------------- published
 
 
-def test_the_published_ids_are_the_authors(published):
+def test_the_published_ids_agree_with_the_authors(published):
     full = dict(enumerate(itertools.product(*FACTORS.values())))
     assert len(full) == 21600
     assert published == {index: values for index, values in full.items() if is_published(*values)}
@@ -146,7 +146,7 @@ def test_faithful_draws_places_from_the_published_ranges(faithful):
             assert distance < 2 / math.sqrt(len(drawn)), (scene, name)
 
 
-def test_faithful_jitter_is_the_published_one(faithful):
+def test_faithful_has_the_published_jitter(faithful):
     for name in ("pitch", "yaw"):
         drawn = np.array([row.values[name] for row in faithful])
         assert np.abs(drawn).max() <= 0.5
@@ -164,12 +164,12 @@ def test_faithful_keeps_the_nearest_and_widest_objects_in_the_picture(scene, x):
     plan = make_plan(load_recipe("candle-faithful", [*factors, *corner]))
     assert len(plan) == 2 * 5 * 6
     for sample in plan.samples:
-        (thing,), around = sample.trace.objects, np.radians(np.arange(0, 360, 5))
+        (placed,), around = sample.trace.objects, np.radians(np.arange(0, 360, 5))
         # The circle that a cube's corners run along, and the torus within it, at the floor and at the top.
-        radius = 2.5 * (math.sqrt(0.5) if thing.type == "cube" else 0.625)
+        radius = 2.5 * (math.sqrt(0.5) if placed.type == "cube" else 0.625)
         ring = [(radius * math.cos(a), radius * math.sin(a), z) for a in around for z in (0, 2.5)]
         for pitch, yaw in itertools.product((-0.5, 0.5), repeat=2):
             camera = sample.trace.camera.model_copy(update={"pitch": pitch, "yaw": yaw})
-            pixels = project(np.add(ring, thing.location), camera, 320, 240)
+            pixels = project(np.add(ring, placed.location), camera, 320, 240)
             assert pixels.min() > 0
             assert (pixels < (320, 240)).all()

@@ -1,22 +1,21 @@
-"""The recipe `captures` and what it is said with: rigs of lamps, coats over objects, paints in numbers."""
+"""The recipe `captures`, and choices of lights and materials by a factor."""
 
 import math
 
 import pytest
 
-from generators.language.layout import Paint
 from generators.language.load_recipe import load_recipe
+from generators.language.material_spec import StatedMaterial
 from generators.planning.plan import make_plan
 from generators.scenes.scene import Material
 from loaders.errors import InputError
 
 LIGHTS = ("main", "second", *(f"light{number:02d}" for number in range(1, 11)))
-COATS = "      coats: {own: null, gray: {base_color: [0.5, 0.5, 0.5], specular: 0}}\n"
 RECIPE = """
 name: own
-description: A twin in gray under two lamps.
+description: A twin in gray under two lights.
 sets:
-  twins:
+  units:
     factors:
       paint: {values: [own, gray]}
       light: {values: [left, right]}
@@ -25,12 +24,14 @@ sets:
         - {type: cube, material: red}
         - type: sphere
           material: {texture: dots, color_a: [1, 0, 0], color_b: [0, 0, 0.5], roughness: 0.2}
-      coat: $paint
-      coats: {own: null, gray: {base_color: [0.5, 0.5, 0.5], specular: 0}}
-      rig: $light
-      rigs:
-        left: [{azimuth: -40, power: 500}]
-        right: [{azimuth: 40}, {name: fill, azimuth: 0, power: 10}]
+      material:
+        choose: $paint
+        among: {own: null, gray: {base_color: [0.5, 0.5, 0.5], specular: 0}}
+      lights:
+        choose: $light
+        among:
+          left: [{azimuth: -40, power: 500}]
+          right: [{azimuth: 40}, {name: fill, azimuth: 0, power: 10}]
       camera: {location: [0, 5, 2], look_at: [0, 0, 0.5]}
 """
 
@@ -40,26 +41,26 @@ def captures():
     return {tuple(s.factors.values()): s for s in make_plan(load_recipe("captures")).samples}
 
 
-def test_each_object_is_captured_in_every_light_and_its_twin_in_the_two_fixed_ones(captures):
+def test_each_object_is_captured_in_every_light_and_in_gray_in_the_two_fixed_lights(captures):
     items = {item for item, _, _ in captures}
     assert len(items) == 16
     own = {(item, "own", light) for item in items for light in LIGHTS}
-    twins = {(item, "uniform", light) for item in items for light in LIGHTS[:2]}
-    assert captures.keys() == own | twins
+    units = {(item, "uniform", light) for item in items for light in LIGHTS[:2]}
+    assert captures.keys() == own | units
 
 
-def test_a_twin_differs_from_its_object_in_paint_alone(captures):
+def test_a_uniform_object_differs_in_material_alone(captures):
     gray = Material(label="rgb", base_color=(0.5, 0.5, 0.5), roughness=0.5, specular=0)
     for (item, paint, light), sample in captures.items():
         if paint == "uniform":
             own = captures[item, "own", light]
-            (thing,) = own.trace.objects
-            assert thing.material != gray
-            repainted = thing.model_copy(update={"material": gray})
+            (placed,) = own.trace.objects
+            assert placed.material != gray
+            repainted = placed.model_copy(update={"material": gray})
             assert sample.trace == own.trace.model_copy(update={"objects": (repainted,)})
 
 
-def test_an_object_keeps_its_seed_and_its_place_while_the_lamp_moves(captures):
+def test_an_object_keeps_its_seed_and_its_place_while_the_light_moves(captures):
     for item in {item for item, _, _ in captures}:
         traces = [captures[item, "own", light].trace for light in LIGHTS]
         assert len({trace.cycles_seed for trace in traces}) == 1
@@ -67,13 +68,13 @@ def test_an_object_keeps_its_seed_and_its_place_while_the_lamp_moves(captures):
         assert len({trace.lights for trace in traces}) == 12
 
 
-def test_one_white_lamp_at_a_time_in_black_surroundings(captures):
+def test_one_white_light_at_a_time_over_black_ground(captures):
     for sample in captures.values():
-        (lamp,) = sample.lights
-        assert lamp.color == (1, 1, 1)
-        assert math.dist(lamp.location, (0, 0, 0.4)) == pytest.approx(4)
-        assert lamp.location[2] > 1
-        assert lamp.location[1] > 0  # on the camera's side, for what is seen to be lit
+        (light,) = sample.lights
+        assert light.color == (1, 1, 1)
+        assert math.dist(light.location, (0, 0, 0.4)) == pytest.approx(4)
+        assert light.location[2] > 1
+        assert light.location[1] > 0  # on the camera's side, for what is seen to be lit
         assert sample.trace.environment is None
         assert max(sample.trace.floor.base_color) <= 0.02
 
@@ -83,54 +84,78 @@ def test_some_objects_have_gloss_and_some_have_none(captures):
     assert {0, 0.5} == set(gloss)
 
 
-# ---------------------------------------------------------------------------------- rigs, coats and paints
+# ----------------------------------------------------------------------------------------------- choices
 
 
-def test_rigs_and_coats_go_by_the_factors(write_recipe):
+def test_factors_choose_lights_and_material(write_recipe):
     samples = {tuple(s.factors.values()): s for s in make_plan(load_recipe(write_recipe(RECIPE))).samples}
-    assert [lamp.power for lamp in samples["own", "left"].lights] == [500]
-    assert [lamp.name for lamp in samples["own", "right"].lights] == ["lamp", "fill"]
-    red, dots = (thing.material for thing in samples["own", "left"].trace.objects)
+    assert [light.power for light in samples["own", "left"].lights] == [500]
+    assert [light.name for light in samples["own", "right"].lights] == ["light", "fill"]
+    red, dots = (placed.material for placed in samples["own", "left"].trace.objects)
     assert (red.label, red.specular) == ("red", None)
     assert (dots.label, dots.color_b, dots.roughness, dots.specular) == ("dots", (0, 0, 0.5), 0.2, 0.5)
-    assert {thing.material.label for thing in samples["gray", "left"].trace.objects} == {"rgb"}
-    assert {thing.material.specular for thing in samples["gray", "left"].trace.objects} == {0}
+    assert {placed.material.label for placed in samples["gray", "left"].trace.objects} == {"rgb"}
+    assert {placed.material.specular for placed in samples["gray", "left"].trace.objects} == {0}
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("gray: {base", "grey: {base", "layout.coat: expected one of own, grey, got `gray`"),
-        ("right: [{", "top: [{", "layout.rig: expected one of left, top, got `right`"),
-        ("texture: dots", "texture: tartan", "layout.objects.material.texture: asset `tartan` is not among"),
-        ("rig: $light", "rig: $light\n      lights: [{}]", "expected `lights` or `rig`, got both"),
-        (COATS, "", "expected `coats` that `coat` can name, got none"),
-        ("left: [{azimuth: -40, power: 500}]", "left: []", "rigs.left: "),
+        (
+            "gray: {base",
+            "grey: {base",
+            r"layout\.material\.among: expected an entry for each value of `paint`, got none for gray",
+        ),
+        (
+            "right: [{",
+            "top: [{",
+            r"layout\.lights\.among: expected an entry for each value of `light`, got none for right",
+        ),
+        (
+            "texture: dots",
+            "texture: tartan",
+            r"layout\.objects\.1\.material\.texture: asset `tartan` is not among",
+        ),
+        ("choose: $light", "choose: light", r"layout\.lights\.choose: expected `\$name`"),
+        ("choose: $light", "choose: $lantern", r"layout: `\$lantern` is no factor or variable"),
+        ("light: {values: [left, right]}", "light: {low: 0, high: 1}", "which has a range"),
+        (
+            "choose: $light",
+            "chose: $light",
+            r"layout\.lights\.chose: there is no such field; .* did you mean `choose`",
+        ),
+        ("left: [{azimuth: -40, power: 500}]", "left: []", r"lights\.among\.left: "),
         ("roughness: 0.2", "roughness: 1.2", "roughness: "),
         ("color_b: [0, 0, 0.5], ", "", "expected `base_color` alone, or `texture`, `color_a` and `color_b`"),
         ("color_b: [0, 0, 0.5]", "color_b: [0, 0, 5]", "color_b: expected channels of 0 to 1, got"),
-        ("material: red", "material: 3", "material: expected a label or a paint; got 3"),
+        (
+            "material: red",
+            "material: 3",
+            "material: expected the label of a material, or a mapping such as .*; got 3",
+        ),
     ],
     ids=[
-        "coat",
-        "rig",
+        "material of a value",
+        "lights of a value",
         "texture",
-        "both",
-        "no coats",
-        "no lamp",
+        "no reference",
+        "unknown reference",
+        "range",
+        "spelling",
+        "no light",
         "gloss",
         "one colour",
         "colour",
         "material",
     ],
 )
-def test_what_is_not_there_or_out_of_range_is_refused(write_recipe, old, new, message):
+def test_wrong_choices_and_materials_are_refused(write_recipe, old, new, message):
     assert old in RECIPE
     with pytest.raises(InputError, match=message):
         make_plan(load_recipe(write_recipe(RECIPE.replace(old, new))))
 
 
-def test_light_layers_need_rigs_of_equal_names(write_recipe):
+def test_light_layers_need_equal_names_in_every_choice(write_recipe):
     layers = RECIPE + "layers: [image, light/*]\n"
     with pytest.raises(InputError, match="light layers need a name that is the same in every sample"):
         make_plan(load_recipe(write_recipe(layers)))
@@ -143,6 +168,6 @@ def test_light_layers_need_rigs_of_equal_names(write_recipe):
     [{}, {"texture": "dots", "color_a": (1, 1, 1)}, {"base_color": (0, 0, 0), "color_a": (1, 1, 1)}],
     ids=["nothing", "one of two", "two kinds"],
 )
-def test_a_paint_is_one_colour_or_a_texture_of_two(fields):
+def test_a_stated_material_is_one_colour_or_a_texture_of_two(fields):
     with pytest.raises(ValueError, match="expected `base_color` alone, or"):
-        Paint(**fields)
+        StatedMaterial(**fields)

@@ -1,4 +1,4 @@
-"""The concept sets: the grids, scenes in which nothing touches or leaves the picture, and exposure."""
+"""The recipes of concept sets: grids, places of the objects, exposure."""
 
 import itertools
 import math
@@ -44,7 +44,7 @@ SCANS = ("happy", "homer", "max-planck", "nefertiti", "spot", "stanford-bunny")
 
 @pytest.fixture(scope="module")
 def scans(tmp_path_factory) -> Path:
-    """A folder of files called like the scans; a plan opens none of them."""
+    """Make a folder of empty files with the names of the scans; a plan does not open them."""
     folder = tmp_path_factory.mktemp("objects")
     for name in SCANS:
         (folder / f"{name}.blend").touch()
@@ -65,7 +65,7 @@ def test_the_grids_are_those_of_the_paper(name):
     assert albedo.factors["scene"] == illumination.factors["scene"]
     scenes = albedo.factors["scene"].values
     assert len(set(scenes)) == 20
-    counts = [len(albedo.layout.arrangements[scene]) for scene in scenes]
+    counts = [len(albedo.layout.objects.among[scene]) for scene in scenes]
     assert sorted(counts) == [1] * 10 + [3] * 10
     assert (albedo.varies, illumination.varies) == (("material",), ("light_azimuth",))
     assert albedo.factors["material"].count == 100
@@ -84,7 +84,7 @@ def test_the_scans_recipe_has_the_papers_scenes():
     recipe = load_recipe("concepts-scans")
     assert set(recipe.sets["albedo"].factors["scene"].values) == PAPER
     for scene in PAPER:
-        types = [spec.type for spec in recipe.sets["albedo"].layout.arrangements[scene]]
+        types = [spec.type for spec in recipe.sets["albedo"].layout.objects.among[scene]]
         assert types == [{"Cube": "cube", "Sphere": "sphere"}.get(name, name) for name in scene.split("_")]
     shipped = load_recipe("concepts")
     for name in ("image", "render", "exposure", "layers"):
@@ -94,7 +94,7 @@ def test_the_scans_recipe_has_the_papers_scenes():
 def test_at_least_ten_shapes_are_shown():
     shown = {
         spec.type
-        for specs in load_recipe("concepts").sets["albedo"].layout.arrangements.values()
+        for specs in load_recipe("concepts").sets["albedo"].layout.objects.among.values()
         for spec in specs
     }
     assert len(shown) >= 10
@@ -110,7 +110,7 @@ def test_no_footprints_touch(plans, which):
     for scene, trace in scenes.items():
         for a, b in itertools.combinations(trace.objects, 2):
             apart = math.dist(a.location, b.location)
-            radii = sum(thing.size * footprint(library, thing.type) for thing in (a, b))
+            radii = sum(placed.size * footprint(library, placed.type) for placed in (a, b))
             assert apart > radii + 0.05, (scene, a.type, b.type)
 
 
@@ -118,33 +118,33 @@ def test_no_footprints_touch(plans, which):
 def test_every_object_is_on_the_table_and_in_the_picture(plans, which):
     library = AssetLibrary(plans[which].recipe.assets)
     for sample in plans[which].samples:
-        for thing in sample.trace.objects:
-            assert thing.location[2] == 0
-            assert max(map(abs, thing.location)) + thing.size < sample.trace.floor.half_width
-            pixels = project(box(library, thing), sample.trace.camera, 256, 256)
-            assert pixels.min() > 4, (sample.factors["scene"], thing.type)
-            assert pixels.max() < 252, (sample.factors["scene"], thing.type)
+        for placed in sample.trace.objects:
+            assert placed.location[2] == 0
+            assert max(map(abs, placed.location)) + placed.size < sample.trace.floor.half_width
+            pixels = project(box(library, placed), sample.trace.camera, 256, 256)
+            assert pixels.min() > 4, (sample.factors["scene"], placed.type)
+            assert pixels.max() < 252, (sample.factors["scene"], placed.type)
 
 
-def box(library, thing):
-    """Corners of the box about an object, as it is turned; of an unknown one, of a prism that holds any."""
-    facts = library.facts("objects", thing.type)
+def box(library, placed):
+    """Corners of the box about a turned object; for an unknown object, of a prism that holds any object."""
+    facts = library.facts("objects", placed.type)
     width, depth, height = facts.get("dimensions", (1, 1, 1))
     if facts:
         base = np.array(list(itertools.product((-width / 2, width / 2), (-depth / 2, depth / 2))))
     else:
         turns = np.linspace(0, 2 * np.pi, 16)
         base = math.sqrt(0.5) * np.stack([np.cos(turns), np.sin(turns)], axis=-1)
-    angle = math.radians(thing.rotation)
+    angle = math.radians(placed.rotation)
     base = base @ np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
     points = np.array([[x, y, z] for x, y in base for z in (0, height)])
-    return points * thing.size + thing.location
+    return points * placed.size + placed.location
 
 
-def test_scans_that_are_missing_are_all_named(tmp_path):
+def test_all_missing_scans_are_named(tmp_path):
     (tmp_path / "spot.blend").touch()
     message = (
-        r"sets\.albedo: layout\.arrangements: there are no objects `happy`, `homer`, `max-planck`, "
+        r"sets\.albedo: layout\.objects\.among: there are no objects `happy`, `homer`, `max-planck`, "
         r"`nefertiti`, `stanford-bunny`; bring each in with `candlelight assets add MESH --name LABEL "
         r"--out FOLDER`, and name the folder with `--assets objects=FOLDER`"
     )

@@ -1,4 +1,4 @@
-"""The recipe `parts`, as far as its plan shows it."""
+"""The plan of the recipe `parts`."""
 
 import math
 from collections import Counter
@@ -55,18 +55,18 @@ def test_birds_have_the_parts_of_cub_70():
 def test_objects_stand_on_the_table_and_stay_in_the_picture(plan):
     size = plan.recipe.image.width
     for sample in plan.samples:
-        (thing,), camera, floor = sample.trace.objects, sample.trace.camera, sample.trace.floor
-        facts = LIBRARY.facts("objects", thing.type)
-        reach = math.hypot(*thing.location[:2]) + thing.size * facts["footprint"]
+        (placed,), camera, floor = sample.trace.objects, sample.trace.camera, sample.trace.floor
+        facts = LIBRARY.facts("objects", placed.type)
+        reach = math.hypot(*placed.location[:2]) + placed.size * facts["footprint"]
         assert reach < floor.half_width + 0.05
-        width, depth, height = np.array(facts["dimensions"]) * thing.size
+        width, depth, height = np.array(facts["dimensions"]) * placed.size
         corners = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (0, 1)])
-        turn = math.radians(thing.rotation)
+        turn = math.radians(placed.rotation)
         spin = np.array(
             [[math.cos(turn), -math.sin(turn), 0], [math.sin(turn), math.cos(turn), 0], [0, 0, 1]]
         )
-        placed = (corners * (width / 2, depth / 2, height)) @ spin.T + thing.location
-        seen = placed @ world_to_camera(camera)[:3, :3].T + world_to_camera(camera)[:3, 3]
+        points = (corners * (width / 2, depth / 2, height)) @ spin.T + placed.location
+        seen = points @ world_to_camera(camera)[:3, :3].T + world_to_camera(camera)[:3, 3]
         pixels = seen @ np.array(intrinsics(camera, size, size)).T
         pixels = pixels[:, :2] / pixels[:, 2:]
         assert pixels.min() >= 0

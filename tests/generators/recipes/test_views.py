@@ -1,4 +1,4 @@
-"""The recipes `invariance` and `identifiable`: what is planned, without rendering."""
+"""The plans of the recipes `invariance` and `identifiable`."""
 
 import itertools
 import math
@@ -19,17 +19,17 @@ MOVES = {"translation": "translation", "rotation": "rotation", "scale": "scale"}
 FACTS = AssetLibrary()
 
 
-def corners(thing):
+def corners(placed):
     """Corners of the box around an object, from the manifest."""
-    width, depth, height = FACTS.facts("objects", thing.type)["dimensions"]
+    width, depth, height = FACTS.facts("objects", placed.type)["dimensions"]
     across = max(width, depth) / 2
     unit = np.array(list(itertools.product((-across, across), (-across, across), (0, height))))
-    return np.array(thing.location) + thing.size * unit @ turn(thing.tilt, thing.rotation).T
+    return np.array(placed.location) + placed.size * unit @ turn(placed.tilt, placed.rotation).T
 
 
 @pytest.fixture(scope="module")
 def extremes():
-    """Every scene of `invariance`, still and as far as it is moved."""
+    """Plan every scene of `invariance` without a move and with the largest move."""
     changes = [
         "sets.translation.factors.translation.values=[0, 0.35]",
         "sets.rotation.factors.rotation.values=[0, 10.9]",
@@ -56,7 +56,7 @@ def test_invariance_has_the_grids_of_the_paper():
     assert intrinsics(camera, SIDE, SIDE)[0, 0] * math.pi / 180 == pytest.approx(29.2, abs=0.005)
 
 
-def test_a_scene_is_the_same_in_all_its_pictures_but_for_the_move(extremes):
+def test_images_of_a_scene_differ_by_the_move_alone(extremes):
     by_unit = {}
     for sample in extremes:
         by_unit.setdefault(sample.unit, []).append(sample)
@@ -79,11 +79,11 @@ def test_a_scene_is_the_same_in_all_its_pictures_but_for_the_move(extremes):
     assert moved == {(0, 0), (0.35, 0), (0, 0.35)}
 
 
-def test_no_object_of_invariance_leaves_the_picture_but_by_scale(extremes):
+def test_objects_of_invariance_leave_the_image_by_scale_alone(extremes):
     for sample in extremes:
         if sample.trace.camera.zoom == 1:
             seen = np.concatenate(
-                [project(corners(thing), sample.trace.camera, SIDE, SIDE) for thing in sample.trace.objects]
+                [project(corners(placed), sample.trace.camera, SIDE, SIDE) for placed in sample.trace.objects]
             )
             assert seen.min() > 0, sample.id
             assert seen.max() < SIDE, sample.id
@@ -96,8 +96,8 @@ def drawn():
     ).samples
 
 
-def test_identifiable_objects_hang_inside_the_picture_wherever_they_are(drawn):
-    """Bounding spheres at the corners of what is drawn from, and each drawn object by its box."""
+def test_every_object_of_identifiable_is_inside_the_image(drawn):
+    """Test bounding spheres at the corners of the ranges, and the box of each drawn object."""
     camera = drawn[0].trace.camera
     recipe = load_recipe("identifiable")
     directions = np.random.default_rng(0).normal(size=(2000, 3))
@@ -114,12 +114,12 @@ def test_identifiable_objects_hang_inside_the_picture_wherever_they_are(drawn):
             assert seen.min() > 0
             assert seen.max() < 224
     for sample in drawn:
-        (thing,) = sample.trace.objects
+        (placed,) = sample.trace.objects
         middle = [sample.factors[axis] for axis in "xyz"]
-        np.testing.assert_allclose(corners(thing).mean(axis=0), middle, atol=1e-6)
+        np.testing.assert_allclose(corners(placed).mean(axis=0), middle, atol=1e-6)
 
 
-def test_identifiable_numbers_are_the_factors(drawn):
+def test_the_numbers_of_identifiable_are_its_factors(drawn):
     for sample in drawn:
         factors, spot = sample.factors, sample.lights[0]
         assert (sample.trace.objects[0].tilt, sample.trace.objects[0].rotation) == (

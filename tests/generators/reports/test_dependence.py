@@ -30,8 +30,9 @@ description: A hidden toy decides kind and color.
 sets:
   s:
     factors:
-      kind: {values: [cube, sphere], given: toy, table: {a: [cube], b: [sphere]}, strength: 0.8}
-      color: {values: [red, blue], assets: materials, given: toy, table: {a: [red], b: [blue]}, strength: 0.6}
+      kind: {values: [cube, sphere], given: toy, table: {a: {cube: 1}, b: {sphere: 1}}, strength: 0.8}
+      color: {values: [red, blue], assets: materials, given: toy, table: {a: [1, 0], b: {blue: 1}},
+              strength: 0.6}
       size: {low: 1, high: 2}
     variables:
       toy: {values: [a, b], weights: [1, 2]}
@@ -53,13 +54,13 @@ sets:
       kind: {values: [cube, sphere, cone, torus, gear]}
       color: {values: [red, blue, green, yellow, purple], assets: materials}
       size: {values: [1, 2, 3, 4]}
-    unit: [scene]
+    unit_factors: [scene]
     rules:
       - {exclude: {kind: [cube, sphere], color: [red, blue, green]}, selection: true}
       - {exclude: {kind: [cone, torus], color: [yellow, purple]}, selection: true}
     layout:
       objects: [{type: $kind, material: $color, size: $size}]
-      environment: {map: $scene}
+      environment: {scene: $scene}
       floor: {catcher: true}
       lights: [{}]
       camera: {location: [0, 5, 2], look_at: [0, 0, 0.5]}

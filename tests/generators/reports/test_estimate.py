@@ -37,7 +37,7 @@ say(ready=True)
 last = None
 for line in sys.stdin:
     for group in json.loads(line):
-        place = (group[0]["trace"]["environment"] or {{}}).get("map")
+        place = (group[0]["trace"]["environment"] or {{}}).get("scene")
         cost = 5 if last is None else 1 if place == last[0] else 2
         last = (place,)
         if os.path.exists({poison!r}) and group[0]["index"] % 2:

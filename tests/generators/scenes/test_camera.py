@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from generators.language.layout import Layout
+from generators.language.layout import SceneLayout
 from generators.language.lights_and_camera import CameraSpec
-from generators.scenes.camera import intrinsics, place_camera, project, record, world_to_camera
-from generators.scenes.layout_inputs import Draws
+from generators.scenes.camera import camera_record, intrinsics, place_camera, project, world_to_camera
+from generators.scenes.layout_inputs import LayoutInputs
 from generators.scenes.scene import Camera
 from loaders.errors import InputError
 
@@ -57,7 +57,7 @@ def slow_pixel(point, camera, width, height):
 
 
 @pytest.mark.parametrize("name", CAMERAS)
-def test_projection_is_the_pinhole_done_by_hand(name):
+def test_projection_agrees_with_a_pinhole_by_hand(name):
     camera = CAMERAS[name]
     _, _, forward = slow_axes(camera)
     rng = np.random.default_rng(0)
@@ -87,11 +87,11 @@ def test_looks_at_its_target():
     assert z == pytest.approx(math.dist(camera.location, camera.look_at))
 
 
-def test_up_is_up_and_pitch_and_yaw_turn_as_said():
+def test_pitch_and_yaw_turn_up_and_left():
     level = CAMERAS["level"]
     ahead = np.array([[0, 0, 1.0]])
     assert project(np.array([[0, 0, 1.5]]), level, 64, 48)[0, 1] < 24
-    # A camera that pitches up sees things lower; one that yaws to the left sees them further right.
+    # A camera that pitches up sees objects lower; one that yaws to the left sees them further right.
     assert project(ahead, level.model_copy(update={"pitch": 2.0}), 64, 48)[0, 1] > 24
     assert project(ahead, level.model_copy(update={"yaw": 2.0}), 64, 48)[0, 0] > 32
 
@@ -106,12 +106,12 @@ def test_field_of_view_is_the_horizontal_one():
 
 def test_metadata_hold_the_same_numbers():
     camera = CAMERAS["turned"]
-    written = record(camera, 64, 48)
+    written = camera_record(camera, 64, 48)
     np.testing.assert_allclose(written.intrinsics, intrinsics(camera, 64, 48), atol=1e-9)
     np.testing.assert_allclose(written.world_to_camera, world_to_camera(camera), atol=1e-12)
     # No minus zeros, which would make equal poses differ as text.
-    assert "-0.0]" not in record(CAMERAS["level"], 64, 48).model_dump_json()
-    assert "-0.0," not in record(CAMERAS["level"], 64, 48).model_dump_json()
+    assert "-0.0]" not in camera_record(CAMERAS["level"], 64, 48).model_dump_json()
+    assert "-0.0," not in camera_record(CAMERAS["level"], 64, 48).model_dump_json()
 
 
 def test_roll_turns_the_picture_clockwise_about_its_middle():
@@ -149,14 +149,14 @@ SPEC = CameraSpec(location=(0, 5, 2), look_at=(0, 0, 0.5))
 
 
 def layout(camera):
-    return Layout(camera=camera, lights=({},))
+    return SceneLayout(camera=camera, lights=({},))
 
 
-def test_camera_takes_its_values():
+def test_the_camera_takes_the_values_of_the_sample():
     spec = CameraSpec(
         location=("$x", 5, 2), look_at=(0, 0, 0), field_of_view="$fov", pitch=1, roll="$x", shift=(1, "$x")
     )
-    camera = place_camera(layout(spec), Draws(0, "set/0", {"x": 0.5, "fov": 40}))
+    camera = place_camera(layout(spec), LayoutInputs(0, "set/0", {"x": 0.5, "fov": 40}))
     assert camera == Camera(
         location=(0.5, 5, 2), look_at=(0, 0, 0), field_of_view=40, pitch=1, roll=0.5, shift=(1, 0.5)
     )
@@ -178,9 +178,9 @@ def test_camera_takes_its_values():
         ({"shift": ("$word", 0)}, r"layout\.camera\.shift: expected a number, got `red`"),
         ({"zoom": 0}, r"layout\.camera\.zoom: expected 0\.1 to 10, got 0"),
         ({"zoom": 11}, r"layout\.camera\.zoom: expected 0\.1 to 10, got 11"),
-        ({"look_at": (0, 5, 0)}, r"layout\.camera: expected look_at beside the camera"),
+        ({"look_at": (0, 5, 0)}, r"layout\.camera: expected `look_at` not straight above or below"),
     ],
 )
 def test_camera_errors(changes, message):
     with pytest.raises(InputError, match=message):
-        place_camera(layout(SPEC.model_copy(update=changes)), Draws(0, "set/0", {"word": "red"}))
+        place_camera(layout(SPEC.model_copy(update=changes)), LayoutInputs(0, "set/0", {"word": "red"}))

@@ -94,7 +94,7 @@ def test_saturation_range(saturation):
         illuminant(611, saturation)
 
 
-def test_observer_is_that_of_its_tables():
+def test_the_observer_agrees_with_its_tables():
     wavelength = np.array([450.0, 500.0, 555.0, 600.0])
     tabulated = [
         [0.3362, 0.0049, 0.5121, 1.0622],

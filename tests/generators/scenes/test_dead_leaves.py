@@ -10,8 +10,15 @@ from generators.engine.dead_leaves_process import PLAN_FIELDS, develop_painting
 from generators.engine.render_plan import render
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
-from generators.scenes.dead_leaves import CORNERS, SHAPES, SUBSAMPLES, draw_radii, inside, paint
-from generators.scenes.scene import Leaves
+from generators.scenes.dead_leaves import (
+    CORNERS,
+    SHAPES,
+    SUBSAMPLES,
+    draw_radii,
+    inside_leaf,
+    paint_dead_leaves,
+)
+from generators.scenes.scene import DeadLeaves
 from loaders import FrameFolder, HDF5Frames, HubFrames, pack_hdf5, pack_hub
 from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
@@ -25,7 +32,7 @@ SMALL = ["image={width: 40, height: 30}", "sets.dead_leaves.draws=6"]
 
 
 def leaves(**changes):
-    return Leaves(**{**PLAIN, **changes})
+    return DeadLeaves(**{**PLAIN, **changes})
 
 
 # ------------------------------------------------------------------------------------------ what is drawn
@@ -54,7 +61,7 @@ def test_radii_follow_the_power_law(exponent):
 def test_every_shape_has_the_area_of_the_disc(shape, form):
     line = np.arange(-40, 40, 0.1) + 0.05
     x, y = (part.ravel() for part in np.meshgrid(line, line))
-    hit = inside(shape, x, y, 20.0, 0.7, form)
+    hit = inside_leaf(shape, x, y, 20.0, 0.7, form)
     assert hit.sum() * 0.01 == pytest.approx(math.pi * 400, rel=0.002)
     # It lies about its centre.
     assert abs(x[hit].mean()) < 0.02
@@ -68,7 +75,7 @@ def test_a_polygon_has_three_to_eight_corners():
         # Along the circle that has half its length inside, the outline is crossed twice at each corner.
         apothem = 10 * math.sqrt(math.pi / k / math.tan(math.pi / k))
         radius = apothem / math.cos(math.pi / k / 2)
-        hit = inside("polygon", radius * np.cos(angles), radius * np.sin(angles), 10.0, 0.1, form)
+        hit = inside_leaf("polygon", radius * np.cos(angles), radius * np.sin(angles), 10.0, 0.1, form)
         assert (hit != np.roll(hit, 1)).sum() == 2 * k
         assert hit.mean() == pytest.approx(0.5, abs=0.01)
 
@@ -83,7 +90,9 @@ def test_the_spectrum_falls_as_the_square_of_the_frequency(shape):
     window = np.hanning(side)[:, None] * np.hanning(side)
     power = np.zeros((side, side))
     for seed in range(10):
-        gray = paint(leaves(shape=shape, colors="gray", size=(0.01, 0.5)), seed, side, side).albedo[..., 0]
+        gray = paint_dead_leaves(
+            leaves(shape=shape, colors="gray", size=(0.01, 0.5)), seed, side, side
+        ).albedo[..., 0]
         power += abs(np.fft.fft2((gray - gray.mean()) * window)) ** 2
     frequency = np.hypot(*np.meshgrid(*(np.fft.fftfreq(side) * side,) * 2)).astype(int).ravel()
     rings = np.bincount(frequency, power.ravel()) / np.bincount(frequency)
@@ -94,9 +103,9 @@ def test_the_spectrum_falls_as_the_square_of_the_frequency(shape):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_first_leaf_over_a_point_owns_it(shape):
-    """Against the obvious way: ask for each point every leaf in turn."""
+    """Compare with a loop over every leaf for each point."""
     plan, seed, (width, height) = leaves(shape=shape, size=(0.1, 0.4), falloff=0.4, azimuth=90.0), 5, (20, 8)
-    made = paint(plan, seed, width, height)
+    made = paint_dead_leaves(plan, seed, width, height)
     reach = 20 * 0.4 * math.sqrt(3)
     draw = {name: stream_of(seed, name) for name in ("place", "radius", "turn", "form", "color")}
     count = 16384
@@ -113,7 +122,7 @@ def test_the_first_leaf_over_a_point_owns_it(shape):
                 first = next(
                     i
                     for i in near
-                    if inside(
+                    if inside_leaf(
                         shape, *np.array([[across - x[i]], [down - y[i]]]), radii[i], turns[i], forms[i]
                     )
                 )
@@ -129,31 +138,34 @@ def stream_of(seed, name):
 
 
 def test_colours_waves_and_light():
-    gray = paint(leaves(colors="gray"), 0, 32, 32).albedo
+    gray = paint_dead_leaves(leaves(colors="gray"), 0, 32, 32).albedo
     assert (gray == gray[..., :1]).all()
-    rgb = paint(leaves(), 0, 32, 32)
+    rgb = paint_dead_leaves(leaves(), 0, 32, 32)
     low, high = srgb_to_linear(np.array([0.1, 0.9]))
     assert low - 1e-6 <= rgb.albedo.min() < rgb.albedo.max() <= high + 1e-6
     assert (rgb.shading == 1).all()
-    wavy = paint(leaves(contrast=0.5), 0, 32, 32).albedo
+    wavy = paint_dead_leaves(leaves(contrast=0.5), 0, 32, 32).albedo
     assert (wavy <= rgb.albedo + 1e-6).all()
     assert (wavy >= 0.5 * rgb.albedo - 1e-6).all()
     assert 0.6 < (wavy / rgb.albedo).mean() < 0.9
-    right = paint(leaves(falloff=0.7), 0, 32, 24).shading
+    right = paint_dead_leaves(leaves(falloff=0.7), 0, 32, 24).shading
     assert (right[:, 0] == pytest.approx(0.3), right[:, -1] == pytest.approx(1.0)) == (True, True)
-    assert paint(leaves(falloff=0.7, azimuth=45.0), 0, 32, 24).shading[..., 0].argmax() == 31
+    assert paint_dead_leaves(leaves(falloff=0.7, azimuth=45.0), 0, 32, 24).shading[..., 0].argmax() == 31
 
 
-def test_a_painting_is_a_function_of_its_numbers_and_seed():
-    first, again, other = (paint(leaves(contrast=0.5), seed, 24, 24).albedo for seed in (1, 1, 2))
+def test_an_image_is_a_function_of_its_numbers_and_seed():
+    first, again, other = (paint_dead_leaves(leaves(contrast=0.5), seed, 24, 24).albedo for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert abs(first - other).mean() > 0.05
     # Light and contrast move no leaf.
-    assert np.array_equal(paint(leaves(falloff=0.5), 1, 24, 24).albedo, paint(leaves(), 1, 24, 24).albedo)
+    assert np.array_equal(
+        paint_dead_leaves(leaves(falloff=0.5), 1, 24, 24).albedo,
+        paint_dead_leaves(leaves(), 1, 24, 24).albedo,
+    )
 
 
 def test_the_layers_keep_the_identity():
-    painting = paint(leaves(falloff=0.6, azimuth=200.0), 3, 32, 24)
+    painting = paint_dead_leaves(leaves(falloff=0.6, azimuth=200.0), 3, 32, 24)
     layers, checks = develop_painting(painting, 2.5)
     assert tuple(layers) == ("image", "radiance", "albedo", "shading", "residual")
     total = layers["albedo"].astype(np.float32) * layers["shading"] + layers["residual"]
@@ -171,9 +183,9 @@ def test_the_shipped_recipe():
     plan = make_plan(load_recipe("dead-leaves"))
     assert len(plan) == 500 == len(plan.groups)
     traces = [sample.trace for sample in plan.samples]
-    assert {trace.leaves.shape for trace in traces} == {*SHAPES}
+    assert {trace.dead_leaves.shape for trace in traces} == {*SHAPES}
     assert len({trace.cycles_seed for trace in traces}) == 500
-    assert traces[0].leaves.falloff == plan.samples[0].factors["falloff"]
+    assert traces[0].dead_leaves.falloff == plan.samples[0].factors["falloff"]
 
 
 @pytest.fixture(scope="module")
@@ -241,30 +253,30 @@ def test_painting_needs_no_blender(tmp_path):
     ("override", "message"),
     [
         (
-            "layout.leaves.size=[0.001, 0.5]",
-            r"layout.leaves.size: expected 0.002 <= smallest <= largest <= 1",
+            "layout.dead_leaves.size=[0.001, 0.5]",
+            r"layout.dead_leaves.size: expected 0.002 <= smallest <= largest <= 1",
         ),
-        ("layout.leaves.size=[0.5, 0.1]", "smallest <= largest"),
-        ("layout.leaves.size=[0.1, 2]", "largest <= 1, got 0.1 and 2"),
-        ("layout.leaves.exponent=11", r"layout.leaves.exponent: expected 0 to 10, got 11"),
-        ("layout.leaves.contrast=-0.1", r"layout.leaves.contrast: expected 0 to 1, got -0.1"),
-        ("layout.leaves.falloff=1.5", r"layout.leaves.falloff: expected 0 to 1, got 1.5"),
+        ("layout.dead_leaves.size=[0.5, 0.1]", "smallest <= largest"),
+        ("layout.dead_leaves.size=[0.1, 2]", "largest <= 1, got 0.1 and 2"),
+        ("layout.dead_leaves.exponent=11", r"layout.dead_leaves.exponent: expected 0 to 10, got 11"),
+        ("layout.dead_leaves.contrast=-0.1", r"layout.dead_leaves.contrast: expected 0 to 1, got -0.1"),
+        ("layout.dead_leaves.falloff=1.5", r"layout.dead_leaves.falloff: expected 0 to 1, got 1.5"),
         (
             "factors.shape.values=[disc, star]",
-            r"layout.leaves.shape: expected one of disc, ellipse, polygon, got",
+            r"layout.dead_leaves.shape: expected one of disc, ellipse, polygon, got",
         ),
         (
             "factors.colors.values=[rgb, sepia]",
-            r"layout.leaves.colors: expected one of rgb, gray, got `sepia`",
+            r"layout.dead_leaves.colors: expected one of rgb, gray, got `sepia`",
         ),
-        ("layout.leaves.low=0.99", r"expected low <= high, got 0.99 and 0.95"),
-        ("layout.lights=[{azimuth: 0}]", r"layout: expected `leaves` alone, got .*lights"),
-        ("layers=[image, depth]", r"layers: leaves have image, radiance, .*, got depth besides"),
-        ("layout={leaves: {}, floor: {}}", r"expected `leaves` alone"),
-        ("layout={lights: [{azimuth: 0}]}", r"layout: expected a `camera`, or `leaves`"),
+        ("layout.dead_leaves.low=0.99", r"expected low <= high, got 0.99 and 0.95"),
+        ("layout.lights=[{azimuth: 0}]", r"layout: expected `dead_leaves` alone, got lights"),
+        ("layers=[image, depth]", r"layers: dead leaves have image, radiance, .*, got depth as well"),
+        ("layout={dead_leaves: {}, floor: {}}", r"expected `dead_leaves` alone"),
+        ("layout={lights: [{azimuth: 0}]}", r"layout: expected a `camera`, or `dead_leaves`"),
     ],
 )
-def test_what_does_not_do_is_refused_before_anything_is_painted(override, message):
+def test_wrong_dead_leaves_are_refused_in_the_plan(override, message):
     with pytest.raises(InputError, match=message) as caught:
         make_plan(load_recipe("dead-leaves", [*SMALL, f"sets.dead_leaves.{override}"]))
     assert "\n" not in str(caught.value)

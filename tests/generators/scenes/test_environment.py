@@ -1,21 +1,21 @@
-"""What stands around the objects: maps and modelled scenes, as plans have them."""
+"""Environments in plans: environment maps and modelled scenes."""
 
 import pytest
 
 from blender_assets import AssetLibrary
-from generators.language.layout import Layout
-from generators.scenes.layout_inputs import Draws
-from generators.scenes.object_placement import surround
+from generators.language.layout import SceneLayout
+from generators.scenes.layout_inputs import LayoutInputs
+from generators.scenes.object_placement import place_environment
 from generators.scenes.resolve_trace import resolve
 from generators.scenes.scene import Environment, Floor
 from loaders.errors import InputError
 
 LIBRARY = AssetLibrary()
-DRAWS = Draws(0, "set/000000", {})
+DRAWS = LayoutInputs(0, "set/000000", {})
 
 
 def scene_layout(**environment):
-    return Layout.model_validate(
+    return SceneLayout.model_validate(
         {
             "camera": {"location": (0, 5, 2), "look_at": (0, 0, 0.5)},
             "environment": environment,
@@ -24,11 +24,11 @@ def scene_layout(**environment):
     )
 
 
-def test_a_modelled_scene_stands_in_place_of_the_floor():
-    _, _, trace = resolve(scene_layout(map="hall"), DRAWS, LIBRARY)
-    assert trace.environment == Environment(map="hall", modelled=True)
+def test_a_modelled_scene_replaces_the_floor():
+    _, _, trace = resolve(scene_layout(scene="hall"), DRAWS, LIBRARY)
+    assert trace.environment == Environment(scene="hall", modelled=True)
     assert trace.floor is None
-    _, _, trace = resolve(scene_layout(map="garden"), DRAWS, LIBRARY)
+    _, _, trace = resolve(scene_layout(scene="garden"), DRAWS, LIBRARY)
     assert not trace.environment.modelled
     assert trace.floor == Floor(catcher=True)
 
@@ -36,18 +36,19 @@ def test_a_modelled_scene_stands_in_place_of_the_floor():
 @pytest.mark.parametrize("change", [{"rotation": 10}, {"strength": 0.5}])
 def test_a_modelled_scene_is_neither_turned_nor_scaled(change):
     message = (
-        "layout.environment: `hall` is a .blend file, whose place and light are its own; expected rotation 0"
+        "layout.environment: `hall` is a .blend file, which has its own place and light; expected rotation 0"
     )
     with pytest.raises(InputError, match=message):
-        resolve(scene_layout(map="hall", **change), DRAWS, LIBRARY)
+        resolve(scene_layout(scene="hall", **change), DRAWS, LIBRARY)
 
 
-def test_a_users_blend_counts_as_modelled_and_a_map_may_be_hdr(tmp_path):
+def test_a_users_blend_counts_as_modelled_and_an_environment_map_may_be_hdr(tmp_path):
     for name in ("yard.blend", "sky.hdr", "both.exr", "both.blend"):
         (tmp_path / name).touch()
     library = AssetLibrary({"scenes": tmp_path})
     assert library.labels("scenes") == ["both", "sky", "yard"]
     found = {
-        name: surround(scene_layout(map=name), DRAWS, library).modelled for name in ("yard", "sky", "both")
+        name: place_environment(scene_layout(scene=name), DRAWS, library).modelled
+        for name in ("yard", "sky", "both")
     }
     assert found == {"yard": True, "sky": False, "both": True}

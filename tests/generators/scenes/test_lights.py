@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from blender_assets import AssetLibrary
-from generators.language.layout import Layout
+from generators.language.layout import SceneLayout
 from generators.language.lights_and_camera import CameraSpec, LightSpec
 from generators.scenes.camera import world_to_camera
 from generators.scenes.colorimetry import illuminant
-from generators.scenes.layout_inputs import Draws
-from generators.scenes.lights import hang_lights
+from generators.scenes.layout_inputs import LayoutInputs
+from generators.scenes.lights import place_lights
 from generators.scenes.scene import Camera
 from loaders.errors import InputError
 
@@ -19,20 +19,20 @@ SPEC = CameraSpec(location=(0, 5, 2), look_at=(0, 0, 0.5))
 LAMP = LightSpec()
 
 
-def draws(**values):
-    return Draws(0, "set/000000", values)
+def inputs(**values):
+    return LayoutInputs(0, "set/000000", values)
 
 
 def layout(**fields):
-    return Layout(**{"camera": SPEC, **fields})
+    return SceneLayout(**{"camera": SPEC, **fields})
 
 
 @pytest.mark.parametrize("azimuth", [-90, -44, -2, 0, 2, 44, 90, 180])
 @pytest.mark.parametrize("place", [(0, 5, 2), (3, 1, 1), (-2, -4, 3)], ids=str)
-def test_azimuth_is_counted_from_the_camera_to_the_right_in_the_picture(azimuth, place):
+def test_azimuth_counts_from_the_camera_to_the_right_in_the_image(azimuth, place):
     camera = CAMERA.model_copy(update={"location": place, "look_at": (0.0, 0.0, 0.0)})
     spec = LightSpec(azimuth="$azimuth", elevation=30, distance=4)
-    (light,) = hang_lights(layout(lights=(spec,)), draws(azimuth=azimuth), LIBRARY, camera)
+    (light,) = place_lights(layout(lights=(spec,)), inputs(azimuth=azimuth), LIBRARY, camera)
     assert math.dist(light.location, (0, 0, 0)) == pytest.approx(4)
     assert light.location[2] == pytest.approx(2)
     right, _, forward, _ = world_to_camera(camera) @ (*light.location, 0)
@@ -48,8 +48,8 @@ def test_lights_by_location_asset_and_temperature():
         LightSpec(asset="$side"),
         LightSpec(asset="middle", name="top"),
     )
-    spot, warm, side, top = hang_lights(
-        layout(lights=specs), draws(x=-2.5, kelvin=3000, side="left"), LIBRARY, CAMERA
+    spot, warm, side, top = place_lights(
+        layout(lights=specs), inputs(x=-2.5, kelvin=3000, side="left"), LIBRARY, CAMERA
     )
     assert (spot.location, spot.power, spot.radius, spot.color) == (
         (-2.5, 1.0, 3.0),
@@ -74,52 +74,70 @@ def test_lights_by_location_asset_and_temperature():
         ((LightSpec(name="environment"),), r"layout\.lights: expected a different `name`"),
         (
             (LightSpec(asset="back"),),
-            r"layout\.lights\.asset: asset `back` is not among the lights; .*left, middle",
+            r"layout\.lights\.\d+\.asset: asset `back` is not among the lights; .*left, middle",
         ),
-        ((LightSpec(power=0),), r"layout\.lights: expected power > 0 W and radius >= 0 m, got 0\.0"),
+        ((LightSpec(power=0),), r"layout\.lights\.0: expected power > 0 W and radius >= 0 m, got 0\.0"),
         (
             (LightSpec(radius=-1),),
-            r"layout\.lights: expected power > 0 W and radius >= 0 m, got 1000\.0 and -1\.0",
+            r"layout\.lights\.0: expected power > 0 W and radius >= 0 m, got 1000\.0 and -1\.0",
         ),
-        ((LightSpec(power="$word"),), r"layout\.lights\.power: expected a number, got `red` from `\$word`"),
-        ((LightSpec(temperature="$word"),), r"layout\.lights\.temperature: expected a number, got `red`"),
+        (
+            (LightSpec(power="$word"),),
+            r"layout\.lights\.\d+\.power: expected a number, got `red` from `\$word`",
+        ),
+        (
+            (LightSpec(temperature="$word"),),
+            r"layout\.lights\.\d+\.temperature: expected a number, got `red`",
+        ),
         ((LightSpec(temperature=500),), r"temperature: expected 1000 to 40000 K, got 500"),
-        ((LightSpec(azimuth="$word"),), r"layout\.lights\.azimuth: expected a number"),
-        ((LightSpec(location=(0, 0, "$word")),), r"layout\.lights\.location: expected a number"),
-        ((LightSpec(distance=0),), r"layout\.lights\.distance: expected more than 0 m, got 0"),
-        ((LightSpec(target=(0, 5, 0)),), r"layout\.lights\.target: .*straight below the camera"),
+        ((LightSpec(azimuth="$word"),), r"layout\.lights\.\d+\.azimuth: expected a number"),
+        ((LightSpec(location=(0, 0, "$word")),), r"layout\.lights\.\d+\.location: expected a number"),
+        ((LightSpec(distance=0),), r"layout\.lights\.\d+\.distance: expected more than 0 m, got 0"),
+        (
+            (LightSpec(target=(0, 5, 0)),),
+            r"layout\.lights\.\d+\.target: .*straight below or above the camera",
+        ),
         (
             (LightSpec(chromaticity=(300, 1)),),
-            r"layout\.lights\.chromaticity: expected a dominant wavelength of 440 to 650 nm, .*, got 300",
+            r"layout\.lights\.\d+\.chromaticity: expected a dominant wavelength of 440 to 650 nm, .* 300",
         ),
         (
             (LightSpec(chromaticity=(-510, 9)),),
-            r"layout\.lights\.chromaticity: expected a saturation of 0 to 8 steps, got 9",
+            r"layout\.lights\.\d+\.chromaticity: expected a saturation of 0 to 8 steps, got 9",
         ),
-        ((LightSpec(color=(0, 0, 0)),), r"layout\.lights\.color: expected a channel above 0, got \[0\.0, 0"),
-        ((LightSpec(color=(1, -1, 0)),), r"layout\.lights\.color: expected channels of at least 0, got \["),
-        ((LightSpec(kind="spot", cone=200),), r"layout\.lights\.cone: expected 1 to 180 degrees, got 200"),
-        ((LightSpec(kind="spot", blend=2),), r"layout\.lights\.blend: expected 0 to 1, got 2"),
+        (
+            (LightSpec(color=(0, 0, 0)),),
+            r"layout\.lights\.\d+\.color: expected a channel above 0, got \[0\.0, 0",
+        ),
+        (
+            (LightSpec(color=(1, -1, 0)),),
+            r"layout\.lights\.\d+\.color: expected channels of at least 0, got \[",
+        ),
+        (
+            (LightSpec(kind="spot", cone=200),),
+            r"layout\.lights\.\d+\.cone: expected 1 to 180 degrees, got 200",
+        ),
+        ((LightSpec(kind="spot", blend=2),), r"layout\.lights\.\d+\.blend: expected 0 to 1, got 2"),
         (
             (LightSpec(kind="spot", location=(1, 2, 3), aim=(1, 2, 3)),),
-            r"layout\.lights\.aim: expected a point away from the lamp, got \[1\.0, 2\.0, 3\.0\]",
+            r"layout\.lights\.\d+\.aim: expected a point away from the light, got \[1\.0, 2\.0, 3\.0\]",
         ),
     ],
 )
 def test_light_errors(lights, message):
     with pytest.raises(InputError, match=message):
-        hang_lights(layout(lights=lights), draws(word="red"), LIBRARY, CAMERA)
+        place_lights(layout(lights=lights), inputs(word="red"), LIBRARY, CAMERA)
 
 
-def test_a_light_file_of_the_users_own_has_no_numbers_to_plan_with(tmp_path):
+def test_a_users_light_file_without_a_manifest_is_refused(tmp_path):
     (tmp_path / "left.blend").touch()
     with pytest.raises(InputError, match="light asset `left`: a plan states every number"):
-        hang_lights(
-            layout(lights=(LightSpec(asset="left"),)), draws(), AssetLibrary({"lights": tmp_path}), CAMERA
+        place_lights(
+            layout(lights=(LightSpec(asset="left"),)), inputs(), AssetLibrary({"lights": tmp_path}), CAMERA
         )
 
 
-def test_a_lamp_has_the_colour_that_is_asked_for():
+def test_a_light_has_the_colour_of_the_recipe():
     specs = (
         LightSpec(name="white"),
         LightSpec(name="E", chromaticity=(611, 0)),
@@ -127,7 +145,7 @@ def test_a_lamp_has_the_colour_that_is_asked_for():
         LightSpec(name="channels", color=(0.5, "$s", 0)),
         LightSpec(name="hsv", color={"hue": 120, "saturation": 0.8, "value": 2}),
     )
-    lights = hang_lights(layout(lights=specs), draws(nm=-510, s=3), LIBRARY, CAMERA)
+    lights = place_lights(layout(lights=specs), inputs(nm=-510, s=3), LIBRARY, CAMERA)
     colors = {light.name: light.color for light in lights}
     assert colors["white"] == (1.0, 1.0, 1.0)
     assert colors["E"] == illuminant(500, 0)
@@ -143,7 +161,7 @@ def test_a_spot_shines_at_its_aim_and_otherwise_at_its_target():
         LightSpec(name="circling", kind="spot", azimuth=30, distance=5, target=("$x", 0, 1), blend=0),
         LightSpec(name="point"),
     )
-    aimed, circling, point = hang_lights(layout(lights=specs), draws(x=0, cone=35), LIBRARY, CAMERA)
+    aimed, circling, point = place_lights(layout(lights=specs), inputs(x=0, cone=35), LIBRARY, CAMERA)
     assert (aimed.kind, aimed.cone, aimed.blend, aimed.direction) == ("spot", 35, 0.15, (0, -0.6, -0.8))
     assert math.dist(circling.location, (0, 0, 1)) == pytest.approx(5)
     np.testing.assert_allclose(
@@ -159,8 +177,11 @@ def test_a_spot_shines_at_its_aim_and_otherwise_at_its_target():
             {"temperature": 3000, "color": (1, 1, 1)},
             "expected one of `temperature`, .*, got temperature, color",
         ),
-        ({"cone": 30}, "expected no cone: a point light shines everywhere; say `kind: spot`"),
-        ({"asset": "left", "kind": "spot"}, "a light asset decides everything of itself; expected no kind"),
+        ({"cone": 30}, "cone: a point light shines in all directions; add `kind: spot`"),
+        (
+            {"asset": "left", "kind": "spot"},
+            "a light asset decides every field of the light; expected no kind",
+        ),
         ({"color": {"saturation": 1}}, "hue"),
         ({"kind": "sun"}, "'point' or 'spot'"),
     ],

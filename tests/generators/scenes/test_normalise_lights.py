@@ -5,7 +5,7 @@ from generators.scenes.normalise_lights import REFERENCE_POWER, normalise_lights
 from loaders.schema import LightRecord
 
 
-def lamp(name="key", power=500.0, color=(1.0, 0.5, 0.25), temperature=None):
+def light(name="key", power=500.0, color=(1.0, 0.5, 0.25), temperature=None):
     location = (0.0, 1.0, 3.0)
     return LightRecord(
         name=name, location=location, power=power, radius=0.2, color=color, temperature=temperature
@@ -20,7 +20,7 @@ def emitted(lights):
 def test_traced_light_times_gain_is_the_light(count):
     rng = np.random.default_rng(count)
     lights = tuple(
-        lamp(f"l{i}", float(rng.uniform(10, 5000)), tuple(rng.uniform(0.1, 2, 3).tolist()))
+        light(f"l{i}", float(rng.uniform(10, 5000)), tuple(rng.uniform(0.1, 2, 3).tolist()))
         for i in range(count)
     )
     traced, gain = normalise_lights(lights)
@@ -31,7 +31,7 @@ def test_traced_light_times_gain_is_the_light(count):
 
 def test_power_and_colour_of_all_lights_at_once_leave_the_trace_alone():
     def pair(power, color):
-        return lamp(power=power, color=color), lamp("fill", power / 3, color)
+        return light(power=power, color=color), light("fill", power / 3, color)
 
     one, other = pair(300.0, (1.0, 0.9, 0.7)), pair(2000.0, (0.7, 1.0, 1.9))
     assert normalise_lights(one)[0] == normalise_lights(other)[0]
@@ -40,15 +40,15 @@ def test_power_and_colour_of_all_lights_at_once_leave_the_trace_alone():
 
 
 def test_temperature_is_not_traced():
-    assert normalise_lights((lamp(temperature=2500.0),))[0][0].temperature is None
+    assert normalise_lights((light(temperature=2500.0),))[0][0].temperature is None
 
 
-def test_what_is_no_colour_stays_in_the_sample():
-    traced, _ = normalise_lights((lamp(),))
+def test_place_and_radius_stay_in_the_trace():
+    traced, _ = normalise_lights((light(),))
     assert (traced[0].name, traced[0].location, traced[0].radius) == ("key", (0.0, 1.0, 3.0), 0.2)
 
 
 def test_a_channel_without_light_is_no_reference():
-    # Blue of a lamp at 1000 K lies outside the gamut: another lamp's could not be told relative to it.
-    lights = (lamp(color=(3.0, 0.5, 0.0)), lamp("fill", color=(1.0, 1.0, 1.0)))
+    # Blue of a light at 1000 K lies outside the gamut: another light's could not be told relative to it.
+    lights = (light(color=(3.0, 0.5, 0.0)), light("fill", color=(1.0, 1.0, 1.0)))
     assert normalise_lights(lights) == (lights, (1.0, 1.0, 1.0))

@@ -5,14 +5,15 @@ import numpy as np
 import pytest
 
 from blender_assets import AssetLibrary
-from generators.language.layout import CameraSpec, EnvironmentSpec, Layout, LightSpec, ObjectSpec, Scatter
+from generators.language.layout import ObjectSpec, Scatter, SceneLayout
+from generators.language.lights_and_camera import CameraSpec, EnvironmentSpec, LightSpec
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from generators.random_streams import stream
-from generators.scenes.appearance import lay_floor
 from generators.scenes.camera import place_camera, project, world_to_camera
-from generators.scenes.layout_inputs import Draws
-from generators.scenes.object_placement import footprint, place_objects, scatter, surround, turn
+from generators.scenes.layout_inputs import LayoutInputs
+from generators.scenes.object_materials import place_floor
+from generators.scenes.object_placement import footprint, place_environment, place_objects, scatter, turn
 from loaders.errors import InputError
 
 LIBRARY = AssetLibrary()
@@ -23,23 +24,24 @@ ROOMY = Scatter(
 )
 
 
-def draws(unit="set/000000", seed=0, **values):
-    return Draws(seed, unit, values)
+def inputs(unit="set/000000", seed=0, **values):
+    return LayoutInputs(seed, unit, values)
 
 
 def layout(**fields):
-    return Layout(**{"camera": SPEC, "lights": (LAMP,), **fields})
+    return SceneLayout(**{"camera": SPEC, "lights": (LAMP,), **fields})
 
 
 # ---------------------------------------------------------------------------------------------- objects
 
 
-def test_objects_take_their_values():
+def test_objects_take_the_values_of_the_sample():
     spec = ObjectSpec(type="$kind", material="$color", size="$s", rotation=30, location=("$x", -1))
-    (thing,) = place_objects(layout(objects=(spec,)), draws(kind="cone", color="red", s=2, x=0.25), LIBRARY)
-    assert (thing.type, thing.material.label, thing.size, thing.rotation) == ("cone", "red", 2.0, 30.0)
-    assert thing.location == (0.25, -1.0, 0.0)
-    assert thing.material.base_color is None
+    values = inputs(kind="cone", color="red", s=2, x=0.25)
+    (placed,) = place_objects(layout(objects=(spec,)), values, LIBRARY)
+    assert (placed.type, placed.material.label, placed.size, placed.rotation) == ("cone", "red", 2.0, 30.0)
+    assert placed.location == (0.25, -1.0, 0.0)
+    assert placed.material.base_color is None
 
 
 @pytest.mark.parametrize(
@@ -47,50 +49,52 @@ def test_objects_take_their_values():
     [
         (
             {"type": "blob"},
-            r"layout\.objects\.type: asset `blob` is not among the objects; expected one of: .*cone, ",
+            r"layout\.objects\.\d+\.type: asset `blob` is not among the objects; expected one of: .*cone, ",
         ),
         (
             {"material": "pink"},
-            r"layout\.objects\.material: asset `pink` is not among the materials; .*blue, green",
+            r"layout\.objects\.\d+\.material: asset `pink` is not among the materials; .*blue, green",
         ),
         (
             {"material": "../objects/cube"},
-            r"layout\.objects\.material: asset `\.\./objects/cube` is not among",
+            r"layout\.objects\.\d+\.material: asset `\.\./objects/cube` is not among",
         ),
-        ({"size": "$word"}, r"layout\.objects\.size: expected a number, got `red` from `\$word`"),
-        ({"size": 0}, r"layout\.objects\.size: expected more than 0 m, got 0\.0"),
-        ({"rotation": "$word"}, r"layout\.objects\.rotation: expected a number, got `red`"),
-        ({"location": (0, "$word")}, r"layout\.objects\.location: expected a number, got `red`"),
+        ({"size": "$word"}, r"layout\.objects\.\d+\.size: expected a number, got `red` from `\$word`"),
+        ({"size": 0}, r"layout\.objects\.\d+\.size: expected more than 0 m, got 0\.0"),
+        ({"rotation": "$word"}, r"layout\.objects\.\d+\.rotation: expected a number, got `red`"),
+        ({"location": (0, "$word")}, r"layout\.objects\.\d+\.location: expected a number, got `red`"),
     ],
 )
 def test_object_errors_name_the_field(fields, message):
     spec = ObjectSpec(**{"type": "cube", "material": "red", **fields})
     with pytest.raises(InputError, match=message):
-        place_objects(layout(objects=(spec,)), draws(word="red"), LIBRARY)
+        place_objects(layout(objects=(spec,)), inputs(word="red"), LIBRARY)
 
 
 def test_as_many_objects_as_a_mask_numbers():
-    things = place_objects(layout(objects=(ObjectSpec(type="cube", material="red"),) * 255), draws(), LIBRARY)
-    assert len(things) == 255
+    objects = place_objects(
+        layout(objects=(ObjectSpec(type="cube", material="red"),) * 255), inputs(), LIBRARY
+    )
+    assert len(objects) == 255
     with pytest.raises(InputError, match=r"at most 255 objects, .*got 256"):
-        place_objects(layout(objects=(ObjectSpec(type="cube", material="red"),) * 256), draws(), LIBRARY)
+        place_objects(layout(objects=(ObjectSpec(type="cube", material="red"),) * 256), inputs(), LIBRARY)
 
 
 def test_an_object_in_the_air_turns_about_its_base_or_its_middle():
     spec = ObjectSpec(
         type="cylinder", material="red", size=2, tilt=("$a", 0), rotation=90, location=(1, "$y", 3)
     )
-    (held,) = place_objects(layout(objects=(spec,)), draws(a=90, y=-1), LIBRARY)
+    (held,) = place_objects(layout(objects=(spec,)), inputs(a=90, y=-1), LIBRARY)
     assert (held.tilt, held.rotation, held.location) == ((90.0, 0.0), 90.0, (1.0, -1.0, 3.0))
     # About x by 90 degrees what was up is towards -y; about z by 90 degrees, that is towards x.
     middle = spec.model_copy(update={"anchor": "centre"})
-    (held,) = place_objects(layout(objects=(middle,)), draws(a=90, y=-1), LIBRARY)
+    (held,) = place_objects(layout(objects=(middle,)), inputs(a=90, y=-1), LIBRARY)
     assert held.location == pytest.approx((0.0, -1.0, 3.0))
-    (upright,) = place_objects(layout(objects=(middle,)), draws(a=0, y=-1), LIBRARY)
+    (upright,) = place_objects(layout(objects=(middle,)), inputs(a=0, y=-1), LIBRARY)
     assert upright.location == pytest.approx((1.0, -1.0, 2.0))
 
 
-def test_turns_are_made_one_after_the_other():
+def test_an_object_turns_about_one_axis_after_the_other():
     rng = np.random.default_rng(0)
     for a, b, c in rng.uniform(-180, 180, (20, 3)):
         alone = [turn((a, 0), 0), turn((0, b), 0), turn((0, 0), c)]
@@ -106,27 +110,33 @@ def test_colours_by_hue_or_channel():
     coloured = layout(
         objects=(ObjectSpec(type="cube", material={"base_color": ("$h", 0.5, 0)}),), floor={"base_color": hue}
     )
-    (cube,) = place_objects(coloured, draws(h=1), LIBRARY)
+    (cube,) = place_objects(coloured, inputs(h=1), LIBRARY)
     assert cube.material.base_color == (1.0, 0.5, 0.0)
-    assert lay_floor(coloured, draws(h=240), LIBRARY).base_color == pytest.approx((0.4, 0.4, 1.0))
+    assert place_floor(coloured, inputs(h=240), LIBRARY).base_color == pytest.approx((0.4, 0.4, 1.0))
     with pytest.raises(InputError, match=r"material\.base_color: expected channels of 0 to 1, got \[2\.0, 0"):
-        place_objects(coloured, draws(h=2), LIBRARY)
+        place_objects(coloured, inputs(h=2), LIBRARY)
     with pytest.raises(InputError, match=r"floor\.base_color\.hue: expected a number, got `red` from `\$h`"):
-        lay_floor(coloured, draws(h="red"), LIBRARY)
+        place_floor(coloured, inputs(h="red"), LIBRARY)
     stark = layout(floor={"base_color": {"hue": 0, "saturation": 1.5}})
     with pytest.raises(InputError, match=r"floor\.base_color\.saturation: expected 0 to 1, got 1\.5"):
-        lay_floor(stark, draws(), LIBRARY)
+        place_floor(stark, inputs(), LIBRARY)
 
 
-def test_arrangements_are_chosen_by_name():
-    arrangements = {
+def test_a_factor_chooses_objects():
+    among = {
         "one": (ObjectSpec(type="cube"),),
         "two": (ObjectSpec(type="cone"), ObjectSpec(type="torus")),
     }
-    chosen = layout(arrangement="$scene", arrangements=arrangements)
-    assert [thing.type for thing in place_objects(chosen, draws(scene="two"), LIBRARY)] == ["cone", "torus"]
-    with pytest.raises(InputError, match=r"layout\.arrangement: expected one of one, two, got `three`"):
-        place_objects(chosen, draws(scene="three"), LIBRARY)
+    chosen = layout(objects={"choose": "$scene", "among": among})
+    assert [placed.type for placed in place_objects(chosen, inputs(scene="two"), LIBRARY)] == [
+        "cone",
+        "torus",
+    ]
+    with pytest.raises(
+        InputError,
+        match=r"layout\.objects\.among: expected an entry for each value of `scene`, got none for three",
+    ):
+        place_objects(chosen, inputs(scene="three"), LIBRARY)
 
 
 # ---------------------------------------------------------------------------------------------- scatter
@@ -134,7 +144,7 @@ def test_arrangements_are_chosen_by_name():
 
 def test_scattered_objects_keep_their_distance_and_the_region():
     for unit in range(60):
-        placed = scatter(ROOMY, draws(f"set/{unit:06d}", count=6), LIBRARY)
+        placed = scatter(ROOMY, inputs(f"set/{unit:06d}", count=6), LIBRARY)
         assert len(placed) == 6
         for a, b in itertools.combinations(placed, 2):
             reach = sum(spec.size * footprint(LIBRARY, spec.type) for spec in (a, b))
@@ -146,14 +156,14 @@ def test_scattered_objects_keep_their_distance_and_the_region():
             assert 0 <= spec.rotation < 360
 
 
-def test_one_more_object_moves_none():
+def test_one_more_object_moves_no_other():
     for unit in range(20):
-        few, many = (scatter(ROOMY, draws(f"set/{unit:06d}", count=count), LIBRARY) for count in (3, 5))
+        few, many = (scatter(ROOMY, inputs(f"set/{unit:06d}", count=count), LIBRARY) for count in (3, 5))
         assert many[:3] == few
 
 
 def test_scatter_draws_types_and_sizes_evenly():
-    placed = [scatter(ROOMY, draws(f"set/{unit:06d}", count=1), LIBRARY)[0] for unit in range(900)]
+    placed = [scatter(ROOMY, inputs(f"set/{unit:06d}", count=1), LIBRARY)[0] for unit in range(900)]
     _, counts = np.unique([spec.type for spec in placed], return_counts=True)
     assert ((counts - 300) ** 2 / 300).sum() < 18.5  # 2 degrees of freedom, once in ten thousand
     sizes = np.array([spec.size for spec in placed])
@@ -166,7 +176,7 @@ CROWDED = ROOMY.model_copy(update={"region": (-1.2, 1.2, -1.0, 1.0), "size": (0.
 
 
 def placed_at_once(plan, drawn):
-    """Place objects one after another the obvious way, once; None where one finds no room."""
+    """Place objects one after another in a plain loop, once; None if an object finds no room."""
     circles, specs = [], []
     for i in range(int(drawn.values["count"])):
         rng = drawn.stream(f"scatter/{i}")
@@ -181,10 +191,10 @@ def placed_at_once(plan, drawn):
     return specs
 
 
-def test_a_crowd_is_placed_anew_until_it_has_room():
+def test_all_objects_are_placed_again_until_each_has_room():
     again = 0
     for unit in range(40):
-        drawn = draws(f"set/{unit:06d}", count=5)
+        drawn = inputs(f"set/{unit:06d}", count=5)
         found = [(s.type, s.size, s.rotation, s.location) for s in scatter(CROWDED, drawn, LIBRARY)]
         for (_, _, _, a), (_, _, _, b) in itertools.combinations(found, 2):
             assert math.dist(a, b) >= 0.7  # two of the smallest radii, and the gap
@@ -218,12 +228,12 @@ def drawn_things(plan, drawn):
         (-1, r"layout\.scatter\.count: expected a whole number, at least 0, got -1"),
         (2.5, r"layout\.scatter\.count: expected a whole number"),
         ("red", r"layout\.scatter\.count: expected a number, got `red`"),
-        (256, r"layout: expected at most 255 objects, which is what a mask can number, got 256"),
+        (256, r"layout: expected at most 255 objects, as many as a mask can number, got 256"),
     ],
 )
 def test_scatter_errors(count, message):
     with pytest.raises(InputError, match=message):
-        scatter(ROOMY, draws(count=count), LIBRARY)
+        scatter(ROOMY, inputs(count=count), LIBRARY)
 
 
 def test_footprint_holds_the_turned_object():
@@ -232,7 +242,7 @@ def test_footprint_holds_the_turned_object():
     assert footprint(LIBRARY, "torus") == pytest.approx(1.25 / 2)
 
 
-def test_footprint_of_a_users_own_is_that_of_a_unit_box(tmp_path):
+def test_an_unknown_object_has_the_footprint_of_a_unit_box(tmp_path):
     (tmp_path / "torus.blend").touch()
     assert footprint(AssetLibrary({"objects": tmp_path}), "torus") == pytest.approx(math.sqrt(2) / 2)
 
@@ -240,27 +250,27 @@ def test_footprint_of_a_users_own_is_that_of_a_unit_box(tmp_path):
 # ------------------------------------------------------------------------------------------ environment
 
 
-def test_environment_adds_what_the_map_needs_itself():
-    spec = EnvironmentSpec(map="$m", rotation="$r", strength=2)
+def test_the_environment_adds_turn_and_strength_of_its_manifest():
+    spec = EnvironmentSpec(scene="$m", rotation="$r", strength=2)
     facts = LIBRARY.facts("scenes", "dusk city")
-    placed = surround(layout(environment=spec), draws(m="dusk city", r=350), LIBRARY)
+    placed = place_environment(layout(environment=spec), inputs(m="dusk city", r=350), LIBRARY)
     assert placed.rotation == pytest.approx((350 + facts["rotation"]) % 360)
     assert placed.strength == pytest.approx(2 * facts["strength"])
-    assert surround(layout(), draws(), LIBRARY) is None
+    assert place_environment(layout(), inputs(), LIBRARY) is None
 
 
 def test_environment_errors():
     for spec, message in (
-        (EnvironmentSpec(map="moon"), r"layout\.environment\.map: asset `moon` is not among the scenes"),
-        (EnvironmentSpec(map="garden", strength=-1), r"environment\.strength: expected at least 0, got -"),
-        (EnvironmentSpec(map="garden", rotation="$word"), r"environment\.rotation: expected a number"),
+        (EnvironmentSpec(scene="moon"), r"layout\.environment\.scene: asset `moon` is not among the scenes"),
+        (EnvironmentSpec(scene="garden", strength=-1), r"environment\.strength: expected at least 0, got -"),
+        (EnvironmentSpec(scene="garden", rotation="$word"), r"environment\.rotation: expected a number"),
     ):
         with pytest.raises(InputError, match=message):
-            surround(layout(environment=spec), draws(word="red"), LIBRARY)
+            place_environment(layout(environment=spec), inputs(word="red"), LIBRARY)
 
 
-def test_substitution_uses_the_streams_of_the_unit():
-    one = draws("set/000004", seed=3)
+def test_the_inputs_use_the_streams_of_the_unit():
+    one = inputs("set/000004", seed=3)
     assert one.stream("x").random() == stream(3, "set/000004", "x").random()
 
 
@@ -268,7 +278,7 @@ def test_substitution_uses_the_streams_of_the_unit():
 
 
 def corners(kind, size, rotation, location):
-    """Corners of the box around an object: its height decides where its top is, its turned base the rest."""
+    """Corners of the box around an object, from its height and its turned base."""
     width, depth, height = (length * size for length in LIBRARY.facts("objects", kind)["dimensions"])
     turn = math.radians(rotation)
     base = np.array([(sx * width / 2, sy * depth / 2) for sx in (-1, 1) for sy in (-1, 1)])
@@ -277,7 +287,7 @@ def corners(kind, size, rotation, location):
 
 
 def margins(points, camera, width, height):
-    """Distance of projected points from the four edges of the picture, the smallest of each: pixels."""
+    """Smallest distance of projected points from each of the four edges of the image, in pixels."""
     assert ((world_to_camera(camera) @ np.c_[points, np.ones(len(points))].T)[2] > 0).all()
     x, y = project(points, camera, width, height).T
     return x.min(), width - x.max(), y.min(), height - y.max()
@@ -293,16 +303,16 @@ def test_every_candle_object_stays_inside_the_picture():
         factors["object_type"].values, factors["size"].values, factors["rotation"].values, *ends.values()
     ):
         values = {"x": x, "y": y, "pitch": pitch, "yaw": yaw}
-        camera = place_camera(candle.layout, draws(**values))
+        camera = place_camera(candle.layout, inputs(**values))
         edges = margins(corners(kind, size, rotation, (x, y)), camera, image.width, image.height)
         assert min(edges) > 0, (kind, size, rotation, values, edges)
 
 
-def test_every_arranged_object_of_concepts_stays_inside_the_picture():
+def test_every_object_of_concepts_stays_inside_the_image():
     recipe = load_recipe("concepts")
     for image_set in recipe.sets.values():
-        camera = place_camera(image_set.layout, draws())
-        for spec in itertools.chain(*image_set.layout.arrangements.values()):
+        camera = place_camera(image_set.layout, inputs())
+        for spec in itertools.chain(*image_set.layout.objects.among.values()):
             points = corners(spec.type, spec.size, spec.rotation, spec.location)
             assert min(margins(points, camera, recipe.image.width, recipe.image.height)) > 0, spec
 
@@ -312,6 +322,6 @@ def test_every_drawn_object_stays_inside_the_picture(name):
     recipe = load_recipe(name)
     for sample in make_plan(recipe).samples:
         image = recipe.sets[sample.set].image or recipe.image
-        for thing in sample.trace.objects:
-            points = corners(thing.type, thing.size, thing.rotation, thing.location[:2])
+        for placed in sample.trace.objects:
+            points = corners(placed.type, placed.size, placed.rotation, placed.location[:2])
             assert min(margins(points, sample.trace.camera, image.width, image.height)) > 0, sample.id

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from generators.scenes.texture_images import LONGEST_SIDE, check_image, read_texture
+from generators.scenes.texture_images import LONGEST_TEXTURE_SIDE, check_texture_image, read_texture
 from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
 from loaders.files.layer_codecs import png_file
@@ -22,7 +22,7 @@ def save(path, array, **options):
 
 
 def bomb(path, width, height):
-    """Write a PNG that claims a size and holds nothing."""
+    """Write a PNG file that claims a size and has no pixels."""
     path.write_bytes(png_file(width, height, 8, 2, zlib.compress(b"")))
     return path
 
@@ -46,16 +46,16 @@ def test_gray_palette_and_transparency_become_colour(tmp_path):
 
 
 def test_large_images_are_shrunk(tmp_path):
-    rows = np.arange(LONGEST_SIDE + 2) % 2 * 200
+    rows = np.arange(LONGEST_TEXTURE_SIDE + 2) % 2 * 200
     texture = read_texture(
-        save(tmp_path / "large.png", np.tile(rows[:, None, None], (1, LONGEST_SIDE + 2, 3)))
+        save(tmp_path / "large.png", np.tile(rows[:, None, None], (1, LONGEST_TEXTURE_SIDE + 2, 3)))
     )
-    assert texture.shape == (LONGEST_SIDE // 2 + 1, LONGEST_SIDE // 2 + 1, 3)
+    assert texture.shape == (LONGEST_TEXTURE_SIDE // 2 + 1, LONGEST_TEXTURE_SIDE // 2 + 1, 3)
     np.testing.assert_allclose(texture, decoded(100), atol=1e-6)
 
 
-@pytest.mark.parametrize("read", [check_image, read_texture])
-def test_what_cannot_be_read_is_refused_in_one_line(tmp_path, read):
+@pytest.mark.parametrize("read", [check_texture_image, read_texture])
+def test_broken_images_are_refused_in_one_line(tmp_path, read):
     whole = save(tmp_path / "whole.jpg", RNG.integers(0, 256, (64, 64, 3)), quality=95)
     read(whole)
     cut = tmp_path / "cut.jpg"

@@ -270,7 +270,7 @@ def test_the_camera_and_the_world_of_the_scene_are_used(rendered):
         sky = frame.layers["radiance"][:10].astype(float).mean(axis=(0, 1))
         # The map is (0.2, 0.3, 0.8) above the horizon.
         np.testing.assert_allclose(sky, (0.2, 0.3, 0.8), rtol=0.01)
-        assert frame.metadata.environment.map == "harbour"
+        assert frame.metadata.environment.scene == "harbour"
 
 
 @pytest.mark.blender

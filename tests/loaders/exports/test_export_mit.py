@@ -76,7 +76,7 @@ def write(tmp_path, make_frame, info):
 
     def build(*, lights=LIGHTS, items=ITEMS, drop=(), without=None, change=lambda key, layers: layers):
         root = tmp_path / "frames"
-        values = {"item": items, "paint": PAINTS, "light": lights}
+        values = {"item": items, "material": PAINTS, "light": lights}
         factors = [
             FactorInfo(name=name, kind="categorical", values=of)
             for name, of in values.items()
@@ -95,7 +95,7 @@ def write(tmp_path, make_frame, info):
             changes = {
                 "set": "captures",
                 "index": index,
-                "factors": dict(zip(("item", "light", "paint"), key, strict=True)),
+                "factors": dict(zip(("item", "light", "material"), key, strict=True)),
                 "lights": (light,),
                 "layers": {name: array_sha256(array) for name, array in layers.items()},
             }
@@ -280,7 +280,10 @@ def moved(key, layers):
     ("changes", "message"),
     [
         ({"without": ("deer", "second", "uniform")}, "`deer` has no complete frame with light `second` and"),
-        ({"drop": "paint"}, "expected the categorical factors item, light, paint, got no paint; export"),
+        (
+            {"drop": "material"},
+            "expected the categorical factors item, light, material, got no material; export",
+        ),
         ({"drop": "residual"}, "has no layer residual; name it in `layers` and render"),
         (
             {"lights": ("main", "second", "window")},
@@ -289,7 +292,10 @@ def moved(key, layers):
         ({"items": ("../cup",)}, r"item `../cup`: expected letters, digits, `_`, `-` and `.`"),
         ({"change": black}, "`cup` has no radiance anywhere; light it, or move it into the image"),
         ({"change": gone}, "`cup` has no radiance anywhere"),
-        ({"change": moved}, "`cup` has another outline with light `main` and paint `uniform`; name `item`"),
+        (
+            {"change": moved},
+            "`cup` has another outline with light `main` and material `uniform`; name `item`",
+        ),
     ],
     ids=["frame", "factor", "layer", "light", "item", "black", "gone", "moved"],
 )
@@ -387,7 +393,7 @@ def rendered(tmp_path_factory):
         "render.samples": "8",
         "sets.captures.factors.item.values": "[hat, gear, ball]",
         "sets.captures.factors.light.values": "[main, second, light01]",
-        "sets.captures.rules": "[{exclude: {paint: uniform, light: light01}, selection: true}]",
+        "sets.captures.rules": "[{exclude: {material: uniform, light: light01}, selection: true}]",
     }
     plan = make_plan(load_recipe("captures", [f"{field}={value}" for field, value in fields.items()]))
     root = tmp_path_factory.mktemp("captures") / "frames"

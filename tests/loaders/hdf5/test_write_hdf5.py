@@ -229,7 +229,7 @@ def break_index(file):
         ),
         (
             lambda path: change(path, lambda f: f.attrs.update(dataset=np.bytes_('{"schema": 5}'))),
-            "schema version 2, got 5",
+            "schema version 3, got 5",
         ),
     ],
 )

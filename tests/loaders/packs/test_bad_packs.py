@@ -143,7 +143,7 @@ def test_a_wrong_schema_version(packs):
         text = json.loads(file.attrs["dataset"])
         file.attrs["dataset"] = np.bytes_(json.dumps({**text, "schema": 1}))
     for form in FORMS:
-        message = "expected schema version 2, got 1; make the frames again with `candlelight render`"
+        message = "expected schema version 3, got 1; make the frames again with `candlelight render`"
         with pytest.raises(InputError, match=message):
             read_all(packs / form)
         result = run("info", packs / form)

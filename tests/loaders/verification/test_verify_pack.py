@@ -104,9 +104,9 @@ def test_sums_that_were_made_to_fit_do_not_hide_what_is_no_pack(packs):
         return damage.path.relative_to(hub).as_posix(), damage.reason
 
     manifest, shard = "manifest.json", "grid/train-00000-of-00001.parquet"
-    assert changed("dataset.json", b'"schema": 2', b'"schema": 9') == (
+    assert changed("dataset.json", b'"schema": 3', b'"schema": 9') == (
         "dataset.json",
-        "expected schema version 2, got 9; make the frames again with `candlelight render`, and packs of "
+        "expected schema version 3, got 9; make the frames again with `candlelight render`, and packs of "
         "them with `candlelight pack`",
     )
     name, reason = changed(manifest, b'"grid/train', b'"../grid/train')

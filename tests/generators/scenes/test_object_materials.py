@@ -6,9 +6,16 @@ from PIL import Image
 from pydantic import ValidationError
 
 from blender_assets import AssetLibrary
-from generators.language.layout import TEXTURES, Appearance, CameraSpec, FloorSpec, Layout, LightSpec, Paint
-from generators.scenes.appearance import choose_material, draw_material, lay_floor, paint_parts
-from generators.scenes.layout_inputs import Draws
+from generators.language.layout import FloorSpec, SceneLayout
+from generators.language.lights_and_camera import CameraSpec, LightSpec
+from generators.language.material_spec import TEXTURES, RandomMaterial, StatedMaterial
+from generators.scenes.layout_inputs import LayoutInputs
+from generators.scenes.object_materials import (
+    choose_material,
+    choose_part_materials,
+    draw_material,
+    place_floor,
+)
 from generators.scenes.scene import Material
 from loaders.colour import linear_to_srgb
 from loaders.errors import InputError
@@ -17,8 +24,8 @@ LIBRARY = AssetLibrary()
 OWN = Material(label="own")
 
 
-def draws(unit="set/000000", seed=0, **values):
-    return Draws(seed, unit, values)
+def inputs(unit="set/000000", seed=0, **values):
+    return LayoutInputs(seed, unit, values)
 
 
 def draw(appearance, chosen, name="0", library=LIBRARY):
@@ -28,17 +35,17 @@ def draw(appearance, chosen, name="0", library=LIBRARY):
 # ------------------------------------------------------------------------------------------------ drawn
 
 
-def test_a_variation_is_the_same_whenever_asked_and_each_is_another():
-    plain = Appearance(variation="$n")
-    colors = [draw(plain, draws(n=n), i).base_color for n in range(20) for i in "01"]
+def test_a_variation_is_the_same_at_every_call_and_differs_from_others():
+    plain = RandomMaterial(variation="$n")
+    colors = [draw(plain, inputs(n=n), i).base_color for n in range(20) for i in "01"]
     assert len(set(colors)) == 40
-    assert draw(plain, draws(n=7, other=3), "1").base_color == colors[15]
-    assert draw(plain, draws("set/000001", n=7), "1").base_color != colors[15]
+    assert draw(plain, inputs(n=7, other=3), "1").base_color == colors[15]
+    assert draw(plain, inputs("set/000001", n=7), "1").base_color != colors[15]
 
 
-def test_colours_are_uniform_as_they_are_seen():
-    plain = Appearance(variation="$n", low=0.2, high=0.8)
-    linear = np.array([draw(plain, draws(n=n)).base_color for n in range(1000)])
+def test_colours_are_uniform_in_srgb_encoded_values():
+    plain = RandomMaterial(variation="$n", low=0.2, high=0.8)
+    linear = np.array([draw(plain, inputs(n=n)).base_color for n in range(1000)])
     seen = (linear_to_srgb(linear) - 0.2) / 0.6
     assert seen.min() > -1e-4
     assert seen.max() < 1 + 1e-4
@@ -48,8 +55,8 @@ def test_colours_are_uniform_as_they_are_seen():
 
 
 def test_textures_are_drawn_evenly_and_placed():
-    textured = Appearance(texturing="$t", variation="$n")
-    drawn = [draw(textured, draws(t="textured", n=n)) for n in range(1800)]
+    textured = RandomMaterial(texturing="$t", variation="$n")
+    drawn = [draw(textured, inputs(t="textured", n=n)) for n in range(1800)]
     labels, counts = np.unique([material.label for material in drawn], return_counts=True)
     assert labels.tolist() == list(TEXTURES)
     assert len(TEXTURES) == 18
@@ -58,25 +65,28 @@ def test_textures_are_drawn_evenly_and_placed():
     assert all(0.7 <= material.scale <= 1.8 and not material.image for material in drawn)
 
 
-def test_the_textures_are_those_that_are_shipped():
+def test_all_shipped_textures_are_listed():
     assert list(TEXTURES) == LIBRARY.labels("textures")
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"texturing": "fur"}, r"layout\.appearance\.texturing: expected rgb or textured, got `fur`"),
-        ({"variation": 1.5}, r"layout\.appearance\.variation: expected a whole number, at least 0, got 1\.5"),
-        ({"variation": "$word"}, r"layout\.appearance\.variation: expected a number, got `red`"),
+        ({"texturing": "fur"}, r"layout\.random_material\.texturing: expected rgb or textured, got `fur`"),
+        (
+            {"variation": 1.5},
+            r"layout\.random_material\.variation: expected a whole number, at least 0, got 1\.5",
+        ),
+        ({"variation": "$word"}, r"layout\.random_material\.variation: expected a number, got `red`"),
         (
             {"texturing": "textured", "textures": ("fur",)},
-            r"layout\.appearance\.textures: asset `fur` is not among",
+            r"layout\.random_material\.textures: asset `fur` is not among",
         ),
     ],
 )
-def test_appearance_errors(fields, message):
+def test_random_material_errors(fields, message):
     with pytest.raises(InputError, match=message):
-        draw(Appearance(**fields), draws(word="red"))
+        draw(RandomMaterial(**fields), inputs(word="red"))
 
 
 # ------------------------------------------------------------------------------------------------ images
@@ -93,10 +103,10 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
-def test_a_folder_of_images_takes_the_place_of_the_shipped_textures(folder):
+def test_a_folder_of_images_replaces_the_shipped_textures(folder):
     library = AssetLibrary({"textures": folder})
-    textured = Appearance(texturing="textured", variation="$n")
-    drawn = [draw(textured, draws(n=n), library=library) for n in range(400)]
+    textured = RandomMaterial(texturing="textured", variation="$n")
+    drawn = [draw(textured, inputs(n=n), library=library) for n in range(400)]
     labels, counts = np.unique([material.label for material in drawn], return_counts=True)
     assert labels.tolist() == [
         "banded/banded_0002",
@@ -107,47 +117,51 @@ def test_a_folder_of_images_takes_the_place_of_the_shipped_textures(folder):
     assert ((counts - 100) ** 2 / 100).sum() < 21.2  # 3 degrees of freedom, once in ten thousand
     assert all(material.image and material.color_a is None for material in drawn)
     # Offset and scale are those that a procedural texture of the same stream has.
-    shipped = draw(textured, draws(n=3))
+    shipped = draw(textured, inputs(n=3))
     assert (drawn[3].offset, drawn[3].scale) == (shipped.offset, shipped.scale)
 
 
-def test_shipped_textures_can_be_named_beside_images(folder):
+def test_shipped_textures_can_be_named_together_with_images(folder):
     library = AssetLibrary({"textures": folder})
-    named = Appearance(texturing="textured", textures=("wood",))
-    assert draw(named, draws(), library=library).label == "wood"
+    named = RandomMaterial(texturing="textured", textures=("wood",))
+    assert draw(named, inputs(), library=library).label == "wood"
 
 
-def test_what_is_wrong_with_images_is_said_before_anything_renders(folder, tmp_path):
-    textured = Appearance(texturing="textured", textures=("banded/banded_0002",))
+def test_wrong_images_are_refused_in_the_plan(folder, tmp_path):
+    textured = RandomMaterial(texturing="textured", textures=("banded/banded_0002",))
     (folder / "images/banded/banded_0002.jpg").write_bytes(b"\xff\xd8\xff no picture")
     with pytest.raises(InputError, match=r"texture .*banded_0002\.jpg: cannot be read"):
-        draw(textured, draws(), library=AssetLibrary({"textures": folder}))
+        draw(textured, inputs(), library=AssetLibrary({"textures": folder}))
     (tmp_path / "bare").mkdir()
     with pytest.raises(InputError, match=r"assets\.textures: the folder holds no texture; expected .*images"):
-        draw(Appearance(texturing="textured"), draws(), library=AssetLibrary({"textures": tmp_path / "bare"}))
+        draw(
+            RandomMaterial(texturing="textured"),
+            inputs(),
+            library=AssetLibrary({"textures": tmp_path / "bare"}),
+        )
 
 
-def test_a_paint_names_an_image_without_colours_and_a_pattern_with_two(folder):
+def test_a_stated_material_names_an_image_without_colours_and_a_pattern_with_two(folder):
     library = AssetLibrary({"textures": folder})
-    image, wood = Paint(texture="banded/banded_0002"), Paint(texture="wood")
-    stated = choose_material(image, "cube", 0, Appearance(), draws(), library)
+    image, wood = StatedMaterial(texture="banded/banded_0002"), StatedMaterial(texture="wood")
+    stated = choose_material(image, "cube", 0, RandomMaterial(), inputs(), library)
     assert (stated.label, stated.image, stated.color_a) == ("banded/banded_0002", True, None)
     with pytest.raises(InputError, match=r"material: `wood` is no image; expected `color_a`"):
-        choose_material(wood, "cube", 0, Appearance(), draws(), library)
-    factor = Paint(texture="$t", color_a=(0, 0, 0), color_b=(1, 1, 1))
-    assert choose_material(factor, "cube", 0, Appearance(), draws(t="dots"), library).label == "dots"
-    both = Paint(texture="banded/banded_0002", color_a=(0, 0, 0), color_b=(1, 1, 1))
+        choose_material(wood, "cube", 0, RandomMaterial(), inputs(), library)
+    factor = StatedMaterial(texture="$t", color_a=(0, 0, 0), color_b=(1, 1, 1))
+    assert choose_material(factor, "cube", 0, RandomMaterial(), inputs(t="dots"), library).label == "dots"
+    both = StatedMaterial(texture="banded/banded_0002", color_a=(0, 0, 0), color_b=(1, 1, 1))
     with pytest.raises(InputError, match=r"`banded/banded_0002` is an image, .*; expected no `color_a`"):
-        choose_material(both, "cube", 0, Appearance(), draws(), library)
+        choose_material(both, "cube", 0, RandomMaterial(), inputs(), library)
 
 
 # ------------------------------------------------------------------------------------------------ parts
 
 
-def test_own_is_the_palette_of_the_manifest():
+def test_own_stands_for_the_colours_of_the_manifest():
     facts = LIBRARY.facts("objects", "finch")["parts"]
-    assert choose_material("$m", "finch", 0, Appearance(), draws(m="own"), LIBRARY) == OWN
-    painted = paint_parts({}, "finch", OWN, draws(), LIBRARY)
+    assert choose_material("$m", "finch", 0, RandomMaterial(), inputs(m="own"), LIBRARY) == OWN
+    painted = choose_part_materials({}, "finch", OWN, inputs(), LIBRARY)
     assert [part.name for part in painted] == [part["name"] for part in facts]
     assert [list(part.material.base_color) for part in painted] == [part["color"] for part in facts]
     assert {part.material.label for part in painted} == {"rgb"}
@@ -155,35 +169,35 @@ def test_own_is_the_palette_of_the_manifest():
 
 def test_parts_follow_the_object_or_take_a_material_of_their_own():
     blue = Material(label="blue")
-    stated = Paint(base_color=(0.1, 0.2, 0.3))
-    painted = paint_parts({"beak": "$c", "tail": stated}, "duck", blue, draws(c="red"), LIBRARY)
+    stated = StatedMaterial(base_color=(0.1, 0.2, 0.3))
+    painted = choose_part_materials({"beak": "$c", "tail": stated}, "duck", blue, inputs(c="red"), LIBRARY)
     made_of = {part.name: part.material for part in painted}
     assert made_of["beak"].label == "red"
     assert made_of["tail"].base_color == (0.1, 0.2, 0.3)
     assert {material.label for name, material in made_of.items() if name not in ("beak", "tail")} == {"blue"}
-    assert paint_parts({}, "cube", blue, draws(), LIBRARY) == ()
+    assert choose_part_materials({}, "cube", blue, inputs(), LIBRARY) == ()
 
 
 def test_part_errors_name_the_field():
     with pytest.raises(
         InputError, match=r"layout\.objects\.parts: `horn` is no part of `finch`; expected some of: body"
     ):
-        paint_parts({"horn": "red"}, "finch", OWN, draws(), LIBRARY)
+        choose_part_materials({"horn": "red"}, "finch", OWN, inputs(), LIBRARY)
     with pytest.raises(
         InputError, match=r"`horn` is no part of `cube`; expected some of: none, it has no parts"
     ):
-        paint_parts({"horn": "red"}, "cube", Material(label="red"), draws(), LIBRARY)
+        choose_part_materials({"horn": "red"}, "cube", Material(label="red"), inputs(), LIBRARY)
     with pytest.raises(
         InputError, match=r"layout\.objects\.parts\.beak: asset `pink` is not among the materials"
     ):
-        paint_parts({"beak": "pink"}, "finch", OWN, draws(), LIBRARY)
-    fur = Paint(texture="fur", color_a=(0, 0, 0), color_b=(1, 1, 1))
+        choose_part_materials({"beak": "pink"}, "finch", OWN, inputs(), LIBRARY)
+    fur = StatedMaterial(texture="fur", color_a=(0, 0, 0), color_b=(1, 1, 1))
     with pytest.raises(InputError, match=r"layout\.objects\.parts\.beak\.texture: asset `fur` is not among"):
-        paint_parts({"beak": fur}, "finch", OWN, draws(), LIBRARY)
+        choose_part_materials({"beak": fur}, "finch", OWN, inputs(), LIBRARY)
     with pytest.raises(
-        InputError, match=r"layout\.objects\.material: `own` stands for the colours.*none for `cube`"
+        InputError, match=r"layout\.objects\.material: `own` stands for the colours.*no parts of `cube`"
     ):
-        choose_material("own", "cube", 0, Appearance(), draws(), LIBRARY)
+        choose_material("own", "cube", 0, RandomMaterial(), inputs(), LIBRARY)
 
 
 # ------------------------------------------------------------------------------------------------ floor
@@ -191,23 +205,25 @@ def test_part_errors_name_the_field():
 
 def floor(**fields):
     camera = CameraSpec(location=(0, 5, 2), look_at=(0, 0, 0.5))
-    return Layout(camera=camera, lights=(LightSpec(),), floor=FloorSpec(**fields))
+    return SceneLayout(camera=camera, lights=(LightSpec(),), floor=FloorSpec(**fields))
 
 
-def test_floors_are_drawn_like_objects_and_shine_less():
-    textured = floor(half_width="$w", appearance=Appearance(texturing="$t"))
-    laid = lay_floor(textured, draws(w=2, t="textured"), LIBRARY)
+def test_floors_have_random_materials_without_gloss():
+    textured = floor(half_width="$w", random_material=RandomMaterial(texturing="$t"))
+    laid = place_floor(textured, inputs(w=2, t="textured"), LIBRARY)
     assert laid.half_width == 2.0
-    drawn = draw(Appearance(texturing="textured"), draws(), "floor")
+    drawn = draw(RandomMaterial(texturing="textured"), inputs(), "floor")
     assert laid.material == drawn.model_copy(update={"specular": 0.0})
-    assert drawn != draw(Appearance(texturing="textured"), draws(), "0")
-    assert lay_floor(floor(), draws(), LIBRARY).material is None
+    assert drawn != draw(RandomMaterial(texturing="textured"), inputs(), "0")
+    assert place_floor(floor(), inputs(), LIBRARY).material is None
 
 
 def test_floor_errors():
     with pytest.raises(InputError, match=r"layout\.floor\.half_width: expected more than 0 m, got 0"):
-        lay_floor(floor(half_width=0), draws(), LIBRARY)
-    with pytest.raises(InputError, match=r"layout\.floor\.appearance\.texturing: expected rgb or textured"):
-        lay_floor(floor(appearance=Appearance(texturing="$t")), draws(t="fur"), LIBRARY)
-    with pytest.raises(ValidationError, match="a shadow catcher shows the map and no material"):
-        FloorSpec(catcher=True, appearance=Appearance())
+        place_floor(floor(half_width=0), inputs(), LIBRARY)
+    with pytest.raises(
+        InputError, match=r"layout\.floor\.random_material\.texturing: expected rgb or textured"
+    ):
+        place_floor(floor(random_material=RandomMaterial(texturing="$t")), inputs(t="fur"), LIBRARY)
+    with pytest.raises(ValidationError, match="a shadow catcher shows the environment and no material"):
+        FloorSpec(catcher=True, random_material=RandomMaterial())

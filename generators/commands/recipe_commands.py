@@ -1,0 +1,78 @@
+"""The commands ``candlelight recipes``: list, show and check recipes."""
+
+from pathlib import Path
+
+import click
+
+from generators.commands.plan_commands import assets_option, load_any_plan, tell_draws
+from loaders.errors import InputError
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def recipes(ctx: click.Context) -> None:
+    """List the shipped recipes; show or check one, or describe the fields.
+
+    \b
+    candlelight recipes
+    candlelight recipes fields lights
+    candlelight recipes show candle > mine.yaml
+    candlelight recipes validate mine.yaml --set image.width=64
+    """
+    from generators import load_recipe
+    from generators.language.load_recipe import shipped_recipes
+
+    if ctx.invoked_subcommand is None:
+        formatter = click.HelpFormatter(width=100)
+        formatter.write_dl([(name, load_recipe(name).description) for name in shipped_recipes()])
+        click.echo(formatter.getvalue(), nl=False)
+
+
+@recipes.command()
+@click.argument("recipe")
+def show(recipe: str) -> None:
+    """Print a recipe's YAML, to copy and change.
+
+    \b
+    candlelight recipes show concepts > mine.yaml
+    """
+    from generators.language.load_recipe import find_recipe
+
+    click.echo(find_recipe(recipe).read_text(encoding="utf-8"), nl=False)
+
+
+@recipes.command()
+@click.argument("recipe")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help="Override a field; repeatable."
+)
+@assets_option
+def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -> None:
+    """Check a recipe down to the last asset and number, and say what it would make.
+
+    \b
+    candlelight recipes validate mine.yaml --set seed=3
+    """
+    plan = load_any_plan(recipe, overrides, None, assets=assets)
+    click.echo(f"{plan.recipe.name}: valid, {len(plan)} samples from {len(plan.groups)} traces")
+    tell_draws(plan)
+
+
+@recipes.command()
+@click.argument("name", default="")
+@click.option("--page", is_flag=True, help="Print all fields as the page docs/recipe-fields.md.")
+def fields(name: str, page: bool) -> None:
+    """Describe the fields of a recipe: meaning, type, unit, default and an example of each.
+
+    NAME is one field, to see only it and the fields below it.
+
+    \b
+    candlelight recipes fields
+    candlelight recipes fields lights
+    candlelight recipes fields camera.location
+    """
+    from generators.language.recipe_fields import describe_fields, fields_page
+
+    if name and page:
+        raise InputError("--page prints all fields; expected no NAME")
+    click.echo(fields_page() if page else describe_fields(name), nl=not page)

@@ -1,0 +1,240 @@
+"""Image sets of a recipe, as pydantic models: factors, variables, rules, the grid and the layout."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import Field, model_serializer, model_validator
+
+from generators.language.causal_graph import Graph, causal_graph, causal_order
+from generators.language.expressions import CONSTANTS
+from generators.language.factor_weights import Weights
+from generators.language.factors import Categorical, Factor, Name, Rule, Value
+from generators.language.field_types import Model, described, references
+from generators.language.image_and_render import ImageSize, RenderSettings
+from generators.language.layout import SceneLayout
+from loaders.errors import did_you_mean
+from loaders.schema import LAYERS
+
+_RESERVED = {*LAYERS, "id", "index", "objects", "metadata", "set"}
+
+
+def _uneven(row: Weights) -> bool:
+    weights = row.values() if isinstance(row, dict) else row
+    return len(set(weights) - {0.0}) > 1
+
+
+class Counterfactual(Model):
+    """The same units as another set, under interventions: every exogenous draw is kept."""
+
+    of: Annotated[str, described("Name of a set above, whose samples are changed.", "train")]
+    do: Annotated[
+        tuple[Annotated[dict[Name, Value], Field(min_length=1)], ...],
+        Field(min_length=1),
+        described("Interventions; each gives one sample for each sample of that set.", [{"color": "red"}]),
+    ]
+
+
+class ImageSet(Model):
+    """One image set: its factors, how its samples are drawn, and its layout."""
+
+    factors: Annotated[
+        dict[Name, Factor], described("Labelled factors by name.", {"color": {"values": ["red", "blue"]}})
+    ]
+    variables: Annotated[
+        dict[Name, Factor],
+        described("Drawn and recorded variables that are no labels, by name.", {"x": {"low": -1, "high": 1}}),
+    ] = Field(default_factory=dict)
+    rules: Annotated[
+        tuple[Rule, ...],
+        described(
+            "Values that do not occur together.",
+            [{"exclude": {"shape": "cone", "size": 2}, "target": "size"}],
+        ),
+    ] = ()
+    grid: Annotated[
+        tuple[str, ...] | None,
+        described(
+            "Factors of which every combination occurs, the last fastest; by default all with a list "
+            "of values without `weights` and `table`. All else is drawn.",
+            ["shape", "color"],
+        ),
+    ] = None
+    draws: Annotated[
+        int,
+        Field(ge=1),
+        described("Samples of each combination of the grid, or of the set if `grid` is [].", 100),
+    ] = 1
+    unit_factors: Annotated[
+        tuple[str, ...] | None,
+        described(
+            "Factors of the grid that name a unit: samples with equal values share every draw and the "
+            "renderer's seed. By default each sample is a unit.",
+            ["scene"],
+        ),
+    ] = None
+    shares_units: Annotated[
+        bool,
+        described(
+            "Whether all sets that say so have the same units, by the values of `unit_factors`.",
+            True,
+        ),
+    ] = False
+    varies: Annotated[
+        tuple[str, ...],
+        described(
+            "Factors that change within a concept set; samples with equal other factors form one.", ["color"]
+        ),
+    ] = ()
+    do: Annotated[
+        dict[Name, Value],
+        described("Interventions: fixed values, without the mechanisms of their factors.", {"color": "red"}),
+    ] = Field(default_factory=dict)
+    counterfactual: Annotated[
+        Counterfactual | None,
+        described(
+            "Counterfactuals of another set; then the only field of this set.",
+            {"of": "train", "do": [{"color": "red"}]},
+        ),
+    ] = None
+    layout: Annotated[
+        SceneLayout,
+        described("The scene of every sample.", {"camera": {"location": [0, 5, 3], "look_at": [0, 0, 0]}}),
+    ]
+    image: Annotated[
+        ImageSize | None,
+        described("Size of the images of this set, in place of the recipe's.", {"width": 64}),
+    ] = None
+    render: Annotated[
+        RenderSettings | None,
+        described("Quality of rendering of this set, in place of the recipe's.", {"preset": "draft"}),
+    ] = None
+    layers: Annotated[
+        tuple[str, ...] | None, described("Layers of this set, in place of the recipe's.", ["image", "depth"])
+    ] = None
+    exposure: Annotated[
+        float | None, Field(gt=0), described("Exposure of this set, in place of the recipe's.", 0.5)
+    ] = None
+
+    @model_validator(mode="after")
+    def _check_names(self) -> "ImageSet":
+        for name in self.factors.keys() & _RESERVED:
+            raise ValueError(
+                f"factors.{name}: the name is taken by a column of every data set; choose another"
+            )
+        for name in self.factors.keys() & self.variables.keys():
+            raise ValueError(f"variables.{name}: there is a factor of that name already")
+        for name in sorted(self.do.keys() - self.mechanisms().keys()):
+            near = did_you_mean(name, self.mechanisms())
+            raise ValueError(f"do: `{name}` is no factor or variable of this set{near}")
+        for name in self.mechanisms().keys() & CONSTANTS.keys():
+            raise ValueError(f"`{name}` is a number in expressions; expected another name")
+        for field, names in (
+            ("grid", self.grid),
+            ("unit_factors", self.unit_factors),
+            ("varies", self.varies),
+        ):
+            for name in names or ():
+                if not isinstance(self.factors.get(name), Categorical):
+                    raise ValueError(f"{field}: expected names of categorical factors, got `{name}`")
+        if len(set(self.crossed())) != len(self.crossed()):
+            raise ValueError(f"grid: expected distinct factors, got {list(self.crossed())}")
+        for name in set(self.unit_factors or ()) - set(self.crossed()):
+            raise ValueError(f"unit_factors: expected factors of the grid, got `{name}`")
+        if self.shares_units and self.unit_factors is None:
+            raise ValueError(
+                "shares_units: expected `unit_factors` as well, the factors whose values name a unit"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_layout(self) -> "ImageSet":
+        known = ", ".join(self.mechanisms()) or "none"
+        for reference in references(self.layout):
+            if reference not in self.mechanisms():
+                raise ValueError(f"layout: `${reference}` is no factor or variable; expected one of: {known}")
+        for field, choice in self.layout.choices().items():
+            mechanism = self.mechanisms()[choice.factor]
+            if not isinstance(mechanism, Categorical):
+                raise ValueError(
+                    f"{field}.choose: expected a factor or variable with a list of values, "
+                    f"got `{choice.choose}`, which has a range"
+                )
+            if missing := choice.missing(mechanism.listed()):
+                raise ValueError(f"{field}.{missing}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_parents_and_rules(self) -> "ImageSet":
+        mechanisms = self.mechanisms()
+        for name, mechanism in mechanisms.items():
+            field = f"{'factors' if name in self.factors else 'variables'}.{name}"
+            for parent in mechanism.parents():
+                if parent not in mechanisms:
+                    known = ", ".join(mechanisms)
+                    raise ValueError(
+                        f"{field}: `{parent}` is no factor or variable; expected one of: {known}"
+                    )
+                if isinstance(mechanism, Categorical) and not isinstance(mechanisms[parent], Categorical):
+                    raise ValueError(f"{field}.given: expected categorical names, got `{parent}`")
+        for i, rule in enumerate(self.rules):
+            for name in rule.exclude:
+                if not isinstance(mechanisms.get(name), Categorical):
+                    raise ValueError(f"rules.{i}.exclude: expected categorical names, got `{name}`")
+            if (
+                rule.selection
+                and self.unit_factors is not None
+                and not set(rule.exclude) <= set(self.crossed())
+            ):
+                raise ValueError(
+                    f"rules.{i}: a selection on drawn values would tell the samples of a unit apart; "
+                    "leave `unit_factors` out, or select on factors of the grid"
+                )
+        try:
+            causal_order(self.graph())
+        except ValueError as error:
+            raise ValueError(f"factors: {error}") from None
+        return self
+
+    @model_validator(mode="after")
+    def _check_grid(self) -> "ImageSet":
+        for name in self.crossed():
+            factor = self.factors[name]
+            if isinstance(factor, Categorical) and (
+                factor.weights is not None
+                or factor.strength != 1
+                or any(_uneven(row) for row in factor.rows().values())
+            ):
+                raise ValueError(
+                    f"grid: lists every combination once, but `{name}` has weights or a strength below 1; "
+                    "leave it out of `grid`, then it is drawn"
+                )
+            for parent in self.graph()[name]:
+                if parent not in self.crossed():
+                    raise ValueError(
+                        f"grid: `{name}` depends on `{parent}`, which is drawn; leave it out too"
+                    )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Leave an empty ``do`` out, so that it does not change the hash of a recipe."""
+        fields = write(self)
+        return fields if self.do else {name: value for name, value in fields.items() if name != "do"}
+
+    def mechanisms(self) -> dict[str, Factor]:
+        """Return factors and variables by name."""
+        return {**self.factors, **self.variables}
+
+    def graph(self) -> Graph:
+        """Return the parents of every factor and variable."""
+        return causal_graph(self.mechanisms(), self.rules)
+
+    def crossed(self) -> tuple[str, ...]:
+        """Names of the factors that form the grid, in order."""
+        if self.grid is not None:
+            return self.grid
+        return tuple(
+            name
+            for name, factor in self.factors.items()
+            if isinstance(factor, Categorical) and factor.weights is None and factor.table is None
+        )

@@ -1,0 +1,111 @@
+"""Materials in a recipe, as pydantic models: by label, stated in numbers, or drawn at random."""
+
+from typing import Annotated
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from generators.language.field_types import (
+    Color,
+    Label,
+    Model,
+    NumberOrReference,
+    PlainType,
+    Share,
+    described,
+)
+from loaders.schema import Vector
+
+# Every shipped texture, in alphabetical order.
+TEXTURES = (
+    *("bricks", "camouflage", "checker", "cracks", "dots", "gabor", "gradient", "grid", "hexagons", "marble"),
+    *("mosaic", "speckle", "stripes", "swirls", "waves", "weave", "wood", "zigzag"),
+)
+
+
+class RandomMaterial(Model):
+    """A material drawn at random: one colour, or a texture at a random place."""
+
+    texturing: Annotated[
+        Label, described("Kind of material: `rgb` for one colour, `textured` for a texture.", "textured")
+    ] = "rgb"
+    variation: Annotated[
+        NumberOrReference,
+        described(
+            "Number of the drawn material: samples of a unit with equal numbers have equal materials.", 3
+        ),
+    ] = 0.0
+    textures: Annotated[
+        tuple[str, ...] | None,
+        Field(min_length=1),
+        described(
+            "Textures to draw from; by default all of the folder `assets.textures`, else all shipped.",
+            ["wood"],
+        ),
+    ] = None
+    low: Annotated[Share, described("Darkest drawn channel, as an sRGB-encoded value from 0 to 1.", 0.2)] = (
+        0.1
+    )
+    high: Annotated[
+        Share, described("Brightest drawn channel, as an sRGB-encoded value from 0 to 1.", 0.9)
+    ] = 0.95
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "RandomMaterial":
+        if self.low > self.high:
+            raise ValueError(f"expected low <= high, got {self.low} and {self.high}")
+        return self
+
+
+class StatedMaterial(Model):
+    """A material stated in numbers: one colour, or a texture with its two colours, and gloss."""
+
+    base_color: Annotated[
+        Color | None, described("The one colour of a material without texture.", [0.5, 0.1, 0.1])
+    ] = None
+    texture: Annotated[
+        Label | None, described("Label of a texture; an image brings its own colours.", "wood")
+    ] = None
+    color_a: Annotated[Color | None, described("First colour of the texture.", [0.8, 0.7, 0.5])] = None
+    color_b: Annotated[Color | None, described("Second colour of the texture.", [0.2, 0.1, 0.05])] = None
+    offset: Annotated[Vector, described("Shift of the texture along x, y and z.", [0.5, 0, 0], "m")] = (
+        0.0,
+        0.0,
+        0.0,
+    )
+    scale: Annotated[
+        float, Field(gt=0), described("Repeats of the texture per metre, on an object of size 1.", 1.6)
+    ] = 1.0
+    roughness: Annotated[Share, described("Width of the highlight: 0 is a mirror, 1 the widest.", 0.3)] = 0.5
+    specular: Annotated[
+        Share,
+        described("Strength of the gloss: 0.5 as the shipped materials, 0 for a Lambertian surface.", 0),
+    ] = 0.5
+
+    @model_validator(mode="after")
+    def _one_or_two_colours(self) -> "StatedMaterial":
+        plain, colors = self.texture is None, (self.color_a, self.color_b)
+        whole = self.base_color is not None if plain else colors.count(None) != 1
+        extra = any(color is not None for color in colors) if plain else self.base_color is not None
+        if extra or not whole:
+            raise ValueError("expected `base_color` alone, or `texture`, `color_a` and `color_b`")
+        return self
+
+
+def _material_kind(value: object) -> str | None:
+    return (
+        "[label]"
+        if isinstance(value, str)
+        else "[stated]"
+        if isinstance(value, dict | StatedMaterial)
+        else None
+    )
+
+
+MaterialOrLabel = Annotated[
+    Annotated[str, Tag("[label]"), PlainType("label or $name")] | Annotated[StatedMaterial, Tag("[stated]")],
+    Discriminator(
+        _material_kind,
+        custom_error_type="material",
+        custom_error_message="expected the label of a material, or a mapping such as {base_color: [1, 0, 0]}",
+    ),
+]

@@ -1,0 +1,211 @@
+"""Resolve the materials of objects and of the floor: by label, stated in numbers, or drawn at random."""
+
+from collections.abc import Sequence
+
+from blender_assets import AssetLibrary
+from generators.language.layout import SceneLayout
+from generators.language.material_spec import TEXTURES, RandomMaterial, StatedMaterial
+from generators.scenes.layout_inputs import LayoutInputs, require_asset
+from generators.scenes.scene import Floor, Material, PartMaterial
+from generators.scenes.texture_images import check_texture_image
+from loaders.colour import srgb_to_linear
+from loaders.errors import InputError
+from loaders.schema import Vector
+
+PLAIN = "rgb"  # label of a material of one colour that the plan states
+OWN = "own"  # label of the material of an object whose parts have the colours in its manifest
+
+
+def choose_material(
+    wanted: str | StatedMaterial | None,
+    kind: str,
+    i: int,
+    random_material: RandomMaterial,
+    inputs: LayoutInputs,
+    library: AssetLibrary,
+    field: str = "layout.objects.material",
+) -> Material:
+    """Choose the material of object ``i``.
+
+    Args:
+        wanted: a label, "own" for the colours in the asset's manifest, a material in numbers, or None for a
+            random material.
+        kind: the object's label.
+        i: number of the object in the scene.
+        random_material: what a random material is drawn from.
+        inputs: values and streams of the sample.
+        library: where assets are found.
+        field: path of the material in the set, for messages.
+
+    Raises:
+        InputError: there is no such asset, or "own" is asked of an asset without parts.
+    """
+    if wanted is None:
+        return draw_material(random_material, inputs, str(i), library)
+    if isinstance(wanted, StatedMaterial):
+        return _stated(wanted, inputs, library, field)
+    label = str(inputs.fill(wanted))
+    if label != OWN:
+        require_asset(library, "materials", label, field)
+    elif not library.facts("objects", kind).get("parts"):
+        raise InputError(
+            f"{field}: `{OWN}` stands for the colours of the parts, and the manifest names no parts of "
+            f"`{kind}`; name a material"
+        )
+    return Material(label=label)
+
+
+def choose_part_materials(
+    wanted: dict[str, str | StatedMaterial],
+    kind: str,
+    material: Material,
+    inputs: LayoutInputs,
+    library: AssetLibrary,
+    field: str = "layout.objects.parts",
+) -> tuple[PartMaterial, ...]:
+    """Choose the material of each part of an object.
+
+    Args:
+        wanted: materials by part, a label or numbers; other parts have the object's material.
+        kind: the object's label.
+        material: the object's material.
+        inputs: values and streams of the sample.
+        library: where assets are found.
+        field: path of the parts in the set, for messages.
+
+    Returns:
+        The parts in the order of the manifest; none for an object without parts.
+
+    Raises:
+        InputError: the object has no such part, or there is no such material.
+    """
+    parts = library.facts("objects", kind).get("parts", [])
+    names = [part["name"] for part in parts]
+    if unknown := wanted.keys() - set(names):
+        raise InputError(
+            f"{field}: `{min(unknown)}` is no part of `{kind}`; "
+            f"expected some of: {', '.join(names) or 'none, it has no parts'}"
+        )
+    resolved = []
+    for part in parts:
+        made_of = material if material.label != OWN else Material(label=PLAIN, base_color=part["color"])
+        if part["name"] in wanted:
+            made_of = _named(wanted[part["name"]], f"{field}.{part['name']}", inputs, library)
+        resolved.append(PartMaterial(name=part["name"], material=made_of))
+    return tuple(resolved)
+
+
+def _named(wanted: str | StatedMaterial, field: str, inputs: LayoutInputs, library: AssetLibrary) -> Material:
+    if isinstance(wanted, StatedMaterial):
+        return _stated(wanted, inputs, library, field)
+    label = str(inputs.fill(wanted))
+    require_asset(library, "materials", label, field)
+    return Material(label=label)
+
+
+def _stated(stated: StatedMaterial, inputs: LayoutInputs, library: AssetLibrary, field: str) -> Material:
+    """Return the material that a recipe states in numbers."""
+    texture = None if stated.texture is None else str(inputs.fill(stated.texture))
+    image = texture is not None and _find_texture(texture, library, f"{field}.texture")
+    if texture is not None and image != (stated.color_a is None):
+        what = "an image, which has its own colours; expected no" if image else "no image; expected"
+        raise InputError(f"{field}: `{texture}` is {what} `color_a` and `color_b`")
+
+    def color(name: str) -> Vector | None:
+        wanted = getattr(stated, name)
+        return None if wanted is None else inputs.color(wanted, f"{field}.{name}", highest=1.0)
+
+    return Material(
+        label=texture or PLAIN,
+        image=image,
+        base_color=color("base_color"),
+        color_a=color("color_a"),
+        color_b=color("color_b"),
+        **stated.model_dump(include={"offset", "scale", "roughness", "specular"}),
+    )
+
+
+def draw_material(
+    random_material: RandomMaterial,
+    inputs: LayoutInputs,
+    name: str,
+    library: AssetLibrary,
+    field: str = "layout.random_material",
+) -> Material:
+    """Draw a material: the numbered variation of the unit, the same at every call.
+
+    Args:
+        random_material: what is drawn from; without ``textures`` all textures of the user's folder, or else
+            all shipped ones.
+        inputs: values and streams of the sample.
+        name: the number of the object, or "floor".
+        library: where textures are found.
+        field: path of the field in the set, for messages.
+
+    Raises:
+        InputError: ``texturing`` is neither "rgb" nor "textured", or there is no such texture.
+    """
+    texturing = str(inputs.fill(random_material.texturing))
+    variation = inputs.whole(random_material.variation, f"{field}.variation")
+    if texturing not in (PLAIN, "textured"):
+        raise InputError(f"{field}.texturing: expected rgb or textured, got `{texturing}`")
+    # The name of the stream decides the numbers: it stays.
+    rng = inputs.stream(f"appearance/{texturing}/{variation}/{name}")
+
+    def color() -> Vector:
+        red, green, blue = (
+            srgb_to_linear(rng.uniform(random_material.low, random_material.high, 3)).round(6).tolist()
+        )
+        return red, green, blue
+
+    if texturing == PLAIN:
+        return Material(label=PLAIN, base_color=color())
+    textures = random_material.textures or _all_textures(library)
+    label = textures[int(rng.integers(len(textures)))]
+    image = _find_texture(label, library, f"{field}.textures")
+    x, y, z = rng.uniform(-10.0, 10.0, 3).round(6).tolist()
+    scale = round(float(rng.uniform(0.7, 1.8)), 6)
+    if image:
+        return Material(label=label, image=True, offset=(x, y, z), scale=scale)
+    return Material(label=label, color_a=color(), color_b=color(), offset=(x, y, z), scale=scale)
+
+
+def place_floor(layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary) -> Floor | None:
+    """Resolve the floor of a layout.
+
+    Raises:
+        InputError: the half width is no positive number, or the material cannot be drawn.
+    """
+    spec = layout.floor
+    if spec is None:
+        return None
+    half_width = inputs.number(spec.half_width, "layout.floor.half_width")
+    if half_width <= 0:
+        raise InputError(f"layout.floor.half_width: expected more than 0 m, got {half_width}")
+    material = None
+    if spec.random_material is not None:
+        drawn = draw_material(spec.random_material, inputs, "floor", library, "layout.floor.random_material")
+        material = drawn.model_copy(update={"specular": 0.0})
+    color = inputs.color(spec.base_color, "layout.floor.base_color", highest=1.0)
+    return Floor(catcher=spec.catcher, base_color=color, half_width=half_width, material=material)
+
+
+def _find_texture(label: str, library: AssetLibrary, field: str) -> bool:
+    """Look a texture up, and tell whether it is an image, which is then checked, or a .blend file."""
+    require_asset(library, "textures", label, field)
+    path = library.find("textures", label)
+    if image := path.suffix != ".blend":
+        check_texture_image(path)
+    return image
+
+
+def _all_textures(library: AssetLibrary) -> Sequence[str]:
+    if not library.has_folder("textures"):
+        return TEXTURES
+    labels = library.labels("textures")
+    if not labels:
+        raise InputError(
+            "assets.textures: the folder holds no texture; expected .blend files, images, or images in "
+            "folders of their class (images/CLASS/NAME.jpg)"
+        )
+    return labels

@@ -1,0 +1,50 @@
+"""The examples of docs/recipes.md: they plan as the page says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from generators.language.image_set import ImageSet
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import make_plan
+from loaders.files.plain_yaml import parse_yaml
+
+PAGE = Path(__file__).parents[3] / "docs" / "recipes.md"
+WORKED, CHOICE, *_ = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "mine.yaml"
+    path.write_text(WORKED, encoding="utf-8")
+    plan = make_plan(load_recipe(path))
+    return {name: [s for s in plan.samples if s.set == name] for name in ("observed", "intervened")}
+
+
+def test_the_worked_example_plans_two_sets_of_two_objects(samples):
+    assert [len(some) for some in samples.values()] == [200, 200]
+    for sample in samples["observed"]:
+        first, second = sample.trace.objects
+        assert first.type == sample.factors["shape"]
+        assert (second.type, second.material.label) == ("sphere", "blue")
+        assert sample.factors.keys() == {"shape", "color", "azimuth"}
+        assert sample.exogenous.keys() == {"habit"}
+
+
+def test_the_hidden_confounder_of_the_worked_example_has_the_strength_that_the_page_says(samples):
+    a = [s.factors["shape"] for s in samples["observed"] if s.exogenous["habit"] == "a"]
+    assert a.count("cube") / len(a) == pytest.approx(0.9, abs=0.08)
+    assert sorted({s.propensity["shape"] for s in samples["observed"]}) == pytest.approx([0.1, 0.9])
+
+
+def test_the_intervention_of_the_worked_example_breaks_the_dependence(samples):
+    assert {s.factors["color"] for s in samples["observed"]} == {"red", "yellow"}
+    assert {s.factors["color"] for s in samples["intervened"]} == {"red"}
+    assert {s.factors["shape"] for s in samples["intervened"]} == {"cube", "cone"}
+
+
+def test_the_example_of_a_choice_is_valid():
+    fields = parse_yaml(CHOICE)
+    fields["layout"]["camera"] = {"location": [0, 5, 3], "look_at": [0, 0, 0]}
+    assert ImageSet.model_validate(fields).layout.choices().keys() == {"layout.objects", "layout.material"}
