@@ -111,3 +111,15 @@ def test_no_relative_imports():
     ]
     assert len(paths) > 50
     assert relative == []
+
+
+def test_public_classes_and_constants_have_a_name_each():
+    conventions = {"SOURCE", "READING", "NEEDS"}  # of each public data set, and of each section of a report
+    names: Counter[str] = Counter()
+    for package in MAY_IMPORT:
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+                names.update(target.id for target in targets if isinstance(target, ast.Name))
+                names.update([node.name] if isinstance(node, ast.ClassDef | ast.FunctionDef) else [])
+    assert [n for n, count in names.items() if count > 1 and n[0] != "_" and n not in conventions] == []

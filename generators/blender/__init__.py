@@ -10,7 +10,7 @@ from generators.engine.processor_count import THREADS_VARIABLE, limit_processors
 try:
     with limit_processors(int(os.environ.get(THREADS_VARIABLE, sys.maxsize))):
         import bpy as bpy
-except ImportError as error:
+except ModuleNotFoundError as error:
     raise ImportError(
         "Rendering needs Blender's Python module `bpy`, which runs on Python 3.11 alone. "
         "Install it with `pip install candlelight[render]` in a Python 3.11 environment."

@@ -1,6 +1,6 @@
 """Check whether this machine can render and evaluate."""
 
-import ctypes.util
+import ctypes
 import shutil
 import sys
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from loaders.errors import InputError
 
 # Libraries that bpy 5.0.1 links to, besides glibc and libstdc++, and the Debian package of each.
 _SYSTEM_LIBRARIES = {
-    "GL": "libgl1",
-    "SM": "libsm6",
-    "ICE": "libice6",
-    "X11": "libx11-6",
-    "Xext": "libxext6",
-    "Xfixes": "libxfixes3",
-    "Xi": "libxi6",
-    "xkbcommon": "libxkbcommon0",
-    "Xrender": "libxrender1",
+    "libGL.so.1": "libgl1",
+    "libSM.so.6": "libsm6",
+    "libICE.so.6": "libice6",
+    "libX11.so.6": "libx11-6",
+    "libXext.so.6": "libxext6",
+    "libXfixes.so.3": "libxfixes3",
+    "libXi.so.6": "libxi6",
+    "libxkbcommon.so.0": "libxkbcommon0",
+    "libXrender.so.1": "libxrender1",
 }
 _ENOUGH_DISK = 5e9  # bytes: the packages take about 3, the demo 0.1
 
@@ -73,7 +73,7 @@ def _packages() -> list[Finding]:
 
 
 def _libraries() -> Finding:
-    absent = [package for name, package in _SYSTEM_LIBRARIES.items() if not ctypes.util.find_library(name)]
+    absent = [package for name, package in _SYSTEM_LIBRARIES.items() if not _loads(name)]
     if sys.platform != "linux" or not absent:
         return Finding("system libraries", True, "complete")
     return Finding(
@@ -82,6 +82,14 @@ def _libraries() -> Finding:
         f"missing {', '.join(absent)}",
         f"sudo apt-get install -y {' '.join(absent)}",
     )
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
 
 
 def _devices() -> list[Finding]:
