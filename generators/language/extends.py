@@ -35,7 +35,7 @@ class Extended:
 
 @dataclass(frozen=True)
 class SetMerger:
-    """Merge sets with those that they extend.
+    """Merge sets with the sets that they extend.
 
     Attributes:
         shipped: files of the shipped recipes by name.
@@ -111,7 +111,7 @@ class SetMerger:
     def _from_file(
         self, place: _Place, reference: str, where: str, chain: tuple[_Place, ...], extended: Extended
     ) -> dict[str, Any]:
-        """Return the fields of a set in another file, with those that its recipe gives for all sets."""
+        """Return the fields of a set in another file, with the fields that its recipe gives for all sets."""
         file, name = place
         data = self.read(file)
         sets = data.get("sets")

@@ -129,7 +129,7 @@ class Categorical(Model):
         if (self.table is None) != (not self.given):
             raise ValueError("expected `given` and `table` together")
         if self.table is None and self.strength != 1:
-            raise ValueError("expected `strength` beside a `table`")
+            raise ValueError("`strength` needs a `table`; add the table or leave `strength` out")
         if len(set(self.given)) != len(self.given):
             raise ValueError(f"given: expected distinct names, got {list(self.given)}")
         self.rows()

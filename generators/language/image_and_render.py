@@ -28,7 +28,7 @@ RENDER_PRESETS: dict[str, dict[str, Any]] = {
 
 
 class RenderSettings(Model):
-    """Quality of rendering: a preset, and fields that replace those of the preset."""
+    """Quality of rendering: a preset, and fields that replace fields of the preset."""
 
     preset: Annotated[
         RenderPreset,

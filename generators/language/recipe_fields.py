@@ -44,7 +44,7 @@ This page is generated: `candlelight recipes fields --page > docs/recipe-fields.
 
 @dataclass(frozen=True)
 class _Branch:
-    """Fields below a field: those of a model, of each item of a list, or of each entry of a mapping."""
+    """Fields below a field: of a model, of each item of a list, or of each entry of a mapping."""
 
     model: type[BaseModel]
     inside: str = ""
@@ -78,7 +78,7 @@ def describe_fields(name: str = "") -> str:
     if not found:
         known = dict.fromkeys(path[-1] for path, _, _ in all_fields(Recipe))
         near = did_you_mean(name, known)
-        raise InputError(f"there is no field `{name}`{near}; `candlelight recipes fields` prints all")
+        raise InputError(f"there is no field `{name}`; `candlelight recipes fields` lists all{near}")
     return "\n\n".join(found.values())
 
 

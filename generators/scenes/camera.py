@@ -13,7 +13,7 @@ from generators.scenes.scene import Camera
 from loaders.errors import InputError
 from loaders.schema import CameraRecord
 
-_SAME_PLACE = 1e-6  # m; what is less than this beside the camera is straight below or above it
+_SAME_PLACE = 1e-6  # m; points nearer to each other count as one
 _FURTHEST_SHIFT = 45.0  # degrees of visual angle
 _ZOOMS = (0.1, 10.0)
 
@@ -119,7 +119,7 @@ def intrinsics(camera: Camera, width: int, height: int) -> Float64[ndarray, "3 3
     """Pinhole intrinsics in pixels, the origin at the upper left corner of the upper left pixel.
 
     With ``f = width / (2 tan(field_of_view / 2))`` the focal length is ``zoom f`` and the principal point is
-    off the middle by ``f tan(shift)``, to the right and down: a shift of the whole picture, that is seen at
+    off the middle by ``f tan(shift)``, to the right and down: a shift of the whole image, seen at
     the scale that it has without zoom, where one degree at the middle is ``f pi / 180`` pixels.
 
     Args:
