@@ -18,7 +18,7 @@ or, if a scheduler and two worker processes of dask on this machine do the work 
 If the command of a run does not end with success, the same command is started again (with a new scheduler and
 new workers). With probability 1/2 that command is killed too, at most three times. At the end every file of
 the folder must have the bytes of the undisturbed folder, with no file missing or added. Only the lock files
-(`.lock`, `.claims`), which have no content, are ignored. About 12 minutes on two idle processors.
+(`.lock`, `.group-locks`), which have no content, are ignored. About 12 minutes on two idle processors.
 """
 
 import argparse
@@ -69,7 +69,7 @@ sets:
       camera: {location: [0, 5, 2.2], look_at: [0, 0, 0.6], field_of_view: 32}
 """
 FRAMES = 16
-LOCKS = (".lock", ".claims")
+LOCKS = (".lock", ".group-locks")
 MOST_KILLS, MOST_TRIES = 3, 8
 AGAIN = 0.5  # probability of one more kill
 LOCAL, SCHEDULED = ("child", "all"), ("worker", "scheduler")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from loaders.files.file_locks import lock_file
 
-GROUP_LOCKS_FILE = ".claims"
+GROUP_LOCKS_FILE = ".group-locks"
 _DESCRIPTION_BYTE = 2**62  # larger than the byte of any group
 
 

@@ -78,7 +78,7 @@ def test_a_killed_run_resumes_with_the_same_bytes(probe, probe_plan, files_of, t
     assert (outcome.found, outcome.written, outcome.failed) == (second, total - second, {})
     assert files_of(out) == files_of(probe)
     assert sorted(path.name for path in out.iterdir()) == [
-        *(".claims", ".lock", "SHA256SUMS", "dataset.json", "plan.parquet", "samples")
+        *(".group-locks", ".lock", "SHA256SUMS", "dataset.json", "plan.parquet", "samples")
     ]
     assert (out / "dataset.json").read_bytes() == (probe / "dataset.json").read_bytes()
 

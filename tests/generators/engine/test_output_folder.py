@@ -82,7 +82,7 @@ def store(tmp_path, monkeypatch):
 
 
 def files(root):
-    return [path for path in root.rglob("*") if path.is_file() and path.name not in (".lock", ".claims")]
+    return [path for path in root.rglob("*") if path.is_file() and path.name not in (".lock", ".group-locks")]
 
 
 def contents(store):

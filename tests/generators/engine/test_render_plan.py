@@ -296,7 +296,7 @@ def test_the_next_run_completes_the_description_of_a_killed_run(out, plan):
     (out / f".dataset.json.{'0' * 32}.partial").write_text("{")
     render(plan, out, workers=1)
     assert sorted(path.name for path in out.iterdir()) == [
-        *(".claims", ".lock", "SHA256SUMS", "dataset.json", "plan.parquet", "samples")
+        *(".group-locks", ".lock", "SHA256SUMS", "dataset.json", "plan.parquet", "samples")
     ]
     # After a kill between the two files the plan is missing, and the checksums still have their first name.
     (out / "plan.parquet").unlink()

@@ -252,7 +252,7 @@ def test_a_full_disk_ends_the_run_and_the_next_run_resumes(plan, whole, tmp_path
         subprocess.run(["umount", disk], check=True)
 
 
-@pytest.mark.parametrize("name", [".lock", ".claims", "samples"])
+@pytest.mark.parametrize("name", [".lock", ".group-locks", "samples"])
 def test_a_file_in_place_of_a_folder_is_named(plan, tmp_path, name):
     if name == "samples":
         describe_folder(plan, tmp_path)

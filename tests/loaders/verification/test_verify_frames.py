@@ -159,7 +159,7 @@ def test_what_belongs_to_nothing(root, make_frame):
     for name in ("samples/list.txt", "samples/grid/list.txt"):
         (root / name).touch()
     # What the package writes beside the samples is none of these.
-    for name in (".lock", ".claims", "preview-grid.png", "counterfactuals.html"):
+    for name in (".lock", ".group-locks", "preview-grid.png", "counterfactuals.html"):
         (root / name).touch()
     (root / "failed").mkdir()
     findings = verify(root)
