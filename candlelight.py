@@ -1,4 +1,5 @@
-"""The command line: ``candlelight demo | recipes | plan | render | pack | info | evaluate | doctor``.
+"""The command line `candlelight`.
+
 
 Each command reads its options, calls one library function and prints; it imports heavy modules when it runs.
 """
@@ -30,9 +31,9 @@ from generators.commands.render_options import (
 )
 from generators.commands.verify_report import verify_path
 from loaders.commands.command_line import Folder, progress
+from loaders.commands.info_options import check_options, sheet_options
 from loaders.commands.one_line_errors import OneLineGroup, UseError
 from loaders.commands.pack_commands import export, pack, push
-from loaders.commands.sheet_options import check_options, sheet_options
 from loaders.files.urls import local_folder
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from generators.blender.renderer import Renderer
 from generators.layers import denoise_layers
 from generators.planning.plan_table import load_plan
-from generators.scenes.scene import SamplePlan
+from generators.scenes.plan_records import SamplePlan
 
 Call = Callable[[], Any]
 

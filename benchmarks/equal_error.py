@@ -33,9 +33,9 @@ from generators import Recipe, load_recipe
 from generators.engine.processor_count import THREADS_VARIABLE
 from generators.language.set_settings import settings, stored_layers
 from generators.layers.denoise_layers import limit_denoiser_threads
-from generators.layers.frame_layers import frame_layers
+from generators.layers.round_layers import frame_layers
 from generators.planning.plan import plan_samples
-from generators.scenes.scene import SamplePlan
+from generators.scenes.plan_records import SamplePlan
 
 # An environment map with a shadow catcher, a modelled scene, and a plain table under one light.
 FRAMES = {"candle": ("candle-001358", "candle-010837"), "concepts": ("albedo-000100",)}

@@ -1,4 +1,4 @@
-"""How many of our files a value passes through on four ways, the fewer the easier to follow.
+"""Count the source files whose functions run in four operations: the fewer, the easier to follow.
 
     python -m benchmarks.files_passed [FOLDER]
 

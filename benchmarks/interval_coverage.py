@@ -18,8 +18,8 @@ from numpy import ndarray
 from scipy import stats
 
 from evaluation.results.compare import compare
-from evaluation.results.intervals import mean_interval
-from evaluation.results.resampling import RESAMPLES, replicate_interval, resampled_groups
+from evaluation.results.mean_intervals import mean_interval
+from evaluation.results.resampled_intervals import RESAMPLES, replicate_interval, resampled_groups
 from evaluation.results.result import MeanResult, Provenance, Score, StatisticResult
 
 GROUPS = 8, 16, 64

@@ -20,7 +20,7 @@ from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
 from evaluation.coverage.coverage_statistic import CoverageStatistic
 from evaluation.results.compare import compare
-from evaluation.results.resampling import resampled_interval
+from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.results.result import Provenance, StatisticResult
 
 ABOUT = Provenance("simulated", 1, "higher", {}, {}, {}, {})

@@ -9,6 +9,7 @@ from numpy import ndarray
 
 from loaders.colour import srgb_to_linear, to_display
 from loaders.errors import InputError
+from loaders.half_precision import to_half
 from loaders.light_sum import light_sum_error
 from loaders.samples import Frame
 from loaders.schema import (
@@ -22,7 +23,6 @@ from loaders.schema import (
     layer,
 )
 
-_LARGEST_HALF = 65504.0
 _SAMPLED = ("depth", "position", "object", "part")
 _SHARES = ("shading_direct", "shading_indirect")
 _PARTS = ("albedo", "shading", "residual")
@@ -98,9 +98,11 @@ def downscale(frame: Frame, set_info: SetInfo, factor: int) -> Frame:
     total = _total(layers)
     if total is None and "radiance" in frame.layers:
         total = _means(frame.layers["radiance"], factor)
-    exposed = None if total is None else _half(total).astype(np.float32) * np.float32(frame.metadata.exposure)
+    exposed = (
+        None if total is None else to_half(total).astype(np.float32) * np.float32(frame.metadata.exposure)
+    )
     if "radiance" in frame.layers and total is not None:
-        layers["radiance"] = _half(total)
+        layers["radiance"] = to_half(total)
     if "image" in frame.layers:
         layers["image"] = _image(frame.layers["image"], factor) if exposed is None else to_display(exposed)
     ordered = {name: layers[name] for name in frame.layers}
@@ -114,24 +116,20 @@ def _means(array: Shaped[ndarray, "height width ..."], factor: int) -> Float64[n
     return blocks.mean(axis=(1, 3), dtype=np.float64)
 
 
-def _half(array: ndarray) -> ndarray:
-    return np.clip(array, -_LARGEST_HALF, _LARGEST_HALF).astype(np.float16)
-
-
 def _averages(old: Mapping[str, ndarray], factor: int) -> dict[str, ndarray]:
     """Average every layer that is neither sampled nor computed from other layers."""
     made: dict[str, ndarray] = {}
     for name, array in old.items():
         if name.startswith("shading"):
-            made[name] = _half(_weighted(array, old.get("albedo"), factor))
+            made[name] = to_half(_weighted(array, old.get("albedo"), factor))
         elif name == "normal":
             mean = _means(array, factor)
             length = np.linalg.norm(mean, axis=-1, keepdims=True)
             made[name] = np.divide(mean, length, out=np.zeros_like(mean), where=length > 0).astype(np.float16)
         elif layer(name).dtype == "float16" and name != "radiance":
-            made[name] = _half(_means(array, factor))
+            made[name] = to_half(_means(array, factor))
     if "shading" in made and set(_SHARES) <= made.keys():
-        made["shading"] = _half(np.sum([made[name].astype(np.float32) for name in _SHARES], axis=0))
+        made["shading"] = to_half(np.sum([made[name].astype(np.float32) for name in _SHARES], axis=0))
     return made
 
 
@@ -142,7 +140,7 @@ def _weighted(shading: ndarray, albedo: ndarray | None, factor: int) -> Float64[
         below = _means(weights, factor)
     else:
         weights = albedo.astype(np.float64)
-        below = _half(_means(albedo, factor)).astype(np.float64)
+        below = to_half(_means(albedo, factor)).astype(np.float64)
     above = _means(weights * shading.astype(np.float64), factor)
     return np.divide(above, below, out=np.zeros_like(above), where=np.broadcast_to(below, above.shape) > 0)
 

@@ -11,7 +11,7 @@ from jaxtyping import Float64, UInt8
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.files.image_codec import IMAGE_SUFFIXES, decode_image
+from loaders.files.decode_image import IMAGE_SUFFIXES, decode_image
 from loaders.samples import Frame, Sample, to_sample
 from loaders.schema import ChecksRecord, DatasetInfo, Metadata, RecipeRecord, SetInfo, array_sha256
 

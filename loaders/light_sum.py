@@ -1,4 +1,4 @@
-"""The error of the sum of light layers, recorded when a frame is rendered and when it is downscaled."""
+"""Measure how far the sum of the light layers is from the radiance."""
 
 import numpy as np
 from numpy import ndarray

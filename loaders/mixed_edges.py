@@ -1,4 +1,4 @@
-"""Pixels that show more than one surface."""
+"""Mark pixels near edges of objects, whose values may mix several surfaces."""
 
 import numpy as np
 from jaxtyping import Bool, UInt8

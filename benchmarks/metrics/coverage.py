@@ -20,8 +20,8 @@ import torch
 from numpy import ndarray
 
 from benchmarks.processes import print_table
+from evaluation.coverage.binarise_heatmaps import Explanations, Pooling
 from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
-from evaluation.coverage.heatmaps import Explanations, Pooling
 from evaluation.coverage.score_coverage import PROPORTIONS
 
 PARTS, SETS, DRAWN, BATCH = 11, 8, 64, 16

@@ -17,8 +17,8 @@ from evaluation.causal.unconfoundedness import SelectionCompat, unconfoundedness
 from evaluation.inputs.match_ids import first_three
 from evaluation.inputs.predictions import Codes
 from evaluation.models.model_spec import NamedModel
-from evaluation.results.intervals import Score, distinct_groups
-from evaluation.results.resampling import resampled_interval
+from evaluation.results.mean_intervals import Score, distinct_groups
+from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.results.result import StatisticResult
 from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance, read_batches
 from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key

@@ -28,8 +28,8 @@ from evaluation.concepts.solvers import Classifier
 from evaluation.inputs.predictions import Predictions
 from evaluation.intrinsic.score_intrinsic import DecompositionModel
 from evaluation.models.model_spec import NamedModel
-from evaluation.results.intervals import distinct_groups
-from evaluation.results.resampling import resampled_interval
+from evaluation.results.mean_intervals import distinct_groups
+from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.results.result import StatisticResult
 from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance
 from evaluation.running.finished_steps import FinishedSteps, model_key

@@ -1,9 +1,9 @@
 """Coverage of annotated parts by visual explanations: WAIoU and its protocol."""
 
-from evaluation.coverage.heatmaps import Explanations as Explanations
-from evaluation.coverage.heatmaps import binarise as binarise
-from evaluation.coverage.heatmaps import explanation_heatmap as explanation_heatmap
-from evaluation.coverage.heatmaps import set_threshold as set_threshold
+from evaluation.coverage.binarise_heatmaps import Explanations as Explanations
+from evaluation.coverage.binarise_heatmaps import binarise as binarise
+from evaluation.coverage.binarise_heatmaps import explanation_heatmap as explanation_heatmap
+from evaluation.coverage.binarise_heatmaps import set_threshold as set_threshold
 from evaluation.coverage.score_coverage import layer_heatmaps as layer_heatmaps
 from evaluation.coverage.score_coverage import score_coverage as score_coverage
 from evaluation.coverage.waiou import WAIoU as WAIoU

@@ -9,7 +9,13 @@ from numpy import ndarray
 from torch import Tensor
 
 from evaluation.coverage.array_spool import ArraySpool
-from evaluation.coverage.heatmaps import BinariseCompat, Explanations, Pooling, is_dead, resize_heatmap
+from evaluation.coverage.binarise_heatmaps import (
+    BinariseCompat,
+    Explanations,
+    Pooling,
+    is_dead,
+    resize_heatmap,
+)
 from evaluation.coverage.quantiles import quantiles
 from evaluation.coverage.waiou import sweep_iou
 from loaders.errors import InputError

@@ -8,9 +8,7 @@ from typing import Any, Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from evaluation.coverage.coverage_statistic import SCORES, CoverageStatistic
-from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
-from evaluation.coverage.heatmaps import (
+from evaluation.coverage.binarise_heatmaps import (
     BinariseCompat,
     Explanations,
     Pooling,
@@ -18,12 +16,14 @@ from evaluation.coverage.heatmaps import (
     check_pooling,
     explanation_heatmap,
 )
+from evaluation.coverage.coverage_statistic import SCORES, CoverageStatistic
+from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
 from evaluation.coverage.masks import check_masks, part_names, resize_images, resize_mask
 from evaluation.inputs.predictions import Heatmaps, MissingResults
 from evaluation.models.model_spec import NamedModel
 from evaluation.models.vision import token_maps
-from evaluation.results.intervals import distinct_groups
-from evaluation.results.resampling import resampled_interval
+from evaluation.results.mean_intervals import distinct_groups
+from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.results.result import StatisticResult
 from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance, read_batches
 from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Float32, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.coverage.heatmaps import BinariseCompat
+from evaluation.coverage.binarise_heatmaps import BinariseCompat
 from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError

@@ -6,7 +6,7 @@ import matplotlib
 import numpy as np
 from torch import Tensor
 
-from evaluation.coverage.heatmaps import Explanations, binarise, set_threshold
+from evaluation.coverage.binarise_heatmaps import Explanations, binarise, set_threshold
 from evaluation.coverage.masks import resize_images, resize_mask
 from evaluation.coverage.score_coverage import Method, compute_explanations
 from evaluation.report.blocks import Block, Picture, PicturesBlock, TextBlock, png_picture
@@ -20,7 +20,7 @@ from evaluation.report.tiles import (
 )
 from evaluation.results.result import StatisticResult
 from evaluation.running.named_models import decode, encode, identify_models
-from loaders.looking.show import Pixels
+from loaders.looking.layer_pixels import Pixels
 from loaders.views import Parts
 
 _IMAGES = 3

@@ -14,8 +14,8 @@ from evaluation.report.tiles import join_horizontally, linear_pixels, scale_for_
 from evaluation.results.result import MeanResult, model_name
 from evaluation.running.named_models import identify_models
 from evaluation.running.predict_decomposition import predict_decomposition
+from loaders.looking.layer_pixels import Pixels
 from loaders.looking.sheet import BACKGROUND
-from loaders.looking.show import Pixels
 from loaders.views import Decompositions
 
 _WORST = ("largest", "second largest")  # LMSE

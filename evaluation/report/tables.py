@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from evaluation.report.blocks import TableBlock
-from evaluation.results.intervals import Score
+from evaluation.results.mean_intervals import Score
 from evaluation.results.result import MeanResult, Result, model_name
 
 UNDEFINED = "not defined"

@@ -7,9 +7,9 @@ from PIL import Image
 from torch import Tensor
 
 from loaders.colour import to_display
+from loaders.looking.layer_pixels import Pixels
 from loaders.looking.sheet import LARGEST_TILE, SMALLEST_TILE
 from loaders.looking.sheet_rows import value_text
-from loaders.looking.show import Pixels
 from loaders.schema import FactorValue
 
 _GAP = 4

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any, Literal
 
-from evaluation.results.intervals import LEVEL, Score, mean_interval, mean_p_value, seed_interval
-from evaluation.results.resampling import replicate_interval, replicate_p_value
+from evaluation.results.mean_intervals import LEVEL, Score, mean_interval, mean_p_value, seed_interval
+from evaluation.results.resampled_intervals import replicate_interval, replicate_p_value
 from evaluation.results.result import Better, MeanResult, Result, StatisticResult, model_name
 from loaders.errors import InputError, did_you_mean
 

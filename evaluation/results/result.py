@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64
 from numpy import ndarray
 
-from evaluation.results.intervals import Score as Score
-from evaluation.results.intervals import mean_interval
 from evaluation.results.json_values import JSONNumber, to_csv, to_json, to_json_values, with_canonical_nan
+from evaluation.results.mean_intervals import Score as Score
+from evaluation.results.mean_intervals import mean_interval
 from loaders.errors import InputError
 
 Better = Literal["lower", "higher"]

@@ -13,7 +13,7 @@ from generators.blender.append_files import append
 from generators.blender.environment import BlenderEnvironment
 from generators.blender.materials import Materials, base_color
 from generators.scenes.camera import world_to_camera
-from generators.scenes.scene import Camera, Floor, SceneObject, Trace
+from generators.scenes.plan_records import Camera, Floor, SceneObject, Trace
 from loaders.schema import LightRecord, Vector
 
 _SENSOR_WIDTH = 36.0  # mm; only its ratio to the focal length matters

@@ -12,7 +12,7 @@ from generators.blender import bpy
 from generators.blender.append_files import append, append_or_none, load_map
 from generators.blender.materials import add_aovs, plain_material
 from generators.language.lights_and_camera import ENVIRONMENT_LIGHT
-from generators.scenes.scene import Environment
+from generators.scenes.plan_records import Environment
 
 _NO_LIGHT = ""  # label of the Blender world without light
 

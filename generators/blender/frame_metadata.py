@@ -15,7 +15,7 @@ from generators.engine.render_server import cpu_features
 from generators.language.set_settings import SetSettings
 from generators.layers.decompose_trace import TracedLayers
 from generators.scenes.camera import camera_record
-from generators.scenes.scene import SamplePlan, SceneObject
+from generators.scenes.plan_records import SamplePlan, SceneObject
 from loaders.schema import (
     ChecksRecord,
     EnvironmentRecord,

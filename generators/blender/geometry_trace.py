@@ -15,7 +15,7 @@ from numpy import ndarray
 from generators.blender import bpy, passes
 from generators.blender.blender_scene import BlenderScene, PlacedObject, configure
 from generators.scenes.camera import project, world_to_camera
-from generators.scenes.scene import Camera, Trace
+from generators.scenes.plan_records import Camera, Trace
 
 _MARGIN = 3  # pixels: the filter reaches 1.5 pixels beyond an object, and Blender rounds borders
 _NEAREST = 1e-3  # metres before the camera, below which a corner has no place in the image

@@ -1,4 +1,4 @@
-"""Materials: read from their files once, with AOVs added, and coloured anew for each trace."""
+"""Load each material once, add its extra outputs (AOVs), and set its colours for each trace."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from generators.blender import bpy
 from generators.blender.append_files import append
 from generators.blender.image_textures import IMAGE_NODE, TextureImageCache, add_image_nodes
 from generators.scenes.object_materials import PLAIN
-from generators.scenes.scene import Floor, Material, PartMaterial
+from generators.scenes.plan_records import Floor, Material, PartMaterial
 
 AOVS = {"albedo": "COLOR", "normal": "COLOR", "coverage": "VALUE", "roughness": "VALUE", "metallic": "VALUE"}
 _IMAGE_SOURCE = "image/"  # source of all materials that show an image; labels never end in a slash

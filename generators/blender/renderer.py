@@ -19,10 +19,10 @@ from generators.language.set_settings import SetSettings, light_names, settings,
 from generators.layers.decompose_trace import TracedLayers, decompose_trace
 from generators.layers.denoise_layers import denoise_layers, limit_denoiser_threads
 from generators.layers.environment_view import view_map
-from generators.layers.frame_layers import frame_layers
+from generators.layers.round_layers import frame_layers
 from generators.layers.shadow_catcher import exact_backdrop, replace_geometry
 from generators.planning.provenance import check_group
-from generators.scenes.scene import SamplePlan, Trace
+from generators.scenes.plan_records import SamplePlan, Trace
 from loaders.frames import write_frame
 from loaders.samples import Frame
 from loaders.schema import RecipeRecord

@@ -1,4 +1,4 @@
-"""The commands ``candlelight recipes`` and ``candlelight plan``, and the options that name a recipe."""
+"""The command ``candlelight plan``, and the options that name a recipe."""
 
 import dataclasses
 import sys

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.engine import limits
+from generators.engine import retry_limits
 from generators.engine.scheduler_logging import without_late_timeouts, without_tracebacks
 from loaders.errors import InputError
 
@@ -140,7 +140,7 @@ def _start(kind: str, workers: int, refusals: list[str] | None) -> Iterator[Any]
         cluster.scale(workers)
         if kind != "kubernetes":  # the operator of Kubernetes restarts pods by itself
             # A job that ended is submitted again by another call of `scale`, but never by `adapt`.
-            again = PeriodicCallback(lambda: cluster.scale(workers), limits.RESUBMIT_INTERVAL * 1e3)
+            again = PeriodicCallback(lambda: cluster.scale(workers), retry_limits.RESUBMIT_INTERVAL * 1e3)
             cluster.loop.add_callback(again.start)
             stack.callback(cluster.loop.add_callback, again.stop)
         yield cluster
@@ -183,9 +183,9 @@ def _client(where: Any) -> "Client":
 
     address = _address(where) if isinstance(where, str) else where
     try:
-        return Client(address, timeout=limits.CONNECT_LIMIT, set_as_default=False)  # type: ignore[no-untyped-call]
+        return Client(address, timeout=retry_limits.CONNECT_LIMIT, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError, TimeoutError) as error:
-        reason = " ".join(str(error).split()) or f"no answer within {limits.CONNECT_LIMIT:g} s"
+        reason = " ".join(str(error).split()) or f"no answer within {retry_limits.CONNECT_LIMIT:g} s"
         raise InputError(
             f"--scheduler {where}: expected a dask scheduler, as `dask scheduler` starts one; {reason}"
         ) from None

@@ -15,7 +15,7 @@ from generators.language.set_settings import factor_infos, settings, stored_laye
 from generators.planning.plan import Plan
 from generators.planning.plan_table import join, load_plan, planned_assets, planned_traces, save_plan
 from generators.planning.provenance import check_assets, shown_assets
-from generators.scenes.scene import Trace
+from generators.scenes.plan_records import Trace
 from loaders.errors import InputError
 from loaders.files.atomic_files import is_partial
 from loaders.frames import DATASET, read_dataset_info, read_metadata

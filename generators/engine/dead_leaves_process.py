@@ -15,9 +15,10 @@ from generators.language.recipe import Recipe
 from generators.language.set_settings import settings
 from generators.planning.provenance import check_group
 from generators.scenes.dead_leaves import SUBSAMPLES, PaintedImage, paint_dead_leaves
-from generators.scenes.scene import SamplePlan
+from generators.scenes.plan_records import SamplePlan
 from loaders.colour import to_display
 from loaders.frames import write_frame
+from loaders.half_precision import to_half
 from loaders.samples import Frame
 from loaders.schema import ChecksRecord, Metadata, RecipeRecord, RendererRecord, array_sha256
 
@@ -99,9 +100,9 @@ def develop_painting(painting: PaintedImage, exposure: float) -> tuple[dict[str,
         >>> develop_painting(PaintedImage(flat, flat), 1.0)[0]["radiance"]
         array([[[0.25, 0.25, 0.25]]], dtype=float16)
     """
-    albedo, shading = painting.albedo.astype(np.float16), painting.shading.astype(np.float16)
+    albedo, shading = to_half(painting.albedo), to_half(painting.shading)
     total = albedo.astype(np.float32) * shading.astype(np.float32)
-    radiance = total.astype(np.float16)
+    radiance = to_half(total)
     exposed = radiance.astype(np.float32) * np.float32(exposure)
     layers = {
         "image": to_display(exposed),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from generators.engine import limits
+from generators.engine import retry_limits
 from generators.engine.helper_process import run_helper
 from loaders.errors import InputError
 
@@ -90,10 +90,10 @@ def find_devices() -> list[Device]:
         InputError: Blender crashed or took too long, as some drivers cause.
     """
     try:
-        output = run_helper("generators.blender.cycles_devices", None, limits.PROBE_LIMIT)
+        output = run_helper("generators.blender.cycles_devices", None, retry_limits.PROBE_LIMIT)
     except TimeoutError:
         raise InputError(
-            f"devices: Blender did not list them within {limits.PROBE_LIMIT:g} s; use --device cpu"
+            f"devices: Blender did not list them within {retry_limits.PROBE_LIMIT:g} s; use --device cpu"
         ) from None
     if output.status:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Hold an output folder open for writing: shared by several runs, cleaned by the first and the last."""
+"""Lock an output folder: runs share it, and a run that is alone removes unfinished files."""
 
 import errno
 import fcntl

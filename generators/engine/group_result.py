@@ -1,4 +1,4 @@
-"""The result of one trace group, as it travels from the render process to the user.
+"""The result of one trace group: written, failed, crashed, fatal or locked.
 
 The render process answers for each group (`render_server`). Its owner makes a `GroupResult` from the answer,
 or from the loss of the process (`render_process`). The worker tries crashed groups again (`worker`), the run

@@ -1,4 +1,4 @@
-"""Run helper processes: each answers one request and ends, so that a crash in it harms nobody else.
+"""Run a request in a process of its own, so that a crash there does not end the command.
 
 Drivers and files that Blender reads may crash a process. Render processes live longer and have a time limit
 for each trace group; see `generators.engine.render_process.RenderProcess`.

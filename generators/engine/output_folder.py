@@ -16,7 +16,7 @@ from generators.engine.repair import find_damaged, move_damaged_samples
 from generators.engine.staging_folders import staging_folder
 from generators.planning.plan import Plan
 from generators.planning.planned_samples import SampleKey
-from generators.scenes.scene import SamplePlan
+from generators.scenes.plan_records import SamplePlan
 from loaders.errors import InputError
 from loaders.files.object_stores import Store, open_store
 from loaders.files.urls import is_elsewhere, local_folder

@@ -1,4 +1,4 @@
-"""Start, ask, replace and kill render processes: their owner's end of the pipes."""
+"""Control a render process from its worker: start it, send it trace groups, replace or kill it."""
 
 import json
 import os
@@ -14,14 +14,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from generators.engine import limits
+from generators.engine import retry_limits
 from generators.engine.devices import CPU_REQUEST, DeviceRequest
 from generators.engine.group_result import GroupResult, GroupStatus
 from generators.engine.processor_count import THREADS_VARIABLE
 from generators.engine.render_server import TRACE_GROUPS
 from generators.language.recipe import Recipe
 from generators.language.set_settings import is_traced
-from generators.scenes.scene import SamplePlan
+from generators.scenes.plan_records import SamplePlan
 
 _LOG_TAIL = 4000  # bytes
 
@@ -188,12 +188,12 @@ class _Process:
             "device": asdict(settings.device),
         }
         with suppress(_ProcessLost):  # `wait_until_ready` raises it again
-            process.send(json.dumps(message), limits.START_LIMIT)
+            process.send(json.dumps(message), retry_limits.START_LIMIT)
         return process
 
     def wait_until_ready(self) -> None:
         if not self.ready:
-            self.reply(limits.START_LIMIT)
+            self.reply(retry_limits.START_LIMIT)
             self.ready = True
 
     def send(self, line: str, limit: float) -> None:
@@ -235,7 +235,7 @@ class _Process:
     def close(self) -> None:
         self.popen.kill()
         with suppress(subprocess.TimeoutExpired):
-            self.popen.wait(limits.END_LIMIT)
+            self.popen.wait(retry_limits.END_LIMIT)
         for stream in (self.popen.stdin, self.replies, self.log):
             if stream is not None:
                 with suppress(BrokenPipeError):  # the process ended without reading its last request
@@ -243,7 +243,7 @@ class _Process:
 
     def _how_it_ended(self) -> str:
         try:
-            status = self.popen.wait(limits.END_LIMIT)
+            status = self.popen.wait(retry_limits.END_LIMIT)
         except subprocess.TimeoutExpired:
             return "the render process stopped answering, and was stopped"
         return f"the render process ended with {f'signal {-status}' if status < 0 else f'status {status}'}"

@@ -23,7 +23,7 @@ from generators.engine.devices import DeviceRequest
 from generators.engine.helper_process import end_with_owner
 from generators.language.recipe import Recipe
 from generators.planning.provenance import EditedAssetError
-from generators.scenes.scene import SamplePlan
+from generators.scenes.plan_records import SamplePlan
 from loaders.errors import InputError
 
 TRACE_GROUPS = TypeAdapter(tuple[tuple[SamplePlan, ...], ...])

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
-from generators.engine import limits
+from generators.engine import retry_limits
 from generators.engine.clusters import connected
 from generators.engine.group_result import GroupResult, GroupStatus
 from generators.engine.render_process import RunSettings
@@ -87,11 +87,11 @@ def render_in_pool(
             if not has_warned:
                 _log.warning("waiting for another run, which has locked %d trace groups", len(locked))
                 has_warned = True
-            time.sleep(limits.LOCKED_GROUPS_INTERVAL)
+            time.sleep(retry_limits.LOCKED_GROUPS_INTERVAL)
             queued, locked = deque(locked), []
         while queued and pool.has_room:
             # The last tasks are small, so that no worker is left with a long one.
-            count = min(size, -(-len(queued) // (limits.TASKS_PER_WORKER * pool.size)), len(queued))
+            count = min(size, -(-len(queued) // (retry_limits.TASKS_PER_WORKER * pool.size)), len(queued))
             # Groups are unpacked here and no earlier, so that a plan of millions fits into memory.
             pool.submit(partial(render_groups, settings), [tuple(queued.popleft()) for _ in range(count)])
         if (ended := pool.next_result()) is None:
@@ -125,4 +125,10 @@ def _groups_per_task(results: Sequence[GroupResult], size: int) -> int:
     if not took:
         return size
     # At least two, because one group is written while the next is traced.
-    return max(2, min(limits.LARGEST_TASK, round(limits.TASK_SECONDS * len(took) / max(sum(took), 1e-3))))
+    return max(
+        2,
+        min(
+            retry_limits.LARGEST_TASK,
+            round(retry_limits.TASK_SECONDS * len(took) / max(sum(took), 1e-3)),
+        ),
+    )

@@ -12,11 +12,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from generators.engine import limits
+from generators.engine import retry_limits
 from generators.engine.group_result import GroupResult, GroupStatus
 from generators.engine.render_process import RunSettings
 from generators.engine.staging_folders import staging_folder
-from generators.scenes.scene import SamplePlan
+from generators.scenes.plan_records import SamplePlan
 from loaders.errors import InputError
 from loaders.files.object_stores import Store, open_store
 from loaders.files.urls import without_password
@@ -31,7 +31,7 @@ def upload_results(
     | a group is | until                                                                    |
     |------------|--------------------------------------------------------------------------|
     | rendered   | ``results`` yields its result                                            |
-    | copied     | a thread has copied its samples; at most `limits.UPLOADS` groups at once |
+    | copied     | a thread has copied its samples; at most `retry_limits.UPLOADS` groups at once |
     | finished   | its result is yielded, in the order of the groups                        |
 
     Args:
@@ -52,7 +52,7 @@ def upload_results(
     with closing(results):
         rendered = zip(groups, results, strict=False)  # after a crash there are fewer results
         while True:
-            more = next(rendered, None) if len(copying) < limits.UPLOADS else None
+            more = next(rendered, None) if len(copying) < retry_limits.UPLOADS else None
             if more:
                 copying.append(_start(partial(_copy, store, settings.root, *more)))
             elif copying:

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
-from generators.engine import limits
+from generators.engine import retry_limits
 from generators.engine.gpu_slots import GpuSlot
 from generators.engine.group_locks import GroupLocks
 from generators.engine.group_result import GroupResult, GroupStatus
 from generators.engine.render_process import RenderProcess, RunSettings
 from generators.engine.upload import remove_staging, staged, upload_results
-from generators.scenes.scene import SamplePlan
+from generators.scenes.plan_records import SamplePlan
 from loaders.frames import is_complete
 
 TraceGroup = Sequence[SamplePlan]
@@ -115,7 +115,7 @@ def _render_with_retries(process: RenderProcess, groups: Sequence[TraceGroup]) -
         results += _render(process, left)
         if results[-1].status is GroupStatus.CRASHED:
             # If several groups were left, the crash may be due to another group and does not count.
-            tries = limits.PROCESSES_PER_GROUP - (1 if len(left) == 1 else 0)
+            tries = retry_limits.PROCESSES_PER_GROUP - (1 if len(left) == 1 else 0)
             results[-1] = _retry(process, groups[len(results) - 1], tries, results[-1])
         if results[-1].status is GroupStatus.FATAL:
             results += [results[-1]] * (len(groups) - len(results))

@@ -6,7 +6,7 @@ its worker is lost, but not before another worker joins if at that moment none c
 | worker   | since                                | next                                                     |
 |----------|--------------------------------------|----------------------------------------------------------|
 | CHECKING | the scheduler lists it               | ACCEPTED or REJECTED, when its check returns             |
-| ACCEPTED | its check found no unmet requirement | has up to `limits.TASKS_PER_WORKER` tasks at a time      |
+| ACCEPTED | its check found no unmet requirement | has up to `TASKS_PER_WORKER` tasks at a time             |
 | REJECTED | its check found an unmet requirement | gets no task; the reason is logged once                  |
 | (gone)   | the scheduler does not list it       | is forgotten; its tasks wait again, its check is dropped |
 
@@ -14,7 +14,7 @@ its worker is lost, but not before another worker joins if at that moment none c
 |----------|--------------------------------------|----------------------------------------------------------|
 | waiting  | it was submitted, or its worker left | is given to the accepted worker with the fewest tasks    |
 | running  | a worker has it                      | is returned with its result, or waits again              |
-| given up | over `limits.LOST_WORKERS` workers   | is returned with `WorkersLost`                           |
+| given up | over `LOST_WORKERS` workers          | is returned with `WorkersLost`                           |
 |          | were lost while they had it          |                                                          |
 """
 
@@ -29,7 +29,7 @@ from enum import Enum
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from generators.engine import limits
+from generators.engine import retry_limits
 from generators.engine.worker import stop_render_processes
 from generators.engine.worker_checks import WorkerRequirements, find_unmet_requirement
 from loaders.errors import InputError
@@ -115,7 +115,7 @@ class WorkerPool:
         self._place()
 
     def next_result(self) -> tuple[Any, Any] | None:
-        """Wait up to `limits.LOOK_INTERVAL` for the next task to end, and update the list of workers.
+        """Wait up to `LOOK_INTERVAL` seconds for the next task to end, and update the list of workers.
 
         Returns:
             The argument and the result of a task, or None. The result is an exception if the task raised one,
@@ -125,13 +125,13 @@ class WorkerPool:
             InputError: the connection to the scheduler is lost, or no worker can render for this run.
         """
         try:
-            if time.monotonic() - self._looked_at >= limits.LOOK_INTERVAL:
+            if time.monotonic() - self._looked_at >= retry_limits.LOOK_INTERVAL:
                 self._update_workers()
                 self._looked_at = time.monotonic()
             if self._given_up:
-                reason = f"more than {limits.LOST_WORKERS} workers were lost while they had it"
+                reason = f"more than {retry_limits.LOST_WORKERS} workers were lost while they had it"
                 return self._given_up.popleft().argument, WorkersLost(reason)
-            key = self._done.get(timeout=limits.LOOK_INTERVAL)
+            key = self._done.get(timeout=retry_limits.LOOK_INTERVAL)
         except Empty:
             return None
         except (OSError, TimeoutError) as error:
@@ -159,7 +159,7 @@ class WorkerPool:
         # In a thread, because a host that is down would never answer.
         thread = threading.Thread(target=stop, daemon=True)
         thread.start()
-        thread.join(limits.STOP_LIMIT)
+        thread.join(retry_limits.STOP_LIMIT)
 
     def _addresses(self, state: _State) -> list[str]:
         return [address for address, worker in self._workers.items() if worker.state is state]
@@ -169,7 +169,7 @@ class WorkerPool:
 
     def _least_loaded(self) -> str | None:
         load = Counter(task.worker for task in self._running.values())
-        free = [one for one in self._addresses(_State.ACCEPTED) if load[one] < limits.TASKS_PER_WORKER]
+        free = [one for one in self._addresses(_State.ACCEPTED) if load[one] < retry_limits.TASKS_PER_WORKER]
         return min(free, key=load.__getitem__, default=None)
 
     def _place(self) -> None:
@@ -217,7 +217,7 @@ class WorkerPool:
             task.future.release()
             if accepted:
                 task.lost += 1
-                (self._given_up if task.lost > limits.LOST_WORKERS else self._waiting).append(task)
+                (self._given_up if task.lost > retry_limits.LOST_WORKERS else self._waiting).append(task)
 
     def _finish_check(self, key: str, task: _Task) -> None:
         """Accept or reject the worker that a check has run on."""
@@ -259,9 +259,9 @@ class WorkerPool:
         from distributed.comm.core import CommClosedError
 
         if task.future.status == "error":  # a TimeoutError of the task must not look like one of the fetching
-            return task.future.exception(timeout=limits.LOOK_INTERVAL)
+            return task.future.exception(timeout=retry_limits.LOOK_INTERVAL)
         try:
-            return task.future.result(timeout=limits.LOOK_INTERVAL)
+            return task.future.result(timeout=retry_limits.LOOK_INTERVAL)
         except (CancelledError, CommClosedError) as error:
             raise self._connection_lost() from error
 
@@ -277,7 +277,7 @@ class WorkerPool:
         if len(rejected) < len(self._workers):
             self._idle_since = time.monotonic()
         elif rejected:
-            if time.monotonic() - self._idle_since > limits.JOIN_GRACE:
+            if time.monotonic() - self._idle_since > retry_limits.JOIN_GRACE:
                 raise InputError(
                     f"no worker can render this; the first of {len(rejected)}, {rejected[0]}: "
                     f"{self._workers[rejected[0]].reason}"

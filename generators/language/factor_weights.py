@@ -6,7 +6,7 @@ from typing import Any
 from generators.language.field_types import key_of, with_keys
 from loaders.errors import InputError
 from loaders.schema import FactorValue
-from loaders.selection.conditional import row_weights
+from loaders.selection.conditional_tables import row_weights
 
 Weights = dict[str, float] | tuple[float, ...]
 

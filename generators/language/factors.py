@@ -16,7 +16,7 @@ from generators.language.expressions import names_in_expression
 from generators.language.factor_weights import Weights, check_row, read_conditional_table, read_weights
 from generators.language.field_types import Model, PlainType, Share, described, key_of
 from loaders.schema import AssetKind, FactorValue
-from loaders.selection.conditional import table_rows
+from loaders.selection.conditional_tables import table_rows
 
 _NAME = r"^[a-z][a-z0-9_]*$"
 Name = Annotated[str, Field(pattern=_NAME, max_length=100), PlainType("name")]

@@ -10,7 +10,7 @@ from jaxtyping import Float32, UInt8
 from numpy import ndarray
 
 from generators.scenes.camera import world_to_camera
-from generators.scenes.scene import Camera
+from generators.scenes.plan_records import Camera
 
 Passes = dict[str, Float32[ndarray, "height width *channels"]]  # keys: Cycles' pass names, AOVs
 OneChannel = Float32[ndarray, "height width"]

@@ -7,7 +7,7 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from generators.scenes.camera import intrinsics, world_to_camera
-from generators.scenes.scene import Camera, Environment
+from generators.scenes.plan_records import Camera, Environment
 
 _FILTER_WIDTH = 3.0  # pixels, of the Blackman-Harris window by which Cycles weights the samples of a pixel
 _WINDOW_TERMS = (

@@ -19,7 +19,7 @@ from generators.layers.decompose_trace import (
     TracedLayers,
     camera_normals,
 )
-from generators.scenes.scene import Camera
+from generators.scenes.plan_records import Camera
 
 LEAST_BACKDROP = 1e-3  # radiance; under a darker backdrop, shadows cannot be told from noise
 

@@ -8,14 +8,14 @@ from generators.planning.mechanisms import Mechanisms, mechanisms_of
 from generators.planning.plan import Plan
 from loaders.errors import InputError
 from loaders.schema import FactorValue
-from loaders.selection.conditional import inverse_weights
+from loaders.selection.conditional_tables import inverse_weights
 
 
 def inverse_propensity_weights(plan: Plan, factor: str) -> dict[str, float]:
     """Weight the samples of a plan so that a factor no longer depends on its parents.
 
-    The weights are `loaders.selection.conditional.inverse_weights` of the mechanism's propensities given all
-    parents, hidden confounders included.
+    The weights are `loaders.selection.conditional_tables.inverse_weights` of the mechanism's propensities
+    given all parents, hidden confounders included.
 
     Args:
         plan: samples of one set, without an intervention on ``factor``.

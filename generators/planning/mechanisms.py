@@ -20,7 +20,7 @@ from generators.planning.distributions import draw_number
 from generators.random_streams import stream
 from loaders.errors import InputError
 from loaders.schema import FactorValue
-from loaders.selection.conditional import conditional
+from loaders.selection.conditional_tables import conditional
 
 _SMALLEST_SUM = 1e-12  # sum of probabilities that counts as 0, because of rounding errors
 

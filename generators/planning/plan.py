@@ -20,8 +20,8 @@ from generators.planning.sample_values import (
 )
 from generators.random_streams import stream
 from generators.scenes.layout_inputs import LayoutInputs
+from generators.scenes.plan_records import SamplePlan
 from generators.scenes.resolve_trace import resolve
-from generators.scenes.scene import SamplePlan
 from loaders.errors import InputError
 from loaders.schema import AssetRecord
 

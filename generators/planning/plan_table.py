@@ -25,7 +25,7 @@ from generators.planning.planned_samples import (
     SampleLine,
     compress_samples,
 )
-from generators.scenes.scene import SamplePlan
+from generators.scenes.plan_records import SamplePlan
 from loaders.errors import InputError
 from loaders.files.atomic_files import replacing
 from loaders.schema import AssetRecord, FactorValue

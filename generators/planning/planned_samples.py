@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from generators.scenes.scene import SamplePlan
+from generators.scenes.plan_records import SamplePlan
 
 # Number of samples that are compressed together. Larger blocks take less memory (640, 160 and 130 bytes a
 # sample for blocks of 1, 16 and 64), but reading a single sample takes longer.

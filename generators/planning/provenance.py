@@ -7,7 +7,7 @@ from functools import partial
 
 from blender_assets import AssetLibrary
 from generators.scenes.object_materials import OWN, PLAIN
-from generators.scenes.scene import Material, SamplePlan, Trace
+from generators.scenes.plan_records import Material, SamplePlan, Trace
 from loaders.errors import InputError
 from loaders.schema import AssetKind, AssetRecord
 

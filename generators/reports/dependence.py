@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from generators.random_streams import stream
-from generators.scenes.scene import SamplePlan
+from generators.scenes.plan_records import SamplePlan
 from loaders.schema import FactorValue
 
 _BINS = 10  # number of ranges that many numbers are sorted into

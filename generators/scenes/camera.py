@@ -9,7 +9,7 @@ from numpy import ndarray
 from blender_assets import AssetLibrary
 from generators.language.layout import SceneLayout
 from generators.scenes.layout_inputs import LayoutInputs, require_asset
-from generators.scenes.scene import Camera
+from generators.scenes.plan_records import Camera
 from loaders.errors import InputError
 from loaders.schema import CameraRecord
 

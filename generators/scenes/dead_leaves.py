@@ -15,7 +15,7 @@ from numpy import ndarray
 from generators.language.dead_leaves_spec import DeadLeavesSpec
 from generators.random_streams import cycles_seed, stream
 from generators.scenes.layout_inputs import LayoutInputs
-from generators.scenes.scene import DeadLeaves, Trace
+from generators.scenes.plan_records import DeadLeaves, Trace
 from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
 

@@ -10,7 +10,7 @@ from generators.language.lights_and_camera import DEFAULT_LIGHT_NAME, ENVIRONMEN
 from generators.scenes.blackbody import blackbody
 from generators.scenes.colorimetry import illuminant
 from generators.scenes.layout_inputs import LayoutInputs, require_asset
-from generators.scenes.scene import Camera
+from generators.scenes.plan_records import Camera
 from loaders.errors import InputError
 from loaders.schema import LightRecord, Vector
 

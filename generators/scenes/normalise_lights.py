@@ -1,4 +1,4 @@
-"""Split lights into lights to trace and a gain, so that samples share traces: light is linear."""
+"""Scale lights to a reference power, so that samples that differ only in power or colour share a trace."""
 
 import numpy as np
 

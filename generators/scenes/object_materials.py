@@ -6,7 +6,7 @@ from blender_assets import AssetLibrary
 from generators.language.layout import SceneLayout
 from generators.language.material_spec import TEXTURES, RandomMaterial, StatedMaterial
 from generators.scenes.layout_inputs import LayoutInputs, require_asset
-from generators.scenes.scene import Floor, Material, PartMaterial
+from generators.scenes.plan_records import Floor, Material, PartMaterial
 from generators.scenes.texture_images import check_texture_image
 from loaders.colour import srgb_to_linear
 from loaders.errors import InputError

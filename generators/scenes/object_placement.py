@@ -12,7 +12,7 @@ from generators.language.field_types import Choice
 from generators.language.layout import ObjectSpec, Scatter, SceneLayout
 from generators.scenes.layout_inputs import LayoutInputs, require_asset
 from generators.scenes.object_materials import choose_material, choose_part_materials
-from generators.scenes.scene import Environment, Material, SceneObject
+from generators.scenes.plan_records import Environment, Material, SceneObject
 from loaders.errors import InputError
 
 PLACING_ATTEMPTS = 2000  # random places tried for one object

@@ -10,7 +10,7 @@ from generators.scenes.lights import place_lights
 from generators.scenes.normalise_lights import normalise_lights
 from generators.scenes.object_materials import place_floor
 from generators.scenes.object_placement import place_environment, place_objects
-from generators.scenes.scene import Trace
+from generators.scenes.plan_records import Trace
 from loaders.schema import LightRecord, Vector
 
 

@@ -1,4 +1,4 @@
-"""Import mesh files as objects that recipes can name, and list objects."""
+"""Import mesh files as objects that recipes can name."""
 
 import re
 import tempfile

@@ -24,7 +24,7 @@ from loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
 from loaders.hdf5.filters import Compression, dataset_filters, encode_chunk, encoder_versions
 from loaders.hdf5.neighbour_files import refuse_other_splits
 from loaders.packs.finished_rows import append_rows, count_finished_rows, read_finished_rows
-from loaders.packs.packing import PackSource, open_sources, packed_info, prepare_rows
+from loaders.packs.pack_source import PackSource, open_sources, packed_info, prepare_rows
 from loaders.packs.split_plan import TRAIN, SplitPlan
 from loaders.packs.splits import PackSplit
 from loaders.packs.working_folder import open_working_folder

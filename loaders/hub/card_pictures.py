@@ -13,9 +13,9 @@ from PIL import Image
 
 from loaders.hub.arrow_tables import layer_column
 from loaders.hub.set_facts import decode_layer, read_rows
+from loaders.looking.layer_pixels import Pixels
 from loaders.looking.sheet import contact_sheet
 from loaders.looking.sheet_rows import choose_sheet_rows
-from loaders.looking.show import Pixels
 from loaders.packs.pack_manifest import Shard
 from loaders.samples import Frame
 from loaders.schema import Metadata, SetInfo

@@ -23,7 +23,7 @@ from loaders.hub.arrow_tables import (
     writer_options,
 )
 from loaders.packs.pack_manifest import Shard
-from loaders.packs.packing import PackSource, prepare_rows
+from loaders.packs.pack_source import PackSource, prepare_rows
 from loaders.packs.splits import PackSplit
 from loaders.schema import Record, layer
 from loaders.verification.checksums import file_sha256

@@ -15,7 +15,7 @@ from loaders.errors import InputError
 from loaders.files.atomic_files import sync
 from loaders.hub.card_files import description_date, pack_files, write_accompanying_files
 from loaders.packs.pack_manifest import PackManifest, SplitRecord, read_pack_manifest
-from loaders.packs.packing import PackSource, open_sources, packed_info
+from loaders.packs.pack_source import PackSource, open_sources, packed_info
 from loaders.packs.split_plan import SplitPlan
 from loaders.packs.working_folder import open_working_folder, text_sha256
 from loaders.schema import DatasetInfo

@@ -11,8 +11,8 @@ from PIL import Image, ImageDraw, ImageFont
 from loaders.errors import InputError
 from loaders.files.atomic_files import replacing
 from loaders.files.layer_codecs import encode_png
+from loaders.looking.layer_pixels import Pixels, show_layer
 from loaders.looking.sheet_rows import SheetRows, value_text
-from loaders.looking.show import Pixels, show_layer
 from loaders.schema import FactorValue, SetInfo
 
 SMALLEST_TILE, LARGEST_TILE = 128, 384  # pixels of a tile's longer side after scaling by a whole factor

@@ -18,7 +18,7 @@ def open_fivek(
     """Open the photographs as developed by one of the five experts.
 
     The files are 16-bit TIFF in ProPhoto RGB; their embedded profile converts them to 8-bit sRGB
-    (`loaders.files.image_codec`). Any other folder of pictures opens with `loaders.open_pictures`.
+    (`loaders.files.decode_image`). Any other folder of pictures opens with `loaders.open_pictures`.
 
     Args:
         root: the data set's folder; ``tiff16_<expert>`` lies in it, in its ``img`` or in its ``processed``.

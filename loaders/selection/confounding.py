@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.schema import FactorValue
-from loaders.selection.conditional import conditional, inverse_weights, row_weights, table_rows
+from loaders.selection.conditional_tables import conditional, inverse_weights, row_weights, table_rows
 from loaders.selection.factor_index import FactorIndex
 from loaders.selection.numbered_draws import NumberedDraws
 

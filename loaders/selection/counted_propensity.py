@@ -1,4 +1,4 @@
-"""Count inverse propensities of rows: weights that make a factor independent of others."""
+"""Estimate inverse-propensity weights from counts of rows."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from loaders.schema import FactorValue
-from loaders.selection.conditional import inverse_weights
+from loaders.selection.conditional_tables import inverse_weights
 from loaders.selection.factor_index import FactorIndex
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from PIL import ExifTags
 
 from loaders.errors import InputError, blaming
-from loaders.files.image_codec import decode_image
+from loaders.files.decode_image import decode_image
 from loaders.files.image_files import open_image
 from loaders.files.urls import local_folder
 from loaders.image_frames import ImageFolder, ImageTable, load_hugging_face

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from evaluation.results.resampling import resampled_interval
+from evaluation.results.resampled_intervals import resampled_interval
 from loaders.views import DataIdentity, DecomposedImage
 
 

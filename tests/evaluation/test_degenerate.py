@@ -19,7 +19,7 @@ from evaluation.concepts.activations import output_gradient, pixel_loss
 from evaluation.concepts.cav import CAVs, fit_cavs, random_cavs
 from evaluation.concepts.csm import csm
 from evaluation.concepts.sensitivity import directional_derivatives, sensitivity, significant
-from evaluation.coverage.heatmaps import (
+from evaluation.coverage.binarise_heatmaps import (
     Explanations,
     binarise,
     explanation_heatmap,

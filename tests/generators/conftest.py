@@ -10,7 +10,7 @@ import pytest
 from generators.engine.render_plan import RenderOutcome, render
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import Plan, make_plan
-from generators.scenes.scene import SamplePlan
+from generators.scenes.plan_records import SamplePlan
 from loaders.frames import frame_path, read_frame
 from loaders.samples import Frame
 

@@ -8,7 +8,7 @@ from PIL import Image, ImageCms
 
 from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
-from loaders.files.image_codec import decode_image
+from loaders.files.decode_image import decode_image
 from loaders.files.image_files import MAX_PIXELS
 from loaders.files.layer_codecs import encode_png, png_file
 from loaders.image_frames import ImageFolder, ImageFrames, ImageTable, open_image_frames

@@ -1,4 +1,4 @@
-"""Traps of `datasets`, HDF5 and the Hub, for packs: those that no test of a single writer holds."""
+"""Known pitfalls of `datasets`, HDF5 and the Hub that concern several writers of packs."""
 
 import json
 

@@ -12,7 +12,7 @@ from evaluation.causal.score_causal import score_causal
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.inputs.predictions import open_codes
 from evaluation.results.compare import compare
-from evaluation.results.resampling import resampled_interval
+from evaluation.results.resampled_intervals import resampled_interval
 from loaders.errors import InputError
 from loaders.schema import FactorInfo
 

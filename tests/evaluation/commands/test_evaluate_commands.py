@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight import main
-from evaluation.results.intervals import Score
+from evaluation.results.mean_intervals import Score
 from evaluation.results.result import Provenance, StatisticResult
 from evaluation.results.result_files import write_results
 

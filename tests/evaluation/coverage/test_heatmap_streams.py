@@ -7,9 +7,9 @@ import torch
 from evaluation.coverage import array_spool, heatmap_streams
 from evaluation.coverage import quantiles as exact
 from evaluation.coverage.array_spool import ArraySpool
+from evaluation.coverage.binarise_heatmaps import Explanations, binarise, explanation_heatmap, set_threshold
 from evaluation.coverage.coverage_statistic import CoverageStatistic
 from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
-from evaluation.coverage.heatmaps import Explanations, binarise, explanation_heatmap, set_threshold
 from evaluation.coverage.quantiles import quantiles
 from evaluation.coverage.score_coverage import score_coverage
 from evaluation.coverage.waiou import part_iou

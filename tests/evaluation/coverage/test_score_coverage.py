@@ -3,8 +3,8 @@ import pytest
 import torch
 from torch import nn
 
+from evaluation.coverage.binarise_heatmaps import binarise, explanation_heatmap, set_threshold
 from evaluation.coverage.coverage_statistic import CoverageStatistic
-from evaluation.coverage.heatmaps import binarise, explanation_heatmap, set_threshold
 from evaluation.coverage.score_coverage import layer_heatmaps, score_coverage
 from evaluation.coverage.waiou import waiou, weigh_iou
 from evaluation.inputs.predictions import open_heatmaps

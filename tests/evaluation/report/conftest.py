@@ -15,8 +15,8 @@ from evaluation.causal.irs import irs
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
 from evaluation.intrinsic.score_intrinsic import COLUMNS
-from evaluation.results.intervals import Score
-from evaluation.results.resampling import resampled_interval
+from evaluation.results.mean_intervals import Score
+from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.results.result import MeanResult, Provenance, StatisticResult
 from loaders.frame_folder import FrameFolder
 from loaders.frames import write_dataset_info, write_frame

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from benchmarks.interval_coverage import coverage, found
 from candlelight import main
 from evaluation.results.compare import compare
-from evaluation.results.intervals import Score, mean_interval
+from evaluation.results.mean_intervals import Score, mean_interval
 from evaluation.results.result import MeanResult, Provenance, StatisticResult
 from evaluation.results.result_files import write_results
 from loaders.errors import InputError

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from evaluation.results.intervals import Score, mean_interval
+from evaluation.results.mean_intervals import Score, mean_interval
 from evaluation.results.result import (
     MeanResult,
     Provenance,

@@ -24,7 +24,7 @@ from generators.planning.interventions import condition
 from generators.planning.plan import make_plan
 from generators.planning.plan_table import load_plan
 from generators.planning.planned_samples import compress_samples
-from generators.scenes.scene import SamplePlan
+from generators.scenes.plan_records import SamplePlan
 from loaders.errors import InputError
 from loaders.frames import complete_indices, read_dataset_info
 from loaders.verification.checksums import NEXT_SUMS

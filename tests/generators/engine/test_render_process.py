@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-import generators.engine.limits
 import generators.engine.render_process
+import generators.engine.retry_limits
 from generators.engine.group_result import GroupStatus
 from generators.engine.render_process import RenderProcess, RunSettings
 from generators.engine.worker import _render_with_retries
@@ -151,7 +151,7 @@ def test_an_invalid_answer_counts_as_a_crash(start, groups):
 
 
 def test_a_process_that_closes_its_replies_is_stopped(start, groups, tmp_path, monkeypatch):
-    monkeypatch.setattr(generators.engine.limits, "END_LIMIT", 0.2)
+    monkeypatch.setattr(generators.engine.retry_limits, "END_LIMIT", 0.2)
     result = start().render(numbered(groups[0], 5))
     assert result.status is GroupStatus.CRASHED
     assert result.error == "the render process stopped answering, and was stopped"

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from generators.engine import limits
+from generators.engine import retry_limits
 from generators.engine.clusters import _start
 from generators.engine.render_plan import render
 from generators.language.load_recipe import load_recipe
@@ -74,7 +74,7 @@ def test_jobs_import_no_modules_of_the_submission_folder(slurm):
 def test_a_killed_job_is_submitted_again_and_no_process_is_left(slurm, tmp_path, monkeypatch):
     import dask
 
-    monkeypatch.setattr(limits, "RESUBMIT_INTERVAL", 0.5)
+    monkeypatch.setattr(retry_limits, "RESUBMIT_INTERVAL", 0.5)
     plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 30)
     ended = Counter()
 

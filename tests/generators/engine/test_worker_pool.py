@@ -17,7 +17,7 @@ import generators.engine.tasks
 import generators.engine.worker
 import generators.engine.worker_checks
 import generators.engine.worker_pool
-from generators.engine import limits
+from generators.engine import retry_limits
 from generators.engine.devices import Device
 from generators.engine.render_plan import render
 from generators.engine.render_process import RunSettings
@@ -60,7 +60,7 @@ def out(tmp_path, monkeypatch):
     script.write_text(SCRIPT.format(python=sys.executable))
     script.chmod(0o755)
     monkeypatch.setattr(generators.engine.render_process, "sys", SimpleNamespace(executable=str(script)))
-    monkeypatch.setattr(limits, "LOOK_INTERVAL", 0.05)
+    monkeypatch.setattr(retry_limits, "LOOK_INTERVAL", 0.05)
     monkeypatch.setattr(
         generators.engine.worker_checks, "find_devices", lambda: [Device("CPU")]
     )  # without Blender
@@ -176,7 +176,7 @@ def test_a_scheduler_file_replaces_the_address(out, plan, cluster, tmp_path):
 
 
 def test_a_scheduler_that_does_not_answer(out, plan, monkeypatch):
-    monkeypatch.setattr(limits, "CONNECT_LIMIT", 0.3)
+    monkeypatch.setattr(retry_limits, "CONNECT_LIMIT", 0.3)
     with pytest.raises(InputError, match=r"--scheduler tcp://127\.0\.0\.1:9: expected a dask scheduler") as e:
         render(plan, out, scheduler="tcp://127.0.0.1:9")
     assert "\n" not in str(e.value)
@@ -197,7 +197,7 @@ def test_a_worker_with_an_unmet_requirement_is_left_out(out, plan, cluster, monk
 
 
 def test_a_run_ends_if_all_workers_are_left_out(out, plan, cluster, monkeypatch):
-    monkeypatch.setattr(limits, "JOIN_GRACE", 0.1)
+    monkeypatch.setattr(retry_limits, "JOIN_GRACE", 0.1)
     monkeypatch.setattr(
         generators.engine.worker_pool, "find_unmet_requirement", lambda requirements: "it has no\nbpy"
     )
@@ -211,7 +211,7 @@ def test_a_check_that_raises_is_an_unmet_requirement(out, plan, cluster, monkeyp
     def fail(requirements):
         raise ModuleNotFoundError("No module named 'generators'")
 
-    monkeypatch.setattr(limits, "JOIN_GRACE", 0.1)
+    monkeypatch.setattr(retry_limits, "JOIN_GRACE", 0.1)
     monkeypatch.setattr(generators.engine.worker_pool, "find_unmet_requirement", fail)
     with pytest.raises(InputError, match=r"ModuleNotFoundError: No module named 'generators'$"):
         render(plan, out, scheduler=cluster.scheduler_address)
@@ -310,12 +310,12 @@ class LosingClient:
 
 
 def test_a_group_over_which_too_many_workers_are_lost_fails(plan, tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "LOOK_INTERVAL", 0.001)
+    monkeypatch.setattr(retry_limits, "LOOK_INTERVAL", 0.001)
     client, group = LosingClient(), tuple(plan.samples[:1])
     pool = WorkerPool(client, None, "run")
     ((done, result),) = render_in_pool(pool, RunSettings(tmp_path, plan.recipe), [group])
     assert (done, result.error) == (group, "more than 10 workers were lost while they had it")
-    assert len(set(client.asked)) == len(client.asked) == limits.LOST_WORKERS + 1
+    assert len(set(client.asked)) == len(client.asked) == retry_limits.LOST_WORKERS + 1
     assert not pool.has_tasks
 
 

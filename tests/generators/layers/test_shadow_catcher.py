@@ -12,7 +12,7 @@ from generators.layers.shadow_catcher import (
     exact_backdrop,
     replace_geometry,
 )
-from generators.scenes.scene import Camera
+from generators.scenes.plan_records import Camera
 
 CAMERA = Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60)  # looks along -y, x to the left
 

@@ -7,7 +7,7 @@ import pytest
 from generators.language.load_recipe import load_recipe
 from generators.language.material_spec import StatedMaterial
 from generators.planning.plan import make_plan
-from generators.scenes.scene import Material
+from generators.scenes.plan_records import Material
 from loaders.errors import InputError
 
 LIGHTS = ("main", "second", *(f"light{number:02d}" for number in range(1, 11)))

@@ -12,7 +12,7 @@ from generators.planning.plan import make_plan
 from generators.scenes.camera import intrinsics, project
 from generators.scenes.colorimetry import illuminant
 from generators.scenes.object_placement import turn
-from generators.scenes.scene import Camera
+from generators.scenes.plan_records import Camera
 
 SIDE = 256
 MOVES = {"translation": "translation", "rotation": "rotation", "scale": "scale"}

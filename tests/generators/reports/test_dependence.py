@@ -18,7 +18,7 @@ from generators.planning.plan import make_plan
 from generators.planning.sample_values import unit_indices
 from generators.reports.dependence import dependences, marginals
 from generators.reports.plan_report import report_plan, report_text, write_plan_report
-from generators.scenes.scene import SamplePlan
+from generators.scenes.plan_records import SamplePlan
 from loaders.errors import InputError
 from loaders.factor_space import FactorSpace
 from loaders.selection.confounding import select_by_rules

@@ -7,7 +7,7 @@ from generators.language.layout import SceneLayout
 from generators.language.lights_and_camera import CameraSpec
 from generators.scenes.camera import camera_record, intrinsics, place_camera, project, world_to_camera
 from generators.scenes.layout_inputs import LayoutInputs
-from generators.scenes.scene import Camera
+from generators.scenes.plan_records import Camera
 from loaders.errors import InputError
 
 CAMERAS = {

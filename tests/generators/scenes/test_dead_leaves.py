@@ -18,7 +18,7 @@ from generators.scenes.dead_leaves import (
     inside_leaf,
     paint_dead_leaves,
 )
-from generators.scenes.scene import DeadLeaves
+from generators.scenes.plan_records import DeadLeaves
 from loaders import FrameFolder, HDF5Frames, HubFrames, pack_hdf5, pack_hub
 from loaders.colour import srgb_to_linear
 from loaders.errors import InputError

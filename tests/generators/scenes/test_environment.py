@@ -6,8 +6,8 @@ from blender_assets import AssetLibrary
 from generators.language.layout import SceneLayout
 from generators.scenes.layout_inputs import LayoutInputs
 from generators.scenes.object_placement import place_environment
+from generators.scenes.plan_records import Environment, Floor
 from generators.scenes.resolve_trace import resolve
-from generators.scenes.scene import Environment, Floor
 from loaders.errors import InputError
 
 LIBRARY = AssetLibrary()

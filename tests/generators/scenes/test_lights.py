@@ -10,7 +10,7 @@ from generators.scenes.camera import world_to_camera
 from generators.scenes.colorimetry import illuminant
 from generators.scenes.layout_inputs import LayoutInputs
 from generators.scenes.lights import place_lights
-from generators.scenes.scene import Camera
+from generators.scenes.plan_records import Camera
 from loaders.errors import InputError
 
 LIBRARY = AssetLibrary()

@@ -16,7 +16,7 @@ from generators.scenes.object_materials import (
     draw_material,
     place_floor,
 )
-from generators.scenes.scene import Material
+from generators.scenes.plan_records import Material
 from loaders.colour import linear_to_srgb
 from loaders.errors import InputError
 

@@ -1,4 +1,4 @@
-"""What commands say on their way."""
+"""Progress bars of commands."""
 
 import sys
 import time

@@ -11,9 +11,9 @@ from loaders.frame_folder import FrameFolder
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.hub.write_hub import pack_hub
 from loaders.looking.draw_sheet import draw_sheet
+from loaders.looking.layer_pixels import show_layer
 from loaders.looking.sheet import BACKGROUND, HEADING, MOST_PIXELS, TILE_GAP, contact_sheet
 from loaders.looking.sheet_rows import rows_by_factor
-from loaders.looking.show import show_layer
 
 TILE = 96, 128  # of frames of 24 x 32 pixels, four times as large
 SHOWN = ("image", "albedo", "shading", "depth")

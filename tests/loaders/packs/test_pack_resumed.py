@@ -98,7 +98,7 @@ def small(monkeypatch):
 
 def stop_after(monkeypatch, rows: int) -> None:
     """Interrupt packing at the frame after so many."""
-    from loaders.packs.packing import PackSource
+    from loaders.packs.pack_source import PackSource
 
     read = PackSource.frame
     seen = []
@@ -144,7 +144,7 @@ def test_the_command_killed_when_it_has_begun(frames_root, tmp_path, kind):
 
 @pytest.mark.parametrize("kind", ["hub", "hdf5"])
 def test_finished_pieces_are_not_made_again(small, frames_root, tmp_path, monkeypatch, kind):
-    from loaders.packs.packing import PackSource
+    from loaders.packs.pack_source import PackSource
 
     pack(kind, frames_root, tmp_path / "calm" / "out")
     with monkeypatch.context() as patch:
@@ -209,7 +209,7 @@ def test_a_piece_that_was_damaged_is_not_packed(small, frames_root, tmp_path, mo
 
 @pytest.mark.parametrize("kind", ["hub", "hdf5"])
 def test_frames_that_change_while_they_are_packed_are_named(frames_copy, tmp_path, monkeypatch, kind):
-    from loaders.packs.packing import PackSource
+    from loaders.packs.pack_source import PackSource
 
     read = PackSource.frame
 

@@ -1,4 +1,4 @@
-"""``SHA256SUMS`` of a folder: the format of coreutils, what is unlike it, and replacing files under it."""
+"""SHA256SUMS: its format, damaged lines, changed files, safe replacement."""
 
 import hashlib
 import os

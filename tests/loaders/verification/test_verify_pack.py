@@ -1,4 +1,4 @@
-"""Packs against the hashes that they carry: what is found in each kind, and how it is told."""
+"""Verification of packs: the damage found in each format, and its messages."""
 
 import os
 import shutil

@@ -2,7 +2,7 @@
 
 Rows of one scene, object or unit depend on each other, but groups are independent. `docs/intervals.md` lists
 which metric uses which interval, and the measured coverage of each. For other statistics than means see
-`evaluation.results.resampling`.
+`evaluation.results.resampled_intervals`.
 """
 
 import math

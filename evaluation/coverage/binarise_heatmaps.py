@@ -1,4 +1,4 @@
-"""Make binary explanations from the interpretation heatmaps of a method (Behzadi-Khormouji and Oramas)."""
+"""Merge, threshold and binarise the heatmaps of an explanation method."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Formulas of confounding, shared by recipes and selections of rows: conditional tables and propensities.
+"""Read conditional tables, and compute probabilities and inverse-propensity weights.
 
 Rules have no shared formula: a recipe tests one sample, a selection tests all rows at once.
 """

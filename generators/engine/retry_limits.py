@@ -9,7 +9,7 @@
 | no disk, no device, no scheduler              | ends the run at once, because another try would not help |
 
 `loaders.files.object_stores` has its own pauses between tries of an object store, because readers use it too.
-Modules read these numbers as ``limits.NAME``. Times are in seconds.
+Modules read these numbers as ``retry_limits.NAME``. Times are in seconds.
 """
 
 # Render processes, each owned by one worker.

@@ -9,7 +9,7 @@ from numpy import ndarray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 from tqdm import tqdm
 
-from evaluation.results.intervals import LEVEL, Score, group_numbers
+from evaluation.results.mean_intervals import LEVEL, Score, group_numbers
 from loaders.errors import InputError
 
 RESAMPLES = 2000

@@ -1,4 +1,4 @@
-"""Turn layers into pixels to look at."""
+"""Convert any layer to pixels for display."""
 
 import numpy as np
 from jaxtyping import Float, UInt8

@@ -1,4 +1,4 @@
-"""Sources of HDF5 and Parquet packs: image sets with their layers, size and splits, and verified frames."""
+"""Open the image sets that a pack is written from, and read their verified frames."""
 
 import hashlib
 import os

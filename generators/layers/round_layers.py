@@ -7,10 +7,9 @@ from numpy import ndarray
 
 from generators.layers.decompose_trace import TracedLayers
 from loaders.colour import to_display
+from loaders.half_precision import to_half
 from loaders.light_sum import light_sum_error
 from loaders.schema import LIGHT_PREFIX, ChecksRecord, Vector
-
-_LARGEST_HALF = float(np.finfo(np.float16).max)
 
 
 def frame_layers(
@@ -32,11 +31,11 @@ def frame_layers(
         The layers by name, with the types of the schema, and the checks for the metadata.
     """
     factor = np.array(gain, np.float32)
-    albedo, residual = _half(traced.albedo), _half(traced.residual * factor)
+    albedo, residual = to_half(traced.albedo), to_half(traced.residual * factor)
     shading, direct, indirect = _rounded_shading(traced, factor)
     total = albedo.astype(np.float32) * shading.astype(np.float32) + residual.astype(np.float32)
-    radiance = _half(total)
-    lights = {LIGHT_PREFIX + name: _half(array * factor) for name, array in traced.lights.items()}
+    radiance = to_half(total)
+    lights = {LIGHT_PREFIX + name: to_half(array * factor) for name, array in traced.lights.items()}
     exposed = radiance.astype(np.float32) * np.float32(exposure)
     made = {
         "image": to_display(exposed),
@@ -66,12 +65,7 @@ def frame_layers(
 
 def _rounded_shading(traced: TracedLayers, factor: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     """Return shading and its direct and indirect shares, which add up to it if they are kept apart."""
-    direct, indirect = (_half(share * factor) for share in (traced.shading_direct, traced.shading_indirect))
+    direct, indirect = (to_half(share * factor) for share in (traced.shading_direct, traced.shading_indirect))
     if traced.shading is not None:
-        return _half(traced.shading * factor), direct, indirect
-    return _half(direct.astype(np.float32) + indirect.astype(np.float32)), direct, indirect
-
-
-def _half(array: ndarray) -> ndarray:
-    """Round to half precision; values beyond its range become its largest number."""
-    return np.clip(array, -_LARGEST_HALF, _LARGEST_HALF).astype(np.float16)
+        return to_half(traced.shading * factor), direct, indirect
+    return to_half(direct.astype(np.float32) + indirect.astype(np.float32)), direct, indirect

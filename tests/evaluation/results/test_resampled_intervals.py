@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from evaluation.results.intervals import Score, distinct_groups, mean_interval
-from evaluation.results.resampling import replicate_interval, replicate_p_value, resampled_interval
+from evaluation.results.mean_intervals import Score, distinct_groups, mean_interval
+from evaluation.results.resampled_intervals import replicate_interval, replicate_p_value, resampled_interval
 from loaders.errors import InputError
 
 NAN = math.nan

@@ -22,7 +22,7 @@ from loaders.hub.write_hub import _made_of as hub_made_of
 from loaders.hub.write_hub import pack_hub
 from loaders.open_frames import open_frames
 from loaders.packs.pack_manifest import read_pack_manifest
-from loaders.packs.packing import open_sources, packed_info, prepare_rows
+from loaders.packs.pack_source import open_sources, packed_info, prepare_rows
 from loaders.packs.split_plan import SplitPlan
 from loaders.samples import Frame
 from loaders.schema import array_sha256

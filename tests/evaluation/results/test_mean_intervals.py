@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evaluation.results.intervals import (
+from evaluation.results.mean_intervals import (
     clustered_mean,
     mean_interval,
     mean_p_value,

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from generators.layers.frame_layers import frame_layers
+from generators.layers.round_layers import frame_layers
 from loaders.colour import to_display
 
 ALL = ("image", "radiance", "albedo", "shading", "residual", "depth", "normal", "object", "part")

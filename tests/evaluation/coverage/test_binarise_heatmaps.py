@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.coverage.heatmaps import (
+from evaluation.coverage.binarise_heatmaps import (
     Explanations,
     binarise,
     explanation_heatmap,
