@@ -108,7 +108,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether an exception means that memory ran out: torch raises several classes.
 
     Example:
-        >>> is_out_of_memory(MemoryError()), memory_ended(RuntimeError("size mismatch"))
+        >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("size mismatch"))
         (True, False)
     """
     if isinstance(error, RuntimeError):

@@ -79,6 +79,7 @@ def factor_text(set_info: SetInfo, factors: dict[str, FactorValue]) -> list[str]
     """Name each factor of a sample with its value and unit, in the order of the set.
 
     Example:
+        >>> from loaders.schema import FactorInfo
         >>> size = FactorInfo(name="size", kind="categorical", values=(1.5, 2), unit="m")
         >>> factor_text(SetInfo(count=1, width=1, height=1, layers=(), factors=(size,)), {"size": 2})
         ['size 2 m']

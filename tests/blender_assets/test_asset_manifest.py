@@ -58,7 +58,7 @@ def test_an_entry_of_another_kind_is_not_taken(folder):
 def test_a_file_that_was_changed_since_is_refused(folder):
     (folder / "spot.blend").write_bytes(b"other")
     message = (
-        r"assets\.objects: `spot\.blend` is not the file that manifest\.json beside it describes; "
+        r"assets\.objects: `spot\.blend` is not the file that manifest\.json describes; "
         r"write that anew with `candlelight assets scan "
     )
     with pytest.raises(InputError, match=message):

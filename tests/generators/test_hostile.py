@@ -117,9 +117,7 @@ def test_file_names_in_a_manifest_are_not_opened(tmp_path):
     (tmp_path / "manifest.json").write_text(json.dumps({"schema": 1, "assets": [entry]}))
     library = AssetLibrary({"materials": tmp_path})
     assert library.find("materials", "own") == tmp_path / "own.blend"
-    with pytest.raises(
-        InputError, match=r"`own\.blend` is not the file that manifest\.json beside it describes"
-    ):
+    with pytest.raises(InputError, match=r"`own\.blend` is not the file that manifest\.json describes"):
         library.facts("materials", "own")
 
 

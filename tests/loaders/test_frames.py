@@ -328,7 +328,7 @@ def test_an_npz_entry_that_is_not_what_its_directory_says_is_refused(frames_copy
         (8, 1, "neither stored"),
         (10, 9, "neither"),
         (16, None, "checksum"),
-        (42, 7, "where"),
+        (42, 7, "not at the position"),
     ):
         data = bytearray(whole)
         data[directory + place] = data[directory + place] ^ 1 if byte is None else byte

@@ -271,9 +271,7 @@ def test_the_rows_are_those_of_the_manifest_whatever_the_card_says(hub, old, new
 
 def test_settings_that_lead_elsewhere_are_refused(hub):
     (hub / ".huggingface.yaml").write_text("configs: [{config_name: free, data_files: ../secret.parquet}]")
-    with pytest.raises(
-        InputError, match=r"\.huggingface\.yaml has `datasets` read other files than the pack's"
-    ):
+    with pytest.raises(InputError, match=r"\.huggingface\.yaml makes `datasets` read files of no pack"):
         HubFrames(hub, "free")
 
 

@@ -186,5 +186,5 @@ def test_pick_rows_refuses_no_rows(plain):
 
 def test_png_that_cannot_be_written(tmp_path, plain):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"sheet\.png cannot be written: .*; name a file that can be"):
+    with pytest.raises(InputError, match=r"sheet\.png cannot be written: .*; name another file"):
         write_png(tmp_path / "file" / "sheet.png", np.zeros((1, 1, 3), np.uint8))

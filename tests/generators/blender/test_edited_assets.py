@@ -131,7 +131,7 @@ def test_a_changed_light_is_an_error_although_the_trace_is_the_same(recipe, tmp_
     render(plan, out, workers=1)
     (sample,) = plan.samples
     weaker = sample.model_copy(update={"gain": (0.5, 0.5, 0.5)})
-    with pytest.raises(InputError, match=rf"`{sample.id}` was planned there with other numbers or files"):
+    with pytest.raises(InputError, match=rf"planned `{sample.id}` there with other numbers or files"):
         render(Plan(plan.recipe, compress_samples([weaker]), plan.assets), out, workers=1)
 
 

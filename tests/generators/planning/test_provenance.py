@@ -69,9 +69,7 @@ def test_a_file_of_the_user_has_no_licence_unless_a_manifest_states_it(tmp_path)
     assert (blue.licence, blue.source) == ("CC-BY-4.0", "me")
     assert red.licence == ""
     (folder / "blue.blend").write_bytes(b"another")
-    with pytest.raises(
-        InputError, match=r"`blue.blend` is not the file that manifest.json beside it describes"
-    ):
+    with pytest.raises(InputError, match=r"`blue.blend` is not the file that manifest.json describes"):
         assets_of(plan)
 
 

@@ -120,7 +120,7 @@ def test_samples_and_layers_of_one_name_are_refused(frames_copy, tmp_path, make_
         export_webdataset(frames_copy, tmp_path / "tar", "free")
     with pytest.raises(InputError, match="shard size: expected at least 1 sample, got 0"):
         export_webdataset(frames_copy, tmp_path / "tar", "free", shard_size=0)
-    with pytest.raises(InputError, match="set `none` is not in `tiny`"):
+    with pytest.raises(InputError, match="set `none` is not there"):
         export_webdataset(frames_copy, tmp_path / "other", "none")
 
 

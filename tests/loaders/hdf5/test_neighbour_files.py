@@ -74,7 +74,7 @@ def test_packing_beside_other_splits_of_the_set_is_refused(stored, frames_root, 
     folder = mix(stored, tmp_path / "h5", "whole/grid.h5")
     before = (folder / "grid.h5").read_bytes()
     with pytest.raises(
-        InputError, match=r"grid.h5 is of an earlier pack of set `grid`, .* delete it, or name"
+        InputError, match=r"grid.h5 belongs to an earlier pack of set `grid` .*; delete it, or name"
     ):
         pack_hdf5(frames_root, folder, ["grid"], plan=RED)
     assert [path.name for path in folder.iterdir()] == ["grid.h5"]

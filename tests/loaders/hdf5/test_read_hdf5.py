@@ -169,7 +169,7 @@ def test_a_header_cannot_ask_for_all_memory(file):
     with h5py.File(file, "r+") as opened:
         del opened["metadata"]
         opened.create_dataset("metadata", (6,), "S100000000", chunks=(1,), compression="gzip")
-    with pytest.raises(InputError, match=r"expected dataset `metadata` of texts \[6\]; pack it again"):
+    with pytest.raises(InputError, match=r"expected dataset `metadata` of strings \[6\]; pack it again"):
         HDF5Frames(file)
 
 

@@ -124,7 +124,7 @@ def test_assets_are_listed_and_unknown_licences_flagged(packed, info):
     many = tuple(mine.model_copy(update={"label": f"t{number}"}) for number in range(30))
     assert "| t0, t1, t2," in (text := text_of(packed, info, assets=many))
     assert ", t23 and 6 more, see `dataset.json` |" in text
-    assert "came from a file" in text_of(packed, info)
+    assert "show no assets from files" in text_of(packed, info)
 
 
 def test_frames_without_a_renderer_are_told_of(packed, info):

@@ -44,7 +44,7 @@ def test_describe_says_what_there_is(frames_root):
     size = sum(path.stat().st_size for path in frames_root.rglob("*") if path.is_file())
     assert lines[0] == f"tiny (folder of frames, {size / 1000:.0f} kB)"
     assert lines[1] == "Two small sets of noise."
-    assert lines[2] == "licence CC-BY-4.0; made by candlelight 0.1.0, schema 2"
+    assert lines[2] == "licence CC-BY-4.0; made by candlelight 0.1.0, schema 3"
     assert lines[3] == f"recipe tiny (SHA-256 {'a' * 64}), seed 3"
     assert "set grid: 6 of 6 samples" in text
     assert "  factor size: 1.5 (2), 2 (2), 2.5 (2) m\n  changes within a concept set: size\n" in text
@@ -189,6 +189,6 @@ def test_files_of_several_data_sets_are_not_mixed(stored, frames_copy, tmp_path,
     (tmp_path / "h5" / "free.h5").unlink()
     shutil.copy(stored / "h5" / "grid.h5", tmp_path / "h5" / "copy.h5")
     with pytest.raises(
-        InputError, match=r"copy.h5 and grid.h5 both hold sample 0 of set `grid`.* keep those"
+        InputError, match=r"copy.h5 and grid.h5 both hold sample 0 of set `grid`.* keep the files of one pack"
     ):
         open_frames(tmp_path / "h5", "grid")

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight import main
-from loaders import frames
+from loaders import frame_folder
 from loaders.downscale import downscale, downscaled_set
 from loaders.errors import InputError
 from loaders.frame_folder import FrameFolder
@@ -53,8 +53,8 @@ def test_what_is_rendered_meanwhile_waits_for_the_next_pack(
         write_frame(frames_copy, make_frame("free", 3))  # between the rows that were there
         return found
 
-    complete_indices = frames.complete_indices
-    monkeypatch.setattr(frames, "complete_indices", listing)
+    complete_indices = frame_folder.complete_indices
+    monkeypatch.setattr(frame_folder, "complete_indices", listing)
     pack(frames_copy, tmp_path / "out", ["free"])
     assert listed == ["free"]
     assert open_frames(tmp_path / "out").indices.tolist() == [0, 1, 2, 4, 5]

@@ -195,7 +195,7 @@ def test_where_every_value_has_a_split_there_is_no_train():
         (SplitPlan(factor="size", values={"a": ("1", "1")}), "value `1` of factor `size` is given to two"),
         (
             SplitPlan(factor="color", values={"train": ("red",), "a": ("blue",)}),
-            "`green` .* given to no split",
+            "`green` .* is in no split",
         ),
         (SplitPlan(held_out=({"color": "pink"},)), "expected one of red, green, blue, got `pink`"),
         (

@@ -78,10 +78,10 @@ def test_files_that_are_truncated_missing_or_no_files(root, name):
     file.unlink()
     assert told(verify(root), root)[where] == "is missing"
     file.mkdir()
-    assert told(verify(root), root) == {where: "is no file"}
+    assert told(verify(root), root) == {where: "is not a file"}
     file.rmdir()
     os.mkfifo(file)  # reading it would wait for ever
-    assert told(verify(root), root) == {where: "is no file"}
+    assert told(verify(root), root) == {where: "is not a file"}
 
 
 def test_extra_and_renamed_files_belong_to_nothing(root):
@@ -122,7 +122,7 @@ def test_sums_that_were_made_to_fit_do_not_hide_what_is_no_frame(root):
         {name: lambda path, data=data: path.write_bytes(data) for name, data in others.items()}
         | {"metadata.json": lambda path: path.write_text("{}")},
     )
-    assert list(told(verify(root), root).values()) == ["is not that of a frame"]
+    assert list(told(verify(root), root).values()) == ["is not the metadata of a frame"]
 
 
 def test_missing_samples_are_named_by_the_plan(root):
