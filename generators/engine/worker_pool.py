@@ -128,6 +128,10 @@ class WorkerPool:
             if time.monotonic() - self._looked_at >= retry_limits.LOOK_INTERVAL:
                 self._update_workers()
                 self._looked_at = time.monotonic()
+                if (
+                    self.has_room
+                ):  # the caller may submit tasks; waiting first would cost every run an interval
+                    return None
             if self._given_up:
                 reason = f"more than {retry_limits.LOST_WORKERS} workers were lost while they had it"
                 return self._given_up.popleft().argument, WorkersLost(reason)

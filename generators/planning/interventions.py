@@ -78,9 +78,11 @@ def condition(plan: Plan, /, **values: FactorValue | Collection[FactorValue]) ->
     Example:
         >>> from generators.language.load_recipe import load_recipe
         >>> from generators.planning.plan import make_plan
-        >>> plan = make_plan(load_recipe("candle", ["sets.candle.factors.rotation.values=[0]"]))
+        >>> values = {"rotation": "[0]", "scene": "[bridge, garden]"}
+        >>> some = [f"sets.candle.factors.{name}.values={listed}" for name, listed in values.items()]
+        >>> plan = make_plan(load_recipe("candle", some))
         >>> len(plan), len(condition(plan, scene="garden", color=["red", "blue"]))
-        (3600, 90)
+        (450, 90)
     """
     wanted = {
         k: v if isinstance(v, Collection) and not isinstance(v, str) else (v,) for k, v in values.items()

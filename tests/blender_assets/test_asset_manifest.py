@@ -59,7 +59,7 @@ def test_a_file_that_was_changed_since_is_refused(folder):
     (folder / "spot.blend").write_bytes(b"other")
     message = (
         r"assets\.objects: `spot\.blend` is not the file that manifest\.json describes; "
-        r"write that anew with `candlelight assets scan "
+        r"update the manifest with `candlelight assets scan "
     )
     with pytest.raises(InputError, match=message):
         AssetLibrary({"objects": folder}).facts("objects", "spot")

@@ -281,6 +281,7 @@ def test_no_file_carries_scripts_or_pictures(look):
 
 
 @pytest.mark.blender
+@pytest.mark.slow
 def test_the_script_builds_what_is_shipped(look, tmp_path):
     # Blender writes addresses into its files, so that two builds of a .blend differ in their hash alone.
     def told(entry):

@@ -95,7 +95,8 @@ def test_negatives_from_the_data_a_pack_a_folder_and_hugging_face(frames, photos
     assert found["some"].details != found["folder"].details
 
 
-def test_errors_of_the_negatives_are_one_line(frames, photos, tmp_path):
+def test_errors_of_the_negatives_are_one_line(frames, photos, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # else 20 seconds of retries
     (tmp_path / "empty").mkdir()
     (photos / "b.jpg").write_bytes(b"no picture")
     for name, message in (

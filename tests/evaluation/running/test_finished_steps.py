@@ -135,6 +135,7 @@ ENDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_small_batches_and_batches_that_shrink_give_the_same(evaluations, name) -> None:
     run, score = evaluations[name]
@@ -173,6 +174,7 @@ class Small(torch.nn.Module):
         return both[:, :3], both[:, 3:] + 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), [("intrinsic", {}), ("concepts", {"layer": "hidden"})])
 def test_networks_agree_to_the_rounding_of_convolutions(evaluations, name, options) -> None:
     score = evaluations[name][1]

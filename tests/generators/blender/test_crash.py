@@ -49,6 +49,7 @@ def start_and_wait(plan, out, samples):
     return run, run.children(recursive=True)
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_with_the_same_bytes(probe, probe_plan, files_of, tmp_path):
     out, total = tmp_path / "out", len(probe_plan)
     planned = probe / "plan.parquet", probe_plan.recipe.assets["materials"]

@@ -51,6 +51,7 @@ def error(frame, truth, name):
     return float(np.square(frame.layers[name].astype(float) - truth.layers[name]).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("name", ["albedo", "roughness"])
 def test_the_geometry_trace_reduces_the_error_at_edges(frames, place, name):

@@ -405,7 +405,10 @@ def test_dataset_info_counts_the_planned_samples(plan):
 
 
 def test_sets_without_samples_are_not_described():
-    factors = "sets.albedo.factors.material.count=1", "sets.illumination.factors.light_azimuth.values=[10]"
+    factors = [
+        *("sets.albedo.factors.material.count=1", "sets.illumination.factors.light_azimuth.values=[10]"),
+        *(f"sets.{name}.factors.scene.values=[cube]" for name in ("albedo", "illumination")),
+    ]
     plan = make_plan(load_recipe("concepts", factors))
     assert dataset_info(plan).sets.keys() == {"albedo", "illumination"}
     assert dataset_info(condition(plan, light_azimuth=-60)).sets.keys() == {"albedo"}

@@ -217,6 +217,14 @@ def test_a_check_that_raises_is_an_unmet_requirement(out, plan, cluster, monkeyp
         render(plan, out, scheduler=cluster.scheduler_address)
 
 
+def test_tasks_are_submitted_at_once_to_workers_that_are_there(out, plan, monkeypatch):
+    """A run once waited for a first result before it had submitted a task."""
+    monkeypatch.setattr(retry_limits, "LOOK_INTERVAL", 60.0)
+    began = time.monotonic()
+    assert render(plan, out, workers=1).written == len(plan)
+    assert time.monotonic() - began < 60.0
+
+
 def test_the_run_waits_for_workers_that_join_late(out, plan, cluster, caplog):
     cluster.scale(0)
     while cluster.scheduler_info["workers"]:

@@ -153,6 +153,7 @@ def test_all_missing_scans_are_named(tmp_path):
 
 
 @pytest.mark.blender
+@pytest.mark.slow
 def test_few_object_pixels_clip(tmp_path):
     small = ["image={width: 24, height: 24}", "render={samples: 8, bounces: 2, denoise: false}"]
     small += ["layers=[image, radiance, object]", "sets.albedo.factors.material.count=5"]
