@@ -53,7 +53,13 @@ class ObjectSpec(Model):
         Pair, described("Turn about the world's x axis, then about its y axis.", [90, 0], "degrees")
     ] = (0.0, 0.0)
     location: Annotated[
-        Pair | Point, described("Place of the anchor: x and y, and z if it is not 0.", [0.5, "$y"], "m")
+        Pair | Point,
+        described(
+            "Place of the anchor: x and y on the floor, and z upwards if it is not 0. From the usual camera, at "
+            "positive y, positive x is on the left of the image.",
+            [0.5, "$y"],
+            "m",
+        ),
     ] = (0.0, 0.0)
     anchor: Annotated[
         Literal["base", "center"],
