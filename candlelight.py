@@ -1,6 +1,5 @@
 """The command line `candlelight`.
 
-
 Each command reads its options, calls one library function and prints; it imports heavy modules when it runs.
 """
 

@@ -1,6 +1,6 @@
 """Image sets of a recipe, as pydantic models: factors, variables, rules, the grid and the layout."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
 from pydantic import Field, model_serializer, model_validator
@@ -225,9 +225,9 @@ class ImageSet(Model):
         """Return factors and variables by name."""
         return {**self.factors, **self.variables}
 
-    def graph(self) -> Graph:
-        """Return the parents of every factor and variable."""
-        return causal_graph(self.mechanisms(), self.rules)
+    def graph(self, intervened: Collection[str] = ()) -> Graph:
+        """Return the parents of every factor and variable; names that an intervention sets have none."""
+        return causal_graph(self.mechanisms(), self.rules, intervened)
 
     def crossed(self) -> tuple[str, ...]:
         """Names of the factors that form the grid, in order."""
