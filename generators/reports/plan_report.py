@@ -172,9 +172,9 @@ def _mechanism_lines(report: SetReport) -> list[str]:
     for name, parents in image_set.graph(report.intervened).items():
         mechanism = image_set.mechanisms()[name]
         if parents:
-            tabled = isinstance(mechanism, Categorical) and mechanism.table is not None
-            notes = [f"strength {mechanism.strength:g}"] if tabled else []
-            notes += _replaced(report, name)
+            notes = _replaced(report, name)
+            if isinstance(mechanism, Categorical) and mechanism.table is not None:
+                notes = [f"strength {mechanism.strength:g}", *notes]
             lines.append(f"{', '.join(parents)} -> {name}" + (f" ({'; '.join(notes)})" if notes else ""))
     for rule in image_set.rules:
         # A rule that decides which units exist holds before the intervention, whatever its target is.
