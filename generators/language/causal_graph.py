@@ -1,6 +1,6 @@
 """The causal graph of an image set: the parents of every factor and variable."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
 from generators.language.factors import Factor, Rule
@@ -8,7 +8,9 @@ from generators.language.factors import Factor, Rule
 Graph = dict[str, tuple[str, ...]]
 
 
-def causal_graph(mechanisms: Mapping[str, Factor], rules: Iterable[Rule]) -> Graph:
+def causal_graph(
+    mechanisms: Mapping[str, Factor], rules: Iterable[Rule], intervened: Collection[str] = ()
+) -> Graph:
     """Return the parents of every factor and variable, by its mechanism and by the rules that target it.
 
     A selection adds no parent, because it rejects whole samples after they are drawn.
@@ -16,6 +18,7 @@ def causal_graph(mechanisms: Mapping[str, Factor], rules: Iterable[Rule]) -> Gra
     Args:
         mechanisms: factors and variables by name.
         rules: the rules of the set.
+        intervened: names that an intervention sets; they have no parents.
 
     Returns:
         Name to the names of its parents, in the order of ``mechanisms``.
@@ -31,7 +34,9 @@ def causal_graph(mechanisms: Mapping[str, Factor], rules: Iterable[Rule]) -> Gra
     for rule in rules:
         if rule.target in found:
             found[rule.target] += rule.parents()
-    return {name: tuple(dict.fromkeys(parents)) for name, parents in found.items()}
+    return {
+        name: () if name in intervened else tuple(dict.fromkeys(parents)) for name, parents in found.items()
+    }
 
 
 def causal_order(graph: Graph) -> tuple[str, ...]:

@@ -18,8 +18,8 @@ from generators.language.field_types import Model, PlainType, Share, described, 
 from loaders.schema import AssetKind, FactorValue
 from loaders.selection.conditional_tables import table_rows
 
-_NAME = r"^[a-z][a-z0-9_]*$"
-Name = Annotated[str, Field(pattern=_NAME, max_length=100), PlainType("name")]
+NAME_PATTERN = r"^[a-z][a-z0-9_]*$"
+Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=100), PlainType("name")]
 _LARGEST_WHOLE = 2**53  # whole numbers up to which a float is exact
 
 
@@ -221,6 +221,18 @@ def _kind(value: object) -> str | None:
     return None if fields.keys() & _LISTED or not ranged & {"low", "high"} else "[continuous]"
 
 
+def _no_table_for_a_range(value: object) -> object:
+    """Refuse a range with fields of a conditional table, and say how a range depends on other factors."""
+    if isinstance(value, dict) and value.keys() & {"low", "high"}:
+        listed = value.keys() & _LISTED
+        if listed and not listed & {"values", "count", "assets"}:
+            raise ValueError(
+                "`given`, `table`, `strength` and `weights` belong to lists of values; a range depends on "
+                "others through expressions such as `mean: \"40 if style == 'a' else -40\"` with `std: 10`"
+            )
+    return value
+
+
 Factor = Annotated[
     Annotated[Categorical, Tag("[categorical]")] | Annotated[Continuous, Tag("[continuous]")],
     Discriminator(
@@ -228,6 +240,7 @@ Factor = Annotated[
         custom_error_type="factor",
         custom_error_message="expected a list (`values`, `count`, `assets`) or a range (`low`, `high`)",
     ),
+    BeforeValidator(_no_table_for_a_range),
 ]
 
 

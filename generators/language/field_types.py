@@ -1,5 +1,6 @@
 """Types that the fields of recipes share: numbers, colours, references ``$name`` and choices by a factor."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
@@ -41,6 +42,12 @@ def described(meaning: str, example: Any, unit: str = "", default: str = "") -> 
 def _number(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("expected a number or $variable")
+    if isinstance(value, str) and re.search(r"\$\w", value) and not re.fullmatch(r"\$\w+", value):
+        expression = re.sub(r"\$(?=\w)", "", value)
+        raise ValueError(
+            f"a layout takes plain $names; make a variable with `value: {expression}`, and its `low` and "
+            "`high`"
+        )
     if isinstance(value, str) and not value.startswith("$"):
         raise ValueError("expected a number or $variable")
     return value

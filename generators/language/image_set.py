@@ -1,14 +1,15 @@
 """Image sets of a recipe, as pydantic models: factors, variables, rules, the grid and the layout."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
 from pydantic import Field, model_serializer, model_validator
 
+from blender_assets import AssetLibrary
 from generators.language.causal_graph import Graph, causal_graph, causal_order
 from generators.language.expressions import CONSTANTS
 from generators.language.factor_weights import Weights
-from generators.language.factors import Categorical, Factor, Name, Rule, Value
+from generators.language.factors import Categorical, Continuous, Factor, Name, Rule, Value
 from generators.language.field_types import Model, described, references
 from generators.language.image_and_render import ImageSize, RenderSettings
 from generators.language.layout import SceneLayout
@@ -171,8 +172,10 @@ class ImageSet(Model):
             for parent in mechanism.parents():
                 if parent not in mechanisms:
                     known = ", ".join(mechanisms)
+                    unquoted = isinstance(mechanism, Continuous) and self._is_value(parent)
+                    remedy = f"; names of values stand in quotes: '{parent}'" if unquoted else ""
                     raise ValueError(
-                        f"{field}: `{parent}` is no factor or variable; expected one of: {known}"
+                        f"{field}: `{parent}` is no factor or variable; expected one of: {known}{remedy}"
                     )
                 if isinstance(mechanism, Categorical) and not isinstance(mechanisms[parent], Categorical):
                     raise ValueError(f"{field}.given: expected categorical names, got `{parent}`")
@@ -194,6 +197,15 @@ class ImageSet(Model):
         except ValueError as error:
             raise ValueError(f"factors: {error}") from None
         return self
+
+    def _is_value(self, name: str) -> bool:
+        """Tell whether a name is a value of a categorical factor, or a label of its shipped assets."""
+        library = AssetLibrary()
+        return any(
+            name in one.listed() or (one.assets is not None and library.has(one.assets, name))
+            for one in self.mechanisms().values()
+            if isinstance(one, Categorical)
+        )
 
     @model_validator(mode="after")
     def _check_grid(self) -> "ImageSet":
@@ -225,9 +237,9 @@ class ImageSet(Model):
         """Return factors and variables by name."""
         return {**self.factors, **self.variables}
 
-    def graph(self) -> Graph:
-        """Return the parents of every factor and variable."""
-        return causal_graph(self.mechanisms(), self.rules)
+    def graph(self, intervened: Collection[str] = ()) -> Graph:
+        """Return the parents of every factor and variable; names that an intervention sets have none."""
+        return causal_graph(self.mechanisms(), self.rules, intervened)
 
     def crossed(self) -> tuple[str, ...]:
         """Names of the factors that form the grid, in order."""

@@ -55,8 +55,8 @@ class ObjectSpec(Model):
     location: Annotated[
         Pair | Point,
         described(
-            "Place of the anchor: x and y on the floor, and z upwards if it is not 0. From the usual camera, at "
-            "positive y, positive x is on the left of the image.",
+            "Place of the anchor: x and y on the floor, and z upwards if it is not 0. From the usual camera, "
+            "at positive y, positive x is on the left of the image.",
             [0.5, "$y"],
             "m",
         ),

@@ -13,6 +13,7 @@ from loaders.errors import InputError, did_you_mean
 from loaders.schema import LIGHT_PREFIX, AssetKind, Statements, layer
 
 ALL_LIGHTS = "light/*"
+DATA_SET_PATTERN = r"^[a-z][a-z0-9-]*$"
 DEFAULT_LAYERS = ("image", "radiance", "albedo", "shading", "residual", "depth", "normal", "object")
 DEAD_LEAVES_LAYERS = ("image", "radiance", "albedo", "shading", "residual")
 
@@ -22,7 +23,7 @@ class Recipe(Model):
 
     name: Annotated[
         str,
-        Field(pattern=r"^[a-z][a-z0-9-]*$"),
+        Field(pattern=DATA_SET_PATTERN),
         described("Name of the data set: lower-case letters, digits and hyphens.", "mine"),
     ]
     description: Annotated[str, described("A description for the data set's card.", "Cubes and cones.")] = ""

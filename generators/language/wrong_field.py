@@ -5,7 +5,8 @@ import re
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from generators.language.recipe import Recipe
+from generators.language.factors import NAME_PATTERN
+from generators.language.recipe import DATA_SET_PATTERN, Recipe
 from generators.language.recipe_fields import all_fields
 from loaders.errors import did_you_mean
 
@@ -14,6 +15,10 @@ _EXPECTED = {
     "tuple_type": "expected a list",
     "dict_type": "expected a mapping",
     "model_type": "expected a mapping of fields",
+}
+_PATTERNS = {
+    NAME_PATTERN: "expected lower-case letters, digits and _, starting with a letter",
+    DATA_SET_PATTERN: "expected lower-case letters, digits and hyphens, starting with a letter",
 }
 _PATH = re.compile(r"([a-z_]\w*(?:\.\w+)*): (.+)", re.DOTALL)  # a message that goes on with a path
 
@@ -34,7 +39,8 @@ def first_error(error: ValidationError) -> str:
     # A check of a whole mapping says itself which part is wrong; the mapping would only hide it.
     if worst["type"] == "value_error" and ("got" in message or isinstance(worst["input"], dict)):
         return line + message
-    expected = _EXPECTED.get(worst["type"], message[0].lower() + message[1:])
+    known_words = _EXPECTED.get(worst["type"]) or _PATTERNS.get(worst.get("ctx", {}).get("pattern", ""))
+    expected = known_words or message[0].lower() + message[1:]
     return f"{line}{expected}; got {_shown(worst)}" if parts else expected
 
 

@@ -40,7 +40,8 @@ def do(recipe: Recipe, /, *sets: str, **values: FactorValue) -> Recipe:
         which the factors have these values.
 
     Raises:
-        InputError: a set does not exist, no set has such a factor, or a factor does not have the value.
+        InputError: a set does not exist, no set has such a factor, or a categorical factor does not have the
+            value. A number may lie outside the range of its factor.
 
     Example:
         >>> from generators.language.load_recipe import load_recipe
@@ -119,8 +120,8 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
         its factual sample.
 
     Raises:
-        InputError: no change, no such factor, a value that a factor does not have, samples that are
-            counterfactuals themselves, or an asset that was edited since the samples were planned.
+        InputError: no change, no such factor, a value that a categorical factor does not have, samples that
+            are counterfactuals themselves, or an asset that was edited since the samples were planned.
 
     Example:
         >>> from generators.language.load_recipe import load_recipe

@@ -17,18 +17,28 @@ _STYLES = {
     "image": ("#1f3348", "#1f3348", ""),
     "selection": ("#fff4e0", "#b06a00", ""),
 }
+_DASHED = ' stroke-dasharray="3 3"'  # of an arrow
 
 
-def draw_graph(graph: Graph, factors: Collection[str], selections: Collection[Rule] = ()) -> str:
+def draw_graph(
+    graph: Graph,
+    factors: Collection[str],
+    selections: Collection[Rule] = (),
+    intervened: Collection[str] = (),
+    sometimes: Collection[str] = (),
+) -> str:
     """Draw a causal graph.
 
     Every node lies below its parents, and the image lies below all nodes, because every factor and variable
     is a cause of it. Hidden variables have a dashed frame. A selection is a box to which its factors point.
+    A node that an intervention sets is called ``do(name)`` and has a thick frame.
 
     Args:
         graph: name to its parents.
         factors: names of the factors; all other names are hidden variables.
         selections: the rules that reject samples.
+        intervened: names that every sample's intervention sets; the graph gives them no parents.
+        sometimes: names that the interventions of some samples set; the arrows to them are dashed.
 
     Returns:
         An SVG document.
@@ -51,11 +61,24 @@ def draw_graph(graph: Graph, factors: Collection[str], selections: Collection[Ru
             )
     # Every node has an arrow to the image; these arrows are pale, and drawn first.
     arrows = [
-        _arrow(centres[parent], centres[name], pale=name == _IMAGE)
+        _arrow(
+            centres[parent],
+            centres[name],
+            "#ccd2d8" if name == _IMAGE else "#667",
+            _DASHED if name in sometimes else "",
+        )
         for name in sorted(graph, key=lambda name: name != _IMAGE)
         for parent in graph[name]
     ]
-    boxes = [_box(name, centres[name], _style(name, factors)) for name in graph]
+    boxes = [
+        _box(
+            f"do({name})" if name in intervened else name,
+            centres[name],
+            _style(name, factors),
+            thick=name in intervened,
+        )
+        for name in graph
+    ]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
         f'height="{height:g}" font-family="sans-serif" font-size="13">\n'
@@ -94,25 +117,26 @@ def _style(name: str, factors: Collection[str]) -> str:
     return "factor" if name in factors else "hidden"
 
 
-def _arrow(start: tuple[float, float], end: tuple[float, float], pale: bool) -> str:
+def _arrow(start: tuple[float, float], end: tuple[float, float], color: str, dash: str) -> str:
     half = _BOX[1] / 2
     middle = (start[1] + half + end[1] - half) / 2
     return (
         f'<path d="M{start[0]:g} {start[1] + half:g} C{start[0]:g} {middle:g} {end[0]:g} {middle:g} '
-        f'{end[0]:g} {end[1] - half - 1:g}" fill="none" stroke="{"#ccd2d8" if pale else "#667"}" '
-        'stroke-width="1.2" marker-end="url(#tip)"/>'
+        f'{end[0]:g} {end[1] - half - 1:g}" fill="none" stroke="{color}" stroke-width="1.2"{dash} '
+        'marker-end="url(#tip)"/>'
     )
 
 
-def _box(name: str, centre: tuple[float, float], style: str) -> str:
+def _box(label: str, centre: tuple[float, float], style: str, thick: bool) -> str:
     fill, stroke, dash = _STYLES[style]
     color = "#ffffff" if style == "image" else "#1d2733"
     room = _BOX[0] - 14
-    squeezed = f' textLength="{room}" lengthAdjust="spacingAndGlyphs"' if len(name) * _LETTER > room else ""
+    squeezed = f' textLength="{room}" lengthAdjust="spacingAndGlyphs"' if len(label) * _LETTER > room else ""
+    width = ' stroke-width="3"' if thick else ""
     return (
         f'<rect x="{centre[0] - _BOX[0] / 2:g}" y="{centre[1] - _BOX[1] / 2:g}" width="{_BOX[0]}" '
         f'height="{_BOX[1]}" rx="{4 if style in ("image", "selection") else 17}" fill="{fill}" '
-        f'stroke="{stroke}"{dash}/>'
+        f'stroke="{stroke}"{width}{dash}/>'
         f'<text x="{centre[0]:g}" y="{centre[1] + 4.5:g}" text-anchor="middle" fill="{color}"{squeezed}>'
-        f"{escape(name)}</text>"
+        f"{escape(label)}</text>"
     )

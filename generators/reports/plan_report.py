@@ -1,29 +1,53 @@
 """Report the marginals, dependences and causal graph of a plan, as text and as an HTML page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from generators.language.factors import Categorical
+from generators.language.factor_values import FactorValues
+from generators.language.factors import Categorical, Rule
 from generators.language.image_set import ImageSet
 from generators.planning.plan import Plan
+from generators.planning.planned_samples import PlannedSamples
 from generators.reports.dependence import Dependence, Marginal, dependences, marginals
 from generators.reports.graph_picture import draw_graph
 from loaders.files.atomic_files import replacing
+from loaders.schema import FactorValue
 
 
 @dataclass(frozen=True)
 class SetReport:
-    """The report of one image set: numbers of samples and units, marginals, and pairs that are dependent."""
+    """The report of one image set.
+
+    Attributes:
+        name: the set.
+        image_set: its description in the recipe.
+        count: number of samples.
+        units: number of units.
+        interventions: the different interventions of the samples; none if nothing was set.
+        marginals: counts of the values of each factor and variable.
+        pairs: the pairs that are dependent.
+    """
 
     name: str
     image_set: ImageSet
     count: int
     units: int
+    interventions: list[FactorValues]
     marginals: list[Marginal]
     pairs: list[Dependence]
+
+    @property
+    def intervened(self) -> set[str]:
+        """Factors and variables that every intervention sets."""
+        return set.intersection(*map(set, self.interventions)) if self.interventions else set()
+
+    @property
+    def sometimes(self) -> set[str]:
+        """Factors and variables that some interventions set and others do not."""
+        return set().union(*self.interventions) - self.intervened
 
 
 def report_plan(plan: Plan) -> list[SetReport]:
@@ -49,7 +73,8 @@ def report_plan(plan: Plan) -> list[SetReport]:
             listed = image_set.crossed() if image_set.counterfactual is None else ()
             pairs = [pair for pair in dependences(samples, listed) if pair.information > pair.limit]
             units = len({sample.unit for sample in samples})
-            found.append(SetReport(name, image_set, len(samples), units, marginals(samples), pairs))
+            changes = _interventions(samples)
+            found.append(SetReport(name, image_set, len(samples), units, changes, marginals(samples), pairs))
     return found
 
 
@@ -73,14 +98,23 @@ def write_plan_report(plan: Plan, path: Path) -> None:
     sets: list[dict[str, Any]] = []
     for report in report_plan(plan):
         selections = [rule for rule in report.image_set.rules if rule.selection]
-        picture = draw_graph(report.image_set.graph(), report.image_set.factors, selections)
+        picture = draw_graph(
+            report.image_set.graph(report.intervened),
+            report.image_set.factors,
+            selections,
+            report.intervened,
+            report.sometimes,
+        )
         sets.append(
             {
                 "name": report.name,
                 "size": _size(report),
                 "picture": Markup(picture),
                 "selects": bool(selections),
-                "mechanisms": list(_mechanisms(report.image_set)),
+                "interventions": _do_lines(report),
+                "intervened": bool(report.intervened),
+                "sometimes": bool(report.sometimes),
+                "mechanisms": _mechanism_lines(report),
                 "pairs": report.pairs,
                 "marginals": report.marginals,
             }
@@ -92,6 +126,7 @@ def write_plan_report(plan: Plan, path: Path) -> None:
 
 def _lines(report: SetReport) -> Iterator[str]:
     yield f"{report.name}: {_size(report)}"
+    yield from (f"  {line}" for line in _do_lines(report))
     yield "  marginals"
     for marginal in report.marginals:
         counts = ", ".join(f"{value}: {count}" for value, count in marginal.counts.items())
@@ -105,26 +140,63 @@ def _lines(report: SetReport) -> Iterator[str]:
     if not report.pairs:
         yield "    none"
     yield "  graph"
-    yield from (f"    {line}" for line in _mechanisms(report.image_set) or ("no arrows except to the image",))
+    yield from (f"    {line}" for line in _mechanism_lines(report) or ("no arrows except to the image",))
 
 
 def _size(report: SetReport) -> str:
     return f"{report.count} samples" + (f" of {report.units} units" if report.units < report.count else "")
 
 
-def _mechanisms(image_set: ImageSet) -> Sequence[str]:
+def _interventions(samples: PlannedSamples) -> list[FactorValues]:
+    """List the different interventions of samples, in order of appearance."""
+    found = dict.fromkeys(tuple(record["intervention"].items()) for record in samples.records())
+    return [dict(changes) for changes in found if changes]
+
+
+def _do_lines(report: SetReport) -> list[str]:
+    """Name the factors that each intervention sets, with their values, one line for each intervention."""
+    return [
+        "do: " + ", ".join(f"{name} = {_value_text(value)}" for name, value in changes.items())
+        for changes in report.interventions
+    ]
+
+
+def _value_text(value: FactorValue) -> str:
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def _mechanism_lines(report: SetReport) -> list[str]:
     """Describe the parents of each factor and variable, and the effect of each rule, one line each."""
+    image_set = report.image_set
     lines = []
-    for name, parents in image_set.graph().items():
+    for name, parents in image_set.graph(report.intervened).items():
         mechanism = image_set.mechanisms()[name]
         if parents:
-            strength = (
-                f" (strength {mechanism.strength:g})"
-                if isinstance(mechanism, Categorical) and mechanism.table is not None
-                else ""
-            )
-            lines.append(f"{', '.join(parents)} -> {name}{strength}")
+            notes = _replaced(report, name)
+            if isinstance(mechanism, Categorical) and mechanism.table is not None:
+                notes = [f"strength {mechanism.strength:g}", *notes]
+            lines.append(f"{', '.join(parents)} -> {name}" + (f" ({'; '.join(notes)})" if notes else ""))
     for rule in image_set.rules:
-        excluded = " and ".join(f"{name} in {list(values)}" for name, values in rule.exclude.items())
-        lines.append(f"{f'rule on {rule.target}' if rule.target else 'selection'}: never {excluded}")
+        # A rule that decides which units exist holds before the intervention, whatever its target is.
+        decides_units = rule.selection or rule.target in image_set.crossed()
+        if decides_units or rule.target not in report.intervened:
+            lines.append(_rule_line(report, rule))
     return lines
+
+
+def _replaced(report: SetReport, name: str) -> list[str]:
+    """Say how many interventions replace the mechanism of a name, if some do and others do not."""
+    if name not in report.sometimes:
+        return []
+    count = sum(name in changes for changes in report.interventions)
+    return [f"replaced by {count} of {len(report.interventions)} interventions"]
+
+
+def _rule_line(report: SetReport, rule: Rule) -> str:
+    excluded = " and ".join(f"{name} in {list(values)}" for name, values in rule.exclude.items())
+    kind = f"rule on {rule.target}" if rule.target else "selection"
+    if (report.interventions and rule.selection) or rule.target in report.intervened:
+        kind += " before the intervention"
+    elif rule.target:
+        kind += "".join(f" ({note})" for note in _replaced(report, rule.target))
+    return f"{kind}: never {excluded}"

@@ -93,6 +93,36 @@ def load(write_recipe):
         ("factors.size.high=2 if kind == 'cubee' else 3", r"size\.high: `kind` is compared with 'cubee'"),
         ("factors.size.high=2 if 'a' != x else 3", r"`x` is compared with 'a'; expected one of numbers"),
         ("factors.size.high=2 if tone == '1' else 3", r"`tone` is compared with '1'; expected one of 1, 2"),
+        (
+            "factors.size.high=2 if kind == cube else 3",
+            r"size: `cube` is no factor or variable; expected .*; names of values stand in quotes: 'cube'$",
+        ),
+        (
+            "factors={kind: {assets: objects}, size: {low: 0, high: 2 if kind == torus else 3}}",
+            r"size: `torus` is no factor .*; names of values stand in quotes: 'torus'$",
+        ),
+        (
+            "factors.size.high=2 if kin == 'cube' else 3",
+            r"size: `kin` is no factor .*expected one of: [^;]*$",
+        ),
+        ("factors.tone.given=cube", r"tone: `cube` is no factor or variable; expected one of: [^;]*$"),
+        (
+            "factors.size={low: -80, high: 80, given: kind, strength: 0.8}",
+            r"factors\.size: `given`, `table`, `strength` and `weights` belong to lists of values; a range "
+            r"depends on others through expressions such as `mean: \"40 if style == 'a' else -40\"`",
+        ),
+        (
+            "factors.size={low: 1, high: 2, values: [1], given: kind}",
+            r"size: expected a list \(.*\) or a range \(.*\); got \['low', 'high', 'values', 'given'\]$",
+        ),
+        (
+            "factors.tone.given=Kind",
+            r"given\.0: expected lower-case letters, digits and _, starting with a letter; got 'Kind'$",
+        ),
+        (
+            "factors.Tone={count: 2}",
+            r"factors\.Tone: expected lower-case letters, digits and _, starting with a letter; got 'Tone'$",
+        ),
         ("factors.pi={low: 0, high: 1}", "`pi` is a number in expressions"),
         ("variables.pi={low: 0, high: 1}", "`pi` is a number in expressions"),
         ("rules=[{exclude: {tone: []}, target: tone}]", r"rules\.0\.exclude\.tone: .* at least 1 item"),

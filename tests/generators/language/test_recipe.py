@@ -123,7 +123,11 @@ CASES = {
         r"azimuth\.std: expected more than 0, got 0",
     ),
     "taken name": ("factors.albedo", "{count: 2}", r"factors\.albedo: the name is taken by a column"),
-    "odd name": ("factors.Colour", "{count: 2}", r"factors\.Colour.*pattern"),
+    "odd name": (
+        "factors.Colour",
+        "{count: 2}",
+        r"factors\.Colour: expected lower-case letters, digits and _",
+    ),
     "variable like a factor": (
         "variables.size",
         "{low: 0, high: 1}",
@@ -152,6 +156,17 @@ CASES = {
         "layout.lights.0.power",
         "strong",
         r"layout\.lights\.0\.power: expected a number or \$variable; got",
+    ),
+    "expression in a layout": (
+        "layout.lights.0.power",
+        "$size * 2",
+        r"layout\.lights\.0\.power: a layout takes plain \$names; make a variable with `value: size \* 2`, "
+        r"and its `low` and `high`; got '\$size \* 2'$",
+    ),
+    "expression within a place": (
+        "layout.objects.0.location",
+        "[2 * $size + $size, 0]",
+        r"objects\.0\.location\.0: a layout takes plain \$names; .* `value: 2 \* size \+ size`",
     ),
     "truth for a number": (
         "layout.lights.0.power",
@@ -213,7 +228,7 @@ TOP = {
     "unknown field": ("imgae={width: 8}", r"imgae: there is no such field"),
     "wrong type": ("image.width=wide", r"image\.width: .*integer.*; got 'wide'"),
     "negative seed": ("seed=-1", r"seed: .*greater than or equal to 0; got -1"),
-    "bad name": ("name=My Set", r"name: .*pattern.*; got 'My Set'"),
+    "bad name": ("name=My Set", r"name: expected lower-case letters, digits and hyphens, .*; got 'My Set'"),
     "folder of assets": ("assets.materials=x", r"--set assets\.materials: expected --assets KIND=FOLDER"),
     "do of nothing": ("do.shape=cube", r"do: `shape` is no factor or variable of any set$"),
     "do of a typo": ("do.colour=red", r"do: `colour` is no factor .*; did you mean `color`\?"),

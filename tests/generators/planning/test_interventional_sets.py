@@ -70,3 +70,20 @@ def test_do_of_a_set_names_its_own_factors(write_recipe):
         InputError, match=r"do: `colour` is no factor or variable of this set; did you mean `color`"
     ):
         load_recipe(write_recipe(INTERVENED.replace("do: {color: red}", "do: {colour: red}")))
+
+
+def test_a_number_may_leave_its_range_and_a_categorical_value_must_exist(write_recipe):
+    text = (
+        "name: far\nsets:\n  s: {extends: negatives/negatives, draws: 2, do: {light_azimuth: 400}}\n"
+        "  t: {counterfactual: {of: s, do: [{light_azimuth: -400.5}]}}\n"
+    )
+    recipe = load_recipe(write_recipe(text))
+    factor = recipe.sets["s"].factors["light_azimuth"]
+    assert factor.low > -400
+    assert factor.high < 400
+    plan = make_plan(recipe, 2)
+    assert [sample.factors["light_azimuth"] for sample in plan.samples] == [400, 400, -400.5, -400.5]
+    with pytest.raises(InputError, match=r"do\.count: expected one of .*, got 400"):
+        load_recipe(write_recipe(text), ["sets.s.do.count=400"])
+    with pytest.raises(InputError, match=r"do\.light_azimuth: expected a number, got 'far'"):
+        load_recipe(write_recipe(text), ["sets.s.do.light_azimuth=far"])

@@ -1,0 +1,142 @@
+"""The report of a plan with interventions: their values, and a graph without the mechanisms they replace."""
+
+import pytest
+
+from generators.language.causal_graph import causal_graph
+from generators.language.factors import Categorical, Rule
+from generators.language.load_recipe import load_recipe
+from generators.planning.interventions import condition, counterfactual, do
+from generators.planning.plan import make_plan, plan_samples
+from generators.reports.graph_picture import draw_graph
+from generators.reports.plan_report import report_plan, report_text, write_plan_report
+
+RECIPE = """
+name: trial
+description: A style decides kind and color, a rule and a selection act on color and size.
+sets:
+  observed:
+    factors:
+      kind: {values: [cube, sphere], given: style, table: {a: [1, 0], b: [0, 1]}, strength: 0.8}
+      color: {values: [red, blue], assets: materials, given: style, table: {a: [1, 0], b: [0, 1]},
+              strength: 0.6}
+      size: {low: 0.5, high: 1, mean: "1 if kind == 'cube' else 0.5", std: 0.2}
+    variables:
+      style: {values: [a, b]}
+      tone: {values: [1, 2]}
+    rules:
+      - {exclude: {color: blue, tone: 2}, target: color}
+      - {exclude: {kind: sphere, color: red}, selection: true}
+    draws: 40
+    layout:
+      objects: [{type: $kind, material: $color, size: $size}]
+      lights: [{}]
+      camera: {location: [0, 5, 2], look_at: [0, 0, 0.5]}
+  red: {extends: observed, do: {color: red}}
+  what_if:
+    counterfactual: {of: observed, do: [{color: blue}, {color: red, kind: cube}, {color: red, size: 3.5}]}
+"""
+OBSERVED = [
+    "style -> kind (strength 0.8)",
+    "style, tone -> color (strength 0.6)",
+    "kind -> size",
+    "rule on color: never color in ['blue'] and tone in [2]",
+    "selection: never kind in ['sphere'] and color in ['red']",
+]
+SELECTION = "selection before the intervention: never kind in ['sphere'] and color in ['red']"
+
+
+@pytest.fixture
+def recipe(write_recipe):
+    return load_recipe(write_recipe(RECIPE))
+
+
+def told(text):
+    """Return the interventions and the graph of each set in a report."""
+    sets = {}
+    for line in text.split("\n"):
+        if not line.startswith(" "):
+            found = sets[line.partition(":")[0]] = ([], [])
+            in_graph = False
+        elif line.startswith("  do: "):
+            found[0].append(line.strip())
+        elif in_graph:
+            found[1].append(line.strip())
+        in_graph = in_graph or line == "  graph"
+    return sets
+
+
+def test_arrows_into_the_factors_that_interventions_set_are_gone(recipe):
+    sets = told(report_text(make_plan(recipe)))
+    assert sets["observed"] == ([], OBSERVED)
+    assert sets["red"] == (["do: color = red"], [OBSERVED[0], OBSERVED[2], SELECTION])
+    assert sets["what_if"] == (
+        ["do: color = blue", "do: color = red, kind = cube", "do: color = red, size = 3.5"],
+        [
+            "style -> kind (strength 0.8; replaced by 1 of 3 interventions)",
+            "kind -> size (replaced by 1 of 3 interventions)",
+            SELECTION,
+        ],
+    )
+
+
+def test_the_recipes_own_do_and_do_of_plans_are_named(recipe, tmp_path):
+    for changed in (do(recipe, tone=2), load_recipe(_written(tmp_path), ["do.tone=2"])):
+        sets = told(report_text(make_plan(changed)))
+        assert [does for does, _ in sets.values()][:2] == [["do: tone = 2"], ["do: tone = 2, color = red"]]
+        assert sets["observed"][1] == [*OBSERVED[:4], SELECTION]
+    sets = told(report_text(make_plan(do(recipe, "observed", color="red", kind="cube"))))
+    assert sets["observed"] == (["do: color = red, kind = cube"], ["kind -> size", SELECTION])
+
+
+def _written(folder):
+    (folder / "trial.yaml").write_text(RECIPE)
+    return folder / "trial.yaml"
+
+
+def test_the_report_of_counterfactuals_names_the_interventions_of_the_samples_at_hand(recipe):
+    plan = counterfactual(plan_samples(recipe, ["observed-000000"]), {"color": "red"}, {"color": "blue"})
+    assert told(report_text(plan))["observed_counterfactual"][0] == ["do: color = red", "do: color = blue"]
+    (one,) = report_plan(condition(plan, color="blue"))
+    assert one.interventions == [{"color": "blue"}]
+
+
+def test_a_rule_on_a_listed_factor_decides_the_units_before_the_intervention(write_recipe):
+    text = RECIPE.replace("    draws: 40", "    draws: 40\n    grid: [finish, polish]").replace(
+        "    variables:", "      finish: {values: [1, 2]}\n      polish: {values: [1, 2]}\n    variables:"
+    )
+    rule = "      - {exclude: {finish: 1, polish: 2}, target: polish}\n      - {exclude: {color: blue"
+    recipe = load_recipe(write_recipe(text.replace("      - {exclude: {color: blue", rule)))
+    _, graph = told(report_text(make_plan(do(recipe, polish=2), 6)))["observed"]
+    assert "rule on polish before the intervention: never finish in [1] and polish in [2]" in graph
+    assert "finish -> polish" not in graph
+
+
+def test_the_page_has_the_interventions_and_the_cut_graph(recipe, tmp_path):
+    write_plan_report(make_plan(recipe), tmp_path / "page.html")
+    observed, red, what_if = (tmp_path / "page.html").read_text().split("<h2>")[1:]
+    for page in (observed, red, what_if):
+        assert page.count("</svg>") == 1
+    assert not any(sign in observed for sign in ("do(", "do: ", "Thick frames", "intervention"))
+    assert "<code>do: color = red</code>" in red
+    assert ">do(color)</text>" in red
+    assert "Thick frames" in red
+    assert "Dashed arrows" not in red
+    assert "reject\nsamples by their values before the intervention" in red
+    # Two arrows lead to color in the observed set, and none in the other sets.
+    assert [page.count('<path d="M') for page in (observed, red, what_if)] == [12, 10, 10]
+    assert what_if.count("<code>do: ") == 3
+    assert what_if.count('stroke-dasharray="3 3"') == 2
+    assert "Dashed arrows" in what_if
+
+
+def test_an_intervened_node_has_no_parents_and_a_thick_frame():
+    mechanisms = {
+        "kind": Categorical(count=2),
+        "tone": Categorical(count=2, given="kind", table={0: [1], 1: [1]}),
+    }
+    rules = [Rule(exclude={"kind": 1, "tone": 1}, target="tone")]
+    graph = causal_graph(mechanisms, rules, {"tone"})
+    assert graph == {"kind": (), "tone": ()}
+    svg = draw_graph(graph, mechanisms, intervened={"tone"})
+    assert svg.count('stroke-width="3"') == 1
+    assert svg.count('<path d="M') - 1 == 2
