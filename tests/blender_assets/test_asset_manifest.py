@@ -29,11 +29,11 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_what_is_written_is_read(folder):
+def test_a_written_manifest_is_read_back(folder):
     assert read_asset_manifest(folder / "manifest.json") == {("objects", "spot"): entry()}
 
 
-def test_facts_of_a_users_own_are_those_of_the_manifest_beside_it(folder):
+def test_facts_of_user_assets_come_from_the_users_manifest(folder):
     library = AssetLibrary({"objects": folder})
     assert library.facts("objects", "spot") == entry()["facts"]
     assert library.entry("objects", "spot")["licence"] == "mine"
@@ -43,19 +43,19 @@ def test_facts_of_a_users_own_are_those_of_the_manifest_beside_it(folder):
     assert library.facts("objects", "cube") == AssetLibrary().facts("objects", "cube") != {}
 
 
-def test_files_that_no_manifest_names_have_no_facts(folder):
+def test_unlisted_files_have_no_facts(folder):
     (folder / "homer.blend").touch()
     assert AssetLibrary({"objects": folder}).facts("objects", "homer") == {}
     (folder / "manifest.json").unlink()
     assert AssetLibrary({"objects": folder}).facts("objects", "spot") == {}
 
 
-def test_an_entry_of_another_kind_is_not_taken(folder):
+def test_an_entry_of_another_kind_is_ignored(folder):
     write_asset_manifest(folder / "manifest.json", [entry(kind="lights")])
     assert AssetLibrary({"objects": folder}).facts("objects", "spot") == {}
 
 
-def test_a_file_that_was_changed_since_is_refused(folder):
+def test_a_changed_file_is_refused(folder):
     (folder / "spot.blend").write_bytes(b"other")
     message = (
         r"assets\.objects: `spot\.blend` is not the file that manifest\.json describes; "

@@ -23,7 +23,7 @@ ENTRIES = list(manifest().values())
 # ----------------------------------------------------------------------------------------------- manifest
 
 
-def test_the_manifest_lists_exactly_the_files_that_there_are():
+def test_the_manifest_lists_exactly_the_shipped_files():
     folders = [shipped() / kind for kind in ASSET_SUFFIXES]
     files = {path.relative_to(shipped()).as_posix() for folder in folders for path in folder.iterdir()}
     listed = [entry["file"] for entry in json.loads((shipped() / "manifest.json").read_text())["assets"]]
@@ -32,7 +32,7 @@ def test_the_manifest_lists_exactly_the_files_that_there_are():
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["file"])
-def test_files_are_those_that_the_manifest_describes(entry):
+def test_files_match_the_manifest(entry):
     path = shipped() / entry["file"]
     assert hashlib.sha256(path.read_bytes()).hexdigest() == entry["sha256"]
     assert entry["file"] == f"{entry['kind']}/{entry['name']}{path.suffix}"
@@ -72,7 +72,7 @@ def test_facts_are_a_copy():
     assert AssetLibrary().facts("materials", "red")["base_color"] is not None
 
 
-def test_errors_list_what_there_is(tmp_path):
+def test_errors_list_the_possible_choices(tmp_path):
     (tmp_path / "pink.blend").touch()
     message = (
         r"asset `grey` is not among the materials; expected one of: blue, green, orange, purple, red, yellow"
@@ -96,7 +96,7 @@ def test_errors_list_what_there_is(tmp_path):
     "label",
     ["../a", "../objects/cube", "..", ".", "", "/etc/passwd", "a/b", "./red", "red.blend", "red ", "*", "\0"],
 )
-def test_a_label_is_a_name_and_no_way_out(tmp_path, label):
+def test_labels_cannot_be_paths(tmp_path, label):
     (tmp_path / "below").mkdir()
     (tmp_path / "a.blend").touch()
     library = AssetLibrary({"materials": tmp_path / "below"})
@@ -195,7 +195,7 @@ def look(tmp_path_factory):
 
 
 @pytest.mark.blender
-def test_objects_stand_on_their_origin_and_are_as_large_as_said(look):
+def test_objects_stand_on_their_origin_and_have_the_listed_size(look):
     for entry, facts in look("objects"):
         assert facts["blocks"]["objects"] == [entry["name"]]
         # Only the parts of an object have materials, which name their slots.
@@ -213,7 +213,7 @@ def test_objects_stand_on_their_origin_and_are_as_large_as_said(look):
 
 
 @pytest.mark.blender
-def test_materials_have_the_colour_that_they_are_called(look):
+def test_materials_have_the_colour_of_their_name(look):
     for entry, facts in look("materials"):
         assert facts["blocks"]["materials"] == [entry["name"]]
         assert not facts["linked"]
@@ -241,7 +241,7 @@ def test_textures_have_their_handles(look):
 
 
 @pytest.mark.blender
-def test_lights_have_the_numbers_that_are_said(look):
+def test_lights_have_the_listed_values(look):
     for entry, facts in look("lights"):
         assert facts["blocks"]["objects"] == [entry["name"]]
         assert {name: facts[name] for name in entry["facts"]} == entry["facts"]
@@ -252,7 +252,7 @@ def test_lights_have_the_numbers_that_are_said(look):
 
 
 @pytest.mark.blender
-def test_maps_are_panoramas_of_radiance(look):
+def test_environment_maps_are_panoramas_of_radiance(look):
     for entry, facts in look("scenes"):
         if not entry["file"].endswith(".exr"):
             continue
@@ -274,7 +274,7 @@ def test_modelled_scenes_are_one_collection_and_a_sky(look):
 
 
 @pytest.mark.blender
-def test_no_file_carries_scripts_or_pictures(look):
+def test_files_contain_no_scripts_or_images(look):
     for kind in ("objects", "materials", "textures", "lights"):
         for _, facts in look(kind):
             assert (facts["blocks"]["texts"], facts["blocks"]["images"]) == ([], [])
@@ -282,7 +282,7 @@ def test_no_file_carries_scripts_or_pictures(look):
 
 @pytest.mark.blender
 @pytest.mark.slow
-def test_the_script_builds_what_is_shipped(look, tmp_path):
+def test_the_script_builds_the_shipped_assets(look, tmp_path):
     # Blender writes addresses into its files, so that two builds of a .blend differ in their hash alone.
     def told(entry):
         same = entry["file"].endswith(".exr")

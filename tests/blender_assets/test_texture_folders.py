@@ -30,7 +30,7 @@ def test_labels_are_class_and_file(dtd):
     assert library.facts("textures", labels[0]) == {}
 
 
-def test_blend_files_and_images_may_lie_together(dtd):
+def test_blend_files_and_images_may_be_mixed(dtd):
     (dtd / "images" / "fur.blend").touch()
     assert AssetLibrary({"textures": dtd / "images"}).labels("textures")[1:] == [
         "banded/banded_0004",
@@ -61,10 +61,10 @@ def test_two_files_of_one_label_are_refused(dtd):
 @pytest.mark.parametrize(
     "label", ["banded/../../labels/sheet", "../labels/sheet", "banded/", "/banded/banded_0002"]
 )
-def test_a_label_is_no_way_out(dtd, label):
+def test_labels_cannot_leave_the_folder(dtd, label):
     with pytest.raises(InputError, match="is not among the textures"):
         AssetLibrary({"textures": dtd}).find("textures", label)
 
 
-def test_only_textures_are_images(dtd):
+def test_images_are_used_only_as_textures(dtd):
     assert AssetLibrary({"materials": dtd / "images" / "banded"}).labels("materials") == []

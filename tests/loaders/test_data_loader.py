@@ -32,7 +32,7 @@ def loader_of(rows, sampler, workers, method="fork", collate_fn=list, **options)
 
 
 @pytest.mark.parametrize(("workers", "method"), WORKERS)
-def test_resuming_in_mid_epoch_gives_what_was_to_come(frames, workers, method):
+def test_a_run_resumed_in_mid_epoch_reads_the_remaining_batches(frames, workers, method):
     def start():
         sampler = ResumableSampler(len(frames), 2, shuffle=True, seed=5)
         return sampler, loader_of(frames, sampler, workers, method, collate)
@@ -54,7 +54,7 @@ def test_resuming_in_mid_epoch_gives_what_was_to_come(frames, workers, method):
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
-def test_a_run_may_go_on_with_other_workers(workers):
+def test_a_run_may_be_resumed_with_another_number_of_workers(workers):
     first, second = (ResumableSampler(11, shuffle=True) for _ in range(2))
     expected = list(first.order.batches(0))
     samples = first.track(loader_of(range(11), first, 1))
@@ -74,7 +74,7 @@ def test_all_ranks_and_workers_read_each_row_once(workers):
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_a_run_goes_on_after_an_error_in_its_loop(persistent):
+def test_a_run_continues_after_an_error_in_its_loop(persistent):
     """Eleven rows by four: the last batch is short; the error comes in the second epoch."""
     run = ResumableSampler(11, 4, shuffle=True, seed=1)
     loader = loader_of(range(11), run, 2, persistent_workers=persistent)
@@ -99,7 +99,7 @@ def test_a_run_goes_on_after_an_error_in_its_loop(persistent):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_what_nobody_counted_is_noticed_after_a_counted_epoch(workers):
+def test_uncounted_batches_after_a_counted_epoch_are_detected(workers):
     sampler = ResumableSampler(4, 2)
     loader = loader_of(range(4), sampler, workers)
     assert list(sampler.track(loader)) == [[0, 1], [2, 3]]
@@ -109,7 +109,7 @@ def test_what_nobody_counted_is_noticed_after_a_counted_epoch(workers):
         sampler.state_dict()
 
 
-def test_nothing_of_a_batch_is_kept(frames):
+def test_batches_and_files_are_released(frames):
     sampler = ResumableSampler(len(frames), 2)
     loader, opened = loader_of(frames, sampler, 0, collate_fn=collate), []
     for _ in range(3):

@@ -37,7 +37,7 @@ def only(frame, *names):
 
 
 @pytest.mark.parametrize("factor", [2, 4, 8])
-def test_means_are_those_of_a_slow_loop(make_frame, grid, factor):
+def test_means_match_a_slow_loop(make_frame, grid, factor):
     frame = make_frame()
     small = downscale(frame, grid, factor)
     for name in MEANS:
@@ -46,7 +46,7 @@ def test_means_are_those_of_a_slow_loop(make_frame, grid, factor):
             assert (small.layers[name][place] == mean.astype(np.float16)).all(), name
 
 
-def test_light_that_surfaces_reflect_is_kept(make_frame, grid):
+def test_reflected_light_is_preserved(make_frame, grid):
     frame = make_frame()
     small = downscale(frame, grid, 4)
     albedo, shading = (small.layers[name].astype(np.float64) for name in ("albedo", "shading"))
@@ -61,7 +61,7 @@ def test_light_that_surfaces_reflect_is_kept(make_frame, grid):
         assert np.allclose(found, block.mean(axis=(0, 1)), rtol=1e-3)
 
 
-def test_half_black_half_lit_by_hand():
+def test_a_half_black_block_matches_values_computed_by_hand():
     set_info = SetInfo(count=1, width=2, height=2, layers=("image",), factors=())
     albedo = np.array([[0.5, 0.25], [0, 0]], np.float16)[..., None].repeat(3, axis=2)
     shading = np.array([[2, 4], [0, 0]], np.float16)[..., None].repeat(3, axis=2)
@@ -112,7 +112,7 @@ def test_the_identity_holds_and_the_image_is_the_radiance(make_frame, grid):
     ).all()
 
 
-def test_radiance_without_its_parts_is_a_mean(make_frame, grid):
+def test_radiance_without_a_decomposition_is_averaged(make_frame, grid):
     frame = only(make_frame(), "radiance", "albedo")
     small = downscale(frame, grid, 4).layers
     for place, block in blocks(frame.layers["radiance"], 4):
@@ -134,14 +134,14 @@ def test_an_image_alone_is_averaged_in_linear_light(make_frame, grid):
     assert (downscale(_bare({"image": checks}), two, 2).layers["image"] == 188).all()
 
 
-def test_an_image_is_made_of_the_parts_of_radiance_where_that_is_not_read(make_frame, grid):
+def test_an_image_without_radiance_is_made_from_the_decomposition(make_frame, grid):
     frame = make_frame()
     with_radiance = downscale(frame, grid, 4).layers["image"]
     assert (downscale(without(frame, "radiance"), grid, 4).layers["image"] == with_radiance).all()
 
 
 @pytest.mark.parametrize(("factor", "place"), [(2, 0), (4, 1), (8, 3)])
-def test_one_pixel_of_the_block_is_taken(make_frame, grid, factor, place):
+def test_sampled_layers_take_one_pixel_of_each_block(make_frame, grid, factor, place):
     frame = make_frame()
     small = downscale(frame, grid, factor).layers
     for name in SAMPLED:
@@ -150,7 +150,7 @@ def test_one_pixel_of_the_block_is_taken(make_frame, grid, factor, place):
             assert (small[name][where] == block[place, place]).all()
 
 
-def test_an_odd_factor_takes_the_very_middle(make_frame):
+def test_an_odd_factor_takes_the_middle_pixel(make_frame):
     odd = SetInfo(count=1, width=30, height=24, layers=("depth",), factors=())
     frame = only(make_frame(), "depth")
     frame = replace(frame, layers={"depth": frame.layers["depth"][:, :30]})
@@ -158,7 +158,7 @@ def test_an_odd_factor_takes_the_very_middle(make_frame):
     assert all(small[where] == block[1, 1] for where, block in blocks(frame.layers["depth"], 3))
 
 
-def test_normals_are_unit_vectors_or_nothing():
+def test_normals_are_unit_vectors_or_zero():
     two = SetInfo(count=1, width=4, height=2, layers=("normal",), factors=())
     normal = np.zeros((2, 4, 3), np.float16)
     normal[0, 0], normal[0, 1] = (1, 0, 0), (0, 0, -1)  # beside two pixels that show nothing
@@ -168,7 +168,7 @@ def test_normals_are_unit_vectors_or_nothing():
     assert (small[0, 1] == 0).all()
 
 
-def test_shading_without_albedo_leaves_out_where_there_is_none():
+def test_shading_without_albedo_is_averaged_over_lit_pixels():
     two = SetInfo(count=1, width=4, height=2, layers=("shading",), factors=())
     shading = np.zeros((2, 4, 3), np.float16)
     shading[0, 0], shading[0, 1] = 1, 3
@@ -177,7 +177,7 @@ def test_shading_without_albedo_leaves_out_where_there_is_none():
     assert (small[0, 1] == 0).all()
 
 
-def test_boxes_and_areas_are_those_of_the_new_masks(make_frame, grid):
+def test_boxes_and_areas_match_the_new_masks(make_frame, grid):
     frame = make_frame(index=2)  # three objects, of which the second shows nowhere
     parts = tuple(
         PartRecord(name=f"part {i}", index=i, material="x", base_color=None, bbox=(0, 0, 8, 8), area=9)
@@ -198,7 +198,7 @@ def test_boxes_and_areas_are_those_of_the_new_masks(make_frame, grid):
         assert part.area == (mask & (small.layers["part"] == part.index)).sum() > 0
 
 
-def test_boxes_without_masks_are_divided(make_frame, grid):
+def test_boxes_without_masks_are_divided_by_the_factor(make_frame, grid):
     frame = make_frame()
     first = downscale(only(frame, "image"), grid, 4).metadata.objects[0]
     assert frame.metadata.objects[0].bbox == (3, 4, 20, 18)
@@ -206,7 +206,7 @@ def test_boxes_without_masks_are_divided(make_frame, grid):
     assert first.area == round(100 / 16)
 
 
-def test_an_object_that_falls_between_the_samples_is_not_seen(make_frame, grid):
+def test_an_object_between_the_sampled_pixels_is_hidden(make_frame, grid):
     frame = only(make_frame(), "object")
     mask = np.zeros_like(frame.layers["object"])
     mask[1, 1] = 1
@@ -224,7 +224,7 @@ def test_the_camera_projects_to_the_new_pixels(make_frame, grid):
     assert found.world_to_camera == camera.world_to_camera
 
 
-def test_checks_are_of_the_small_frame(make_frame, grid):
+def test_checks_are_computed_for_the_small_frame(make_frame, grid):
     frame = make_frame()
     small = downscale(frame, grid, 2)
     layers = {name: array.astype(np.float64) for name, array in small.layers.items()}
@@ -239,13 +239,13 @@ def test_checks_are_of_the_small_frame(make_frame, grid):
     assert downscale(without(frame, "light/left"), grid, 2).metadata.checks.light_sum_error is None
 
 
-def test_what_cannot_be_measured_anew_is_as_it_was():
+def test_checks_without_their_layers_are_kept():
     two = SetInfo(count=1, width=2, height=2, layers=("depth",), factors=())
     checks = downscale(_bare({"depth": np.ones((2, 2), np.float32)}), two, 2).metadata.checks
     assert (checks.clipped, checks.stored_error, checks.light_sum_error) == (0.75, 0.5, None)
 
 
-def test_hashes_order_and_the_frame_given_are_right(make_frame, grid):
+def test_hashes_and_order_are_right_and_the_input_is_unchanged(make_frame, grid):
     frame = make_frame()
     before = {name: array.copy() for name, array in frame.layers.items()}
     small = downscale(frame, grid, 2)

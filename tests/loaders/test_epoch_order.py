@@ -49,7 +49,7 @@ def test_each_row_comes_first_equally_often():
     assert ((counts - 500) ** 2 / 500).sum() < 24.3  # chi-square of 7 degrees of freedom, p = 0.001
 
 
-def test_orders_stay_what_they_were():
+def test_golden_orders_do_not_change():
     """Old runs can be gone on with: these values must never change."""
     assert EpochOrder(8, shuffle=True, seed=1).epoch_rows(0).tolist() == GOLDEN[0]
     assert EpochOrder(8, shuffle=True, seed=2**40).epoch_rows(7).tolist() == GOLDEN[1]
@@ -61,7 +61,7 @@ GOLDEN = ([4, 0, 7, 6, 5, 3, 1, 2], [4, 7, 6, 2, 1, 3, 0, 5], "35549cced66cc0d5"
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
-def test_batches_cut_the_rows_of_a_rank(drop_last):
+def test_batches_are_slices_of_the_rows_of_a_rank(drop_last):
     for batch_size in (1, 3, 4, 10):
         order = EpochOrder(10, batch_size, shuffle=True, drop_last=drop_last)
         batches = list(order.batches(1))
@@ -91,12 +91,12 @@ def test_batches_cut_the_rows_of_a_rank(drop_last):
         ({"epoch": -1}, "epoch: expected 0 or more, got -1"),
     ],
 )
-def test_numbers_out_of_range_are_named(options, message):
+def test_numbers_out_of_range_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         ResumableSampler(**{"rows": 5} | options)
 
 
-def test_a_word_that_says_nothing_of_uneven_ranks_is_named():
+def test_an_unknown_word_for_uneven_ranks_is_refused():
     order = EpochOrder(5)
     object.__setattr__(order, "uneven", "fill")  # type checks, which only tests switch on, would be first
     with pytest.raises(InputError, match="uneven: expected pad, drop or keep, got 'fill'"):
@@ -104,7 +104,7 @@ def test_a_word_that_says_nothing_of_uneven_ranks_is_named():
 
 
 @pytest.mark.parametrize("stop", range(8))
-def test_a_run_goes_on_where_another_stopped(stop):
+def test_a_run_continues_where_another_run_stopped(stop):
     options = {"batch_size": 3, "shuffle": True, "seed": 9, "epoch": 2}
     whole = ResumableSampler(10, **options)
     expected = list(whole.track(whole)) + list(whole.track(whole))
@@ -124,7 +124,7 @@ def test_a_run_goes_on_where_another_stopped(stop):
     assert len(second) == 4
 
 
-def test_a_run_that_was_broken_off_goes_on_in_the_same_process():
+def test_an_interrupted_run_continues_in_the_same_process():
     sampler = ResumableSampler(10)
     for number, _ in enumerate(sampler.track(sampler)):
         if number == 3:
@@ -133,7 +133,7 @@ def test_a_run_that_was_broken_off_goes_on_in_the_same_process():
     assert sampler.epoch == 1
 
 
-def test_what_nobody_counted_is_not_said_to_be_done():
+def test_a_state_with_uncounted_batches_is_refused():
     sampler = ResumableSampler(4)
     assert len(list(sampler)) == 4
     with pytest.raises(InputError, match=r"batches were not counted; iterate over `track\(loader\)`"):
@@ -143,7 +143,7 @@ def test_what_nobody_counted_is_not_said_to_be_done():
 
 
 @pytest.mark.parametrize("stop", [2, 4])
-def test_what_nobody_counted_is_noticed_after_what_was_counted_too(stop):
+def test_uncounted_batches_after_counted_batches_are_detected(stop):
     sampler = ResumableSampler(4)
     for number, _ in enumerate(sampler.track(sampler), 1):
         if number == stop:
@@ -157,7 +157,7 @@ def test_what_nobody_counted_is_noticed_after_what_was_counted_too(stop):
 @pytest.mark.parametrize(
     ("uneven", "batches"), [("pad", [3, 3, 3]), ("keep", [3, 2, 2]), ("drop", [2, 2, 2])]
 )
-def test_the_state_of_one_rank_is_that_of_all(uneven, batches):
+def test_the_state_of_one_rank_resumes_all_ranks(uneven, batches):
     """Training saves one checkpoint, by one rank; seven rows, three ranks."""
 
     def ranks():
@@ -207,7 +207,7 @@ def test_a_state_of_another_order_is_refused():
     assert sampler.epoch == 1
 
 
-def test_importing_orders_brings_no_torch():
+def test_importing_epoch_order_does_not_import_torch():
     code = (
         "import sys, loaders.epoch_order; print([name for name in ('numpy', 'torch') if name in sys.modules])"
     )

@@ -44,21 +44,21 @@ def reads(frames_root, tmp_path):
     )
 
 
-def test_a_lack_of_memory_is_no_damage(reads, raising, frames_root):
+def test_lack_of_memory_is_not_reported_as_damage(reads, raising, frames_root):
     raising(MemoryError())
     for read in reads:
         with pytest.raises(MemoryError):
             read()
 
 
-def test_what_the_system_lacks_is_no_damage(reads, raising):
+def test_missing_system_functions_are_not_reported_as_damage(reads, raising):
     raising(OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)))
     for read in reads:
         with pytest.raises(InputError, match=r"cannot be read.*: Function not implemented$"):
             read()
 
 
-def test_a_command_says_in_one_line_that_memory_ran_out(reads, raising, tmp_path):
+def test_commands_report_lack_of_memory_in_one_line(reads, raising, tmp_path):
     raising(MemoryError("Unable to allocate 32 TiB"))
     done = CliRunner().invoke(main, ["info", str(tmp_path / "grid.h5")])
     assert done.exit_code == 2

@@ -72,6 +72,6 @@ def test_positions_and_indices_are_inverse():
         (lambda: SMALL.indices(np.array([[0, 3, -1]])), "not for: b, c"),
     ],
 )
-def test_wrong_use_is_named(call, message):
+def test_wrong_arguments_are_refused(call, message):
     with pytest.raises(InputError, match=message):
         call()

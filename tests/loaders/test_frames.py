@@ -39,7 +39,7 @@ def assert_same_layers(found, expected):
         np.testing.assert_array_equal(found[name], array)
 
 
-def test_frame_path_pads_and_grows(tmp_path):
+def test_frame_path_pads_small_numbers_and_widens_for_large_numbers(tmp_path):
     assert frame_path(tmp_path, "a", 999) == tmp_path / "samples/a/0000/000999"
     assert frame_path(tmp_path, "a", 12_345_678) == tmp_path / "samples/a/12345/12345678"
 
@@ -55,7 +55,7 @@ def test_frame_path_refuses_a_negative_index(tmp_path):
         frame_path(tmp_path, "a", -1)
 
 
-def test_a_frame_comes_back_as_it_was_written(tmp_path, make_frame):
+def test_a_written_frame_is_read_back_unchanged(tmp_path, make_frame):
     frame = make_frame("free", 4)
     path = write_frame(tmp_path, frame)
     assert path == frame_path(tmp_path, "free", 4)
@@ -67,7 +67,7 @@ def test_a_frame_comes_back_as_it_was_written(tmp_path, make_frame):
     assert all(array.flags.writeable for array in found.layers.values())
 
 
-def test_a_frame_of_an_image_alone_has_no_npz(tmp_path, make_frame):
+def test_a_frame_with_only_an_image_has_no_npz(tmp_path, make_frame):
     frame = make_frame()
     hashes = {"image": frame.metadata.layers["image"]}
     alone = Frame(frame.metadata.model_copy(update={"layers": hashes}), {"image": frame.layers["image"]})
@@ -76,7 +76,7 @@ def test_a_frame_of_an_image_alone_has_no_npz(tmp_path, make_frame):
     assert_same_layers(read_frame(path, verify=True).layers, alone.layers)
 
 
-def test_bytes_depend_on_the_arrays_alone(tmp_path, make_frame):
+def test_file_bytes_depend_on_the_arrays_only(tmp_path, make_frame):
     frame = make_frame()
     turned = Frame(
         frame.metadata, {name: np.asfortranarray(frame.layers[name]) for name in sorted(frame.layers)}
@@ -111,7 +111,7 @@ def test_writers_at_the_same_time_leave_one_whole_frame(tmp_path, make_frame):
     assert not list((tmp_path / ".partial").iterdir())
 
 
-def test_an_empty_folder_is_filled_and_an_incomplete_one_named(tmp_path, make_frame):
+def test_an_empty_folder_is_filled_and_an_incomplete_folder_is_refused(tmp_path, make_frame):
     path = frame_path(tmp_path, "grid", 0)
     path.mkdir(parents=True)
     write_frame(tmp_path, make_frame())
@@ -121,7 +121,7 @@ def test_an_empty_folder_is_filled_and_an_incomplete_one_named(tmp_path, make_fr
     assert not list((tmp_path / ".partial").iterdir())
 
 
-def test_nothing_is_left_of_a_write_that_fails(tmp_path, make_frame, monkeypatch):
+def test_a_failed_write_leaves_no_files(tmp_path, make_frame, monkeypatch):
     def no_space(path, data):
         raise OSError(28, "No space left on device")
 
@@ -132,14 +132,14 @@ def test_nothing_is_left_of_a_write_that_fails(tmp_path, make_frame, monkeypatch
     assert not list((tmp_path / ".partial").iterdir())
 
 
-def test_clean_partial_removes_what_a_killed_writer_left(tmp_path):
+def test_clean_partial_removes_folders_of_a_killed_writer(tmp_path):
     (tmp_path / ".partial" / f"grid-000000-{'0' * 32}").mkdir(parents=True)
     clean_partial(tmp_path)
     clean_partial(tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_headers_of_whole_layers_are_not_parsed(tmp_path, make_frame, monkeypatch):
+def test_expected_headers_are_not_parsed(tmp_path, make_frame, monkeypatch):
     """Python 3.11 now and then fails to in threads; headers of another numpy are, to the same arrays."""
     path = write_frame(tmp_path, make_frame("grid", 0))
     expected = read_frame(path)
@@ -155,7 +155,7 @@ def test_headers_of_whole_layers_are_not_parsed(tmp_path, make_frame, monkeypatc
         np.testing.assert_array_equal(array, expected.layers[name])
 
 
-def test_clean_partial_leaves_what_no_writer_made(tmp_path):
+def test_clean_partial_keeps_foreign_files(tmp_path):
     there = tmp_path / "there" / f"grid-000000-{'0' * 32}"
     there.mkdir(parents=True)
     (tmp_path / ".partial").symlink_to("there")
@@ -197,7 +197,7 @@ def test_reading_the_image_does_not_touch_the_npz(frames_copy):
         read_frame(path, layers=["depth"])
 
 
-def test_layers_are_read_in_schema_order_and_unknown_ones_named(frames_root):
+def test_layers_are_read_in_schema_order_and_unknown_layers_are_refused(frames_root):
     path = frame_path(frames_root, "grid", 1)
     assert list(read_frame(path, layers=["part", "light/left", "image"]).layers) == [
         "image",
@@ -256,7 +256,7 @@ def rewrite_npz(path, **changed):
         ),
     ],
 )
-def test_damage_is_one_line_that_names_the_file(frames_copy, damage, message):
+def test_damage_is_reported_in_one_line_with_the_file(frames_copy, damage, message):
     path = frame_path(frames_copy, "free", 0)
     damage(path)
     with pytest.raises(InputError, match=message) as caught:
@@ -306,7 +306,7 @@ def test_an_image_that_claims_to_be_huge_is_refused_before_decoding(frames_copy)
         read_frame(file.parent)
 
 
-def test_an_npz_entry_that_unpacks_to_more_than_is_due_is_refused(frames_copy):
+def test_an_npz_entry_with_too_many_bytes_is_refused(frames_copy):
     path = frame_path(frames_copy, "grid", 0)
     honest = io.BytesIO()
     np.save(honest, np.zeros((24, 32), np.float32))
@@ -319,7 +319,7 @@ def test_an_npz_entry_that_unpacks_to_more_than_is_due_is_refused(frames_copy):
         read_frame(path, layers=["part"])
 
 
-def test_an_npz_entry_that_is_not_what_its_directory_says_is_refused(frames_copy):
+def test_an_npz_entry_that_contradicts_its_directory_is_refused(frames_copy):
     file = frame_path(frames_copy, "grid", 0) / "layers.npz"
     whole = file.read_bytes()
     directory = whole.index(b"PK\x01\x02")
@@ -340,7 +340,7 @@ def test_an_npz_entry_that_is_not_what_its_directory_says_is_refused(frames_copy
 
 
 @pytest.mark.parametrize("name", ["image.png", "layers.npz", "metadata.json"])
-def test_no_damage_raises_anything_but_input_error(frames_copy, name):
+def test_damaged_files_raise_only_input_errors(frames_copy, name):
     rng = np.random.default_rng(1)
     file = frame_path(frames_copy, "grid", 2) / name
     whole = file.read_bytes()
@@ -362,7 +362,7 @@ def test_no_damage_raises_anything_but_input_error(frames_copy, name):
     assert not [message for message in messages if "\n" in message]
 
 
-def test_dataset_info_comes_back_and_its_absence_is_explained(tmp_path, info):
+def test_dataset_info_is_read_back_and_a_missing_file_is_named(tmp_path, info):
     write_dataset_info(tmp_path / "new", info)
     assert read_dataset_info(tmp_path / "new") == info
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["dataset.json"]

@@ -42,7 +42,7 @@ def secret(tmp_path):
 
 
 @pytest.mark.parametrize("name", CLIMBING)
-def test_sets_whose_names_lead_elsewhere_are_neither_read_nor_packed(frames_copy, info, tmp_path, name):
+def test_sets_with_paths_as_names_are_neither_read_nor_packed(frames_copy, info, tmp_path, name):
     hostile = info.model_copy(update={"sets": {name: info.sets["grid"]}})
     write_dataset_info(frames_copy, hostile)
     for use in (
@@ -63,7 +63,7 @@ def edit_metadata(frames, set_name, **changes):
         path.with_name("SHA256SUMS").unlink(missing_ok=True)  # whoever forges the one forges the other
 
 
-def test_what_a_sample_says_of_itself_is_no_place(frames_copy, tmp_path):
+def test_metadata_do_not_decide_the_paths_of_samples(frames_copy, tmp_path):
     """The folder says where a sample is, whatever its metadata claim."""
     edit_metadata(frames_copy, "grid", id="../../../up", unit="..", group="/etc/passwd")
     (path,) = pack_hdf5(frames_copy, tmp_path / "packed", sets=["grid"])
@@ -78,7 +78,7 @@ def test_what_a_sample_says_of_itself_is_no_place(frames_copy, tmp_path):
 @pytest.mark.parametrize(
     ("name", "value"), [("temperature", "/../../up"), ("material", "../up"), ("scene", "..")]
 )
-def test_exports_make_no_folder_elsewhere(frames_copy, info, tmp_path, name, value):
+def test_exports_write_only_inside_their_folder(frames_copy, info, tmp_path, name, value):
     factors = {"scene": "cube", "texturing": "rgb", "temperature": 2500, "material": 0, "light_azimuth": 10}
     listed = {**factors, name: value}
     infos = tuple(FactorInfo(name=n, kind="categorical", values=(v,)) for n, v in listed.items())
@@ -158,7 +158,7 @@ def vast(file, secret):
         (vast, "expected at most 67108864 pixels, got 1048576 x 1048576"),
     ],
 )
-def test_hdf5_reads_its_own_bytes_alone(packed, secret, trick, message):
+def test_hdf5_files_with_links_or_huge_sizes_are_refused(packed, secret, trick, message):
     with h5py.File(packed, "r+") as file:
         trick(file, secret)
     with pytest.raises(InputError, match=message) as caught:
@@ -173,7 +173,7 @@ def sample(frames):
     return frame_path(frames, "grid", 0)
 
 
-def test_entries_of_an_npz_that_climb_are_never_unpacked(frames_copy, tmp_path):
+def test_npz_entries_with_paths_as_names_are_never_unpacked(frames_copy, tmp_path):
     path = sample(frames_copy) / "layers.npz"
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("../../../../../up.npy", b"up")
@@ -214,7 +214,7 @@ def chunk(kind, data):
 
 
 @pytest.mark.parametrize("kind", [b"iCCP", b"zTXt", b"IDAT"])
-def test_a_png_that_unpacks_to_more_than_it_shows_is_refused_or_bounded(frames_copy, kind):
+def test_a_png_bomb_takes_little_memory(frames_copy, kind):
     """A hundred megabytes of zeros in a chunk beside the pixels, or after them."""
     import resource
 
@@ -262,20 +262,20 @@ def test_a_manifest_names_its_own_files_alone(hub, path):
         ("pretty_name: tiny\n", "pretty_name: tiny ---\n"),
     ],
 )
-def test_the_rows_are_those_of_the_manifest_whatever_the_card_says(hub, old, new):
+def test_the_manifest_decides_the_rows_and_not_the_card(hub, old, new):
     card = hub / "README.md"
     assert old in card.read_text()
     card.write_text(card.read_text().replace(old, new, 1))
     assert HubFrames(hub, "free").indices.tolist() == [0, 1, 2, 4, 5]
 
 
-def test_settings_that_lead_elsewhere_are_refused(hub):
+def test_settings_with_other_files_are_refused(hub):
     (hub / ".huggingface.yaml").write_text("configs: [{config_name: free, data_files: ../secret.parquet}]")
     with pytest.raises(InputError, match=r"\.huggingface\.yaml makes `datasets` read files of no pack"):
         HubFrames(hub, "free")
 
 
-def test_packing_over_a_folder_whose_manifest_lists_others_files_is_refused(hub, frames_root):
+def test_packing_over_a_manifest_with_foreign_files_is_refused(hub, frames_root):
     shutil.copy(hub / "dataset.json", hub / "thesis.tex")
     text = json.loads((hub / "manifest.json").read_text())
     text["files"].append({**text["files"][0], "path": "thesis.tex"})
@@ -296,7 +296,7 @@ LONG = f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 200)}]\n"
 
 
 @pytest.mark.parametrize("text", [LAUGHS, MERGED, LONG], ids=["lists", "merges", "texts"])
-def test_a_few_lines_do_not_become_billions(text):
+def test_yaml_bombs_are_refused(text):
     with pytest.raises(InputError, match=f"expected at most {LARGEST // VALUE} values, got more once all"):
         parse_yaml(text)
 
@@ -313,13 +313,13 @@ def test_a_few_lines_do_not_become_billions(text):
         ("\0", "expected YAML, got something else: unacceptable character"),
     ],
 )
-def test_what_is_no_plain_value_is_refused_in_one_line(text, message):
+def test_yaml_other_than_plain_values_is_refused_in_one_line(text, message):
     with pytest.raises(InputError, match=message) as caught:
         parse_yaml(text)
     assert "\n" not in str(caught.value)
 
 
-def test_as_much_as_is_allowed_is_read():
+def test_yaml_within_the_limit_is_read():
     text = f"a: &a [{', '.join(['1'] * 1000)}]\nb: [{', '.join(['*a'] * 100)}]\n"
     assert [len(item) for item in parse_yaml(text)["b"]] == [1000] * 100
     assert parse_yaml("") is None

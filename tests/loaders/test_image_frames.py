@@ -47,7 +47,7 @@ def folder(tmp_path):
 # ------------------------------------------------------------------------------------------ reading
 
 
-def test_a_folder_is_a_set_of_frames(folder):
+def test_a_folder_is_read_as_frames(folder):
     pytest.importorskip("torch")
     pictures = open_image_frames(str(folder), SIZE)
     assert isinstance(pictures, Frames)
@@ -68,7 +68,7 @@ def test_a_folder_is_a_set_of_frames(folder):
     assert copy.deepcopy(pictures)[4]["image"].equal(pictures[4]["image"])
 
 
-def test_a_subset_depends_on_seed_and_names_alone(folder):
+def test_a_subset_depends_on_seed_and_names_only(folder):
     chosen = ImageFrames(ImageFolder(folder), SIZE, limit=4, seed=3)
     again = ImageFrames(ImageFolder(folder), SIZE, limit=4, seed=3)
     names = [chosen.metadata(row).id for row in range(4)]
@@ -85,14 +85,14 @@ def test_a_subset_depends_on_seed_and_names_alone(folder):
     assert len({*names} - {more.metadata(row).id for row in range(4)}) <= 1
 
 
-def test_crops_about_the_middle_and_keeps_the_aspect():
+def test_images_are_cropped_around_the_middle():
     # 60 x 20: a red, a green and a blue third; a square shows the green one alone.
     thirds = np.repeat(np.eye(3, dtype=np.uint8)[None] * 255, 20, axis=0).repeat(20, axis=1)
     square = decode_image(encoded(Image.fromarray(thirds)), "x", (10, 10))
     assert abs(square[:, 2:-2].astype(int) - (0, 255, 0)).max() <= 3  # the filter rings at the cut
 
 
-def test_turns_a_picture_as_its_exif_says():
+def test_pictures_are_rotated_by_their_exif():
     halves = np.zeros((8, 8, 3), np.uint8)
     halves[:4] = 255
     exif = Image.Exif()
@@ -106,7 +106,7 @@ def test_turns_a_picture_as_its_exif_says():
 
 
 @pytest.mark.parametrize("value", [0, 257, 128 * 257 + 90, 65535])
-def test_sixteen_bits(value):
+def test_sixteen_bits_are_reduced_to_eight(value):
     colour = decode_image(encode_png(np.full((*SIZE, 3), value, np.uint16)), "x", SIZE)
     gray = decode_image(encode_png(np.full(SIZE, value, np.uint16)), "x", SIZE)
     tiff = decode_image(encoded(Image.fromarray(np.full(SIZE, value, np.uint16)), "TIFF"), "x", SIZE)
@@ -115,7 +115,7 @@ def test_sixteen_bits(value):
     assert abs(int(colour[0, 0, 0]) - value / 257) < 1
 
 
-def test_colour_profiles_are_followed():
+def test_colour_profiles_are_applied():
     # A profile of gamma 1: its numbers are linear, and sRGB's are their encoding.
     linear = ImageCms.createProfile("sRGB")
     plain = decode_image(encoded(flat((100, 150, 200))), "x", SIZE)[0, 0]
@@ -144,7 +144,7 @@ def test_colour_profiles_are_followed():
     ],
     ids=["clear", "opaque", "half black", "gray", "bits", "palette"],
 )
-def test_modes(image, expected):
+def test_pixel_modes_are_converted_to_rgb(image, expected):
     assert decode_image(encoded(image), "x", SIZE)[0, 0].tolist() == expected
 
 
@@ -165,7 +165,7 @@ def test_modes(image, expected):
     ],
     ids=["empty", "postscript", "cut", "large", "bomb", "huge bomb", "floats", "32 bits"],
 )
-def test_a_picture_that_is_none_is_named_in_one_line(tmp_path, data, why):
+def test_unreadable_pictures_are_named_in_one_line(tmp_path, data, why):
     (tmp_path / "own.png").write_bytes(data)
     with pytest.raises(InputError, match=why) as caught:
         open_image_frames(str(tmp_path), SIZE).frame(0)
@@ -173,7 +173,7 @@ def test_a_picture_that_is_none_is_named_in_one_line(tmp_path, data, why):
     assert "\n" not in str(caught.value)
 
 
-def test_folders_and_numbers_that_do_not_do(tmp_path, folder):
+def test_missing_folders_and_bad_numbers_are_refused(tmp_path, folder):
     with pytest.raises(InputError, match="expected a folder of images, found no folder"):
         open_image_frames(str(tmp_path / "nowhere"), SIZE)
     (tmp_path / "empty").mkdir()
@@ -203,7 +203,7 @@ def table(datasets):
     return datasets.Dataset.from_dict(rows, features=features)
 
 
-def test_a_hugging_face_data_set_from_disk(datasets, table, tmp_path):
+def test_a_hugging_face_data_set_is_read_from_disk(datasets, table, tmp_path):
     pytest.importorskip("torch")
     table.save_to_disk(tmp_path / "one")
     datasets.DatasetDict({"train": table, "test": table.select([4])}).save_to_disk(tmp_path / "two")
@@ -246,7 +246,7 @@ def test_data_sets_without_pictures_are_refused(datasets, table, tmp_path, monke
         open_image_frames("hf:nobody/nothing", SIZE)
 
 
-def test_pictures_are_srgb_as_frames_are(tmp_path):
+def test_encoded_values_of_pictures_are_averaged(tmp_path):
     # What is averaged is encoded, as image viewers do; decoding comes after.
     half = np.zeros((12, 16, 3), np.uint8)
     half[:, ::2] = 255
@@ -275,6 +275,6 @@ def tiff16(array):
     return b"II*\0" + struct.pack("<I", 8) + directory + bytes(4) + struct.pack("<HHH", 16, 16, 16) + pixels
 
 
-def test_tiff_of_sixteen_bits_a_channel():
+def test_a_tiff_with_16_bits_a_channel_is_read():
     colour = np.full((*SIZE, 3), (65535, 30000, 257))
     assert decode_image(tiff16(colour), "x", SIZE)[2, 3].tolist() == [255, 30000 // 256, 1]

@@ -21,7 +21,7 @@ def test_one_object_marks_itself_and_a_ring_of_two_pixels():
     )  # fmt: skip
 
 
-def test_inside_and_outside_of_an_outline_are_marked_and_nothing_past_them():
+def test_both_sides_of_an_outline_are_marked_and_nothing_else():
     assert marked("000000000 011111000 011111000 011111000 011111000 011111000") == (
         "########.\n"
         "########.\n"
@@ -32,7 +32,7 @@ def test_inside_and_outside_of_an_outline_are_marked_and_nothing_past_them():
     )  # fmt: skip
 
 
-def test_two_objects_that_touch_and_no_background():
+def test_touching_objects_without_background_are_marked():
     assert marked("111222 111222") == ".####.\n.####."
     assert marked("10 01") == "##\n##"
 
@@ -48,7 +48,7 @@ def neighbours_differ(layer, row, column):
 
 
 @pytest.mark.parametrize("shape", [(1, 9), (9, 1), (13, 17)], ids=str)
-def test_against_a_loop_over_pixels(shape):
+def test_edges_match_a_loop_over_pixels(shape):
     rng = np.random.default_rng(5)
     for _ in range(20):
         layer = rng.choice(np.array([0, 1, 255], np.uint8), shape, p=[0.9, 0.05, 0.05])
@@ -60,7 +60,7 @@ def test_against_a_loop_over_pixels(shape):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_names_of_the_objects_and_the_orientation_do_not_matter():
+def test_object_numbers_and_orientation_do_not_matter():
     rng = np.random.default_rng(6)
     layer = rng.integers(0, 2, (12, 15), np.uint8).repeat(4, 0).repeat(3, 1)
     mixed = mixed_edges(layer)

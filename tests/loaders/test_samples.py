@@ -57,7 +57,7 @@ def test_collate_stacks_tensors_and_keeps_ragged_objects(make_frame, info):
     assert [len(objects) for objects in batch["objects"]] == [2, 3, 3]
 
 
-def test_collate_names_what_differs(make_frame, info):
+def test_collate_names_samples_that_differ(make_frame, info):
     first = to_sample(make_frame(), info.sets["grid"])
     other_set = to_sample(make_frame("free"), info.sets["free"])
     with pytest.raises(InputError, match="`grid-000000` and `free-000000` differ in layers or factors"):
@@ -70,7 +70,7 @@ def test_collate_names_what_differs(make_frame, info):
         collate([first, first | {"depth": first["depth"][:20]}])
 
 
-def test_factor_number_names_what_is_wrong(make_frame, info):
+def test_factor_number_names_wrong_values(make_frame, info):
     metadata = make_frame("free", 1).metadata
     shape, angle = info.sets["free"].factors
 
@@ -114,7 +114,7 @@ def test_group_rows_partitions_in_order(frames_root):
     assert sorted(np.concatenate(list(groups.values()))) == [0, 1, 2, 3, 4]
 
 
-def test_rows_are_numbered_as_those_of_lists():
+def test_rows_are_numbered_like_list_items():
     assert [row_number(row, 3) for row in (0, np.int64(2), torch.tensor(1), -3)] == [0, 2, 1, 0]
     for row in (3, -4):
         with pytest.raises(IndexError):
@@ -140,7 +140,7 @@ def test_collate_takes_samples_of_public_sets():
     assert (batch["id"], batch["parts"]) == (["a", "b"], [{"head": 0}, {"head": 1}])
 
 
-def test_tensors_are_of_their_own_whatever_lies_in_memory():
+def test_tensors_have_their_own_memory_for_any_array_layout():
     stored = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
     frozen = np.moveaxis(stored, 0, 2)  # as `datasets` keeps it: channels first
     frozen.flags.writeable = False

@@ -6,7 +6,7 @@ from loaders.samples import collate
 from loaders.tensors_in_memory import load_tensors
 
 
-def test_a_set_is_loaded_whole(frames_root, monkeypatch):
+def test_a_set_is_loaded_completely(frames_root, monkeypatch):
     monkeypatch.setattr("loaders.tensors_in_memory._BLOCK", 4)  # six rows, so that the last block is not full
     frames = FrameFolder(frames_root, "grid", ["image", "albedo", "depth"])
     data = load_tensors(frames)

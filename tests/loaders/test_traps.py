@@ -38,7 +38,7 @@ def one_frame(make_frame, info, root, seed):
 
 
 @pytest.mark.parametrize("how", ["packed anew", "two folders"])
-def test_load_dataset_of_hdf5_gives_the_rows_that_are_there(datasets, make_frame, info, tmp_path, how):
+def test_load_dataset_of_hdf5_reads_no_stale_rows(datasets, make_frame, info, tmp_path, how):
     pytest.importorskip("datasets", minversion="4.0")
     for seed in (1, 2):
         root = one_frame(make_frame, info, tmp_path / f"frames-{seed}", seed)
@@ -58,21 +58,21 @@ def types(feature):
     return found.union(*(types(part) for part in feature.values() if isinstance(part, dict | list)))
 
 
-def test_features_are_spelled_as_every_version_reads_them(packs):
+def test_features_use_types_of_every_version_of_datasets(packs):
     (path,) = (packs / "hub" / "grid").glob("*.parquet")
     features = json.loads(pq.read_schema(path).metadata[b"huggingface"])["info"]["features"]
     assert types(features) == OLD_TYPES
     assert isinstance(features["objects"], list)
 
 
-def test_what_datasets_caches_is_hardly_larger_than_the_arrays(datasets, packs, tmp_path):
+def test_the_cache_of_datasets_is_hardly_larger_than_the_arrays(datasets, packs, tmp_path):
     """Channels last would cost an offset of 4 bytes for every pixel: 1.7 times the size of half floats."""
     rows = datasets.load_dataset(str(packs / "hub"), "grid", split="train", cache_dir=str(tmp_path))
     for name, size in (("albedo", 6 * 24 * 32 * 3 * 2), ("depth", 6 * 24 * 32 * 4)):
         assert size <= rows.data.column(name).nbytes < 1.15 * size
 
 
-def test_hdf5_holds_what_datasets_can_read(packs):
+def test_hdf5_files_have_a_layout_that_datasets_reads(packs):
     """Rows of equal number in fixed arrays of at most six axes, none of length 0, and no compound types."""
     found = []
 
@@ -93,7 +93,7 @@ def test_hdf5_holds_what_datasets_can_read(packs):
     assert {"image", "light/left", "factors/size", "metadata"} <= set(found)
 
 
-def test_no_list_of_rows_is_asked_of_h5py(packs, monkeypatch):
+def test_h5py_is_never_indexed_by_a_list_of_rows(packs, monkeypatch):
     """h5py reads those two hundred times slower than one row after the other."""
     asked = []
     getitem = h5py.Dataset.__getitem__
@@ -110,7 +110,7 @@ def test_no_list_of_rows_is_asked_of_h5py(packs, monkeypatch):
     assert all(isinstance(part, int | slice | str | type(...)) for part in keys), keys
 
 
-def test_a_pack_is_read_by_any_hdf5(packs):
+def test_a_pack_is_readable_by_hdf5_1_10(packs):
     """gzip and shuffle come with HDF5, and the superblock is of version 3, as of HDF5 1.10 of 2016."""
     path = packs / "h5" / "grid.h5"
     assert path.read_bytes()[:9] == b"\x89HDF\r\n\x1a\n\x03"

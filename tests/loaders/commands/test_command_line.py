@@ -9,7 +9,7 @@ from loaders.commands.command_line import progress
 
 
 @pytest.mark.parametrize(("terminal", "least", "most"), [(True, 4, 100), (False, 1, 2)])
-def test_progress_fills_no_log(capsys, monkeypatch, terminal, least, most):
+def test_progress_writes_little_to_a_log(capsys, monkeypatch, terminal, least, most):
     """On a terminal the bar moves; elsewhere there is the first and the last of it."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     with progress(100, "render") as advance:

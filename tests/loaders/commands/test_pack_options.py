@@ -22,14 +22,14 @@ from candlelight import main
         ),
     ],
 )
-def test_options_of_another_form_are_refused(frames_root, tmp_path, words, message):
+def test_options_of_another_format_are_refused(frames_root, tmp_path, words, message):
     command, *options = words
     result = CliRunner().invoke(main, [command, str(frames_root), *options, "--out", str(tmp_path / "out")])
     assert (result.exit_code, message in result.output, result.output.count("\n")) == (2, True, 1)
     assert not (tmp_path / "out").exists()
 
 
-def test_options_of_the_form_that_is_asked_for_are_taken(frames_root, tmp_path):
+def test_options_of_the_chosen_format_are_accepted(frames_root, tmp_path):
     words = ["pack", str(frames_root), "--sets", "free", "--layers", "image", "--compression", "none"]
     result = CliRunner().invoke(main, [*words, "--to", "hdf5", "--out", str(tmp_path)])
     assert (result.exit_code, result.output) == (0, f"{tmp_path / 'free.h5'}\n")

@@ -3,7 +3,7 @@ import pytest
 import loaders
 
 
-def test_whoever_names_folders_by_text_is_understood(frames_root, tmp_path):
+def test_paths_may_be_text(frames_root, tmp_path):
     pytest.importorskip("torch", exc_type=ImportError)
     from loaders.exports import export_webdataset
 

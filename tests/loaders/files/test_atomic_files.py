@@ -7,7 +7,7 @@ from loaders.files.atomic_files import replacing
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_file_that_cannot_be_written_is_named_as_it_was_given(tmp_path, named):
+def test_a_failed_write_names_the_final_path(tmp_path, named):
     """And not by the name that it has while it is written."""
     path = tmp_path / "plan.parquet"
 
@@ -22,6 +22,6 @@ def test_a_file_that_cannot_be_written_is_named_as_it_was_given(tmp_path, named)
     assert not list(tmp_path.iterdir())
 
 
-def test_another_file_that_cannot_be_read_meanwhile_keeps_its_name(tmp_path):
+def test_errors_of_other_files_keep_their_path(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"'elsewhere'"), replacing(tmp_path / "plan.parquet"):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "elsewhere")

@@ -15,13 +15,13 @@ def raw(data):
 DATA = bytes(range(256)) * 40
 
 
-def test_bytes_come_back():
+def test_bytes_are_restored():
     assert inflate(zlib.compress(DATA, 4), len(DATA)) == DATA
     assert inflate(raw(DATA), len(DATA), module.RAW) == DATA
     assert inflate(zlib.compress(b""), 0) == b""
 
 
-def test_what_unpacks_to_more_gives_one_byte_more():
+def test_oversized_data_give_one_byte_more_than_the_limit():
     bomb = zlib.compress(bytes(2**26))
     assert [len(inflate(bomb, most)) for most in (0, 1, 1000, 2**20)] == [1, 2, 1001, 2**20 + 1]
 

@@ -92,7 +92,7 @@ def sample_folders(root, *indices):
 # ------------------------------------------------------------------------------------------ opening
 
 
-def test_a_protocol_nobody_knows():
+def test_unknown_protocols_are_refused():
     with pytest.raises(
         InputError, match=r"^nix://bucket: cannot be opened: .* not known: nix; expected s3://"
     ):
@@ -108,12 +108,12 @@ def test_a_missing_package_is_named(url, package, monkeypatch):
         open_store(url)
 
 
-def test_the_name_of_a_store_ends_in_no_slash(frames_root):
+def test_the_url_of_a_store_has_no_final_slash(frames_root):
     store = open_store("memory://far/away/")
     assert (store.url, store.path) == ("memory://far/away", "/far/away")
 
 
-def test_no_message_holds_a_password():
+def test_messages_hide_passwords():
     store = Store("flaky://me:secret@host/far", Flaky([PermissionError("no")] * 2), "/far")
     for fail in (lambda: store.write("a", b""), lambda: open_store("nix://me:secret@host")):
         with pytest.raises(InputError, match=r"://me:\*\*\*@host") as caught:
@@ -169,7 +169,7 @@ def test_complete_samples_are_listed_with_their_bytes(store, frames_root):
     assert store.complete("free") == {}
 
 
-def test_what_has_no_metadata_or_lies_astray_is_no_sample(store):
+def test_incomplete_and_misplaced_samples_are_not_listed(store):
     for name in (
         "samples/grid/0000/000001/image.png",
         "samples/grid/0000/000002/metadata.json",
@@ -185,7 +185,7 @@ def test_what_has_no_metadata_or_lies_astray_is_no_sample(store):
     assert store.complete("grid") == {2: 2, 1003: 2}
 
 
-def test_many_thousands_are_listed_in_order(store):
+def test_samples_of_several_folders_are_listed_in_order(store):
     indices = [number * 1000 + 7 for number in (12, 3, 0, 101)]
     for index in indices:
         store.write((frame_path(Path(), "grid", index) / METADATA).as_posix(), b"{}")
@@ -193,7 +193,7 @@ def test_many_thousands_are_listed_in_order(store):
     assert list(store.complete("grid", [101, 3, 55])) == [3007, 101007]
 
 
-def test_nothing_is_left_aside(store, frames_root):
+def test_temporary_files_are_removed(store, frames_root):
     store.write("dataset.json", b"{}")
     store.put_samples(frames_root, sample_folders(frames_root, 0))
     found = [name for name in store.fs.find(store.path) if "partial" in name]
@@ -205,7 +205,7 @@ def test_nothing_is_left_aside(store, frames_root):
 
 
 @pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), TimeoutError(), RuntimeError("reset")])
-def test_what_passes_is_tried_again(fault, pauses, frames_root):
+def test_temporary_faults_are_retried(fault, pauses, frames_root):
     store = flaky(fault, fault)
     store.write("dataset.json", b"{}")
     assert store.read("dataset.json") == b"{}"
@@ -223,7 +223,7 @@ def test_what_passes_is_tried_again(fault, pauses, frames_root):
         (ValueError("two\nlines"), "two lines"),
     ],
 )
-def test_what_does_not_pass_is_one_line(fault, said, pauses):
+def test_lasting_faults_are_reported_in_one_line(fault, said, pauses):
     store = flaky(*[fault] * 9)
     with pytest.raises(InputError, match=rf"^flaky://far: cannot be written: {said}$"):
         store.write("dataset.json", b"{}")
@@ -249,14 +249,14 @@ class NoCredentialsError(Exception):
         AttributeError("a defect of the package"),
     ],
 )
-def test_what_another_try_does_not_mend_is_said_at_once(fault, pauses):
+def test_permanent_faults_are_not_retried(fault, pauses):
     with pytest.raises(InputError, match=f"^flaky://far: cannot be written: {fault}$"):
         flaky(fault).write("dataset.json", b"{}")
     assert pauses == []
 
 
 @pytest.mark.parametrize("after", range(8))
-def test_a_run_that_ends_anywhere_leaves_whole_samples(after, frames_root):
+def test_a_killed_run_leaves_only_whole_samples(after, frames_root):
     """Killed before any of the eight puts of two samples: what counts as complete is all there."""
 
     class Killed(BaseException):
@@ -281,7 +281,7 @@ def test_a_run_that_ends_anywhere_leaves_whole_samples(after, frames_root):
     }
 
 
-def test_metadata_goes_last(frames_root):
+def test_metadata_are_written_last(frames_root):
     store = flaky()
     store.put_samples(frames_root, sample_folders(frames_root, 0, 1, 2))
     kinds = [call.endswith(METADATA) for call in store.fs.calls]
@@ -289,7 +289,7 @@ def test_metadata_goes_last(frames_root):
     assert kinds.count(True) == 3
 
 
-def test_a_put_that_stops_half_way_does_not_count_where_files_are_written_in_pieces(tmp_path, frames_root):
+def test_an_interrupted_put_is_incomplete_in_stores_that_write_in_pieces(tmp_path, frames_root):
     class Torn(LocalFileSystem):
         def pipe_file(self, path, value, **kwargs):
             super().pipe_file(path, value[: len(value) // 2], **kwargs)
@@ -306,7 +306,7 @@ def test_a_put_that_stops_half_way_does_not_count_where_files_are_written_in_pie
     assert list(store.complete("grid")) == [0]
 
 
-def test_no_bucket_is_made_by_writing(frames_root):
+def test_writing_creates_no_bucket(frames_root):
     """A misspelt bucket is to be an error, where making folders would make it."""
     store = flaky()
     store.fs.makedirs = store.fs.mkdir = None
@@ -317,7 +317,7 @@ def test_no_bucket_is_made_by_writing(frames_root):
 # ------------------------------------------------------------------------------------------ description
 
 
-def test_info_of_a_store_is_that_of_the_folder(frames_root):
+def test_the_description_of_a_store_matches_the_folder(frames_root):
     memory = fsspec.filesystem("memory")
     memory.put(str(frames_root), "/told", recursive=True)
     there, here = describe("memory://told").splitlines(), describe(frames_root).splitlines()
@@ -327,12 +327,12 @@ def test_info_of_a_store_is_that_of_the_folder(frames_root):
     memory.rm("/told", recursive=True)
 
 
-def test_info_of_nothing():
+def test_a_missing_data_set_is_refused():
     with pytest.raises(InputError, match=r"^memory://nowhere: expected a folder of frames; dataset.json is"):
         describe("memory://nowhere")
 
 
-def test_info_of_what_is_damaged():
+def test_a_damaged_description_is_refused():
     open_store("memory://broken").write("dataset.json", b"{")
     with pytest.raises(InputError, match=r"^memory://broken/dataset.json is damaged at JSON"):
         describe("memory://broken")

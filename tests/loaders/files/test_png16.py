@@ -73,13 +73,13 @@ def test_every_value_survives():
     np.testing.assert_array_equal(decode_png16(encode_png(colour)), colour)
 
 
-def test_what_is_read_may_be_written_to():
+def test_decoded_arrays_are_writable():
     values = decode_png16(encode_png(noise(3, 4)))
     values[0, 0] = 1
     assert values[0, 0].max() == 1
 
 
-def test_tells_its_kind():
+def test_is_png16_accepts_only_16_bit_png():
     assert is_png16(png(noise(2, 2)))
     assert not is_png16(png(noise(2, 2), depth=8))
     assert not is_png16(b"\x89PNG")
@@ -121,12 +121,12 @@ def flip(data, at):
         "bit gray",
     ],
 )
-def test_says_what_is_wrong(data, message):
+def test_invalid_files_are_refused(data, message):
     with pytest.raises(InputError, match=message), blaming("damaged PNG", "get it again"):
         decode_png16(data)
 
 
-def test_no_damage_goes_unseen():
+def test_every_changed_byte_is_found():
     data = encode_png(noise(6, 5, 3))
     for at in range(len(data) - 12):  # the last chunk says nothing but that it is the last
         with pytest.raises(InputError), blaming("a.png", "get it again"):

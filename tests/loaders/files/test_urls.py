@@ -16,7 +16,7 @@ from loaders.files.urls import is_elsewhere, is_url, local_folder
         *[("run::1", False), ("a:b", False), ("./s3:x/y", False), ("", False), ("12:30/x", False)],
     ],
 )
-def test_urls_are_told_from_paths(text, url):
+def test_urls_are_distinguished_from_paths(text, url):
     assert is_url(text) is url
     # A Path drops a slash of a URL.
     assert not url or is_url(Path(text))
@@ -28,13 +28,13 @@ def test_file_urls_are_paths(url):
     assert local_folder(url) == Path("/a/b c")
 
 
-def test_paths_stay_as_they_are():
+def test_paths_are_returned_unchanged():
     assert local_folder("a/b%20c") == Path("a/b%20c")
     assert local_folder(Path("a")) == Path("a")
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/x", Path("s3://bucket/x")])
-def test_what_lies_elsewhere_is_to_be_copied_first(url):
+def test_remote_urls_are_refused_with_a_copy_command(url):
     expected = (
         r"s3://bucket/x: expected a local folder; .* copy the folder first: python -c "
         r"\"import fsspec; fs, path = fsspec.url_to_fs\('s3://bucket/x'\); "
@@ -46,7 +46,7 @@ def test_what_lies_elsewhere_is_to_be_copied_first(url):
         assert "\n" not in str(caught.value)
 
 
-def test_a_file_url_of_another_machine_is_not_taken_for_a_path():
+def test_a_file_url_of_another_machine_is_refused():
     with pytest.raises(InputError, match="file://server/x: expected a local folder"):
         local_folder("file://server/x")
 
@@ -55,7 +55,7 @@ def contents(root):
     return {p.relative_to(root): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
-def test_the_command_that_is_told_copies(frames_root, tmp_path, monkeypatch):
+def test_the_copy_command_of_the_message_works(frames_root, tmp_path, monkeypatch):
     """What the message says to do does it."""
     import fsspec
 

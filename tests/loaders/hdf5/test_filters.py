@@ -20,7 +20,7 @@ ARRAYS = [
 
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype}{list(array.shape)}")
 @pytest.mark.parametrize("compression", ["gzip", "none", "zstd", "blosc"])
-def test_hdf5_reads_the_chunk(tmp_path, array, compression):
+def test_hdf5_reads_encoded_chunks(tmp_path, array, compression):
     if compression in ("zstd", "blosc"):
         pytest.importorskip("hdf5plugin")
     mask, chunk = encode_chunk(array, compression)
@@ -34,7 +34,7 @@ def test_hdf5_reads_the_chunk(tmp_path, array, compression):
         assert file["x"][0].tobytes() == array.tobytes()
 
 
-def test_bytes_of_one_significance_come_together():
+def test_shuffle_groups_bytes_by_significance():
     array = np.array([0x0102, 0x0304], "<u2").view(np.float16)
     assert zlib.decompress(encode_chunk(array, "gzip")[1]) == bytes([2, 4, 1, 3])
     array = np.array([[0x01020304], [0x05060708]], "<u4").view(np.float32)
@@ -43,13 +43,13 @@ def test_bytes_of_one_significance_come_together():
     assert encode_chunk(strided, "gzip") == encode_chunk(strided.copy(), "gzip")
 
 
-def test_pixels_are_not_shuffled_and_floats_are():
+def test_floats_are_shuffled_and_8_bit_pixels_are_not():
     assert dataset_filters(np.dtype("uint8"), "gzip")["shuffle"] is False
     assert dataset_filters(np.dtype("float32"), "gzip")["shuffle"] is True
     assert dataset_filters(np.dtype("float32"), "none") == {}
 
 
-def test_what_cannot_be_had_is_said(monkeypatch):
+def test_unknown_and_missing_compressions_are_refused(monkeypatch):
     with pytest.raises(InputError, match="compression: expected one of gzip, none, zstd, blosc, got lzf"):
         dataset_filters(np.dtype("uint8"), "lzf")
     monkeypatch.setitem(sys.modules, "hdf5plugin", None)

@@ -41,7 +41,7 @@ def test_files_are_not_written_among_frames(frames_root):
         pack_hdf5(frames_root, frames_root, ["grid"])
 
 
-def test_splits_of_one_pack_go_together(stored, tmp_path):
+def test_splits_of_one_pack_are_accepted(stored, tmp_path):
     folder = mix(stored, tmp_path / "h5", "red/grid-red.h5", "red/grid-blue.h5")
     assert describe_conflict(map(HDF5Frames, folder.glob("*.h5"))) == ""
     assert len(open_frames(folder, "grid", "blue")) == 3
@@ -49,7 +49,7 @@ def test_splits_of_one_pack_go_together(stored, tmp_path):
 
 
 @pytest.mark.parametrize("other", ["sizes/grid-small.h5", "whole/grid.h5"])
-def test_a_sample_in_two_files_is_found(stored, tmp_path, other):
+def test_a_sample_in_two_files_is_refused(stored, tmp_path, other):
     """What is trained on `red` and tested on `small` would be tested on what it has seen."""
     folder = mix(stored, tmp_path / "h5", "red/grid-red.h5", "red/grid-blue.h5", other)
     message = r"grid.*.h5 and grid.*.h5 both hold sample \d of set `grid`, .* keep the files of one pack"
@@ -60,7 +60,7 @@ def test_a_sample_in_two_files_is_found(stored, tmp_path, other):
     assert not verify_pack(folder).whole
 
 
-def test_two_files_of_one_split_are_found_though_they_share_nothing(stored, frames_root, tmp_path):
+def test_two_files_of_one_split_are_refused_even_without_common_samples(stored, frames_root, tmp_path):
     folder = mix(stored, tmp_path / "h5", "red/grid-red.h5")
     shutil.move(folder / "grid-red.h5", folder / "old.h5")
     swapped = SplitPlan(factor="color", values={"red": ("blue",), "blue": ("red",)})
@@ -70,7 +70,7 @@ def test_two_files_of_one_split_are_found_though_they_share_nothing(stored, fram
         open_frames(folder, "grid")
 
 
-def test_packing_beside_other_splits_of_the_set_is_refused(stored, frames_root, tmp_path):
+def test_packing_next_to_an_earlier_pack_of_the_set_is_refused(stored, frames_root, tmp_path):
     folder = mix(stored, tmp_path / "h5", "whole/grid.h5")
     before = (folder / "grid.h5").read_bytes()
     with pytest.raises(
@@ -81,7 +81,7 @@ def test_packing_beside_other_splits_of_the_set_is_refused(stored, frames_root, 
     assert (folder / "grid.h5").read_bytes() == before
 
 
-def test_files_of_other_sets_and_of_anyone_else_do_not_matter(stored, frames_root, tmp_path):
+def test_files_of_other_sets_and_foreign_files_are_ignored(stored, frames_root, tmp_path):
     folder = mix(stored, tmp_path / "h5", "whole/grid.h5")
     (folder / "notes.h5").write_text("mine")
     pack_hdf5(frames_root, folder, ["free"], layers=["image"])

@@ -38,7 +38,7 @@ def file(packed, tmp_path):
     return shutil.copy(packed, tmp_path / "grid.h5")
 
 
-def test_arrays_are_what_the_hashes_say_and_free_to_change(packed):
+def test_arrays_match_their_hashes_and_are_writable(packed):
     frames = HDF5Frames(packed)
     for _ in range(2):
         arrays = frames.arrays(-2)
@@ -50,7 +50,7 @@ def test_arrays_are_what_the_hashes_say_and_free_to_change(packed):
         frames.arrays(6)
 
 
-def test_a_row_is_read_once_however_often_it_is_asked_for(packed, monkeypatch):
+def test_repeated_rows_are_read_once(packed, monkeypatch):
     frames = HDF5Frames(packed, layers=["depth"])
     read = []
     views = frames._views
@@ -66,7 +66,7 @@ def test_a_row_is_read_once_however_often_it_is_asked_for(packed, monkeypatch):
             frames.__getitems__(outside)
 
 
-def test_metadata_are_read_for_objects_alone(packed, monkeypatch):
+def test_metadata_are_read_for_objects_only(packed, monkeypatch):
     def refuse(*_):
         raise AssertionError("parsed")
 
@@ -100,7 +100,7 @@ def test_locking_is_passed_on(packed, monkeypatch):
     assert asked == [False, False, "best-effort", None]
 
 
-def test_a_file_that_is_written_is_said_to_be_locked(file):
+def test_a_file_being_written_is_reported_as_locked(file):
     code = (
         f"import h5py, time; file = h5py.File({str(file)!r}, 'r+'); print('open', flush=True); time.sleep(60)"
     )
@@ -115,7 +115,7 @@ def test_a_file_that_is_written_is_said_to_be_locked(file):
             writer.kill()
 
 
-def test_a_file_that_is_replaced_is_read_on_or_refused(file, make_frame):
+def test_a_replaced_file_is_read_by_open_readers_and_refused_by_others(file, make_frame):
     frames = HDF5Frames(file, layers=["depth"])
     late = copy.copy(frames)
     expected = frames.arrays(3)["depth"]
@@ -132,21 +132,21 @@ def test_a_file_that_is_replaced_is_read_on_or_refused(file, make_frame):
             read(3)
 
 
-def test_a_file_that_goes_away_is_named(file):
+def test_a_removed_file_is_named(file):
     frames = HDF5Frames(file)
     file.unlink()
     with pytest.raises(InputError, match=r"grid.h5 is missing; make it with `candlelight pack`"):
         frames[0]
 
 
-def test_splits_are_named_where_the_whole_is_asked_for(frames_root, tmp_path):
+def test_splits_are_listed_if_the_whole_set_is_missing(frames_root, tmp_path):
     pack_hdf5(frames_root, tmp_path, ["grid"], plan=SplitPlan(factor="color", values={"test": ("blue",)}))
     for use in (HDF5Frames, open_frames):
         with pytest.raises(InputError, match=r"grid.h5 is missing; there are grid-test.h5, grid-train.h5$"):
             use(tmp_path / "grid.h5")
 
 
-def test_the_format_before_is_refused_with_what_to_do(file):
+def test_an_earlier_format_is_refused_with_advice(file):
     with h5py.File(file, "r+") as opened:
         opened.attrs["format"] = 2
     message = r"expected an HDF5 file of format 3 .*, got an earlier format .* again with `candlelight pack`$"
@@ -165,7 +165,7 @@ def test_texts_of_variable_length_are_never_read(file):
         HDF5Frames(file)
 
 
-def test_a_header_cannot_ask_for_all_memory(file):
+def test_huge_text_types_are_refused(file):
     with h5py.File(file, "r+") as opened:
         del opened["metadata"]
         opened.create_dataset("metadata", (6,), "S100000000", chunks=(1,), compression="gzip")
@@ -173,7 +173,7 @@ def test_a_header_cannot_ask_for_all_memory(file):
         HDF5Frames(file)
 
 
-def test_names_that_were_left_out_take_no_memory(file):
+def test_missing_ids_take_no_memory(file):
     with h5py.File(file, "r+") as opened:
         del opened["id"]
         opened.create_dataset("id", (6,), "S10000000", chunks=(1,), compression="gzip")
@@ -211,7 +211,7 @@ def dataset_of(data, **filters):
     ids=["none", "gzip", "lzf", "gzip-fletcher32"],
 )
 @pytest.mark.parametrize("chunks", [(1, 5, 7, 3), (2, 5, 7, 3), (1, 5, 3, 3)], ids=str)
-def test_rows_are_what_hdf5_itself_reads(filters, chunks):
+def test_rows_equal_the_rows_that_hdf5_reads(filters, chunks):
     numbers = np.random.default_rng(0).integers(0, 255, (4, 5, 7, 3))
     for dtype, shuffle in product(("uint8", "float16", "float32", "float64"), (False, True)):
         dataset = dataset_of(numbers.astype(dtype), chunks=chunks, shuffle=shuffle, **filters)
@@ -230,7 +230,7 @@ def test_texts_are_read_without_their_padding(filters):
     assert [read(row).item().decode() for row in (2, 0, 1)] == ["fünf", "one", ""]
 
 
-def test_a_chunk_that_left_its_filters_out_is_read():
+def test_a_chunk_without_filters_is_read():
     data = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     dataset = dataset_of(data, chunks=(1, 3, 4), compression="gzip")
     dataset.id.write_direct_chunk((1, 0, 0), data[0].tobytes(), 1)
@@ -238,14 +238,14 @@ def test_a_chunk_that_left_its_filters_out_is_read():
     np.testing.assert_array_equal(row_reader(dataset)(1), data[0])
 
 
-def test_a_bomb_takes_no_memory():
+def test_a_compression_bomb_takes_no_memory():
     dataset = dataset_of(np.zeros((2, 3, 4), np.uint8), chunks=(1, 3, 4), compression="gzip")
     dataset.id.write_direct_chunk((1, 0, 0), zlib.compress(bytes(10**8)))
     with pytest.raises(InputError, match="row 1: expected a chunk of 12 bytes, got 13; pack it again"):
         row_reader(dataset)(1)
 
 
-def test_a_filter_that_is_not_installed_is_named(monkeypatch):
+def test_a_missing_filter_is_named(monkeypatch):
     dataset = dataset_of(np.zeros((2, 3), np.uint8), chunks=(1, 3), compression="gzip")
     monkeypatch.setattr(h5py.h5z, "filter_avail", lambda code: False)
     monkeypatch.setitem(sys.modules, "hdf5plugin", None)
@@ -256,7 +256,7 @@ def test_a_filter_that_is_not_installed_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("compression", ["zstd", "blosc"])
-def test_packs_of_plugins_are_read(frames_root, tmp_path, packed, compression):
+def test_packs_with_plugin_compression_are_read(frames_root, tmp_path, packed, compression):
     pytest.importorskip("hdf5plugin")
     (path,) = pack_hdf5(frames_root, tmp_path, sets=["grid"], compression=compression)
     frames, expected = HDF5Frames(path), HDF5Frames(packed)

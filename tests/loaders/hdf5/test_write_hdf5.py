@@ -28,7 +28,7 @@ def packed(tmp_path_factory, frames_root):
 
 
 @pytest.mark.parametrize("set_name", ["grid", "free"])
-def test_both_readers_give_the_same(packed, frames_root, set_name):
+def test_both_readers_give_equal_samples(packed, frames_root, set_name):
     folder, file = FrameFolder(frames_root, set_name), HDF5Frames(packed / f"{set_name}.h5")
     assert isinstance(file, Frames)
     assert (file.info, file.set_info, file.set_name) == (folder.info, folder.set_info, folder.set_name)
@@ -42,7 +42,7 @@ def test_both_readers_give_the_same(packed, frames_root, set_name):
         assert repr(file[row]) == repr(folder[row])
 
 
-def test_rows_are_read_in_the_order_asked_for(packed):
+def test_rows_are_read_in_the_requested_order(packed):
     frames = HDF5Frames(packed / "free.h5", layers=["depth", "image"])
     assert frames.layers == ("image", "depth")
     assert [sample["index"] for sample in frames.__getitems__([3, 0, 3, -1])] == [4, 0, 4, 5]
@@ -54,7 +54,7 @@ def test_rows_are_read_in_the_order_asked_for(packed):
         HDF5Frames(packed / "free.h5", layers=["light/top"])
 
 
-def test_layout_is_one_image_per_chunk_and_global_facts_in_attributes(packed, info):
+def test_layout_has_one_image_per_chunk_and_global_facts_in_attributes(packed, info):
     with h5py.File(packed / "grid.h5") as file:
         assert (file.attrs["format"], file.attrs["dataset"].decode()) == (HDF5_FORMAT, info.to_json())
         assert (file["image"].chunks, file["image"].compression) == ((1, 24, 32, 3), "gzip")
@@ -73,7 +73,7 @@ def test_layout_is_one_image_per_chunk_and_global_facts_in_attributes(packed, in
         assert rows == {6}
 
 
-def test_no_text_is_of_variable_length(packed):
+def test_texts_have_fixed_lengths(packed):
     """Those lie in heaps, at which HDF5 goes round for ever if a block of one is lost."""
     seen = []
 
@@ -92,7 +92,7 @@ def test_no_text_is_of_variable_length(packed):
     assert b"GCOL" not in (packed / "grid.h5").read_bytes()
 
 
-def test_a_description_may_be_longer_than_old_attributes(frames_copy, tmp_path, info):
+def test_a_description_may_be_longer_than_64_kb(frames_copy, tmp_path, info):
     long = info.model_copy(update={"description": "ü" * 100_000})
     write_dataset_info(frames_copy, long)
     (path,) = pack_hdf5(frames_copy, tmp_path / "out", sets=["grid"], layers=["depth"])
@@ -170,7 +170,7 @@ def change_a_digit(path):
         (lambda path: (path / "image.png").unlink(), "000005/image.png is missing"),
     ],
 )
-def test_a_damaged_frame_is_named_and_nothing_is_left(tmp_path, frames_copy, damage, message):
+def test_a_damaged_frame_is_named_and_no_file_is_left(tmp_path, frames_copy, damage, message):
     damage(frame_path(frames_copy, "free", 5))
     out = tmp_path / "out"
     with pytest.raises(InputError, match=message):
@@ -178,7 +178,7 @@ def test_a_damaged_frame_is_named_and_nothing_is_left(tmp_path, frames_copy, dam
     assert not list(out.iterdir())
 
 
-def test_sets_that_cannot_be_packed_are_named_before_anything_is_written(tmp_path, frames_copy, info):
+def test_unpackable_sets_are_named_before_any_file_is_written(tmp_path, frames_copy, info):
     later = info.model_copy(update={"sets": info.sets | {"later": info.sets["grid"]}})
     write_dataset_info(frames_copy, later)
     with pytest.raises(InputError, match="no sample of set `later` is complete"):
@@ -233,7 +233,7 @@ def break_index(file):
         ),
     ],
 )
-def test_a_file_that_is_not_ours_or_not_whole_is_refused(tmp_path, packed, damage, message):
+def test_foreign_and_damaged_files_are_refused(tmp_path, packed, damage, message):
     path = tmp_path / "free.h5"
     path.write_bytes((packed / "free.h5").read_bytes())
     damage(path)
@@ -243,7 +243,7 @@ def test_a_file_that_is_not_ours_or_not_whole_is_refused(tmp_path, packed, damag
     assert str(path) in str(caught.value)
 
 
-def test_a_pipe_is_not_waited_for(tmp_path):
+def test_a_pipe_is_refused_without_waiting(tmp_path):
     path = tmp_path / "free.h5"
     os.mkfifo(path)
     held = os.open(path, os.O_RDWR)  # else opening it to read would wait
@@ -252,7 +252,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     os.close(held)
 
 
-def test_rows_that_were_never_written_are_named(tmp_path, packed):
+def test_unwritten_rows_are_named(tmp_path, packed):
     path = tmp_path / "free.h5"
     path.write_bytes((packed / "free.h5").read_bytes())
 
@@ -267,7 +267,7 @@ def test_rows_that_were_never_written_are_named(tmp_path, packed):
         HDF5Frames(path).metadata(0)
 
 
-def test_what_the_schema_does_not_name_is_not_read(tmp_path, packed):
+def test_foreign_datasets_are_not_read(tmp_path, packed):
     """Neither 32 TiB that take no room in the file nor what lies in another."""
     path = tmp_path / "free.h5"
     path.write_bytes((packed / "free.h5").read_bytes())
@@ -279,7 +279,7 @@ def test_what_the_schema_does_not_name_is_not_read(tmp_path, packed):
     assert len(HDF5Frames(path)[0]) == len(HDF5Frames(packed / "free.h5")[0])
 
 
-def test_damage_inside_is_found_on_reading(tmp_path, packed):
+def test_a_damaged_chunk_is_found_on_reading(tmp_path, packed):
     path = tmp_path / "free.h5"
     with h5py.File(packed / "free.h5") as file:
         chunk = file["depth"].id.get_chunk_info(0)

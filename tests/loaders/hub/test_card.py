@@ -48,7 +48,7 @@ def text_of(folder, info, manifest=None, **changes):
     return card(info, manifest, {"grid": read_facts(folder, info.sets["grid"], manifest.of_set("grid"))})
 
 
-def test_rows_are_read_back_whatever_group_and_file_they_are_in(packed, frames_root, info):
+def test_rows_are_read_from_any_row_group_and_file(packed, frames_root, info):
     shards, frames = read_pack_manifest(packed).of_set("grid"), FrameFolder(frames_root, "grid")
     assert len(shards) > 1
     columns = ["id", *map(layer_column, frames.layers)]
@@ -61,21 +61,21 @@ def test_rows_are_read_back_whatever_group_and_file_they_are_in(packed, frames_r
             assert array_sha256(found) == array_sha256(array), name
 
 
-def test_the_card_says_what_becomes_of_float16(packed, datasets):
+def test_the_card_explains_the_conversion_of_float16(packed, datasets):
     assert "turns float16 into float32" in (packed / "README.md").read_text()
     rows = datasets.load_dataset(str(packed), "grid", split="train").with_format("numpy")
     assert rows[0]["albedo"].dtype == np.float32
     assert HubFrames(packed, "grid", ["albedo"]).frame(0).layers["albedo"].dtype == np.float16
 
 
-def test_facts_are_those_of_the_rows(packed, frames_root, info):
+def test_facts_match_the_rows(packed, frames_root, info):
     facts = read_facts(packed, info.sets["grid"], read_pack_manifest(packed).of_set("grid"), "a.jpg")
     frames = FrameFolder(frames_root, "grid")
     np.testing.assert_array_equal(facts.table, frames.factor_table)
     assert (facts.first, facts.picture) == (frames.metadata(0), "a.jpg")
 
 
-def test_splits_are_listed_with_how_they_were_chosen(frames_root, info, tmp_path):
+def test_splits_are_listed_with_their_rules(frames_root, info, tmp_path):
     plan = SplitPlan(factor="color", values={"train": ("red",), "ood.1": ("blue",)})
     out = pack_hub(frames_root, tmp_path / "out", sets=["grid"], plan=plan)
     text, manifest = (out / "README.md").read_text(), read_pack_manifest(out)
@@ -95,7 +95,7 @@ def test_splits_are_listed_with_how_they_were_chosen(frames_root, info, tmp_path
     ("rows", "name"),
     [(999, "n<1K"), (1000, "1K<n<10K"), (99_999, "10K<n<100K"), (10**6, "1M<n<10M"), (10**7, "10M<n<100M")],
 )
-def test_the_hub_reads_the_front_and_knows_the_size_by_name(packed, info, rows, name):
+def test_the_front_matter_is_valid_and_names_the_size(packed, info, rows, name):
     huggingface_hub = pytest.importorskip("huggingface_hub")
     manifest = read_pack_manifest(packed)
     (first, *others) = manifest.files
@@ -106,7 +106,7 @@ def test_the_hub_reads_the_front_and_knows_the_size_by_name(packed, info, rows, 
     assert [one["config_name"] for one in data.configs] == ["grid"]
 
 
-def test_a_split_of_no_rule_is_not_explained(packed, info):
+def test_a_split_without_a_rule_has_no_explanation(packed, info):
     bare = read_pack_manifest(packed).model_copy(update={"splits": {}})
     assert "how chosen" not in text_of(packed, info, bare)
     made = bare.model_copy(update={"splits": {"grid": {"train": SplitRecord(rows=6, made="by | hand")}}})
@@ -127,7 +127,7 @@ def test_assets_are_listed_and_unknown_licences_flagged(packed, info):
     assert "show no assets from files" in text_of(packed, info)
 
 
-def test_frames_without_a_renderer_are_told_of(packed, info):
+def test_frames_without_a_renderer_have_dashes_in_the_table(packed, info):
     manifest = read_pack_manifest(packed)
     facts = read_facts(packed, info.sets["grid"], manifest.of_set("grid"))
     facts = dataclasses.replace(facts, first=facts.first.model_copy(update={"renderer": None}))
@@ -150,7 +150,7 @@ GRID = SetInfo(
 )
 
 
-def test_the_factor_shown_varies_within_a_set_before_others_and_has_several_values():
+def test_the_shown_factor_has_several_values_and_preferably_varies_within_concept_sets():
     def shown(table, **changes):
         return shown_factor(PackedRows(Path(), GRID.model_copy(update=changes), (), np.array(table, float)))
 
@@ -189,7 +189,7 @@ def test_pictures_are_small_and_can_be_read(packed, info, frames_root):
     assert Image.open(io.BytesIO(data)).size == noise.shape[1::-1]
 
 
-def test_pixels_that_are_no_numbers_do_not_stop_packing(make_frame, info, tmp_path):
+def test_nan_and_infinite_pixels_do_not_stop_packing(make_frame, info, tmp_path):
     frame = make_frame()
     layers = {name: array.copy() for name, array in frame.layers.items()}
     for name, value in (("albedo", np.nan), ("shading", np.inf), ("depth", np.nan)):
@@ -201,7 +201,7 @@ def test_pixels_that_are_no_numbers_do_not_stop_packing(make_frame, info, tmp_pa
     assert (out / "assets" / "grid.jpg").stat().st_size > 0
 
 
-def test_a_pack_without_images_has_a_picture_and_a_usage_that_fits(frames_root, tmp_path):
+def test_a_pack_without_images_has_a_picture_and_a_matching_usage_example(frames_root, tmp_path):
     out = pack_hub(frames_root, tmp_path / "out", sets=["grid"], layers=["depth", "part"])
     assert (out / "assets" / "grid.jpg").stat().st_size > 0
     assert 'print(frames[0]["id"])' in (out / "README.md").read_text()

@@ -71,14 +71,14 @@ def test_the_checks_can_fail(datasets, packs, frames_copy, what):
     assert outcome().startswith("WRONG: KeyError")
 
 
-def test_warnings_are_told():
+def test_warnings_are_reported():
     def warn(folder, frames, name):
         warnings.warn("old\nspelling", DeprecationWarning, stacklevel=1)
 
     assert clients.outcome(warn, Path(), None, "") == "WARNED: DeprecationWarning: old spelling"
 
 
-def test_splits_load_by_name_dots_included(datasets, frames_root, tmp_path):
+def test_splits_load_by_name_even_with_dots(datasets, frames_root, tmp_path):
     plan = SplitPlan(factor="color", values={"train": ("red",), "ood.1": ("blue",)})
     out = pack_hub(frames_root, tmp_path / "out", sets=["grid"], plan=plan)
     names = datasets.get_dataset_split_names(str(out), "grid")
@@ -137,7 +137,7 @@ def test_a_truncated_shard_is_named(datasets, packs, tmp_path):
         datasets.load_dataset(str(copy), "grid", cache_dir=str(tmp_path / "cache"))
 
 
-def test_an_anonymous_reader_finds_numbers_where_names_are(packs):
+def test_class_labels_are_integers_for_other_readers(packs):
     """Class labels are plain integers to whoever does not know `datasets`."""
     table = pq.read_table(packs / "hub" / "grid", partitioning=None)
     assert table.schema.field("color").type == pa.int64()

@@ -84,7 +84,7 @@ def test_responsible_use_and_origin_are_stated(packed, info):
     assert "Set free, factor angle: 0 to 62.5 degree." in found["rai:dataBiases"]
 
 
-def test_judgements_are_the_authors_alone(packed, info):
+def test_judgements_are_stated_by_the_author_only(packed, info):
     assert not described(packed, info).keys() & (RAI - {"rai:dataLimitations", "rai:dataBiases"})
     stated = {name: f"on {name}" for name in Statements.model_fields}
     found = described(packed, info, statements=Statements(**stated))
@@ -93,11 +93,11 @@ def test_judgements_are_the_authors_alone(packed, info):
     assert found["rai:dataSocialImpact"] == "on social_impact"
 
 
-def test_a_licence_that_nobody_stated_is_not_made_up(packed, info):
+def test_an_unstated_licence_is_left_out(packed, info):
     assert "license" not in described(packed, info, licence="")
 
 
-def test_assets_bring_their_licences_and_unknown_ones_are_flagged(packed, info):
+def test_assets_are_listed_and_unknown_licences_are_flagged(packed, info):
     found = described(packed, info, assets=ASSETS)
     cube, mine = found["prov:wasDerivedFrom"]
     assert (cube["name"], cube["license"]) == ("objects/cube", "https://spdx.org/licenses/CC0-1.0.html")
@@ -115,7 +115,7 @@ def test_several_files_are_read_as_one_set_of_files(in_shards):
     assert sources == {'{"@id": "grid-files"}'}
 
 
-def test_the_version_follows_the_content_and_no_clock(packed, in_shards, info):
+def test_the_version_depends_on_the_content_only(packed, in_shards, info):
     first = document(packed)
     assert first["version"].startswith("1.0.0+")
     assert document(in_shards)["version"] != first["version"]
@@ -166,7 +166,7 @@ def test_mlcroissant_reads_the_records(pack, request):
     assert [len(objects) for objects in found["objects"]] == [1, 2, 3, 1, 2, 3]
 
 
-def test_mlcroissant_finds_a_file_that_was_tampered_with(packed, tmp_path):
+def test_mlcroissant_detects_a_changed_file(packed, tmp_path):
     copy = shutil.copytree(packed, tmp_path / "copy")
     path = copy / "grid" / "train-00000-of-00001.parquet"
     path.write_bytes(path.read_bytes() + b"x")

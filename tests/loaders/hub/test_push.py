@@ -186,7 +186,7 @@ def bytes_of(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def test_what_arrives_is_the_pack_byte_for_byte(hub, packed):
+def test_a_pack_is_uploaded_byte_for_byte(hub, packed):
     sent = push_hub(packed, "me/tiny")
     there = hub.repos["me/tiny"]["main"]
     there.pop(".gitattributes")
@@ -205,7 +205,7 @@ def test_revision_message_and_privacy_are_passed_on(hub, packed):
     assert hub.commits == ["second"]
 
 
-def test_a_pack_replaces_an_earlier_one(hub, packed, frames_root, tmp_path):
+def test_a_pack_replaces_an_earlier_pack(hub, packed, frames_root, tmp_path):
     push_hub(packed, "me/tiny")
     push_hub(pack_hub(frames_root, tmp_path / "free", sets=["free"]), "me/tiny")
     there = hub.repos["me/tiny"]["main"]
@@ -213,7 +213,7 @@ def test_a_pack_replaces_an_earlier_one(hub, packed, frames_root, tmp_path):
     assert there == bytes_of(tmp_path / "free")
 
 
-def test_an_interrupted_upload_goes_on(hub, packed, monkeypatch):
+def test_an_interrupted_upload_is_resumed(hub, packed, monkeypatch):
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda seconds: None)
     hub.drop_after = 1
     with pytest.raises(InputError, match=r"upload was interrupted .*; run the same command again") as caught:
@@ -231,7 +231,7 @@ def test_an_interrupted_upload_goes_on(hub, packed, monkeypatch):
     assert there == bytes_of(packed)
 
 
-def test_damage_is_not_uploaded(hub, packed, tmp_path):
+def test_a_damaged_pack_is_not_uploaded(hub, packed, tmp_path):
     copy = shutil.copytree(packed, tmp_path / "copy")
     path = copy / "free" / "train-00000-of-00001.parquet"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
@@ -246,7 +246,7 @@ def test_damage_is_not_uploaded(hub, packed, tmp_path):
     assert hub.asked == []
 
 
-def test_what_was_added_to_the_card_is_sent_once_its_hash_is_renewed(hub, packed, tmp_path):
+def test_an_edited_card_is_sent_after_its_hash_is_renewed(hub, packed, tmp_path):
     """The command is that of docs/publishing.md."""
     copy = shutil.copytree(packed, tmp_path / "copy")
     for name in ("README.md", "croissant.json"):
@@ -260,14 +260,14 @@ def test_what_was_added_to_the_card_is_sent_once_its_hash_is_renewed(hub, packed
     assert hub.repos["me/tiny"]["main"]["README.md"] == (copy / "README.md").read_bytes()
 
 
-def test_files_that_are_no_part_of_the_pack_stay_here(hub, packed, tmp_path):
+def test_foreign_files_are_not_uploaded(hub, packed, tmp_path):
     copy = shutil.copytree(packed, tmp_path / "copy")
     (copy / "secret.txt").write_text("mine")
     push_hub(copy, "me/tiny")
     assert "secret.txt" not in hub.repos["me/tiny"]["main"]
 
 
-def test_repositories_of_something_else_are_refused(hub, packed):
+def test_repositories_with_foreign_files_are_refused(hub, packed):
     hub.repos["me/other"] = {"main": {"README.md": b"", "weights.parquet": b"mine"}}
     hub.private["me/other"] = False
     with pytest.raises(
@@ -285,7 +285,7 @@ def test_repositories_of_something_else_are_refused(hub, packed):
     assert hub.repos["me/other"]["main"] == {"README.md": b"", "weights.parquet": b"mine"}
 
 
-def test_what_keeps_the_hub_from_it_is_said_in_one_line(hub, packed, monkeypatch):
+def test_errors_of_the_hub_are_reported_in_one_line(hub, packed, monkeypatch):
     hub.writable = False
     with pytest.raises(InputError, match="me/tiny: the token may not write there"):
         push_hub(packed, "me/tiny")
@@ -308,12 +308,12 @@ def test_what_keeps_the_hub_from_it_is_said_in_one_line(hub, packed, monkeypatch
 
 
 @pytest.mark.parametrize("name", ["tiny", "a/b/c", "../tiny", "me/ti ny", "me/..", "me/a--b", ""])
-def test_names_that_are_no_repository_are_refused(packed, name):
+def test_invalid_repository_names_are_refused(packed, name):
     with pytest.raises(InputError, match="repository: expected ORG/NAME, got"):
         push_hub(packed, name)
 
 
-def test_the_command_line(hub, packed):
+def test_the_command_line_asks_and_uploads(hub, packed):
     dry = CliRunner().invoke(main, ["push", str(packed), "me/tiny", "--dry-run"])
     assert (dry.exit_code, hub.asked) == (0, [])
     files = bytes_of(packed)

@@ -70,7 +70,7 @@ def assert_same_sample(found, expected):
 
 
 @pytest.mark.parametrize("set_name", ["grid", "free"])
-def test_all_three_readers_give_the_same(stored, frames_root, set_name):
+def test_all_three_readers_give_equal_samples(stored, frames_root, set_name):
     folder, file, hub = in_all_stores(frames_root, stored, set_name)
     assert isinstance(hub, Frames)
     for other in (folder, file):
@@ -87,7 +87,7 @@ def test_all_three_readers_give_the_same(stored, frames_root, set_name):
     assert group_rows(hub, factors).keys() == group_rows(folder, factors).keys()
 
 
-def test_arrays_are_what_the_hashes_say_and_free_to_change(stored):
+def test_arrays_match_their_hashes_and_are_writable(stored):
     hub = HubFrames(stored / "hub", "grid")
     for _ in range(2):
         frame, sample = hub.frame(3), hub[3]
@@ -104,7 +104,7 @@ def write_set(root, frames, info):
         write_frame(root, frame)
 
 
-def test_every_half_and_odd_floats_survive_to_the_bit(make_frame, info, tmp_path):
+def test_all_float16_values_and_special_floats_are_stored_exactly(make_frame, info, tmp_path):
     """Not-a-numbers with their payload, infinities, subnormals and minus zero are bits like all others."""
     halves = np.resize(np.arange(2**16, dtype=np.uint16), 29 * 24 * 32 * 3).view(np.float16)
     halves = halves.reshape(29, 24, 32, 3)
@@ -126,7 +126,7 @@ def test_every_half_and_odd_floats_survive_to_the_bit(make_frame, info, tmp_path
             assert hashes == written.metadata.layers
 
 
-def test_rows_are_read_in_the_order_asked_for(stored):
+def test_rows_are_read_in_the_requested_order(stored):
     frames = HubFrames(stored / "hub", "free", layers=["depth", "image"])
     assert frames.layers == ("image", "depth")
     rows = [3, 0, np.int64(3), -1]
@@ -147,7 +147,7 @@ def test_rows_are_read_in_the_order_asked_for(stored):
         HubFrames(stored / "hub", "free", layers=["light/top"])
 
 
-def test_only_what_is_asked_for_is_decoded(stored, monkeypatch):
+def test_only_requested_values_are_decoded(stored, monkeypatch):
     depth, image = (HubFrames(stored / "hub", "grid", layers=[name]) for name in ("depth", "image"))
 
     def refuse(*_):
@@ -190,7 +190,7 @@ def test_a_set_without_objects_or_factors_is_read(make_frame, info, tmp_path):
 # Python 3.12 and newer warn of forking once torch has started threads; it is what is tested here.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 @pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("spawn", 1)])
-def test_worker_processes_read_the_same(stored, frames_root, method, workers):
+def test_worker_processes_read_equal_samples(stored, frames_root, method, workers):
     frames = HubFrames(stored / "hub", "grid", layers=["image", "albedo", "depth"], objects=True)
     frames[0]  # leaves the tables open
     loader = DataLoader(
@@ -210,7 +210,7 @@ def test_worker_processes_read_the_same(stored, frames_root, method, workers):
 
 
 @pytest.mark.usefixtures("fresh_cache")
-def test_opening_is_quiet_and_asks_nothing_of_the_network(datasets, stored, monkeypatch, capfd):
+def test_opening_prints_nothing_and_uses_no_network(datasets, stored, monkeypatch, capfd):
     def refuse(*_, **__):
         raise AssertionError("network")
 
@@ -229,13 +229,13 @@ def test_opening_is_quiet_and_asks_nothing_of_the_network(datasets, stored, monk
 
 
 @pytest.mark.usefixtures("fresh_cache")
-def test_the_card_and_files_of_others_are_not_read(hub_copy):
+def test_the_card_and_foreign_files_are_not_read(hub_copy):
     (hub_copy / "README.md").unlink()
     shutil.copy(shard(hub_copy, "grid"), hub_copy / "free" / "train-00001-of-00001.parquet")
     assert HubFrames(hub_copy, "free").indices.tolist() == [0, 1, 2, 4, 5]
 
 
-def test_no_pack_is_taken_for_another(hub_copy, frames_copy, make_frame):
+def test_a_replaced_pack_is_read_anew(hub_copy, frames_copy, make_frame):
     """Content tells packs apart; place, times of files and card may be the same."""
     before = HubFrames(hub_copy, "free")
     times, card = shard(hub_copy).stat().st_mtime_ns, (hub_copy / "README.md").read_bytes()
@@ -303,7 +303,7 @@ def edit_info(folder, change):
         ),
     ],
 )
-def test_a_folder_that_is_not_ours_or_not_whole_is_refused(hub_copy, damage, message):
+def test_foreign_and_damaged_folders_are_refused(hub_copy, damage, message):
     damage(hub_copy)
     with pytest.raises(InputError, match=message) as caught:
         HubFrames(hub_copy, "free")
@@ -311,7 +311,7 @@ def test_a_folder_that_is_not_ours_or_not_whole_is_refused(hub_copy, damage, mes
     assert str(hub_copy) in str(caught.value)
 
 
-def test_what_cannot_be_opened_is_named(stored, hub_copy, frames_root):
+def test_unknown_sets_and_unusable_folders_are_refused(stored, hub_copy, frames_root):
     with pytest.raises(InputError, match="hub: set `none` is not there; expected one of: grid, free"):
         HubFrames(stored / "hub", "none")
     with pytest.raises(InputError, match="hub: choose a set; expected one of: grid, free"):
@@ -326,7 +326,7 @@ def test_what_cannot_be_opened_is_named(stored, hub_copy, frames_root):
             HubFrames(hub_copy, "grid")
 
 
-def test_a_cache_that_cannot_be_written_is_named(datasets, stored, tmp_path, monkeypatch):
+def test_an_unwritable_cache_is_named(datasets, stored, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "file" / "cache")
     with pytest.raises(InputError, match=r"set `grid` cannot be read: .*file/cache"):

@@ -54,7 +54,7 @@ def assert_rows_are_frames(rows, frames: FrameFolder):
 
 
 @pytest.mark.parametrize("name", ["grid", "free"])
-def test_load_dataset_gives_back_every_bit(datasets, packed, frames_root, tmp_path, name):
+def test_load_dataset_returns_the_exact_values(datasets, packed, frames_root, tmp_path, name):
     loaded = load(datasets, packed, name, tmp_path)
     assert datasets.get_dataset_config_names(str(packed)) == ["grid", "free"]
     frames = FrameFolder(frames_root, name)
@@ -64,7 +64,7 @@ def test_load_dataset_gives_back_every_bit(datasets, packed, frames_root, tmp_pa
     assert_rows_are_frames(list(streamed.with_format("numpy")), frames)
 
 
-def test_features_are_what_the_card_says(datasets, packed, tmp_path):
+def test_features_have_the_expected_names_and_types(datasets, packed, tmp_path):
     features = load(datasets, packed, "grid", tmp_path).features
     first = ["image", "id", "index", "color", "size", "value_size", "radiance", "albedo"]
     assert list(features)[:8] == first
@@ -75,7 +75,7 @@ def test_features_are_what_the_card_says(datasets, packed, tmp_path):
     assert all(isinstance(features[name], datasets.Image) for name in ("image", "object", "part"))
 
 
-def test_factors_and_objects_come_back(datasets, packed, frames_root, tmp_path):
+def test_factors_and_objects_are_read_back(datasets, packed, frames_root, tmp_path):
     grid, free = (load(datasets, packed, name, tmp_path) for name in ("grid", "free"))
     assert grid[4]["color"] == 1
     assert (grid[4]["size"], grid[4]["value_size"]) == (1, 2.0)
@@ -113,7 +113,7 @@ def test_a_folder_packed_again_is_read_anew(datasets, frames_root, make_frame, i
         np.testing.assert_array_equal(row["image"], make_frame("grid", 0, seed).layers["image"])
 
 
-def test_folders_of_one_name_are_kept_apart(datasets, make_frame, info, tmp_path):
+def test_folders_with_one_name_are_cached_separately(datasets, make_frame, info, tmp_path):
     """`datasets` keeps local folders by basename and card: without the content hash B would read A's data."""
     for seed in (1, 2):
         root = tmp_path / f"frames-{seed}"
@@ -134,7 +134,7 @@ def test_a_missing_row_is_found_on_loading(datasets, packed, tmp_path):
         load(datasets, copy, "grid", tmp_path / "cache")
 
 
-def test_the_folder_lists_and_proves_its_files(packed, info):
+def test_the_folder_lists_its_files_with_their_hashes(packed, info):
     files = {path.relative_to(packed).as_posix() for path in packed.rglob("*") if path.is_file()}
     parquet = {f"{name}/train-00000-of-00001.parquet" for name in ("grid", "free")}
     texts = {"README.md", "croissant.json", "dataset.json", "manifest.json", "SHA256SUMS"}
@@ -198,7 +198,7 @@ def leaf_facts(path: Path) -> dict:
     return {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
 
 
-def test_leaves_are_compressed_by_what_they_hold(packed, frames_root):
+def test_columns_are_compressed_according_to_their_content(packed, frames_root):
     (path,) = (packed / "grid").iterdir()
     leaves = leaf_facts(path)
     assert leaves["image.bytes"].compression == leaves["object.bytes"].compression == "UNCOMPRESSED"
@@ -229,14 +229,14 @@ def test_rows_are_spread_over_groups_and_shards(datasets, frames_root, packed, t
     assert_rows_are_frames(rows, FrameFolder(frames_root, "grid"))
 
 
-def test_a_row_larger_than_any_limit_still_gets_a_place(frames_root, tmp_path, monkeypatch):
+def test_a_row_larger_than_the_limits_gets_its_own_shard(frames_root, tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "ROW_GROUP_BYTES", 1)
     monkeypatch.setattr(shards, "SHARD_BYTES", 1)
     out = pack_hub(frames_root, tmp_path / "out", sets=["free"])
     assert [shard.rows for shard in read_pack_manifest(out).files] == [1] * 5
 
 
-def test_packing_some_sets_describes_those_only(frames_root, tmp_path):
+def test_a_pack_of_some_sets_describes_only_these_sets(frames_root, tmp_path):
     (tmp_path / "out").mkdir()
     out = pack_hub(frames_root, tmp_path / "out", sets=["free"])
     assert list(json.loads((out / "dataset.json").read_text())["sets"]) == ["free"]
@@ -249,7 +249,7 @@ def test_packing_twice_gives_the_same_bytes(frames_root, packed, tmp_path):
     assert (out / "SHA256SUMS").read_text() == (packed / "SHA256SUMS").read_text()
 
 
-def test_a_folder_with_anything_else_in_it_is_refused(frames_copy, tmp_path):
+def test_folders_with_foreign_files_are_refused(frames_copy, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "notes.txt").write_text("mine")
@@ -269,7 +269,7 @@ def test_a_folder_with_anything_else_in_it_is_refused(frames_copy, tmp_path):
         pack_hub(frames_copy, out)
 
 
-def test_a_damaged_frame_leaves_the_earlier_pack_alone(frames_copy, tmp_path):
+def test_a_damaged_frame_leaves_the_earlier_pack_unchanged(frames_copy, tmp_path):
     out = pack_hub(frames_copy, tmp_path / "out", sets=["grid"])
     before = (out / "SHA256SUMS").read_text()
     (frame_path(frames_copy, "grid", 5) / "layers.npz").write_bytes(b"PK")
@@ -279,7 +279,7 @@ def test_a_damaged_frame_leaves_the_earlier_pack_alone(frames_copy, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["frames", "out"]
 
 
-def test_the_earlier_pack_comes_back_if_the_new_one_cannot_take_its_place(frames_root, tmp_path, monkeypatch):
+def test_the_earlier_pack_is_restored_if_the_new_pack_cannot_replace_it(frames_root, tmp_path, monkeypatch):
     out = pack_hub(frames_root, tmp_path / "out", sets=["grid"])
     rename = Path.rename
 
@@ -299,7 +299,7 @@ def test_the_earlier_pack_comes_back_if_the_new_one_cannot_take_its_place(frames
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_what_lies_where_an_earlier_pack_is_put_aside_stays(frames_root, tmp_path):
+def test_foreign_files_at_the_temporary_path_of_an_earlier_pack_are_kept(frames_root, tmp_path):
     out, aside = tmp_path / "out", tmp_path / ".out.replaced"
     aside.mkdir()
     (aside / "mine").touch()
@@ -312,12 +312,12 @@ def test_what_lies_where_an_earlier_pack_is_put_aside_stays(frames_root, tmp_pat
     assert (aside / "mine").exists()
 
 
-def test_nothing_to_pack_is_said(frames_root, tmp_path):
+def test_an_empty_list_of_sets_is_refused(frames_root, tmp_path):
     with pytest.raises(InputError, match="at least one set to pack"):
         pack_hub(frames_root, tmp_path / "out", sets=[])
 
 
-def test_column_names_that_collide_are_moved_or_refused(info, make_frame):
+def test_colliding_column_names_are_prefixed_or_refused(info, make_frame):
     def names(*factors, layers=("image", "object", "light/left")):
         changed = info.sets["grid"].model_copy(update={"factors": factors, "layers": layers})
         return [column.name for column in arrow_columns(changed)]

@@ -6,7 +6,7 @@ from loaders.frames import METADATA, complete_indices
 from loaders.looking.clipping import clipped_share
 
 
-def test_over_exposed_pictures_are_told(frames_copy):
+def test_over_exposed_images_are_reported(frames_copy):
     indices = complete_indices(frames_copy, "grid")
     before = clipped_share(frames_copy, "grid", indices)
     assert "over-exposed" not in CliRunner().invoke(main, ["info", str(frames_copy)]).output

@@ -38,7 +38,7 @@ FACTOR_LINES = """
   factor angle: 0.0 to 90.0 degree; there 0 to 62.5"""
 
 
-def test_describe_says_what_there_is(frames_root):
+def test_describe_lists_the_content(frames_root):
     text = describe(frames_root)
     lines = text.splitlines()
     size = sum(path.stat().st_size for path in frames_root.rglob("*") if path.is_file())
@@ -63,7 +63,7 @@ def test_describe_says_what_there_is(frames_root):
     ],
     ids=str,
 )
-def test_describe_says_the_same_of_packs(stored, name, kind, compression):
+def test_describe_lists_the_same_content_for_packs(stored, name, kind, compression):
     text = describe(stored / name)
     assert text.startswith(f"tiny ({kind}, ")
     assert "set free: 5 of 6 samples, 32 x 24 pixels, exposure 1\n" in text
@@ -74,7 +74,7 @@ def test_describe_says_the_same_of_packs(stored, name, kind, compression):
 
 
 @pytest.mark.parametrize("name", ["h5", "hub"])
-def test_json_is_the_same_of_all_forms(stored, frames_root, name):
+def test_json_is_the_same_for_all_formats(stored, frames_root, name):
     here, there = (json.loads(look(path).to_json()) for path in (frames_root, stored / name))
     for of_set in ("grid", "free"):
         for key in ("bytes", "bytes_per_sample", "compression"):
@@ -88,7 +88,7 @@ def test_json_is_the_same_of_all_forms(stored, frames_root, name):
     assert here["sets"]["free"]["splits"] == {"train": 5}
 
 
-def test_factors_are_looked_up_in_the_plan(frames_copy, monkeypatch):
+def test_factor_values_are_counted_from_the_plan(frames_copy, monkeypatch):
     """Without reading the metadata of each sample."""
     names = ("color", "size")
     by_index = [metadata.factors for metadata in map(FrameFolder(frames_copy, "grid").metadata, range(6))]
@@ -107,7 +107,7 @@ def test_factors_are_looked_up_in_the_plan(frames_copy, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", ["no parquet", "too few", "no such value"])
-def test_a_plan_that_does_not_say_is_not_believed(frames_copy, damage):
+def test_an_incomplete_or_damaged_plan_is_not_used(frames_copy, damage):
     table = {"set": ["grid"] * 6, "index": list(range(6)), "factor.color": ["red"] * 6}
     table["factor.size"] = [1.5] * 5 + [9.0 if damage == "no such value" else 2.0]
     rows = pa.table(table).slice(0, 5 if damage == "too few" else 6)
@@ -118,7 +118,7 @@ def test_a_plan_that_does_not_say_is_not_believed(frames_copy, damage):
     assert (color.counts, size.counts) == ((3, 3), (2, 2, 2))
 
 
-def test_splits_are_told_and_opened(frames_root, tmp_path, datasets):
+def test_splits_are_listed_and_opened(frames_root, tmp_path, datasets):
     plan = read_split_plan(("train=0.5,test=0.5",), 0, None, ())
     pack_hdf5(frames_root, tmp_path / "h5", sets=["free"], plan=plan)
     pack_hub(frames_root, tmp_path / "hub", sets=["free"], plan=plan)
@@ -163,7 +163,7 @@ def test_the_only_set_opens_without_its_name(frames_copy, info):
         assert open_set(frames_copy).set_name == "free"
 
 
-def test_open_frames_names_what_is_wrong(stored, frames_root, tmp_path):
+def test_open_frames_refuses_unknown_sets_and_paths(stored, frames_root, tmp_path):
     with pytest.raises(InputError, match="choose a set; expected one of: grid, free"):
         open_frames(frames_root)
     with pytest.raises(InputError, match="set `candle` is not there; expected one of: free, grid"):

@@ -28,7 +28,7 @@ def pixels(path):
     return np.asarray(Image.open(path))
 
 
-def test_all_forms_give_one_picture(datasets, frames_root, tmp_path):
+def test_all_formats_give_the_same_picture(datasets, frames_root, tmp_path):
     pack_hdf5(frames_root, tmp_path / "h5")
     pack_hub(frames_root, tmp_path / "hub")
     sheets = [
@@ -38,7 +38,7 @@ def test_all_forms_give_one_picture(datasets, frames_root, tmp_path):
     assert sheets[0] == sheets[1] == sheets[2]
 
 
-def test_what_is_shown_is_the_samples_layers(frames_root, free, tmp_path):
+def test_the_sheet_shows_the_layers_of_the_samples(frames_root, free, tmp_path):
     sheet = pixels(draw_sheet(frames_root, tmp_path / "new" / "sheet.png", "free", rows=5))
     assert sheet.shape[1] == 4 * TILE[1] + 5 * TILE_GAP
     bottom = sheet[-TILE_GAP - TILE[0] : -TILE_GAP]
@@ -49,13 +49,13 @@ def test_what_is_shown_is_the_samples_layers(frames_root, free, tmp_path):
         np.testing.assert_array_equal(bottom[:, left : left + TILE[1]], large)
 
 
-def test_layers_come_in_the_order_asked_for(frames_root, free, tmp_path):
+def test_layers_are_shown_in_the_requested_order(frames_root, free, tmp_path):
     sheet = pixels(draw_sheet(frames_root, tmp_path / "s.png", "free", layers=["depth", "image"], rows=5))
     right = sheet[-TILE_GAP - TILE[0] : -TILE_GAP : 4, -TILE_GAP - TILE[1] : -TILE_GAP : 4]
     np.testing.assert_array_equal(right, free.frame(4).layers["image"])
 
 
-def test_sets_without_the_usual_layers_show_what_they_have(frames_root, tmp_path):
+def test_sets_without_the_usual_layers_show_their_own_layers(frames_root, tmp_path):
     pack_hdf5(frames_root, tmp_path / "h5", sets=["free"], layers=["normal", "part"])
     sheet = pixels(draw_sheet(tmp_path / "h5", tmp_path / "s.png"))
     assert sheet.shape[1] == 2 * TILE[1] + 3 * TILE_GAP
@@ -71,7 +71,7 @@ def test_each_value_of_a_factor_has_its_rows(free):
         assert [len(rows) for rows in one.values()] == [1, 1, 1]
 
 
-def test_rows_of_different_values_agree_in_all_else_where_they_can(frames_root):
+def test_rows_of_different_values_agree_in_other_factors_if_possible(frames_root):
     grid = FrameFolder(frames_root, "grid")  # all combinations of colour and size
     for seed in range(5):
         found = rows_by_factor(grid, "color", 3, seed)
@@ -82,7 +82,7 @@ def test_rows_of_different_values_agree_in_all_else_where_they_can(frames_root):
     assert list(rows_by_factor(grid, "size", 1)) == ["size 1.5 m", "size 2 m", "size 2.5 m"]
 
 
-def test_a_continuous_factor_is_shown_in_parts(free):
+def test_a_continuous_factor_is_shown_in_intervals(free):
     found = rows_by_factor(free, "angle", 2)
     assert list(found) == [
         *("angle 0 to 15.625 degree", "angle 15.625 to 31.25 degree"),
@@ -125,13 +125,13 @@ def test_a_sheet_of_many_tiles_shows_fewer_pixels_of_each(free, monkeypatch):
         ({"split": "test"}, "a folder of frames has no split `test`"),
     ],
 )
-def test_what_is_not_there_is_named(frames_root, tmp_path, options, message):
+def test_unknown_names_and_bad_counts_are_refused(frames_root, tmp_path, options, message):
     with pytest.raises(InputError, match=message):
         draw_sheet(frames_root, tmp_path / "s.png", **{"set_name": "free", **options})
     assert not list(tmp_path.iterdir())
 
 
-def test_more_rows_than_there_is_room_for_are_not_even_chosen(frames_root, tmp_path, monkeypatch):
+def test_too_many_rows_are_refused_before_rows_are_chosen(frames_root, tmp_path, monkeypatch):
     monkeypatch.setattr("loaders.looking.sheet.MOST_PIXELS", 48 * 64 * 10)
     monkeypatch.setattr("loaders.looking.draw_sheet.choose_sheet_rows", None)
     for by in (None, "shape"):
@@ -144,7 +144,7 @@ def test_a_sheet_is_a_png(frames_root, tmp_path):
         draw_sheet(frames_root, tmp_path / "s.jpg", "free")
 
 
-def test_the_command_line_draws_and_tells(frames_root, tmp_path):
+def test_the_command_line_draws_sheets_and_prints_json(frames_root, tmp_path):
     path = str(tmp_path / "sheet.png")
     words = ["info", str(frames_root), "--set", "grid", "--sheet", path, "--by", "color", "--limit", "1"]
     result = CliRunner().invoke(main, [*words, "--layers", "image, depth", "--seed", "3"])
@@ -168,7 +168,7 @@ def test_the_command_line_draws_and_tells(frames_root, tmp_path):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_options_that_nothing_would_come_of_are_refused(frames_root, words, message):
+def test_options_without_effect_are_refused(frames_root, words, message):
     result = CliRunner().invoke(main, ["info", str(frames_root), *words])
     assert result.exit_code == 2
     assert result.output.startswith(f"Error: {message}")

@@ -106,12 +106,12 @@ def cut(path, share=0.6):
     path.write_bytes(data[: int(len(data) * share)])
 
 
-def test_a_truncated_shard(packs):
+def test_a_truncated_shard_is_refused(packs):
     cut(shard(packs))
     assert_refused(packs / "hub", r"train-00000-of-00001.parquet: expected \d+ bytes, got \d+; copy it anew")
 
 
-def test_a_truncated_shard_whose_size_is_in_the_manifest(packs):
+def test_a_truncated_shard_with_a_forged_manifest_is_refused(packs):
     cut(shard(packs))
     resum(packs / "hub")
     with pytest.raises(InputError, match=r"set `free` cannot be read: "):
@@ -119,13 +119,13 @@ def test_a_truncated_shard_whose_size_is_in_the_manifest(packs):
     assert run("info", packs / "hub").exit_code == 2
 
 
-def test_a_truncated_hdf5_file(packs):
+def test_a_truncated_hdf5_file_is_refused(packs):
     cut(packs / "hdf5" / "free.h5")
     assert_refused(packs / "hdf5", r"free.h5 cannot be read as HDF5: .*; pack it again")
 
 
 @pytest.mark.parametrize("name", ["image.png", "layers.npz", "metadata.json"])
-def test_a_truncated_sample(packs, name):
+def test_a_truncated_sample_is_refused(packs, name):
     cut(sample(packs) / name)
     assert_refused(packs / "folder", f"000002/{name}", info=name == "metadata.json")
 
@@ -133,7 +133,7 @@ def test_a_truncated_sample(packs, name):
 # ------------------------------------------------------------------------------------ version, layers, rows
 
 
-def test_a_wrong_schema_version(packs):
+def test_a_wrong_schema_version_is_refused(packs):
     def older(text):
         text["schema"] = 1
 
@@ -150,7 +150,7 @@ def test_a_wrong_schema_version(packs):
         assert (result.exit_code, message in result.output) == (2, True)
 
 
-def test_a_missing_layer(packs):
+def test_a_missing_layer_is_refused(packs):
     with h5py.File(packs / "hdf5" / "free.h5", "r+") as file:
         del file["depth"]
     assert_refused(packs / "hdf5", r"expected dataset `depth` of float32 \[5, 24, 32\]; pack it again")
@@ -163,7 +163,7 @@ def test_a_missing_layer(packs):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_layer_that_there_never_was(packs, form):
+def test_an_unknown_layer_is_refused(packs, form):
     with pytest.raises(InputError, match="layer `depht` is not in this set; it has image"):
         open_frames(packs / form, "free", layers=["depht"])
 
@@ -185,7 +185,7 @@ def test_columns_of_unequal_lengths(packs, name):
     assert_refused(packs / "hdf5", f"expected dataset `{name}` of .* .5.; pack it again")
 
 
-def test_fewer_rows_than_the_manifest_says(packs):
+def test_fewer_rows_than_in_the_manifest_are_refused(packs):
     with pq.ParquetFile(shard(packs)) as file:
         schema, table = file.schema_arrow, file.read()
     pq.write_table(table.slice(1).cast(schema), shard(packs))
@@ -199,7 +199,7 @@ def test_fewer_rows_than_the_manifest_says(packs):
 # --------------------------------------------------------------------------------------------- flipped bits
 
 
-def test_another_pack_at_the_same_place_is_not_taken_from_the_cache(packs):
+def test_a_changed_pack_at_the_same_path_is_read_anew(packs):
     good = shard(packs).read_bytes()
     with pq.ParquetFile(shard(packs)) as file:
         schema, table = file.schema_arrow, file.read()
@@ -224,7 +224,7 @@ def test_a_flipped_bit_in_a_shard_is_never_cached(packs, datasets, monkeypatch):
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.9, 0.999])
-def test_a_flipped_bit(packs, share):
+def test_a_flipped_bit_is_found_or_changes_no_row(packs, share):
     rows = read_all(packs / "hdf5")
     for path in (packs / "hdf5" / "free.h5", shard(packs), sample(packs) / "layers.npz"):
         data = bytearray(path.read_bytes())
@@ -239,7 +239,7 @@ def test_a_flipped_bit(packs, share):
             assert (before["image"] == after["image"]).all()
 
 
-def test_a_flipped_bit_in_a_layer_of_a_sample_is_never_read(packs):
+def test_a_flipped_bit_in_an_image_is_refused(packs):
     path = sample(packs) / "image.png"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -252,7 +252,7 @@ def test_a_flipped_bit_in_a_layer_of_a_sample_is_never_read(packs):
 
 @pytest.mark.parametrize("kind", ["hub", "hdf5"])
 @pytest.mark.parametrize("name", ["test-ood", "../up", "a b", ""])
-def test_a_split_name_that_datasets_refuses(packs, tmp_path, kind, name):
+def test_split_names_invalid_for_datasets_are_refused(packs, tmp_path, kind, name):
     words = ["--to", kind, "--out", tmp_path / "new", "--split", f"train=0.5,{name}=0.5"]
     result = run("pack", packs / "folder", *words)
     assert result.exit_code == 2
@@ -261,7 +261,7 @@ def test_a_split_name_that_datasets_refuses(packs, tmp_path, kind, name):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_manifest_with_such_a_split(packs):
+def test_a_manifest_with_an_invalid_split_name_is_refused(packs):
     def rename(text):
         text["files"][0]["split"] = "test-ood"
 
@@ -270,7 +270,7 @@ def test_a_manifest_with_such_a_split(packs):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_split_that_is_not_there(packs, form):
+def test_an_unknown_split_is_refused(packs, form):
     path = packs / form
     with pytest.raises(InputError, match="split `test`"):
         open_frames(path, "free", "test")
@@ -279,7 +279,7 @@ def test_a_split_that_is_not_there(packs, form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_factor_that_does_not_exist(packs, tmp_path, form):
+def test_an_unknown_factor_is_refused(packs, tmp_path, form):
     frames = open_frames(packs / form, "free")
     message = "factor `colour`"
     with pytest.raises(InputError, match=message):
@@ -290,7 +290,7 @@ def test_a_factor_that_does_not_exist(packs, tmp_path, form):
     assert (result.exit_code, message in result.output) == (2, True)
 
 
-def test_a_factor_value_that_does_not_exist(packs):
+def test_an_invalid_factor_value_is_refused(packs):
     with h5py.File(packs / "hdf5" / "free.h5", "r+") as file:
         file["factors/shape"][1] = 7
     result = run("info", packs / "hdf5")
@@ -302,7 +302,7 @@ def test_a_factor_value_that_does_not_exist(packs):
 
 
 @pytest.mark.parametrize("content", ["none", "arrays", "text"])
-def test_an_hdf5_file_from_elsewhere(packs, content):
+def test_a_foreign_hdf5_file_is_refused(packs, content):
     path = packs / "hdf5" / "free.h5"
     if content == "text":
         path.write_text("no HDF5")
@@ -316,7 +316,7 @@ def test_an_hdf5_file_from_elsewhere(packs, content):
     assert_refused(path, f"free.h5.*{expected}")
 
 
-def test_a_folder_of_parquet_from_elsewhere(packs, tmp_path):
+def test_foreign_parquet_files_are_refused(packs, tmp_path):
     folder = tmp_path / "other"
     folder.mkdir()
     pq.write_table(pa.table({"x": [1]}), folder / "train.parquet")
@@ -333,7 +333,7 @@ def test_a_folder_of_parquet_from_elsewhere(packs, tmp_path):
 
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "free/../../x.parquet"])
-def test_a_manifest_whose_path_climbs_out(packs, path):
+def test_a_manifest_with_invalid_paths_is_refused(packs, path):
     def climb(text):
         text["files"][0]["path"] = path
 
@@ -342,7 +342,7 @@ def test_a_manifest_whose_path_climbs_out(packs, path):
 
 
 @pytest.mark.parametrize("name", ["../../up", "/etc", ".."])
-def test_a_set_whose_name_climbs_out(packs, name):
+def test_a_set_with_a_path_as_name_is_refused(packs, name):
     def rename(text):
         text["sets"] = {name: text["sets"]["free"]}
 
@@ -363,7 +363,7 @@ def png_bomb(height, width):
 
 
 @pytest.mark.parametrize("size", [(2**16, 2**16), (2**31 - 1, 2**31 - 1), (5000, 5000)])
-def test_a_png_bomb(packs, size):
+def test_a_png_bomb_is_refused(packs, size):
     bomb = png_bomb(*size)
     (sample(packs) / "image.png").write_bytes(bomb)
     assert_refused(packs / "folder", "000002/image.png: expected ", info=False)

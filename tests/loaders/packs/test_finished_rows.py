@@ -12,7 +12,7 @@ def write_parts(folder, first, rows):
 ROWS = [[bytes([number]) * number, b"", b"x" * 50] for number in range(9)]
 
 
-def test_rows_come_back_whatever_the_parts(tmp_path, monkeypatch):
+def test_rows_are_read_back_for_any_size_of_parts(tmp_path, monkeypatch):
     for size in (1, 120, 10**6):
         folder = tmp_path / str(size)
         folder.mkdir()
@@ -47,7 +47,7 @@ def test_parts_after_a_gap_do_not_count(tmp_path, monkeypatch):
     assert list(read_finished_rows(tmp_path, 3)) == ROWS
 
 
-def test_no_rows_are_no_parts(tmp_path):
+def test_empty_input_writes_no_parts(tmp_path):
     write_parts(tmp_path, 0, iter([]))
     assert (
         count_finished_rows(tmp_path),
@@ -59,7 +59,7 @@ def test_no_rows_are_no_parts(tmp_path):
 @pytest.mark.parametrize(
     "damage", [lambda d: d[:-3], lambda d: d[:30], lambda d: d[:20] + b"?" + d[21:], lambda _: b""]
 )
-def test_damage_is_named(tmp_path, damage):
+def test_a_damaged_part_is_named(tmp_path, damage):
     write_parts(tmp_path, 0, iter([[b"a" * 30, b"b" * 30]]))
     (path,) = tmp_path.iterdir()
     path.write_bytes(damage(path.read_bytes()))

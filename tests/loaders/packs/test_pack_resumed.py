@@ -117,7 +117,7 @@ def pack(kind: str, root: Path, out: Path, **options) -> None:
 
 
 @pytest.mark.parametrize(("kind", "step"), [("hub", 41), ("hdf5", 9)])
-def test_killed_at_any_touch_of_the_file_system(frames_root, tmp_path, kind, step):
+def test_a_pack_killed_at_any_file_access_is_completed(frames_root, tmp_path, kind, step):
     command = [sys.executable, "-c", KILL_EVERYWHERE, frames_root, tmp_path / "out", kind, "grid", str(step)]
     (tmp_path / "out").mkdir()
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
@@ -128,7 +128,7 @@ def test_killed_at_any_touch_of_the_file_system(frames_root, tmp_path, kind, ste
 
 
 @pytest.mark.parametrize("kind", ["hub", "hdf5"])
-def test_the_command_killed_when_it_has_begun(frames_root, tmp_path, kind):
+def test_a_killed_command_is_completed_by_the_next_command(frames_root, tmp_path, kind):
     command = ["pack", str(frames_root), "--to", kind, "--out"]
     torn = [sys.executable, "-m", "candlelight", *command, str(tmp_path / "torn")]
     process = subprocess.Popen(torn, stdout=subprocess.DEVNULL)
@@ -168,7 +168,7 @@ def write_anew(root: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["hub", "hdf5"])
-def test_pieces_of_other_frames_or_options_are_thrown_away(small, frames_copy, tmp_path, monkeypatch, kind):
+def test_pieces_of_other_frames_or_options_are_discarded(small, frames_copy, tmp_path, monkeypatch, kind):
     torn = tmp_path / "torn" / "out"
 
     def stop() -> None:
@@ -189,7 +189,7 @@ def test_pieces_of_other_frames_or_options_are_thrown_away(small, frames_copy, t
 
 
 @pytest.mark.parametrize("kind", ["hub", "hdf5"])
-def test_a_piece_that_was_damaged_is_not_packed(small, frames_root, tmp_path, monkeypatch, kind):
+def test_a_damaged_piece_is_not_packed(small, frames_root, tmp_path, monkeypatch, kind):
     with monkeypatch.context() as patch:
         stop_after(patch, 5)
         with pytest.raises(KeyboardInterrupt):
@@ -208,7 +208,7 @@ def test_a_piece_that_was_damaged_is_not_packed(small, frames_root, tmp_path, mo
 
 
 @pytest.mark.parametrize("kind", ["hub", "hdf5"])
-def test_frames_that_change_while_they_are_packed_are_named(frames_copy, tmp_path, monkeypatch, kind):
+def test_frames_that_change_during_packing_are_named(frames_copy, tmp_path, monkeypatch, kind):
     from loaders.packs.pack_source import PackSource
 
     read = PackSource.frame

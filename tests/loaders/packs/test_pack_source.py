@@ -33,7 +33,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 BLUE = SplitPlan(factor="color", values={"test": ("blue",)})
 
 
-def test_the_survey_knows_every_row(frames_root):
+def test_the_survey_lists_every_row(frames_root):
     grid, free = open_sources(frames_root)
     assert grid.survey.ids == [f"grid-{index:06d}" for index in range(6)]
     np.testing.assert_array_equal(free.survey.rows.table, FrameFolder(frames_root, "free").factor_table)
@@ -42,9 +42,7 @@ def test_the_survey_knows_every_row(frames_root):
 
 
 @pytest.mark.parametrize("pack", [pack_hub, pack_hdf5])
-def test_what_is_rendered_meanwhile_waits_for_the_next_pack(
-    frames_copy, make_frame, tmp_path, monkeypatch, pack
-):
+def test_frames_rendered_during_packing_are_left_out(frames_copy, make_frame, tmp_path, monkeypatch, pack):
     listed = []
 
     def listing(root, set_name):
@@ -60,7 +58,7 @@ def test_what_is_rendered_meanwhile_waits_for_the_next_pack(
     assert open_frames(tmp_path / "out").indices.tolist() == [0, 1, 2, 4, 5]
 
 
-def test_counterfactuals_of_counterfactuals_are_one_family(make_frame, info, tmp_path):
+def test_chains_of_counterfactuals_are_one_family(make_frame, info, tmp_path):
     write_dataset_info(tmp_path, info)
     for index, of in enumerate([None, "free-000000", "free-000001", None]):
         made = make_frame("free", index)
@@ -71,7 +69,7 @@ def test_counterfactuals_of_counterfactuals_are_one_family(make_frame, info, tmp
     assert sorted(split.rows.tolist() for split in source.splits) == [[0, 1, 2], [3]]
 
 
-def test_pieces_are_of_one_zlib(frames_root, monkeypatch):
+def test_records_of_pieces_depend_on_the_version_of_zlib(frames_root, monkeypatch):
     """Masks and smaller images are packed by it, and another packs them into other bytes."""
     sources = open_sources(frames_root, ["grid"])
     here = hub_made_of(sources, packed_info(sources)), encoder_versions("gzip")
@@ -101,14 +99,14 @@ def test_rows_are_prepared_in_order_and_few_are_held(frames_root):
     assert most <= 6
 
 
-def test_what_fails_in_a_thread_ends_the_packing(frames_root):
+def test_an_error_in_a_thread_ends_packing(frames_root):
     (source,) = open_sources(frames_root, ["grid"])
     with pytest.raises(ZeroDivisionError):
         list(prepare_rows(source, range(6), lambda row: 1 // (row - 3), "test", threads=2))
 
 
 @pytest.mark.parametrize("layers", [["depth", "image"], ["albedo"], ["object", "light/left"]])
-def test_chosen_layers_are_all_there_is(frames_root, tmp_path, layers):
+def test_packs_contain_only_the_chosen_layers(frames_root, tmp_path, layers):
     (file,) = pack_hdf5(frames_root, tmp_path / "h5", ["grid"], layers=layers)
     folder = pack_hub(frames_root, tmp_path / "hub", ["grid"], layers=layers)
     expected = FrameFolder(frames_root, "grid", layers)
@@ -145,7 +143,7 @@ def test_frames_are_averaged_down_before_layers_are_chosen(frames_root, tmp_path
 
 
 @pytest.mark.parametrize("kind", ["gzip", "none", "zstd", "blosc"])
-def test_splits_are_files_of_their_own(frames_root, tmp_path, kind):
+def test_each_split_has_its_own_file(frames_root, tmp_path, kind):
     if kind in ("zstd", "blosc"):
         pytest.importorskip("hdf5plugin")
     train, test = pack_hdf5(frames_root, tmp_path, ["grid"], kind, plan=BLUE)
@@ -162,7 +160,7 @@ def test_splits_are_files_of_their_own(frames_root, tmp_path, kind):
     assert verify_pack(tmp_path).whole
 
 
-def test_the_only_split_has_no_name_if_it_is_train(frames_root, tmp_path):
+def test_a_single_split_named_train_is_not_in_the_file_name(frames_root, tmp_path):
     plan = SplitPlan(shares={"all_of_it": 1.0})
     (path,) = pack_hdf5(frames_root, tmp_path / "named", ["free"], plan=plan)
     assert path.name == "free-all_of_it.h5"
@@ -172,7 +170,7 @@ def test_the_only_split_has_no_name_if_it_is_train(frames_root, tmp_path):
         assert (file.attrs["split"], file.attrs["split_made"]) == (b"train", b"every row")
 
 
-def test_a_file_belongs_to_one_split(frames_copy, tmp_path, info):
+def test_splits_with_one_file_name_are_refused(frames_copy, tmp_path, info):
     from loaders.frames import frame_path, write_dataset_info, write_frame
 
     sets = {"grid": info.sets["grid"], "grid-test": info.sets["grid"]}
@@ -206,7 +204,7 @@ def _two_of_one_name(root, out):
         pack_hdf5(root, out)
 
 
-def test_splits_of_a_hugging_face_folder(datasets, frames_root, tmp_path):
+def test_splits_of_a_hugging_face_folder_are_loaded_by_name(datasets, frames_root, tmp_path):
     out = pack_hub(frames_root, tmp_path / "out", ["grid"], plan=BLUE)
     manifest = read_pack_manifest(out)
     assert [(shard.split, shard.rows) for shard in manifest.files] == [("train", 3), ("test", 3)]
@@ -234,13 +232,13 @@ def test_splits_of_a_hugging_face_folder(datasets, frames_root, tmp_path):
     ],
 )
 @pytest.mark.parametrize("pack", [pack_hub, pack_hdf5])
-def test_what_cannot_be_packed_is_said_and_nothing_is_written(frames_root, tmp_path, pack, options, message):
+def test_bad_options_are_refused_before_any_file_is_written(frames_root, tmp_path, pack, options, message):
     with pytest.raises(InputError, match=message):
         pack(frames_root, tmp_path / "out", **options)
     assert not list(tmp_path.iterdir())
 
 
-def test_threads_make_no_difference(frames_root, tmp_path):
+def test_the_number_of_threads_changes_no_bytes(frames_root, tmp_path):
     for threads in (1, 5):
         pack_hdf5(frames_root, tmp_path / f"h5-{threads}", threads=threads)
         pack_hub(frames_root, tmp_path / f"hub-{threads}", threads=threads)
@@ -252,7 +250,7 @@ def test_threads_make_no_difference(frames_root, tmp_path):
         assert one == many
 
 
-def test_images_are_packed_as_they_lie_on_disk(frames_root, tmp_path):
+def test_images_are_packed_as_stored_on_disk(frames_root, tmp_path):
     out = pack_hub(frames_root, tmp_path / "out", ["grid"])
     (path,) = (out / "grid").iterdir()
     found = pq.read_table(path, columns=["image"])["image"][3].as_py()["bytes"]
@@ -260,7 +258,7 @@ def test_images_are_packed_as_they_lie_on_disk(frames_root, tmp_path):
     assert io.BytesIO(found).read(4) == b"\x89PNG"
 
 
-def test_the_command_line(frames_root, tmp_path):
+def test_the_command_line_packs(frames_root, tmp_path):
     def run(*options):
         return CliRunner().invoke(main, ["pack", str(frames_root), "--out", str(tmp_path / "out"), *options])
 

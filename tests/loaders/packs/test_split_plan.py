@@ -6,7 +6,7 @@ from loaders.errors import InputError
 from loaders.packs.split_plan import SplitPlan, read_split_plan
 
 
-def test_shares_may_come_in_one_text_or_several():
+def test_shares_may_be_given_in_one_or_several_texts():
     one = read_split_plan(["train=0.8, val=0.1,test=0.1"], seed=4)
     assert one == read_split_plan(["train=0.8", "val=.1,test=1e-1"], seed=4)
     assert (one.names, one.seed) == (("train", "val", "test"), 4)
@@ -14,7 +14,7 @@ def test_shares_may_come_in_one_text_or_several():
     assert SplitPlan().names == ("train",)
 
 
-def test_values_of_a_factor_leave_the_rest_to_train():
+def test_unassigned_values_of_a_factor_belong_to_train():
     plan = read_split_plan(["test=blue, red", "val = green"], by="color")
     assert plan.values == {"test": ("blue", "red"), "val": ("green",)}
     assert plan.names == ("train", "test", "val")
@@ -47,13 +47,13 @@ def test_combinations_are_held_out():
         ({"held_out": ["a=1"], "split": ["test_ood=1"]}, "split `test_ood` is for held-out rows"),
     ],
 )
-def test_what_makes_no_plan_is_said_in_one_line(options, message):
+def test_invalid_plans_are_refused_in_one_line(options, message):
     with pytest.raises(InputError, match=message) as caught:
         read_split_plan(**options)
     assert not re.search(r"\n", str(caught.value))
 
 
-def test_two_ways_at_once_are_refused():
+def test_shares_and_values_together_are_refused():
     with pytest.raises(InputError, match="a random split, or values of the factor"):
         SplitPlan(shares={"a": 1.0}, factor="x", values={"b": ("1",)})
     with pytest.raises(InputError, match="a random split, or values of the factor"):

@@ -29,27 +29,27 @@ def by_name(splits):
     return {split.name: split.rows.tolist() for split in splits}
 
 
-def test_without_a_plan_every_row_is_train():
+def test_every_row_is_train_without_a_plan():
     (split,) = split_rows([alone(7)], SplitPlan())["set"]
     assert (split.name, split.rows.tolist(), split.made) == ("train", list(range(7)), "every row")
 
 
 @pytest.mark.parametrize("count", [10, 23, 100, 1001])
-def test_counts_are_those_of_largest_remainders_and_no_row_is_lost(count):
+def test_counts_follow_largest_remainders_and_no_row_is_lost(count):
     splits = by_name(split_rows([alone(count)], THREE)["set"])
     assert [len(rows) for rows in splits.values()] == _quotas(count, [0.8, 0.1, 0.1])
     assert sorted(row for rows in splits.values() for row in rows) == list(range(count))
     assert all(rows == sorted(rows) for rows in splits.values())
 
 
-def test_quotas_by_hand():
+def test_quotas_match_values_computed_by_hand():
     assert _quotas(10, [0.8, 0.1, 0.1]) == [8, 1, 1]
     assert _quotas(23, [0.8, 0.1, 0.1]) == [19, 2, 2]  # 18.4, 2.3, 2.3: the largest remainder is the first
     assert _quotas(5, [0.5, 0.5]) == [3, 2]
     assert _quotas(100, [0.29, 0.57, 0.14]) == [29, 57, 14]
 
 
-def test_a_split_is_a_function_of_names_and_seed():
+def test_a_split_depends_on_names_and_seed_only():
     """The order is that of SHA-256 of seed and name: worked out here on its own."""
     import hashlib
 
@@ -64,7 +64,7 @@ def test_a_split_is_a_function_of_names_and_seed():
     assert by_name(split_rows([alone(20)], other)["set"]) != by_name(split_rows([alone(20)], plan)["set"])
 
 
-def test_rows_that_come_later_move_few_others():
+def test_added_rows_move_few_other_rows():
     plan = SplitPlan(shares={"train": 0.8, "test": 0.2})
     few, many = (by_name(split_rows([alone(count)], plan)["set"]) for count in (900, 1000))
     moved = set(few["train"]) & set(many["test"]) | set(few["test"]) & set(many["train"])
@@ -107,7 +107,7 @@ def test_concept_sets_stay_whole():
     assert not keys["train"] & keys["test"]
 
 
-def test_sets_that_share_units_are_split_alike_and_others_on_their_own():
+def test_sets_that_share_units_are_split_together_and_other_sets_separately():
     names = [f"unit set/{number}" for number in range(50)]
     one = make_rows([(name,) for name in names], "set")
     twins = make_rows([(name,) for name in names[::2] for _ in range(2)], "set_counterfactual")
@@ -132,7 +132,7 @@ def test_rows_are_split_by_a_factor():
     assert by_name(split_rows([alone(9)], numbers)["set"]) == {"a": [0, 1, 2, 6, 7, 8], "train": [3, 4, 5]}
 
 
-def test_held_out_rows_leave_the_other_splits():
+def test_held_out_rows_are_in_no_other_split():
     held = ({"color": "red", "size": "2.5"}, {"color": "green"})
     plan = SplitPlan(shares={"train": 0.5, "test": 0.5}, held_out=held)
     splits = split_rows([alone(30)], plan)["set"]
@@ -146,21 +146,21 @@ def test_held_out_rows_leave_the_other_splits():
     assert rest.made == "the other rows"
 
 
-def test_families_that_a_factor_tears_apart_are_counted():
+def test_families_divided_by_a_factor_are_counted():
     rows = make_rows([(f"unit {number // 3}",) for number in range(12)])
     splits = split_rows([rows], SplitPlan(factor="color", values={"test": ("blue",)}))["set"]
     assert splits[0].made == "the other rows; 4 families have rows in other splits too"
     assert splits[1].made.endswith("; 4 families have rows in other splits too")
 
 
-def test_a_set_is_told_of_its_own_families_alone():
+def test_each_set_counts_only_its_own_divided_families():
     torn = make_rows([(f"unit {number // 3}",) for number in range(12)], "torn")
     splits = split_rows([torn, alone(9, "whole")], SplitPlan(factor="color", values={"test": ("blue",)}))
     assert [split.made for split in splits["whole"]] == ["the other rows", "rows with color=blue"]
     assert splits["torn"][1].made == "rows with color=blue; 4 families have rows in other splits too"
 
 
-def test_a_family_that_other_sets_tear_apart_is_counted_in_each():
+def test_a_family_divided_between_sets_is_counted_in_each_set():
     one = alone(9)
     twin = SetRows("twin", one.set_info, np.roll(one.table, 1, axis=0), one.links)
     splits = split_rows([one, twin], SplitPlan(factor="color", values={"test": ("blue",)}))
@@ -168,7 +168,7 @@ def test_a_family_that_other_sets_tear_apart_is_counted_in_each():
     assert [split.made.count("; 3 families") for name in splits for split in splits[name]] == [1, 1, 1, 1]
 
 
-def test_where_every_value_has_a_split_there_is_no_train():
+def test_train_is_absent_if_every_value_has_a_split():
     plan = SplitPlan(factor="size", values={"small": ("1",), "large": ("2.5",)})
     assert by_name(split_rows([alone(9)], plan)["set"]) == {"small": [0, 1, 2, 6, 7, 8], "large": [3, 4, 5]}
     with pytest.raises(InputError, match=r"split `large` .*empty: only held-out rows"):
@@ -204,7 +204,7 @@ def test_where_every_value_has_a_split_there_is_no_train():
         ),
     ],
 )
-def test_what_cannot_be_split_so_is_said_in_one_line(plan, message):
+def test_impossible_splits_are_refused_in_one_line(plan, message):
     with pytest.raises(InputError, match=message) as caught:
         split_rows([alone(12)], plan)
     assert "\n" not in str(caught.value)

@@ -94,7 +94,7 @@ PLAN = {name: float(share) for name, share in SHARES.items()}
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_splits_are_those_of_the_reference(seed):
+def test_random_splits_match_the_reference(seed):
     rng = np.random.default_rng(seed)
     varies = ((), ("color",), ("color", "size"))[seed % 3]
     sets = [draw_set(rng, "one", 190 + seed, varies)]
@@ -102,7 +102,7 @@ def test_random_splits_are_those_of_the_reference(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_sets_that_share_units_are_cut_as_one_and_others_do_not_matter(seed):
+def test_sets_that_share_units_are_split_together_and_other_sets_do_not_matter(seed):
     rng = np.random.default_rng(seed)
     one = draw_set(rng, "one", 180)
     twin = SetRows(
@@ -119,7 +119,7 @@ def test_sets_that_share_units_are_cut_as_one_and_others_do_not_matter(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_family_straddles_a_random_split(seed):
+def test_families_are_never_divided_by_a_random_split(seed):
     rng = np.random.default_rng(10 + seed)
     sets = [draw_set(rng, "one", 190, ("color",)), draw_set(rng, "two", 150)]
     found = places(sets, SplitPlan(shares=PLAN, seed=seed))
@@ -128,7 +128,7 @@ def test_no_family_straddles_a_random_split(seed):
 
 
 @pytest.mark.parametrize("random", [True, False])
-def test_what_is_held_out_is_nowhere_else(random):
+def test_held_out_rows_are_exactly_the_split_test_ood(random):
     rows = draw_set(np.random.default_rng(3), "one", 200)
     held = ({"color": "red", "size": "2.5"}, {"scene": "s4"})
     plan = SplitPlan(shares=PLAN if random else {}, held_out=held)
@@ -137,7 +137,7 @@ def test_what_is_held_out_is_nowhere_else(random):
         assert (name == "test_ood") == ((color == "red" and size == 2.5) or scene == "s4")
 
 
-def test_values_go_where_the_plan_says_and_the_rest_is_train():
+def test_values_follow_the_plan_and_other_rows_are_train():
     rows = draw_set(np.random.default_rng(4), "one", 120)
     plan = SplitPlan(factor="scene", values={"test": ("s1", "s8"), "val": ("s0",)})
     owner = {"s1": "test", "s8": "test", "s0": "val"}

@@ -26,7 +26,7 @@ def stop(target, made_of, files):
     return target.with_name(f".{target.name}.partial")
 
 
-def test_pieces_of_a_stopped_call_are_there_for_the_next_of_the_same(tmp_path):
+def test_pieces_of_an_interrupted_call_are_used_by_the_next_equal_call(tmp_path):
     target, made_of = tmp_path / "deep" / "pack", {"rows": "a" * 64, "size": [3, 4]}
     folder = stop(target, made_of, {"0.part": "kept", ".1": "not whole", "shards/.1": "not whole"})
     assert sorted(path.name for path in folder.rglob("*")) == ["0.part", *OWN, "shards"]
@@ -37,7 +37,7 @@ def test_pieces_of_a_stopped_call_are_there_for_the_next_of_the_same(tmp_path):
     assert list(target.parent.iterdir()) == [target]
 
 
-def test_pieces_of_something_else_are_thrown_away(tmp_path):
+def test_pieces_of_another_call_are_discarded(tmp_path):
     for damage in (lambda record: record.write_text("{"), lambda record: record.unlink(), lambda _: None):
         folder = stop(tmp_path / "pack", {"n": 1}, {"0.part": "old"})
         damage(folder / "made-of.json")
@@ -45,7 +45,7 @@ def test_pieces_of_something_else_are_thrown_away(tmp_path):
             assert sorted(path.name for path in folder.iterdir()) == OWN
 
 
-def test_pieces_that_are_half_removed_do_not_count(tmp_path, monkeypatch):
+def test_partly_removed_pieces_are_discarded(tmp_path, monkeypatch):
     """Whoever is killed while the pieces of a finished target are removed leaves some of them."""
     with monkeypatch.context() as patch:
         patch.setattr("loaders.packs.working_folder._remove", lambda _: os.close(-1))
@@ -56,7 +56,7 @@ def test_pieces_that_are_half_removed_do_not_count(tmp_path, monkeypatch):
         assert not (folder / "1.part").exists()
 
 
-def test_what_no_earlier_call_made_is_left_alone(tmp_path):
+def test_foreign_folders_and_links_are_kept(tmp_path):
     """Neither what a link leads to nor a folder of the same name."""
     other, folder = tmp_path / "other", tmp_path / ".pack.partial"
     other.mkdir()
@@ -73,7 +73,7 @@ def test_what_no_earlier_call_made_is_left_alone(tmp_path):
     assert [path.name for path in folder.iterdir()] == ["mine"]
 
 
-def test_nothing_is_left_of_a_call_that_finished_no_piece(tmp_path):
+def test_a_call_without_finished_pieces_leaves_no_files(tmp_path):
     stop(tmp_path / "pack", {}, {".0": "half", "shards/grid/.0": "half"})
     assert not list(tmp_path.iterdir())
 
@@ -84,7 +84,7 @@ def hold(target, held, go):
         go.wait(60)
 
 
-def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):
+def test_a_second_process_is_refused_until_the_first_process_ends(tmp_path):
     context = multiprocessing.get_context("spawn")
     held, go = context.Event(), context.Event()
     process = context.Process(target=hold, args=(tmp_path / "pack", held, go))
@@ -103,7 +103,7 @@ def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_lock_whose_file_is_gone_does_not_count(tmp_path, monkeypatch):
+def test_a_lock_on_a_removed_file_is_not_accepted(tmp_path, monkeypatch):
     """The first process removes the folder after the second opened the lock, and before it locked it."""
     import fcntl
     import shutil
@@ -122,7 +122,7 @@ def test_a_lock_whose_file_is_gone_does_not_count(tmp_path, monkeypatch):
         assert (folder / "made-of.json").exists()
 
 
-def test_a_file_system_without_locks_is_worked_on_all_the_same(tmp_path, monkeypatch):
+def test_a_file_system_without_locks_is_supported(tmp_path, monkeypatch):
 
     import fcntl
 
@@ -152,7 +152,7 @@ def full_on_closing_alone(*_, **__):
 
 
 @pytest.mark.parametrize("write", [full, full_on_closing, full_on_closing_alone])
-def test_a_full_disk_is_one_line_of_the_target(tmp_path, write):
+def test_a_full_disk_is_reported_in_one_line_with_the_target(tmp_path, write):
     expected = "pack: cannot be written: No space left on device; make room or name another"
     with pytest.raises(InputError, match=f"{expected}$") as caught:
         with open_working_folder(tmp_path / "pack", {}):
@@ -167,7 +167,7 @@ def test_a_target_whose_folder_cannot_be_made_is_named(tmp_path):
             pass
 
 
-def test_what_goes_wrong_elsewhere_is_not_said_of_the_target(tmp_path):
+def test_unrelated_errors_are_not_attributed_to_the_target(tmp_path):
     with pytest.raises(FileNotFoundError, match="elsewhere"), open_working_folder(tmp_path / "pack", {}):
         (tmp_path.parent / "elsewhere").read_bytes()
     with pytest.raises(RuntimeError, match="a defect"), open_working_folder(tmp_path / "pack", {}):

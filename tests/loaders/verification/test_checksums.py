@@ -31,7 +31,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_text_is_that_of_coreutils(folder):
+def test_the_file_has_the_format_of_coreutils(folder):
     expected = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in read(folder).items())
     assert (folder / SUMS).read_text() == expected
     if shutil.which("sha256sum"):
@@ -42,7 +42,7 @@ def read(folder):
     return {name: (folder / name).read_bytes() for name in NAMES}
 
 
-def test_lines_are_read_back_and_damaged_ones_left_out():
+def test_lines_are_read_back_and_damaged_lines_are_left_out():
     sums = {"a": "0" * 64, "b c": "9f" * 32}
     assert parse_sums(sums_text(sums).encode()) == sums
     for bad in (
@@ -61,7 +61,7 @@ def test_a_file_is_hashed_in_pieces(tmp_path):
     assert file_sha256(tmp_path / "x") == hashlib.sha256(data).hexdigest()
 
 
-def test_nothing_is_unlike_what_was_written(folder):
+def test_unchanged_files_are_not_reported(folder):
     assert find_changed_files(folder, NAMES) == {}
     assert sorted(path.name for path in folder.iterdir()) == [SUMS, "a.txt", "b.bin"]
 
@@ -77,7 +77,7 @@ def test_every_flipped_bit_is_found(folder, name):
             assert find_changed_files(folder, NAMES), (place, bit)
 
 
-def test_what_is_wrong_is_said_of_each_file(folder):
+def test_each_changed_file_has_a_reason(folder):
     (folder / "a.txt").write_text("One")
     (folder / "b.bin").unlink()
     assert find_changed_files(folder, NAMES) == {
@@ -94,7 +94,7 @@ def test_what_is_wrong_is_said_of_each_file(folder):
     }
 
 
-def test_lines_that_do_not_belong_there_are_told(folder):
+def test_unexpected_lines_are_reported(folder):
     with (folder / SUMS).open("a") as sums:
         sums.write(f"{'0' * 64}  c\n")
     assert find_changed_files(folder, NAMES) == {SUMS: "has more than the expected lines"}
@@ -132,7 +132,7 @@ def test_a_kill_while_files_are_replaced_leaves_no_damage(folder, monkeypatch, s
     assert sorted(path.name for path in folder.iterdir()) == [SUMS, "a.txt", "b.bin"]
 
 
-def test_nothing_is_left_of_files_that_cannot_be_written(folder):
+def test_a_failed_write_leaves_the_old_files(folder):
     def fail(path):
         path.write_text("half")
         raise OSError(28, os.strerror(28))

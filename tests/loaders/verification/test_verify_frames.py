@@ -39,18 +39,18 @@ def root(frames_copy):
     return frames_copy
 
 
-def told(findings, root):
+def damage_reasons(findings, root):
     return {damage.path.relative_to(root).as_posix(): damage.reason for damage in findings.damaged}
 
 
-def test_a_whole_folder_has_nothing_to_tell(root):
+def test_an_undamaged_folder_has_no_findings(root):
     done = []
     assert verify(root, done.append) == Findings(11, (), (), ())
     assert verify(root).whole
     assert done == [1] * 11
 
 
-def test_every_byte_counts(root):
+def test_flipped_bits_are_found_in_every_file(root):
     """Flip one random bit in every file there is, many times: each is found, and in no other sample."""
     rng = np.random.default_rng(4)
     files = sorted(path for path in root.rglob("*") if path.is_file())
@@ -69,52 +69,52 @@ def test_every_byte_counts(root):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_files_that_are_truncated_missing_or_no_files(root, name):
+def test_truncated_missing_and_irregular_files_are_damaged(root, name):
     file = frame_path(root, "grid", 2) / name
     where = file.relative_to(root).as_posix()
     data = file.read_bytes()
     file.write_bytes(data[:-1])
-    assert told(verify(root), root)
+    assert damage_reasons(verify(root), root)
     file.unlink()
-    assert told(verify(root), root)[where] == "is missing"
+    assert damage_reasons(verify(root), root)[where] == "is missing"
     file.mkdir()
-    assert told(verify(root), root) == {where: "is not a file"}
+    assert damage_reasons(verify(root), root) == {where: "is not a file"}
     file.rmdir()
     os.mkfifo(file)  # reading it would wait for ever
-    assert told(verify(root), root) == {where: "is not a file"}
+    assert damage_reasons(verify(root), root) == {where: "is not a file"}
 
 
-def test_extra_and_renamed_files_belong_to_nothing(root):
+def test_extra_and_renamed_files_are_foreign(root):
     folder = frame_path(root, "grid", 2)
     (folder / "notes.txt").touch()
     findings = verify(root)
     assert (findings.whole, findings.strangers) == (True, (folder / "notes.txt",))
     (folder / "image.png").rename(folder / "image.pnf")
     findings = verify(root)
-    assert told(findings, root) == {"samples/grid/0000/000002/image.png": "is missing"}
+    assert damage_reasons(findings, root) == {"samples/grid/0000/000002/image.png": "is missing"}
     assert findings.strangers == (folder / "image.pnf", folder / "notes.txt")
 
 
-def test_samples_in_the_place_of_others(root):
+def test_swapped_samples_are_damaged(root):
     first, second = frame_path(root, "grid", 1), frame_path(root, "free", 1)
     first.rename(root / "aside")
     second.rename(first)
     (root / "aside").rename(second)
-    assert told(verify(root), root) == {
+    assert damage_reasons(verify(root), root) == {
         "samples/free/0000/000001/metadata.json": "belongs to sample grid-000001, which has another folder",
         "samples/grid/0000/000001/metadata.json": "belongs to sample free-000001, which has another folder",
     }
 
 
-def test_a_sample_of_another_recipe(root, make_frame):
+def test_a_sample_of_another_recipe_is_damaged(root, make_frame):
     frame = make_frame("grid", 0)
     recipe = frame.metadata.recipe.model_copy(update={"name": "other", "sha256": "b" * 64})
     shutil.rmtree(frame_path(root, "grid", 0))
     write_frame(root, type(frame)(frame.metadata.model_copy(update={"recipe": recipe}), frame.layers))
-    assert list(told(verify(root), root).values()) == ["belongs to another recipe (other)"]
+    assert list(damage_reasons(verify(root), root).values()) == ["belongs to another recipe (other)"]
 
 
-def test_sums_that_were_made_to_fit_do_not_hide_what_is_no_frame(root):
+def test_forged_checksums_do_not_hide_invalid_metadata(root):
     folder = frame_path(root, "grid", 0)
     others = {name: (folder / name).read_bytes() for name in FILES[:2]}
     replace_files(
@@ -122,10 +122,10 @@ def test_sums_that_were_made_to_fit_do_not_hide_what_is_no_frame(root):
         {name: lambda path, data=data: path.write_bytes(data) for name, data in others.items()}
         | {"metadata.json": lambda path: path.write_text("{}")},
     )
-    assert list(told(verify(root), root).values()) == ["is not the metadata of a frame"]
+    assert list(damage_reasons(verify(root), root).values()) == ["is not the metadata of a frame"]
 
 
-def test_missing_samples_are_named_by_the_plan(root):
+def test_missing_samples_are_known_from_the_plan(root):
     shutil.rmtree(frame_path(root, "free", 4))
     shutil.rmtree(root / "samples" / "grid")
     findings = verify(root)
@@ -136,7 +136,7 @@ def test_missing_samples_are_named_by_the_plan(root):
     assert len(verify(root).missing) == 11
 
 
-def test_a_sample_of_which_only_the_folder_is_left(root):
+def test_an_empty_sample_folder_is_damaged(root):
     folder = frame_path(root, "grid", 0)
     for file in folder.iterdir():
         file.unlink()
@@ -145,10 +145,12 @@ def test_a_sample_of_which_only_the_folder_is_left(root):
     assert findings.missing == ()
     folder.rmdir()
     folder.touch()
-    assert told(verify(root), root) == {"samples/grid/0000/000000": "cannot be read: Not a directory"}
+    assert damage_reasons(verify(root), root) == {
+        "samples/grid/0000/000000": "cannot be read: Not a directory"
+    }
 
 
-def test_what_belongs_to_nothing(root, make_frame):
+def test_foreign_files_are_listed_and_are_no_damage(root, make_frame):
     write_frame(root, make_frame("free", 3))  # not planned
     strangers = [
         *("old", "samples/grid/0000/2", "samples/grid/0000/notes", "samples/grid/0001/000003"),
@@ -173,7 +175,7 @@ def test_what_belongs_to_nothing(root, make_frame):
 
 
 @pytest.mark.parametrize("name", DESCRIPTION)
-def test_without_a_part_of_the_description_samples_are_checked_all_the_same(root, name):
+def test_samples_are_checked_without_a_part_of_the_description(root, name):
     shutil.rmtree(frame_path(root, "grid", 5))
     (frame_path(root, "grid", 2) / "image.png").write_bytes(b"")
     data = (root / name).read_bytes()
@@ -181,36 +183,36 @@ def test_without_a_part_of_the_description_samples_are_checked_all_the_same(root
         damage()
         findings = verify(root)
         assert findings.checked == 10
-        assert told(findings, root).keys() == {name, "samples/grid/0000/000002/image.png"}
+        assert damage_reasons(findings, root).keys() == {name, "samples/grid/0000/000002/image.png"}
         # What is missing cannot be known without the plan.
         assert findings.missing == (() if name == "plan.parquet" else ("grid-000005",))
 
 
-def test_a_description_that_cannot_be_read_and_has_no_sums(root):
+def test_a_damaged_description_without_checksums_is_reported(root):
     (root / SUMS).unlink()
     (root / "plan.parquet").write_text("no plan")
     (root / "dataset.json").write_text("{")
-    assert told(verify(root), root) == {
+    assert damage_reasons(verify(root), root) == {
         SUMS: "is missing",
         "plan.parquet": "is no plan",
         "dataset.json": "does not describe a folder of frames",
     }
 
 
-def test_a_run_that_was_killed_while_it_described_the_folder_is_told_in_one_line(root):
+def test_a_run_killed_while_describing_the_folder_is_reported_in_one_line(root):
     shutil.copy(root / SUMS, root / NEXT_SUMS)
-    assert told(verify(root), root) == {
+    assert damage_reasons(verify(root), root) == {
         NEXT_SUMS: "was left by a run that was killed while it described the folder"
     }
 
 
-def test_names_of_sets_that_are_none(root):
+def test_folders_with_invalid_set_names_are_foreign(root):
     (root / "plan.parquet").unlink()
     (root / "samples" / "a b" / "0000" / "000000").mkdir(parents=True)
     assert verify(root).strangers == (root / "samples" / "a b" / "0000" / "000000",)
 
 
-def test_what_is_no_folder_of_frames_is_refused(tmp_path):
+def test_a_folder_without_frames_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "none"):
         with pytest.raises(InputError, match=r"expected a folder of frames, with dataset\.json"):
             verify(path)

@@ -33,12 +33,12 @@ def packs(stored, tmp_path):
     return shutil.copytree(stored, tmp_path / "packs")
 
 
-def test_packs_are_told_from_frames(packs, frames_root, tmp_path):
+def test_packs_are_distinguished_from_frames(packs, frames_root, tmp_path):
     assert [is_pack(path) for path in (packs / "h5", packs / "h5" / "free.h5", packs / "hub")] == [True] * 3
     assert not any(is_pack(path) for path in (frames_root, tmp_path, tmp_path / "none"))
 
 
-def test_whole_packs_have_nothing_to_tell(packs):
+def test_undamaged_packs_have_no_findings(packs):
     done = []
     assert verify_pack(packs / "h5", done.append) == Findings(11, (), (), ())
     assert verify_pack(packs / "h5" / "free.h5") == Findings(5, (), (), ())
@@ -65,7 +65,7 @@ def test_every_flipped_byte_of_a_hugging_face_folder_is_found(packs):
     assert verify_pack(packs / "hub").strangers == (packs / "hub" / "notes",)
 
 
-def test_pipes_are_damage_and_not_waited_for(packs, frames_copy):
+def test_pipes_are_reported_without_waiting_for_data(packs, frames_copy):
     shard = packs / "hub" / "grid" / "train-00000-of-00001.parquet"
     shard.unlink()
     os.mkfifo(shard)
@@ -78,7 +78,7 @@ def test_pipes_are_damage_and_not_waited_for(packs, frames_copy):
         read_frame(layers.parent)
 
 
-def test_a_manifest_cannot_lead_out_of_its_folder(packs):
+def test_a_manifest_cannot_name_files_outside_its_folder(packs):
     (packs / "secret").write_text("not ours")
     manifest = packs / "hub" / "manifest.json"
     manifest.write_text(manifest.read_text().replace("grid/train-00000-of-00001.parquet", "../secret"))
@@ -87,7 +87,7 @@ def test_a_manifest_cannot_lead_out_of_its_folder(packs):
     assert all(packs / "hub" in damage.path.parents for damage in damaged)
 
 
-def test_sums_that_were_made_to_fit_do_not_hide_what_is_no_pack(packs):
+def test_forged_checksums_do_not_hide_invalid_packs(packs):
     hub = packs / "hub"
     whole = {file: file.read_bytes() for file in hub.rglob("*") if file.is_file()}
 
@@ -119,12 +119,12 @@ def test_sums_that_were_made_to_fit_do_not_hide_what_is_no_pack(packs):
     assert changed(shard, b"", other) == (shard, f"differs from its line in {manifest}")
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"none.h5 is missing; make it with `candlelight pack`"):
         verify_pack(tmp_path / "none.h5")
 
 
-def test_an_hdf5_file_of_someone_else_is_named_once(tmp_path):
+def test_a_foreign_hdf5_file_is_reported_once(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["images"] = np.zeros((3, 4, 4, 3), np.uint8)
     (damage,) = verify_pack(tmp_path).damaged
@@ -132,7 +132,7 @@ def test_an_hdf5_file_of_someone_else_is_named_once(tmp_path):
     assert damage.reason.startswith("expected an HDF5 file of format 3 made by `candlelight pack`, got ")
 
 
-def test_a_layer_that_changed_in_an_hdf5_file_is_named(packs):
+def test_a_changed_layer_of_an_hdf5_file_is_named(packs):
     with h5py.File(packs / "h5" / "grid.h5", "r+") as file:
         file["depth"][2, 0, 0] = 3.5
         file["index"][4] = 9
@@ -144,7 +144,7 @@ def test_a_layer_that_changed_in_an_hdf5_file_is_named(packs):
     ]
 
 
-def test_an_hdf5_file_that_cannot_be_read_is_damaged(packs):
+def test_an_unreadable_hdf5_file_is_damaged(packs):
     file = packs / "h5" / "free.h5"
     with file.open("r+b") as stream:
         stream.truncate(3000)
@@ -154,7 +154,7 @@ def test_an_hdf5_file_that_cannot_be_read_is_damaged(packs):
     assert str(damage).count(str(file)) == 1
 
 
-def test_sums_alone_say_what_was_there_if_the_manifest_is_damaged(packs):
+def test_checksums_name_missing_files_if_the_manifest_is_damaged(packs):
     (packs / "hub" / "manifest.json").write_text("{")
     shutil.rmtree(packs / "hub" / "grid")
     names = {d.path.relative_to(packs / "hub").as_posix() for d in verify_pack(packs / "hub").damaged}
@@ -178,7 +178,7 @@ def test_sums_alone_say_what_was_there_if_the_manifest_is_damaged(packs):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_whatever_changed_beside_the_pixels_of_an_hdf5_file_is_found(packs, edit, column):
+def test_changes_outside_the_layers_of_an_hdf5_file_are_found(packs, edit, column):
     with h5py.File(packs / "h5" / "grid.h5", "r+") as file:
         edit(file)
     findings = verify_pack(packs / "h5" / "grid.h5")
@@ -186,7 +186,7 @@ def test_whatever_changed_beside_the_pixels_of_an_hdf5_file_is_found(packs, edit
     assert "other columns than layers differ from their hash" in reasons, column
 
 
-def test_a_split_whose_file_is_lost_is_missed(frames_root, tmp_path):
+def test_a_missing_file_of_a_split_is_reported(frames_root, tmp_path):
     plan = read_split_plan(("train=red", "test=blue"), 0, "color", ())
     pack_hdf5(frames_root, tmp_path, sets=["grid"], plan=plan)
     pack_hdf5(frames_root, tmp_path, sets=["free"])
@@ -197,7 +197,7 @@ def test_a_split_whose_file_is_lost_is_missed(frames_root, tmp_path):
     assert verify_pack(tmp_path / "grid-train.h5").whole
 
 
-def test_files_of_different_packs_beside_each_other_are_told(frames_root, tmp_path):
+def test_files_of_different_packs_in_one_folder_are_reported(frames_root, tmp_path):
     for name, split in (("one", ("train=red", "test=blue")), ("two", ("train=blue", "test=red"))):
         plan = read_split_plan(split, 0, "color", ())
         pack_hdf5(frames_root, tmp_path / name, sets=["grid"], plan=plan)
@@ -208,7 +208,7 @@ def test_files_of_different_packs_beside_each_other_are_told(frames_root, tmp_pa
         open_frames(tmp_path / "one")
 
 
-def test_names_of_several_lines_are_told_in_one(packs):
+def test_names_with_line_breaks_are_reported_in_one_line(packs):
     path = packs / "hub" / "dataset.json"
     path.write_text(path.read_text().replace('"grid": {', '"gr\\nid": {'))
     (packs / "hub" / SUMS).write_text(
@@ -221,7 +221,7 @@ def test_names_of_several_lines_are_told_in_one(packs):
     assert str(caught.value).endswith("manifest.json names no file of set `gr id`; pack it again")
 
 
-def test_sums_of_which_a_block_was_lost_are_damaged(packs):
+def test_checksums_with_a_lost_block_are_damaged(packs):
     sums = packs / "hub" / SUMS
     data = bytearray(sums.read_bytes())
     start = data.index(b"assets/") + 3

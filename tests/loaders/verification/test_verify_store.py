@@ -52,7 +52,7 @@ def flip(root, store: Store, name: str, rng: np.random.Generator) -> None:
     store.write(name, bytes(data))
 
 
-def test_a_whole_folder_is_whole(both):
+def test_an_undamaged_store_and_its_folder_have_equal_findings(both):
     root, store = both
     done = []
     found = verify_store(store, done.append)
@@ -61,7 +61,7 @@ def test_a_whole_folder_is_whole(both):
     assert said(found) == said(verify(root), root)
 
 
-def test_every_file_that_a_bit_flips_in_is_found(both):
+def test_a_flipped_bit_is_found_in_every_file(both):
     root, store = both
     rng = np.random.default_rng(4)
     names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
@@ -76,7 +76,7 @@ def test_every_file_that_a_bit_flips_in_is_found(both):
     assert not verify_store(store).damaged
 
 
-def test_lost_moved_and_foreign_files_are_found_as_on_this_machine(both):
+def test_lost_moved_and_foreign_files_are_found_as_in_a_folder(both):
     root, store = both
     moved = "samples/grid/0000/000002/"
     for name in ("image.png", "layers.npz", "metadata.json", "SHA256SUMS"):
@@ -100,7 +100,7 @@ def test_lost_moved_and_foreign_files_are_found_as_on_this_machine(both):
     assert "samples/other" in said(found)[3]
 
 
-def test_nothing_stays_on_this_machine(both, tmp_path, monkeypatch):
+def test_temporary_files_are_few_and_are_removed(both, tmp_path, monkeypatch):
     _, store = both
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
@@ -116,7 +116,7 @@ def test_nothing_stays_on_this_machine(both, tmp_path, monkeypatch):
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_what_is_no_folder_of_frames(tmp_path):
+def test_a_store_without_frames_is_refused(tmp_path):
     open_store("memory://other").write("thesis.txt", b"mine")
     with pytest.raises(InputError, match=r"^memory://other: expected a folder of frames, with dataset.json$"):
         verify_store(open_store("memory://other"))
