@@ -1,4 +1,4 @@
-"""What every test shares: array shapes and types are checked at run time, as the annotations state them."""
+"""Setup of all tests: array shapes and types are checked at run time against the annotations."""
 
 import os
 from importlib.util import find_spec
@@ -6,12 +6,12 @@ from importlib.util import find_spec
 import pytest
 from jaxtyping import install_import_hook
 
-# Read when torch is imported: on tensors this small a second thread gains nothing, and where anything else
-# runs, threads that wait for each other take ten times as long.
+# torch reads this on import. Small tensors gain nothing from a second thread, and on a busy machine, threads
+# that wait for each other take ten times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# An int passes for a float, as in PEP 484. Installed here and not by jaxtyping's own pytest option, whose
-# parser takes one package only as soon as the checker has arguments.
+# An int is accepted as a float, as in PEP 484. jaxtyping's own pytest option is not used: with arguments for
+# the checker, it accepts only one package.
 install_import_hook(
     ["loaders", "evaluation", "generators"],
     "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
@@ -32,7 +32,7 @@ def datasets(tmp_path_factory):
 
 
 def pytest_collection_modifyitems(items):
-    """Skip what renders where rendering is not installed."""
+    """Skip tests that render if the extra `render` is not installed."""
     if all(find_spec(name) for name in ("bpy", "OpenEXR", "pyoidn", "distributed", "dask")):
         return
     for item in items:

@@ -23,7 +23,7 @@ def entry(**fields):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder of one object and its manifest."""
+    """Write a folder of one object and its manifest."""
     (tmp_path / "spot.blend").write_bytes(b"spot")
     write_asset_manifest(tmp_path / "manifest.json", [entry()])
     return tmp_path
@@ -39,7 +39,7 @@ def test_facts_of_user_assets_come_from_the_users_manifest(folder):
     assert library.entry("objects", "spot")["licence"] == "mine"
     library.facts("objects", "spot")["footprint"] = 3
     assert library.facts("objects", "spot")["footprint"] == 0.55
-    # What is not in the folder is the shipped one, with the shipped facts.
+    # Objects that are not in the folder are the shipped objects, with the shipped facts.
     assert library.facts("objects", "cube") == AssetLibrary().facts("objects", "cube") != {}
 
 

@@ -62,7 +62,7 @@ def test_a_users_folder_comes_first(tmp_path):
     assert library.find("materials", "red") == tmp_path / "red.blend"
     assert library.find("materials", "blue") == shipped() / "materials" / "blue.blend"
     assert library.find("objects", "cube") == shipped() / "objects" / "cube.blend"
-    # What the manifest says of the shipped red says nothing of the user's own.
+    # The facts of the shipped red do not apply to the user's red.
     assert library.facts("materials", "red") == {}
     assert library.facts("materials", "blue")["base_color"] == [0.0759, 0.0768, 0.8]
 
@@ -108,7 +108,7 @@ def test_labels_cannot_be_paths(tmp_path, label):
 
 def test_only_files_are_assets(tmp_path):
     (tmp_path / "own.exr").touch()
-    (tmp_path / "._own.exr").touch()  # as some systems leave beside each file that they copy
+    (tmp_path / "._own.exr").touch()  # written by some systems next to each copied file
     (tmp_path / "folder.exr").mkdir()
     library = AssetLibrary({"scenes": tmp_path})
     assert library.has("scenes", "own")
@@ -117,7 +117,7 @@ def test_only_files_are_assets(tmp_path):
     assert library.labels("scenes") == ["own"]
 
 
-# ------------------------------------------------------------------------------------ what the files hold
+# ----------------------------------------------------------------------------------- content of the files
 
 LOOK = """
 import json, sys
@@ -170,7 +170,7 @@ for entry in read_asset_manifest(root / "manifest.json").values():
 Path(sys.argv[2]).write_text(json.dumps(found))
 """
 ROOT = Path(__file__).parents[2]
-# What is modelled in numpy whole, and of every other kind of asset one.
+# All assets that are modelled in numpy, and one asset of every other kind.
 REBUILT = ("objects", "materials/red", "textures/checker", "lights/left", "scenes/garden", "scenes/tunnel")
 
 
@@ -182,14 +182,14 @@ def python(*words):
 
 
 def found_in(root, scratch):
-    """Open every file of a manifest in one Blender; return what they hold, by file."""
+    """Open every file of a manifest in one Blender; return their content by file."""
     python("-c", LOOK, root, scratch / "found.json")
     return json.loads((scratch / "found.json").read_text())
 
 
 @pytest.fixture(scope="module")
 def look(tmp_path_factory):
-    """List the entries of a kind with what their files hold."""
+    """Return a function that lists the entries of a kind with the content of their files."""
     found = found_in(shipped(), tmp_path_factory.mktemp("shipped"))
     return lambda kind: [(entry, found[entry["file"]]) for entry in ENTRIES if entry["kind"] == kind]
 
@@ -246,7 +246,7 @@ def test_lights_have_the_listed_values(look):
         assert facts["blocks"]["objects"] == [entry["name"]]
         assert {name: facts[name] for name in entry["facts"]} == entry["facts"]
         assert facts["type"] == "POINT"
-    # CANDLE's camera looks along -y, and what is on its left has the larger x.
+    # CANDLE's camera looks along -y: the left has the larger x.
     across = {entry["name"]: entry["facts"]["location"][0] for entry, _ in look("lights")}
     assert across["left"] > across["middle"] > across["right"]
 
@@ -283,7 +283,7 @@ def test_files_contain_no_scripts_or_images(look):
 @pytest.mark.blender
 @pytest.mark.slow
 def test_the_script_builds_the_shipped_assets(look, tmp_path):
-    # Blender writes addresses into its files, so that two builds of a .blend differ in their hash alone.
+    # Blender writes addresses into its files: two builds of one .blend differ in their hash.
     def told(entry):
         same = entry["file"].endswith(".exr")
         return {name: value for name, value in entry.items() if name != "sha256" or same}

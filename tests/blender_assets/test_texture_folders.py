@@ -7,7 +7,7 @@ from loaders.errors import InputError
 
 @pytest.fixture
 def dtd(tmp_path):
-    """A folder in the layout of the Describable Textures Dataset, with what else lies in it."""
+    """Write a folder in the layout of the Describable Textures Dataset, with other files in it."""
     for name in ("banded/banded_0002.jpg", "banded/banded_0004.JPG", "polka-dotted/polka-dotted_0001.png"):
         (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "images" / name).touch()

@@ -12,7 +12,7 @@ from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.samples import collate
 
-# Python 3.12 and newer warn of forking once torch has started threads; it is what is tested here.
+# Python 3.12 and newer warn of forking after torch has started threads; these tests fork on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 WORKERS = [(0, None), (1, "fork"), (2, "fork"), (1, "spawn")]
 
@@ -75,7 +75,7 @@ def test_all_ranks_and_workers_read_each_row_once(workers):
 
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_run_continues_after_an_error_in_its_loop(persistent):
-    """Eleven rows by four: the last batch is short; the error comes in the second epoch."""
+    """Eleven rows in batches of four: the last batch is short; the error occurs in the second epoch."""
     run = ResumableSampler(11, 4, shuffle=True, seed=1)
     loader = loader_of(range(11), run, 2, persistent_workers=persistent)
     expected = [batch for epoch in range(3) for batch in run.order.batches(epoch)]

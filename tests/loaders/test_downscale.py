@@ -18,7 +18,7 @@ def grid(info):
 
 
 def blocks(array, factor):
-    """Yield place and pixels of every block, one after the other."""
+    """Yield the position and the pixels of each block."""
     for row in range(array.shape[0] // factor):
         for column in range(array.shape[1] // factor):
             yield (
@@ -51,7 +51,7 @@ def test_reflected_light_is_preserved(make_frame, grid):
     small = downscale(frame, grid, 4)
     albedo, shading = (small.layers[name].astype(np.float64) for name in ("albedo", "shading"))
     old = frame.layers["albedo"].astype(np.float64) * frame.layers["shading"].astype(np.float64)
-    # The frame's shares have no bearing on its shading, so the small shading is their sum, not its mean.
+    # Random direct and indirect shading do not add up to `shading`: the small shading is their sum.
     shares = sum(frame.layers[f"shading_{name}"].astype(np.float64) for name in ("direct", "indirect"))
     for place, block in blocks(frame.layers["albedo"].astype(np.float64) * shares, 4):
         assert np.allclose(albedo[place] * shading[place], block.mean(axis=(0, 1)), rtol=3e-3)
@@ -161,8 +161,8 @@ def test_an_odd_factor_takes_the_middle_pixel(make_frame):
 def test_normals_are_unit_vectors_or_zero():
     two = SetInfo(count=1, width=4, height=2, layers=("normal",), factors=())
     normal = np.zeros((2, 4, 3), np.float16)
-    normal[0, 0], normal[0, 1] = (1, 0, 0), (0, 0, -1)  # beside two pixels that show nothing
-    normal[0, 2], normal[1, 2] = (1, 0, 0), (-1, 0, 0)  # which cancel
+    normal[0, 0], normal[0, 1] = (1, 0, 0), (0, 0, -1)  # the other two pixels of the block are background
+    normal[0, 2], normal[1, 2] = (1, 0, 0), (-1, 0, 0)  # opposite normals
     small = downscale(_bare({"normal": normal}), two, 2).layers["normal"]
     assert np.allclose(small[0, 0], (np.sqrt(0.5), 0, -np.sqrt(0.5)), atol=1e-3)
     assert (small[0, 1] == 0).all()
@@ -178,7 +178,7 @@ def test_shading_without_albedo_is_averaged_over_lit_pixels():
 
 
 def test_boxes_and_areas_match_the_new_masks(make_frame, grid):
-    frame = make_frame(index=2)  # three objects, of which the second shows nowhere
+    frame = make_frame(index=2)  # three objects; the second is hidden
     parts = tuple(
         PartRecord(name=f"part {i}", index=i, material="x", base_color=None, bbox=(0, 0, 8, 8), area=9)
         for i in (1, 2)

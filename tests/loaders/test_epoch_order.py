@@ -50,7 +50,7 @@ def test_each_row_comes_first_equally_often():
 
 
 def test_golden_orders_do_not_change():
-    """Old runs can be gone on with: these values must never change."""
+    """Old runs must stay resumable: these values must never change."""
     assert EpochOrder(8, shuffle=True, seed=1).epoch_rows(0).tolist() == GOLDEN[0]
     assert EpochOrder(8, shuffle=True, seed=2**40).epoch_rows(7).tolist() == GOLDEN[1]
     order = EpochOrder(100_000, shuffle=True).epoch_rows(3).astype("<i8")
@@ -98,7 +98,7 @@ def test_numbers_out_of_range_are_refused(options, message):
 
 def test_an_unknown_word_for_uneven_ranks_is_refused():
     order = EpochOrder(5)
-    object.__setattr__(order, "uneven", "fill")  # type checks, which only tests switch on, would be first
+    object.__setattr__(order, "uneven", "fill")  # the type checks of the tests would raise first
     with pytest.raises(InputError, match="uneven: expected pad, drop or keep, got 'fill'"):
         order.__post_init__()
 
@@ -158,7 +158,7 @@ def test_uncounted_batches_after_counted_batches_are_detected(stop):
     ("uneven", "batches"), [("pad", [3, 3, 3]), ("keep", [3, 2, 2]), ("drop", [2, 2, 2])]
 )
 def test_the_state_of_one_rank_resumes_all_ranks(uneven, batches):
-    """Training saves one checkpoint, by one rank; seven rows, three ranks."""
+    """One rank saves the checkpoint for all; three ranks share seven rows."""
 
     def ranks():
         options = {"shuffle": True, "seed": 2, "world_size": 3, "uneven": uneven}

@@ -1,4 +1,4 @@
-"""Only damaged bytes are called damaged: neither a lack of memory nor what the system refuses."""
+"""Errors that are not reported as damage: lack of memory, and calls that the system refuses."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ from loaders.public.file_rows import read_table
 
 @pytest.fixture
 def raising(monkeypatch):
-    """Have every library that opens files raise one error."""
+    """Return a function that makes every library that opens files raise one error."""
 
     def replace(error):
         def refuse(*_, **__):

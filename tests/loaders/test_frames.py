@@ -140,7 +140,7 @@ def test_clean_partial_removes_folders_of_a_killed_writer(tmp_path):
 
 
 def test_expected_headers_are_not_parsed(tmp_path, make_frame, monkeypatch):
-    """Python 3.11 now and then fails to in threads; headers of another numpy are, to the same arrays."""
+    """Parsing sometimes fails in threads of Python 3.11; other headers are parsed, to equal arrays."""
     path = write_frame(tmp_path, make_frame("grid", 0))
     expected = read_frame(path)
 
@@ -323,7 +323,7 @@ def test_an_npz_entry_that_contradicts_its_directory_is_refused(frames_copy):
     file = frame_path(frames_copy, "grid", 0) / "layers.npz"
     whole = file.read_bytes()
     directory = whole.index(b"PK\x01\x02")
-    # Of the first entry of the directory: flags, method, CRC-32, and where it lies.
+    # Fields of the first directory entry: flags, method, CRC-32, and offset of the data.
     for place, byte, message in (
         (8, 1, "neither stored"),
         (10, 9, "neither"),
@@ -350,7 +350,7 @@ def test_damaged_files_raise_only_input_errors(frames_copy, name):
         if rng.random() < 0.3:
             del data[int(rng.integers(len(data))) :]
         else:
-            # Half of the blows fall near the ends, where headers and directories are.
+            # Most changes are near the ends, where headers and directories are.
             place = int(rng.choice([rng.integers(len(data)), rng.integers(200), -1 - rng.integers(200)]))
             data[place] ^= int(rng.integers(1, 256))
         file.write_bytes(data)

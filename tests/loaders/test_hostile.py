@@ -1,4 +1,4 @@
-"""Files that were made to lead elsewhere, or to fill memory: one line each, and no harm done."""
+"""Malicious files, made to reach other paths or to fill memory: each is refused in one line or harmless."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ CLIMBING = ("../up", "/etc", "a/b", "..", ".", ".hidden", "a\nb", "a\0b", "", "~
 
 @pytest.fixture
 def secret(tmp_path):
-    """Put a file where none of the readers may look."""
+    """Write files that no reader may open."""
     path = tmp_path / "secret.h5"
     with h5py.File(path, "w") as file:
         file["index"] = np.arange(5)
@@ -60,11 +60,11 @@ def test_sets_with_paths_as_names_are_neither_read_nor_packed(frames_copy, info,
 def edit_metadata(frames, set_name, **changes):
     for path in frames.glob(f"samples/{set_name}/*/*/metadata.json"):
         path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-        path.with_name("SHA256SUMS").unlink(missing_ok=True)  # whoever forges the one forges the other
+        path.with_name("SHA256SUMS").unlink(missing_ok=True)  # a forger would replace the checksums too
 
 
 def test_metadata_do_not_decide_the_paths_of_samples(frames_copy, tmp_path):
-    """The folder says where a sample is, whatever its metadata claim."""
+    """Paths follow from the folder of a sample, not from its metadata."""
     edit_metadata(frames_copy, "grid", id="../../../up", unit="..", group="/etc/passwd")
     (path,) = pack_hdf5(frames_copy, tmp_path / "packed", sets=["grid"])
     assert path == tmp_path / "packed" / "grid.h5"
@@ -200,7 +200,7 @@ def npy(header):
     ],
 )
 def test_an_npz_is_refused_by_its_header(frames_copy, header, message):
-    """Neither what fills memory nor what pickle would run is read."""
+    """Arrays that would fill memory, and pickled objects, are not read."""
     path = sample(frames_copy) / "layers.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("depth.npy", npy(header) + b"cos\nsystem\n(S'true'\ntR.")
@@ -215,7 +215,7 @@ def chunk(kind, data):
 
 @pytest.mark.parametrize("kind", [b"iCCP", b"zTXt", b"IDAT"])
 def test_a_png_bomb_takes_little_memory(frames_copy, kind):
-    """A hundred megabytes of zeros in a chunk beside the pixels, or after them."""
+    """The bomb is a chunk of 100 MB of zeros, as metadata or as pixels."""
     import resource
 
     path = sample(frames_copy) / "image.png"

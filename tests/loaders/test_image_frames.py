@@ -30,7 +30,7 @@ def flat(color, size=SIZE, mode="RGB"):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Make eleven pictures, each of one colour, named as FiveK names them."""
+    """Make eleven pictures, each of one colour, with names like FiveK's."""
     root = tmp_path / "photos"
     for i in range(10):
         path = root / f"HQa{i // 4}" / f"a{i:04d}-jmac MG_{i}.{'tif' if i % 2 else 'JPG'}"
@@ -51,7 +51,7 @@ def test_a_folder_is_read_as_frames(folder):
     pytest.importorskip("torch")
     pictures = open_image_frames(str(folder), SIZE)
     assert isinstance(pictures, Frames)
-    assert len(pictures) == 11  # neither text, nor what is hidden, nor what a link reaches outside
+    assert len(pictures) == 11  # without the text, the hidden file, and the link to a file outside
     assert pictures.factor_table.shape == (11, 0)
     names = [pictures.metadata(row).id for row in range(11)]
     assert names == sorted(names)
@@ -86,7 +86,7 @@ def test_a_subset_depends_on_seed_and_names_only(folder):
 
 
 def test_images_are_cropped_around_the_middle():
-    # 60 x 20: a red, a green and a blue third; a square shows the green one alone.
+    # 60 x 20: a red, a green and a blue third; a square crop shows only the green third.
     thirds = np.repeat(np.eye(3, dtype=np.uint8)[None] * 255, 20, axis=0).repeat(20, axis=1)
     square = decode_image(encoded(Image.fromarray(thirds)), "x", (10, 10))
     assert abs(square[:, 2:-2].astype(int) - (0, 255, 0)).max() <= 3  # the filter rings at the cut
@@ -116,7 +116,7 @@ def test_sixteen_bits_are_reduced_to_eight(value):
 
 
 def test_colour_profiles_are_applied():
-    # A profile of gamma 1: its numbers are linear, and sRGB's are their encoding.
+    # An sRGB profile changes nothing; with red and green exchanged, the colours are exchanged too.
     linear = ImageCms.createProfile("sRGB")
     plain = decode_image(encoded(flat((100, 150, 200))), "x", SIZE)[0, 0]
     tagged = ImageCms.ImageCmsProfile(linear).tobytes()
@@ -148,7 +148,7 @@ def test_pixel_modes_are_converted_to_rgb(image, expected):
     assert decode_image(encoded(image), "x", SIZE)[0, 0].tolist() == expected
 
 
-# ------------------------------------------------------------------------------------------ what is refused
+# ------------------------------------------------------------------------------------------ refusals
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_missing_folders_and_bad_numbers_are_refused(tmp_path, folder):
 
 @pytest.fixture
 def table(datasets):
-    """Make a data set of five pictures beside a column of labels."""
+    """Make a data set of five pictures with a column of labels."""
     features = datasets.Features({"photo": datasets.Image(), "label": datasets.Value("string")})
     rows = {
         "photo": [{"bytes": encoded(flat((50 * i, 10, 0))), "path": None} for i in range(5)],
@@ -219,7 +219,7 @@ def test_a_hugging_face_data_set_is_read_from_disk(datasets, table, tmp_path):
 
 def test_a_folder_in_the_layout_of_the_hub_is_read_anew(table, tmp_path):
     pytest.importorskip("torch")
-    # By its name alone `datasets` would serve what it read from the folder before.
+    # `datasets` caches by the name of the folder, and would return the earlier rows.
     shard = tmp_path / "hub" / "train-00000-of-00001.parquet"
     shard.parent.mkdir()
     for rows in ([0, 1, 2], [3, 4]):
@@ -233,7 +233,7 @@ def test_a_folder_in_the_layout_of_the_hub_is_read_anew(table, tmp_path):
 def test_data_sets_without_pictures_are_refused(datasets, table, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "huggingface_hub.constants.HF_HUB_OFFLINE", True
-    )  # else it tries again for 20 seconds
+    )  # otherwise it retries for 20 seconds
     table.remove_columns("photo").save_to_disk(tmp_path / "words")
     with pytest.raises(InputError, match="expected rows with one column of images, got 5 rows with none"):
         open_image_frames(f"hf:{tmp_path / 'words'}", SIZE)
@@ -247,7 +247,7 @@ def test_data_sets_without_pictures_are_refused(datasets, table, tmp_path, monke
 
 
 def test_encoded_values_of_pictures_are_averaged(tmp_path):
-    # What is averaged is encoded, as image viewers do; decoding comes after.
+    # Pictures are scaled before they are decoded to linear light, like in image viewers.
     half = np.zeros((12, 16, 3), np.uint8)
     half[:, ::2] = 255
     Image.fromarray(half).save(tmp_path / "stripes.png")
@@ -256,7 +256,7 @@ def test_encoded_values_of_pictures_are_averaged(tmp_path):
 
 
 def tiff16(array):
-    """Write an uncompressed TIFF of 16 bits a channel by hand: Pillow cannot write colour ones."""
+    """Encode an uncompressed RGB TIFF with 16 bits a channel, which Pillow cannot write."""
     height, width = array.shape[:2]
     pixels = array.astype("<u2").tobytes()
     entries = 9

@@ -15,4 +15,4 @@ def test_importing_loaders_imports_no_heavy_packages():
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     light, writing_parquet = done.stdout.splitlines()
     assert light == ""
-    assert "pyarrow" in writing_parquet.split()  # else the line above could not fail
+    assert "pyarrow" in writing_parquet.split()  # otherwise the line above could not fail

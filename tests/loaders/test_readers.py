@@ -1,4 +1,4 @@
-"""What is promised of all readers: the same tensors to the bit, whatever a set is stored in."""
+"""All readers return the same tensors to the bit, from every kind of storage."""
 
 import numpy as np
 import pytest
@@ -14,12 +14,12 @@ from loaders.samples import Frame, collate
 from loaders.schema import LAYERS, PartRecord, array_sha256, layer
 from loaders.tensors_in_memory import load_tensors
 
-# Reading needs `datasets` set up as the fixture does, whether or not a test calls it.
+# Readers use `datasets` too, so that every test needs the setup of this fixture.
 pytestmark = pytest.mark.usefixtures("datasets")
 
 
 def bits(value):
-    """Turn a sample into what can be compared with `==`: tensors by dtype, shape and bytes."""
+    """Convert a sample to values that `==` compares: tensors to dtype, shape and bytes."""
     if isinstance(value, torch.Tensor):
         assert value.is_contiguous()
         return str(value.dtype), tuple(value.shape), value.numpy().tobytes()
@@ -35,7 +35,7 @@ def random_layer(rng, name, height, width):
     shape = spec.shape(height, width)
     if spec.dtype == "uint8":
         return rng.integers(0, 256, shape, np.uint8)
-    # Any bits make a float, so all of them are tried: subnormals, infinities, minus zero and not-a-numbers.
+    # Random bits are floats of all kinds: subnormals, infinities, minus zero and not-a-numbers too.
     kind = np.dtype(spec.dtype)
     return rng.integers(0, 256, (*shape, kind.itemsize), np.uint8).view(kind)[..., 0]
 
@@ -51,7 +51,7 @@ def random_frame(rng, frame, names, height, width):
     return Frame(frame.metadata.model_copy(update={"layers": hashes, "objects": objects}), layers)
 
 
-# The pictures of a card are not made for depths of 10^38 metres.
+# The pictures of the card overflow at depths of 10^38 metres.
 @pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("compression", "objects"), [("gzip", True), ("none", False)])
@@ -94,7 +94,7 @@ def test_all_readers_give_the_same_bits(make_frame, info, tmp_path, seed, compre
 
 
 def where(reader):
-    """Say how a reader was opened."""
+    """Return the arguments that open the data of a reader again."""
     if isinstance(reader, FrameFolder):
         return reader.root, reader.set_name
     return (reader.path,) if isinstance(reader, HDF5Frames) else (reader.path, reader.set_name)

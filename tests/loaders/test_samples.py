@@ -119,7 +119,7 @@ def test_rows_are_numbered_like_list_items():
     for row in (3, -4):
         with pytest.raises(IndexError):
             row_number(row, 3)
-    plain = inspect.unwrap(row_number)  # type checks, which only tests switch on, would be first
+    plain = inspect.unwrap(row_number)  # the type checks of the tests would raise first
     for odd in (slice(0, 2), [0], np.array([0, 1]), 1.0, "1"):
         with pytest.raises(
             TypeError, match=r"cannot be interpreted as an integer|only integer scalar arrays"
@@ -142,7 +142,7 @@ def test_collate_takes_samples_of_public_sets():
 
 def test_tensors_have_their_own_memory_for_any_array_layout():
     stored = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
-    frozen = np.moveaxis(stored, 0, 2)  # as `datasets` keeps it: channels first
+    frozen = np.moveaxis(stored, 0, 2)  # like arrays of `datasets`, which have channels first
     frozen.flags.writeable = False
     plain = np.ascontiguousarray(frozen)
     for arrays in ([frozen], [plain], [plain[:, ::-1]], [frozen] * 2, [plain] * 2):

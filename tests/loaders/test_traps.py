@@ -14,13 +14,13 @@ from loaders.hub.write_hub import pack_hub
 
 pytest.importorskip("torch", exc_type=ImportError)
 
-# What `datasets` before version 4 can spell: no List, LargeList, Json.
+# Types that `datasets` before version 4 knows: no List, LargeList, Json.
 OLD_TYPES = {"Image", "Value", "ClassLabel", "Sequence", "Array2D", "Array3D"}
 
 
 @pytest.fixture(scope="module")
 def packs(tmp_path_factory, frames_root):
-    """Pack one set both ways."""
+    """Pack one set as HDF5 and as a Hugging Face folder."""
     root = tmp_path_factory.mktemp("packs")
     pack_hdf5(frames_root, root / "h5", ["grid"])
     pack_hub(frames_root, root / "hub", ["grid"])
@@ -73,7 +73,7 @@ def test_the_cache_of_datasets_is_hardly_larger_than_the_arrays(datasets, packs,
 
 
 def test_hdf5_files_have_a_layout_that_datasets_reads(packs):
-    """Rows of equal number in fixed arrays of at most six axes, none of length 0, and no compound types."""
+    """Arrays have six rows, one to six axes, no axis of length 0, and plain types, in the file itself."""
     found = []
 
     def check(name, item):
@@ -94,7 +94,7 @@ def test_hdf5_files_have_a_layout_that_datasets_reads(packs):
 
 
 def test_h5py_is_never_indexed_by_a_list_of_rows(packs, monkeypatch):
-    """h5py reads those two hundred times slower than one row after the other."""
+    """h5py reads a list of rows two hundred times slower than single rows."""
     asked = []
     getitem = h5py.Dataset.__getitem__
 
@@ -111,7 +111,7 @@ def test_h5py_is_never_indexed_by_a_list_of_rows(packs, monkeypatch):
 
 
 def test_a_pack_is_readable_by_hdf5_1_10(packs):
-    """gzip and shuffle come with HDF5, and the superblock is of version 3, as of HDF5 1.10 of 2016."""
+    """HDF5 includes gzip and shuffle, and reads superblock version 3 since version 1.10 of 2016."""
     path = packs / "h5" / "grid.h5"
     assert path.read_bytes()[:9] == b"\x89HDF\r\n\x1a\n\x03"
     with h5py.File(path) as file:

@@ -10,7 +10,7 @@ from loaders.commands.command_line import progress
 
 @pytest.mark.parametrize(("terminal", "least", "most"), [(True, 4, 100), (False, 1, 2)])
 def test_progress_writes_little_to_a_log(capsys, monkeypatch, terminal, least, most):
-    """On a terminal the bar moves; elsewhere there is the first and the last of it."""
+    """A terminal shows the bar moving; a log has only its first and last state."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     with progress(100, "render") as advance:
         for _ in range(100):

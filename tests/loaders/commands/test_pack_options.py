@@ -1,4 +1,4 @@
-"""Options of `candlelight pack` and `export` that say nothing of what is asked for."""
+"""Options of `candlelight pack` and `export` that belong to another format."""
 
 import pytest
 from click.testing import CliRunner

@@ -8,7 +8,7 @@ from loaders.files.atomic_files import replacing
 
 @pytest.mark.parametrize("named", [True, False])
 def test_a_failed_write_names_the_final_path(tmp_path, named):
-    """And not by the name that it has while it is written."""
+    """The error does not name the temporary file."""
     path = tmp_path / "plan.parquet"
 
     def write():

@@ -1,4 +1,4 @@
-"""Stores in memory, on the local disk through fsspec, and one that fails as it is told to."""
+"""Object stores in memory and on the local disk, and a store that raises chosen faults."""
 
 import re
 import shutil
@@ -18,7 +18,7 @@ from loaders.looking.describe import describe
 
 
 class Flaky(MemoryFileSystem):
-    """A store that fails: `faults` are raised one after the other, from the call `after` on."""
+    """A store that raises `faults` one after the other, beginning after `after` calls."""
 
     protocol = "flaky"
     cachable = False
@@ -52,7 +52,7 @@ class Flaky(MemoryFileSystem):
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch):
-    """List the pauses instead of making them."""
+    """Record the pauses instead of waiting."""
     made = []
     monkeypatch.setattr(loaders.files.object_stores.time, "sleep", made.append)
     monkeypatch.setattr(
@@ -63,7 +63,7 @@ def pauses(monkeypatch):
 
 @pytest.fixture(params=["memory", "disk", "arrow"])
 def store(request, tmp_path):
-    """An empty store: one of whole objects, two that need folders and renames; hdfs:// is like arrow."""
+    """Open an empty store: memory writes whole objects; disk and arrow (hdfs://) need folders and renames."""
     if request.param == "arrow":
         pyarrow_fs, arrow = (
             pytest.importorskip("pyarrow.fs"),
@@ -139,7 +139,7 @@ def test_files_are_written_read_listed_and_removed(store):
     assert store.names("failed") == ["a-000001.log", "empty.log"]
     store.remove("failed/empty.log")
     assert store.names("failed") == ["a-000001.log"]
-    store.write("failed/failed/empty.log", b"")  # as a set called `samples` is in `samples`
+    store.write("failed/failed/empty.log", b"")  # like a set `samples` in the folder `samples`
     assert store.names("failed") == ["a-000001.log", "failed"]
 
 
@@ -236,7 +236,7 @@ def test_lasting_faults_are_reported_in_one_line(fault, said, pauses):
 
 
 class NoCredentialsError(Exception):
-    """What boto raises has this name, and no base that says more."""
+    """Stand-in for boto's error, which can be recognised by its name only."""
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_permanent_faults_are_not_retried(fault, pauses):
 
 @pytest.mark.parametrize("after", range(8))
 def test_a_killed_run_leaves_only_whole_samples(after, frames_root):
-    """Killed before any of the eight puts of two samples: what counts as complete is all there."""
+    """The run is killed before one of the eight puts of two samples; complete samples have all files."""
 
     class Killed(BaseException):
         pass
@@ -299,7 +299,7 @@ def test_an_interrupted_put_is_incomplete_in_stores_that_write_in_pieces(tmp_pat
     with pytest.raises(KeyboardInterrupt):
         store.put_samples(frames_root, sample_folders(frames_root, 0))
     assert store.complete("grid") == {}
-    # The same on a store that is taken to put whole objects would count: the test can fail.
+    # In a store that is assumed to put whole objects, the sample counts as complete: the test can fail.
     Torn.protocol = "memory"
     with pytest.raises(KeyboardInterrupt):
         store.put_samples(frames_root, sample_folders(frames_root, 0))
@@ -307,7 +307,7 @@ def test_an_interrupted_put_is_incomplete_in_stores_that_write_in_pieces(tmp_pat
 
 
 def test_writing_creates_no_bucket(frames_root):
-    """A misspelt bucket is to be an error, where making folders would make it."""
+    """A misspelt bucket must be an error, and creating folders would create the bucket."""
     store = flaky()
     store.fs.makedirs = store.fs.mkdir = None
     store.write("a/b/dataset.json", b"{}")
@@ -321,7 +321,7 @@ def test_the_description_of_a_store_matches_the_folder(frames_root):
     memory = fsspec.filesystem("memory")
     memory.put(str(frames_root), "/told", recursive=True)
     there, here = describe("memory://told").splitlines(), describe(frames_root).splitlines()
-    # There is no plan, and metadata are not read one by one there: values are not counted.
+    # Values are not counted in a store without a plan: its metadata are not read one by one.
     assert there[1:] == [re.sub(r" \(\d\)|; there .*", "", line) for line in here[1:]]
     assert there[0].startswith("tiny (folder of frames, ")
     memory.rm("/told", recursive=True)

@@ -1,4 +1,4 @@
-"""16-bit PNG against files that are made from the standard, with every filter and both interlacings."""
+"""Decoding of 16-bit PNG files written from the standard, with every filter, plain and interlaced."""
 
 import struct
 import zlib
@@ -45,7 +45,7 @@ def png(array, kinds=None, interlaced=False, size=None, depth=16, colour=None):
     height, width = size or planes.shape[:2]
     colour = COLOUR_TYPES[planes.shape[2]] if colour is None else colour
     head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlaced)
-    half = len(data) // 2  # of which the standard allows any number
+    half = len(data) // 2  # the standard allows any number of IDAT chunks
     body = chunk(b"IDAT", data[:half]) + chunk(b"IDAT", data[half:])
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + body + chunk(b"IEND", b"")
 
@@ -128,6 +128,6 @@ def test_invalid_files_are_refused(data, message):
 
 def test_every_changed_byte_is_found():
     data = encode_png(noise(6, 5, 3))
-    for at in range(len(data) - 12):  # the last chunk says nothing but that it is the last
+    for at in range(len(data) - 12):  # without the last chunk, which only marks the end
         with pytest.raises(InputError), blaming("a.png", "get it again"):
             decode_png16(flip(data, at))

@@ -56,7 +56,7 @@ def contents(root):
 
 
 def test_the_copy_command_of_the_message_works(frames_root, tmp_path, monkeypatch):
-    """What the message says to do does it."""
+    """The command in the message copies the folder."""
     import fsspec
 
     memory = fsspec.filesystem("memory")

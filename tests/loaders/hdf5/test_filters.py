@@ -14,7 +14,7 @@ ARRAYS = [
     RNG.random((24, 32, 3)).astype(np.float16),
     RNG.random((24, 32)).astype(np.float32),
     np.full((1, 1), np.inf, np.float32),
-    RNG.integers(0, 256, (8, 8), np.uint8),  # Blosc leaves its filter out where nothing is gained
+    RNG.integers(0, 256, (8, 8), np.uint8),  # Blosc skips its filter if it saves nothing
 ]
 
 

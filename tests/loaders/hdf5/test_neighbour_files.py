@@ -1,4 +1,4 @@
-"""HDF5 files of several packs in one folder: never taken for the splits of one."""
+"""HDF5 files of several packs in one folder: they are never read as splits of one pack."""
 
 import shutil
 
@@ -22,7 +22,7 @@ SIZES = SplitPlan(factor="size", values={"small": ("1.5",), "large": ("2", "2.5"
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory, frames_root):
-    """Pack one set in three ways, each in a folder of its own."""
+    """Pack one set in three ways, each in its own folder."""
     root = tmp_path_factory.mktemp("stored")
     for name, plan in (("red", RED), ("sizes", SIZES), ("whole", SplitPlan())):
         pack_hdf5(frames_root, root / name, ["grid"], "none", layers=["image"], plan=plan)
@@ -50,7 +50,7 @@ def test_splits_of_one_pack_are_accepted(stored, tmp_path):
 
 @pytest.mark.parametrize("other", ["sizes/grid-small.h5", "whole/grid.h5"])
 def test_a_sample_in_two_files_is_refused(stored, tmp_path, other):
-    """What is trained on `red` and tested on `small` would be tested on what it has seen."""
+    """A model trained on `red` and tested on `small` would be tested on training samples."""
     folder = mix(stored, tmp_path / "h5", "red/grid-red.h5", "red/grid-blue.h5", other)
     message = r"grid.*.h5 and grid.*.h5 both hold sample \d of set `grid`, .* keep the files of one pack"
     with pytest.raises(InputError, match=message):

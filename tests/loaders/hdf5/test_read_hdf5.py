@@ -153,7 +153,7 @@ def test_an_earlier_format_is_refused_with_advice(file):
     with pytest.raises(InputError, match=message):
         HDF5Frames(file)
     with h5py.File(file, "r+") as opened:
-        del opened.attrs["format"]  # format 2 did not say what it was
+        del opened.attrs["format"]  # format 2 had no such attribute
     with pytest.raises(InputError, match=message):
         HDF5Frames(file)
 
@@ -200,7 +200,7 @@ def test_a_damaged_chunk_is_named(file, damage):
 
 
 def dataset_of(data, **filters):
-    # A name of its own, because HDF5 takes two files in memory of one name for the same.
+    # A unique name, because HDF5 treats two files in memory with one name as one file.
     file = h5py.File(uuid.uuid4().hex, "w", driver="core", backing_store=False)
     return file.create_dataset("x", data=data, **filters)
 

@@ -74,7 +74,7 @@ def test_layout_has_one_image_per_chunk_and_global_facts_in_attributes(packed, i
 
 
 def test_texts_have_fixed_lengths(packed):
-    """Those lie in heaps, at which HDF5 goes round for ever if a block of one is lost."""
+    """HDF5 stores texts of variable length in heaps, and loops forever if a block of a heap is lost."""
     seen = []
 
     def check(name, found):
@@ -246,7 +246,7 @@ def test_foreign_and_damaged_files_are_refused(tmp_path, packed, damage, message
 def test_a_pipe_is_refused_without_waiting(tmp_path):
     path = tmp_path / "free.h5"
     os.mkfifo(path)
-    held = os.open(path, os.O_RDWR)  # else opening it to read would wait
+    held = os.open(path, os.O_RDWR)  # otherwise opening it for reading would wait
     with pytest.raises(InputError, match=r"free.h5: expected an HDF5 file .*, got no regular file"):
         HDF5Frames(path)
     os.close(held)
@@ -268,7 +268,7 @@ def test_unwritten_rows_are_named(tmp_path, packed):
 
 
 def test_foreign_datasets_are_not_read(tmp_path, packed):
-    """Neither 32 TiB that take no room in the file nor what lies in another."""
+    """One dataset claims 32 TiB without using space in the file; the other refers to another file."""
     path = tmp_path / "free.h5"
     path.write_bytes((packed / "free.h5").read_bytes())
     elsewhere = [(str(tmp_path / "pipe"), 0, 2**45)]
@@ -299,13 +299,13 @@ def test_damaged_metadata_is_named_with_its_row(tmp_path, packed):
         HDF5Frames(path).metadata(1)
 
 
-# Python 3.12 and newer warn of forking once torch has started threads; it is what is tested here.
+# Python 3.12 and newer warn of forking after torch has started threads; this test forks on purpose.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_worker_processes_open_the_file_themselves(packed, frames_root, method):
     frames = HDF5Frames(packed / "grid.h5", layers=["image", "depth"])
     expected = collate([FrameFolder(frames_root, "grid", ["image", "depth"])[row] for row in range(6)])
-    frames[0]  # leaves an open handle, which must not travel
+    frames[0]  # opens a handle, which must not be sent to the workers
     loader = DataLoader(
         frames,
         3,

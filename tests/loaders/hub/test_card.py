@@ -168,7 +168,7 @@ def test_the_picture_is_a_sheet_of_one_factor(packed, info, frames_root, monkeyp
     monkeypatch.setattr(card_pictures, "_encode", lambda pixels: seen.append(pixels) or b"")
     rows = PackedRows(packed, info.sets["grid"], shards, frames.factor_table)
     draw_picture(rows)
-    chosen, headings = choose_sheet_rows(frames, "size", 1)  # which varies within a set
+    chosen, headings = choose_sheet_rows(frames, "size", 1)  # `size` varies within a concept set
     assert len(chosen) == 3
     assert list(headings.values()) == ["size 1.5 m", "size 2 m", "size 2.5 m"]
     sheet = contact_sheet(frames, chosen, ["image", "albedo", "shading", "depth"], headings, TILE)

@@ -37,7 +37,7 @@ clients = load_benchmark()
 
 @pytest.fixture(scope="module")
 def packs(tmp_path_factory, frames_root):
-    """Pack the small data set both ways."""
+    """Pack the small data set as HDF5 and as a Hugging Face folder."""
     folder = tmp_path_factory.mktemp("packs")
     pack_hub(frames_root, folder / "hub")
     pack_hdf5(frames_root, folder / "hdf5")
@@ -91,9 +91,9 @@ def test_splits_load_by_name_even_with_dots(datasets, frames_root, tmp_path):
 
 
 def test_array_columns_name_their_extension_type(packs):
-    """Without it `datasets` reads nested lists, at a tenth of the speed."""
+    """Without the extension type, `datasets` reads nested lists at a tenth of the speed."""
     (path,) = (packs / "hub" / "grid").iterdir()
-    # In a process of its own: where `datasets` was imported, pyarrow turns the words into types.
+    # In a separate process: after an import of `datasets`, pyarrow converts the names to types.
     code = "import sys, pyarrow.parquet as pq; print(pq.read_schema(sys.argv[1]).field(sys.argv[2]).metadata)"
     for name, shape, dtype in (("albedo", [3, 24, 32], "float16"), ("depth", [24, 32], "float32")):
         done = subprocess.run([sys.executable, "-c", code, path, name], capture_output=True, check=True)
@@ -104,7 +104,7 @@ def test_array_columns_name_their_extension_type(packs):
 
 
 def test_the_viewer_of_the_hub_can_show_every_picture(packs):
-    """It writes each cell of an Image column as JPEG or PNG, which modes F and I cannot be."""
+    """The viewer writes each cell of an Image column as JPEG or PNG, which do not store modes F and I."""
     (path,) = (packs / "hub" / "grid").iterdir()
     features = json.loads(pq.read_schema(path).metadata[b"huggingface"])["info"]["features"]
     pictures = [name for name, feature in features.items() if feature == {"_type": "Image"}]
@@ -138,7 +138,7 @@ def test_a_truncated_shard_is_named(datasets, packs, tmp_path):
 
 
 def test_class_labels_are_integers_for_other_readers(packs):
-    """Class labels are plain integers to whoever does not know `datasets`."""
+    """Readers without `datasets` see class labels as plain integers."""
     table = pq.read_table(packs / "hub" / "grid", partitioning=None)
     assert table.schema.field("color").type == pa.int64()
     assert table["value_size"].to_pylist() == [1.5, 2.0, 2.5] * 2

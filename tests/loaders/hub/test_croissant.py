@@ -122,8 +122,8 @@ def test_the_version_depends_on_the_content_only(packed, in_shards, info):
     assert described(packed, info)["datePublished"] == "2026-01-02"
 
 
-# In a process of its own, as its users have it: beside `datasets`, whose array types pandas then takes up,
-# mlcroissant 1.1 cannot go through rows (a fault of `PandasArrayExtensionDtype`, which has no hash).
+# In a separate process: if `datasets` is imported too, pandas uses its array types, and mlcroissant 1.1
+# cannot iterate over rows (`PandasArrayExtensionDtype` has no hash).
 CLIENT = """
 import json
 import sys

@@ -19,12 +19,12 @@ from loaders.hub.push import push_hub
 from loaders.hub.write_hub import pack_hub
 
 TOKEN = "hf_" + "x" * 34
-# huggingface_hub 2.4 hands a file to httpx as that no longer likes it.
+# huggingface_hub 2.4 passes files to httpx in a deprecated way.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
 
 
 class Hub(ThreadingHTTPServer):
-    """The calls of the Hub that an upload makes, on loopback; files and large objects are kept in memory."""
+    """A server on loopback that answers the calls of an upload to the Hub; it keeps all files in memory."""
 
     daemon_threads = True
 
@@ -161,7 +161,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
-    """Serve an empty Hub, and have `huggingface_hub` take it for the real one, without its own protocol."""
+    """Serve an empty Hub, and direct `huggingface_hub` to it, without the Xet protocol."""
     server = Hub()
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     monkeypatch.setattr(constants, "ENDPOINT", server.url)
@@ -247,7 +247,7 @@ def test_a_damaged_pack_is_not_uploaded(hub, packed, tmp_path):
 
 
 def test_an_edited_card_is_sent_after_its_hash_is_renewed(hub, packed, tmp_path):
-    """The command is that of docs/publishing.md."""
+    """The command comes from docs/publishing.md."""
     copy = shutil.copytree(packed, tmp_path / "copy")
     for name in ("README.md", "croissant.json"):
         (copy / name).write_text((copy / name).read_text() + "\n")

@@ -23,7 +23,7 @@ from loaders.packs.split_plan import SplitPlan
 from loaders.samples import Frame, Frames, collate, group_rows
 from loaders.schema import FactorInfo, Metadata, array_sha256
 
-# Reading needs `datasets` set up as the fixture does, whether or not a test calls it.
+# Readers use `datasets` too, so that every test needs the setup of this fixture.
 pytestmark = pytest.mark.usefixtures("datasets")
 
 
@@ -44,7 +44,7 @@ def hub_copy(tmp_path, stored):
 
 @pytest.fixture
 def fresh_cache(datasets, tmp_path, monkeypatch):
-    """Let `datasets` forget what it has read."""
+    """Give `datasets` an empty cache."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "fresh-cache")
 
 
@@ -66,7 +66,7 @@ def assert_same_sample(found, expected):
             assert array_sha256(found[name].numpy()) == array_sha256(value.numpy())
         else:
             assert found[name] == value
-            assert repr(found[name]) == repr(value)  # 2 and 2.0 are equal, and not the same
+            assert repr(found[name]) == repr(value)  # 2 and 2.0 are equal, but have different types
 
 
 @pytest.mark.parametrize("set_name", ["grid", "free"])
@@ -105,7 +105,7 @@ def write_set(root, frames, info):
 
 
 def test_all_float16_values_and_special_floats_are_stored_exactly(make_frame, info, tmp_path):
-    """Not-a-numbers with their payload, infinities, subnormals and minus zero are bits like all others."""
+    """The special floats: a NaN with payload, minus infinity, minus zero, a subnormal, the largest number."""
     halves = np.resize(np.arange(2**16, dtype=np.uint16), 29 * 24 * 32 * 3).view(np.float16)
     halves = halves.reshape(29, 24, 32, 3)
     bits = np.array([0x7FC00001, 0xFF800000, 0x80000000, 1, 0x7F7FFFFF], np.uint32)
@@ -187,12 +187,12 @@ def test_a_set_without_objects_or_factors_is_read(make_frame, info, tmp_path):
     assert (hub.factor_table.shape, hub[0]["objects"], hub[0]["factors"]) == ((1, 0), [], {})
 
 
-# Python 3.12 and newer warn of forking once torch has started threads; it is what is tested here.
+# Python 3.12 and newer warn of forking after torch has started threads; this test forks on purpose.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 @pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("spawn", 1)])
 def test_worker_processes_read_equal_samples(stored, frames_root, method, workers):
     frames = HubFrames(stored / "hub", "grid", layers=["image", "albedo", "depth"], objects=True)
-    frames[0]  # leaves the tables open
+    frames[0]  # opens the tables before the workers start
     loader = DataLoader(
         frames,
         3,
@@ -236,7 +236,7 @@ def test_the_card_and_foreign_files_are_not_read(hub_copy):
 
 
 def test_a_replaced_pack_is_read_anew(hub_copy, frames_copy, make_frame):
-    """Content tells packs apart; place, times of files and card may be the same."""
+    """Packs differ by content, even with the same path, file times and card."""
     before = HubFrames(hub_copy, "free")
     times, card = shard(hub_copy).stat().st_mtime_ns, (hub_copy / "README.md").read_bytes()
     write_frame(frames_copy, make_frame("free", 3))
@@ -360,11 +360,11 @@ def test_a_damaged_picture_is_named_with_its_row(frames_root, tmp_path, monkeypa
 
 
 def test_damaged_metadata_is_named_with_its_row(frames_root, tmp_path, monkeypatch):
-    whole = Metadata.to_json  # of the first sample, which the card tells of
+    whole = Metadata.to_json  # for the first sample, which the card describes
     monkeypatch.setattr(Metadata, "to_json", lambda self: "{}" if self.index else whole(self))
     monkeypatch.setattr(
         "loaders.hub.card_pictures.draw_picture", lambda _: b""
-    )  # which shows other samples too
+    )  # the picture shows other samples too
     hub = HubFrames(pack_hub(frames_root, tmp_path / "hub", sets=["free"]), "free", objects=True)
     for read in (hub.metadata, hub.frame, hub.__getitem__):
         with pytest.raises(InputError, match=r"set `free`, row 4 is damaged at id: Field required; pack it"):

@@ -49,7 +49,7 @@ def assert_rows_are_frames(rows, frames: FrameFolder):
             found = np.asarray(row[name.replace("/", "_")])
             stored = np.moveaxis(array, 2, 0) if array.ndim == 3 and name != "image" else array
             assert found.shape == stored.shape
-            # `datasets` widens float16 to float32 on reading; going back is exact, to the bit.
+            # `datasets` reads float16 as float32; the conversion back to float16 is exact.
             assert found.astype(array.dtype).tobytes() == stored.tobytes()
 
 
@@ -102,7 +102,7 @@ def test_torch_format_feeds_a_data_loader(datasets, packed, tmp_path):
 
 
 def test_a_folder_packed_again_is_read_anew(datasets, frames_root, make_frame, info, tmp_path):
-    """`datasets` keeps local folders by their card alone: without the content hash this reads stale data."""
+    """`datasets` caches a local folder by its card: without the content hash, old data would be read."""
     out, cache = tmp_path / "out", tmp_path / "cache"
     for seed in (1, 2):
         root = tmp_path / f"frames-{seed}"
@@ -114,7 +114,7 @@ def test_a_folder_packed_again_is_read_anew(datasets, frames_root, make_frame, i
 
 
 def test_folders_with_one_name_are_cached_separately(datasets, make_frame, info, tmp_path):
-    """`datasets` keeps local folders by basename and card: without the content hash B would read A's data."""
+    """`datasets` caches by folder name and card: without the content hash, folder 2 would give data of 1."""
     for seed in (1, 2):
         root = tmp_path / f"frames-{seed}"
         write_dataset_info(root, info)

@@ -20,7 +20,7 @@ from loaders.packs.split_plan import read_split_plan
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory, frames_root):
-    """Store the small data set in each way."""
+    """Store the small data set in each format."""
     folder = tmp_path_factory.mktemp("stored")
     pack_hdf5(frames_root, folder / "h5")
     pack_hub(frames_root, folder / "hub")
@@ -80,7 +80,7 @@ def test_json_is_the_same_for_all_formats(stored, frames_root, name):
         for key in ("bytes", "bytes_per_sample", "compression"):
             assert here["sets"][of_set].pop(key)
             assert there["sets"][of_set].pop(key)
-        here["sets"][of_set].pop("clipped")  # which only folders of frames are looked at for
+        here["sets"][of_set].pop("clipped")  # only computed for folders of frames
         assert there["sets"][of_set].pop("clipped") is None
     for key in ("form", "bytes"):
         assert here.pop(key) != there.pop(key)
@@ -89,7 +89,7 @@ def test_json_is_the_same_for_all_formats(stored, frames_root, name):
 
 
 def test_factor_values_are_counted_from_the_plan(frames_copy, monkeypatch):
-    """Without reading the metadata of each sample."""
+    """The metadata of the samples are not read."""
     names = ("color", "size")
     by_index = [metadata.factors for metadata in map(FrameFolder(frames_copy, "grid").metadata, range(6))]
     order = [4, 2, 0, 1, 3, 5]

@@ -1,4 +1,4 @@
-"""Bad packs of every form: one clear line from each reader and each command, and never wrong rows."""
+"""Bad packs of every format: readers and commands report one clear line, and never return wrong rows."""
 
 import json
 import shutil
@@ -42,7 +42,7 @@ def packs(whole, tmp_path, datasets):
 
 
 def read_all(pack):
-    # `open_frames` of a folder would, as tests check types, look at all factors first.
+    # `open_frames` would read all factors of a folder first, because tests check types.
     frames = FrameFolder(pack, "free") if pack.name == "folder" else open_frames(pack, "free")
     return frames.__getitems__(range(len(frames)))
 
@@ -54,7 +54,7 @@ def run(*words):
 
 
 def assert_refused(pack, message, info=True):
-    """Expect one line of one message from reading, and from `info` too; and damage from `--verify`."""
+    """Expect a message of one line from reading and from `info`, and damage from `--verify`."""
     with pytest.raises(InputError, match=message) as caught:
         read_all(pack)
     assert "\n" not in str(caught.value)
@@ -75,7 +75,7 @@ def edit_json(path, edit):
 
 
 def resum(folder):
-    """Make the hashes of a pack fit what was done to it, so that only its readers can find it."""
+    """Renew the hashes of a changed pack, so that only its readers can find the change."""
     sums = folder / SUMS
     names = parse_sums(sums.read_bytes())
     sums.write_text(sums_text({name: file_sha256(folder / name) for name in names}))
@@ -232,7 +232,7 @@ def test_a_flipped_bit_is_found_or_changes_no_row(packs, share):
         path.write_bytes(data)
     for form in ("hub", "folder"):
         assert run("info", packs / form, "--verify").exit_code == 1
-    if run("info", packs / "hdf5", "--verify").exit_code == 0:  # a byte that nothing depends on
+    if run("info", packs / "hdf5", "--verify").exit_code == 0:  # an unused byte
         for before, after in zip(rows, read_all(packs / "hdf5"), strict=True):
             assert before["id"] == after["id"]
             assert (before["depth"] == after["depth"]).all()
@@ -298,7 +298,7 @@ def test_an_invalid_factor_value_is_refused(packs):
     assert run("info", packs / "hdf5", "--verify").exit_code == 1
 
 
-# -------------------------------------------------------------------------------------- from elsewhere
+# -------------------------------------------------------------------------------------- foreign files
 
 
 @pytest.mark.parametrize("content", ["none", "arrays", "text"])

@@ -1,4 +1,4 @@
-"""Packs that are killed and packed again: the same bytes as of one call, and nothing half-made."""
+"""Packs that are killed and packed again: the files equal the result of one uninterrupted call."""
 
 import hashlib
 import json
@@ -20,8 +20,8 @@ from loaders.packs import finished_rows
 from loaders.packs.split_plan import SplitPlan
 
 HALVES = SplitPlan(factor="color", values={"test": ("blue",)})
-# Packs in child processes that kill themselves when they touch the file system for the n-th time;
-# whoever comes next goes on from there. Prints how many kills there were, and how many calls found pieces.
+# Packs in child processes that kill themselves at their n-th access to the file system; the next process
+# continues. Prints the number of kills, and the number of kills that left finished pieces.
 KILL_EVERYWHERE = """
 import hashlib, os, shutil, signal, sys
 from pathlib import Path
@@ -48,7 +48,7 @@ def child(limit, target):
     seen = 0
     def touch(event, arguments):
         nonlocal seen
-        # What is removed is named by its last part alone.
+        # Removals are reported with the last part of the path only.
         removed = event in ("os.remove", "os.rmdir")
         if removed or event in ("open", "os.rename", "os.mkdir") and "out" in str(arguments[0]):
             seen += 1
@@ -72,7 +72,7 @@ while True:
     assert child(0, target) == 0
     assert hashes(target) == due, limit
     assert not list(target.parent.rglob(".*")), limit
-    # Packed once more over a whole pack, and killed: that stays.
+    # A killed call over a whole pack leaves this pack unchanged.
     if limit % 3 == 0:
         child(limit, target)
         there = hashes(target) or hashes(target.with_name(".pack.replaced"))
@@ -90,14 +90,14 @@ def hashes(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def small(monkeypatch):
-    """Finish a part or shard with every row or two."""
+    """Make parts and shards of one or two rows."""
     monkeypatch.setattr(finished_rows, "PART_BYTES", 1)
     monkeypatch.setattr(shards, "ROW_GROUP_BYTES", 1)
     monkeypatch.setattr(shards, "SHARD_BYTES", 2**17)
 
 
 def stop_after(monkeypatch, rows: int) -> None:
-    """Interrupt packing at the frame after so many."""
+    """Interrupt packing after the given number of frames."""
     from loaders.packs.pack_source import PackSource
 
     read = PackSource.frame

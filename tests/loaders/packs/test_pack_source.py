@@ -48,7 +48,7 @@ def test_frames_rendered_during_packing_are_left_out(frames_copy, make_frame, tm
     def listing(root, set_name):
         found = complete_indices(root, set_name)
         listed.append(set_name)
-        write_frame(frames_copy, make_frame("free", 3))  # between the rows that were there
+        write_frame(frames_copy, make_frame("free", 3))  # between existing rows
         return found
 
     complete_indices = frame_folder.complete_indices
@@ -70,7 +70,7 @@ def test_chains_of_counterfactuals_are_one_family(make_frame, info, tmp_path):
 
 
 def test_records_of_pieces_depend_on_the_version_of_zlib(frames_root, monkeypatch):
-    """Masks and smaller images are packed by it, and another packs them into other bytes."""
+    """Another version of zlib compresses masks and smaller images to other bytes."""
     sources = open_sources(frames_root, ["grid"])
     here = hub_made_of(sources, packed_info(sources)), encoder_versions("gzip")
     monkeypatch.setattr(zlib, "ZLIB_RUNTIME_VERSION", "9.9")
@@ -189,7 +189,7 @@ def test_splits_with_one_file_name_are_refused(frames_copy, tmp_path, info):
 
 
 def _two_of_one_name(root, out):
-    """`grid` split test, and `grid-test` whose only split is train."""
+    """Pack `grid` with a split `test`, and `grid-test` with its only split: both need grid-test.h5."""
     from loaders.hdf5 import write_hdf5 as writer
 
     original = writer.open_sources

@@ -50,7 +50,7 @@ def test_quotas_match_values_computed_by_hand():
 
 
 def test_a_split_depends_on_names_and_seed_only():
-    """The order is that of SHA-256 of seed and name: worked out here on its own."""
+    """The test computes the order by SHA-256 of seed and name independently."""
     import hashlib
 
     plan = SplitPlan(shares={"train": 0.5, "test": 0.5}, seed=3)
@@ -68,7 +68,7 @@ def test_added_rows_move_few_other_rows():
     plan = SplitPlan(shares={"train": 0.8, "test": 0.2})
     few, many = (by_name(split_rows([alone(count)], plan)["set"]) for count in (900, 1000))
     moved = set(few["train"]) & set(many["test"]) | set(few["test"]) & set(many["train"])
-    # A share of 100 new rows lies on either side of one cut: it wanders by a few places only.
+    # The new rows lie on both sides of the one cut, which moves by a few places only.
     assert len(moved) < 20
 
 
@@ -140,7 +140,7 @@ def test_held_out_rows_are_in_no_other_split():
     assert [split.name for split in splits] == ["train", "test", "test_ood"]
     assert splits[2].rows.tolist() == out
     assert splits[2].made == "rows with color=red, size=2.5; or color=green"
-    # Shares are of the rows that are left.
+    # Shares apply to the remaining rows.
     assert [len(split.rows) for split in splits[:2]] == [8, 7]
     (rest, _) = split_rows([alone(30)], SplitPlan(held_out=held))["set"]
     assert rest.made == "the other rows"

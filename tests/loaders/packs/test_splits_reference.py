@@ -35,7 +35,7 @@ def draw_set(rng, name, count, varies=()):
 
 
 def relatives(sets):
-    """Give each row of all sets its family: rows that are reached from it over what they share."""
+    """Map each row of all sets to its family: the rows reached from it through shared links."""
     shared = {}
     marks = []
     for rows in sets:
@@ -84,7 +84,7 @@ def expected(sets, seed):
     of_place = [name for name in SHARES for _ in range(counts[name])]
     found, before = {}, 0
     for family in families:
-        # The middle of an odd number of rows lies within one, of an even number before one.
+        # The middle of an odd number of rows lies in a row, of an even number at the start of a row.
         found |= dict.fromkeys(family, of_place[before + len(family) // 2])
         before += len(family)
     return [found[row] for row in range(len(links))]

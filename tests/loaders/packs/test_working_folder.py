@@ -12,7 +12,7 @@ OWN = ["candlelight.lock", "made-of.json"]
 
 
 def stop(target, made_of, files):
-    """Begin to make the target, and be interrupted when so much is written."""
+    """Interrupt making the target after the given files are written."""
 
     def work():
         with open_working_folder(target, made_of) as folder:
@@ -46,7 +46,7 @@ def test_pieces_of_another_call_are_discarded(tmp_path):
 
 
 def test_partly_removed_pieces_are_discarded(tmp_path, monkeypatch):
-    """Whoever is killed while the pieces of a finished target are removed leaves some of them."""
+    """A process killed while it removes the pieces of a finished target leaves some pieces."""
     with monkeypatch.context() as patch:
         patch.setattr("loaders.packs.working_folder._remove", lambda _: os.close(-1))
         with open_working_folder(tmp_path / "pack", {"n": 1}) as folder:
@@ -57,7 +57,7 @@ def test_partly_removed_pieces_are_discarded(tmp_path, monkeypatch):
 
 
 def test_foreign_folders_and_links_are_kept(tmp_path):
-    """Neither what a link leads to nor a folder of the same name."""
+    """A link or a foreign folder at the path of the working folder is refused."""
     other, folder = tmp_path / "other", tmp_path / ".pack.partial"
     other.mkdir()
     (other / "mine").touch()
@@ -104,7 +104,7 @@ def test_a_second_process_is_refused_until_the_first_process_ends(tmp_path):
 
 
 def test_a_lock_on_a_removed_file_is_not_accepted(tmp_path, monkeypatch):
-    """The first process removes the folder after the second opened the lock, and before it locked it."""
+    """The first process removes the folder after the second opened the lock file, and before it locked."""
     import fcntl
     import shutil
 

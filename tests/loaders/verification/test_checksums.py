@@ -87,7 +87,7 @@ def test_each_changed_file_has_a_reason(folder):
     (folder / "b.bin").mkdir()
     assert find_changed_files(folder, NAMES)["b.bin"] == "cannot be read: Is a directory"
     (folder / SUMS).unlink()
-    # Nothing is known of a file that has no line; that there is none is the damage.
+    # A file without a line cannot be checked: only the missing SHA256SUMS is reported.
     assert find_changed_files(folder, NAMES) == {
         SUMS: "is missing",
         "b.bin": "cannot be read: Is a directory",
@@ -102,7 +102,7 @@ def test_unexpected_lines_are_reported(folder):
 
 @pytest.mark.parametrize("steps", range(4))
 def test_a_kill_while_files_are_replaced_leaves_no_damage(folder, monkeypatch, steps):
-    """Killed after so many renames: old files or new are there, and another call makes good for it."""
+    """A process killed after `steps` renames leaves old or new files, and the next call completes them."""
     done = []
     rename = type(folder).replace
 
@@ -122,7 +122,7 @@ def test_a_kill_while_files_are_replaced_leaves_no_damage(folder, monkeypatch, s
     assert find_changed_files(folder, NAMES) == {}
     assert (folder / NEXT_SUMS).exists() == (steps > 0)
     assert (folder / "a.txt").read_text() == ("three" if steps > 1 else "one")
-    # A file that is neither old nor new is damaged even then.
+    # A file that is neither the old nor the new version is still damaged.
     before = (folder / "b.bin").read_bytes()
     (folder / "b.bin").write_text("five")
     assert find_changed_files(folder, NAMES).keys() == {"b.bin"}

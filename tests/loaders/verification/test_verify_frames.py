@@ -1,4 +1,4 @@
-"""Whether a folder of frames is as it was written: every kind of damage, each found and named."""
+"""Verification of folders of frames: every kind of damage is found and named."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ FILES = ("image.png", "layers.npz", "metadata.json", SUMS)
 
 
 def write_plan(root, samples):
-    """Describe the folder as `render` does: by a plan, of which only four columns matter here."""
+    """Describe the folder like `render`: write a plan, of which these tests use four columns."""
     text = read_dataset_info(root).to_json()
     names, indices = [name for name, _ in samples], [index for _, index in samples]
     ids = [f"{name}-{index:06d}" for name, index in samples]
@@ -34,7 +34,7 @@ def write_plan(root, samples):
 
 @pytest.fixture
 def root(frames_copy):
-    """The small data set, whole: sample 3 of `free` was never planned."""
+    """Write a plan for the small data set; sample 3 of `free` is not planned."""
     write_plan(frames_copy, [("grid", i) for i in range(6)] + [("free", i) for i in (5, 4, 2, 1, 0)])
     return frames_copy
 
@@ -51,7 +51,7 @@ def test_an_undamaged_folder_has_no_findings(root):
 
 
 def test_flipped_bits_are_found_in_every_file(root):
-    """Flip one random bit in every file there is, many times: each is found, and in no other sample."""
+    """Flip random bits in every file, one at a time: each flip is found, in the right folder only."""
     rng = np.random.default_rng(4)
     files = sorted(path for path in root.rglob("*") if path.is_file())
     assert len(files) == 11 * 4 + 3
@@ -160,7 +160,7 @@ def test_foreign_files_are_listed_and_are_no_damage(root, make_frame):
         (root / name).mkdir(parents=True)
     for name in ("samples/list.txt", "samples/grid/list.txt"):
         (root / name).touch()
-    # What the package writes beside the samples is none of these.
+    # Files that the package itself writes next to the samples are not foreign.
     for name in (".lock", ".group-locks", "preview-grid.png", "counterfactuals.html"):
         (root / name).touch()
     (root / "failed").mkdir()
@@ -184,7 +184,7 @@ def test_samples_are_checked_without_a_part_of_the_description(root, name):
         findings = verify(root)
         assert findings.checked == 10
         assert damage_reasons(findings, root).keys() == {name, "samples/grid/0000/000002/image.png"}
-        # What is missing cannot be known without the plan.
+        # Missing samples cannot be known without the plan.
         assert findings.missing == (() if name == "plan.parquet" else ("grid-000005",))
 
 

@@ -228,6 +228,6 @@ def test_checksums_with_a_lost_block_are_damaged(packs):
     data[start : start + 90] = bytes(90)
     sums.write_bytes(data)
     assert not verify_pack(packs / "hub").whole
-    data[start - 3 : start + 90] = b"assets/" + bytes(86)  # a name of which the end is gone
+    data[start - 3 : start + 90] = b"assets/" + bytes(86)  # a name without its end
     sums.write_bytes(data)
     assert not verify_pack(packs / "hub").whole

@@ -15,7 +15,7 @@ from loaders.verification.verify_store import verify_store
 
 @pytest.fixture
 def both(frames_copy):
-    """The small data set with a plan, on this machine and in memory; `grid` is whole, `free` lacks one."""
+    """Write the small data set with a plan to a local folder and to memory; `free` lacks one sample."""
     (frames_copy / ".partial").rmdir()
     info = (frames_copy / "dataset.json").read_bytes()
     rows = [
@@ -36,7 +36,7 @@ def both(frames_copy):
 
 
 def said(findings: Findings, root=None):
-    """Say what was found, as paths below the root."""
+    """Return the findings as plain values, with paths relative to the root."""
     return (
         findings.checked,
         sorted((str(d.path.relative_to(root) if root else d.path), d.reason) for d in findings.damaged),
@@ -108,7 +108,7 @@ def test_temporary_files_are_few_and_are_removed(both, tmp_path, monkeypatch):
 
     def watch(count):
         del count
-        # Folders may go while they are listed, which `walk` passes over.
+        # `walk` ignores folders that are removed while they are listed.
         most.append(sum("metadata.json" in files for _, _, files in os.walk(tmp_path / "tmp")))
 
     verify_store(store, watch)

@@ -139,6 +139,6 @@ def test_a_missing_data_set_is_refused(monkeypatch):
     monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
     monkeypatch.setattr(
         "huggingface_hub.constants.HF_HUB_OFFLINE", True
-    )  # else it tries again for 20 seconds
+    )  # otherwise it retries for 20 seconds
     with pytest.raises(InputError, match=r"^hf:nobody/nothing: cannot be loaded: "):
         open_images("hf:nobody/nothing")

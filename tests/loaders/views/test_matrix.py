@@ -1,4 +1,4 @@
-"""Open each view of each layout: it opens, or one line names the layouts with that content."""
+"""Open each view of each layout: the view opens, or one line names the layouts with its content."""
 
 import pytest
 
