@@ -32,7 +32,7 @@ def test_ranks_share_the_rows(rows, ranks, shuffle):
         assert whole[: len(less)].tolist() == less.tolist()
 
 
-def test_every_epoch_and_seed_has_an_order_of_its_own():
+def test_every_epoch_and_seed_has_its_own_order():
     orders = [
         tuple(EpochOrder(50, shuffle=True, seed=seed).epoch_rows(epoch))
         for seed in range(5)

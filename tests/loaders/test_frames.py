@@ -1,6 +1,6 @@
 import io
 import json
-import pickle  # noqa: TID251 - what a DataLoader does to a reader when it spawns workers
+import pickle  # noqa: TID251 - a DataLoader pickles a reader when it spawns workers
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 

@@ -248,7 +248,7 @@ def test_several_matching_sets_need_a_name(root, tmp_path):
     assert export_candle(folder, tmp_path / "out", set_name="candle").written == 3
 
 
-def test_command(root, tmp_path):
+def test_the_command_exports(root, tmp_path):
     words = ["export", str(root), "--to", "candle", "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(main, words)
     assert result.output == f"{tmp_path / 'out'}: 3 samples written, 0 were there\n"

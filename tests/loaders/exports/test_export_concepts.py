@@ -144,7 +144,7 @@ def test_frames_without_concept_sets_are_refused(frames_root, tmp_path):
     assert not (tmp_path / "csm").exists()
 
 
-def test_command(root, tmp_path):
+def test_the_command_exports(root, tmp_path):
     out = tmp_path / "csm"
     done = CliRunner().invoke(main, ["export", str(root), "--to", "concepts", "--out", str(out)])
     assert (done.exit_code, done.output) == (0, f"{out}: 3 images in 2 concept sets\n"), done.output

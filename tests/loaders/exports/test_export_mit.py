@@ -149,7 +149,7 @@ def test_the_dataset_reader_reads_an_export(write, read, tmp_path):
 
 
 @pytest.mark.parametrize("by", ["paper", "passes"])
-def test_values_in_closed_form(write, read, tmp_path, by):
+def test_exported_values_match_the_closed_form(write, read, tmp_path, by):
     export_mit(write(), tmp_path / "out", by)
     made, images = record(tmp_path / "out").objects["cup"], read(tmp_path / "out")
     # The brightest diffuse value of any light is 0.5 (green, left); highlights may be twice as bright.
@@ -321,7 +321,7 @@ def test_a_damaged_layer_is_not_exported(write, tmp_path, form):
         export_mit(root, tmp_path / "mit")
 
 
-def test_command(write, tmp_path):
+def test_the_command_exports(write, tmp_path):
     root, out = write(), tmp_path / "out"
     done = CliRunner().invoke(main, ["export", str(root), "--to", "mit", "--by", "passes", "--out", str(out)])
     assert (done.exit_code, done.output) == (0, f"{out}: 2 objects written\n")
@@ -374,7 +374,7 @@ def test_the_benchmark_runs_on_an_export(write, tmp_path, read_png16):
 
 
 @pytest.mark.skipif("MIT_INTRINSIC" not in os.environ, reason="MIT_INTRINSIC names no folder of the dataset")
-def test_the_benchmark_runs_on_the_dataset_itself(read_png16):
+def test_the_benchmark_runs_on_the_real_dataset(read_png16):
     check_benchmark(read_png16, Path(os.environ["MIT_INTRINSIC"]), "cup1")
 
 
@@ -416,7 +416,7 @@ def frames(rendered):
 
 
 @pytest.mark.blender
-def test_the_uniform_paint_changes_reflectance_alone(frames):
+def test_the_uniform_paint_changes_only_the_reflectance(frames):
     for item in ("hat", "gear", "ball"):
         own, uniform = frames(item, "own", "main"), frames(item, "uniform", "main")
         for layer in ("depth", "normal", "object"):
@@ -452,7 +452,7 @@ def test_rendered_files_are_the_layers_at_their_scale(frames, exported, read_png
 @pytest.mark.blender
 def test_methods_differ_by_bounced_light_and_by_gloss(exported):
     compared = {item: capture.comparison for item, capture in record(exported).objects.items()}
-    assert compared["hat"].reflectance < 0.01  # convex and without gloss: noise alone
+    assert compared["hat"].reflectance < 0.01  # convex and without gloss: only noise
     assert compared["hat"].shading < 0.01
     gear, ball = compared["gear"], compared["ball"]
     assert gear.bounced > 3 * compared["hat"].bounced

@@ -37,6 +37,6 @@ def test_array_strides_do_not_matter(read_png16):
     np.testing.assert_array_equal(read_png16(encode_png(array)), array)
 
 
-def test_the_bytes_depend_on_the_array_alone():
+def test_the_bytes_depend_on_the_array_only():
     array = np.full((4, 4, 3), 65025, np.uint16)
     assert encode_png(array) == encode_png(array.copy(order="F"))

@@ -158,7 +158,7 @@ def test_the_command_line_exports(frames_root, tmp_path):
     assert len(list((tmp_path / "t").glob("*.tar"))) == 4
 
 
-def test_datasets_reads_it(datasets, frames_root, tmp_path):
+def test_datasets_reads_an_export(datasets, frames_root, tmp_path):
     out = tmp_path / "tar"
     export_webdataset(frames_root, out, "free", layers=["image", "depth"])
     files = [str(path) for path in out.glob("*.tar")]
@@ -169,7 +169,7 @@ def test_datasets_reads_it(datasets, frames_root, tmp_path):
     np.testing.assert_array_equal(np.asarray(rows[4]["image.png"]), frames.frame(4).layers["image"])
 
 
-def test_webdataset_reads_it(frames_root, tmp_path):
+def test_webdataset_reads_an_export(frames_root, tmp_path):
     webdataset = pytest.importorskip("webdataset")
     export_webdataset(frames_root, tmp_path / "tar", "free", shard_size=2)
     files = sorted(str(path) for path in (tmp_path / "tar").glob("*.tar"))

@@ -274,7 +274,7 @@ def test_repositories_with_foreign_files_are_refused(hub, packed):
         InputError, match=r"me/other holds `weights.parquet`, which `candlelight push` did not"
     ):
         push_hub(packed, "me/other")
-    # A `manifest.json` alone is no sign of a pack: pushing would remove the Parquet files.
+    # A `manifest.json` does not prove that the files are a pack: pushing would remove the Parquet files.
     hub.repos["me/named"] = {"main": {"manifest.json": b"{}", "weights.parquet": b"mine"}}
     hub.private["me/named"] = False
     with pytest.raises(InputError, match=r"me/named holds `weights.parquet`"):

@@ -1,4 +1,4 @@
-"""Splits against a slow reference that was written from docs/packs.md alone."""
+"""Splits against a slow reference that was written only from docs/packs.md."""
 
 import hashlib
 from fractions import Fraction

@@ -43,7 +43,7 @@ def flat(tmp_path):
     return root
 
 
-def test_flat_layout(flat):
+def test_the_flat_layout_is_read(flat):
     data = ARAP(flat)
     assert data.ids == ("Katie", "alley_light0", "cream_light0", "cream_light1")
     one, _, first, second = data
@@ -125,7 +125,7 @@ def folders(tmp_path):
     return root
 
 
-def test_layout_in_folders(folders):
+def test_the_layout_in_folders_is_read(folders):
     data = ARAP(folders)
     assert data.ids == ("toad_light3", "villa")
     assert ARAP(folders, "csm").ids == ("villa",)
@@ -138,7 +138,7 @@ def test_layout_in_folders(folders):
 
 @pytest.mark.parametrize("name", ["villa_mask", "toad_alpha", "toad_light3_mask"])
 @pytest.mark.parametrize("white", [1, 255])
-def test_masks(folders, name, white):
+def test_masks_are_read(folders, name, white):
     inside = np.zeros(SIZE, np.uint8)
     inside[1:3] = white
     Image.fromarray(inside).save(folders / "mask" / f"{name}.png")

@@ -47,7 +47,7 @@ def root(tmp_path):
     return folder
 
 
-def test_items(root):
+def test_items_have_images_and_visible_parts(root):
     data = CelebAMaskHQ(root)
     assert data.indices.tolist() == list(ORIGINS)  # by number, not by name
     item = data[0]
@@ -65,7 +65,7 @@ def test_items(root):
     assert data[3]["parts"]["skin"].sum() == 8 * 32  # folder 1, number padded to five digits
 
 
-def test_groups_of_the_paper(root):
+def test_parts_are_grouped_like_in_the_paper(root):
     data = CelebAMaskHQ(root, groups="paper")
     assert data.parts == tuple(PAPER_GROUPS)
     assert sorted({part for group in PAPER_GROUPS.values() for part in group} ^ set(CELEBAMASK_PARTS)) == [
@@ -79,13 +79,13 @@ def test_groups_of_the_paper(root):
         CelebAMaskHQ(root, groups={"eyes": ["eye"]})
 
 
-def test_splits_are_by_the_numbers_of_celeba(root):
+def test_splits_follow_the_numbers_of_celeba(root):
     assert CelebAMaskHQ(root, "train").indices.tolist() == [0]
     assert CelebAMaskHQ(root, "val").indices.tolist() == [1, 1999]
     assert CelebAMaskHQ(root, "test").indices.tolist() == [2000, 2001]
 
 
-def test_attributes(root):
+def test_attributes_follow_the_rows_of_a_split(root):
     names, present = CelebAMaskHQ(root, "val").attributes
     assert names == NAMES
     assert present.tolist() == [[False, True, True]] * 2
@@ -102,7 +102,7 @@ def test_attributes(root):
         ("CelebA-HQ-to-CelebA-mapping.txt", "idx\n0 5 5.jpg\n", r"mapping\.txt: 1\.jpg is not in it; get it"),
     ],
 )
-def test_damaged_lists(root, name, text, message):
+def test_damaged_lists_are_refused(root, name, text, message):
     (root / name).write_text(text)
 
     def read():
@@ -113,7 +113,7 @@ def test_damaged_lists(root, name, text, message):
         read()
 
 
-def test_missing_and_damaged_files(root):
+def test_missing_and_damaged_files_are_named(root):
     path = root / "CelebAMask-HQ-mask-anno" / "0" / "00000_skin.png"
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(InputError, match=r"00000_skin\.png.* cannot be read"):

@@ -102,7 +102,7 @@ def masks(tmp_path):
     return root
 
 
-def test_cub_item(cub):
+def test_cub_items_are_read(cub):
     data = CUB200(cub)
     assert len(data) == 4
     item = data[1]
@@ -196,7 +196,7 @@ def test_cub_missing_image_is_named(cub):
         CUB200(cub)[2]
 
 
-def test_cub70_parts(cub, masks):
+def test_cub70_parts_are_read(cub, masks):
     data = CUB70(masks.parent, cub)
     assert data.parts == CUB70_PARTS
     assert len(data) == 3  # an image without a mask is left out
@@ -228,7 +228,7 @@ def test_cub70_refuses_masks_without_an_image(cub, masks):
         CUB70(masks, cub)
 
 
-def test_cub70_without_masks(cub, tmp_path):
+def test_cub70_without_masks_is_refused(cub, tmp_path):
     (tmp_path / "AnnotationMasksPerclass").mkdir()
     with pytest.raises(InputError, match=r"expected <class>/<image>_<part>\.png, found none"):
         CUB70(tmp_path, cub)

@@ -176,7 +176,7 @@ def test_mpi3d_refuses_bad_arguments(mpi3d_root, kwargs, message):
 
 @pytest.mark.parametrize("chunks", [None, (1, 64, 64, 3), (32, 16, 64, 1)])
 @pytest.mark.parametrize("cached", [False, True])
-def test_shapes3d(tmp_path, chunks, cached):
+def test_shapes3d_images_and_factors_are_read(tmp_path, chunks, cached):
     images = write_shapes3d(tmp_path / "3dshapes.h5", chunks)
     data = Shapes3D(tmp_path, cache=tmp_path / "cache" if cached else None)
     assert data.factors[3].values == (0.75, 1.25)

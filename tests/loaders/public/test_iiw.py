@@ -179,7 +179,7 @@ def test_attribution_and_licence(copy):
     assert {item[key] for key in ("licence", "licence_url", "attribution", "attribution_url")} == {""}
 
 
-def test_a_photograph_without_judgements(copy):
+def test_a_photograph_without_judgements_has_empty_arrays(copy):
     write_json(copy / "data" / "116.json", photograph(116, intrinsic_points=[], intrinsic_comparisons=[]))
     item = IIW(copy)[1]
     assert (item["points"].shape, item["darker"].shape, item["score"].shape) == ((0, 2, 2), (0,), (0,))

@@ -98,7 +98,7 @@ def test_lights_are_read_on_request_only(copy):
     assert "lights" not in MITIntrinsic(copy)[0]
 
 
-def test_splits(tmp_path):
+def test_splits_list_their_objects(tmp_path):
     objects = [name for names in MIT_SETS.values() for name in names]
     for name in objects:
         (tmp_path / "data" / name).mkdir(parents=True)
@@ -116,7 +116,7 @@ def test_splits(tmp_path):
 
 
 @pytest.mark.parametrize("below", [".", "data", "data/test"])
-def test_layouts(tmp_path, below):
+def test_data_are_found_in_each_layout_of_folders(tmp_path, below):
     write(tmp_path / below, ("box",))
     assert MITIntrinsic(str(tmp_path))[0]["id"] == "box"
 
@@ -178,7 +178,7 @@ def test_damaged_objects_are_refused(tmp_path):
 
 
 @pytest.mark.skipif("MIT_INTRINSIC" not in os.environ, reason="MIT_INTRINSIC names no folder of the dataset")
-def test_the_dataset_itself():
+def test_the_real_dataset_is_read():
     data = MITIntrinsic(Path(os.environ["MIT_INTRINSIC"]), "grosse")
     for item in data:
         name, mask = item["id"], item["mask"].numpy()

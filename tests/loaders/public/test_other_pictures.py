@@ -34,7 +34,7 @@ def tiff16(pixels, profile, deflate):
 
 @pytest.mark.parametrize("deflate", [False, True], ids=["plain", "deflate"])
 @pytest.mark.parametrize("place", ["", "img", "processed"])
-def test_fivek_expert_pictures(tmp_path, place, deflate):
+def test_fivek_expert_pictures_are_read(tmp_path, place, deflate):
     folder = tmp_path / place / "tiff16_c"
     folder.mkdir(parents=True)
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
@@ -75,7 +75,7 @@ def dtd(tmp_path):
     return tmp_path
 
 
-def test_dtd(dtd):
+def test_dtd_splits_and_items_are_read(dtd):
     data = DTD(dtd, "train", 3)
     assert data.classes == ("banded", "lined", "polka-dotted")
     item = data[1]
@@ -90,7 +90,7 @@ def test_dtd(dtd):
         DTD(dtd, "train", 11)
 
 
-def test_dtd_as_torchvision_unpacks_it(dtd, tmp_path):
+def test_dtd_is_read_as_unpacked_by_torchvision(dtd, tmp_path):
     (tmp_path / "torchvision" / "dtd").mkdir(parents=True)
     (dtd / "dtd").rename(tmp_path / "torchvision" / "dtd" / "dtd")
     inner = tmp_path / "torchvision" / "dtd" / "dtd"
@@ -116,7 +116,7 @@ TRIALS = (
 CURVES = "Reference,Distorted,Curve_Value,Sigmas,Response,Estimated_MOS\n"
 
 
-def test_raid(tmp_path):
+def test_raid_trials_and_responses_are_read(tmp_path):
     (tmp_path / "answers.csv").write_text(
         TRIALS + "man,41-50,rotation,1,2,1,4,6,3335,2\nwoman,18-30,gaussian_noise,24,10,3,3,7,976,1\n"
     )

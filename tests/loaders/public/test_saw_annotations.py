@@ -59,7 +59,7 @@ def write(tmp_path):
     return build
 
 
-def test_regions(write):
+def test_regions_are_read(write):
     (region,) = write().annotations(0).regions
     assert region.vertices.tolist() == [[0.1, 0.2], [0.3, 0.2], [0.3, 0.4], [0.1, 0.4]]
     assert region.triangles.tolist() == [[0, 1, 2], [0, 2, 3]]
@@ -71,7 +71,7 @@ def test_regions(write):
     assert np.abs(a * d - b * c).sum() / 2 == pytest.approx(0.2 * 0.2)
 
 
-def test_shadow_points_and_comparisons(write):
+def test_shadow_points_and_comparisons_are_read(write):
     found = write().annotations(-1)
     assert found.shadow_points.tolist() == [[0.4, 0.6], [1.0, 0.0], [0.1, 0.2]]
     assert found.on_shadow.tolist() == [1, 0, -1]
@@ -81,7 +81,7 @@ def test_shadow_points_and_comparisons(write):
     assert found.shading.darker.tolist() == [0]
 
 
-def test_a_photograph_without_annotations(write):
+def test_a_photograph_without_annotations_has_empty_arrays(write):
     empty = {key: [] for key, value in PHOTOGRAPH.items() if isinstance(value, list)}
     found = write(**empty).annotations(0)
     assert found.regions == ()

@@ -44,7 +44,7 @@ def root(tmp_path):
     return folder, grid
 
 
-def test_items(root):
+def test_items_have_images_scores_and_factors(root):
     data = TID2013(root[0])
     assert len(data) == 60
     for row, (r, k, n) in enumerate(root[1]):
@@ -75,7 +75,7 @@ def test_subsets_and_metrics(root):
     }
 
 
-def test_linear(root):
+def test_linear_images_are_floats(root):
     item = TID2013(root[0], linear=True)[0]
     assert item["image"].dtype == item["reference"].dtype == torch.float32
     assert 0 <= item["image"].min() <= item["image"].max() <= 1

@@ -99,7 +99,7 @@ def test_candle_published_has_the_counts_of_the_release():
         ),
     ],
 )
-def test_candle_tables(name, factor, allowed, count):
+def test_candle_presets_select_the_allowed_combinations(name, factor, allowed, count):
     rows = select_preset(CANDLE, name).rows
     assert len(rows) == count
     found = zip(values(CANDLE, rows, "object_type"), values(CANDLE, rows, factor), strict=True)
@@ -114,7 +114,7 @@ def test_candle_tables(name, factor, allowed, count):
         ("heart", (4, 6), (26, 40), (21, 32)),
     ],
 )
-def test_dsprites(shape, scales, turns, places):
+def test_the_dsprites_preset_selects_the_stated_ranges(shape, scales, turns, places):
     rows = select_preset(DSPRITES, "dsprites").rows
     rows = rows[values(DSPRITES, rows, "shape") == shape]
     positions = DSPRITES.positions(rows)[:, 2:]
@@ -130,7 +130,7 @@ def test_dsprites(shape, scales, turns, places):
         ("blue", {"sphere", "cube"}, {"small", "large"}, 20),
     ],
 )
-def test_mpi3d(color, shapes, sizes, low):
+def test_the_mpi3d_preset_selects_the_stated_ranges(color, shapes, sizes, low):
     rows = select_preset(MPI3D, "mpi3d").rows
     assert set(values(MPI3D, rows, "object_color")) == {"green", "red", "blue"}
     rows = rows[values(MPI3D, rows, "object_color") == color]

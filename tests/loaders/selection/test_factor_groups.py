@@ -55,7 +55,7 @@ def test_keys_above_64_bits_are_ranked():
     ("codes", "expected"),
     [(GRID, True), (GRID[::-1], False), (GRID[:-1], False), (GRID[[0] * 24], False)],
 )
-def test_in_product_order(codes, expected):
+def test_grids_in_product_order_are_recognised(codes, expected):
     classes = tuple(
         FactorClasses(FactorInfo(name=name, kind="categorical", values=tuple(range(size))), np.zeros(0))
         for name, size in zip("abc", SIZES, strict=True)

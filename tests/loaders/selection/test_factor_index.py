@@ -215,7 +215,7 @@ def test_without_a_tolerance_only_equal_continuous_values_match():
     assert index.rows(angle=30.001).tolist() == []
 
 
-def test_an_index_of_frames(frames_root):
+def test_frames_are_indexed_by_their_factors(frames_root):
     frames = FrameFolder(frames_root, "grid")
     index = FactorIndex.of(frames)
     assert index.is_grid

@@ -154,7 +154,7 @@ def test_factors_with_one_value_and_unnamed_factors_stay():
     assert drawn.any(axis=0).tolist() == [False, True, False, True]
 
 
-def test_a_pair_depends_on_its_number_alone(index):
+def test_a_pair_depends_on_its_number_only(index):
     mixed = np.random.default_rng(0).permutation(300)
     for draw in (
         lambda items: match_pairs(index, 5, items, share=["a"], change=["b", "c"]),

@@ -127,7 +127,7 @@ def test_only_layers_that_are_needed_are_read(frames_root):
     assert read == ("radiance", "albedo", "shading")
 
 
-def test_frames_with_a_shadow_catcher_explain_objects_alone(write):
+def test_frames_with_a_shadow_catcher_explain_only_objects(write):
     def catcher(_, metadata):
         return {"checks": metadata.checks.model_copy(update={"identity_error": None})}
 
@@ -314,7 +314,7 @@ def test_masks_by_type_and_by_part(annotated, make_frame):
 
 
 @pytest.mark.parametrize("kind", ["folder", "h5", "hub"])
-def test_factors(frames_root, stored, kind):
+def test_factors_of_chosen_rows_are_opened(frames_root, stored, kind):
     place = {"folder": frames_root, "h5": stored / "h5", "hub": stored / "hub"}[kind]
     view = open_factors(place, set_name="free", rows=[4, 0])
     assert isinstance(view, Factors)

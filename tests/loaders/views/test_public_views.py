@@ -114,7 +114,7 @@ def test_a_missing_folder_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_ids_are_those_of_the_samples(open_copy, layout):
+def test_ids_equal_the_ids_of_the_samples(open_copy, layout):
     view = open_copy(open_images, layout)
     samples = [view.named.reader[row]["id"] for row in range(len(view))]
     if layout in ("dsprites", "mpi3d", "shapes3d"):
@@ -143,7 +143,7 @@ def test_ids_are_those_of_the_samples(open_copy, layout):
         ("candle", ("7", "3541")),
     ],
 )
-def test_groups_of_rows(open_copy, layout, groups):
+def test_groups_of_rows_follow_the_layout(open_copy, layout, groups):
     assert open_copy(open_images, layout).groups == groups
 
 
@@ -177,7 +177,7 @@ def test_readers_of_linear_images_give_equal_views(public_folder, open_copy):
         torch.testing.assert_close(linear[1], open_copy(open_images, layout)[1])
 
 
-def test_published_pixels(open_copy, public_folder):
+def test_images_are_encoded_and_judged_images_are_linear(open_copy, public_folder):
     with Image.open(public_folder("iiw") / "data" / "116.png") as image:
         pixels = np.asarray(image)
     torch.testing.assert_close(open_copy(open_images, "iiw")[0], first(pixels))
@@ -188,7 +188,7 @@ def test_published_pixels(open_copy, public_folder):
 # ------------------------------------------------------------------------------------------- decompositions
 
 
-def test_decompositions_of_mit(open_copy):
+def test_decompositions_of_mit_are_opened(open_copy):
     view = open_copy(open_decompositions, "mit", lights=True)
     assert isinstance(view, Decompositions)
     assert (view.ids, view.groups, view.explains) == (("box", "cup2"), ("box", "cup2"), "image")
@@ -204,7 +204,7 @@ def test_decompositions_of_mit(open_copy):
     assert open_copy(open_decompositions, "mit")[0].lights is None
 
 
-def test_decompositions_of_arap(open_copy):
+def test_decompositions_of_arap_are_opened(open_copy):
     view = open_copy(open_decompositions, "arap")
     sample, item = view.named.reader[2], view[2]
     for mine, theirs in (("image", "image"), ("reflectance", "reflectance"), ("shading", "shading")):
@@ -216,7 +216,7 @@ def test_decompositions_of_arap(open_copy):
 # -------------------------------------------------------------------------------------------------- concepts
 
 
-def test_concept_sets_of_mit(open_copy, public_folder):
+def test_concept_sets_of_mit_are_opened(open_copy, public_folder):
     view = open_copy(open_concepts, "mit")
     assert (len(view), view.varies) == (20, "illumination")
     assert view.ids[:2] == ("box/light01", "box/light02")
@@ -255,7 +255,7 @@ def test_concept_sets_of_scenes_under_several_lights(open_copy):
 # ---------------------------------------------------------------------- parts, factors, judgements, and pairs
 
 
-def test_parts(open_copy):
+def test_parts_of_birds_and_faces_are_opened(open_copy):
     birds = open_copy(open_parts, "cub70", by="part")
     assert birds.ids[0] == "001.Black_footed_Albatross/Albatross_0001_796"
     assert birds[1].label == "001.Black_footed_Albatross"
@@ -271,7 +271,7 @@ def test_parts(open_copy):
 
 
 @pytest.mark.parametrize("layout", ["dsprites", "mpi3d", "shapes3d", "candle", "tid2013"])
-def test_factors(open_copy, layout):
+def test_factors_of_chosen_rows_are_opened(open_copy, layout):
     view = open_copy(open_factors, layout, rows=[1, 0])
     reader = view.named.reader
     assert view.factors == reader.factors
@@ -285,7 +285,7 @@ def test_compressed_images_are_unpacked_to_the_cache(open_copy, monkeypatch, tmp
     assert [path.suffix for path in (tmp_path / "candlelight").iterdir()] == [".npy"]
 
 
-def test_judgements(open_copy, public_folder):
+def test_judgements_of_iiw_and_saw_are_opened(open_copy, public_folder):
     view = open_copy(open_judgements, "iiw")
     assert isinstance(view, Judgements)
     assert view.ids == ("116", "54")
@@ -299,7 +299,7 @@ def test_judgements(open_copy, public_folder):
     assert torch.equal(view[1].image, saw[1]["image"])
 
 
-def test_pairs(open_copy):
+def test_rated_pairs_of_tid2013_are_opened(open_copy):
     view = open_copy(open_pairs, "tid2013")
     assert isinstance(view, RatedPairs)
     sample, item = view.named.reader[5], view[5]
