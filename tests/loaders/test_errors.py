@@ -18,7 +18,7 @@ from loaders.public.file_rows import read_table
 
 
 @pytest.fixture
-def raising(monkeypatch):
+def raise_on_open(monkeypatch):
     """Return a function that makes every library that opens files raise one error."""
 
     def replace(error):
@@ -33,7 +33,7 @@ def raising(monkeypatch):
 
 
 @pytest.fixture
-def reads(frames_root, tmp_path):
+def read_calls(frames_root, tmp_path):
     sample = frame_path(frames_root, "grid", 5)
     (packed,) = pack_hdf5(frames_root, tmp_path, sets=["grid"])
     return (
@@ -44,22 +44,22 @@ def reads(frames_root, tmp_path):
     )
 
 
-def test_lack_of_memory_is_not_reported_as_damage(reads, raising, frames_root):
-    raising(MemoryError())
-    for read in reads:
+def test_lack_of_memory_is_not_reported_as_damage(read_calls, raise_on_open, frames_root):
+    raise_on_open(MemoryError())
+    for read in read_calls:
         with pytest.raises(MemoryError):
             read()
 
 
-def test_missing_system_functions_are_not_reported_as_damage(reads, raising):
-    raising(OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)))
-    for read in reads:
+def test_missing_system_functions_are_not_reported_as_damage(read_calls, raise_on_open):
+    raise_on_open(OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)))
+    for read in read_calls:
         with pytest.raises(InputError, match=r"cannot be read.*: Function not implemented$"):
             read()
 
 
-def test_commands_report_lack_of_memory_in_one_line(reads, raising, tmp_path):
-    raising(MemoryError("Unable to allocate 32 TiB"))
+def test_commands_report_lack_of_memory_in_one_line(read_calls, raise_on_open, tmp_path):
+    raise_on_open(MemoryError("Unable to allocate 32 TiB"))
     done = CliRunner().invoke(main, ["info", str(tmp_path / "grid.h5")])
     assert done.exit_code == 2
     assert done.output == (

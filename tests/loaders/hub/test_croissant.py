@@ -30,7 +30,7 @@ def packed(tmp_path_factory, frames_root):
 
 
 @pytest.fixture(scope="module")
-def in_shards(tmp_path_factory, frames_root):
+def packed_in_shards(tmp_path_factory, frames_root):
     """Pack one set into two files."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("loaders.hub.shards.SHARD_BYTES", 150_000)
@@ -106,19 +106,19 @@ def test_assets_are_listed_and_unknown_licences_are_flagged(packed, info):
     assert described(packed, info)["prov:wasDerivedFrom"] == []
 
 
-def test_several_files_are_read_as_one_set_of_files(in_shards):
-    *files, together = document(in_shards)["distribution"]
+def test_several_files_are_read_as_one_set_of_files(packed_in_shards):
+    *files, together = document(packed_in_shards)["distribution"]
     assert len(files) > 1
     assert (together["@type"], together["includes"]) == ("cr:FileSet", "grid/*.parquet")
-    (records,) = document(in_shards)["recordSet"]
+    (records,) = document(packed_in_shards)["recordSet"]
     sources = {json.dumps(field["source"]["fileSet"]) for field in records["field"] if "source" in field}
     assert sources == {'{"@id": "grid-files"}'}
 
 
-def test_the_version_depends_on_the_content_only(packed, in_shards, info):
+def test_the_version_depends_on_the_content_only(packed, packed_in_shards, info):
     first = document(packed)
     assert first["version"].startswith("1.0.0+")
-    assert document(in_shards)["version"] != first["version"]
+    assert document(packed_in_shards)["version"] != first["version"]
     assert described(packed, info)["datePublished"] == "2026-01-02"
 
 
@@ -152,7 +152,7 @@ def read_as_croissant(folder):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("pack", ["packed", "in_shards"])
+@pytest.mark.parametrize("pack", ["packed", "packed_in_shards"])
 def test_mlcroissant_reads_the_records(pack, request):
     done = read_as_croissant(request.getfixturevalue(pack))
     assert done.returncode == 0, done.stderr

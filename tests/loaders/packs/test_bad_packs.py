@@ -28,7 +28,7 @@ FORMS = ("folder", "hdf5", "hub")
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, frames_root):
+def good_packs(tmp_path_factory, frames_root):
     folder = tmp_path_factory.mktemp("whole")
     shutil.copytree(frames_root, folder / "folder")
     pack_hdf5(frames_root, folder / "hdf5", sets=["free"], layers=["image", "depth"])
@@ -37,8 +37,8 @@ def whole(tmp_path_factory, frames_root):
 
 
 @pytest.fixture
-def packs(whole, tmp_path, datasets):
-    return shutil.copytree(whole, tmp_path / "packs")
+def packs(good_packs, tmp_path, datasets):
+    return shutil.copytree(good_packs, tmp_path / "packs")
 
 
 def read_all(pack):
@@ -74,7 +74,7 @@ def edit_json(path, edit):
     path.write_text(json.dumps(text))
 
 
-def resum(folder):
+def renew_sums(folder):
     """Renew the hashes of a changed pack, so that only its readers can find the change."""
     sums = folder / SUMS
     names = parse_sums(sums.read_bytes())
@@ -113,7 +113,7 @@ def test_a_truncated_shard_is_refused(packs):
 
 def test_a_truncated_shard_with_a_forged_manifest_is_refused(packs):
     cut(shard(packs))
-    resum(packs / "hub")
+    renew_sums(packs / "hub")
     with pytest.raises(InputError, match=r"set `free` cannot be read: "):
         read_all(packs / "hub")
     assert run("info", packs / "hub").exit_code == 2
@@ -157,7 +157,7 @@ def test_a_missing_layer_is_refused(packs):
     with pq.ParquetFile(shard(packs)) as file:
         table = file.read()
     pq.write_table(table.drop_columns(["depth"]), shard(packs))
-    resum(packs / "hub")
+    renew_sums(packs / "hub")
     with pytest.raises(InputError, match=r"set `free`: columns do not fit dataset.json: depth; pack it"):
         read_all(packs / "hub")
 
@@ -181,7 +181,7 @@ def test_fewer_rows_than_in_the_manifest_are_refused(packs):
     with pq.ParquetFile(shard(packs)) as file:
         schema, table = file.schema_arrow, file.read()
     pq.write_table(table.slice(1).cast(schema), shard(packs))
-    resum(packs / "hub")
+    renew_sums(packs / "hub")
     with pytest.raises(InputError, match=r"set `free`: expected 5 rows, as manifest.json says, got 4; "):
         read_all(packs / "hub")
     result = run("info", packs / "hub")
@@ -196,10 +196,10 @@ def test_a_changed_pack_at_the_same_path_is_read_anew(packs):
     with pq.ParquetFile(shard(packs)) as file:
         schema, table = file.schema_arrow, file.read()
     pq.write_table(table.take([4, 3, 2, 1, 0]).cast(schema), shard(packs))
-    resum(packs / "hub")
+    renew_sums(packs / "hub")
     assert [row["index"] for row in read_all(packs / "hub")] == [5, 4, 2, 1, 0]
     shard(packs).write_bytes(good)
-    resum(packs / "hub")
+    renew_sums(packs / "hub")
     assert [row["index"] for row in read_all(packs / "hub")] == [0, 1, 2, 4, 5]
 
 
@@ -315,7 +315,7 @@ def test_foreign_parquet_files_are_refused(packs, tmp_path):
     result = run("info", folder)
     assert (result.exit_code, "expected a folder of frames, an .h5 file" in result.output) == (2, True)
     shutil.copy(folder / "train.parquet", shard(packs))
-    resum(packs / "hub")
+    renew_sums(packs / "hub")
     with pytest.raises(InputError, match="set `free`"):
         read_all(packs / "hub")
     assert run("info", packs / "hub").exit_code == 2
@@ -369,6 +369,6 @@ def test_a_png_bomb_is_refused(packs, size):
     changed = table.set_column(place, schema.field("image"), pa.array(images, schema.field("image").type))
     pq.write_table(changed.cast(schema), shard(packs))
     assert run("info", packs / "hub", "--verify").exit_code == 1
-    resum(packs / "hub")
+    renew_sums(packs / "hub")
     with pytest.raises(InputError, match=r"row 2: expected a PNG of 24 x 32 pixels|row 2 cannot be read"):
         read_all(packs / "hub")

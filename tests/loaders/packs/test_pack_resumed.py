@@ -89,7 +89,7 @@ def hashes(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def small(monkeypatch):
+def small_pieces(monkeypatch):
     """Make parts and shards of one or two rows."""
     monkeypatch.setattr(finished_rows, "PART_BYTES", 1)
     monkeypatch.setattr(shards, "ROW_GROUP_BYTES", 1)
@@ -143,7 +143,7 @@ def test_a_killed_command_is_completed_by_the_next_command(frames_root, tmp_path
 
 
 @pytest.mark.parametrize("kind", ["hub", "hdf5"])
-def test_finished_pieces_are_not_made_again(small, frames_root, tmp_path, monkeypatch, kind):
+def test_finished_pieces_are_not_made_again(small_pieces, frames_root, tmp_path, monkeypatch, kind):
     from loaders.packs.pack_source import PackSource
 
     pack(kind, frames_root, tmp_path / "calm" / "out")
@@ -168,7 +168,9 @@ def write_anew(root: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["hub", "hdf5"])
-def test_pieces_of_other_frames_or_options_are_discarded(small, frames_copy, tmp_path, monkeypatch, kind):
+def test_pieces_of_other_frames_or_options_are_discarded(
+    small_pieces, frames_copy, tmp_path, monkeypatch, kind
+):
     torn = tmp_path / "torn" / "out"
 
     def stop() -> None:
@@ -189,7 +191,7 @@ def test_pieces_of_other_frames_or_options_are_discarded(small, frames_copy, tmp
 
 
 @pytest.mark.parametrize("kind", ["hub", "hdf5"])
-def test_a_damaged_piece_is_not_packed(small, frames_root, tmp_path, monkeypatch, kind):
+def test_a_damaged_piece_is_not_packed(small_pieces, frames_root, tmp_path, monkeypatch, kind):
     with monkeypatch.context() as patch:
         stop_after(patch, 5)
         with pytest.raises(KeyboardInterrupt):

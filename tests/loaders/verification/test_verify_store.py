@@ -14,7 +14,7 @@ from loaders.verification.verify_store import verify_store
 
 
 @pytest.fixture
-def both(frames_copy):
+def folder_and_store(frames_copy):
     """Write the small data set with a plan to a local folder and to memory; `free` lacks one sample."""
     (frames_copy / ".partial").rmdir()
     info = (frames_copy / "dataset.json").read_bytes()
@@ -35,7 +35,7 @@ def both(frames_copy):
     memory.rm("/checked", recursive=True)
 
 
-def said(findings: Findings, root=None):
+def plain_findings(findings: Findings, root=None):
     """Return the findings as plain values, with paths relative to the root."""
     return (
         findings.checked,
@@ -52,17 +52,17 @@ def flip(root, store: Store, name: str, rng: np.random.Generator) -> None:
     store.write(name, bytes(data))
 
 
-def test_an_undamaged_store_and_its_folder_have_equal_findings(both):
-    root, store = both
+def test_an_undamaged_store_and_its_folder_have_equal_findings(folder_and_store):
+    root, store = folder_and_store
     done = []
     found = verify_store(store, done.append)
-    assert said(found) == (11, [], ("free-000003",), [])
+    assert plain_findings(found) == (11, [], ("free-000003",), [])
     assert sum(done) == 11
-    assert said(found) == said(verify(root), root)
+    assert plain_findings(found) == plain_findings(verify(root), root)
 
 
-def test_a_flipped_bit_is_found_in_every_file(both):
-    root, store = both
+def test_a_flipped_bit_is_found_in_every_file(folder_and_store):
+    root, store = folder_and_store
     rng = np.random.default_rng(4)
     names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
     for name in rng.choice(names, 12, replace=False):
@@ -70,14 +70,14 @@ def test_a_flipped_bit_is_found_in_every_file(both):
         flip(root, store, str(name), rng)
         found = verify_store(store)
         assert found.damaged, name
-        assert said(found) == said(verify(root), root)
+        assert plain_findings(found) == plain_findings(verify(root), root)
         (root / name).write_bytes(before)
         store.write(str(name), before)
     assert not verify_store(store).damaged
 
 
-def test_lost_moved_and_foreign_files_are_found_as_in_a_folder(both):
-    root, store = both
+def test_lost_moved_and_foreign_files_are_found_as_in_a_folder(folder_and_store):
+    root, store = folder_and_store
     moved = "samples/grid/0000/000002/"
     for name in ("image.png", "layers.npz", "metadata.json", "SHA256SUMS"):
         data = (root / moved / name).read_bytes()
@@ -95,13 +95,13 @@ def test_lost_moved_and_foreign_files_are_found_as_in_a_folder(both):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(b"{}")
     found = verify_store(store)
-    assert said(found) == said(verify(root), root)
+    assert plain_findings(found) == plain_findings(verify(root), root)
     assert len(found.damaged) == 3
-    assert "samples/other" in said(found)[3]
+    assert "samples/other" in plain_findings(found)[3]
 
 
-def test_temporary_files_are_few_and_are_removed(both, tmp_path, monkeypatch):
-    _, store = both
+def test_temporary_files_are_few_and_are_removed(folder_and_store, tmp_path, monkeypatch):
+    _, store = folder_and_store
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     most = []
