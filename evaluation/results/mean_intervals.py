@@ -7,7 +7,7 @@ which metric uses which interval, and the measured coverage of each. For other s
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +37,10 @@ class Score:
     def __post_init__(self) -> None:
         for name in ("value", "low", "high"):
             object.__setattr__(self, name, canonical_nan(getattr(self, name)))
+
+    def __eq__(self, other: object) -> bool:
+        # As tuples, in which one nan equals itself: since Python 3.13 a data class compares number by number.
+        return isinstance(other, Score) and astuple(self) == astuple(other)
 
 
 class ClusteredMean(NamedTuple):
