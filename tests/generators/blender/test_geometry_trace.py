@@ -8,7 +8,7 @@ from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from loaders import FrameFolder
 
-pytestmark = pytest.mark.blender
+pytestmark = [pytest.mark.blender, pytest.mark.slow]
 
 RECIPE = """
 name: geometry
@@ -51,7 +51,6 @@ def error(frame, truth, name):
     return float(np.square(frame.layers[name].astype(float) - truth.layers[name]).mean())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("name", ["albedo", "roughness"])
 def test_the_geometry_trace_reduces_the_error_at_edges(frames, place, name):

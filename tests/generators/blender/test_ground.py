@@ -12,7 +12,7 @@ from generators.planning.plan import make_plan
 from generators.scenes.camera import intrinsics, world_to_camera
 from loaders.frames import frame_path, read_frame
 
-pytestmark = pytest.mark.blender
+pytestmark = [pytest.mark.blender, pytest.mark.slow]
 
 SCENES = [
     name for (kind, name), entry in manifest().items() if kind == "scenes" and entry["facts"].get("modelled")
