@@ -12,9 +12,9 @@ from jaxtyping import install_import_hook
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parents[1]
-# Checked are modules that annotate arrays; in all modules, planning would take twice as long. An int is accepted
-# as a float, as in PEP 484. jaxtyping's own pytest option is not used: with arguments for the checker, it accepts
-# only one package.
+# Modules that annotate arrays are checked; with all modules, planning would take twice as long. An int is
+# accepted as a float, as in PEP 484. jaxtyping's own pytest option is not used: with arguments for the
+# checker, it accepts only one package.
 install_import_hook(
     [
         ".".join(path.relative_to(ROOT).with_suffix("").parts)

@@ -11,7 +11,6 @@ from generators.engine.render_plan import render
 from generators.language.load_recipe import load_recipe
 from generators.planning.interventions import condition
 from generators.planning.plan import make_plan
-from generators.scenes.camera import intrinsics, world_to_camera
 from loaders.frames import frame_path, read_frame
 
 pytestmark = pytest.mark.blender
