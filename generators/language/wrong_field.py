@@ -30,10 +30,13 @@ def first_error(error: ValidationError) -> str:
     parts = [part for part in map(str, worst["loc"]) if "[" not in part]
     message = worst["msg"].removeprefix("Value error, ")
     if worst["type"] == "value_error" and (found := _PATH.fullmatch(message)):
-        parts, message = [*parts, found[1]], found[2]
+        # A check of one field repeats the name of the field.
+        parts, message = [*parts, *([found[1]] if parts[-1:] != [found[1]] else [])], found[2]
     line = f"{'.'.join(parts)}: " if parts else ""
     if worst["type"] == "extra_forbidden":
         known = dict.fromkeys(path[-1] for path, _, _ in all_fields(Recipe))
+        if parts[-1] in known:
+            return f"{line}there is no such field here; `candlelight recipes fields {parts[-1]}` says where it is"
         near = did_you_mean(parts[-1], known)
         return f"{line}there is no such field; `candlelight recipes fields` lists all{near}"
     # A check of a whole mapping says itself which part is wrong; the mapping would only hide it.
