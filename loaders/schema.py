@@ -375,7 +375,8 @@ class Statements(Record):
 class DatasetInfo(Record):
     """Description of a data set: the content of ``dataset.json`` in a folder of frames or a pack.
 
-    ``licence`` is "" if the recipe states none. ``assets`` are all assets that any frame shows.
+    ``licence`` is "" if the recipe states none. ``blender`` is the version that traces all frames, None if
+    none is traced. ``assets`` are all assets that any frame shows.
     """
 
     schema_version: Annotated[Literal[3], Field(alias="schema")] = 3
@@ -386,6 +387,7 @@ class DatasetInfo(Record):
     recipe: RecipeRecord
     seed: int
     candlelight: str
+    blender: str | None = None
     assets: tuple[AssetRecord, ...] = ()
     sets: dict[str, SetInfo]
 

@@ -5,6 +5,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from generators.engine.blender_version import pythons_with_blender
 from generators.engine.processor_count import THREADS_VARIABLE, limit_processors
 
 try:
@@ -12,9 +13,11 @@ try:
         import bpy as bpy
 except ModuleNotFoundError as error:
     raise ImportError(
-        "Rendering needs Blender's Python module `bpy`, which runs on Python 3.11 alone. "
-        "Install it with `pip install candlelight[render]` in a Python 3.11 environment."
+        "Rendering needs Blender's Python module `bpy`: install it with `pip install candlelight[render]` in "
+        f"an environment of {pythons_with_blender()}."
     ) from error
+
+VERSION = ".".join(map(str, bpy.app.version))  # without the "LTS" of `version_string`
 
 
 def start_empty() -> None:

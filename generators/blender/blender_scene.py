@@ -12,6 +12,7 @@ from generators.blender import bpy, start_empty
 from generators.blender.append_files import append
 from generators.blender.environment import BlenderEnvironment
 from generators.blender.materials import Materials, base_color
+from generators.blender.render_settings import configure
 from generators.scenes.camera import world_to_camera
 from generators.scenes.plan_records import Camera, Floor, SceneObject, Trace
 from loaders.schema import LightRecord, Vector
@@ -139,25 +140,6 @@ class BlenderScene:
         # Cycles shows the environment behind a shadow catcher, darkened by the shadows that fall on it.
         self._floor.is_shadow_catcher = floor.catcher
         self._materials.apply_floor(self._floor, floor)
-
-
-def configure(bpy_scene: Any, width: int, height: int, samples: int, bounces: int, threads: int) -> None:
-    """Set the render settings that no trace changes: engine, size, samples, colour management."""
-    render, cycles = bpy_scene.render, bpy_scene.cycles
-    render.engine = "CYCLES"
-    render.resolution_x, render.resolution_y, render.resolution_percentage = width, height, 100
-    render.threads_mode, render.threads = "FIXED", threads
-    render.use_persistent_data = True
-    render.film_transparent = False
-    bpy_scene.view_settings.view_transform = "Standard"
-    bpy_scene.view_settings.look = "None"
-    cycles.device = "CPU"
-    cycles.samples = samples
-    cycles.use_adaptive_sampling = False
-    cycles.use_denoising = False
-    cycles.max_bounces = bounces
-    # No clamping, because the sum of the passes must stay the traced radiance.
-    cycles.sample_clamp_direct = cycles.sample_clamp_indirect = 0.0
 
 
 def _describe(blender_object: Any) -> PlacedObject:

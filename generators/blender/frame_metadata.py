@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from generators.blender import bpy
+from generators.blender import VERSION
 from generators.blender.blender_scene import PlacedObject
 from generators.engine.dead_leaves_process import PLAN_FIELDS
 from generators.engine.devices import Device
@@ -73,7 +73,7 @@ def _renderer_record(
 ) -> RendererRecord:
     render = chosen.render
     return RendererRecord(
-        blender=bpy.app.version_string,
+        blender=VERSION,
         device=device.label,
         cpu_features=cpu_features(),
         samples=render.samples,

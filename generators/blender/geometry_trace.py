@@ -13,7 +13,8 @@ import numpy as np
 from numpy import ndarray
 
 from generators.blender import bpy, passes
-from generators.blender.blender_scene import BlenderScene, PlacedObject, configure
+from generators.blender.blender_scene import BlenderScene, PlacedObject
+from generators.blender.render_settings import configure
 from generators.scenes.camera import project, world_to_camera
 from generators.scenes.plan_records import Camera, Trace
 

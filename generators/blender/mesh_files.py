@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from generators.blender import bpy, start_empty
+from generators.blender import VERSION, bpy, start_empty
 from generators.blender.mesh_checks import check_mesh_file, without_materials
 from generators.engine.helper_process import answer_request
 
@@ -155,7 +155,7 @@ def _make_object(label: str, vertices: Float64[ndarray, "n 3"], faces: _Faces) -
 def _reply(request: dict[str, str]) -> Iterator[dict[str, Any]]:
     try:
         facts = import_mesh(Path(request["source"]), Path(request["target"]), request["label"], request["up"])
-        yield {"facts": facts, "blender": bpy.app.version_string}
+        yield {"facts": facts, "blender": VERSION}
     except (RuntimeError, ValueError) as error:
         yield {"error": _one_line(str(error))}
 

@@ -76,9 +76,13 @@ def sanitize(path: Path, before: set[int], rendered: bool = True) -> list[str]:
 
 
 def _all_blocks() -> Iterator[tuple[str, Any]]:
-    for field in bpy.data.bl_rna.properties:
-        if field.type == "COLLECTION":
-            for block in getattr(bpy.data, field.identifier):
+    """Yield every datablock once, with its kind; a kind without a collection of its own is `all_ids`."""
+    fields = [field for field in bpy.data.bl_rna.properties if field.type == "COLLECTION"]
+    seen = set()
+    for field in sorted(fields, key=lambda field: field.fixed_type.identifier == "ID"):
+        for block in getattr(bpy.data, field.identifier):
+            if block.session_uid not in seen:
+                seen.add(block.session_uid)
                 yield field.identifier, block
 
 

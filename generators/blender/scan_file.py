@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from generators.blender import bpy, start_empty
+from generators.blender import VERSION, bpy, start_empty
 from generators.blender.append_files import append, append_or_none
 from generators.blender.materials import base_color
 from generators.engine.helper_process import answer_request
@@ -159,7 +159,7 @@ def scan_file(kind: str, label: str, path: Path) -> dict[str, Any]:
         return {"error": str(error)}
     except (OSError, RuntimeError):
         return {"error": f"{path.name}: cannot be read as a .blend file; replace it"}
-    return {"facts": scan.facts, "notes": scan.notes, "blender": bpy.app.version_string}
+    return {"facts": scan.facts, "notes": scan.notes, "blender": VERSION}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Describe a folder of frames in ``dataset.json``, ``plan.parquet`` and their ``SHA256SUMS``."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 from blender_assets import AssetLibrary
 from blender_assets.asset_manifest import ASSET_MANIFEST
+from generators.engine.blender_version import blender_version
 from generators.engine.folder_lock import RUN_LOCK_FILE, cannot_write
 from generators.engine.group_locks import GROUP_LOCKS_FILE
 from generators.language.load_recipe import recipe_sha256
-from generators.language.set_settings import factor_infos, settings, stored_layers
+from generators.language.set_settings import factor_infos, is_traced, settings, stored_layers
 from generators.planning.plan import Plan
 from generators.planning.plan_table import join, load_plan, planned_assets, planned_traces, save_plan
 from generators.planning.provenance import check_assets, shown_assets
@@ -19,7 +20,7 @@ from generators.scenes.plan_records import Trace
 from loaders.errors import InputError
 from loaders.files.atomic_files import is_partial
 from loaders.frames import DATASET, read_dataset_info, read_metadata
-from loaders.schema import DatasetInfo, RecipeRecord, SetInfo
+from loaders.schema import DatasetInfo, Metadata, RecipeRecord, SetInfo
 from loaders.verification.checksums import NEXT_SUMS, find_changed_files, replace_files
 from loaders.verification.verify_frames import DESCRIPTION, PLAN
 
@@ -50,6 +51,7 @@ def dataset_info(plan: Plan) -> DatasetInfo:
         recipe=RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe)),
         seed=recipe.seed,
         candlelight=version("candlelight"),
+        blender=_blender(plan),
         assets=shown_assets((sample.trace for sample in plan.samples), plan.assets),
         sets={name: info for name, info in sets.items() if info.count},
     )
@@ -112,21 +114,29 @@ def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
 
 def _refuse_foreign(plan: Plan, out: Path, damaged: bool, repair: bool) -> DatasetInfo | None:
     """Refuse a folder of other files or of another recipe; return the content of its ``dataset.json``."""
-    info = recipe = None
+    info = found = None
     if (out / DATASET).exists() and not damaged:
         info = _unless_repaired(lambda: read_dataset_info(out), repair)
-        recipe = info.recipe if info else _recipe_of_samples(out)
+        found = (info.recipe, info.blender) if info else _source_of_samples(out)
     elif repair:
-        recipe = _recipe_of_samples(out)
+        found = _source_of_samples(out)
     elif foreign := sorted(path.name for path in out.iterdir() if not _is_ours(path)):
         lost = f"; if these are frames without their {DATASET}, add --repair" if "samples" in foreign else ""
         raise InputError(
             f"output folder {out}: expected an empty folder or a folder of frames; name another{lost}"
         )
-    if recipe and recipe.sha256 != recipe_sha256(plan.recipe):
+    if found is None:
+        return info
+    recipe, blender = found
+    if recipe.sha256 != recipe_sha256(plan.recipe):
         raise InputError(
             f"output folder {out}: holds frames of another recipe ({recipe.name}, {recipe.sha256[:12]}); "
             "name another folder, or render that recipe"
+        )
+    if blender != _blender(plan):
+        raise InputError(
+            f"output folder {out}: holds frames of Blender {blender}, and this is Blender {_blender(plan)}; "
+            "name another folder, or render with that version"
         )
     return info
 
@@ -169,11 +179,22 @@ def _unless_repaired(read: Callable[[], _Value], repair: bool) -> _Value | None:
         return None
 
 
-def _recipe_of_samples(out: Path) -> RecipeRecord | None:
-    """Return the recipe of the samples in a folder, from the first sample that can be read."""
+def _blender(plan: Plan) -> str | None:
+    return blender_version() if is_traced(plan.recipe) else None
+
+
+def _source_of_samples(out: Path) -> tuple[RecipeRecord, str | None] | None:
+    """Return recipe and version of Blender of the samples in a folder; None if no sample can be read."""
+    found = list(_first_samples(out))
+    versions = [metadata.renderer.blender for metadata in found if metadata.renderer is not None]
+    return (found[0].recipe, next(filter(None, versions), None)) if found else None
+
+
+def _first_samples(out: Path) -> Iterator[Metadata]:
+    """Yield metadata of the first sample of each set that can be read."""
     for path in sorted(out.glob("samples/*")):
-        for sample in path.glob("*/*"):
-            found = _unless_repaired(partial(read_metadata, sample), repair=True)
-            if found:
-                return found.recipe
-    return None
+        readable = (
+            _unless_repaired(partial(read_metadata, sample), repair=True) for sample in path.glob("*/*")
+        )
+        if metadata := next(filter(None, readable), None):
+            yield metadata

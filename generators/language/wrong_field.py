@@ -36,7 +36,8 @@ def first_error(error: ValidationError) -> str:
     if worst["type"] == "extra_forbidden":
         known = dict.fromkeys(path[-1] for path, _, _ in all_fields(Recipe))
         if parts[-1] in known:
-            return f"{line}there is no such field here; `candlelight recipes fields {parts[-1]}` says where it is"
+            where = f"`candlelight recipes fields {parts[-1]}` says where it is"
+            return f"{line}there is no such field here; {where}"
         near = did_you_mean(parts[-1], known)
         return f"{line}there is no such field; `candlelight recipes fields` lists all{near}"
     # A check of a whole mapping says itself which part is wrong; the mapping would only hide it.

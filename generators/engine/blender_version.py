@@ -1,0 +1,29 @@
+"""The version of Blender that traces on this machine; other versions trace other pixels."""
+
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+# Pythons that have a build of Blender as a Python module (bpy), and the version that the project is tested
+# with.
+BLENDER_OF_PYTHON = {"3.13": "5.2.3", "3.11": "5.0.1"}
+
+
+def blender_version() -> str | None:
+    """Return the version of the installed `bpy`, or else the version for this Python; None if it has none.
+
+    Workers of a run have the Python of the submitting side, which may do without `bpy`.
+    """
+    try:
+        return version("bpy")
+    except PackageNotFoundError:
+        return BLENDER_OF_PYTHON.get("{}.{}".format(*sys.version_info))
+
+
+def pythons_with_blender() -> str:
+    """Say in words which Pythons can render.
+
+    Example:
+        >>> pythons_with_blender()
+        'Python 3.13 (bpy 5.2.3) or Python 3.11 (bpy 5.0.1)'
+    """
+    return " or ".join(f"Python {python} (bpy {bpy})" for python, bpy in BLENDER_OF_PYTHON.items())
