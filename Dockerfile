@@ -1,6 +1,6 @@
 # Everything that rendering and evaluating need: docker build -t candlelight . && docker run candlelight
 # docs/installing.md says how to use it, also with Apptainer.
-FROM python:3.11-slim-bookworm
+FROM python:3.13-slim-bookworm
 
 # Libraries that Blender links to; the first lines of scripts/setup have the same list.
 RUN apt-get update \

@@ -54,7 +54,7 @@ def test_a_missing_package_is_named_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setattr("sys.version_info", (3, 12, 1, "final", 0))
     monkeypatch.setattr("generators.commands.doctor.find_spec", lambda name: None)
     found = {finding.item: finding.remedy for finding in examine()}
-    assert found["bpy"].startswith("python3.11 -m venv env")
+    assert found["bpy"].startswith("python3.13 -m venv env")
     assert found["torch"] == "pip install -c constraints.txt torch"
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from generators.engine.blender_version import BLENDER_OF_PYTHON, pythons_with_blender
 from generators.engine.devices import find_devices
 from loaders.errors import InputError
 
-# Libraries that bpy 5.0.1 links to, besides glibc and libstdc++, and the Debian package of each.
+# Libraries that bpy links to, besides glibc and libstdc++, and the Debian package of each.
 _SYSTEM_LIBRARIES = {
     "libGL.so.1": "libgl1",
     "libSM.so.6": "libsm6",
@@ -50,19 +51,22 @@ def examine() -> list[Finding]:
 
 
 def _python() -> Finding:
-    version = ".".join(map(str, sys.version_info[:3]))
     return Finding(
         "Python",
-        sys.version_info[:2] == (3, 11),
-        version,
-        "rendering needs Python 3.11, for which bpy is built; loaders and evaluation run on 3.11 to 3.13",
+        _own_python() in BLENDER_OF_PYTHON,
+        ".".join(map(str, sys.version_info[:3])),
+        f"rendering needs {pythons_with_blender()}; loaders and evaluation run on Python 3.11 to 3.13",
     )
+
+
+def _own_python() -> str:
+    return "{}.{}".format(*sys.version_info)
 
 
 def _packages() -> list[Finding]:
     rendering = "pip install -c constraints.txt -e '.[render]'"
-    if sys.version_info[:2] != (3, 11):
-        rendering = f"python3.11 -m venv env && env/bin/{rendering}"
+    if _own_python() not in BLENDER_OF_PYTHON:
+        rendering = f"python{next(iter(BLENDER_OF_PYTHON))} -m venv env && env/bin/{rendering}"
     remedies = dict.fromkeys(("bpy", "OpenEXR", "pyoidn", "distributed"), rendering)
     remedies |= {name: f"pip install -c constraints.txt {name}" for name in ("torch", "datasets", "h5py")}
     return [

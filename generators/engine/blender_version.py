@@ -1,6 +1,5 @@
 """The version of Blender that traces on this machine; other versions trace other pixels."""
 
-import sys
 from importlib.metadata import PackageNotFoundError, version
 
 # Pythons that have a build of Blender as a Python module (bpy), and the version that the project is tested
@@ -9,14 +8,11 @@ BLENDER_OF_PYTHON = {"3.13": "5.2.3", "3.11": "5.0.1"}
 
 
 def blender_version() -> str | None:
-    """Return the version of the installed `bpy`, or else the version for this Python; None if it has none.
-
-    Workers of a run have the Python of the submitting side, which may do without `bpy`.
-    """
+    """Return the version of the installed `bpy`; None if it is not installed."""
     try:
         return version("bpy")
     except PackageNotFoundError:
-        return BLENDER_OF_PYTHON.get("{}.{}".format(*sys.version_info))
+        return None
 
 
 def pythons_with_blender() -> str:

@@ -13,7 +13,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from blender_assets import AssetLibrary
-from generators.engine.blender_version import blender_version
 from generators.engine.devices import choose_devices, find_devices
 from generators.engine.render_process import RunSettings
 from generators.language.set_settings import is_traced
@@ -56,7 +55,7 @@ def worker_requirements(
     names = (*_ALWAYS, *_TRACING) if is_traced(settings.recipe) else _ALWAYS
     requirements = WorkerRequirements(
         python=_python(),
-        versions={name: blender_version() if name == "bpy" else _version(name) for name in names},
+        versions={name: _version(name) for name in names},
         folders=settings.recipe.assets,
         assets=assets,
         device=settings.device.device if is_traced(settings.recipe) else "cpu",
