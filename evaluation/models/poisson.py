@@ -48,7 +48,7 @@ def solve_poisson(
     Example:
         >>> image = np.array([[0.0, 1.0], [4.0, 3.0]])
         >>> rows, columns = np.diff(image, axis=0, prepend=0), np.diff(image, axis=1, prepend=0)
-        >>> np.abs(solve_poisson(rows, columns) - (image - image.mean())).max() < 1e-12
+        >>> bool(np.abs(solve_poisson(rows, columns) - (image - image.mean())).max() < 1e-12)
         True
     """
     mask = np.ones(gradient_y.shape, bool) if mask is None else mask

@@ -81,12 +81,25 @@ def _scan_light(path: Path, label: str, scan: _Scan) -> None:
         raise ValueError(
             f"{path.name}: expected a light of energy and colour alone, got temperature or exposure, too"
         )
-    if light.use_nodes:
+    if _has_own_nodes(light):
         scan.notes.append("its nodes are left out; energy, radius, colour and location are used")
     numbers = {"power": light.energy, "radius": light.shadow_soft_size}
     scan.facts |= {name: round(value, 6) for name, value in numbers.items()}
     scan.facts["color"] = _rounded(light.color)
     scan.facts["location"] = _rounded(found.matrix_basis.translation)
+
+
+def _has_own_nodes(light: Any) -> bool:
+    """Return whether nodes change a light; since Blender 5.2 every light has the nodes of a white emission."""
+    if not light.use_nodes or light.node_tree is None:
+        return False
+    nodes = {node.bl_idname: node for node in light.node_tree.nodes}
+    if nodes.keys() != {"ShaderNodeEmission", "ShaderNodeOutputLight"}:
+        return True
+    color, strength = (nodes["ShaderNodeEmission"].inputs[name] for name in ("Color", "Strength"))
+    return (
+        color.is_linked or strength.is_linked or (*color.default_value, strength.default_value) != (1.0,) * 5
+    )
 
 
 def _scan_scene(path: Path, label: str, scan: _Scan) -> None:

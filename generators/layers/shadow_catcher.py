@@ -51,8 +51,8 @@ def exact_backdrop(
     Example:
         >>> half = np.full((1, 1), 0.5, np.float32)
         >>> light = np.full((1, 1, 3), 2.0, np.float32)  # a map of radiance 4, half of it covered
-        >>> exact_backdrop({"coverage": half, "Environment": light}, {"coverage": half / 2})[0, 0, 0]
-        3.25
+        >>> exact_backdrop({"coverage": half, "Environment": light}, {"coverage": half / 2})[0, 0].tolist()
+        [3.25, 3.25, 3.25]
     """
     traced = np.clip(passes["coverage"], 0.0, 1.0)
     exact = traced if geometry is None else np.clip(geometry["coverage"], 0.0, 1.0)

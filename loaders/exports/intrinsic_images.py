@@ -63,8 +63,8 @@ def from_captures(first: Captures, second: Captures) -> Intrinsic:
         >>> bright = Captures(original=0.9 * pixel, lambertian=0.3 * pixel, uniform=0.6 * pixel)
         >>> shadowed = Captures(original=0 * pixel, lambertian=0 * pixel, uniform=0 * pixel)
         >>> made = from_captures(bright, shadowed)
-        >>> float(made.shading[0, 0]), made.reflectance[0, 0, 0].round(6), made.specular[0, 0, 0].round(6)
-        (0.6, 0.5, 0.3)
+        >>> [float(part.flat[0].round(6)) for part in (made.shading, made.reflectance, made.specular)]
+        [0.6, 0.5, 0.3]
     """
     uniform = (first.uniform + second.uniform).mean(axis=-1, keepdims=True)
     lit = uniform > DARK_SHARE * uniform.max(initial=0.0)

@@ -1,4 +1,4 @@
-"""Differences between versions of Blender: settings that decide pixels, and nodes and blocks that read files."""
+"""Differences between versions of Blender: settings that decide pixels, nodes and blocks that read files."""
 
 import json
 import subprocess
@@ -115,7 +115,7 @@ def test_every_setting_that_decides_pixels_is_set():
         place: [name for name in names if not name.startswith(NO_PIXEL[place])]
         for place, names in left.items()
     }
-    assert unknown == dict.fromkeys(NO_PIXEL, [])
+    assert unknown == {place: [] for place in NO_PIXEL}
     assert wrong == []
 
 

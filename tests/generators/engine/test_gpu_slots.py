@@ -1,6 +1,7 @@
 """Numbers that tell the render processes of one host apart."""
 
 import subprocess
+import sys
 
 import generators.engine.gpu_slots
 from generators.engine.gpu_slots import GpuSlot
@@ -20,7 +21,9 @@ def test_slots_are_the_lowest_free_numbers(tmp_path):
 def test_a_slot_is_free_when_its_process_ends(tmp_path):
     code = "import os; from pathlib import Path; from generators.engine.gpu_slots import GpuSlot; "
     code += f"s = GpuSlot(Path({str(tmp_path)!r}))"
-    subprocess.run(["python", "-c", f"{code}; assert s.number == 0; os.kill(os.getpid(), 9)"], check=False)
+    subprocess.run(
+        [sys.executable, "-c", f"{code}; assert s.number == 0; os.kill(os.getpid(), 9)"], check=False
+    )
     slot = GpuSlot(tmp_path)
     assert slot.number == 0
     slot.close()

@@ -96,7 +96,10 @@ def make_good(folder):
     save(folder / "materials", "red")
     for name, location in (("left", (5, -5, 7)), ("right", (-5, 5, 7))):
         start()
-        light(name.capitalize(), location)
+        made = light(name.capitalize(), location)
+        if name == "right":
+            made.data.use_nodes = True
+            made.data.node_tree.nodes["Emission"].inputs["Strength"].default_value = 2.0
         save(folder / "lights", name)
     start()
     world()
