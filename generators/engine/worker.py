@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from generators.engine import retry_limits
 from generators.engine.gpu_slots import GpuSlot
-from generators.engine.group_locks import GroupLocks
 from generators.engine.group_result import GroupResult, GroupStatus
+from generators.engine.output_locks import GroupLocks
 from generators.engine.render_process import RenderProcess, RunSettings
 from generators.engine.upload import remove_staging, staged, upload_results
 from generators.scenes.plan_records import SamplePlan
