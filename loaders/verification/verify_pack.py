@@ -9,8 +9,8 @@ import h5py
 
 from loaders.errors import DAMAGED, InputError
 from loaders.frames import DATASET, read_dataset_info
-from loaders.hdf5.columns import read_attribute
 from loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
+from loaders.hdf5.hdf5_datasets import read_attribute
 from loaders.hdf5.neighbour_files import describe_conflict
 from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.hub.card_files import pack_files
