@@ -19,8 +19,7 @@ from jaxtyping import UInt8, UInt16
 from numpy import ndarray
 
 from loaders.errors import DAMAGED, InputError, blame
-from loaders.files.image_files import MAX_PIXELS, open_image
-from loaders.files.inflate import RAW, crc32, inflate
+from loaders.files.safe_decoding import MAX_PIXELS, RAW, crc32, inflate, open_image
 from loaders.schema import layer, schema_order
 
 _PNG_HEAD = struct.Struct(">8s4x4sIIBB")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.files.inflate import inflate
+from loaders.files.safe_decoding import inflate
 from loaders.schema import LAYERS, LIGHT_PREFIX, SetInfo, layer
 
 # Attribute `format` of every file; increase it when the layout of a file changes.

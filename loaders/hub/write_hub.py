@@ -15,7 +15,16 @@ from pathlib import Path
 from loaders.errors import InputError
 from loaders.files.atomic_files import sync
 from loaders.frames import DATASET
-from loaders.packs.pack_manifest import CARD, CROISSANT, PACK_MANIFEST, PackManifest, SplitRecord, pack_files, picture_path, read_pack_manifest
+from loaders.packs.pack_manifest import (
+    CARD,
+    CROISSANT,
+    PACK_MANIFEST,
+    PackManifest,
+    SplitRecord,
+    pack_files,
+    picture_path,
+    read_pack_manifest,
+)
 from loaders.packs.pack_source import PackSource, open_sources, packed_info
 from loaders.packs.split_plan import SplitPlan
 from loaders.packs.working_folder import open_working_folder, text_sha256
