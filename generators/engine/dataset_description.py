@@ -17,7 +17,7 @@ from generators.planning.plan_table import join, load_plan, planned_assets, plan
 from generators.planning.provenance import check_assets, shown_assets
 from generators.scenes.plan_records import Trace
 from loaders.errors import InputError
-from loaders.files.atomic_files import is_partial
+from loaders.files.safe_writing import is_partial
 from loaders.frames import DATASET, read_dataset_info, read_metadata
 from loaders.schema import DatasetInfo, Metadata, RecipeRecord, SetInfo
 from loaders.verification.checksums import NEXT_SUMS, find_changed_files, replace_files

@@ -26,7 +26,7 @@ from generators.planning.planned_samples import (
 )
 from generators.scenes.plan_records import SamplePlan
 from loaders.errors import InputError
-from loaders.files.atomic_files import replacing
+from loaders.files.safe_writing import replacing
 from loaders.schema import AssetRecord, FactorValue
 
 _PLAN_VERSION = 3

@@ -18,7 +18,7 @@ import h5py
 import numpy as np
 
 from loaders.errors import InputError
-from loaders.files.atomic_files import sync
+from loaders.files.safe_writing import sync
 from loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
 from loaders.hdf5.filters import Compression, dataset_filters, encode_chunk, encoder_versions
 from loaders.hdf5.hdf5_datasets import HDF5_FORMAT, encode_texts, hdf5_columns, write_attribute

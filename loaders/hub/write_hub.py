@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.files.atomic_files import sync
+from loaders.files.safe_writing import sync
 from loaders.frames import DATASET
 from loaders.packs.pack_manifest import (
     CARD,
