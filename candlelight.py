@@ -29,9 +29,8 @@ from generators.commands.render_options import (
     worker_options,
 )
 from generators.commands.verify_report import verify_path
-from loaders.commands.command_line import Folder, progress
+from loaders.commands.command_line import Folder, OneLineGroup, UseError, progress
 from loaders.commands.info_options import check_options, sheet_options
-from loaders.commands.one_line_errors import OneLineGroup, UseError
 from loaders.commands.pack_commands import export, pack, push
 from loaders.files.urls import local_folder
 

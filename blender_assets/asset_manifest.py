@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from loaders.errors import InputError
-from loaders.files.atomic_files import replacing
+from loaders.files.safe_writing import replacing
 from loaders.verification.checksums import file_sha256
 
 ASSET_MANIFEST = "manifest.json"

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.files.layer_codecs import schema_order
+from loaders.schema import schema_order
 
 
 def choose_name(path: Path, kind: str, names: list[str], wanted: str | None) -> str:

@@ -1,11 +1,13 @@
-"""The exact, piecewise sRGB transfer curve (IEC 61966-2-1) and its inverse.
+"""Numbers of a colour: the exact, piecewise sRGB curve (IEC 61966-2-1), and rounding to what frames hold.
 
-All other code works in scene-linear Rec.709. Values are sRGB-encoded only in 8-bit pixels.
+Frames hold scene-linear Rec.709 at half precision. Values are sRGB-encoded only in 8-bit pixels.
 """
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Float16, UInt8
 from numpy import ndarray
+
+_LARGEST_HALF = float(np.finfo(np.float16).max)
 
 
 def linear_to_srgb(linear: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape"]:
@@ -59,3 +61,13 @@ def to_display(linear: Float[ndarray, "*shape"]) -> UInt8[ndarray, "*shape"]:
         array([  0, 188, 255], dtype=uint8)
     """
     return np.rint(linear_to_srgb(linear) * 255).astype(np.uint8)
+
+
+def to_half(array: ndarray) -> Float16[ndarray, "..."]:
+    """Round to half precision; numbers beyond its range become its largest number.
+
+    Example:
+        >>> to_half(np.array([0.1, 1e9])).tolist()
+        [0.0999755859375, 65504.0]
+    """
+    return np.clip(array, -_LARGEST_HALF, _LARGEST_HALF).astype(np.float16)

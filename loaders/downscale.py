@@ -7,9 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Shaped
 from numpy import ndarray
 
-from loaders.colour import srgb_to_linear, to_display
+from loaders.colour import srgb_to_linear, to_display, to_half
 from loaders.errors import InputError
-from loaders.half_precision import to_half
 from loaders.light_sum import light_sum_error
 from loaders.samples import Frame
 from loaders.schema import (

@@ -19,12 +19,12 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.files.atomic_files import replacing, sync, write_synced
 from loaders.files.json_records import read_record
-from loaders.files.layer_codecs import decode_npz, decode_png, encode_npz, encode_png, png_size, schema_order
+from loaders.files.layer_codecs import decode_npz, decode_png, encode_npz, encode_png, png_size
+from loaders.files.safe_writing import replacing, sync, write_synced
 from loaders.files.urls import local_folder
 from loaders.samples import Frame
-from loaders.schema import DatasetInfo, Metadata, array_sha256, check_layer
+from loaders.schema import DatasetInfo, Metadata, array_sha256, check_layer, schema_order
 from loaders.verification.checksums import SUMS, matches_sums, sums_text
 
 IMAGE, NPZ, METADATA, DATASET = "image.png", "layers.npz", "metadata.json", "dataset.json"

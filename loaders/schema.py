@@ -5,6 +5,7 @@ Parquet) takes names, shapes, dtypes, units and colour spaces from this module.
 """
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -93,6 +94,21 @@ def layer(name: str) -> Layer:
     if name.startswith(LIGHT_PREFIX) and len(name) > len(LIGHT_PREFIX):
         return Layer(name, "float16", 3, _RADIANCE, _LINEAR, "radiance due to this light alone")
     raise InputError(f"layer `{name}` is not known; expected one of {', '.join(LAYERS)} or light/<name>")
+
+
+def schema_order(names: Collection[str]) -> list[str]:
+    """Sort layer names in the order of the schema, ``light/*`` last and by name.
+
+    Raises:
+        InputError: a layer is unknown.
+
+    Example:
+        >>> schema_order({"light/right", "depth", "light/left", "image"})
+        ['image', 'depth', 'light/left', 'light/right']
+    """
+    known = list(LAYERS)
+    places = {name: known.index(name) if name in LAYERS else len(known) for name in names if layer(name)}
+    return sorted(places, key=lambda name: (places[name], name))
 
 
 def check_layer(name: str, array: ndarray, height: int, width: int) -> None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from evaluation.results.result import package_versions
-from loaders.files.atomic_files import replacing
+from loaders.files.safe_writing import replacing
 from loaders.verification.checksums import file_sha256
 
 

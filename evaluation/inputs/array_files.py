@@ -13,8 +13,8 @@ import numpy as np
 from numpy import ndarray
 
 from loaders.errors import InputError, blaming
-from loaders.files.image_files import open_image
 from loaders.files.png16 import decode_png16, is_png16
+from loaders.files.safe_decoding import open_image
 
 MAX_BYTES = 2**32  # largest size of one array
 _CURE = "write it again"

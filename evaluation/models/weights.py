@@ -8,7 +8,7 @@ import torch
 
 from evaluation.models.network import IntrinsicNet
 from loaders.errors import DAMAGED, InputError
-from loaders.files.atomic_files import replacing
+from loaders.files.safe_writing import replacing
 
 _FORMAT = "candlelight intrinsic network 1"
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from evaluation.results.json_values import to_csv
 from evaluation.results.result import MeanResult, Result, StatisticResult, model_name
 from loaders.errors import InputError, blame, nearest_file
-from loaders.files.atomic_files import partial_name, replacing
+from loaders.files.safe_writing import partial_name, replacing
 
 RESULTS_FORMAT = "candlelight results 1"
 REMEDY = "make it again with `candlelight evaluate ... --out FILE.json`"

@@ -21,7 +21,7 @@ from evaluation.results.json_values import to_json_values
 from evaluation.results.result import package_versions
 from evaluation.running.batches import Batch, Fingerprint, weights_sha256
 from loaders.errors import InputError, blame
-from loaders.files.atomic_files import replacing
+from loaders.files.safe_writing import replacing
 from loaders.verification.checksums import file_sha256
 
 RECORD = "candlelight-steps.txt"

@@ -51,7 +51,6 @@ class Renderer:
         self._recipe_record = RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe))
         # Two pairs of files, because one pair is read while the next is written.
         self._scratch = [(passes.scratch_file(), passes.scratch_file()) for _ in range(2)]
-        self._dead_leaves = DeadLeavesRenderer(root, recipe)
 
     def trace(self, group: Sequence[SamplePlan]) -> WriteSamples:
         """Trace once for all samples of ``group``.
@@ -61,7 +60,7 @@ class Renderer:
         """
         trace = group[0].trace
         if trace.dead_leaves is not None:
-            return self._dead_leaves.trace(group)
+            return DeadLeavesRenderer(self._root, self._recipe).trace(group)
         self._check_assets(group)
         light_file, geometry_file = self._scratch[0]
         self._scratch.reverse()

@@ -22,7 +22,7 @@ from typing import Any
 
 from blender_assets import accompanying_files
 from generators.blender import bpy
-from loaders.files.image_files import MAX_PIXELS
+from loaders.files.safe_decoding import MAX_PIXELS
 
 # Kinds of datablocks that affect the render. Kinds that a later Blender adds are dropped.
 _RENDERED_KINDS = frozenset(

@@ -1,26 +1,17 @@
-"""Connect to the workers of a run: on this machine, at a running scheduler, or in a cluster that is started.
+"""Start a cluster of workers with dask-jobqueue or dask-kubernetes.
 
-Clusters are those of dask-jobqueue and dask-kubernetes. They are set up by the configuration of dask on this
-machine.
+Clusters are set up by the configuration of dask on this machine.
 """
 
 import importlib
-import json
-import os
 import shutil
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from generators.engine import retry_limits
-from generators.engine.scheduler_logging import without_late_timeouts, without_tracebacks
 from loaders.errors import InputError
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 # Module, class, and the extra that installs the module.
 _CLASSES = {
@@ -30,61 +21,8 @@ _CLASSES = {
     "kubernetes": ("dask_kubernetes.operator", "KubeCluster", "kubernetes"),
 }
 CLUSTER_KINDS = tuple(_CLASSES)
-# By default dask keeps its last 1000 messages with whole tasks (measured: 12 kB of memory for each sample of
-# a run), an hour of its own load, and a profile of every worker's thread. Nothing here reads them, and with
-# them an idle process takes 0.04 CPU s a second instead of 0.008.
-_SHORT_HISTORY = {
-    "distributed.admin.low-level-log-length": 1,
-    "distributed.admin.system-monitor.log-length": 60,
-    "distributed.admin.system-monitor.interval": "10s",
-    "distributed.admin.tick.interval": "2s",
-    "distributed.worker.profile.enabled": False,
-}
 # Scheduler and workers always serve HTTP; this address keeps it on this machine, on any free port.
-_LOCAL_ADDRESS = "localhost:0"
-
-_starting = threading.Lock()
-
-
-@contextmanager
-def connected(
-    workers: int,
-    scheduler: str | None = None,
-    cluster: str | None = None,
-    refusals: list[str] | None = None,
-) -> Iterator["Client"]:
-    """Connect to the workers of a run; start them unless a scheduler is named.
-
-    Args:
-        workers: number of workers to start, in a cluster or as threads of this process; ignored with a
-            scheduler.
-        scheduler: address as in tcp://host:8786, or the path of a scheduler file.
-        cluster: one of `CLUSTER_KINDS`, to start for this run.
-        refusals: list to which a reason is added whenever a batch system refuses a job.
-
-    Yields:
-        The client. When the block ends, everything that was started for it ends.
-
-    Raises:
-        InputError: the scheduler does not answer, or the cluster does not start.
-    """
-    import dask
-    import distributed  # noqa: F401 - its defaults must be loaded before the block changes them
-
-    config: dict[str, Any] = dict(_SHORT_HISTORY)
-    if scheduler is None and cluster is None:
-        # Scheduler and workers are one process. After a long stop (Ctrl-Z, a laptop that sleeps) the
-        # scheduler would take its own workers for lost and remove them, and they would not come back.
-        config["distributed.scheduler.worker-ttl"] = None
-    with ExitStack() as stack:
-        stack.enter_context(without_late_timeouts())
-        stack.enter_context(dask.config.set(config))
-        stack.enter_context(without_tracebacks())
-        if scheduler is not None:
-            yield stack.enter_context(_client(scheduler))
-            return
-        started = _local(workers) if cluster is None else _start(cluster, workers, refusals)
-        yield stack.enter_context(_client(stack.enter_context(started)))
+LOCAL_HTTP = "localhost:0"
 
 
 def cluster_class(kind: str) -> Any:
@@ -113,7 +51,7 @@ def cluster_class(kind: str) -> Any:
 
 
 @contextmanager
-def _start(kind: str, workers: int, refusals: list[str] | None) -> Iterator[Any]:
+def start_cluster(kind: str, workers: int, refusals: list[str] | None) -> Iterator[Any]:
     """Start a cluster as dask's configuration says, and let it ask for workers."""
     import dask
     from tornado.ioloop import PeriodicCallback
@@ -121,7 +59,7 @@ def _start(kind: str, workers: int, refusals: list[str] | None) -> Iterator[Any]
     made, options = cluster_class(kind), dict[str, Any]()
     if kind != "kubernetes":
         own = dask.config.get(f"jobqueue.{kind}.scheduler-options", None) or {}
-        options["scheduler_options"] = {"dashboard_address": _LOCAL_ADDRESS, **own}
+        options["scheduler_options"] = {"dashboard_address": LOCAL_HTTP, **own}
         # -P: files in the folder that jobs are submitted from are data, even if named like modules.
         own_python = dask.config.get(f"jobqueue.{kind}.python", None)
         options["python"] = own_python or f"{sys.executable} -P"
@@ -160,46 +98,3 @@ def _recording_job(job_class: Any, refusals: list[str]) -> Any:
                 await ProcessInterface.start(self)  # type: ignore[no-untyped-call]
 
     return RecordingJob
-
-
-def _local(workers: int) -> Any:
-    from distributed import LocalCluster
-
-    # Workers import modules as they start; two threads that import at once may find half a module.
-    with _starting:
-        return LocalCluster(  # type: ignore[no-untyped-call]
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=False,
-            memory_limit=0,
-            dashboard_address=None,
-            worker_dashboard_address=_LOCAL_ADDRESS,
-            scheduler_kwargs={"dashboard_address": _LOCAL_ADDRESS},
-        )
-
-
-def _client(where: Any) -> "Client":
-    from distributed import Client
-
-    address = _address(where) if isinstance(where, str) else where
-    try:
-        return Client(address, timeout=retry_limits.CONNECT_LIMIT, set_as_default=False)  # type: ignore[no-untyped-call]
-    except (OSError, ValueError, TimeoutError) as error:
-        reason = " ".join(str(error).split()) or f"no answer within {retry_limits.CONNECT_LIMIT:g} s"
-        raise InputError(
-            f"--scheduler {where}: expected a dask scheduler, as `dask scheduler` starts one; {reason}"
-        ) from None
-
-
-def _address(where: str) -> str:
-    """Return the address in a scheduler file; an address is returned unchanged."""
-    path = Path(where)
-    if "://" in where or not (path.suffix == ".json" or os.sep in where):
-        return where
-    try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["address"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"--scheduler {where}: expected a file that `dask scheduler --scheduler-file` wrote, or an "
-            f"address as in tcp://host:8786; {type(error).__name__}: {error}"
-        ) from None

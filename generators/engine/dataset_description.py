@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 from blender_assets import AssetLibrary
 from blender_assets.asset_manifest import ASSET_MANIFEST
 from generators.engine.blender_version import blender_version
-from generators.engine.folder_lock import RUN_LOCK_FILE, cannot_write
-from generators.engine.group_locks import GROUP_LOCKS_FILE
+from generators.engine.output_locks import GROUP_LOCKS_FILE, RUN_LOCK_FILE, cannot_write
 from generators.language.load_recipe import recipe_sha256
 from generators.language.set_settings import factor_infos, is_traced, settings, stored_layers
 from generators.planning.plan import Plan
@@ -18,7 +17,7 @@ from generators.planning.plan_table import join, load_plan, planned_assets, plan
 from generators.planning.provenance import check_assets, shown_assets
 from generators.scenes.plan_records import Trace
 from loaders.errors import InputError
-from loaders.files.atomic_files import is_partial
+from loaders.files.safe_writing import is_partial
 from loaders.frames import DATASET, read_dataset_info, read_metadata
 from loaders.schema import DatasetInfo, Metadata, RecipeRecord, SetInfo
 from loaders.verification.checksums import NEXT_SUMS, find_changed_files, replace_files

@@ -16,9 +16,8 @@ from generators.language.set_settings import settings
 from generators.planning.provenance import check_group
 from generators.scenes.dead_leaves import SUBSAMPLES, PaintedImage, paint_dead_leaves
 from generators.scenes.plan_records import SamplePlan
-from loaders.colour import to_display
+from loaders.colour import to_display, to_half
 from loaders.frames import write_frame
-from loaders.half_precision import to_half
 from loaders.samples import Frame
 from loaders.schema import ChecksRecord, Metadata, RecipeRecord, RendererRecord, array_sha256
 

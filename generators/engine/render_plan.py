@@ -8,10 +8,9 @@ from blender_assets import AssetLibrary
 from generators.engine.clusters import cluster_class
 from generators.engine.dataset_description import describe_folder
 from generators.engine.devices import DeviceRequest, check_device_choice, usable_devices
-from generators.engine.folder_lock import hold_folder
-from generators.engine.group_locks import description_lock
 from generators.engine.group_result import GroupResult, GroupStatus
 from generators.engine.output_folder import OutputFolder, open_output
+from generators.engine.output_locks import description_lock, hold_folder
 from generators.engine.render_process import RunSettings
 from generators.engine.tasks import WorkersWanted, render_on_workers
 from generators.engine.worker import TraceGroup

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from generators.engine import retry_limits
-from generators.engine.clusters import connected
+from generators.engine.connect_workers import connected
 from generators.engine.group_result import GroupResult, GroupStatus
 from generators.engine.render_process import RunSettings
 from generators.engine.worker import TraceGroup, close_render_processes, render_groups, stop_render_processes

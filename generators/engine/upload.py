@@ -1,13 +1,11 @@
-"""Copy frames from a worker to a store: render into a folder of this machine, copy each sample, remove it."""
+"""Copy frames from a folder of this machine to a store, and remove each sample that is copied."""
 
-import atexit
-import hashlib
 import shutil
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +13,6 @@ from pathlib import Path
 from generators.engine import retry_limits
 from generators.engine.group_result import GroupResult, GroupStatus
 from generators.engine.render_process import RunSettings
-from generators.engine.staging_folders import staging_folder
 from generators.scenes.plan_records import SamplePlan
 from loaders.errors import InputError
 from loaders.files.object_stores import Store, open_store
@@ -94,32 +91,3 @@ def _copy(store: Store, root: Path, group: Sequence[SamplePlan], result: GroupRe
 def _without(name: str, error: InputError) -> str:
     """Return the message without the URL, because `render` names the URL."""
     return str(error).removeprefix(f"{name}: ")
-
-
-_staging = ExitStack()  # removes the staging folder of this process
-_staging_folders: list[Path] = []  # that folder, if there is one
-_staging_lock = threading.Lock()
-
-
-def staged(settings: RunSettings) -> RunSettings:
-    """Return the settings with a root of this machine, if samples go to a store.
-
-    Raises:
-        OSError: the folder cannot be made.
-    """
-    if not settings.store:
-        return settings
-    with _staging_lock:
-        if not _staging_folders:
-            _staging_folders.append(_staging.enter_context(staging_folder()))
-            atexit.register(remove_staging)
-        root = _staging_folders[0] / hashlib.sha256(settings.store.encode()).hexdigest()[:16]
-        root.mkdir(exist_ok=True)
-    return replace(settings, root=root)
-
-
-def remove_staging() -> None:
-    """Remove the staging folder of this process, after its last render process has ended."""
-    with _staging_lock:
-        _staging_folders.clear()
-        _staging.close()

@@ -18,7 +18,7 @@ from generators.engine.render_process import RunSettings
 from generators.language.set_settings import is_traced
 from generators.planning.provenance import check_assets
 from loaders.errors import InputError
-from loaders.files.atomic_files import partial_name
+from loaders.files.safe_writing import partial_name
 from loaders.schema import AssetKind, AssetRecord
 
 _ALWAYS = ("candlelight", "dask", "distributed")

@@ -1,10 +1,15 @@
-"""List the values of categorical factors, among them the labels of all assets of a kind."""
+"""Values of factors: those that assets give a categorical factor, and those that interventions set.
+
+Interventions stand in a recipe's `do`, a set's `do` and a set of counterfactuals;
+`generators.planning.interventions` says what an intervention is.
+"""
 
 from collections.abc import Mapping
 
 from blender_assets import AssetLibrary
 from generators.language.factors import Categorical, Factor
 from generators.language.recipe import Recipe
+from loaders.errors import InputError, did_you_mean
 from loaders.schema import FactorValue
 
 FactorValues = Mapping[str, FactorValue]  # values by name of the factor or variable
@@ -40,13 +45,79 @@ def values_of(factor: Categorical, library: AssetLibrary) -> tuple[FactorValue, 
     """
     if factor.values is None and factor.assets is not None:
         return tuple(library.labels(factor.assets))
-    listed = listed_values(factor)
+    listed = factor.listed()
     if factor.assets is not None:
         for value in listed:
             library.find(factor.assets, str(value))
     return listed
 
 
-def listed_values(factor: Categorical) -> tuple[FactorValue, ...]:
-    """Return the values of a categorical factor of a recipe that `fill_in_labels` made."""
-    return factor.values or tuple(range(factor.count or 0))
+def check_interventions(recipe: Recipe) -> None:
+    """Refuse a recipe whose interventions set values that their factors cannot have.
+
+    Raises:
+        InputError: as `intervention_values`; the message names the set.
+    """
+    library: AssetLibrary | None = None
+    for name, image_set in recipe.sets.items():
+        if recipe.do or image_set.do or image_set.counterfactual is not None:
+            library = library or AssetLibrary(recipe.assets)
+            try:
+                intervention_values(recipe, name, library)
+            except InputError as error:
+                raise InputError(f"sets.{name}: {error}") from None
+
+
+def intervention_values(recipe: Recipe, set_name: str, library: AssetLibrary) -> list[dict[str, FactorValue]]:
+    """List the interventions of a set, one for each sample of a unit.
+
+    A set of samples has one intervention: the recipe's ``do`` and the set's own, which takes precedence. A
+    set of counterfactuals has one for each entry of its ``counterfactual.do``, in addition to that.
+
+    Args:
+        recipe: the recipe.
+        set_name: the set.
+        library: where assets are found.
+
+    Returns:
+        For each intervention the factors and variables of the set that it sets, with their values as the
+        recipe writes them.
+
+    Raises:
+        InputError: a categorical factor does not have the value, or a number is expected. Numbers may leave
+            the range of their factor.
+    """
+    image_set = recipe.sets[set_name]
+    mechanisms = image_set.mechanisms()
+    try:
+        always = _checked({**recipe.do, **image_set.do}, "do", mechanisms, library)
+    except InputError as error:
+        remedy = "; `sets.NAME.do` sets a factor of one set alone" if len(recipe.sets) > 1 else ""
+        raise InputError(f"{error}{remedy}") from None
+    if image_set.counterfactual is None:
+        return [always]
+    return [
+        {**always, **_checked(change, f"counterfactual.do.{k}", mechanisms, library)}
+        for k, change in enumerate(image_set.counterfactual.do)
+    ]
+
+
+def _checked(
+    changes: FactorValues, field: str, mechanisms: Mapping[str, Factor], library: AssetLibrary
+) -> dict[str, FactorValue]:
+    """Choose the changes that concern these mechanisms, and check their values."""
+    chosen: dict[str, FactorValue] = {}
+    for name, value in changes.items():
+        mechanism = mechanisms.get(name)
+        if isinstance(mechanism, Categorical):
+            listed = values_of(mechanism, library)
+            if value not in listed:
+                known = ", ".join(map(str, listed))
+                near = did_you_mean(value, listed)
+                raise InputError(f"{field}.{name}: expected one of {known}, got {value!r}{near}")
+            chosen[name] = listed[listed.index(value)]
+        elif mechanism is not None:
+            if isinstance(value, str):
+                raise InputError(f"{field}.{name}: expected a number, got {value!r}")
+            chosen[name] = float(value)
+    return chosen

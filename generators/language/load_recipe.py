@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from generators.language.extends import SetMerger, asset_folders
-from generators.language.intervention_values import check_interventions
+from generators.language.factor_values import check_interventions
 from generators.language.overrides import copy_apart, override
 from generators.language.recipe import Recipe
 from generators.language.wrong_field import first_error

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from generators.language.factor_values import listed_values
 from generators.language.factors import Continuous
 from generators.language.field_types import Choice
 from generators.language.image_and_render import ImageSize, RenderSettings
@@ -77,6 +76,6 @@ def factor_infos(image_set: ImageSet) -> tuple[FactorInfo, ...]:
         if isinstance(factor, Continuous):
             info = FactorInfo(name=name, kind="continuous", low=bound(factor.low), high=bound(factor.high))
         else:
-            info = FactorInfo(name=name, kind="categorical", values=listed_values(factor))
+            info = FactorInfo(name=name, kind="categorical", values=factor.listed())
         infos.append(info.model_copy(update={"unit": factor.unit}))
     return tuple(infos)

@@ -6,8 +6,7 @@ import numpy as np
 from numpy import ndarray
 
 from generators.layers.decompose_trace import TracedLayers
-from loaders.colour import to_display
-from loaders.half_precision import to_half
+from loaders.colour import to_display, to_half
 from loaders.light_sum import light_sum_error
 from loaders.schema import LIGHT_PREFIX, ChecksRecord, Vector
 

@@ -5,7 +5,7 @@ exogenous draws of each unit are kept, and the descendants of X are recomputed f
 selections stay those of the population without the intervention. `do` intervenes on whole sets,
 `counterfactual` on single planned samples. A recipe states interventions on all sets in its field ``do``, on
 one set in ``sets.NAME.do``, and sets of counterfactuals in ``sets.NAME.counterfactual``;
-`generators.language.intervention_values` checks the values of all of them. `condition` intervenes on nothing:
+`generators.language.factor_values` checks the values of all of them. `condition` intervenes on nothing:
 it selects samples.
 """
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
-from generators.language.factor_values import listed_values
 from generators.language.factors import Categorical
 from generators.language.recipe import Recipe
 from generators.language.wrong_field import first_error
@@ -27,7 +26,7 @@ from generators.planning.planned_samples import (
 )
 from generators.scenes.plan_records import SamplePlan
 from loaders.errors import InputError
-from loaders.files.atomic_files import replacing
+from loaders.files.safe_writing import replacing
 from loaders.schema import AssetRecord, FactorValue
 
 _PLAN_VERSION = 3
@@ -221,7 +220,7 @@ def _schema(plan: Plan) -> pa.Schema:
 def _listed_values(recipe: Recipe) -> dict[tuple[str, str], tuple[FactorValue, ...]]:
     """List the values of every categorical factor, so that 15 in a column of numbers is not read as 15.0."""
     return {
-        (set_name, name): listed_values(factor)
+        (set_name, name): factor.listed()
         for set_name, image_set in recipe.sets.items()
         for name, factor in image_set.mechanisms().items()
         if isinstance(factor, Categorical)

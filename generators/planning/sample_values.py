@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from blender_assets import AssetLibrary
-from generators.language.factor_values import FactorValues
+from generators.language.factor_values import FactorValues, intervention_values
 from generators.language.image_set import ImageSet
-from generators.language.intervention_values import intervention_values
 from generators.language.recipe import Recipe
 from generators.planning.mechanisms import Mechanisms, mechanisms_of
 from loaders.errors import InputError

@@ -13,7 +13,7 @@ from generators.planning.plan import Plan
 from generators.planning.planned_samples import PlannedSamples
 from generators.reports.dependence import Dependence, Marginal, dependences, marginals
 from generators.reports.graph_picture import draw_graph
-from loaders.files.atomic_files import replacing
+from loaders.files.safe_writing import replacing
 from loaders.schema import FactorValue
 
 

@@ -14,7 +14,7 @@ from blender_assets.asset_manifest import (
 )
 from generators.engine.helper_process import run_helper
 from loaders.errors import InputError
-from loaders.files.atomic_files import replacing
+from loaders.files.safe_writing import replacing
 from loaders.verification.checksums import file_sha256
 
 # The axis that points up, by the format (glTF) or in most files.

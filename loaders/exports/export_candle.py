@@ -10,8 +10,8 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.exports.export_folder import ExportCounts, open_export_folder
-from loaders.files.atomic_files import replacing
 from loaders.files.layer_codecs import encode_png
+from loaders.files.safe_writing import replacing
 from loaders.frame_folder import FrameFolder
 from loaders.frames import read_dataset_info
 from loaders.schema import CameraRecord, Metadata, ObjectRecord

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from loaders.errors import InputError
 from loaders.exports.export_folder import open_export_folder
-from loaders.files.atomic_files import replacing
+from loaders.files.safe_writing import replacing
 from loaders.frame_folder import FrameFolder
 from loaders.frames import IMAGE, read_dataset_info
 from loaders.schema import FactorValue, SetInfo

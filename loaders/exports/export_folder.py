@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.files.atomic_files import is_partial, replacing
+from loaders.files.safe_writing import is_partial, replacing
 
 # Hidden, so that readers of the published layout, which list *.json, do not see it.
 _MARKER = ".candlelight-export"

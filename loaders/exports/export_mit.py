@@ -25,8 +25,8 @@ from loaders.exports.capture_frames import (
 )
 from loaders.exports.export_folder import open_export_folder
 from loaders.exports.intrinsic_images import ColourImage, Intrinsic, ObjectMask
-from loaders.files.atomic_files import replacing
 from loaders.files.layer_codecs import encode_png
+from loaders.files.safe_writing import replacing
 from loaders.open_frames import open_frames
 from loaders.schema import LightRecord, RecipeRecord, Record
 

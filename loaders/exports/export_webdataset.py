@@ -9,8 +9,8 @@ from pathlib import Path
 
 from loaders.errors import InputError
 from loaders.exports.export_folder import ExportCounts, open_export_folder
-from loaders.files.atomic_files import replacing
 from loaders.files.layer_codecs import encode_npy
+from loaders.files.safe_writing import replacing
 from loaders.frame_folder import FrameFolder
 from loaders.frames import IMAGE, METADATA, read_dataset_info
 from loaders.samples import Frame

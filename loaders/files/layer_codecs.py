@@ -19,9 +19,8 @@ from jaxtyping import UInt8, UInt16
 from numpy import ndarray
 
 from loaders.errors import DAMAGED, InputError, blame
-from loaders.files.image_files import MAX_PIXELS, open_image
-from loaders.files.inflate import RAW, crc32, inflate
-from loaders.schema import LAYERS, layer
+from loaders.files.safe_decoding import MAX_PIXELS, RAW, crc32, inflate, open_image
+from loaders.schema import layer, schema_order
 
 _PNG_HEAD = struct.Struct(">8s4x4sIIBB")
 _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}  # of PNG, by channels: gray, RGB, RGBA
@@ -33,21 +32,6 @@ _ENCRYPTED = 1
 # Largest npy header of an array with up to three axes, in bytes: numpy pads headers to multiples of 64.
 _NPY_HEAD = 128
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
-
-
-def schema_order(names: Collection[str]) -> list[str]:
-    """Sort layer names in the order of the schema, ``light/*`` last and by name.
-
-    Raises:
-        InputError: a layer is unknown.
-
-    Example:
-        >>> schema_order({"light/right", "depth", "light/left", "image"})
-        ['image', 'depth', 'light/left', 'light/right']
-    """
-    known = list(LAYERS)
-    places = {name: known.index(name) if name in LAYERS else len(known) for name in names if layer(name)}
-    return sorted(places, key=lambda name: (places[name], name))
 
 
 def encode_png(array: UInt8[ndarray, "height width ..."] | UInt16[ndarray, "height width ..."]) -> bytes:

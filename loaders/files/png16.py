@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import UInt16
 from numpy import ndarray
 
-from loaders.files.image_files import open_image
+from loaders.files.safe_decoding import open_image
 
 _GRAY, _RGB = 0, 2  # PNG colour types
 # First row and column, and steps between them, of the passes of an interlaced image (Adam7).
@@ -28,7 +28,7 @@ def decode_png16(data: bytes) -> UInt16[ndarray, "height width *channels"]:
 
     Raises:
         ValueError: the data are not a 16-bit PNG, gray or RGB, or end early. Errors of
-            `loaders.files.image_files.open_image` are passed on.
+            `loaders.files.safe_decoding.open_image` are passed on.
 
     Example:
         >>> from loaders.files.layer_codecs import encode_png

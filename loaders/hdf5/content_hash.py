@@ -13,7 +13,7 @@ import hashlib
 import h5py
 import numpy as np
 
-from loaders.hdf5.columns import HASHED_ATTRIBUTES, hdf5_columns, is_layer, read_attribute
+from loaders.hdf5.hdf5_datasets import HASHED_ATTRIBUTES, hdf5_columns, is_layer, read_attribute
 from loaders.schema import SetInfo
 
 HASH_ATTRIBUTE = "sha256"

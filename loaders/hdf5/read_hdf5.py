@@ -16,10 +16,9 @@ from numpy import ndarray
 
 from loaders.choices import choose_layers
 from loaders.errors import DAMAGED, InputError, blame
-from loaders.files.image_files import MAX_PIXELS
 from loaders.files.json_records import parse_record
-from loaders.hdf5.columns import HDF5_FORMAT, LONGEST_TEXT, hdf5_columns, read_attribute
-from loaders.hdf5.row_reader import row_reader
+from loaders.files.safe_decoding import MAX_PIXELS
+from loaders.hdf5.hdf5_datasets import HDF5_FORMAT, LONGEST_TEXT, hdf5_columns, read_attribute, row_reader
 from loaders.packed_frames import PackedFrames
 from loaders.samples import Frame, row_number
 from loaders.schema import DatasetInfo, Metadata, SetInfo

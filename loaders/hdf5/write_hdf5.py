@@ -18,10 +18,10 @@ import h5py
 import numpy as np
 
 from loaders.errors import InputError
-from loaders.files.atomic_files import sync
-from loaders.hdf5.columns import HDF5_FORMAT, encode_texts, hdf5_columns, write_attribute
+from loaders.files.safe_writing import sync
 from loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
 from loaders.hdf5.filters import Compression, dataset_filters, encode_chunk, encoder_versions
+from loaders.hdf5.hdf5_datasets import HDF5_FORMAT, encode_texts, hdf5_columns, write_attribute
 from loaders.hdf5.neighbour_files import refuse_other_splits
 from loaders.packs.finished_rows import append_rows, count_finished_rows, read_finished_rows
 from loaders.packs.pack_source import PackSource, open_sources, packed_info, prepare_rows

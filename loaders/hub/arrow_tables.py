@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.files.layer_codecs import schema_order
 from loaders.samples import Frame, factor_number, factor_value
-from loaders.schema import FactorInfo, Layer, Metadata, SetInfo, layer
+from loaders.schema import FactorInfo, Layer, Metadata, SetInfo, layer, schema_order
 
 _MASKS = ("object", "part")
 _NOT_FACTORS = ("id", "index", "objects", "metadata")

@@ -4,18 +4,16 @@ The code does not need the package ``mlcroissant``; a test validates the file wi
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
-from loaders.hub.croissant_fields import croissant_fields
-from loaders.hub.croissant_rai import rai_fields
-from loaders.hub.set_facts import SetFacts
+from loaders.hub.croissant_records import distribution, record_set
+from loaders.hub.set_facts import SetFacts, count_values
 from loaders.licences import is_known, licence_url
-from loaders.packs.pack_manifest import PackManifest, Shard
+from loaders.packs.pack_manifest import PackManifest
 from loaders.schema import AssetRecord, DatasetInfo, SetInfo
 
-_PARQUET = "application/x-parquet"
 # The context that the specification prescribes, and the provenance vocabulary.
 _CONTEXT = {
     "@language": "en",
@@ -91,13 +89,60 @@ def croissant(info: DatasetInfo, manifest: PackManifest, facts: Mapping[str, Set
         "citeAs": _citation(info, made),
         "keywords": ["synthetic", "causal representation learning", "disentanglement", "intrinsic images"],
         "isLiveDataset": False,
-        **rai_fields(info, facts),
+        **_responsible_use(info, facts),
         "prov:wasGeneratedBy": _activity(info, facts),
         "prov:wasDerivedFrom": [_asset(asset) for asset in info.assets],
-        "distribution": [part for name in info.sets for part in _files(name, manifest.of_set(name))],
-        "recordSet": [_records(name, one, manifest.of_set(name)) for name, one in info.sets.items()],
+        "distribution": [part for name in info.sets for part in distribution(name, manifest.of_set(name))],
+        "recordSet": [record_set(name, one, manifest.of_set(name)) for name, one in info.sets.items()],
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def _responsible_use(info: DatasetInfo, facts: Mapping[str, SetFacts]) -> dict[str, Any]:
+    """Return the fields of vocabulary RAI: facts always, judgements only if the recipe states them."""
+    said = info.statements
+    stated = {
+        "rai:personalSensitiveInformation": said.personal_information,
+        "rai:dataUseCases": said.use_cases,
+        "rai:dataSocialImpact": said.social_impact,
+        "rai:dataReleaseMaintenancePlan": said.maintenance,
+    }
+    return {
+        "rai:hasSyntheticData": True,
+        "rai:dataCollection": "Nothing was photographed or collected: every sample was rendered, and its "
+        f"factors, geometry and light are those of recipe {info.recipe.name}.",
+        "rai:dataCollectionType": "Software Collection",
+        "rai:dataAnnotationProtocol": "Labels and layers are inputs or results of the renderer; nobody "
+        "labelled anything.",
+        "rai:machineAnnotationTools": f"candlelight {info.candlelight}",
+        "rai:dataLimitations": [*filter(None, [said.limitations]), *_noise(facts)],
+        "rai:dataBiases": [
+            "The recipe sets the frequencies of factor values; other data have other frequencies.",
+            *(text for name, one in info.sets.items() for text in _frequencies(name, one, facts[name])),
+        ],
+        **{name: text for name, text in stated.items() if text},
+    }
+
+
+def _noise(facts: Mapping[str, SetFacts]) -> Iterator[str]:
+    for name, one in facts.items():
+        made = one.first.renderer
+        if made is not None and made.blender is not None:
+            yield (
+                f"Set {name}: light is traced with {made.samples} samples per pixel (first sample; denoiser: "
+                f"{made.denoiser}), so layers of light contain residual noise and errors of the denoiser."
+            )
+
+
+def _frequencies(name: str, set_info: SetInfo, facts: SetFacts) -> Iterator[str]:
+    for factor, column in zip(set_info.factors, facts.table.T, strict=True):
+        if factor.kind == "categorical":
+            counts = count_values(factor, column)
+            pairs = zip(factor.values or (), counts, strict=True)
+            found = ", ".join(f"{value} {count}" for value, count in pairs)
+        else:
+            found = f"{column.min():.4g} to {column.max():.4g} {factor.unit}".rstrip()
+        yield f"Set {name}, factor {factor.name}: {found}."
 
 
 def _version(manifest: PackManifest) -> str:
@@ -134,46 +179,4 @@ def _asset(asset: AssetRecord) -> dict[str, Any]:
         + ("" if known else f"; licence unknown: {said}"),
         "license": licence_url(asset.licence) if known else "unknown",
         "sha256": asset.sha256,
-    }
-
-
-def _files(set_name: str, shards: Sequence[Shard]) -> list[dict[str, Any]]:
-    """Describe each file of an image set, and several files also as one file set."""
-    files: list[dict[str, Any]] = [
-        {
-            "@type": "cr:FileObject",
-            "@id": shard.path,
-            "name": shard.path,
-            "contentUrl": shard.path,
-            "contentSize": f"{shard.bytes} B",
-            "encodingFormat": _PARQUET,
-            "sha256": shard.sha256,
-        }
-        for shard in shards
-    ]
-    if len(shards) > 1:
-        every = {
-            "@type": "cr:FileSet",
-            "@id": f"{set_name}-files",
-            "name": f"{set_name}-files",
-            "encodingFormat": _PARQUET,
-            "includes": f"{set_name}/*.parquet",
-        }
-        files.append(every)
-    return files
-
-
-def _records(set_name: str, set_info: SetInfo, shards: Sequence[Shard]) -> dict[str, Any]:
-    # Readers check the hash of a file object; a file set has no hash. So a single file is named as an object.
-    source = {"fileSet": {"@id": f"{set_name}-files"}}
-    if len(shards) == 1:
-        source = {"fileObject": {"@id": shards[0].path}}
-    rows = sum(shard.rows for shard in shards)
-    return {
-        "@type": "cr:RecordSet",
-        "@id": set_name,
-        "name": set_name,
-        "description": f"{rows} samples of {set_info.width} x {set_info.height} pixels.",
-        "key": {"@id": f"{set_name}/id"},
-        "field": list(croissant_fields(set_name, set_info, source)),
     }

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from loaders.errors import InputError
 from loaders.frames import DATASET
-from loaders.hub.card_files import MANIFEST
-from loaders.packs.pack_manifest import read_pack_manifest
+from loaders.packs.pack_manifest import PACK_MANIFEST, read_pack_manifest
 from loaders.verification.checksums import SUMS, parse_sums
 from loaders.verification.verify_pack import verify_pack
 
@@ -71,7 +70,7 @@ def push_hub(
     import huggingface_hub
 
     api = huggingface_hub.HfApi()
-    content = parse_sums((pack / SUMS).read_bytes())[MANIFEST][:12]
+    content = parse_sums((pack / SUMS).read_bytes())[PACK_MANIFEST][:12]
     with _reaching(repo):
         api.whoami()
         url = api.create_repo(repo, repo_type="dataset", private=private or None, exist_ok=True)
@@ -109,7 +108,7 @@ def _refuse_foreign(repo: str, there: set[str], files: tuple[str, ...]) -> None:
     foreign = sorted(there - set(files) - _FROM_THE_HUB)
     # All three files must exist: other repositories have a `manifest.json` too, and a push removes their
     # Parquet files.
-    if foreign and not {MANIFEST, DATASET, SUMS} <= there:
+    if foreign and not {PACK_MANIFEST, DATASET, SUMS} <= there:
         raise InputError(
             f"{repo} holds `{foreign[0]}`, which `candlelight push` did not send; name a repository that is "
             "new, empty, or made by `candlelight push`"

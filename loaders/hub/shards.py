@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from loaders.errors import InputError
-from loaders.files.atomic_files import replacing, sync
 from loaders.files.json_records import read_record
 from loaders.files.layer_codecs import encode_png
+from loaders.files.safe_writing import replacing, sync
 from loaders.frames import IMAGE
 from loaders.hub.arrow_tables import (
     ArrowRow,

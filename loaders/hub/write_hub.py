@@ -9,16 +9,27 @@ import shutil
 import uuid
 import zlib
 from collections.abc import Collection
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.files.atomic_files import sync
-from loaders.hub.card_files import description_date, pack_files, write_accompanying_files
-from loaders.packs.pack_manifest import PackManifest, SplitRecord, read_pack_manifest
+from loaders.files.safe_writing import sync
+from loaders.frames import DATASET
+from loaders.packs.pack_manifest import (
+    CARD,
+    CROISSANT,
+    PACK_MANIFEST,
+    PackManifest,
+    SplitRecord,
+    pack_files,
+    picture_path,
+    read_pack_manifest,
+)
 from loaders.packs.pack_source import PackSource, open_sources, packed_info
 from loaders.packs.split_plan import SplitPlan
 from loaders.packs.working_folder import open_working_folder, text_sha256
 from loaders.schema import DatasetInfo
+from loaders.verification.checksums import SUMS, file_sha256, sums_text
 
 # Increase when the layout of a shard changes.
 _LAYOUT = 2
@@ -74,7 +85,7 @@ def pack_hub(
             shard_files.write_shards(source, split, folder, threads)
         shards = [shard for part in parts for shard in shard_files.move_shards(*part, folder, whole)]
         manifest = PackManifest(files=tuple(shards), splits=_splits(sources))
-        write_accompanying_files(whole, info, manifest, description_date(root))
+        _describe(whole, info, manifest, _day_made(root))
         for path in whole.rglob("*"):
             sync(path)
         sync(whole)
@@ -106,6 +117,37 @@ def _splits(sources: Collection[PackSource]) -> dict[str, dict[str, SplitRecord]
     }
 
 
+def _day_made(root: Path) -> date:
+    """Return the day (UTC) of a folder's ``dataset.json``, which does not depend on the day of packing."""
+    return datetime.fromtimestamp((root / DATASET).stat().st_mtime, UTC).date()
+
+
+def _describe(folder: Path, info: DatasetInfo, manifest: PackManifest, made: date) -> None:
+    """Write the files that describe the Parquet files: pictures, card, Croissant, hashes."""
+    from loaders.hub.card import card
+    from loaders.hub.card_pictures import PackedRows, draw_picture
+    from loaders.hub.croissant import croissant
+    from loaders.hub.set_facts import read_facts
+
+    facts = {}
+    for name, set_info in info.sets.items():
+        shards, picture = manifest.of_set(name), folder / picture_path(name)
+        facts[name] = read_facts(folder, set_info, shards, picture_path(name))
+        picture.parent.mkdir(exist_ok=True)
+        picture.write_bytes(draw_picture(PackedRows(folder, set_info, shards, facts[name].table)))
+    texts = {
+        DATASET: info.to_json(),
+        PACK_MANIFEST: manifest.to_json(),
+        CARD: card(info, manifest, facts),
+        CROISSANT: croissant(info, manifest, facts, made),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    hashes = {shard.path: shard.sha256 for shard in manifest.files}
+    hashes |= {name: file_sha256(folder / name) for name in (*texts, *map(picture_path, facts))}
+    (folder / SUMS).write_text(sums_text(hashes), encoding="utf-8")
+
+
 def _refuse_foreign(folder: Path) -> None:
     if not folder.exists():
         return
@@ -113,7 +155,7 @@ def _refuse_foreign(folder: Path) -> None:
         raise InputError(f"{folder} is a file; name a folder that is new or empty")
     files = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     found = {path.relative_to(folder).as_posix() for path in files}
-    ours = pack_files(read_pack_manifest(folder).files) if "manifest.json" in found else set()
+    ours = pack_files(read_pack_manifest(folder).files) if PACK_MANIFEST in found else set()
     if foreign := sorted(found - ours):
         raise InputError(
             f"{folder} holds `{foreign[0]}`, which `candlelight pack` did not write; name a folder that is "

@@ -9,8 +9,8 @@ from numpy import ndarray
 from PIL import Image, ImageDraw, ImageFont
 
 from loaders.errors import InputError
-from loaders.files.atomic_files import replacing
 from loaders.files.layer_codecs import encode_png
+from loaders.files.safe_writing import replacing
 from loaders.looking.layer_pixels import Pixels, show_layer
 from loaders.looking.sheet_rows import SheetRows, value_text
 from loaders.schema import FactorValue, SetInfo

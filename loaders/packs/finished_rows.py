@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.files.atomic_files import sync
+from loaders.files.safe_writing import sync
 
 # A killed call loses at most this much work. Smaller parts would need more files.
 PART_BYTES = 32 * 2**20

@@ -1,15 +1,18 @@
-"""The manifest of a Hugging Face folder: its Parquet files and splits."""
+"""The manifest of a Hugging Face folder: its Parquet files and splits; and the names of all its files."""
 
 import hashlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from loaders.files.json_records import read_record
+from loaders.frames import DATASET
 from loaders.schema import Record
+from loaders.verification.checksums import SUMS
 
-PACK_MANIFEST = "manifest.json"
+PACK_MANIFEST, CARD, CROISSANT = "manifest.json", "README.md", "croissant.json"
 
 
 class Shard(Record):
@@ -67,3 +70,14 @@ def read_pack_manifest(folder: Path) -> PackManifest:
         InputError: the file is missing or damaged.
     """
     return read_record(PackManifest, folder / PACK_MANIFEST, "make the folder with `candlelight pack`")
+
+
+def pack_files(shards: Collection[Shard]) -> set[str]:
+    """Name all files of a Hugging Face folder: the given Parquet files, and those that describe them."""
+    pictures = (picture_path(shard.set) for shard in shards)
+    return {DATASET, CARD, PACK_MANIFEST, CROISSANT, SUMS, *pictures, *(shard.path for shard in shards)}
+
+
+def picture_path(set_name: str) -> str:
+    """Return the path of the picture of an image set, which the card shows."""
+    return f"assets/{set_name}.jpg"

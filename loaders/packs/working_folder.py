@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from loaders.errors import InputError
-from loaders.files.atomic_files import replacing
+from loaders.files.safe_writing import lock_file, replacing
 
 # A folder with files but without a lock file was made by another program.
 _LOCK, _RECORD = "candlelight.lock", "made-of.json"
@@ -114,8 +114,6 @@ def _empty(folder: Path) -> None:
 def _lock(folder: Path, target: Path) -> int:
     """Lock the folder until the returned handle is closed or the process ends."""
     from fcntl import LOCK_EX, LOCK_NB  # not at module level: reading packs works on systems without fcntl
-
-    from loaders.files.file_locks import lock_file
 
     while True:
         folder.mkdir(parents=True, exist_ok=True)

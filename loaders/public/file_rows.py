@@ -14,8 +14,8 @@ import numpy as np
 from numpy import ndarray
 
 from loaders.errors import DAMAGED, InputError, blame
-from loaders.files.atomic_files import replacing
 from loaders.files.layer_codecs import entry_start
+from loaders.files.safe_writing import replacing
 from loaders.verification.checksums import file_sha256
 
 _MAX_TABLE_BYTES = 2**30  # largest array that `read_table` reads: labels, not images

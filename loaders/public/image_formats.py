@@ -10,8 +10,8 @@ from numpy import ndarray
 from PIL import Image
 
 from loaders.errors import InputError, blaming
-from loaders.files.image_files import open_image
 from loaders.files.png16 import decode_png16, is_png16
+from loaders.files.safe_decoding import open_image
 from loaders.public.exr import read_exr
 from loaders.public.missing_files import require_path
 from loaders.public.radiance import decode_radiance
@@ -30,7 +30,7 @@ def read_rgb8(path: Path, source: str) -> UInt8[ndarray, "height width 3"]:
 
     Raises:
         InputError: the file is missing, damaged, of another kind or of more bits, or claims more than
-            `loaders.files.image_files.MAX_PIXELS`.
+            `loaders.files.safe_decoding.MAX_PIXELS`.
     """
     return _decoded(path, source, _rgb)
 
@@ -48,7 +48,7 @@ def read_linear(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
 
     Raises:
         InputError: the file is missing, damaged, of another kind, or claims more than
-            `loaders.files.image_files.MAX_PIXELS`.
+            `loaders.files.safe_decoding.MAX_PIXELS`.
     """
     require_path(path, source)
     kind = path.suffix.lower()
@@ -68,7 +68,7 @@ def read_png16(path: Path, source: str) -> Float32[ndarray, "height width *chann
 
     Raises:
         InputError: the file is missing, damaged, of another kind, or claims more than
-            `loaders.files.image_files.MAX_PIXELS`.
+            `loaders.files.safe_decoding.MAX_PIXELS`.
     """
     return _decoded(path, source, decode_png16).astype(np.float32) / np.float32(65535)
 
@@ -82,7 +82,7 @@ def read_indices(path: Path, source: str) -> UInt8[ndarray, "height width"]:
 
     Raises:
         InputError: the file is missing, damaged, has several channels or more bits, or claims more than
-            `loaders.files.image_files.MAX_PIXELS`.
+            `loaders.files.safe_decoding.MAX_PIXELS`.
     """
     return _decoded(path, source, _one_channel)
 

@@ -12,7 +12,7 @@ from jaxtyping import Float32, UInt8
 from numpy import ndarray
 
 from loaders.errors import InputError
-from loaders.files.image_files import MAX_PIXELS
+from loaders.files.safe_decoding import MAX_PIXELS
 
 _SIZE = re.compile(rb"-Y (\d{1,6}) \+X (\d{1,6})")
 
@@ -31,7 +31,7 @@ def decode_radiance(data: bytes) -> Float32[ndarray, "height width 3"]:
 
     Raises:
         InputError: the data are not an RGBE image, end early, or claim more than
-            `loaders.files.image_files.MAX_PIXELS`.
+            `loaders.files.safe_decoding.MAX_PIXELS`.
 
     Example:
         >>> head = b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 1 +X 2\n"

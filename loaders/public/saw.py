@@ -9,7 +9,7 @@ from numpy import ndarray
 
 from loaders.check_choice import check_choice
 from loaders.errors import InputError, blaming
-from loaders.files.image_files import MAX_PIXELS
+from loaders.files.safe_decoding import MAX_PIXELS
 from loaders.public.image_formats import read_rgb8, same_size, to_tensor
 from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import image_tensor

@@ -9,12 +9,11 @@ import h5py
 
 from loaders.errors import DAMAGED, InputError
 from loaders.frames import DATASET, read_dataset_info
-from loaders.hdf5.columns import read_attribute
 from loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
+from loaders.hdf5.hdf5_datasets import read_attribute
 from loaders.hdf5.neighbour_files import describe_conflict
 from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.hub.card_files import pack_files
-from loaders.packs.pack_manifest import PACK_MANIFEST, Shard, read_pack_manifest
+from loaders.packs.pack_manifest import PACK_MANIFEST, Shard, pack_files, read_pack_manifest
 from loaders.schema import array_sha256
 from loaders.verification.checksums import SUMS, find_changed_files, parse_sums
 from loaders.verification.verify_frames import Damage, Findings

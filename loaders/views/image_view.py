@@ -9,7 +9,7 @@ from PIL import ExifTags
 
 from loaders.errors import InputError, blaming
 from loaders.files.decode_image import decode_image
-from loaders.files.image_files import open_image
+from loaders.files.safe_decoding import open_image
 from loaders.files.urls import local_folder
 from loaders.image_frames import ImageFolder, ImageTable, load_hugging_face
 from loaders.open_frames import EXPECTED

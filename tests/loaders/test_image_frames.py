@@ -9,8 +9,8 @@ from PIL import Image, ImageCms
 from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
 from loaders.files.decode_image import decode_image
-from loaders.files.image_files import MAX_PIXELS
 from loaders.files.layer_codecs import encode_png, png_file
+from loaders.files.safe_decoding import MAX_PIXELS
 from loaders.image_frames import ImageFolder, ImageFrames, ImageTable, open_image_frames
 from loaders.samples import Frames, collate
 from loaders.schema import array_sha256

@@ -16,8 +16,7 @@ import pytest
 import generators.engine.render_plan
 import generators.engine.render_process
 from generators.engine.dataset_description import dataset_info
-from generators.engine.folder_lock import hold_folder
-from generators.engine.group_locks import GroupLocks
+from generators.engine.output_locks import GroupLocks, hold_folder
 from generators.engine.render_plan import default_workers, render
 from generators.language.load_recipe import load_recipe
 from generators.planning.interventions import condition

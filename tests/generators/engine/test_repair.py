@@ -12,8 +12,7 @@ from click.testing import CliRunner
 
 from candlelight import main
 from generators.engine.dataset_description import describe_folder
-from generators.engine.folder_lock import cannot_write
-from generators.engine.group_locks import GroupLocks
+from generators.engine.output_locks import GroupLocks, cannot_write
 from generators.engine.render_plan import render
 from generators.engine.repair import DAMAGED_FOLDER, move_damaged_samples, remove_replaced_samples
 from generators.language.load_recipe import load_recipe

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from generators.engine import retry_limits
-from generators.engine.clusters import _start
+from generators.engine.clusters import start_cluster
 from generators.engine.render_plan import render
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
@@ -65,7 +65,7 @@ def session(leader):
 
 
 def test_jobs_import_no_modules_of_the_submission_folder(slurm):
-    with _start("slurm", 0, None) as cluster:
+    with start_cluster("slurm", 0, None) as cluster:
         assert f"{sys.executable} -P -m distributed" in cluster.job_script()
 
 

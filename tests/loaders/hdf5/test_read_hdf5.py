@@ -13,9 +13,8 @@ import pytest
 
 from loaders.errors import InputError
 from loaders.hdf5 import read_hdf5 as reader
-from loaders.hdf5.columns import encode_texts
+from loaders.hdf5.hdf5_datasets import encode_texts, row_reader
 from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.hdf5.row_reader import row_reader
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.open_frames import open_frames
 from loaders.packs.split_plan import SplitPlan

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 from loaders.errors import InputError
 from loaders.frame_folder import FrameFolder
 from loaders.frames import frame_path, write_dataset_info, write_frame
-from loaders.hdf5.columns import HDF5_FORMAT
+from loaders.hdf5.hdf5_datasets import HDF5_FORMAT
 from loaders.hdf5.read_hdf5 import HDF5Frames
 from loaders.hdf5.write_hdf5 import pack_hdf5
 from loaders.samples import Frame, Frames, collate

@@ -111,7 +111,7 @@ def test_a_bomb_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="cannot be read as an image"):
         read_rgb8(path, "there")
     Image.fromarray(RGB).save(path)
-    monkeypatch.setattr("loaders.files.image_files.MAX_PIXELS", 34)
+    monkeypatch.setattr("loaders.files.safe_decoding.MAX_PIXELS", 34)
     with pytest.raises(InputError, match="7 x 5 pixels are more than 34"):
         read_rgb8(path, "there")
 

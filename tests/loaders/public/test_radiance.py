@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from loaders.errors import InputError
-from loaders.files.image_files import MAX_PIXELS
+from loaders.files.safe_decoding import MAX_PIXELS
 from loaders.public.radiance import decode_radiance
 
 

@@ -3,8 +3,8 @@ import zlib
 import pytest
 
 from loaders.errors import InputError
-from loaders.files import inflate as module
-from loaders.files.inflate import inflate
+from loaders.files import safe_decoding as module
+from loaders.files.safe_decoding import inflate
 
 
 def raw(data):

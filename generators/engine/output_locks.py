@@ -1,21 +1,28 @@
-"""Lock an output folder: runs share it, and a run that is alone removes unfinished files."""
+"""Locks in an output folder, so that several runs can share it.
+
+Each run shares a lock on the folder; a run that is alone removes unfinished files. A run locks each trace
+group while it renders it. The lock of a group is held on one byte of a file; the byte follows from the
+group's name. All locks end with their holder (`loaders.files.safe_writing`), and hold between hosts if the
+file system has locks. Without locks two runs may render the same group; the first to finish counts.
+"""
 
 import errno
 import fcntl
+import hashlib
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from generators.engine.group_locks import GROUP_LOCKS_FILE
 from generators.engine.repair import remove_replaced_samples
 from loaders.errors import InputError
-from loaders.files.atomic_files import is_partial
-from loaders.files.file_locks import lock_file
+from loaders.files.safe_writing import is_partial, lock_file
 from loaders.frames import DATASET, clean_partial
 
 RUN_LOCK_FILE = ".lock"
+GROUP_LOCKS_FILE = ".group-locks"
+_DESCRIPTION_BYTE = 2**62  # larger than the byte of any group
 
 
 @contextmanager
@@ -83,3 +90,46 @@ def _clean(out: Path, handle: int) -> None:
         for path in filter(is_partial, out.iterdir()):
             path.unlink()
         remove_replaced_samples(out)
+
+
+class GroupLocks:
+    """Locks of one holder on trace groups of one folder; closing releases all of them.
+
+    Args:
+        root: folder of the data set.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     first, second = GroupLocks(Path(folder)), GroupLocks(Path(folder))
+        ...     locked = first.try_lock("00ff"), second.try_lock("00ff"), second.try_lock("0100")
+        ...     first.close()
+        ...     print(*locked, second.try_lock("00ff"))
+        ...     second.close()
+        True False True True
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._handle = os.open(root / GROUP_LOCKS_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+
+    def try_lock(self, group: str) -> bool:
+        """Lock a trace group, and return whether it was free."""
+        # Two groups may share a byte by chance; then one run waits for the other, and nothing is lost.
+        byte = int(hashlib.sha256(group.encode()).hexdigest()[:15], 16)
+        try:
+            lock_file(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB, byte)
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Release all locks."""
+        os.close(self._handle)
+
+
+@contextmanager
+def description_lock(root: Path) -> Iterator[None]:
+    """Wait until no other run writes the description of the folder, and keep other runs from doing so."""
+    with closing(GroupLocks(root)) as locks:
+        lock_file(locks._handle, fcntl.LOCK_EX, _DESCRIPTION_BYTE)
+        yield

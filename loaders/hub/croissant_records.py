@@ -1,12 +1,14 @@
-"""Fields of a Croissant record set, one for each column of an image set."""
+"""Describe the files of a pack for Croissant, and their columns as record sets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from loaders.hub.arrow_tables import Column, arrow_columns
+from loaders.packs.pack_manifest import Shard
 from loaders.schema import SetInfo
 
+_PARQUET = "application/x-parquet"
 _TYPES = {
     "string": "sc:Text",
     "uint8": "cr:UInt8",
@@ -17,17 +19,51 @@ _TYPES = {
 }
 
 
-def croissant_fields(set_name: str, set_info: SetInfo, source: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Describe the columns of an image set, and the split, which file names contain.
+def distribution(set_name: str, shards: Sequence[Shard]) -> list[dict[str, Any]]:
+    """Describe each file of an image set, and several files also as one file set."""
+    files: list[dict[str, Any]] = [
+        {
+            "@type": "cr:FileObject",
+            "@id": shard.path,
+            "name": shard.path,
+            "contentUrl": shard.path,
+            "contentSize": f"{shard.bytes} B",
+            "encodingFormat": _PARQUET,
+            "sha256": shard.sha256,
+        }
+        for shard in shards
+    ]
+    if len(shards) > 1:
+        every = {
+            "@type": "cr:FileSet",
+            "@id": f"{set_name}-files",
+            "name": f"{set_name}-files",
+            "encodingFormat": _PARQUET,
+            "includes": f"{set_name}/*.parquet",
+        }
+        files.append(every)
+    return files
 
-    Args:
-        set_name: name of the image set.
-        set_info: the image set.
-        source: source of the columns, as ``fileObject`` or ``fileSet``.
 
-    Yields:
-        Croissant fields.
-    """
+def record_set(set_name: str, set_info: SetInfo, shards: Sequence[Shard]) -> dict[str, Any]:
+    """Describe the samples of an image set: a record set with one field for each column."""
+    # Readers check the hash of a file object; a file set has no hash. So a single file is named as an object.
+    source = {"fileSet": {"@id": f"{set_name}-files"}}
+    if len(shards) == 1:
+        source = {"fileObject": {"@id": shards[0].path}}
+    rows = sum(shard.rows for shard in shards)
+    return {
+        "@type": "cr:RecordSet",
+        "@id": set_name,
+        "name": set_name,
+        "description": f"{rows} samples of {set_info.width} x {set_info.height} pixels.",
+        "key": {"@id": f"{set_name}/id"},
+        "field": list(_fields(set_name, set_info, source)),
+    }
+
+
+def _fields(set_name: str, set_info: SetInfo, source: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Describe the columns of an image set, and the split, which file names contain."""
     yield {
         **_named(f"{set_name}/split", "split", "Name of the split."),
         "dataType": ["sc:Text", "cr:Split"],
