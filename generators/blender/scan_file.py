@@ -90,16 +90,15 @@ def _scan_light(path: Path, label: str, scan: _Scan) -> None:
 
 
 def _has_own_nodes(light: Any) -> bool:
-    """Return whether nodes change a light; since Blender 5.2 every light has the nodes of a white emission."""
+    """Return whether nodes change a light; in Blender 5.2 every light has nodes, of a white emission."""
     if not light.use_nodes or light.node_tree is None:
         return False
     nodes = {node.bl_idname: node for node in light.node_tree.nodes}
     if nodes.keys() != {"ShaderNodeEmission", "ShaderNodeOutputLight"}:
         return True
     color, strength = (nodes["ShaderNodeEmission"].inputs[name] for name in ("Color", "Strength"))
-    return (
-        color.is_linked or strength.is_linked or (*color.default_value, strength.default_value) != (1.0,) * 5
-    )
+    linked = color.is_linked or strength.is_linked
+    return linked or (*color.default_value, strength.default_value) != (1.0, 1.0, 1.0, 1.0, 1.0)
 
 
 def _scan_scene(path: Path, label: str, scan: _Scan) -> None:

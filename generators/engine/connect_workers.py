@@ -77,7 +77,7 @@ def _local(workers: int) -> Any:
 
     # Workers import modules as they start; two threads that import at once may find half a module.
     with _starting:
-        return LocalCluster(  # type: ignore[no-untyped-call]
+        return LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             processes=False,
@@ -93,7 +93,7 @@ def _client(where: Any) -> "Client":
 
     address = _address(where) if isinstance(where, str) else where
     try:
-        return Client(address, timeout=retry_limits.CONNECT_LIMIT, set_as_default=False)  # type: ignore[no-untyped-call]
+        return Client(address, timeout=retry_limits.CONNECT_LIMIT, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         reason = " ".join(str(error).split()) or f"no answer within {retry_limits.CONNECT_LIMIT:g} s"
         raise InputError(

@@ -134,7 +134,17 @@ def _kind_of_list(value: object) -> str:
     return "[choice]" if isinstance(value, dict | Choice) else "[list]"
 
 
-_Lights = Annotated[tuple[LightSpec, ...], Field(min_length=1)]
+# Classes with names of their own, because a recipe is pickled for other processes.
+class ChosenObjects(Choice[tuple[ObjectSpec, ...]]):
+    """Objects that a factor or variable chooses."""
+
+
+class ChosenMaterial(Choice[MaterialOrLabel | None]):
+    """A material, or None, that a factor or variable chooses."""
+
+
+class ChosenLights(Choice[Annotated[tuple[LightSpec, ...], Field(min_length=1)]]):
+    """Lights that a factor or variable chooses."""
 
 
 class SceneLayout(Model):
@@ -147,8 +157,7 @@ class SceneLayout(Model):
         ),
     ] = None
     objects: Annotated[
-        Annotated[tuple[ObjectSpec, ...], Tag("[list]")]
-        | Annotated[Choice[tuple[ObjectSpec, ...]], Tag("[choice]")],
+        Annotated[tuple[ObjectSpec, ...], Tag("[list]")] | Annotated[ChosenObjects, Tag("[choice]")],
         Discriminator(_kind_of_list),
         described("The objects; at most 255.", [{"type": "cube", "material": "$color"}]),
     ] = ()
@@ -166,8 +175,7 @@ class SceneLayout(Model):
         ),
     ] = RandomMaterial()
     material: Annotated[
-        Annotated[MaterialOrLabel | None, Tag("[one]")]
-        | Annotated[Choice[MaterialOrLabel | None], Tag("[choice]")],
+        Annotated[MaterialOrLabel | None, Tag("[one]")] | Annotated[ChosenMaterial, Tag("[choice]")],
         Discriminator(_kind_of_choice),
         described(
             "One material over all objects and their parts; null leaves each object its own.",
@@ -175,7 +183,7 @@ class SceneLayout(Model):
         ),
     ] = None
     lights: Annotated[
-        Annotated[tuple[LightSpec, ...], Tag("[list]")] | Annotated[Choice[_Lights], Tag("[choice]")],
+        Annotated[tuple[LightSpec, ...], Tag("[list]")] | Annotated[ChosenLights, Tag("[choice]")],
         Discriminator(_kind_of_list),
         described(
             "The lights; without them and without an environment one white light of 1000 W.",

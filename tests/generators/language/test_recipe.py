@@ -1,4 +1,5 @@
 import json
+import pickle  # noqa: TID251 - a recipe goes to other processes
 
 import pytest
 
@@ -22,12 +23,13 @@ OVERRIDES = {
 
 @pytest.mark.parametrize("overridden", [False, True], ids=["as shipped", "overridden"])
 @pytest.mark.parametrize("name", shipped_recipes())
-def test_survives_json(name, overridden):
+def test_survives_json_and_pickle(name, overridden):
     recipe = load_recipe(name, OVERRIDES.get(name, ANY) if overridden else ())
     again = Recipe.model_validate(json.loads(json.dumps(recipe.model_dump(mode="json"))))
     assert again == recipe
     assert recipe_sha256(again) == recipe_sha256(recipe)
     assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe
+    assert pickle.loads(pickle.dumps(recipe)) == recipe
 
 
 def test_hash_sees_every_kind_of_change(tiny):
