@@ -4,7 +4,7 @@ Needs `bpy`. The results are committed, because assets change seldom; run the sc
 and commit the files that it writes. Each file holds one asset, and the file name is its label. Environment
 maps are copied from the CC0 maps that come with Blender, and two meshes are read from npm packages
 (`--meshes`, see `build_objects`); the modules of this folder model everything else. Blender's files differ
-from one build to the next, so build only assets that changed.
+from one build to the next, so build only assets that changed, with the older of the supported versions.
 """
 
 import argparse

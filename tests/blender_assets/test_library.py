@@ -283,10 +283,11 @@ def test_files_contain_no_scripts_or_images(look):
 @pytest.mark.blender
 @pytest.mark.slow
 def test_the_script_builds_the_shipped_assets(look, tmp_path):
-    # Blender writes addresses into its files: two builds of one .blend differ in their hash.
+    # Blender writes addresses into its files: two builds of one .blend differ in their hash. The shipped files
+    # are built by the older of the two supported versions.
     def told(entry):
         same = entry["file"].endswith(".exr")
-        return {name: value for name, value in entry.items() if name != "sha256" or same}
+        return {name: value for name, value in entry.items() if name != "blender" and (name != "sha256" or same)}
 
     wanted = [word for name in REBUILT for word in ("--only", name)]
     python("scripts/assets/build.py", tmp_path, *wanted)
