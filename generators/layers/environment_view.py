@@ -88,7 +88,7 @@ def _filter_weights(points: int) -> ndarray:
     reach = _reach(points)
     offset = (np.arange(-reach, points + reach) + 0.5) / points - 0.5
     angle = 2 * np.pi * (offset / _FILTER_WIDTH + 0.5)
-    window = sum(term * np.cos(i * angle) for i, term in enumerate(_WINDOW_TERMS))
+    window = np.sum([term * np.cos(i * angle) for i, term in enumerate(_WINDOW_TERMS)], axis=0)
     return (window / window.sum()).astype(np.float32)
 
 

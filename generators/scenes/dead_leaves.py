@@ -259,9 +259,9 @@ def _colour(
     # Wave lengths from 1/64 of the longer side to 1/8, as many in every octave.
     length = (longest / 8 * 0.125 ** rng.uniform(size=count)).astype(np.float32)
     turns = 2 * np.pi / length / SUBSAMPLES
-    y, x = np.indices(owner.shape, dtype=np.float32, sparse=True)
+    y, x = (np.arange(n, dtype=np.float32) for n in owner.shape)
     across, down = (turns * np.cos(angle))[owner], (turns * np.sin(angle))[owner]
-    wave = np.cos(x * across + y * down + phase[owner])
+    wave = np.cos(x * across + y[:, None] * down + phase[owner])
     # Never brighter than the leaf's own colour, so that albedo stays below 1.
     return albedo * (1.0 - np.float32(leaves.contrast) * (0.5 - 0.5 * wave))[..., None]
 

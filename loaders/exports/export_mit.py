@@ -172,5 +172,5 @@ def _reconstruction(made: Intrinsic) -> float:
 
 
 def _clipped_share(image: Float64[ndarray, "height width ..."], mask: ObjectMask) -> float:
-    over = image > 65535
-    return float((over.any(axis=-1) if image.ndim == 3 else over)[mask].mean())
+    brightest = image.max(axis=-1) if image.ndim == 3 else image
+    return float((brightest[mask] > 65535).mean())

@@ -7,7 +7,7 @@ nothing may stand between them and the objects.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ class Scenery:
     # ---------------------------------------------------------------------------------------------- solids
 
     def mesh(
-        self, finish: Any, points: Sequence[Point], faces: Sequence[Sequence[int]], smooth: bool = False
+        self, finish: Any, points: Iterable[Any], faces: Sequence[Sequence[int]], smooth: bool = False
     ) -> None:
         """Add any mesh."""
         vertices, polygons, smoothness = self._solids.setdefault(finish, ([], [], []))
