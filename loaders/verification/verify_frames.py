@@ -14,6 +14,7 @@ from numpy import ndarray
 
 from loaders.errors import InputError
 from loaders.frames import DATASET, IMAGE, METADATA, NPZ, frame_path, read_dataset_info, read_metadata
+from loaders.schema import DatasetInfo
 from loaders.verification.checksums import NEXT_SUMS, SUMS, find_changed_files
 
 PLAN = "plan.parquet"
@@ -114,13 +115,13 @@ def verify(root: Path | str, advance: Callable[[int], object] | None = None) -> 
     root = Path(root)
     if not (root / "samples").is_dir() and not (root / DATASET).is_file():
         raise InputError(f"{root}: expected a folder of frames, with {DATASET}")
-    damaged, recipe, planned = check_description(root)
+    damaged, info, planned = check_description(root)
     strangers = [path for path in sorted(root.iterdir()) if not is_expected(path)]
     checked = 0
     # Hashing and reading release Python's lock.
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         for places in sample_batches(root, planned, strangers):
-            for wrong, extra in pool.map(lambda place: check_sample(place, recipe), places):
+            for wrong, extra in pool.map(lambda place: check_sample(place, info), places):
                 damaged += wrong
                 strangers += extra
                 checked += 1
@@ -130,16 +131,16 @@ def verify(root: Path | str, advance: Callable[[int], object] | None = None) -> 
     return Findings(checked, tuple(damaged), tuple(missing), tuple(strangers))
 
 
-def check_description(root: Path) -> tuple[list[Damage], str | None, dict[str, _Planned] | None]:
-    """Check ``dataset.json`` and the plan; return the damage, the recipe's hash and the planned samples.
+def check_description(root: Path) -> tuple[list[Damage], DatasetInfo | None, dict[str, _Planned] | None]:
+    """Check ``dataset.json`` and the plan; return the damage, the description and the planned samples.
 
-    The hash and the samples are None if their files are damaged.
+    The last two are None if their files are damaged.
     """
     unlike = find_changed_files(root, DESCRIPTION)
-    recipe = planned = None
+    info = planned = None
     if DATASET not in unlike:
         try:
-            recipe = read_dataset_info(root).recipe.sha256
+            info = read_dataset_info(root)
         except InputError:
             unlike[DATASET] = "does not describe a folder of frames"
     if PLAN not in unlike:
@@ -148,7 +149,7 @@ def check_description(root: Path) -> tuple[list[Damage], str | None, dict[str, _
             unlike[PLAN] = "is no plan"
     if (root / NEXT_SUMS).exists():
         unlike[NEXT_SUMS] = "was left by a run that was killed while it described the folder"
-    return [Damage(root, root / name, reason) for name, reason in unlike.items()], recipe, planned
+    return [Damage(root, root / name, reason) for name, reason in unlike.items()], info, planned
 
 
 def is_expected(path: Path) -> bool:
@@ -215,8 +216,8 @@ def _index(root: Path, path: Path) -> int | None:
         return None
 
 
-def check_sample(place: SampleFolder, recipe: str | None) -> tuple[list[Damage], list[Path]]:
-    """Compare the files of a sample with their hashes, and its metadata with its path and the plan."""
+def check_sample(place: SampleFolder, info: DatasetInfo | None) -> tuple[list[Damage], list[Path]]:
+    """Compare the files of a sample with their hashes, and its metadata with path, data set and plan."""
     folder = place.folder
     try:
         there = {entry.name: entry.is_file() for entry in os.scandir(folder)}
@@ -225,11 +226,11 @@ def check_sample(place: SampleFolder, recipe: str | None) -> tuple[list[Damage],
     strangers = [folder / name for name in sorted(there.keys() - _SAMPLE_FILES)]
     unlike = {name: "is not a file" for name in sorted(there.keys() & _SAMPLE_FILES) if not there[name]}
     if not unlike:
-        unlike = _check_files(place, NPZ in there, recipe)
+        unlike = _check_files(place, NPZ in there, info)
     return [Damage(folder, folder / name, reason) for name, reason in unlike.items()], strangers
 
 
-def _check_files(place: SampleFolder, with_npz: bool, recipe: str | None) -> dict[str, str]:
+def _check_files(place: SampleFolder, with_npz: bool, info: DatasetInfo | None) -> dict[str, str]:
     metadata = None
     with suppress(InputError):
         metadata = read_metadata(place.folder)
@@ -241,8 +242,11 @@ def _check_files(place: SampleFolder, with_npz: bool, recipe: str | None) -> dic
         return {METADATA: "is not the metadata of a frame"}
     if (metadata.set, metadata.index, metadata.id) != (place.set, place.index, place.id or metadata.id):
         return {METADATA: f"belongs to sample {metadata.id}, which has another folder"}
-    if recipe not in (None, metadata.recipe.sha256):
+    if info and info.recipe.sha256 != metadata.recipe.sha256:
         return {METADATA: f"belongs to another recipe ({metadata.recipe.name})"}
+    blender = metadata.renderer.blender if metadata.renderer else None
+    if info and blender not in (None, info.blender):
+        return {METADATA: f"was traced by Blender {blender}; the data set has Blender {info.blender}"}
     if metadata.group != (place.group or metadata.group):
         return {METADATA: "was made with other numbers or files than planned"}
     return {}

@@ -51,13 +51,13 @@ def verify_store(store: Store, advance: Callable[[int], object] | None = None) -
         for name in (*DESCRIPTION, SUMS, NEXT_SUMS):
             if (data := store.read(name)) is not None:
                 (root / name).write_bytes(data)
-        damaged, recipe, planned = check_description(root)
+        damaged, info, planned = check_description(root)
         strangers = [root / name for name in names if not is_expected(root / name)]
         checked = 0
 
         def check(place: SampleFolder) -> tuple[list[Damage], list[Path]]:
             store.fetch(place.folder.relative_to(root).as_posix(), place.folder)
-            found = check_sample(place, recipe)
+            found = check_sample(place, info)
             shutil.rmtree(place.folder)
             return found
 

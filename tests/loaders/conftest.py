@@ -106,6 +106,7 @@ def info() -> DatasetInfo:
         recipe={"name": "tiny", "sha256": "a" * 64},
         seed=3,
         candlelight="0.1.0",
+        blender="5.0.1",
         sets={
             "grid": SetInfo(**common, factors=GRID, varies=("size",)),
             "free": SetInfo(**common, factors=FREE),

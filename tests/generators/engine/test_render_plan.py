@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import generators.engine.dataset_description
 import generators.engine.render_plan
 import generators.engine.render_process
 from generators.engine.dataset_description import dataset_info
@@ -316,6 +317,17 @@ def test_another_recipe_is_refused(out, plan, tiny):
         render(other, out, workers=1)
     assert "\n" not in str(e.value)
     assert (out / "dataset.json").read_bytes() == before
+
+
+def test_frames_of_another_blender_are_refused(out, plan, monkeypatch):
+    monkeypatch.setattr(generators.engine.dataset_description, "blender_version", lambda: "5.0.1")
+    render(plan.limit(1), out, workers=1)
+    assert read_dataset_info(out).blender == "5.0.1"
+    monkeypatch.setattr(generators.engine.dataset_description, "blender_version", lambda: "5.2.3")
+    with pytest.raises(
+        InputError, match=r"out: holds frames of Blender 5\.0\.1, and this is Blender 5\.2\.3; name another"
+    ):
+        render(plan, out, workers=1, repair=True)
 
 
 def test_a_foreign_folder_is_refused_and_left_alone(out, plan):

@@ -114,6 +114,15 @@ def test_a_sample_of_another_recipe_is_damaged(root, make_frame):
     assert list(damage_reasons(verify(root), root).values()) == ["belongs to another recipe (other)"]
 
 
+def test_a_sample_of_another_blender_is_damaged(root, make_frame):
+    frame = make_frame("grid", 0)
+    renderer = frame.metadata.renderer.model_copy(update={"blender": "9.9.9"})
+    shutil.rmtree(frame_path(root, "grid", 0))
+    write_frame(root, type(frame)(frame.metadata.model_copy(update={"renderer": renderer}), frame.layers))
+    reason = "was traced by Blender 9.9.9; the data set has Blender 5.0.1"
+    assert list(damage_reasons(verify(root), root).values()) == [reason]
+
+
 def test_forged_checksums_do_not_hide_invalid_metadata(root):
     folder = frame_path(root, "grid", 0)
     others = {name: (folder / name).read_bytes() for name in FILES[:2]}
