@@ -12,7 +12,7 @@ from generators.planning.plan import make_plan
 from generators.user_assets.import_meshes import add_mesh
 from generators.user_assets.scan_assets import scan_assets
 
-pytestmark = pytest.mark.blender
+pytestmark = [pytest.mark.blender, pytest.mark.slow]
 
 TETRAHEDRON = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
 SMALL = ["image.width=16", "image.height=16"]

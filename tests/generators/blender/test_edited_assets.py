@@ -59,7 +59,7 @@ def planned(recipe: Path, limit: int | None = None) -> Plan:
     return make_plan(load_recipe(recipe), limit)
 
 
-pytestmark = pytest.mark.blender
+pytestmark = [pytest.mark.blender, pytest.mark.slow]
 
 
 def test_a_run_does_not_resume_after_an_asset_was_edited(recipe, tmp_path):

@@ -16,7 +16,7 @@ from generators.user_assets.scan_assets import scan_assets
 from loaders.errors import InputError
 from loaders.frames import frame_path, read_frame
 
-pytestmark = pytest.mark.blender
+pytestmark = [pytest.mark.blender, pytest.mark.slow]
 
 POISONED = Path(__file__).with_name("poisoned.py")
 RED, GREEN = (0.8, 0.1, 0.1), (0.0100, 0.3185, 0.0331)  # the second is stored as sRGB 0.1, 0.6, 0.2
