@@ -2,8 +2,7 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-# Pythons that have a build of Blender as a Python module (bpy), and the version that the project is tested
-# with.
+# The Pythons that Blender is built for as a module (bpy), and the version that the project is tested with.
 BLENDER_OF_PYTHON = {"3.13": "5.2.3", "3.11": "5.0.1"}
 
 
