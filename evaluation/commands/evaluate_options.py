@@ -60,9 +60,9 @@ def model_option(command: _Command) -> _Command:
         "models",
         multiple=True,
         metavar="[NAME=]SPEC",
-        help="Model to score: retinex, constant-reflectance, constant-shading, a weights file, "
-        "package.module:callable, file.py:callable, hf:NAME, or a folder of a transformers model; "
-        "repeatable.",
+        help="Model to score: retinex, gray-retinex, weiss, constant-reflectance, constant-shading, a "
+        "weights file, package.module:callable, file.py:callable, hf:NAME, or a folder of a transformers "
+        "model; repeatable.",
     )(command)
 
 
@@ -162,7 +162,7 @@ def check_needed(files: Sequence[str], **given: str | None) -> None:
 
 
 def open_files(
-    files: Sequence[str], models: dict[str, Any], open_one: Callable[[str], Any]
+    files: Sequence[str], models: dict[str, Any], open_one: Callable[[str], Any], needed: bool = True
 ) -> dict[str, Any]:
     """Open result files of other programs, and add them to the models by name.
 
@@ -170,6 +170,7 @@ def open_files(
         files: ``[NAME=]PATH``; the default name is the stem of the path.
         models: models by name.
         open_one: opens one path.
+        needed: whether at least one model or file is needed.
 
     Returns:
         The models and the opened files, by name.
@@ -186,7 +187,7 @@ def open_files(
         if name in named:
             raise InputError(f"two models or files have the name `{name}`; give another name: NAME={path}")
         named[name] = open_one(path)
-    if not named:
+    if needed and not named:
         raise InputError("nothing to score: give a --model, or result files of another program (see --help)")
     return named
 

@@ -22,6 +22,7 @@ class GroundTruth:
     reflectance: Float[Tensor, "batch 3 height width"]
     shading: Float[Tensor, "batch channels height width"]
     mask: Bool[Tensor, "batch height width"]
+    lights: Float[Tensor, "batch lights 3 height width"] | None = None
 
 
 def stack_ground_truth(items: Sequence[DecomposedImage]) -> GroundTruth:
@@ -46,5 +47,6 @@ def stack_ground_truth(items: Sequence[DecomposedImage]) -> GroundTruth:
         if len(item.shading) not in (1, 3) or len(item.shading) != len(items[0].shading):
             counts = [len(one.shading) for one in items]
             raise InputError(f"`shading` must have 1 channel, or 3, in all images, got {counts}")
-    names = (*_AXES, "mask")
-    return GroundTruth(*(torch.stack([getattr(item, name) for item in items]) for name in names))
+    truth = {name: torch.stack([getattr(item, name) for item in items]) for name in (*_AXES, "mask")}
+    stacks = [item.lights for item in items if item.lights is not None]
+    return GroundTruth(**truth, lights=torch.stack(stacks) if len(stacks) == len(items) else None)

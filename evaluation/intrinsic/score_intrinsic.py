@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
@@ -36,7 +36,6 @@ COLUMNS = (
 )
 
 DecompositionModel = IntrinsicModel | NamedModel | Predictions
-_Errors = Float[Tensor, "columns rows"]
 
 
 def score_intrinsic(
@@ -96,9 +95,9 @@ def score_intrinsic(
         name: model_key(named, device, metric=METRIC, version=VERSION) for name, named in named_models.items()
     }
     fingerprint = Fingerprint()
-    errors: dict[str, list[_Errors]] = {name: [] for name in named_models}
+    errors: dict[str, list[Tensor]] = {name: [] for name in named_models}
     failed: dict[str, list[Tensor]] = {name: [] for name in named_models}
-    zeros: list[_Errors] = []
+    zeros: list[Tensor] = []
     for batch in read_batches(data, batch_size, lambda item: item.image, fingerprint, "score"):
         truth = stack_ground_truth(batch.items)
         zeros.append(_zero_errors(truth))
@@ -110,7 +109,7 @@ def score_intrinsic(
     failed_rows = {name: torch.cat(some).numpy() for name, some in failed.items()}
     joined = {name: torch.cat(some, 1).numpy() for name, some in errors.items()}
     filled = fill_failures(joined, failed_rows, torch.cat(zeros, 1).numpy())
-    settings: dict[str, Any] = {"window": 20, "step": 10, "explains": data.explains, "missing": missing}
+    settings = intrinsic_settings(data, missing)
     if any(failure.any() for failure in failed_rows.values()):
         settings["filled_among"] = sorted(named_models)
     described = fingerprint.describe(data)
@@ -131,16 +130,33 @@ def score_baselines(data: Decompositions) -> dict[str, MeanResult]:
     return score_intrinsic(BASELINES, data)
 
 
+def intrinsic_settings(data: Decompositions, missing: MissingResults) -> dict[str, Any]:
+    """Describe the arguments that change the numbers of every model; see `score_intrinsic`."""
+    return {"window": 20, "step": 10, "explains": data.explains, "missing": missing}
+
+
 def _score(named: NamedModel, ids: Sequence[str], truth: GroundTruth, device: str) -> dict[str, Tensor]:
     """Compute the errors of one model on a batch, and flags of failed rows."""
-    reflectance, shading, failed = predict_decomposition(named, ids, truth.image, truth.mask, device)
-    errors = _errors(reflectance, shading, truth)
+    reflectance, shading, failed = predict_decomposition(
+        named, ids, truth.image, truth.mask, device, truth.lights
+    )
+    errors = decomposition_errors(reflectance, shading, truth)
     return {"errors": errors, "failed": failed | errors.isinf().any(0)}  # finite values, infinite squares
 
 
 @torch.no_grad()
-def _errors(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> _Errors:
-    """Compute the errors of a batch in the order of ``COLUMNS``, float64."""
+def decomposition_errors(
+    reflectance: Float[Tensor, "rows 3 height width"],
+    shading: Float[Tensor, "rows 3 height width"],
+    truth: GroundTruth,
+) -> Float64[Tensor, "columns rows"]:
+    """Compute the errors of a batch in the order of `COLUMNS`, see `score_intrinsic`.
+
+    Args:
+        reflectance: predicted, scene-linear.
+        shading: predicted, scene-linear.
+        truth: images with their ground truth.
+    """
     if truth.shading.shape[1] == 1:
         shading = shading.mean(1, keepdim=True)
     pairs = ((reflectance, truth.reflectance), (shading, truth.shading))
@@ -150,6 +166,6 @@ def _errors(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> _Errors
     return torch.stack([0.5 * (local[0] + local[1]), *local, *scaled, *plain]).double()
 
 
-def _zero_errors(truth: GroundTruth) -> _Errors:
+def _zero_errors(truth: GroundTruth) -> Tensor:
     """Compute the errors of all-zero predictions; nan if the ground truth is undefined."""
-    return _errors(torch.zeros_like(truth.image), torch.zeros_like(truth.image), truth)
+    return decomposition_errors(torch.zeros_like(truth.image), torch.zeros_like(truth.image), truth)

@@ -4,14 +4,17 @@ from evaluation.models.baselines import BASELINES as BASELINES
 from evaluation.models.baselines import constant_reflectance as constant_reflectance
 from evaluation.models.baselines import constant_shading as constant_shading
 from evaluation.models.model_protocols import IntrinsicModel as IntrinsicModel
+from evaluation.models.model_protocols import SequenceIntrinsicModel as SequenceIntrinsicModel
 from evaluation.models.model_spec import ModelIdentity as ModelIdentity
 from evaluation.models.model_spec import NamedModel as NamedModel
 from evaluation.models.model_spec import open_model as open_model
 from evaluation.models.model_spec import open_models as open_models
 from evaluation.models.network import IntrinsicNet as IntrinsicNet
 from evaluation.models.retinex import ColourRetinex as ColourRetinex
+from evaluation.models.retinex import GrayRetinex as GrayRetinex
 from evaluation.models.train import History as History
 from evaluation.models.train import intrinsic_loss as intrinsic_loss
 from evaluation.models.train import train_intrinsic as train_intrinsic
 from evaluation.models.weights import load_model as load_model
 from evaluation.models.weights import save_model as save_model
+from evaluation.models.weiss import Weiss as Weiss

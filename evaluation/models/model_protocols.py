@@ -43,6 +43,36 @@ class IntrinsicModel(Protocol):
 
 
 @runtime_checkable
+class SequenceIntrinsicModel(Protocol):
+    """A callable that decomposes an image with the help of images of the same scene under other lights.
+
+    A model whose signature has a parameter ``lights`` is called in this way; everything else is as for
+    `IntrinsicModel`.
+
+    Example:
+        >>> from evaluation.models.weiss import Weiss
+        >>> isinstance(Weiss(), SequenceIntrinsicModel)
+        True
+    """
+
+    def __call__(
+        self,
+        image: Float[Tensor, "batch 3 height width"],
+        /,
+        lights: Float[Tensor, "batch lights 3 height width"],
+    ) -> tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]]:
+        """Decompose each image.
+
+        Args:
+            image: see `IntrinsicModel`.
+            lights: the same scene under other lights, in the colour space of ``image``.
+
+        Returns:
+            Reflectance and shading of ``image``; see `IntrinsicModel`.
+        """
+
+
+@runtime_checkable
 class IntrinsicFrames(Protocol):
     """Frames with ground truth; every reader in `loaders` follows this protocol.
 

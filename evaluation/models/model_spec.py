@@ -10,16 +10,22 @@ from typing import Any, Literal
 from torch import nn
 
 from evaluation.models.baselines import BASELINES
-from evaluation.models.retinex import ColourRetinex
+from evaluation.models.retinex import ColourRetinex, GrayRetinex
 from evaluation.models.user_code import make_model, user_file, user_module
 from evaluation.models.vision import download_vision_model, folder_sha256, load_vision_model
 from evaluation.models.weights import load_model
+from evaluation.models.weiss import Weiss
 from loaders.check_choice import check_choice
 from loaders.errors import InputError, did_you_mean, nearest_file
 from loaders.verification.checksums import file_sha256
 
 ColourSpace = Literal["linear", "srgb"]
-SHIPPED: dict[str, Callable[..., Any]] = {"retinex": ColourRetinex(), **BASELINES}
+SHIPPED: dict[str, Callable[..., Any]] = {
+    "retinex": ColourRetinex(),
+    "gray-retinex": GrayRetinex(),
+    "weiss": Weiss(),
+    **BASELINES,
+}
 _FORMS = (
     "a weights file, package.module:callable, file.py:callable, hf:NAME, or a folder of a transformers "
     "vision model"
@@ -86,9 +92,9 @@ def open_model(spec: str, device: str = "cpu", default_space: ColourSpace = "lin
         'mine'
         >>> open_model("retinx")
         Traceback (most recent call last):
-        loaders.errors.InputError: model `retinx`: expected one of retinex, constant-reflectance, \
-constant-shading; or a weights file, package.module:callable, file.py:callable, hf:NAME, or a folder of a \
-transformers vision model; did you mean `retinex`?
+        loaders.errors.InputError: model `retinx`: expected one of retinex, gray-retinex, weiss, \
+constant-reflectance, constant-shading; or a weights file, package.module:callable, file.py:callable, \
+hf:NAME, or a folder of a transformers vision model; did you mean `retinex`?
     """
     name, text = split_spec(spec)
     path = Path(text)

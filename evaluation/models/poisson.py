@@ -1,9 +1,10 @@
 """Least-squares image with given gradients (Poisson equation with free borders)."""
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float64, Int
 from numpy import ndarray
 from scipy.fft import dctn, idctn, next_fast_len
 from scipy.ndimage import find_objects, label, mean
@@ -88,8 +89,8 @@ class PoissonSolver:
         # One pixel of each region is fixed at 0, which makes the matrix regular.
         _, pinned = np.unique(self._regions, return_index=True)
         self._free = np.setdiff1d(np.arange(self._regions.size), pinned)
+        self._differences = _differences(mask)
         if self._free.size:
-            self._differences = _differences(mask)
             laplacian = (self._differences.T @ self._differences).tocsr()[self._free][:, self._free]
             # The matrix is symmetric and diagonally dominant: no pivoting, and half the fill-in.
             options = {"SymmetricMode": True}
@@ -112,18 +113,42 @@ class PoissonSolver:
         Raises:
             InputError: the shapes differ.
         """
+        return self.as_image(self.solve_edges(self.on_edges(gradient_y, gradient_x)))
+
+    def on_edges(
+        self,
+        gradient_y: Float[ndarray, "*batch height width"],
+        gradient_x: Float[ndarray, "*batch height width"],
+    ) -> Float[ndarray, "*batch edges"]:
+        """Take the gradients between pairs of neighbours in the mask.
+
+        Raises:
+            InputError: the shapes differ.
+        """
         _check_shapes(gradient_y.shape, gradient_x.shape, (*gradient_y.shape[:-2], *self._mask.shape))
-        solution = np.zeros(gradient_y.shape)
+        down, right = _edges(self._mask)
+        return np.concatenate([gradient_y[..., 1:, :][..., down], gradient_x[..., 1:][..., right]], -1)
+
+    def solve_edges(self, wanted: Float[ndarray, "*batch edges"]) -> Float64[ndarray, "*batch pixels"]:
+        """Solve for gradients of `on_edges`; the result holds the pixels of the mask, row by row."""
+        columns = self._differences.T @ wanted.reshape(prod(wanted.shape[:-1]), wanted.shape[-1]).T
+        values = np.zeros((columns.shape[1], self._regions.size))
         if self._free.size:
-            down, right = _edges(self._mask)
-            wanted = np.concatenate([gradient_y[..., 1:, :][..., down], gradient_x[..., 1:][..., right]], -1)
-            columns = self._differences.T @ wanted.reshape(-1, wanted.shape[-1]).T
-            values = np.zeros((columns.shape[1], self._regions.size))
             values[:, self._free] = self._factors.solve(columns[self._free]).T
-            sizes = np.bincount(self._regions)
-            for row in values:
-                row -= (np.bincount(self._regions, row) / sizes)[self._regions]
-            solution[..., self._mask] = values.reshape(*gradient_y.shape[:-2], -1)
+        sizes = np.bincount(self._regions)
+        for row in values:
+            row -= (np.bincount(self._regions, row) / sizes)[self._regions]
+        return values.reshape(*wanted.shape[:-1], self._regions.size)
+
+    def edge_differences(self, pixels: Float64[ndarray, " pixels"]) -> Float64[ndarray, " edges"]:
+        """Compute the gradients of a solution of `solve_edges`."""
+        differences: Float64[ndarray, " edges"] = self._differences @ pixels
+        return differences
+
+    def as_image(self, pixels: Float64[ndarray, "*batch pixels"]) -> Float64[ndarray, "*batch height width"]:
+        """Put the pixels of the mask into an image that is 0 outside the mask."""
+        solution = np.zeros((*pixels.shape[:-1], *self._mask.shape))
+        solution[..., self._mask] = pixels
         return solution
 
 

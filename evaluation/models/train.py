@@ -197,11 +197,10 @@ def _mirror(truth: GroundTruth, generator: torch.Generator) -> GroundTruth:
     """Flip a random half of the samples left to right."""
     flipped = torch.rand(len(truth.image), generator=generator) < 0.5
     layers = {}
-    for field in fields(truth):
-        values = getattr(truth, field.name)
-        layers[field.name] = torch.where(
-            flipped.reshape(-1, *[1] * (values.ndim - 1)), values.flip(-1), values
-        )
+    for name, values in ((field.name, getattr(truth, field.name)) for field in fields(truth)):
+        if values is None:  # no images under other lights
+            continue
+        layers[name] = torch.where(flipped.reshape(-1, *[1] * (values.ndim - 1)), values.flip(-1), values)
     return GroundTruth(**layers)
 
 

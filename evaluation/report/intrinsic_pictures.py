@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from evaluation.benchmark.decompose_methods import MethodDecomposer
+from evaluation.benchmark.threshold_scores import BenchmarkObject
 from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
 from evaluation.intrinsic.score_intrinsic import DecompositionModel
 from evaluation.report.blocks import Block, PicturesBlock, TextBlock, png_picture
@@ -32,14 +34,19 @@ def intrinsic_pictures(
     data: Decompositions,
     *,
     device: str = "cpu",
+    decompose: MethodDecomposer | None = None,
 ) -> list[Block]:
-    """Show the decompositions by all models of the first model's median row and worst rows (LMSE).
+    """Show the decompositions by all models of a median row and the worst rows.
+
+    Rows are chosen by the LMSE of the first model. If methods of the benchmark were run, rows are chosen by
+    the mean over all results: the best, the median and the worst one.
 
     Args:
-        results: results of `score_intrinsic` by model.
+        results: results of `score_intrinsic`, and of `evaluation.benchmark.score_methods`, by model.
         models: the scored models, which run on these few rows again.
         data: the scored images.
         device: torch device of the models.
+        decompose: decomposes rows by the methods of the benchmark.
 
     Returns:
         A text, and a block of pictures for each row.
@@ -48,27 +55,43 @@ def intrinsic_pictures(
         InputError: a model raised an exception.
     """
     first = next(iter(results.values()))
-    named_models = identify_models(models, [data], "linear", first.about.settings["missing"])
+    missing = first.about.settings["missing"]
+    named_models = identify_models(models, [data], "linear", missing) if models else {}
     blocks: list[Block] = [TextBlock(_HOW, quiet=True)]
-    for label, row in _rows(first):
-        truth, name = stack_ground_truth([data[row]]), data.ids[row]
+    for label, row in _worst_rows(first) if decompose is None else _typical_rows(results):
+        item, name = data[row], data.ids[row]
+        truth = stack_ground_truth([item])
         true = _shown(truth.reflectance, truth.shading, truth)
         pictures = [
             png_picture(scale_for_page(linear_pixels(truth.image[0])), f"Image {name}.", "image"),
             png_picture(true, f"True reflectance and shading of {name}.", "ground truth"),
         ]
-        for model, named in named_models.items():
-            reflectance, shading, failed = predict_decomposition(
-                named, [name], truth.image, truth.mask, device
-            )
+        opened = BenchmarkObject(item)
+        for model, result in results.items():
+            failed = name in result.failed
+            if decompose is not None and model in decompose.choices:
+                reflectance, shading = opened.in_colour(decompose(model, row, opened).decomposition)
+            else:
+                reflectance, shading, _ = predict_decomposition(
+                    named_models[model], [name], truth.image, truth.mask, device, truth.lights
+                )
             given = _shown(*_scaled(reflectance, shading, truth), truth)
-            caption = f"{model}: {'failed, ' if failed else ''}{_errors(results[model], row)}"
+            caption = f"{model}: {'failed, ' if failed else ''}{_errors(result, row)}"
             pictures.append(png_picture(given, f"Reflectance and shading of {name} by {model}.", caption))
-        blocks.append(PicturesBlock(tuple(pictures), f"{name}: {label} LMSE of {model_name(first)}"))
+        blocks.append(PicturesBlock(tuple(pictures), f"{name}: {label}"))
     return blocks
 
 
-def _rows(result: MeanResult) -> list[tuple[str, int]]:
+def _typical_rows(results: Mapping[str, MeanResult]) -> list[tuple[str, int]]:
+    """Choose the rows of the lowest, the median and the highest LMSE, as a mean over all results."""
+    means = np.mean([result.columns["lmse"] for result in results.values()], 0)
+    order = [row for row in np.argsort(means, kind="stable").tolist() if np.isfinite(means[row])]
+    places = {"lowest": 0, "median": (len(order) - 1) // 2, "highest": len(order) - 1} if order else {}
+    rows = {order[place]: label for label, place in places.items()}
+    return [(f"{label} LMSE, mean over all methods", row) for row, label in rows.items()]
+
+
+def _worst_rows(result: MeanResult) -> list[tuple[str, int]]:
     """Choose the row of median LMSE and the worst rows among the rows with a defined LMSE."""
     column = np.array(result.columns["lmse"])
     order = [row for row in np.argsort(column, kind="stable").tolist() if np.isfinite(column[row])]
@@ -76,7 +99,8 @@ def _rows(result: MeanResult) -> list[tuple[str, int]]:
         return []
     middle = order[(len(order) - 1) // 2]
     worst = [row for row in order[::-1] if row != middle][: len(_WORST)]
-    return [("median", middle), *zip(_WORST[: len(worst)], worst, strict=True)]
+    labels = zip(("median", *_WORST), (middle, *worst), strict=False)
+    return [(f"{label} LMSE of {model_name(result)}", row) for label, row in labels]
 
 
 def _errors(result: MeanResult, row: int) -> str:

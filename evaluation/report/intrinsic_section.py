@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from evaluation.report.benchmark_blocks import RANK, benchmark_blocks
 from evaluation.report.blocks import Block, PlotBlock, Section, TextBlock, note
 from evaluation.report.drawing import INK, draw_bars, drawing, label_rows, to_svg
 from evaluation.report.tables import number, scores_table, settings_table
@@ -39,7 +40,9 @@ def intrinsic_section(results: Sequence[MeanResult], pictures: Sequence[Block]) 
         "LMSE by model. Whiskers are 95 % intervals; vertical lines are means of reflectance and shading.",
     )
     scores, settings = scores_table(caption, results), settings_table(results)
-    return Section("intrinsic", "Intrinsic images", (scores, *map(note, notes), plot, *pictures, settings))
+    ranked = benchmark_blocks(results) if all(RANK in result.columns for result in results) else []
+    blocks = (scores, *map(note, notes), plot, *ranked, *pictures, settings)
+    return Section("intrinsic", "Intrinsic images", blocks)
 
 
 def _notes(result: MeanResult) -> list[str]:

@@ -6,7 +6,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any, Literal
@@ -65,6 +65,7 @@ class MeanResult:
         columns: values of each row by column name, the main metric first; nan if the ground truth leaves the
             value undefined. Such rows are left out of the mean and counted.
         failed: ids of rows whose prediction failed; `fill_failures` gave their values.
+        details: data for the tables and plots of a report: dictionaries, lists, strings and numbers.
 
     Raises:
         InputError: no column, unequal lengths, a repeated id, or a failed id that is not a row.
@@ -81,6 +82,7 @@ class MeanResult:
     groups: tuple[str, ...]
     columns: dict[str, tuple[JSONNumber, ...]]
     failed: tuple[str, ...]
+    details: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.columns.items()} | {"groups": len(self.groups)}
@@ -91,6 +93,7 @@ class MeanResult:
         if surplus := set(self.failed) - set(self.ids):
             raise InputError(f"`failed` must hold ids of rows, got `{min(surplus)}`")
         object.__setattr__(self, "columns", with_canonical_nan(self.columns))
+        object.__setattr__(self, "details", to_json_values(self.details))
 
     @cached_property
     def scores(self) -> dict[str, Score]:
@@ -130,6 +133,7 @@ class MeanResult:
             "columns": self.columns,
             "ids": self.ids,
             "groups": self.groups,
+            "details": self.details,
         }
         return to_json(content)
 
@@ -258,10 +262,19 @@ def table(results: Sequence[Result]) -> str:
     header_of_counts = "rows", "groups", "failed", "undefined"
     lines = [line for result in results for line in _table_lines(result)]
     columns = [c for c in zip(header + header_of_counts, *lines, strict=True) if any(c[1:])]
-    widths = [max(map(len, column)) for column in columns]
+    return align_columns(list(zip(*columns, strict=True)))
+
+
+def align_columns(rows: Sequence[Sequence[str]]) -> str:
+    r"""Write rows of cells as text, each column as wide as its widest cell.
+
+    Example:
+        >>> align_columns([("a", "b"), ("long", "c")])
+        'a     b\nlong  c'
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in zip(*columns, strict=True)
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
 
 

@@ -40,10 +40,12 @@ class Fingerprint:
     """SHA-256 of all rows that an evaluation read: their ids and every tensor, number and text of the items.
 
     Two results with equal fingerprints are of the same data, even if one read frames and the other a pack.
+    Images under other lights, which few models take, have a hash of their own, so that results of models that
+    took them can be compared with results of others.
     """
 
     def __init__(self) -> None:
-        self._hash = hashlib.sha256()
+        self._hash, self._lights = hashlib.sha256(), hashlib.sha256()
 
     def add(self, name: str, item: object) -> None:
         """Add one row to the hash."""
@@ -51,8 +53,12 @@ class Fingerprint:
         self._add(item)
 
     def hexdigest(self) -> str:
-        """Return the SHA-256 of the rows so far."""
+        """Return the SHA-256 of the rows so far, without images under other lights."""
         return self._hash.hexdigest()
+
+    def lights_hexdigest(self) -> str:
+        """Return the SHA-256 of the images under other lights so far."""
+        return self._lights.hexdigest()
 
     def describe(self, view: View[Any]) -> dict[str, Any]:
         """Describe the data of a result: names, number of rows and SHA-256."""
@@ -65,7 +71,11 @@ class Fingerprint:
             self._hash.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
         elif is_dataclass(value) and not isinstance(value, type):
             for field in fields(value):
-                self._add(getattr(value, field.name))
+                part = getattr(value, field.name)
+                if field.name == "lights" and isinstance(part, Tensor):
+                    self._lights.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+                    part = None
+                self._add(part)
         elif isinstance(value, Mapping):
             for key in sorted(value):
                 self._hash.update(str(key).encode() + b"\0")

@@ -164,7 +164,8 @@ def batch_key(
         batch: the rows.
         fingerprint: hash of the rows of this batch and of all batches before it.
     """
-    return None if key is None else {**key, "rows": batch.ids, "read": fingerprint.hexdigest()}
+    read = fingerprint.hexdigest(), fingerprint.lights_hexdigest()
+    return None if key is None else {**key, "rows": batch.ids, "read": read}
 
 
 def _is_ours(folder: Path) -> bool:

@@ -24,21 +24,27 @@ _WRAP = "name a hidden layer (--layer), or wrap the model so that it does"
 
 
 def run_intrinsic(
-    model: Callable[..., Any], image: ImageBatch, mask: Bool[Tensor, "batch height width"] | None = None
+    model: Callable[..., Any],
+    image: ImageBatch,
+    mask: Bool[Tensor, "batch height width"] | None = None,
+    lights: Float[Tensor, "batch lights 3 height width"] | None = None,
 ) -> Decomposed:
     """Decompose images by a model, in evaluation mode and without gradients.
 
     Args:
-        model: called with ``image``, and with ``mask=`` if its signature has that parameter: without the
-            mask, colour Retinex mistakes the outline of an object for a reflectance edge.
+        model: called with ``image``, and with ``mask=`` and ``lights=`` if its signature has these
+            parameters: without the mask, colour Retinex mistakes the outline of an object for a reflectance
+            edge.
         image: in the colour space and on the device that the model expects.
         mask: pixels that are scored. None means all pixels, and no mask is passed to the model.
+        lights: the same scenes under other lights, in the same colour space; None if there are none.
 
     Returns:
         See `checked_decomposition`.
 
     Raises:
-        InputError: the output is not a decomposition of the images, or the model raised an exception.
+        InputError: the output is not a decomposition of the images, the model raised an exception, or it
+            takes ``lights`` and there are none.
 
     Example:
         >>> def gray(image):
@@ -47,8 +53,14 @@ def run_intrinsic(
         >>> shading.shape, failed
         (torch.Size([1, 3, 2, 2]), tensor([False]))
     """
-    options = {"mask": mask} if mask is not None and _takes_mask(model) else {}
     name = getattr(model, "__name__", type(model).__name__)
+    options = {"mask": mask} if mask is not None and has_parameter(model, "mask") else {}
+    if has_parameter(model, "lights"):
+        if lights is None:
+            raise InputError(
+                f"model `{name}` takes images under several lights (`lights`): the data have none"
+            )
+        options["lights"] = lights
     with evaluation_mode(model), torch.no_grad(), model_errors(name, image):
         return checked_decomposition(model(image, **options), image, name, mask)
 
@@ -203,11 +215,15 @@ def model_errors(name: str, image: Tensor) -> Iterator[None]:
         ) from error
 
 
-def _takes_mask(model: Callable[..., Any]) -> bool:
+def has_parameter(model: Callable[..., Any], name: str) -> bool:
+    """Tell whether the signature of a model has a parameter of this name.
+
+    Example:
+        >>> has_parameter(lambda image, mask: image, "mask")
+        True
+    """
     try:
-        return (
-            "mask" in inspect.signature(model.forward if isinstance(model, nn.Module) else model).parameters
-        )
+        return name in inspect.signature(model.forward if isinstance(model, nn.Module) else model).parameters
     except (TypeError, ValueError):  # compiled code has no signature
         return False
 

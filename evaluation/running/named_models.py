@@ -115,8 +115,8 @@ def run_model(
 
 
 def to_device(
-    named: NamedModel, image: Float[Tensor, "batch 3 height width"], device: str
-) -> Float[Tensor, "batch 3 height width"]:
+    named: NamedModel, image: Float[Tensor, "batch *lights 3 height width"], device: str
+) -> Float[Tensor, "batch *lights 3 height width"]:
     """Convert scene-linear images to the colour space of a model, and copy them to a device.
 
     Raises:

@@ -20,6 +20,7 @@ def predict_decomposition(
     image: Float[Tensor, "batch 3 height width"],
     mask: Bool[Tensor, "batch height width"] | None,
     device: str,
+    lights: Float[Tensor, "batch lights 3 height width"] | None = None,
 ) -> tuple[
     Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"], Bool[Tensor, " batch"]
 ]:
@@ -31,6 +32,7 @@ def predict_decomposition(
         image: scene-linear Rec.709; the batch is halved when memory runs out.
         mask: pixels that are scored; all if None.
         device: torch device of the model.
+        lights: the same scenes under other lights, scene-linear; for a model that takes them.
 
     Returns:
         Reflectance and shading on the CPU, scene-linear, and a flag for each row: whether the prediction
@@ -45,7 +47,8 @@ def predict_decomposition(
     def run(rows: slice) -> tuple[Tensor, ...]:
         pixels = to_device(named, image[rows], device)
         inside = None if mask is None else mask[rows].clone().to(device)
-        return tuple(values.cpu() for values in run_intrinsic(named.model, pixels, inside))
+        others = None if lights is None else to_device(named, lights[rows], device)
+        return tuple(values.cpu() for values in run_intrinsic(named.model, pixels, inside, others))
 
     reflectance, shading, failed = run_in_halves(run, len(image))
     return reflectance, shading, failed

@@ -3,8 +3,9 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
+from loaders.check_choice import check_choice
 from loaders.samples import Frames
 from loaders.schema import Metadata
 from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
@@ -14,6 +15,7 @@ from loaders.views.view_items import DecomposedImage
 from loaders.views.view_protocols import Explains
 
 _TRUTH = ("albedo", "shading")
+MITImage = Literal["diffuse", "original"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +33,7 @@ def open_decompositions(
     rows: RowChoice | None = None,
     limit: int | None = None,
     lights: bool = False,
+    image: MITImage = "diffuse",
 ) -> DecompositionRows:
     """Open images with their true reflectance and shading.
 
@@ -46,7 +49,8 @@ def open_decompositions(
         split: may be left out where there is only one.
         rows: row numbers, or text for `parse_rows`; None for all.
         limit: largest number of rows; None for all.
-        lights: whether to read MIT's captures under ten more lights.
+        lights: whether to read MIT's captures under ten more lights; other data have none.
+        image: image of MIT Intrinsic Images: "diffuse", as in the benchmark, or "original" with highlights.
 
     Returns:
         The view: `loaders.views.Decompositions`.
@@ -61,12 +65,13 @@ def open_decompositions(
         loaders.errors.InputError: dsprites:grid: `dsprites` has no decompositions; expected frames or one \
 of the layouts mit, arap
     """
+    check_choice("image", image, MITImage)
     request = Request(data, set_name, split, rows, limit)
     content = Content("decompositions", ("mit", "arap"), _layers, {"mit": {"lights": lights}})
     named = open_rows(request, content)
     reader = named.reader
     if named.identity.layout != FRAMES:
-        key = "diffuse" if named.identity.layout == "mit" else "image"
+        key = "diffuse" if named.identity.layout == "mit" and image == "diffuse" else "image"
         return DecompositionRows(named, partial(_read_public, reader, key), "image")
     catcher = _has_catcher(reader.metadata(named.numbers[0]))
     return DecompositionRows(named, partial(_read_frame, reader), "objects" if catcher else "image")

@@ -4,8 +4,9 @@ import torch
 
 from evaluation.intrinsic import lmse_score, si_mse
 from evaluation.models.baselines import BASELINES
+from evaluation.models.log_gradients import FLOOR
 from evaluation.models.poisson import solve_poisson
-from evaluation.models.retinex import FLOOR, ColourRetinex
+from evaluation.models.retinex import ColourRetinex
 from loaders.errors import InputError
 
 
@@ -103,5 +104,5 @@ def test_dtype_and_input_are_kept() -> None:
 
 @pytest.mark.parametrize("thresholds", [(-1.0, 0.1), (1.0, -0.1), (float("nan"), 0.1)])
 def test_thresholds_below_zero(thresholds: tuple[float, float]) -> None:
-    with pytest.raises(InputError, match="must be thresholds of at least 0, got"):
+    with pytest.raises(InputError, match="must be a threshold of at least 0, got"):
         ColourRetinex(*thresholds)

@@ -1,0 +1,46 @@
+"""The results of a benchmark as text: a line for each method, and comparisons of neighbours in the order."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from evaluation.benchmark.score_methods import ABSOLUTE
+from evaluation.results.compare import Comparison, compare
+from evaluation.results.result import MeanResult, model_name
+
+_COLUMNS = ("lmse", "lmse_reflectance", "lmse_shading", "rank")
+
+
+def in_order(results: Mapping[str, MeanResult]) -> list[MeanResult]:
+    """Sort results by their mean LMSE, the best first."""
+    return sorted(results.values(), key=lambda result: result.score)
+
+
+def summary_rows(results: Sequence[MeanResult]) -> list[tuple[str, ...]]:
+    """Make the cells of a table with a line for each result; the first row holds the titles.
+
+    Args:
+        results: with the column ``rank`` of `evaluation.benchmark.add_ranks`.
+    """
+    rows: list[tuple[str, ...]] = [
+        ("method", "lmse ↓", "95 % interval", "reflectance", "shading", "mean rank")
+    ]
+    for result in results:
+        total, reflectance, shading, rank = (result.scores[name] for name in _COLUMNS)
+        name = model_name(result)
+        interval = f"{total.low:.4f} to {total.high:.4f}"
+        parts = (f"{score.value:.4f}" for score in (total, reflectance, shading))
+        value, *others = parts
+        rows.append((name, value, interval, *others, "" if rank.value != rank.value else f"{rank.value:.2f}"))
+    return rows
+
+
+def neighbour_comparisons(results: Sequence[MeanResult]) -> list[Comparison]:
+    """Compare each ranked method with the next one, and p = 1 with p = 2, paired by object."""
+    ranked = [result for result in results if np.isfinite(result.scores["rank"].value)]
+    by_name = {model_name(result): result for result in results}
+    absolute = [
+        (by_name[name + ABSOLUTE], one) for name, one in by_name.items() if name + ABSOLUTE in by_name
+    ]
+    return [compare(one, other) for one, other in (*pairwise(ranked), *absolute)]

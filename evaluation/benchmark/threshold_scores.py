@@ -1,0 +1,133 @@
+"""Scores of every threshold of a method on one object, with one factorisation for all of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float64
+from numpy import ndarray
+from torch import Tensor
+
+from evaluation.benchmark.gradient_methods import GradientMethod
+from evaluation.intrinsic.lmse import gray, lmse
+from evaluation.models.absolute_poisson import solve_absolute
+from evaluation.models.log_gradients import FLOOR, Gradients, log_gray
+from evaluation.models.poisson import PoissonSolver
+from loaders.views import DecomposedImage
+
+_TOGETHER = 5  # thresholds solved at once, to limit memory
+
+
+class GrayDecomposition(NamedTuple):
+    """Gray reflectance and shading of one object, or of several thresholds; both are 0 outside the mask."""
+
+    reflectance: Float64[ndarray, "*thresholds height width"]
+    shading: Float64[ndarray, "*thresholds height width"]
+
+
+@dataclass(frozen=True, eq=False)
+class BenchmarkObject:
+    """An object of the benchmark: its arrays, and the solver of its mask, which is made at first use."""
+
+    item: DecomposedImage
+
+    @cached_property
+    def pixels(self) -> Float64[ndarray, "3 height width"]:
+        """Image, scene-linear Rec.709, white is 1."""
+        return self.item.image.double().numpy()
+
+    @cached_property
+    def lights(self) -> Float64[ndarray, "lights 3 height width"] | None:
+        """Images under other lights, scene-linear."""
+        return None if self.item.lights is None else self.item.lights.double().numpy()
+
+    @cached_property
+    def mask(self) -> Bool[ndarray, "height width"]:
+        """Pixels of the object."""
+        return self.item.mask.numpy()
+
+    @cached_property
+    def solver(self) -> PoissonSolver:
+        """Solver of the mask."""
+        return PoissonSolver(self.mask)
+
+    def gradients(self, method: GradientMethod) -> Iterator[Gradients]:
+        """Decomposed the gradients of the log reflectance at each point of a method's grid."""
+        return method.estimate(self.pixels, self.lights)
+
+    def integrate(
+        self, method: GradientMethod, solution: Float64[ndarray, "*thresholds height width"]
+    ) -> GrayDecomposition:
+        """Return reflectance and shading of a log reflectance; their product is the gray image."""
+        # The authors' code raises the channels for colour Retinex, and their mean for the other methods.
+        log_image = log_gray(np.maximum(self.pixels, FLOOR) if method.in_colour else self.pixels)
+        logs = solution, log_image - solution
+        return GrayDecomposition(*(np.where(self.mask, np.exp(log), 0.0) for log in logs))
+
+    def in_colour(
+        self, estimate: GrayDecomposition
+    ) -> tuple[Float[Tensor, "1 3 height width"], Float[Tensor, "1 3 height width"]]:
+        """Give the reflectance the colours of the image, and repeat the shading over the channels."""
+        colours = np.maximum(self.pixels, FLOOR)
+        reflectance = estimate.reflectance * colours / colours.mean(0)
+        parts = (
+            torch.from_numpy(part).expand(1, 3, *self.mask.shape) for part in (reflectance, estimate.shading)
+        )
+        both = tuple(part.float() for part in parts)
+        return both[0], both[1]
+
+
+def baseline_estimates(opened: BenchmarkObject) -> GrayDecomposition:
+    """Return both choices of the baseline BAS: all of the image is shading, then all is reflectance.
+
+    Grosse et al. 2009, section 4.4.1.
+    """
+    gray_image, ones = opened.mask * opened.pixels.mean(0), opened.mask.astype(np.float64)
+    return GrayDecomposition(np.stack([ones, gray_image]), np.stack([gray_image, ones]))
+
+
+def grid_estimates(opened: BenchmarkObject, method: GradientMethod) -> Iterator[GrayDecomposition]:
+    """Decompose an object at each point of a method's grid, in its order, a few points at a time."""
+    every = opened.gradients(method)
+    while some := list(islice(every, _TOGETHER)):
+        down, right = (np.stack(parts) for parts in zip(*some, strict=True))
+        yield opened.integrate(method, opened.solver(down, right))
+
+
+def chosen_estimate(opened: BenchmarkObject, method: GradientMethod, number: int) -> GrayDecomposition:
+    """Decompose an object at one point of a method's grid."""
+    gradients = next(islice(opened.gradients(method), number, None))
+    return opened.integrate(method, opened.solver(*gradients))
+
+
+def absolute_estimate(
+    opened: BenchmarkObject, method: GradientMethod, number: int
+) -> tuple[GrayDecomposition, float]:
+    """Decompose an object at one point of a method's grid with p = 1; return the solver's residual too."""
+    gradients = next(islice(opened.gradients(method), number, None))
+    solution = solve_absolute(*gradients, opened.solver)
+    return opened.integrate(method, solution.image), solution.residual
+
+
+def local_errors(
+    opened: BenchmarkObject, estimate: GrayDecomposition, windows: Sequence[int] = (20,)
+) -> Float64[Tensor, "windows thresholds 2"]:
+    """Compute the LMSE of reflectance and shading of estimates.
+
+    Args:
+        opened: the object.
+        estimate: with an axis of thresholds.
+        windows: sides of the windows of `lmse` in pixels.
+    """
+    truths = (gray(part[None]).double() for part in (opened.item.reflectance, opened.item.shading))
+    pairs = [
+        (torch.from_numpy(given), truth.expand(given.shape))
+        for given, truth in zip(estimate, truths, strict=True)
+    ]
+    mask = opened.item.mask.expand(pairs[0][0].shape)
+    scores = [[lmse(given, truth, mask, window) for given, truth in pairs] for window in windows]
+    return torch.stack([torch.stack(pair, 1) for pair in scores])

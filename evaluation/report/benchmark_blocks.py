@@ -1,0 +1,108 @@
+"""Tables and plots of a benchmark of several methods: ranks, windows, objects, p = 1 against p = 2."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from evaluation.benchmark.score_methods import ABSOLUTE
+from evaluation.benchmark.summary import neighbour_comparisons
+from evaluation.report.blocks import Block, PlotBlock, TableBlock
+from evaluation.report.drawing import COLOURS, INK, draw_bars, drawing, label_rows, to_svg
+from evaluation.report.tables import number, unbroken
+from evaluation.results.result import MeanResult, model_name
+
+RANK = "rank"
+
+
+def benchmark_blocks(results: Sequence[MeanResult]) -> list[Block]:
+    """Show the results of `evaluation.benchmark.score_methods`, after Grosse et al. 2009, Figures 4b and 6.
+
+    Args:
+        results: of the same rows, with the column ``rank``, in the order of the page.
+    """
+    blocks: list[Block] = [_ranks(results), _comparisons(results), _objects(results)]
+    if windows := [result for result in results if "windows" in result.details]:
+        blocks.insert(1, _windows(windows))
+    by_name = {model_name(result): result for result in results}
+    pairs = [(one, by_name[name + ABSOLUTE]) for name, one in by_name.items() if name + ABSOLUTE in by_name]
+    if pairs:
+        blocks.append(_absolute(pairs))
+    return blocks
+
+
+def _ranks(results: Sequence[MeanResult]) -> PlotBlock:
+    ranked = [result for result in results if np.isfinite(result.scores[RANK].value)]
+    table = np.array([[result.scores[RANK].value] for result in ranked])
+    with drawing(0.8 + 0.35 * len(ranked)) as figure:
+        axes = figure.subplots()
+        draw_bars(axes, table, ("mean rank",))
+        label_rows(axes, [model_name(result) for result in ranked])
+        axes.set_xlabel("mean rank by LMSE")
+        svg = to_svg(figure, "rank")
+    means = ", ".join(f"{model_name(result)} {number(result.scores[RANK].value)}" for result in ranked)
+    return PlotBlock(
+        svg,
+        f"Bars of the mean rank of each method: {means}.",
+        "Mean rank over the objects; 1 is the best method.",
+    )
+
+
+def _windows(results: Sequence[MeanResult]) -> PlotBlock:
+    sides = [int(side) for side in results[0].details["windows"]]
+    with drawing(3.2) as figure:
+        axes = figure.subplots()
+        for place, result in enumerate(results):
+            values = [result.details["windows"][str(side)] for side in sides]
+            heights = [np.nan if value is None else value for value in values]
+            style = "--o" if place >= len(COLOURS) else "-o"
+            colour, name = COLOURS[place % len(COLOURS)], model_name(result)
+            axes.plot(range(len(sides)), heights, style, color=colour, markersize=4, label=name)
+        axes.set_xticks(range(len(sides)), [str(side) for side in sides])
+        axes.set_xlabel("side of the windows in pixels")
+        axes.set_ylabel("mean LMSE")
+        axes.set_ylim(0, None)
+        axes.grid(color=INK, alpha=0.15, linewidth=0.6)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
+        svg = to_svg(figure, "windows")
+    return PlotBlock(
+        svg,
+        "Lines of mean LMSE against the side of the windows, one for each method.",
+        "Mean LMSE for other windows than the 20 pixels of all tables; thresholds are chosen for 20 pixels.",
+    )
+
+
+def _comparisons(results: Sequence[MeanResult]) -> TableBlock:
+    rows = []
+    for one in neighbour_comparisons(results):
+        pair, interval = f"{one.first} - {one.second}", one.difference
+        reach = f"{number(interval.low)} to {number(interval.high)}"
+        rows.append((unbroken(pair), number(interval.value), unbroken(reach), number(one.p_value, 2)))
+    head = ("difference of LMSE", "mean", "95 % interval", "p")
+    return TableBlock(
+        "Each method and the next one in the order, and p = 1 against p = 2, paired by object",
+        head,
+        tuple(rows),
+    )
+
+
+def _objects(results: Sequence[MeanResult]) -> TableBlock:
+    names = [model_name(result) for result in results]
+    rows = [
+        (name, *(number(result.columns["lmse"][row]) for result in results))
+        for row, name in enumerate(results[0].ids)
+    ]
+    return TableBlock("LMSE of each object", ("object", *names), tuple(rows), folded=True)
+
+
+def _absolute(pairs: Sequence[tuple[MeanResult, MeanResult]]) -> TableBlock:
+    rows = []
+    for squared, absolute in pairs:
+        better = sum(np.less(absolute.columns["lmse"], squared.columns["lmse"]))
+        count = f"{better} of {len(squared.ids)}"
+        residual = number(max(absolute.details["residual"]))
+        scores = number(squared.score), number(absolute.score)
+        rows.append((model_name(squared), *scores, unbroken(count), residual))
+    head = ("method", "p = 2", "p = 1", "p = 1 is better", "largest residual of the solver")
+    return TableBlock(
+        "Mean LMSE with gradients integrated by squared and by absolute errors", head, tuple(rows)
+    )
