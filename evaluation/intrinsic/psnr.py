@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.intrinsic.masked import PixelMask
+from evaluation.intrinsic.masked import PixelMask, check_masked
 from evaluation.intrinsic.mse import mse
 from loaders.errors import InputError
 
@@ -39,6 +39,7 @@ def psnr(
         >>> psnr(torch.full((1, 2, 2), 0.6), torch.full((1, 2, 2), 0.5), torch.ones(1, 2, 2))
         tensor([20.0000])
     """
+    check_masked(prediction, target, mask, "batch *channels height width")
     check_data_range(data_range)
     return 10 * torch.log10(data_range**2 / mse(prediction, target, mask))
 

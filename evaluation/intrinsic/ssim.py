@@ -179,7 +179,8 @@ def _scaled_similarities(
     floor: float,
 ) -> Float64[Tensor, " batch"]:
     predicted, true = masked_double(prediction, mask), masked_double(target, mask)
-    return _similarities(rescaled(predicted, true, mask, floor), true, mask, data_range)
+    found = _similarities(rescaled(predicted, true, mask, floor), true, mask, data_range)
+    return found.masked_fill(~is_finite(predicted), torch.nan)
 
 
 def _multi_scale(
