@@ -35,6 +35,14 @@ class LPIPS:
         stack: the network's layers and those to compare.
         features: the layers with weights, on any device.
         heads: a weight >= 0 for each channel of each compared layer, [1, channels, 1, 1], on that device.
+
+    Example:
+        >>> stack = FEATURE_STACKS["squeeze"]
+        >>> heads = tuple(torch.ones(1, width, 1, 1) for width in stack.channels)
+        >>> untrained = LPIPS(stack, stack.build().requires_grad_(False), heads)
+        >>> image = torch.rand(1, 3, 20, 20)
+        >>> untrained(image, image, torch.ones(1, 20, 20))
+        tensor([0.])
     """
 
     stack: FeatureStack
