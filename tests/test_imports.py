@@ -42,7 +42,7 @@ def test_importing_the_packages_stays_light():
 
 
 def test_importing_the_metrics_imports_torch_alone():
-    names = ("concepts", "intrinsic", "causal", "coverage")
+    names = ("concepts", "intrinsic", "causal", "coverage", "perception")
     assert imported_weight(", ".join(f"evaluation.{name}" for name in names)) == {"torch"}
 
 

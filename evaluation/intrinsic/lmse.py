@@ -1,30 +1,19 @@
 """Local mean squared error (LMSE) of the MIT intrinsic images benchmark.
 
 R. Grosse, M. K. Johnson, E. H. Adelson, W. T. Freeman: Ground truth dataset and baseline evaluations for
-intrinsic image algorithms, ICCV 2009. Other papers use the name "LMSE" for other sums (one scale for three
-channels, zero-padded blocks, partial windows); their numbers are not comparable with these.
+intrinsic image algorithms, ICCV 2009. Other papers use the name "LMSE" for other sums (`lmse_chrislib_rgb`,
+`lmse_barron`, `lmse_sintel`); their numbers are not comparable with these.
 """
 
 from functools import partial
-from math import gcd
 
 import torch
-from jaxtyping import Bool, Float, Float64
+from jaxtyping import Float, Float64
 from torch import Tensor
-from torch.nn.functional import avg_pool2d
 
 from evaluation.inputs.check_shapes import check_shapes
-from evaluation.intrinsic.masked import (
-    PixelMask,
-    check_masked,
-    chunk_length,
-    is_finite,
-    masked_double,
-    result_dtype,
-    score_samples,
-    weighted,
-)
-from loaders.errors import InputError
+from evaluation.intrinsic.masked import PixelMask, check_masked, result_dtype, score_samples
+from evaluation.intrinsic.window_sums import check_windows, window_error, window_sums
 
 # The benchmark uses scale 0 in a window if the energy of the estimate is at most 1e-5, for images whose white
 # is 257 (16-bit values over 255). Here white is 1.
@@ -37,12 +26,13 @@ def lmse(
     mask: PixelMask,
     window: int = 20,
     step: int | None = None,
+    floor: float = ENERGY_FLOOR,
 ) -> Float[Tensor, " batch"]:
     """Compute the local mean squared error of each sample, normalised to 1 for a prediction of zeros.
 
     ``sum_w min_a sum(m (t - a p)^2) / sum_w sum(m t^2)`` over all windows w that lie wholly in the image:
     Grosse et al. 2009, eq. 7, 8 and one half of eq. 9 (the paper writes the truth first). Each window has
-    its own scale ``a``, which is 0 if ``sum(m p^2)`` in the window is at most `ENERGY_FLOOR`. The mask is a
+    its own scale ``a``, which is 0 if ``sum(m p^2)`` in the window is at most ``floor``. The mask is a
     factor of each pixel. Windows that would cross the right or bottom edge of the image are left out, as in
     the benchmark.
 
@@ -52,6 +42,7 @@ def lmse(
         mask: weight of each pixel, in [0, 1]. Pixels of weight 0 are never read.
         window: side of the square windows in pixels.
         step: distance between windows in pixels; half a window by default.
+        floor: energy ``sum(m p^2)`` of a window up to which its scale is 0; the benchmark's by default.
 
     Returns:
         One error per sample in [0, 1], lower is better; nan if the prediction is not finite inside the mask
@@ -61,7 +52,7 @@ def lmse(
 
     Raises:
         InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], the image is
-            smaller than a window, or ``window`` or ``step`` is below 1.
+            smaller than a window, ``window`` or ``step`` is below 1, or ``floor`` is negative.
 
     Example:
         >>> target = torch.rand(1, 40, 40, generator=torch.Generator().manual_seed(0))
@@ -72,8 +63,8 @@ def lmse(
     check_masked(prediction, target, mask, "batch height width")
     step = max(1, window // 2) if step is None else step
     height, width = prediction.shape[1:]
-    _check_windows(height, width, window, step)
-    return score_samples(partial(_errors, window=window, step=step), prediction, target, mask)
+    check_windows(height, width, window, step)
+    return score_samples(partial(_errors, window=window, step=step, floor=floor), prediction, target, mask)
 
 
 def lmse_score(
@@ -82,6 +73,7 @@ def lmse_score(
     true_reflectance: Float[Tensor, "batch 3 height width"],
     true_shading: Float[Tensor, "batch 3 height width"],
     mask: PixelMask,
+    floor: float = ENERGY_FLOOR,
 ) -> Float[Tensor, " batch"]:
     """Compute the benchmark's score of a decomposition: the mean LMSE of reflectance and shading.
 
@@ -93,14 +85,15 @@ def lmse_score(
         true_reflectance: ground-truth reflectance, scene-linear.
         true_shading: ground-truth shading, scene-linear.
         mask: weight of each pixel, in [0, 1]. Pixels of weight 0 are never read.
+        floor: energy ``sum(m p^2)`` of a window up to which its scale is 0; the benchmark's by default.
 
     Returns:
         One score per sample in [0, 1], lower is better; nan if either `lmse` is nan. Blind to colour, and to
         everything that `lmse` is blind to.
 
     Raises:
-        InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], or the image
-            is smaller than a window.
+        InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], the image is
+            smaller than a window, or ``floor`` is negative.
 
     Example:
         >>> images = torch.rand(2, 1, 3, 24, 24, generator=torch.Generator().manual_seed(0))
@@ -115,8 +108,8 @@ def lmse_score(
         true_shading=(true_shading, axes),
         mask=(mask, "batch height width"),
     )
-    shading_error = lmse(gray(shading), gray(true_shading), mask)
-    return 0.5 * shading_error + 0.5 * lmse(gray(reflectance), gray(true_reflectance), mask)
+    shading_error = lmse(gray(shading), gray(true_shading), mask, floor=floor)
+    return 0.5 * shading_error + 0.5 * lmse(gray(reflectance), gray(true_reflectance), mask, floor=floor)
 
 
 def gray(image: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch height width"]:
@@ -139,52 +132,7 @@ def _errors(
     mask: PixelMask,
     window: int,
     step: int,
+    floor: float,
 ) -> Float64[Tensor, " batch"]:
-    side = gcd(window, step)
-    # Strips of an image that fit in a processor's cache.
-    height = max(1, chunk_length(prediction.device) // (prediction[:, 0].numel() * side or 1)) * side
-    strips = zip(*(torch.split(values, height, 1) for values in (prediction, target, mask)), strict=True)
-    parts = [_block_sums(given, true, weights, side) for given, true, weights in strips]
-    # Windows are sums of blocks: no cancellation, unlike differences of an integral image.
-    energy, cross, total = (
-        avg_pool2d(sums.unsqueeze(1), window // side, step // side, divisor_override=1).flatten(1)
-        for sums in torch.cat([sums for sums, _ in parts], 2)
-    )
-    explained = torch.where(energy > ENERGY_FLOOR, cross.square() / energy.clamp(min=ENERGY_FLOOR), 0.0)
-    # The sum of squares with the best scale, in expanded form; rounding may make it slightly negative.
-    errors = (total - explained).clamp(min=0)
-    is_usable = torch.stack([finite for _, finite in parts]).all(0)
-    return (errors.sum(1) / total.sum(1)).masked_fill(~is_usable, torch.nan)
-
-
-def _block_sums(
-    prediction: Float[Tensor, "batch height width"],
-    target: Float[Tensor, "batch height width"],
-    mask: PixelMask,
-    side: int,
-) -> tuple[Float64[Tensor, "3 batch rows columns"], Bool[Tensor, " batch"]]:
-    """Sum squared prediction, product and squared target over full blocks; tell which samples are finite."""
-    predicted, true = masked_double(prediction, mask), masked_double(target, mask)
-    weighted_prediction = weighted(predicted, mask)
-    products = weighted_prediction * predicted, weighted_prediction * true, weighted(true, mask) * true
-    sums = torch.stack([_sum_blocks(product, side) for product in products])
-    return sums, is_finite(predicted) & is_finite(true)
-
-
-def _sum_blocks(
-    values: Float64[Tensor, "batch height width"], side: int
-) -> Float64[Tensor, "batch rows columns"]:
-    batch, height, width = values.shape
-    rows, columns = height // side, width // side
-    lines = values[:, : rows * side].reshape(batch, rows, side, width).sum(2)
-    return lines[..., : columns * side].reshape(batch, rows, columns, side).sum(3)
-
-
-def _check_windows(height: int, width: int, window: int, step: int) -> None:
-    if window < 1 or step < 1:
-        raise InputError(f"`window` and `step` must be at least 1 pixel, got {window} and {step}")
-    if min(height, width) < window:
-        raise InputError(
-            f"images must be at least one window of {window}x{window} pixels, got {height}x{width} "
-            "(height x width); render larger or pass a smaller `window`"
-        )
+    sums, is_usable = window_sums(prediction.unsqueeze(1), target.unsqueeze(1), mask, window, step)
+    return window_error(sums.squeeze(2), floor).masked_fill(~is_usable, torch.nan)

@@ -140,6 +140,43 @@ def mean_weighted(
     return weighted(values, mask).flatten(1).sum(1) / weights.flatten(1).sum(1)
 
 
+def best_scale(
+    energy: Float64[Tensor, " *shape"], cross: Float64[Tensor, " *shape"], floor: float
+) -> Float64[Tensor, " *shape"]:
+    """Return the scale of a prediction that leaves the least squared error, ``sum(m t p) / sum(m p^2)``.
+
+    Args:
+        energy: ``sum(m p^2)``.
+        cross: ``sum(m t p)``.
+        floor: energy up to which the scale is 0.
+
+    Raises:
+        InputError: ``floor`` is negative.
+
+    Example:
+        >>> energy, cross = torch.tensor([2.0, 0.5]).double(), torch.tensor([1.0, 1.0]).double()
+        >>> best_scale(energy, cross, floor=0.5)
+        tensor([0.5000, 0.0000], dtype=torch.float64)
+    """
+    if not floor >= 0:
+        raise InputError(f"`floor` must be at least 0, got {floor:g}; 0 scales every prediction but zeros")
+    has_energy = energy > floor
+    # A divisor of 1 keeps the gradient finite where the quotient is not used.
+    return torch.where(has_energy, cross / torch.where(has_energy, energy, 1.0), 0.0)
+
+
+def as_channels(
+    values: Float[Tensor, "batch *channels height width"],
+) -> Float[Tensor, "batch all_channels height width"]:
+    """Give images one axis of channels, of length 1 for gray images.
+
+    Example:
+        >>> as_channels(torch.zeros(2, 5, 5)).shape
+        torch.Size([2, 1, 5, 5])
+    """
+    return values.unsqueeze(1).flatten(1, -3)
+
+
 def result_dtype(prediction: Float[Tensor, "..."]) -> torch.dtype:
     """Return the dtype of a metric's result: the dtype of the prediction, but float32 for half precision.
 

@@ -1,5 +1,7 @@
 """Scale-invariant mean squared error: MSE with the best single scale of the prediction."""
 
+from functools import partial
+
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
@@ -7,6 +9,7 @@ from torch import Tensor
 from evaluation.intrinsic.lmse import ENERGY_FLOOR
 from evaluation.intrinsic.masked import (
     PixelMask,
+    best_scale,
     check_masked,
     is_finite,
     masked_double,
@@ -20,17 +23,22 @@ def si_mse(
     prediction: Float[Tensor, "batch *channels height width"],
     target: Float[Tensor, "batch *channels height width"],
     mask: PixelMask,
+    cap: float | None = None,
+    floor: float = ENERGY_FLOOR,
 ) -> Float[Tensor, " batch"]:
     """Compute the scale-invariant mean squared error of each sample.
 
     ``min_a sum(m (t - a p)^2) / sum(m)`` with one ``a`` for all pixels and channels of a sample: Grosse et
-    al. 2009, eq. 7, divided by the number of values. ``a`` is 0 if ``sum(m p^2)`` is at most
-    `ENERGY_FLOOR`.
+    al. 2009, eq. 7, divided by the number of values. ``a`` is 0 if ``sum(m p^2)`` is at most ``floor``.
+    Scores on MPI-Sintel (Chen and Koltun, ICCV 2013, and their successors) have ``cap=1, floor=0``: the
+    error of ``min(a p, 1)``, with the same ``a``.
 
     Args:
         prediction: predicted values, scene-linear, in any scale.
         target: ground truth, scene-linear; its scale is the scale of the result.
         mask: weight of each pixel, in [0, 1]. Pixels of weight 0 are never read.
+        cap: largest value of the scaled prediction, to which larger ones are cut; None cuts nothing.
+        floor: energy ``sum(m p^2)`` up to which the scale is 0.
 
     Returns:
         One error per sample, >= 0, lower is better; nan if the prediction is not finite inside the mask (a
@@ -38,7 +46,8 @@ def si_mse(
         to the scale and the sign of the prediction.
 
     Raises:
-        InputError: the shapes do not agree, or the mask is neither boolean nor weights in [0, 1].
+        InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], or ``floor``
+            is negative.
 
     Example:
         >>> target = torch.tensor([[[1.0, 2.0]]])
@@ -46,18 +55,45 @@ def si_mse(
         tensor([0.])
     """
     check_masked(prediction, target, mask, "batch *channels height width")
-    return score_samples(_errors, prediction, target, mask)
+    return score_samples(partial(_errors, cap=cap, floor=floor), prediction, target, mask)
+
+
+def rescaled(
+    prediction: Float64[Tensor, "batch *channels height width"],
+    target: Float64[Tensor, "batch *channels height width"],
+    mask: PixelMask,
+    floor: float,
+) -> Float64[Tensor, "batch *channels height width"]:
+    """Multiply each sample by the one scale that leaves the least squared error.
+
+    Args:
+        prediction: result of `masked_double`.
+        target: result of `masked_double`.
+        mask: weight of each pixel, in [0, 1].
+        floor: energy ``sum(m p^2)`` up to which the scale is 0.
+
+    Raises:
+        InputError: ``floor`` is negative.
+
+    Example:
+        >>> prediction = torch.tensor([[[1.0, 1.0]]]).double()
+        >>> rescaled(prediction, torch.tensor([[[1.0, 2.0]]]).double(), torch.ones(1, 1, 2), floor=0)
+        tensor([[[1.5000, 1.5000]]], dtype=torch.float64)
+    """
+    energy = weighted(prediction.square(), mask).flatten(1).sum(1)
+    cross = weighted(prediction * target, mask).flatten(1).sum(1)
+    scale = best_scale(energy, cross, floor)
+    return scale.reshape(-1, *(1 for _ in prediction.shape[1:])) * prediction
 
 
 def _errors(
     prediction: Float[Tensor, "batch *channels height width"],
     target: Float[Tensor, "batch *channels height width"],
     mask: PixelMask,
+    cap: float | None,
+    floor: float,
 ) -> Float64[Tensor, " batch"]:
     predicted, true = masked_double(prediction, mask), masked_double(target, mask)
-    energy = weighted(predicted.square(), mask).flatten(1).sum(1)
-    cross = weighted(predicted * true, mask).flatten(1).sum(1)
-    scale = torch.where(energy > ENERGY_FLOOR, cross / energy.clamp(min=ENERGY_FLOOR), 0.0)
-    scaled = scale.reshape(-1, *(1 for _ in predicted.shape[1:])) * predicted
-    errors = mean_weighted((true - scaled).square(), mask)
+    scaled = rescaled(predicted, true, mask, floor)
+    errors = mean_weighted((true - (scaled if cap is None else scaled.clamp(max=cap))).square(), mask)
     return errors.masked_fill(~(is_finite(predicted) & is_finite(true)), torch.nan)

@@ -5,6 +5,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from inspect import unwrap
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,9 +29,16 @@ from evaluation.coverage.binarise_heatmaps import (
 )
 from evaluation.coverage.waiou import part_iou, waiou, weigh_iou
 from evaluation.intrinsic.lmse import lmse, lmse_score
+from evaluation.intrinsic.lmse_barron import geometric_mean, lmse_barron, lmse_barron_score
+from evaluation.intrinsic.lmse_chrislib_rgb import lmse_chrislib_rgb
+from evaluation.intrinsic.lmse_sintel import lmse_sintel
 from evaluation.intrinsic.masked import is_failed
 from evaluation.intrinsic.mse import mse
+from evaluation.intrinsic.psnr import psnr
 from evaluation.intrinsic.si_mse import si_mse
+from evaluation.intrinsic.ssim import dssim, ms_ssim, ssim
+from evaluation.perception.feature_stacks import FEATURE_STACKS
+from evaluation.perception.lpips import LPIPS
 from loaders.errors import InputError
 
 PAGE = Path(__file__).parents[2] / "docs" / "degenerate.md"
@@ -59,43 +67,68 @@ def _all(value: float | bool, *shape: int) -> Tensor:
     return torch.full(shape, value)
 
 
+Cases = tuple[tuple[str, str, Mapping[str, Any], str], ...]
+
+
 class Metric(NamedTuple):
     """A function, valid arguments, and cases: argument, input, replaced arguments, outcome."""
 
     function: Callable[..., Any]
     arguments: Mapping[str, Any]
-    cases: tuple[tuple[str, str, Mapping[str, Any], str], ...]
+    cases: Cases
     show: Callable[[Any], Any] = lambda result: result
+
+
+def _masks(full: Tensor) -> Cases:
+    """Make the cases of masks from a mask of ones."""
+    return (
+        ("mask", "empty", {"mask": 0 * full}, "nan"),
+        ("mask", "nan", {"mask": nan * full}, "error: `mask` must lie from 0 to 1, got nan to nan"),
+        ("mask", "inf", {"mask": inf * full}, "error: `mask` must lie from 0 to 1, got inf to inf"),
+        ("mask", "negative", {"mask": -full}, "error: `mask` must lie from 0 to 1, got -1 to -1"),
+        ("mask", "255", {"mask": 255 * full}, "error: `mask` must lie from 0 to 1, got 255 to 255; divide"),
+    )
 
 
 IMAGE, FULL = _values(1, 20, 20), _all(1.0, 1, 20, 20)
 HOLE = FULL.clone()
 HOLE[0, 0, 0] = 0
 NOTHING = torch.zeros(0, 20, 20)
-MASKS = (
-    ("mask", "empty", {"mask": 0 * FULL}, "nan"),
-    ("mask", "nan", {"mask": nan * FULL}, "error: `mask` must lie from 0 to 1, got nan to nan"),
-    ("mask", "inf", {"mask": inf * FULL}, "error: `mask` must lie from 0 to 1, got inf to inf"),
-    ("mask", "negative", {"mask": -FULL}, "error: `mask` must lie from 0 to 1, got -1 to -1"),
-    ("mask", "255", {"mask": 255 * FULL}, "error: `mask` must lie from 0 to 1, got 255 to 255; divide"),
-)
+MASKS = _masks(FULL)
 
 
-def _masked(function: Callable[..., Any], black: str, unlit: str) -> Metric:
-    """Make the cases of a metric of gray images; an all-zero prediction gives `black`, a target `unlit`."""
+def _masked(
+    function: Callable[..., Any],
+    black: str,
+    unlit: str,
+    *,
+    small: str,
+    exact: str = "0",
+    shape: tuple[int, ...] = (20, 20),
+) -> Metric:
+    """Make the cases of a metric of images; an all-zero prediction gives `black`, a target `unlit`.
+
+    An exact prediction gives `exact`, and `small` for images of one pixel.
+    """
+    image, full = _values(1, *shape), _all(1.0, 1, *shape[-2:])
+    hole = full.clone()
+    hole[0, 0, 0] = 0
+    pixel = {"prediction": image[..., :1, :1], "target": image[..., :1, :1], "mask": full[:, :1, :1]}
+    none = {"prediction": image[:0], "target": image[:0], "mask": full[:0]}
     cases = [
-        ("prediction", "all zero", {"prediction": 0 * IMAGE}, black),
-        ("target", "all zero", {"target": 0 * IMAGE}, unlit),
-        *MASKS,
-        ("all", "no rows", {"prediction": NOTHING, "target": NOTHING, "mask": NOTHING}, "none"),
-        ("target", "fewer rows", {"target": NOTHING}, "error: expected `prediction` [batch"),
+        ("prediction", "all zero", {"prediction": 0 * image}, black),
+        ("target", "all zero", {"target": 0 * image}, unlit),
+        *_masks(full),
+        ("all", "one pixel", pixel, small),
+        ("all", "no rows", none, "none"),
+        ("target", "fewer rows", {"target": image[:0]}, "error: expected `prediction` [batch"),
     ]
     for place in ("prediction", "target"):
         for bad in (nan, inf):
-            spoilt = {place: _values(1, 20, 20, first=bad)}
+            spoilt = {place: _values(1, *shape, first=bad)}
             cases.append((place, f"{bad} inside the mask", spoilt, "nan"))
-            cases.append((place, f"{bad} outside the mask", {**spoilt, "mask": HOLE}, "0"))
-    return Metric(function, {"prediction": IMAGE, "target": IMAGE, "mask": FULL}, tuple(cases))
+            cases.append((place, f"{bad} outside the mask", {**spoilt, "mask": hole}, exact))
+    return Metric(function, {"prediction": image, "target": image, "mask": full}, tuple(cases))
 
 
 COLOUR = _values(1, 3, 20, 20)
@@ -140,16 +173,12 @@ def _not_finite(place: str, shape: tuple[int, ...], error: str) -> Iterator[tupl
         yield place, str(bad), {place: _values(*shape, first=bad)}, f"error: {error}"
 
 
-METRICS = {
-    "lmse": _masked(lmse, "1", "nan"),
-    "mse": _masked(mse, "0.3703", "0.3703"),
-    "si_mse": _masked(si_mse, "0.3703", "0"),
-    "lmse_score": Metric(
-        lmse_score,
-        {
-            **{name: COLOUR for name in ("reflectance", "shading", "true_reflectance", "true_shading")},
-            "mask": FULL,
-        },
+def _pair(function: Callable[..., Any], channels: str) -> Metric:
+    """Make the cases of a score of reflectance and shading, whose error names its axes of channels."""
+    images = ("reflectance", "shading", "true_reflectance", "true_shading")
+    return Metric(
+        function,
+        {**{name: COLOUR for name in images}, "mask": FULL},
         (
             ("reflectance", "nan", {"reflectance": _values(1, 3, 20, 20, first=nan)}, "nan"),
             ("shading", "inf", {"shading": _values(1, 3, 20, 20, first=inf)}, "nan"),
@@ -160,9 +189,61 @@ METRICS = {
                 "shading",
                 "one channel",
                 {"shading": COLOUR[:, :1]},
-                "error: expected `reflectance` [batch, 3,",
+                f"error: expected `reflectance` [batch, {channels},",
             ),
         ),
+    )
+
+
+def _lpips() -> Callable[..., Tensor]:
+    """Make LPIPS with constant weights."""
+    stack = FEATURE_STACKS["squeeze"]
+    features = stack.build().requires_grad_(False)
+    for values in features.parameters():
+        values.copy_(torch.linspace(-0.1, 0.1, values.numel()).reshape(values.shape))
+    heads = tuple(_all(1.0, 1, width, 1, 1) for width in stack.channels)
+    return partial(unwrap(LPIPS.__call__), LPIPS(stack, features, heads))
+
+
+METRICS = {
+    "lmse": _masked(lmse, "1", "nan", small="error: images must be at least one window of 20x20"),
+    "mse": _masked(mse, "0.3703", "0.3703", small="0"),
+    "si_mse": _masked(si_mse, "0.3703", "0", small="0"),
+    "lmse_score": _pair(lmse_score, "3"),
+    "lmse_chrislib_rgb": _masked(
+        lmse_chrislib_rgb, "1", "nan", small="error: images must be at least one window of 16x16"
+    ),
+    "lmse_barron": _masked(lmse_barron, "1", "nan", small="0"),
+    "lmse_barron_score": _pair(lmse_barron_score, "*channels"),
+    "lmse_sintel": _masked(lmse_sintel, "0.3642", "0", small="error: images must be longer than 4 pixels"),
+    "geometric_mean": Metric(
+        geometric_mean,
+        {"errors": _values(2)},
+        (
+            ("errors", "nan", {"errors": _values(2, first=nan)}, "nan"),
+            ("errors", "inf", {"errors": _values(2, first=inf)}, "inf"),
+            ("errors", "all zero", {"errors": torch.zeros(2)}, "0"),
+            ("errors", "negative", {"errors": -_values(2)}, "error: `errors` must be at least 0"),
+            ("errors", "no images", {"errors": torch.zeros(0)}, "nan"),
+        ),
+    ),
+    "psnr": _masked(psnr, "4.314", "4.314", exact="inf", small="inf"),
+    "ssim": _masked(ssim, "0.0001", "0.0001", exact="1", small="error: SSIM needs images of at least 11x11"),
+    "dssim": _masked(dssim, "0.5", "0", small="error: SSIM needs images of at least 11x11"),
+    "ms_ssim": _masked(
+        ms_ssim,
+        "0.1105",
+        "0.1105",
+        exact="1",
+        shape=(161, 161),
+        small="error: MS-SSIM needs images of at least 161x161",
+    ),
+    "lpips": _masked(
+        _lpips(),
+        "1.7788",
+        "1.7788",
+        shape=(3, 20, 20),
+        small="error: LPIPS with SqueezeNet 1.1 needs images of at least",
     ),
     "is_failed": Metric(
         is_failed,

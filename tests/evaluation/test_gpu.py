@@ -26,8 +26,24 @@ from evaluation.concepts import (
     significant,
 )
 from evaluation.coverage import binarise, explanation_heatmap, part_iou, set_threshold, waiou, weigh_iou
-from evaluation.intrinsic import lmse, lmse_score, mse, si_mse
+from evaluation.intrinsic import (
+    dssim,
+    geometric_mean,
+    lmse,
+    lmse_barron,
+    lmse_barron_score,
+    lmse_chrislib_rgb,
+    lmse_score,
+    lmse_sintel,
+    ms_ssim,
+    mse,
+    psnr,
+    si_mse,
+    ssim,
+)
 from evaluation.models import ColourRetinex
+from evaluation.perception import LPIPS
+from evaluation.perception.feature_stacks import FEATURE_STACKS
 
 # Tolerances by the dtype of the arguments, because a GPU sums in another order.
 TOLERANCES = {torch.float32: {"rtol": 1e-5, "atol": 1e-6}, torch.float64: {"rtol": 1e-9, "atol": 1e-10}}
@@ -60,6 +76,24 @@ def _coverage(maps: Tensor, masks: Tensor) -> object:
     return found, weigh_iou(iou), waiou(torch.stack([found[1], found[-2]]), masks)
 
 
+def _lpips(prediction: Tensor, target: Tensor, mask: Tensor) -> Tensor:
+    """Compute LPIPS with random weights on the device of the images."""
+    for layer, name, shape in WEIGHTS:
+        layer.register_buffer(name, 0.2 * (drawn(*shape) - 0.5).to(prediction.device))
+    heads = tuple(drawn(1, width, 1, 1, seed=3).to(prediction.device) for width in SQUEEZE.channels)
+    return LPIPS(SQUEEZE, LAYERS, heads)(prediction, target, mask)
+
+
+SQUEEZE = FEATURE_STACKS["squeeze"]
+LAYERS = SQUEEZE.build()
+# Buffers take the places of parameters, which cannot be made of simulated tensors.
+WEIGHTS = [
+    (layer, name, values.shape)
+    for layer in LAYERS.modules()
+    for name, values in layer.named_parameters(recurse=False)
+]
+for layer, name, _ in WEIGHTS:
+    delattr(layer, name)
 PAIR = drawn(2, 3, 24, 30), 0.1 + drawn(2, 3, 24, 30, seed=1)
 MASK = drawn(2, 24, 30, seed=2) > 0.2
 FACTORS = torch.cartesian_prod(torch.arange(3), torch.arange(4), torch.arange(5))
@@ -72,6 +106,22 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     "lmse of weights": (lmse, (PAIR[0][:, 0], PAIR[1][:, 0], drawn(2, 24, 30, seed=3))),
     "lmse in float64": (lmse, (PAIR[0][:, 0].double(), PAIR[1][:, 0].double(), MASK)),
     "lmse_score": (lmse_score, (*PAIR, *PAIR[::-1], MASK)),
+    "lmse_chrislib_rgb": (lmse_chrislib_rgb, (*PAIR, MASK)),
+    "lmse_barron": (
+        lambda *given: geometric_mean(lmse_barron(*given)),
+        (*PAIR, drawn(2, 24, 30, seed=3)),
+    ),
+    "lmse_barron_score": (lmse_barron_score, (*PAIR, *PAIR[::-1], MASK)),
+    "lmse_sintel": (lmse_sintel, (*PAIR, MASK)),
+    "si_mse of Sintel": (lambda *given: si_mse(*given, cap=1, floor=0), (*PAIR, MASK)),
+    "psnr": (psnr, (*PAIR, MASK)),
+    "ssim": (ssim, (*PAIR, MASK)),
+    "dssim": (dssim, (*PAIR, MASK)),
+    "ms_ssim": (
+        ms_ssim,
+        (drawn(1, 163, 170), drawn(1, 163, 170, seed=1), drawn(1, 163, 170, seed=2) > 0.9),
+    ),
+    "lpips": (_lpips, (*PAIR, MASK)),
     "pixel_loss": (pixel_loss, (*PAIR, MASK)),
     "pixel_loss, aligned": (lambda *given: pixel_loss(*given, align_scale=True), (*PAIR, MASK)),
     "output_gradient": (output_gradient, (*PAIR, MASK, True)),

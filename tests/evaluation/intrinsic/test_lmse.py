@@ -106,6 +106,21 @@ def test_window_without_energy_is_not_scaled() -> None:
     assert found == pytest.approx([1, 0], abs=1e-6)
 
 
+@pytest.mark.parametrize(("floor", "wanted"), [(0.0, 0.0), (1e-5, 1.0)])
+def test_floor_can_be_given(floor: float, wanted: float) -> None:
+    dark, target, mask = torch.full((1, 20, 20), 1e-4), torch.ones(1, 20, 20), torch.ones(1, 20, 20)
+    assert lmse(dark, target, mask, floor=floor).item() == pytest.approx(wanted, abs=1e-6)
+    pair = [values.expand(1, 3, 20, 20) for values in (dark, dark, target, target)]
+    assert lmse_score(*pair, mask, floor).item() == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize("floor", [-1e-9, torch.nan])
+def test_negative_floor(floor: float) -> None:
+    image = torch.ones(1, 20, 20)
+    with pytest.raises(InputError, match=f"`floor` must be at least 0, got {floor:g}; 0 scales every"):
+        lmse(image, image, image, floor=floor)
+
+
 def test_zeros_score_one_and_the_truth_zero() -> None:
     target = drawn(np.random.default_rng(3), 2, 45, 33).float()
     mask = torch.ones(2, 45, 33, dtype=torch.bool)

@@ -7,12 +7,17 @@ import pytest
 import torch
 
 from evaluation.intrinsic.lmse import lmse, lmse_score
+from evaluation.intrinsic.lmse_barron import lmse_barron
+from evaluation.intrinsic.lmse_chrislib_rgb import lmse_chrislib_rgb
+from evaluation.intrinsic.lmse_sintel import lmse_sintel
 from evaluation.intrinsic.masked import check_mask, is_failed
 from evaluation.intrinsic.mse import mse
+from evaluation.intrinsic.psnr import psnr
 from evaluation.intrinsic.si_mse import si_mse
+from evaluation.intrinsic.ssim import dssim, ssim
 from loaders.errors import InputError
 
-METRICS = [lmse, mse, si_mse]
+METRICS = [lmse, lmse_chrislib_rgb, lmse_barron, lmse_sintel, mse, si_mse, psnr, ssim, dssim]
 BAD = [torch.nan, torch.inf, -torch.inf]
 
 
@@ -159,7 +164,7 @@ def test_shapes_are_not_broadcast(metric, prediction, target, mask):
     assert str(caught.value).endswith(f"got {shapes}")
 
 
-@pytest.mark.parametrize("metric", [mse, si_mse])
+@pytest.mark.parametrize("metric", METRICS[1:])
 def test_one_channel_is_not_broadcast_to_three(metric):
     with pytest.raises(InputError, match=r"got \[2, 1, 4, 4\], \[2, 3, 4, 4\], \[2, 4, 4\]"):
         unwrap(metric)(torch.ones(2, 1, 4, 4), torch.ones(2, 3, 4, 4), torch.ones(2, 4, 4))

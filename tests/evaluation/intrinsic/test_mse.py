@@ -52,6 +52,30 @@ def test_prediction_without_energy_is_not_scaled() -> None:
     assert found == pytest.approx([1, 0], abs=1e-6)
 
 
+@pytest.mark.parametrize(("floor", "wanted"), [(0.0, 0.0), (1e-5, 1.0)])
+def test_floor_of_si_mse_can_be_given(floor: float, wanted: float) -> None:
+    dark, target, mask = torch.full((1, 2, 2), 1e-4), torch.ones(1, 2, 2), torch.ones(1, 2, 2)
+    assert si_mse(dark, target, mask, floor=floor).item() == pytest.approx(wanted, abs=1e-6)
+
+
+def test_cap_cuts_the_scaled_prediction() -> None:
+    target, prediction = torch.tensor([[[1.0, 0.5, 0.5]]]), torch.tensor([[[4.0, 1.0, 1.0]]])
+    mask = torch.ones(1, 1, 3)
+    # Scale 5/18: 10/9, 5/18 and 5/18; errors 1/9 and twice 2/9. With the cap, the scale stays.
+    assert si_mse(prediction, target, mask).item() == pytest.approx(1 / 9 * (1 / 9 + 4 / 9 + 4 / 9) / 3)
+    assert si_mse(prediction, target, mask, cap=1).item() == pytest.approx(8 / 81 / 3)
+    assert si_mse(prediction, target, mask, cap=2) == si_mse(prediction, target, mask)
+
+
+def test_si_mse_of_sintel_equals_the_formula() -> None:
+    prediction, target, mask = drawn(7, 1, 3, 9, 8), drawn(8, 1, 3, 9, 8), drawn(9, 1, 9, 8) < 0.8
+    a, b = (values[0][:, mask[0]].numpy() for values in (prediction, target))
+    wanted = np.mean((np.minimum((a * b).sum() / (a * a).sum() * a, 1) - b) ** 2)
+    found = si_mse(prediction, target, mask, cap=1, floor=0)
+    assert found.item() == pytest.approx(wanted)
+    assert found < si_mse(prediction, target, mask) or (a.max() * (a * b).sum() / (a * a).sum() <= 1)
+
+
 @pytest.mark.parametrize("metric", [mse, si_mse])
 def test_outside_the_mask(metric) -> None:
     prediction, target = drawn(5, 2, 3, 4, 4), drawn(6, 2, 3, 4, 4)

@@ -1,0 +1,221 @@
+"""Structural similarity (SSIM) over the windows of a mask, at one scale and at five.
+
+Z. Wang, A. C. Bovik, H. R. Sheikh, E. P. Simoncelli: Image quality assessment: from error visibility to
+structural similarity, IEEE Transactions on Image Processing 13(4), 2004; Z. Wang, E. P. Simoncelli, A. C.
+Bovik: Multi-scale structural similarity for image quality assessment, Asilomar 2003.
+"""
+
+from functools import partial
+
+import pytorch_msssim
+import torch
+from jaxtyping import Bool, Float, Float64
+from torch import Tensor
+from torch.nn.functional import avg_pool2d, max_pool2d
+
+from evaluation.intrinsic.masked import (
+    PixelMask,
+    as_channels,
+    check_masked,
+    is_finite,
+    masked_double,
+    score_samples,
+)
+from evaluation.intrinsic.psnr import check_data_range
+from evaluation.intrinsic.si_mse import rescaled
+from loaders.errors import InputError
+
+SSIM_DEFINITION = "11x11 Gaussian windows, sigma 1.5, wholly in the image (valid), K1 = 0.01, K2 = 0.03"
+
+_WINDOW, _SIGMA, _K1, _K2 = 11, 1.5, 0.01, 0.03
+_NO_LUMINANCE = 1e10  # a K1 with which the factor of luminance is 1, so that contrast and structure are left
+_WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)  # of the five scales, Wang et al. 2003
+_SMALLEST_MS = (_WINDOW - 1) * 2 ** (len(_WEIGHTS) - 1) + 1
+
+
+def ssim(
+    prediction: Float[Tensor, "batch *channels height width"],
+    target: Float[Tensor, "batch *channels height width"],
+    mask: PixelMask,
+    data_range: float = 1.0,
+) -> Float[Tensor, " batch"]:
+    """Compute the structural similarity of each sample.
+
+    The mean of Wang et al. 2004, eq. 13, over channels and over the windows of `SSIM_DEFINITION` that touch
+    the mask. Values outside the mask are 0 in both images. Other programs pad the image, which moves the
+    result by some thousandths: torchmetrics by 0.0035 in one trial.
+
+    Args:
+        prediction: predicted values. Nothing is clipped or scaled; papers do so first, and compare albedo
+            mostly as sRGB in [0, 1].
+        target: ground truth in the same unit and colour space.
+        mask: pixels of weight 0 are outside and never read; all other weights count alike.
+        data_range: difference of the largest and the smallest possible value: 1 for images in [0, 1].
+
+    Returns:
+        One similarity per sample in [-1, 1], higher is better, 1 for equal images; nan if the prediction is
+        not finite inside the mask (a failed prediction, see `is_failed`), if the target is not finite there,
+        or if the mask is empty. Blind to colour as such, because channels are compared one by one; windows
+        at the border of the mask are raised by the zeros outside, which are equal in both images.
+
+    Raises:
+        InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], the image is
+            smaller than a window, or ``data_range`` is not above 0.
+
+    Example:
+        >>> target = torch.rand(1, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+        >>> mask = torch.ones(1, 16, 16, dtype=torch.bool)
+        >>> ssim(target, target, mask), ssim(1 - target, target, mask) < 0
+        (tensor([1.]), tensor([True]))
+    """
+    _check(prediction, target, mask, data_range, _WINDOW, "SSIM")
+    return score_samples(partial(_similarities, data_range=data_range), prediction, target, mask)
+
+
+def dssim(
+    prediction: Float[Tensor, "batch *channels height width"],
+    target: Float[Tensor, "batch *channels height width"],
+    mask: PixelMask,
+    data_range: float = 1.0,
+    floor: float = 0.0,
+) -> Float[Tensor, " batch"]:
+    """Compute the structural dissimilarity of each sample after scaling it, as on MPI-Sintel.
+
+    ``(1 - ssim(a p, t)) / 2`` with ``a = sum(m t p) / sum(m p^2)`` for all pixels and channels; the scaled
+    prediction is not cut. Q. Chen, V. Koltun: A Simple Model for Intrinsic Image Decomposition with Depth
+    Cues, ICCV 2013. A slower program of theirs also searches for the scale of the best SSIM; this is the
+    fast one, which most papers use.
+
+    Args:
+        prediction: predicted values in any scale, in the colour space of the target.
+        target: ground truth; the papers take the stored values of the 8-bit images over 255.
+        mask: weights of the scale; in the SSIM, pixels of weight 0 are outside. They are never read.
+        data_range: difference of the largest and the smallest possible value: 1 for images in [0, 1].
+        floor: energy ``sum(m p^2)`` up to which the scale is 0.
+
+    Returns:
+        One dissimilarity per sample in [0, 1], lower is better; nan in the cases of `ssim`. Blind to the
+        scale and the sign of the prediction, and to what `ssim` is blind to.
+
+    Raises:
+        InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], the image is
+            smaller than a window, ``data_range`` is not above 0, or ``floor`` is negative.
+
+    Example:
+        >>> target = torch.rand(1, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+        >>> dssim(3 * target, target, torch.ones(1, 16, 16)).round(decimals=6)
+        tensor([0.])
+    """
+    _check(prediction, target, mask, data_range, _WINDOW, "SSIM")
+    scores = partial(_scaled_similarities, data_range=data_range, floor=floor)
+    return (1 - score_samples(scores, prediction, target, mask)) / 2
+
+
+def ms_ssim(
+    prediction: Float[Tensor, "batch *channels height width"],
+    target: Float[Tensor, "batch *channels height width"],
+    mask: PixelMask,
+    data_range: float = 1.0,
+) -> Float[Tensor, " batch"]:
+    """Compute the structural similarity of each sample at five scales.
+
+    Wang et al. 2003, eq. 7, with their exponents: the product over scales of the mean contrast and structure,
+    and at the last scale the mean SSIM, then the mean over channels. Each scale has half the pixels of the
+    one before in each direction, the windows of `SSIM_DEFINITION`, and counts the windows that touch the
+    mask. Values outside the mask are 0 in both images. Means below 0 count as 0.
+
+    Args:
+        prediction: predicted values. Nothing is clipped or scaled.
+        target: ground truth in the same unit and colour space.
+        mask: pixels of weight 0 are outside and never read; all other weights count alike.
+        data_range: difference of the largest and the smallest possible value: 1 for images in [0, 1].
+
+    Returns:
+        One similarity per sample in [0, 1], higher is better, 1 for equal images; nan in the cases of `ssim`.
+        Blind to what `ssim` is blind to, and nearly blind to luminance, which counts at the last scale alone.
+
+    Raises:
+        InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], a side of the
+            image is below 161 pixels, or ``data_range`` is not above 0.
+
+    Example:
+        >>> target = torch.rand(1, 161, 161, generator=torch.Generator().manual_seed(0))
+        >>> ms_ssim(target, target, torch.ones(1, 161, 161))
+        tensor([1.])
+    """
+    _check(prediction, target, mask, data_range, _SMALLEST_MS, "MS-SSIM")
+    return score_samples(partial(_multi_scale, data_range=data_range), prediction, target, mask)
+
+
+def _check(
+    prediction: object, target: object, mask: object, data_range: float, smallest: int, name: str
+) -> None:
+    check_masked(prediction, target, mask, "batch *channels height width")
+    check_data_range(data_range)
+    height, width = mask.shape[1:] if isinstance(mask, Tensor) else (0, 0)
+    if min(height, width) < smallest:
+        raise InputError(
+            f"{name} needs images of at least {smallest}x{smallest} pixels, got {height}x{width} "
+            "(height x width); render larger"
+        )
+
+
+def _similarities(
+    prediction: Float[Tensor, "batch *channels height width"],
+    target: Float[Tensor, "batch *channels height width"],
+    mask: PixelMask,
+    data_range: float,
+) -> Float64[Tensor, " batch"]:
+    predicted, true = masked_double(prediction, mask), masked_double(target, mask)
+    found = _mean_ssim(as_channels(predicted), as_channels(true), mask > 0, data_range).mean(1)
+    return found.masked_fill(~(is_finite(predicted) & is_finite(true)), torch.nan)
+
+
+def _scaled_similarities(
+    prediction: Float[Tensor, "batch *channels height width"],
+    target: Float[Tensor, "batch *channels height width"],
+    mask: PixelMask,
+    data_range: float,
+    floor: float,
+) -> Float64[Tensor, " batch"]:
+    predicted, true = masked_double(prediction, mask), masked_double(target, mask)
+    found = _similarities(rescaled(predicted, true, mask, floor), true, mask, data_range)
+    return found.masked_fill(~is_finite(predicted), torch.nan)
+
+
+def _multi_scale(
+    prediction: Float[Tensor, "batch *channels height width"],
+    target: Float[Tensor, "batch *channels height width"],
+    mask: PixelMask,
+    data_range: float,
+) -> Float64[Tensor, " batch"]:
+    predicted, true = (as_channels(masked_double(values, mask)) for values in (prediction, target))
+    is_usable = is_finite(predicted) & is_finite(true)
+    inside = mask > 0
+    factors = []
+    for level, weight in enumerate(_WEIGHTS):
+        k1 = _K1 if level == len(_WEIGHTS) - 1 else _NO_LUMINANCE
+        factors.append(_mean_ssim(predicted, true, inside, data_range, k1).relu() ** weight)
+        odd = predicted.shape[2] % 2, predicted.shape[3] % 2
+        predicted, true = (avg_pool2d(values, 2, padding=odd) for values in (predicted, true))
+        inside = max_pool2d(inside.double().unsqueeze(1), 2, padding=odd).squeeze(1) > 0
+    return torch.stack(factors).prod(0).mean(1).masked_fill(~is_usable, torch.nan)
+
+
+def _mean_ssim(
+    prediction: Float64[Tensor, "batch channels height width"],
+    target: Float64[Tensor, "batch channels height width"],
+    inside: Bool[Tensor, "batch height width"],
+    data_range: float,
+    k1: float = _K1,
+) -> Float64[Tensor, "batch channels"]:
+    """Average the SSIM of each channel over the windows that touch the mask; outside, both images are 0."""
+    one, other = (values.flatten(0, 1).unsqueeze(1) for values in (prediction, target))
+    # The package's own window is rounded to float32, which would give flat bright areas a variance below 0.
+    across = torch.arange(_WINDOW, dtype=torch.float64, device=one.device) - _WINDOW // 2
+    gaussian = torch.softmax(-across.square() / (2 * _SIGMA**2), 0).reshape(1, 1, 1, -1)
+    means = pytorch_msssim.ssim(one, other, data_range, size_average=False, win=gaussian, K=(k1, _K2))
+    touching = max_pool2d(inside.double().unsqueeze(1), _WINDOW, stride=1).flatten(1)
+    windows, counted = touching.shape[1], touching.sum(1, keepdim=True)
+    # The SSIM of all other windows is exactly 1, because both images are 0 there.
+    return (means.reshape(prediction.shape[:2]) * windows - (windows - counted)) / counted

@@ -1,0 +1,181 @@
+"""Learned Perceptual Image Patch Similarity (LPIPS), from two files of weights that the user has.
+
+R. Zhang, P. Isola, A. A. Efros, E. Shechtman, O. Wang: The Unreasonable Effectiveness of Deep Features as a
+Perceptual Metric, CVPR 2018; version 0.1 of its linear heads. Nothing is downloaded.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from pickle import UnpicklingError  # noqa: TID251  which torch raises: nothing is pickled here
+from typing import Any, TypeVar
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+from torch.nn.functional import conv2d
+
+from evaluation.intrinsic.masked import PixelMask, check_masked, is_finite, masked_double, score_samples
+from evaluation.perception.feature_stacks import FEATURE_STACKS, FeatureStack
+from loaders.errors import DAMAGED, InputError, did_you_mean, nearest_file
+
+# Mean and standard deviation of ImageNet's colours, for values from -1 to 1.
+_SHIFT = (-0.030, -0.088, -0.188)
+_SCALE = (0.458, 0.448, 0.450)
+_EPSILON = 1e-10  # beside the length of a feature; torchmetrics has 1e-8
+
+_Loaded = TypeVar("_Loaded")
+
+
+@dataclass(frozen=True, eq=False)
+class LPIPS:
+    """Distance between images in the features of a network; `load_lpips` makes it.
+
+    Args:
+        stack: the network's layers and those to compare.
+        features: the layers with weights, on any device.
+        heads: a weight >= 0 for each channel of each compared layer, [1, channels, 1, 1], on that device.
+
+    Example:
+        >>> stack = FEATURE_STACKS["squeeze"]
+        >>> heads = tuple(torch.ones(1, width, 1, 1) for width in stack.channels)
+        >>> untrained = LPIPS(stack, stack.build().requires_grad_(False), heads)
+        >>> image = torch.rand(1, 3, 20, 20)
+        >>> untrained(image, image, torch.ones(1, 20, 20))
+        tensor([0.])
+    """
+
+    stack: FeatureStack
+    features: nn.Sequential
+    heads: tuple[Float[Tensor, "1 _ 1 1"], ...]
+
+    def __call__(
+        self,
+        prediction: Float[Tensor, "batch 3 height width"],
+        target: Float[Tensor, "batch 3 height width"],
+        mask: PixelMask,
+    ) -> Float[Tensor, " batch"]:
+        """Compute the distance of each sample, in float32.
+
+        ``sum_l mean_xy sum_c w_lc (u_lc - v_lc)^2``: Zhang et al. 2018, eq. 1; u and v are the features of
+        both images after layer l, divided by their length at each place.
+
+        Args:
+            prediction: images in [0, 1], sRGB. Other values are taken as they are.
+            target: ground truth, likewise.
+            mask: pixels of weight 0 are outside and never read, and black in both images; all other weights
+                count alike.
+
+        Returns:
+            One distance per sample, >= 0, lower is better; nan if the prediction is not finite inside the
+            mask (a failed prediction, see `is_failed`), if the target is not finite there, or if the mask is
+            empty. The mean is over the whole frame, so equal errors count less in a small mask. Blind to what
+            the network was not trained to see; not a metric of physical quantities.
+
+        Raises:
+            InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], or the
+                image is too small for the last layer.
+        """
+        check_masked(prediction, target, mask, "batch 3 height width")
+        height, width = prediction.shape[2:]
+        if min(height, width) < self.stack.smallest:
+            side = self.stack.smallest
+            raise InputError(
+                f"LPIPS with {self.stack.name} needs images of at least {side}x{side} pixels, got "
+                f"{height}x{width} (height x width); render larger"
+            )
+        return score_samples(self._distances, prediction, target, mask)
+
+    def _distances(
+        self,
+        prediction: Float[Tensor, "batch 3 height width"],
+        target: Float[Tensor, "batch 3 height width"],
+        mask: PixelMask,
+    ) -> Float64[Tensor, " batch"]:
+        images = masked_double(prediction, mask), masked_double(target, mask)
+        is_usable = is_finite(images[0]) & is_finite(images[1]) & (mask > 0).flatten(1).any(1)
+        values = torch.cat(images).float()
+        shift, scale = (values.new_tensor(numbers)[:, None, None] for numbers in (_SHIFT, _SCALE))
+        values = (2 * values - 1 - shift) / scale
+        distances: list[Tensor] = []
+        for index, layer in enumerate(self.features):
+            values = layer(values)
+            if index in self.stack.compared:
+                lengths = torch.linalg.vector_norm(values, dim=1, keepdim=True)
+                one, other = (values / (lengths + _EPSILON)).chunk(2)
+                head = self.heads[len(distances)]
+                distances.append(conv2d((one - other).square(), head).mean((1, 2, 3)).double())
+        return torch.stack(distances).sum(0).masked_fill(~is_usable, torch.nan)
+
+
+def load_lpips(
+    network: str, backbone: str | Path, heads: str | Path, device: str | torch.device = "cpu"
+) -> LPIPS:
+    """Read the weights of LPIPS; code in the files is never executed.
+
+    Args:
+        network: "alex" (most papers), "vgg" or "squeeze".
+        backbone: torchvision's file of that network trained on ImageNet, from
+            https://download.pytorch.org/models: ``alexnet-owt-7be5be79.pth``, ``vgg16-397923af.pth`` or
+            ``squeezenet1_1-b8a52dc0.pth``.
+        heads: ``lpips/weights/v0.1/alex.pth``, ``vgg.pth`` or ``squeeze.pth`` of the Python package lpips.
+            Heads of version 0.0 have the same form and cannot be told from these.
+        device: torch device of the weights, and of the images that will be compared.
+
+    Returns:
+        The distance; its weights need no gradient.
+
+    Raises:
+        InputError: another network, or a file that does not exist, is damaged, or holds other weights.
+
+    Example:
+        >>> load_lpips("vgg16", "vgg16-397923af.pth", "vgg.pth")
+        Traceback (most recent call last):
+        loaders.errors.InputError: `network` must be one of alex, vgg, squeeze, got vgg16; did you mean `vgg`?
+    """
+    if network not in FEATURE_STACKS:
+        raise InputError(
+            f"`network` must be one of {', '.join(FEATURE_STACKS)}, got {network}"
+            f"{did_you_mean(network, FEATURE_STACKS)}"
+        )
+    stack = FEATURE_STACKS[network]
+    with torch.device("meta"):  # without memory, and without a draw from the global generator
+        features = stack.build()
+    layout = {f"features.{name}": values.shape for name, values in features.state_dict().items()}
+    from_torch = f"{stack.file} from https://download.pytorch.org/models"
+    state = _load(Path(backbone), lambda content: _select(content, layout), from_torch)
+    features.load_state_dict(
+        {name.removeprefix("features."): values for name, values in state.items()}, assign=True
+    )
+    shapes = {f"lin{n}.model.1.weight": (1, width, 1, 1) for n, width in enumerate(stack.channels)}
+    from_lpips = f"lpips/weights/v0.1/{network}.pth from the Python package lpips"
+    weights = _load(Path(heads), lambda content: _select(content, shapes), from_lpips)
+    return LPIPS(
+        stack,
+        features.requires_grad_(False).to(device).eval(),
+        tuple(values.to(device) for values in weights.values()),
+    )
+
+
+def _load(path: Path, select: Callable[[Any], _Loaded], wanted: str) -> _Loaded:
+    if not path.is_file():
+        raise InputError(f"expected {wanted}, but {path} does not exist{nearest_file(path)}")
+    try:
+        return select(torch.load(path, map_location="cpu", weights_only=True))
+    except (*DAMAGED, UnpicklingError) as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        if isinstance(error, UnpicklingError):  # torch's own message recommends to run the code in the file
+            reason = "it holds no weights, or more than weights"
+        raise InputError(f"{path} is not {wanted}, or is damaged: {reason}") from error
+
+
+def _select(content: Any, shapes: dict[str, Any]) -> dict[str, Tensor]:
+    """Return the weights of these names, and refuse other shapes; files also hold classifiers."""
+    if not isinstance(content, dict):
+        raise InputError("it holds no weights by name")
+    for name, shape in shapes.items():
+        found = content.get(name)
+        if not isinstance(found, Tensor) or found.shape != torch.Size(shape):
+            got = list(found.shape) if isinstance(found, Tensor) else "nothing"
+            raise InputError(f"expected `{name}` {list(shape)}, got {got}")
+    return {name: content[name].float() for name in shapes}

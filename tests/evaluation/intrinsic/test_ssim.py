@@ -1,0 +1,190 @@
+import numpy as np
+import pytest
+import pytorch_msssim
+import torch
+from numpy import ndarray
+from numpy.lib.stride_tricks import sliding_window_view
+
+from evaluation.intrinsic import SSIM_DEFINITION
+from evaluation.intrinsic.ssim import dssim, ms_ssim, ssim
+from loaders.errors import InputError
+
+TOLERANCE = 1e-10
+ACROSS = torch.exp(-((torch.arange(11).double() - 5) ** 2) / (2 * 1.5**2))
+
+
+def similarity(x: ndarray, y: ndarray, data_range: float) -> tuple[ndarray, ndarray]:
+    """Compute the SSIM of all windows of two gray images (Wang et al., eq. 13); also without luminance."""
+    across = ACROSS.numpy()
+    weights = np.outer(across, across) / across.sum() ** 2
+    c1, c2 = (0.01 * data_range) ** 2, (0.03 * data_range) ** 2
+    a, b = (sliding_window_view(values, (11, 11)) for values in (x, y))  # [rows, columns, 11, 11]
+
+    def mean(values: ndarray) -> ndarray:
+        return (weights * values).sum((2, 3))
+
+    mean_a, mean_b = mean(a), mean(b)
+    off_a, off_b = a - mean_a[..., None, None], b - mean_b[..., None, None]
+    structure = (2 * mean(off_a * off_b) + c2) / (mean(off_a**2) + mean(off_b**2) + c2)
+    return (2 * mean_a * mean_b + c1) / (mean_a**2 + mean_b**2 + c1) * structure, structure
+
+
+def touching(mask: ndarray) -> ndarray:
+    """Tell which windows contain a pixel of the mask."""
+    return sliding_window_view(mask, (11, 11)).any((2, 3))
+
+
+def drawn(seed: int, *shape: int) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).uniform(0, 1, shape))
+
+
+@pytest.mark.parametrize("shape", [(11, 11), (11, 30), (25, 19)])
+@pytest.mark.parametrize("data_range", [1.0, 4.0])
+def test_equals_the_loop_over_windows(shape: tuple[int, int], data_range: float) -> None:
+    assert "11x11 Gaussian windows, sigma 1.5" in SSIM_DEFINITION
+    target = drawn(0, 2, 3, *shape)
+    prediction = 0.7 * target + 0.3 * drawn(1, 2, 3, *shape) ** 2
+    found = ssim(prediction, target, torch.ones(2, *shape), data_range)
+    for row in range(2):
+        pairs = zip(prediction[row].numpy(), target[row].numpy(), strict=True)
+        wanted = np.mean([similarity(x, y, data_range)[0].mean() for x, y in pairs])
+        assert found[row].item() == pytest.approx(wanted, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", ["ellipse", "pixel", "corner", "speckles", "weights"])
+def test_mean_is_over_the_windows_that_touch_the_mask(kind: str) -> None:
+    prediction, target = drawn(2, 1, 2, 40, 36), drawn(3, 1, 2, 40, 36)
+    mask = torch.zeros(1, 40, 36)
+    y, x = torch.meshgrid(torch.arange(40), torch.arange(36), indexing="ij")
+    mask[0] = {
+        "ellipse": ((y - 15) / 9) ** 2 + ((x - 20) / 6) ** 2 < 1,
+        "pixel": (y == 20) & (x == 20),
+        "corner": (y == 39) & (x == 35),
+        "speckles": drawn(4, 40, 36) < 0.01,
+        "weights": (y < 12) * 0.25,
+    }[kind]
+    inside = mask[0].numpy() > 0
+    wanted = np.mean(
+        [
+            similarity(p * inside, t * inside, 1.0)[0][touching(inside)].mean()
+            for p, t in zip(prediction[0].numpy(), target[0].numpy(), strict=True)
+        ]
+    )
+    assert ssim(prediction, target, mask).item() == pytest.approx(wanted, abs=TOLERANCE)
+
+
+def test_empty_surroundings_change_nothing() -> None:
+    prediction, target = drawn(5, 1, 3, 20, 24), drawn(6, 1, 3, 20, 24)
+    bare = torch.nn.functional.pad(torch.ones(1, 20, 24), (10,) * 4)
+    wide = torch.nn.functional.pad(bare, (7, 30, 0, 12))
+    around = [torch.nn.functional.pad(values, (17, 40, 10, 22), value=0.5) for values in (prediction, target)]
+    tight = [torch.nn.functional.pad(values, (10,) * 4) for values in (prediction, target)]
+    torch.testing.assert_close(ssim(*around, wide), ssim(*tight, bare))
+    assert ssim(*around, torch.ones_like(wide)) > ssim(*around, wide)
+
+
+@pytest.mark.parametrize("size", [(161, 161), (178, 163)])
+def test_multi_scale_of_the_whole_image_is_that_of_the_package(size: tuple[int, int]) -> None:
+    target = drawn(7, 2, 3, *size)
+    prediction = 0.6 * target + 0.4 * drawn(8, 2, 3, *size)
+    window = (ACROSS / ACROSS.sum()).expand(3, 1, 1, 11)  # the package's own is rounded to float32
+    wanted = pytorch_msssim.ms_ssim(prediction, target, data_range=1.0, size_average=False, win=window)
+    torch.testing.assert_close(ms_ssim(prediction, target, torch.ones(2, *size)), wanted, rtol=1e-9, atol=0)
+
+
+def test_multi_scale_counts_the_windows_that_touch_the_mask() -> None:
+    target = drawn(9, 1, 1, 166, 161)
+    prediction = 0.5 * target + 0.5 * drawn(10, 1, 1, 166, 161)
+    mask = torch.zeros(1, 166, 161)
+    mask[0, 20:60, 30:45] = 1
+    inside = mask[0].numpy() > 0
+    x, y = prediction[0, 0].numpy() * inside, target[0, 0].numpy() * inside
+    wanted = 1.0
+    for weight in (0.0448, 0.2856, 0.3001, 0.2363, 0.1333):
+        full, structure = similarity(x, y, 1.0)
+        wanted *= (full if weight == 0.1333 else structure)[touching(inside)].mean() ** weight
+        odd = [(size % 2, size % 2) for size in x.shape]
+        x, y, part = (np.pad(values, odd) for values in (x, y, inside.astype(float)))
+        rows, columns = x.shape[0] // 2, x.shape[1] // 2
+        x, y, part = (
+            values[: 2 * rows, : 2 * columns].reshape(rows, 2, columns, 2).mean((1, 3))
+            for values in (x, y, part)
+        )
+        inside = part > 0
+    assert ms_ssim(prediction, target, mask).item() == pytest.approx(wanted, abs=TOLERANCE)
+
+
+def test_bright_flat_areas_are_not_rounded() -> None:
+    flat = torch.full((1, 30, 30), 300.0)
+    assert ssim(flat, flat + 1, torch.ones(1, 30, 30)).item() == pytest.approx(1, abs=1e-4)
+
+
+def test_means_below_zero_count_as_zero() -> None:
+    target = drawn(11, 1, 161, 161)
+    assert ms_ssim(1 - target, target, torch.ones(1, 161, 161)).item() == 0
+    assert ssim(1 - target, target, torch.ones(1, 161, 161)).item() < 0
+
+
+def test_dissimilarity_is_that_of_the_scaled_prediction() -> None:
+    prediction, target = drawn(12, 1, 3, 20, 20), drawn(13, 1, 3, 20, 20)
+    mask = drawn(14, 1, 20, 20) < 0.7
+    inside = mask.expand(1, 3, 20, 20)
+    p, t = prediction[inside].numpy(), target[inside].numpy()
+    wanted = (1 - ssim((p @ t) / (p @ p) * prediction, target, mask)) / 2
+    torch.testing.assert_close(dssim(prediction, target, mask), wanted)
+    torch.testing.assert_close(dssim(-9 * prediction, target, mask), wanted)
+    # Nothing is cut: scaled values above 1 keep their contrast.
+    bright = 5 * target
+    assert dssim(0.1 * bright, bright, mask, data_range=5).item() < 1e-6
+
+
+def test_dissimilarity_of_a_black_prediction() -> None:
+    target, mask = drawn(15, 1, 20, 20), torch.ones(1, 20, 20)
+    black = torch.zeros_like(target)
+    torch.testing.assert_close(dssim(black, target, mask), (1 - ssim(black, target, mask)) / 2)
+    dark = torch.full_like(target, 1e-4)
+    assert dssim(dark, target, mask, floor=1e-5) == dssim(black, target, mask)
+    assert dssim(dark, target, mask) < dssim(black, target, mask)
+
+
+def test_range_scales_with_the_values() -> None:
+    prediction, target, mask = drawn(16, 1, 3, 15, 15), drawn(17, 1, 3, 15, 15), torch.ones(1, 15, 15)
+    for score in (ssim, dssim):
+        plain = score(prediction, target, mask)
+        torch.testing.assert_close(score(255 * prediction, 255 * target, mask, data_range=255), plain)
+        assert score(prediction, target, mask, data_range=9.0) != plain
+
+
+@pytest.mark.parametrize(("metric", "smallest"), [(ssim, 11), (dssim, 11), (ms_ssim, 161)])
+def test_smallest_image(metric, smallest: int) -> None:
+    image = drawn(18, 1, smallest, smallest)
+    assert metric(image, image, torch.ones_like(image)).isfinite().all()
+    for small in (image[:, 1:], image[..., 1:]):
+        message = f"at least {smallest}x{smallest} pixels, got {small.shape[1]}x{small.shape[2]}"
+        with pytest.raises(InputError, match=message):
+            metric(small, small, torch.ones_like(small))
+
+
+@pytest.mark.parametrize("metric", [ssim, dssim, ms_ssim])
+def test_failures_and_undefined_truth(metric) -> None:
+    prediction, target = drawn(19, 5, 161, 161), drawn(20, 5, 161, 161)
+    mask = torch.ones(5, 161, 161, dtype=torch.bool)
+    mask[:, 50:70] = False
+    plain = metric(prediction, target, mask)
+    prediction[:, 55], target[:, 60] = torch.nan, torch.inf  # outside the mask
+    assert torch.equal(metric(prediction, target, mask), plain)
+    prediction[1, 0, 0], target[2, 0, 0], mask[3], prediction[4, 0, 0] = (
+        torch.nan,
+        torch.inf,
+        False,
+        -torch.inf,
+    )
+    found = metric(prediction, target, mask)
+    assert found.isnan().tolist() == [False, True, True, True, True]
+    assert found[0] == plain[0]
+
+
+def test_invalid_range() -> None:
+    image = torch.ones(1, 11, 11)
+    with pytest.raises(InputError, match="`data_range` must be a finite number above 0, got 0"):
+        ssim(image, image, image, data_range=0)

@@ -1,0 +1,296 @@
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from evaluation.perception.feature_stacks import FEATURE_STACKS
+from evaluation.perception.lpips import LPIPS, load_lpips
+from loaders.errors import InputError
+
+# Every convolution of torchvision's files: name, output channels, input channels, side of the kernel.
+VGG = (
+    *((0, 64, 3), (2, 64, 64), (5, 128, 64), (7, 128, 128), (10, 256, 128), (12, 256, 256), (14, 256, 256)),
+    *((17, 512, 256), (19, 512, 512), (21, 512, 512), (24, 512, 512), (26, 512, 512), (28, 512, 512)),
+)
+FIRE = {3: (64, 16, 64), 4: (128, 16, 64), 6: (128, 32, 128), 7: (256, 32, 128)}
+FIRE |= {9: (256, 48, 192), 10: (384, 48, 192), 11: (384, 64, 256), 12: (512, 64, 256)}
+CONVOLUTIONS = {
+    "alex": {
+        **{"0": (64, 3, 11), "3": (192, 64, 5), "6": (384, 192, 3), "8": (256, 384, 3), "10": (256, 256, 3)}
+    },
+    "vgg": {str(index): (after, before, 3) for index, after, before in VGG},
+    "squeeze": {
+        "0": (64, 3, 3),
+        **{f"{n}.squeeze": (squeezed, before, 1) for n, (before, squeezed, _) in FIRE.items()},
+        **{f"{n}.expand1x1": (expanded, squeezed, 1) for n, (_, squeezed, expanded) in FIRE.items()},
+        **{f"{n}.expand3x3": (expanded, squeezed, 3) for n, (_, squeezed, expanded) in FIRE.items()},
+    },
+}
+CHANNELS = {
+    "alex": (64, 192, 384, 256, 256),
+    "vgg": (64, 128, 256, 512, 512),
+    "squeeze": (64, 128, 256, 384, 384, 512, 512),
+}
+PARAMETERS = {"alex": 2_469_696, "vgg": 14_714_688, "squeeze": 722_496}  # of the convolutional parts
+
+
+def made_files(folder: Path, network: str) -> tuple[Path, Path, dict[str, Tensor]]:
+    """Write random weights in the layout of both files; return the files and all weights."""
+    draws = torch.Generator().manual_seed(0)
+    backbone = {}
+    for name, (after, before, side) in CONVOLUTIONS[network].items():
+        spread = (2 / (before * side * side)) ** 0.5  # keeps the size of the features from layer to layer
+        drawn = torch.randn(after, before, side, side, generator=draws)
+        backbone[f"features.{name}.weight"] = spread * drawn
+        backbone[f"features.{name}.bias"] = 0.1 * torch.randn(after, generator=draws)
+    backbone["classifier.1.weight"] = torch.zeros(2, 2)
+    heads = {
+        f"lin{n}.model.1.weight": torch.rand(1, width, 1, 1, generator=draws)
+        for n, width in enumerate(CHANNELS[network])
+    }
+    paths = folder / "backbone.pth", folder / "heads.pth"
+    torch.save(backbone, paths[0])
+    torch.save(heads, paths[1], _use_new_zipfile_serialization=False)  # as the published heads
+    return *paths, {**backbone, **heads}
+
+
+@pytest.fixture(scope="module", params=["alex", "vgg", "squeeze"])
+def loaded(request, tmp_path_factory) -> tuple[str, LPIPS, dict[str, Tensor]]:
+    """Return the name of a network, its distance and its random weights."""
+    *paths, weights = made_files(tmp_path_factory.mktemp(request.param), request.param)
+    return request.param, load_lpips(request.param, *paths), weights
+
+
+@pytest.fixture(scope="module")
+def squeeze(tmp_path_factory) -> LPIPS:
+    *paths, _ = made_files(tmp_path_factory.mktemp("squeeze"), "squeeze")
+    return load_lpips("squeeze", *paths)
+
+
+def convolve(weights: dict[str, Tensor], name: str, image: Tensor, **options: int) -> Tensor:
+    name = f"features.{name}"
+    return functional.conv2d(image, weights[f"{name}.weight"], weights[f"{name}.bias"], **options).relu()
+
+
+def alexnet(weights: dict[str, Tensor], image: Tensor) -> list[Tensor]:
+    first = convolve(weights, "0", image, stride=4, padding=2)
+    second = convolve(weights, "3", functional.max_pool2d(first, 3, 2), padding=2)
+    third = convolve(weights, "6", functional.max_pool2d(second, 3, 2), padding=1)
+    fourth = convolve(weights, "8", third, padding=1)
+    return [first, second, third, fourth, convolve(weights, "10", fourth, padding=1)]
+
+
+def vgg16(weights: dict[str, Tensor], image: Tensor) -> list[Tensor]:
+    found = []
+    for block in (("0", "2"), ("5", "7"), ("10", "12", "14"), ("17", "19", "21"), ("24", "26", "28")):
+        image = functional.max_pool2d(found[-1], 2) if found else image
+        for name in block:
+            image = convolve(weights, name, image, padding=1)
+        found.append(image)
+    return found
+
+
+def squeezenet(weights: dict[str, Tensor], image: Tensor) -> list[Tensor]:
+    def fire(index: int, values: Tensor) -> Tensor:
+        few = convolve(weights, f"{index}.squeeze", values)
+        sides = (
+            convolve(weights, f"{index}.expand1x1", few),
+            convolve(weights, f"{index}.expand3x3", few, padding=1),
+        )
+        return torch.cat(sides, 1)
+
+    def half(values: Tensor) -> Tensor:
+        return functional.max_pool2d(values, 3, 2, ceil_mode=True)
+
+    found = [convolve(weights, "0", image, stride=2)]
+    found.append(fire(4, fire(3, half(found[-1]))))
+    found.append(fire(7, fire(6, half(found[-1]))))
+    found.append(fire(9, half(found[-1])))
+    for index in (10, 11, 12):
+        found.append(fire(index, found[-1]))
+    return found
+
+
+FEATURES = {"alex": alexnet, "vgg": vgg16, "squeeze": squeezenet}
+
+
+def literal(network: str, weights: dict[str, Tensor], images: tuple[Tensor, Tensor]) -> float:
+    """Compute the distance of one pair [3, height, width] place by place."""
+    mean, deviation = torch.tensor([-0.030, -0.088, -0.188]), torch.tensor([0.458, 0.448, 0.450])
+    both = []
+    for image in images:
+        normalised = ((image * 2 - 1).permute(1, 2, 0) - mean) / deviation
+        both.append(FEATURES[network](weights, normalised.permute(2, 0, 1)[None]))
+    distance = 0.0
+    for level, (one, other) in enumerate(zip(*both, strict=True)):
+        head = weights[f"lin{level}.model.1.weight"].flatten()
+        u, v = (values[0].permute(1, 2, 0).flatten(0, 1) for values in (one, other))  # a row for each place
+        u, v = (values / (values.pow(2).sum(1, keepdim=True).sqrt() + 1e-10) for values in (u, v))
+        distance += ((u - v).pow(2) @ head).mean().item()
+    return distance
+
+
+def drawn(seed: int, *shape: int) -> Tensor:
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def test_equals_a_restatement_with_functional_calls(loaded) -> None:
+    network, metric, weights = loaded
+    prediction, target = drawn(1, 2, 3, 35, 50), drawn(2, 2, 3, 35, 50)
+    mask = drawn(3, 2, 35, 50) < 0.7
+    mask[0] = True
+    found = metric(prediction, target, mask)
+    for row in range(2):
+        pair = prediction[row] * mask[row], target[row] * mask[row]
+        assert found[row].item() == pytest.approx(literal(network, weights, pair), rel=1e-4)
+    assert (found > 0).all()
+
+
+def test_layers_are_those_of_the_published_networks(loaded) -> None:
+    network, metric, _ = loaded
+    stack = FEATURE_STACKS[network]
+    found = {name: tuple(values.shape) for name, values in metric.features.state_dict().items()}
+    wanted = {f"{name}.weight": (a, b, k, k) for name, (a, b, k) in CONVOLUTIONS[network].items()}
+    wanted |= {f"{name}.bias": (after,) for name, (after, *_) in CONVOLUTIONS[network].items()}
+    assert found == wanted
+    assert sum(values.numel() for values in metric.features.parameters()) == PARAMETERS[network]
+    assert stack.channels == CHANNELS[network]
+    values, widths = drawn(4, 1, 3, 64, 64), []
+    for index, layer in enumerate(metric.features):
+        values = layer(values)
+        widths += [values.shape[1]] if index in stack.compared else []
+    assert tuple(widths) == CHANNELS[network]
+    assert stack.compared[-1] == len(metric.features) - 1
+    assert not any(values.requires_grad for values in metric.features.parameters())
+
+
+def test_smallest_image(loaded) -> None:
+    network, metric, _ = loaded
+    side = FEATURE_STACKS[network].smallest
+    image = drawn(5, 1, 3, side, side + 3)
+    assert metric(image, image.flip(3), torch.ones(1, side, side + 3)) > 0
+    with pytest.raises(RuntimeError, match=r"too small|can't be greater than"):  # hence the check
+        metric.features(image[:, :, 1:])
+    with pytest.raises(InputError, match=f"at least {side}x{side} pixels, got {side - 1}x{side + 3}"):
+        metric(image[:, :, 1:], image[:, :, 1:], torch.ones(1, side - 1, side + 3))
+
+
+def test_equal_images_have_no_distance(squeeze: LPIPS) -> None:
+    image = drawn(6, 2, 3, 40, 40)
+    assert squeeze(image, image, torch.ones(2, 40, 40)).tolist() == [0, 0]
+    noisy = [image + size * drawn(7, 2, 3, 40, 40) for size in (0.01, 0.1, 0.5)]
+    found = torch.stack([squeeze(one, image, torch.ones(2, 40, 40)) for one in noisy])
+    assert (found.diff(dim=0) > 0).all()
+    torch.testing.assert_close(squeeze(image, noisy[1], torch.ones(2, 40, 40)), found[1])
+
+
+def test_samples_of_a_batch_are_scored_alone(squeeze: LPIPS) -> None:
+    images = drawn(8, 3, 3, 160, 150), drawn(9, 3, 3, 160, 150), drawn(10, 3, 160, 150) < 0.5
+    alone = torch.cat([squeeze(*(image[row : row + 1] for image in images)) for row in range(3)])
+    torch.testing.assert_close(squeeze(*images), alone)
+
+
+def test_nothing_outside_the_mask_is_read(squeeze: LPIPS) -> None:
+    prediction, target = drawn(11, 4, 3, 30, 30), drawn(12, 4, 3, 30, 30)
+    mask = torch.ones(4, 30, 30)
+    mask[:, 8:14] = 0
+    plain = squeeze(prediction, target, mask)
+    prediction[:, :, 9], target[:, :, 10] = torch.nan, torch.inf
+    assert torch.equal(squeeze(prediction, target, mask), plain)
+    assert torch.equal(squeeze(prediction, target, 0.5 * mask), plain)
+    prediction[1, 0, 0, 0], target[2, 1, 0, 0], mask[3] = torch.nan, torch.inf, 0
+    found = squeeze(prediction, target, mask)
+    assert found.isnan().tolist() == [False, True, True, True]
+    assert found[0] == plain[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_dtype_follows_the_prediction_but_is_never_half(squeeze: LPIPS, dtype: torch.dtype) -> None:
+    image = drawn(13, 1, 3, 20, 20).to(dtype)
+    assert squeeze(image, image, image[:, 0] > -1).dtype == torch.promote_types(dtype, torch.float32)
+
+
+def test_gradient_reaches_the_prediction(squeeze: LPIPS) -> None:
+    prediction = drawn(14, 1, 3, 20, 20).requires_grad_()
+    squeeze(prediction, drawn(15, 1, 3, 20, 20), torch.ones(1, 20, 20)).sum().backward()
+    assert prediction.grad is not None
+    assert prediction.grad.isfinite().all()
+
+
+def test_loading_draws_nothing_from_the_global_generator(tmp_path: Path) -> None:
+    *paths, _ = made_files(tmp_path, "squeeze")
+    before = torch.get_rng_state()
+    load_lpips("squeeze", *map(str, paths))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_half_precision_in_a_file_is_widened(tmp_path: Path) -> None:
+    backbone, heads, weights = made_files(tmp_path, "squeeze")
+    torch.save({name: values.half() for name, values in weights.items()}, backbone)
+    image = drawn(16, 1, 3, 20, 20)
+    assert load_lpips("squeeze", backbone, heads)(image, 1 - image, image[:, 0] > -1) > 0
+
+
+@pytest.mark.parametrize("network", FEATURE_STACKS)
+def test_missing_files_are_named(tmp_path: Path, network: str) -> None:
+    names = {"alex": "alexnet-owt-7be5be79", "vgg": "vgg16-397923af", "squeeze": "squeezenet1_1-b8a52dc0"}
+    with pytest.raises(InputError, match=rf"^expected {names[network]}\.pth .*none\.pth does not exist"):
+        load_lpips(network, tmp_path / "none.pth", tmp_path / "none.pth")
+
+
+def test_missing_heads_are_named(tmp_path: Path) -> None:
+    backbone, *_ = made_files(tmp_path, "squeeze")
+    with pytest.raises(InputError, match=r"^expected lpips/weights/v0\.1/squeeze\.pth .* does not exist"):
+        load_lpips("squeeze", backbone, tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({}, r"expected `features\.0\.weight` \[64, 3, 3, 3\], got nothing"),
+        ({"features.0.weight": torch.zeros(96, 3, 7, 7)}, r"got \[96, 3, 7, 7\]"),
+        ({"features.0.weight": 3}, "got nothing"),
+        ([torch.zeros(3)], "it holds no weights by name"),
+        (Path("object"), "it holds no weights, or more than weights"),
+    ],
+    ids=["empty", "SqueezeNet 1.0", "number", "list", "object"],
+)
+def test_other_content_of_the_backbone(tmp_path: Path, content: object, reason: str) -> None:
+    path = tmp_path / "other.pth"
+    torch.save(content, path)
+    message = rf"other\.pth is not squeezenet1_1-b8a52dc0\.pth from [^\n]*, or is damaged: .*{reason}"
+    with pytest.raises(InputError, match=message) as caught:
+        load_lpips("squeeze", path, path)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_in_the_wrong_order_and_of_another_network(tmp_path: Path) -> None:
+    backbone, heads, _ = made_files(tmp_path, "squeeze")
+    with pytest.raises(InputError, match=r"heads\.pth is not squeezenet1_1"):
+        load_lpips("squeeze", heads, backbone)
+    with pytest.raises(InputError, match=r"backbone\.pth is not lpips/weights/v0\.1/squeeze\.pth"):
+        load_lpips("squeeze", backbone, backbone)
+    (tmp_path / "alex").mkdir()
+    _, other, _ = made_files(tmp_path / "alex", "alex")
+    with pytest.raises(InputError, match=r"expected `lin1\.model\.1\.weight` \[1, 128, 1, 1\], got \[1, 192"):
+        load_lpips("squeeze", backbone, other)
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    backbone, heads, _ = made_files(tmp_path, "squeeze")
+    backbone.write_bytes(backbone.read_bytes()[:1000])
+    with pytest.raises(InputError, match=r"backbone\.pth is not .*, or is damaged: "):
+        load_lpips("squeeze", backbone, heads)
+    backbone.write_bytes(b"<html>404</html>")
+    with pytest.raises(InputError, match=r"backbone\.pth is not .*, or is damaged: "):
+        load_lpips("squeeze", backbone, heads)
+
+
+def test_shapes() -> None:
+    metric = LPIPS(FEATURE_STACKS["squeeze"], torch.nn.Sequential(), ())
+    with pytest.raises(InputError, match=r"`prediction` \[batch, 3, height, width\].*got \[1, 1, 20, 20\]"):
+        type(metric).__call__.__wrapped__(
+            metric, torch.ones(1, 1, 20, 20), torch.ones(1, 1, 20, 20), torch.ones(1, 20, 20)
+        )
