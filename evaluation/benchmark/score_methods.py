@@ -95,7 +95,8 @@ def score_methods(
         >>> view = open_decompositions("mit:MIT-intrinsic", split="grosse", lights=True)  # doctest: +SKIP
         >>> score_methods(view, ["BAS", "COL-RET"])["COL-RET"].score  # doctest: +SKIP
     """
-    if unknown := [name for name in methods if name not in METHODS] or not methods:
+    unknown = [name for name in methods if name not in METHODS]
+    if unknown or not methods:
         raise InputError(f"`methods`: expected some of {', '.join(METHODS)}, got {unknown or 'none'}")
     steps = steps or FinishedSteps()
     with _one_thread():

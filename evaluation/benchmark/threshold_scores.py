@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float64
+from jaxtyping import Bool, Float32, Float64
 from numpy import ndarray
 from torch import Tensor
 
@@ -69,16 +69,18 @@ class BenchmarkObject:
         return GrayDecomposition(*(np.where(self.mask, np.exp(log), 0.0) for log in logs))
 
     def in_colour(
-        self, estimate: GrayDecomposition
-    ) -> tuple[Float[Tensor, "1 3 height width"], Float[Tensor, "1 3 height width"]]:
-        """Give the reflectance the colours of the image, and repeat the shading over the channels."""
+        self, given: GrayDecomposition
+    ) -> tuple[Float32[Tensor, "1 3 height width"], Float32[Tensor, "1 3 height width"]]:
+        """Return a decomposition in the form and scale of `evaluation.models.integrate_gradients`.
+
+        The reflectance has the colours of the image and the largest value 1; the shading is gray.
+        """
         colours = np.maximum(self.pixels, FLOOR)
-        reflectance = estimate.reflectance * colours / colours.mean(0)
-        parts = (
-            torch.from_numpy(part).expand(1, 3, *self.mask.shape) for part in (reflectance, estimate.shading)
-        )
-        both = tuple(part.float() for part in parts)
-        return both[0], both[1]
+        reflectance = given.reflectance * colours / colours.mean(0)
+        largest = max(float(reflectance.max(initial=0.0)), np.finfo(float).tiny)
+        scaled = reflectance / largest, np.broadcast_to(given.shading * largest, colours.shape)
+        first, second = (torch.from_numpy(part.astype(np.float32))[None] for part in scaled)
+        return first, second
 
 
 def baseline_estimates(opened: BenchmarkObject) -> GrayDecomposition:

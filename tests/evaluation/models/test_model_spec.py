@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from evaluation.models import ColourRetinex, IntrinsicNet, save_model
+from evaluation.models import ColourRetinex, GrayRetinex, IntrinsicNet, Weiss, save_model
 from evaluation.models.baselines import BASELINES
 from evaluation.models.model_spec import SHIPPED, ModelIdentity, open_model, open_models, split_spec
 from loaders.errors import InputError
@@ -19,7 +19,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["retinex", "constant-reflectance", "constant-shading"])
+@pytest.mark.parametrize("name", ["retinex", "gray-retinex", "constant-reflectance", "constant-shading"])
 def test_shipped_models_by_name(name: str) -> None:
     found = open_model(name)
     assert found.identity == ModelIdentity(name, "shipped", f"candlelight {version('candlelight')}", None)
@@ -28,8 +28,12 @@ def test_shipped_models_by_name(name: str) -> None:
 
 
 def test_shipped_names_are_those_of_the_baselines_and_retinex() -> None:
-    assert set(SHIPPED) == {"retinex", *BASELINES}
-    assert SHIPPED["retinex"] == ColourRetinex()
+    assert SHIPPED == {
+        "retinex": ColourRetinex(),
+        "gray-retinex": GrayRetinex(),
+        "weiss": Weiss(),
+        **BASELINES,
+    }
 
 
 def test_weights_are_identified_by_their_hash(tmp_path: Path) -> None:
@@ -212,7 +216,7 @@ def test_any_error_of_the_users_code_is_one_line_with_its_cause(tmp_path: Path) 
     [
         (
             "retinx",
-            "expected one of retinex, constant-reflectance, constant-shading; .*did you mean `retinex`",
+            "expected one of retinex, gray-retinex, weiss, constant-reflectance, .*did you mean `retinex`",
         ),
         ("constant shading", "did you mean `constant-shading`"),
         ("no_such_package.models:make", "cannot import `no_such_package.models`: No module named"),

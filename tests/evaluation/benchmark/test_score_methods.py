@@ -1,0 +1,175 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from evaluation.benchmark import add_ranks, score_methods
+from evaluation.benchmark.decompose_methods import METHODS
+from evaluation.benchmark.gradient_methods import GRADIENT_METHODS
+from evaluation.benchmark.summary import neighbour_comparisons, summary_rows
+from evaluation.intrinsic import lmse_score, score_intrinsic
+from evaluation.models import ColourRetinex, GrayRetinex, Weiss, constant_reflectance, constant_shading
+from evaluation.results.compare import compare
+from evaluation.running.finished_steps import FinishedSteps
+from loaders.errors import InputError
+
+GRADIENT = ("BAS", *GRADIENT_METHODS)
+
+
+def model_at(name: str, values: list[float]):
+    """Make the method with given thresholds as a model of `evaluation.models`."""
+    if name == "COL-RET":
+        return ColourRetinex(*values)
+    if name == "GR-RET":
+        return GrayRetinex(*values)
+    return Weiss(*values)
+
+
+def test_scores_are_those_of_the_models_at_the_chosen_thresholds(objects) -> None:
+    view = objects()
+    run = score_methods(view, GRADIENT)
+    for name in GRADIENT_METHODS:
+        details = run.results[name].details
+        for row, number in enumerate(details["chosen"]):
+            one = replace_rows(view, row)
+            model = model_at(name, details["grid"][number])
+            wanted = score_intrinsic({"model": model}, one)["model"].columns
+            for column, values in run.results[name].columns.items():
+                assert values[row] == pytest.approx(wanted[column][0], rel=1e-3, abs=1e-7), (name, column)
+
+
+def replace_rows(view, row: int):
+    """Keep one row of a view."""
+    kept = type(view)([view[row]], [view.groups[row]], "one", explains="image")
+    return kept
+
+
+def test_every_threshold_is_scored_and_the_others_choose(objects) -> None:
+    view = objects()
+    result = score_methods(view, ["GR-RET"]).results["GR-RET"]
+    table = np.array(result.details["lmse_of_grid"])
+    assert table.shape == (4, len(result.details["grid"])) == (4, 15)
+    for row in range(4):
+        others = np.delete(table, row, 0).sum(0)
+        assert others[result.details["chosen"][row]] == others.min()
+        assert result.columns["lmse"][row] == pytest.approx(
+            table[row, result.details["chosen"][row]], rel=1e-5
+        )
+    thresholds = result.details["grid"][3]
+    item = view[2]
+    given = GrayRetinex(*thresholds)(item.image[None], item.mask[None])
+    truth = item.reflectance[None], item.shading.expand(1, 3, -1, -1)
+    assert table[2, 3] == pytest.approx(lmse_score(*given, *truth, item.mask[None]).item(), rel=1e-3)
+
+
+def test_moving_shadows_and_smooth_shading_need_lights_and_a_threshold(objects) -> None:
+    scores = {name: result.score for name, result in score_methods(objects(), GRADIENT).results.items()}
+    best = scores.pop("W+RET")
+    assert best < 0.05 * min(scores.values())
+
+
+def test_fixed_baselines_are_the_constant_models(objects) -> None:
+    view = objects()
+    results = score_methods(view, ["BAS"]).results
+    models = {"BAS shading": constant_reflectance, "BAS reflectance": constant_shading}
+    for name, result in score_intrinsic(models, view).items():
+        for column in ("lmse", "lmse_reflectance", "lmse_shading"):
+            assert results[name].columns[column] == pytest.approx(result.columns[column], rel=1e-3)
+    pair = [results["BAS"].columns["lmse"][row] for row in range(4)]
+    fixed = np.array([results[name].columns["lmse"] for name in models])
+    assert all(value in fixed[:, row] for row, value in enumerate(pair))
+
+
+def test_absolute_errors_are_integrated_on_request(objects) -> None:
+    results = score_methods(objects(), ["BAS", "GR-RET", "W"], absolute=True).results
+    assert list(results) == ["BAS", "GR-RET", "W", "BAS shading", "BAS reflectance", "GR-RET L1", "W L1"]
+    assert max(results["GR-RET L1"].details["residual"]) < 1e-3
+    assert results["GR-RET L1"].details["chosen"] == results["GR-RET"].details["chosen"]
+    assert results["GR-RET L1"].columns != results["GR-RET"].columns
+
+
+def test_results_can_be_compared_with_models(objects) -> None:
+    view = objects()
+    method = score_methods(view, ["W"]).results["W"]
+    model = score_intrinsic({"flat": constant_shading}, view)["flat"]
+    assert compare(method, model).winner == "first"
+    for item in view.items:
+        object.__setattr__(item, "lights", None)
+    again = score_intrinsic({"flat": constant_shading}, view)["flat"]
+    assert compare(method, again).difference == compare(method, model).difference
+
+
+def test_ranks_leave_out_the_fixed_choices_and_p_1(objects) -> None:
+    results = add_ranks(score_methods(objects(), ["BAS", "GR-RET", "W"], absolute=True).results)
+    ranked = [name for name, result in results.items() if not np.isnan(result.columns["rank"]).all()]
+    assert ranked == ["BAS", "GR-RET", "W"]
+    assert np.sum([results[name].columns["rank"] for name in ranked], 0).tolist() == [6.0] * 4
+    rows = summary_rows(list(results.values()))
+    assert rows[0][-1] == "mean rank"
+    assert [row[0] for row in rows if not row[-1]] == ["BAS shading", "BAS reflectance", "GR-RET L1", "W L1"]
+    pairs = {(one.first, one.second) for one in neighbour_comparisons(list(results.values()))}
+    assert pairs == {("BAS", "GR-RET"), ("GR-RET", "W"), ("GR-RET L1", "GR-RET"), ("W L1", "W")}
+
+
+def test_windows_larger_than_an_image_are_undefined(objects) -> None:
+    windows = score_methods(objects(), ["BAS"]).results["BAS"].details["windows"]
+    assert [name for name, value in windows.items() if value is None] == ["40", "80"]
+    assert 0 < windows["10"] < 1
+
+
+def test_an_interrupted_run_resumes_to_the_same_results(objects, tmp_path) -> None:
+    view, methods = objects(3), ["BAS", "GR-RET", "W"]
+    whole = score_methods(view, methods).results
+    steps = FinishedSteps(tmp_path / "steps")
+    score_methods(view, methods[:2], steps=steps)
+    count, again = steps.count(), FinishedSteps(tmp_path / "steps")
+    assert score_methods(view, methods, steps=again).results == whole
+    assert again.reused == count > 0
+
+
+def test_the_number_of_threads_is_restored(objects) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        score_methods(objects(2), ["BAS"])
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_row_without_light_is_left_out(objects) -> None:
+    view = objects()
+    dark = view.items[1]
+    view.items[1] = replace(dark, shading=torch.zeros_like(dark.shading))
+    results = add_ranks(score_methods(view, ["BAS", "GR-RET"]).results)
+    assert {result.undefined for result in results.values()} == {1}
+    assert np.isnan(results["BAS"].columns["rank"][1])
+    assert np.isfinite(results["BAS"].columns["rank"][0])
+
+
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        (["RETINEX"], r"`methods`: expected some of BAS, GR-RET, .*, got \['RETINEX'\]"),
+        ([], "`methods`: expected some of BAS, .*, got none"),
+        (["W", "GR-RET"], "^W: needs images under several lights, and the data have none"),
+    ],
+)
+def test_methods_that_cannot_run(objects, methods, message) -> None:
+    view = objects()
+    view.items = [replace(item, lights=None) for item in view.items]
+    with pytest.raises(InputError, match=message):
+        score_methods(view, methods)
+
+
+def test_one_object_is_refused(objects) -> None:
+    with pytest.raises(InputError, match="leave-one-out needs at least two objects"):
+        score_methods(objects(1), ["GR-RET"])
+
+
+def test_results_are_json_with_details(objects) -> None:
+    result = score_methods(objects(), ["COL-RET"]).results["COL-RET"]
+    assert json.loads(result.to_json())["details"]["thresholds"] == ["brightness", "chroma"]
+    assert METHODS[0] == "BAS"
