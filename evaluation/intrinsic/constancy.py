@@ -51,7 +51,7 @@ def material_variation(prediction: _Scenes, align: bool = True) -> Float[Tensor,
     """
     values, usable = _checked(prediction)
     gray = (_aligned(values) if align else _scaled_as_one(values)).mean(3)
-    variation = gray.std(1, correction=0) / gray.mean(1).clamp(min=_FLOOR)
+    variation = _variance(gray, 1).sqrt() / gray.mean(1).clamp(min=_FLOOR)
     if align and prediction.shape[2] < 2:
         usable = torch.zeros_like(usable)
     return variation.mean(1).masked_fill(~usable, torch.nan).to(result_dtype(prediction))
@@ -80,7 +80,7 @@ def chroma_drift(prediction: _Scenes) -> Float[Tensor, " batch"]:
         tensor([0.0625])
     """
     values, usable = _checked(prediction)
-    drift = _chroma(_aligned(values)).var(1, correction=0).sum(2).mean(1)
+    drift = _variance(_chroma(_aligned(values)), 1).sum(2).mean(1)
     return drift.masked_fill(~usable, torch.nan).to(result_dtype(prediction))
 
 
@@ -116,7 +116,7 @@ def chroma_retention(
     known = is_finite(true)
     true = torch.where(known[:, None, None], true, 1.0)[:, None]
     spread, true_spread = (
-        _chroma(_aligned(colours)).mean(1).var(1, correction=0).sum(1) for colours in (values, true)
+        _variance(_chroma(_aligned(colours)).mean(1), 1).sum(1) for colours in (values, true)
     )
     known &= true_spread >= LEAST_CHROMA
     retained = spread / true_spread.clamp(min=LEAST_CHROMA)
@@ -124,7 +124,7 @@ def chroma_retention(
 
 
 def _checked(
-    prediction: _Scenes,
+    prediction: Tensor,
 ) -> tuple[Float64[Tensor, "batch lights materials 3"], Bool[Tensor, " batch"]]:
     """Check the shape, tell which scenes are usable, and set the other scenes to 1."""
     check_shapes(prediction=(prediction, "batch lights materials 3"))
@@ -152,3 +152,8 @@ def _chroma(
 ) -> Float64[Tensor, "batch lights materials 2"]:
     """Compute R/G and B/G."""
     return values[..., [0, 2]] / values[..., 1:2].clamp(min=_FLOOR)
+
+
+def _variance(values: Tensor, axis: int) -> Tensor:
+    """Compute the variance of a population; `Tensor.var` warns where the result is empty."""
+    return (values - values.mean(axis, keepdim=True)).square().mean(axis)

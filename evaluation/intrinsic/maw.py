@@ -87,7 +87,7 @@ def maw_chromaticity(prediction: _Colours, target: _Colours, weights: _Weights) 
     return _mean(ciede2000(*labs), predicted, true, weight).to(result_dtype(prediction))
 
 
-def _checked(prediction: _Colours, target: _Colours, weights: _Weights) -> _Inputs:
+def _checked(prediction: Tensor, target: Tensor, weights: Tensor) -> _Inputs:
     """Check the arguments, and set regions of weight 0 to 0."""
     axes = "batch regions 3"
     check_shapes(prediction=(prediction, axes), target=(target, axes), weights=(weights, "batch regions"))

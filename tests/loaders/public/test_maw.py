@@ -200,6 +200,8 @@ def test_missing_files_are_named(copy):
     (copy / "images_png" / "scene_3" / "IMG_0012.png").unlink()
     mask_file(copy, 1).unlink()
     colours_file(copy, 2).unlink()
-    for row, name in enumerate(("scene_3/IMG_0012.png", "scene_3/IMG_0013_mask.png", "scene_10/IMG_0012.npy")):
+    for row, name in enumerate(
+        ("scene_3/IMG_0012.png", "scene_3/IMG_0013_mask.png", "scene_10/IMG_0012.npy")
+    ):
         with pytest.raises(InputError, match=rf"{name} is missing; get it from https://measuredalbedo"):
             MAW(copy)[row]
