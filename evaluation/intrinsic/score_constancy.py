@@ -189,7 +189,8 @@ def _add_row(
     scene.means.setdefault(None, []).append(own)
     for name, step in made.items():
         scene.means.setdefault(name, []).append(step["means"][place, shown])
-        if bool(step["failed"][place]) or not float(step["means"][place, shown].mean()) > 0:
+        dark = len(shown) > 0 and not float(step["means"][place, shown].mean()) > 0
+        if dark or bool(step["failed"][place]):
             scene.failed.add(name)
 
 
