@@ -6,8 +6,8 @@ from evaluation.intrinsic.constancy import chroma_retention as chroma_retention
 from evaluation.intrinsic.constancy import material_variation as material_variation
 from evaluation.intrinsic.lmse import lmse as lmse
 from evaluation.intrinsic.lmse import lmse_score as lmse_score
-from evaluation.intrinsic.maw import maw_chromaticity as maw_chromaticity
-from evaluation.intrinsic.maw import maw_intensity as maw_intensity
+from evaluation.intrinsic.maw_errors import maw_chromaticity as maw_chromaticity
+from evaluation.intrinsic.maw_errors import maw_intensity as maw_intensity
 from evaluation.intrinsic.maw_protocol import resize_for_maw as resize_for_maw
 from evaluation.intrinsic.mse import mse as mse
 from evaluation.intrinsic.region_means import region_means as region_means

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from evaluation.inputs.predictions import MissingResults
 from evaluation.inputs.region_batch import RegionBatch, stack_regions
-from evaluation.intrinsic.maw import maw_chromaticity, maw_intensity
+from evaluation.intrinsic.maw_errors import maw_chromaticity, maw_intensity
 from evaluation.intrinsic.maw_protocol import MAW_SIZE, resize_for_maw
 from evaluation.intrinsic.region_means import region_means
 from evaluation.intrinsic.score_intrinsic import DecompositionModel

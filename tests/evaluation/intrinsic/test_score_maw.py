@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from evaluation.inputs.predictions import open_predictions
-from evaluation.intrinsic.maw import maw_chromaticity, maw_intensity
+from evaluation.intrinsic.maw_errors import maw_chromaticity, maw_intensity
 from evaluation.intrinsic.maw_protocol import resize_for_maw
 from evaluation.intrinsic.region_means import region_means
 from evaluation.intrinsic.score_maw import score_maw

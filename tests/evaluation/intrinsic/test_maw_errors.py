@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation.intrinsic.ciede2000 import ciede2000, linear_to_lab
-from evaluation.intrinsic.maw import DENOMINATOR_FLOOR, maw_chromaticity, maw_intensity
+from evaluation.intrinsic.maw_errors import DENOMINATOR_FLOOR, maw_chromaticity, maw_intensity
 from loaders.errors import InputError
 
 METRICS = [maw_intensity, maw_chromaticity]
