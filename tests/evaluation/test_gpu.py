@@ -26,7 +26,19 @@ from evaluation.concepts import (
     significant,
 )
 from evaluation.coverage import binarise, explanation_heatmap, part_iou, set_threshold, waiou, weigh_iou
-from evaluation.intrinsic import lmse, lmse_score, mse, si_mse
+from evaluation.intrinsic import (
+    chroma_drift,
+    chroma_retention,
+    ciede2000,
+    lmse,
+    lmse_score,
+    material_variation,
+    maw_chromaticity,
+    maw_intensity,
+    mse,
+    region_means,
+    si_mse,
+)
 from evaluation.models import ColourRetinex
 
 # Tolerances by the dtype of the arguments, because a GPU sums in another order.
@@ -64,6 +76,8 @@ PAIR = drawn(2, 3, 24, 30), 0.1 + drawn(2, 3, 24, 30, seed=1)
 MASK = drawn(2, 24, 30, seed=2) > 0.2
 FACTORS = torch.cartesian_prod(torch.arange(3), torch.arange(4), torch.arange(5))
 BLOCKS = drawn(12, 40), drawn(20, 40, seed=1), drawn(6, 40, seed=2) - 0.5
+REGIONS = (5 * drawn(2, 24, 30, seed=3)).long()
+COLOURS = 0.1 + drawn(4, 6, 3), 0.1 + drawn(4, 6, 3, seed=1)
 CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     "mse": (mse, (*PAIR, MASK)),
     "si_mse": (si_mse, (*PAIR, MASK)),
@@ -72,6 +86,14 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     "lmse of weights": (lmse, (PAIR[0][:, 0], PAIR[1][:, 0], drawn(2, 24, 30, seed=3))),
     "lmse in float64": (lmse, (PAIR[0][:, 0].double(), PAIR[1][:, 0].double(), MASK)),
     "lmse_score": (lmse_score, (*PAIR, *PAIR[::-1], MASK)),
+    "ciede2000": (ciede2000, tuple(100 * drawn(8, 3, seed=seed) for seed in (4, 5))),
+    "region_means": (lambda *given: region_means(*given, 4), (PAIR[0], REGIONS)),
+    "maw_intensity": (maw_intensity, (*COLOURS, drawn(4, 6, seed=2))),
+    "maw_chromaticity": (maw_chromaticity, (*COLOURS, drawn(4, 6, seed=2))),
+    "constancy": (
+        lambda one, truth: [material_variation(one), chroma_drift(one), chroma_retention(one, truth)],
+        (0.1 + drawn(4, 3, 6, 3), COLOURS[1]),
+    ),
     "pixel_loss": (pixel_loss, (*PAIR, MASK)),
     "pixel_loss, aligned": (lambda *given: pixel_loss(*given, align_scale=True), (*PAIR, MASK)),
     "output_gradient": (output_gradient, (*PAIR, MASK, True)),
