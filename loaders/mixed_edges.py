@@ -1,13 +1,15 @@
 """Mark pixels near edges of objects, whose values may mix several surfaces."""
 
 import numpy as np
-from jaxtyping import Bool, UInt8
+from jaxtyping import Bool, Shaped
 from numpy import ndarray
 
 REACH = 2  # pixels
 
 
-def mixed_edges(object_layer: UInt8[ndarray, "height width"]) -> Bool[ndarray, "height width"]:
+def mixed_edges(
+    layer: Shaped[ndarray, "height width *channels"], reach: int = REACH
+) -> Bool[ndarray, "height width"]:
     """Mark the pixels that may mix two surfaces: all pixels within two pixels of another object.
 
     The pixel filter (Blackman-Harris, 1.5 pixels wide) reaches 0.75 pixels from a pixel's centre. The single
@@ -20,7 +22,9 @@ def mixed_edges(object_layer: UInt8[ndarray, "height width"]) -> Bool[ndarray, "
     index samples did not hit.
 
     Args:
-        object_layer: index of the object at each pixel, 0 for background; not anti-aliased.
+        layer: index of the object at each pixel, 0 for background, not anti-aliased. A layer of another
+            value, such as the part or the albedo, marks the edges of that value.
+        reach: largest distance in rows and in columns; 1 looks at the 3 x 3 pixels around each pixel.
 
     Returns:
         True where a pixel may be mixed.
@@ -29,10 +33,11 @@ def mixed_edges(object_layer: UInt8[ndarray, "height width"]) -> Bool[ndarray, "
         >>> mixed_edges(np.array([[0, 0, 0, 0, 1, 1, 1]], np.uint8))
         array([[False, False,  True,  True,  True,  True, False]])
     """
-    height, width = object_layer.shape
-    padded = np.pad(object_layer, REACH, mode="edge")
+    height, width = layer.shape[:2]
+    values = layer.reshape(height, width, -1)
+    padded = np.pad(values, ((reach, reach), (reach, reach), (0, 0)), mode="edge")
     mixed = np.zeros((height, width), bool)
-    for top in range(2 * REACH + 1):
-        for left in range(2 * REACH + 1):
-            mixed |= padded[top : top + height, left : left + width] != object_layer
+    for top in range(2 * reach + 1):
+        for left in range(2 * reach + 1):
+            mixed |= (padded[top : top + height, left : left + width] != values).any(axis=2)
     return mixed

@@ -1,4 +1,4 @@
-r"""Compare a result of the 2009 benchmark with a slow restatement, which solves by multigrid as its authors do.
+r"""Compare a result of the 2009 benchmark with a slow restatement that solves by multigrid.
 
     pip install pyamg
     candlelight evaluate intrinsic mit:MIT-intrinsic --split grosse --methods GR-RET,COL-RET,W,W+RET \\

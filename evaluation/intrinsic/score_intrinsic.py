@@ -1,10 +1,8 @@
 """Score decompositions against the ground truth: one result for each model or folder of predictions."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
@@ -13,13 +11,14 @@ from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
 from evaluation.inputs.predictions import MissingResults, Predictions
 from evaluation.intrinsic.lmse import gray, lmse
 from evaluation.intrinsic.mse import mse
+from evaluation.intrinsic.scored_rows import ErrorMetric, collect_errors, mean_results, run_batches
 from evaluation.intrinsic.si_mse import si_mse
 from evaluation.models.baselines import BASELINES
 from evaluation.models.model_protocols import IntrinsicModel
 from evaluation.models.model_spec import NamedModel
-from evaluation.results.result import MeanResult, fill_failures
-from evaluation.running.batches import Fingerprint, make_provenance, read_batches
-from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
+from evaluation.results.result import MeanResult
+from evaluation.running.batches import Fingerprint
+from evaluation.running.finished_steps import FinishedSteps
 from evaluation.running.named_models import identify_models
 from evaluation.running.predict_decomposition import predict_decomposition
 from loaders.views import Decompositions
@@ -90,39 +89,23 @@ def score_intrinsic(
         True
     """
     named_models = identify_models(models, [data], "linear", missing)
-    steps = steps or FinishedSteps()
-    keys = {
-        name: model_key(named, device, metric=METRIC, version=VERSION) for name, named in named_models.items()
-    }
-    fingerprint = Fingerprint()
-    errors: dict[str, list[Tensor]] = {name: [] for name in named_models}
-    failed: dict[str, list[Tensor]] = {name: [] for name in named_models}
-    zeros: list[Tensor] = []
-    for batch in read_batches(data, batch_size, lambda item: item.image, fingerprint, "score"):
-        truth = stack_ground_truth(batch.items)
-        zeros.append(_zero_errors(truth))
-        for name, named in named_models.items():
-            score = partial(_score, named, batch.ids, truth, device)
-            step = steps.get_or_compute(batch_key(keys[name], batch, fingerprint), score)
-            errors[name].append(step["errors"])
-            failed[name].append(step["failed"])
-    failed_rows = {name: torch.cat(some).numpy() for name, some in failed.items()}
-    joined = {name: torch.cat(some, 1).numpy() for name, some in errors.items()}
-    filled = fill_failures(joined, failed_rows, torch.cat(zeros, 1).numpy())
+    metric, fingerprint = ErrorMetric(METRIC, VERSION, COLUMNS), Fingerprint()
+    batches = run_batches(
+        named_models,
+        data,
+        lambda batch: stack_ground_truth(batch.items),
+        _score,
+        image=lambda item: item.image,
+        metric=metric,
+        fingerprint=fingerprint,
+        device=device,
+        batch_size=batch_size,
+        steps=steps,
+    )
+    found = collect_errors(batches, _zero_errors)
     settings = intrinsic_settings(data, missing)
-    if any(failure.any() for failure in failed_rows.values()):
-        settings["filled_among"] = sorted(named_models)
     described = fingerprint.describe(data)
-    return {
-        name: MeanResult(
-            make_provenance(METRIC, VERSION, "lower", named, described, settings),
-            tuple(data.ids),
-            tuple(data.groups),
-            {column: tuple(values.tolist()) for column, values in zip(COLUMNS, filled[name], strict=True)},
-            tuple(data.ids[row] for row in np.flatnonzero(failed_rows[name]).tolist()),
-        )
-        for name, named in named_models.items()
-    }
+    return mean_results(named_models, metric, found, data.ids, data.groups, described, settings)
 
 
 def score_baselines(data: Decompositions) -> dict[str, MeanResult]:

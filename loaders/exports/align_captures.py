@@ -46,9 +46,7 @@ def shift_image(
     return np.fft.irfft2(spectrum, s=image.shape[:2], axes=(0, 1))
 
 
-def find_shift(
-    image: Float[ndarray, "height width"], reference: Float[ndarray, "height width"]
-) -> _Shift:
+def find_shift(image: Float[ndarray, "height width"], reference: Float[ndarray, "height width"]) -> _Shift:
     """Find the shift that aligns an image with a reference: the largest normalised cross-correlation.
 
     The paper aligns by hand. Here the whole shift comes from the largest value of the cross-correlation of
@@ -89,7 +87,10 @@ def find_shift(
     row, column = np.unravel_index(correlation.argmax(), correlation.shape)
     start = np.array([(row + height // 2) % height - height // 2, (column + width // 2) % width - width // 2])
     found = minimize(
-        mismatch, start.astype(float), method="Nelder-Mead", options={"xatol": _CORRELATION_STEP, "fatol": 0.0}
+        mismatch,
+        start.astype(float),
+        method="Nelder-Mead",
+        options={"xatol": _CORRELATION_STEP, "fatol": 0.0},
     )
     return float(found.x[0]), float(found.x[1])
 
@@ -104,7 +105,7 @@ def _gradient_spectra(image: Float[ndarray, "height width"]) -> list[ndarray]:
 
 
 def _phase(height: int, width: int, shift: _Shift) -> ndarray:
-    """Compute the factor of each frequency for a shift; real at the Nyquist frequencies, as of a real image."""
+    """Compute the factor of each frequency; real at the Nyquist frequencies, so that images stay real."""
     down, right = (
         np.exp(-2j * np.pi * frequencies * pixels)
         for frequencies, pixels in ((np.fft.fftfreq(height), shift[0]), (np.fft.rfftfreq(width), shift[1]))

@@ -9,6 +9,7 @@ from loaders.public.dsprites import DSprites as DSprites
 from loaders.public.dtd import DTD as DTD
 from loaders.public.fivek import open_fivek as open_fivek
 from loaders.public.iiw import IIW as IIW
+from loaders.public.maw import MAW as MAW
 from loaders.public.mit import MITIntrinsic as MITIntrinsic
 from loaders.public.mpi3d import MPI3D as MPI3D
 from loaders.public.multi_illumination import MultiIllumination as MultiIllumination

@@ -8,16 +8,14 @@ from jaxtyping import Int64
 from numpy import ndarray
 
 from loaders.check_choice import check_choice
-from loaders.errors import InputError, blaming
-from loaders.files.safe_decoding import MAX_PIXELS
+from loaders.errors import InputError
 from loaders.public.image_formats import read_rgb8, same_size, to_tensor
-from loaders.public.missing_files import require_path
+from loaders.public.npy_numbers import read_numbers
 from loaders.public.pixel_tensors import image_tensor
 from loaders.public.saw_annotations import SOURCE, SAWAnnotations, read_saw_annotations
 
 LABELS = {0: "discontinuity of normal or depth", 1: "shadow boundary", 2: "smooth", 100: "ignore"}
 LABEL_FOLDER = "saw_data-filter_size_0-ignore_border_0.05-normal_gradmag_thres_1.5-depth_gradmag_thres_2.0"
-_npy: Any = np.lib.format  # numpy 1.26 has no types for it
 _Split = Literal["train", "val", "test"]
 
 
@@ -96,7 +94,7 @@ class SAW:
 
 
 def _read_ids(path: Path) -> tuple[str, ...]:
-    ids = _read_integers(path, 1)
+    ids = read_numbers(path, SOURCE, "integers", 1)
     if ids.size and ids.min() < 0:
         raise InputError(f"{path}: expected numbers of photographs, got {ids.min()}")
     if len(np.unique(ids)) != len(ids):
@@ -105,20 +103,7 @@ def _read_ids(path: Path) -> tuple[str, ...]:
 
 
 def _read_labels(path: Path) -> Int64[ndarray, "height width"]:
-    labels = _read_integers(path, 2)
+    labels = read_numbers(path, SOURCE, "integers", 2)
     if unknown := set(np.unique(labels).tolist()) - LABELS.keys():
         raise InputError(f"{path}: expected the labels 0, 1, 2 and 100, got {sorted(unknown)[0]}")
     return labels
-
-
-def _read_integers(path: Path, axes: int) -> Int64[ndarray, "..."]:
-    """Read an npy file of integers, and check its header before memory is allocated."""
-    require_path(path, SOURCE)
-    with blaming(f"{path}: cannot be read", f"get it again from {SOURCE}"):
-        mapped = _npy.open_memmap(path, "r")  # numpy refuses pickled objects here
-    if mapped.dtype.kind not in "iu" or mapped.ndim != axes:
-        found = f"{mapped.dtype} {list(mapped.shape)}"
-        raise InputError(f"{path}: expected integers of {axes} axes, got {found}; get it again from {SOURCE}")
-    if mapped.size > MAX_PIXELS:
-        raise InputError(f"{path}: expected at most {MAX_PIXELS} values, got {mapped.size}")
-    return np.array(mapped, np.int64)

@@ -14,6 +14,7 @@ from loaders.views.judgement_view import open_judgements as open_judgements
 from loaders.views.pair_view import open_pairs as open_pairs
 from loaders.views.part_view import open_parts as open_parts
 from loaders.views.public_rows import LAYOUTS as LAYOUTS
+from loaders.views.region_view import open_regions as open_regions
 from loaders.views.view_items import Comparisons as Comparisons
 from loaders.views.view_items import ConceptSet as ConceptSet
 from loaders.views.view_items import DataIdentity as DataIdentity
@@ -21,6 +22,7 @@ from loaders.views.view_items import DecomposedImage as DecomposedImage
 from loaders.views.view_items import JudgedImage as JudgedImage
 from loaders.views.view_items import PartImage as PartImage
 from loaders.views.view_items import RatedPair as RatedPair
+from loaders.views.view_items import RegionImage as RegionImage
 from loaders.views.view_protocols import ConceptSets as ConceptSets
 from loaders.views.view_protocols import Decompositions as Decompositions
 from loaders.views.view_protocols import Factors as Factors
@@ -28,4 +30,5 @@ from loaders.views.view_protocols import Images as Images
 from loaders.views.view_protocols import Judgements as Judgements
 from loaders.views.view_protocols import Parts as Parts
 from loaders.views.view_protocols import RatedPairs as RatedPairs
+from loaders.views.view_protocols import Regions as Regions
 from loaders.views.view_protocols import View as View

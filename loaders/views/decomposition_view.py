@@ -1,16 +1,18 @@
 """Open images with their true reflectance and shading."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 from loaders.check_choice import check_choice
+from loaders.errors import InputError
+from loaders.mixed_edges import mixed_edges
 from loaders.samples import Frames
 from loaders.schema import Metadata
 from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
 from loaders.views.data_source import FRAMES, Content, open_rows
-from loaders.views.view_colours import to_linear
+from loaders.views.view_colours import linear_image, linear_layer, to_linear
 from loaders.views.view_items import DecomposedImage
 from loaders.views.view_protocols import Explains
 
@@ -34,6 +36,7 @@ def open_decompositions(
     limit: int | None = None,
     lights: bool = False,
     image: MITImage = "diffuse",
+    leave_edges: int = 0,
 ) -> DecompositionRows:
     """Open images with their true reflectance and shading.
 
@@ -51,13 +54,17 @@ def open_decompositions(
         limit: largest number of rows; None for all.
         lights: whether to read MIT's captures under ten more lights; other data have none.
         image: image of MIT Intrinsic Images: "diffuse", as in the benchmark, or "original" with highlights.
+        leave_edges: pixels of frames as near as this to another object are left out of the mask, because
+            layers are anti-aliased and mix both surfaces there (`loaders.mixed_edges`, which finds every
+            such pixel with 2). 0 leaves none out.
 
     Returns:
         The view: `loaders.views.Decompositions`.
 
     Raises:
-        InputError: the data are missing or have no decompositions; the set, split or row does not exist; or
-            there are several sets or splits, and none is named.
+        InputError: the data are missing or have no decompositions; the set, split or row does not exist;
+            there are several sets or splits, and none is named; or ``leave_edges`` is negative, or given with
+            data that are not frames.
 
     Example:
         >>> open_decompositions("dsprites:grid")
@@ -66,19 +73,30 @@ def open_decompositions(
 of the layouts mit, arap
     """
     check_choice("image", image, MITImage)
+    if leave_edges < 0:
+        raise InputError(f"leave_edges: expected 0 or more pixels, got {leave_edges}")
     request = Request(data, set_name, split, rows, limit)
-    content = Content("decompositions", ("mit", "arap"), _layers, {"mit": {"lights": lights}})
+    layers_of = partial(_layers, edges=leave_edges > 0)
+    content = Content("decompositions", ("mit", "arap"), layers_of, {"mit": {"lights": lights}})
     named = open_rows(request, content)
     reader = named.reader
     if named.identity.layout != FRAMES:
+        if leave_edges:
+            raise InputError(
+                f"{request.name}: `{named.identity.layout}` has no objects; leave_edges must be 0"
+            )
         key = "diffuse" if named.identity.layout == "mit" and image == "diffuse" else "image"
         return DecompositionRows(named, partial(_read_public, reader, key), "image")
     catcher = _has_catcher(reader.metadata(named.numbers[0]))
-    return DecompositionRows(named, partial(_read_frame, reader), "objects" if catcher else "image")
+    if leave_edges:
+        mask = f"without {leave_edges} pixels at edges of objects"
+        named = replace(named, identity=replace(named.identity, mask=mask))
+    read = partial(_read_frame, reader, leave_edges)
+    return DecompositionRows(named, read, "objects" if catcher else "image")
 
 
-def _layers(available: Collection[str]) -> tuple[str, ...]:
-    return ("radiance" if "radiance" in available else "image", *_TRUTH)
+def _layers(available: Collection[str], edges: bool) -> tuple[str, ...]:
+    return (linear_layer(available), *_TRUTH, *(("object",) if edges else ()))
 
 
 def _has_catcher(metadata: Metadata) -> bool:
@@ -87,12 +105,13 @@ def _has_catcher(metadata: Metadata) -> bool:
     return traced and metadata.checks.identity_error is None
 
 
-def _read_frame(frames: Frames, row: int) -> DecomposedImage:
+def _read_frame(frames: Frames, leave_edges: int, row: int) -> DecomposedImage:
     exposure, sample = frames.set_info.exposure, frames[row]
-    linear = "radiance" in sample
-    image = to_linear(sample["radiance"]) * exposure if linear else to_linear(sample["image"])
     albedo, shading = (to_linear(sample[name]) for name in _TRUTH)
-    return DecomposedImage(image, albedo, shading * exposure, (albedo > 0).any(0))
+    mask = (albedo > 0).any(0)
+    if leave_edges:
+        mask &= mask.new_tensor(~mixed_edges(sample["object"].numpy(), leave_edges))
+    return DecomposedImage(linear_image(sample, exposure), albedo, shading * exposure, mask)
 
 
 def _read_public(data: Any, key: str, row: int) -> DecomposedImage:

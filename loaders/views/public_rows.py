@@ -12,6 +12,7 @@ from loaders.public import (
     ARAP,
     CUB70,
     IIW,
+    MAW,
     MPI3D,
     SAW,
     TID2013,
@@ -73,6 +74,7 @@ LAYOUTS = {
     "arap": PublicLayout("ARAP", ARAP, ("all", "csm"), group=lambda name: scene_of(name).lower()),
     "iiw": PublicLayout("IIW", IIW, ("all", "train", "test")),
     "saw": PublicLayout("SAW", SAW, ("train", "val", "test")),
+    "maw": PublicLayout("Measured Albedo in the Wild", MAW, group=_folder),
     "multi-illumination": PublicLayout(
         "Multi-Illumination", MultiIllumination, ("all", "train", "test"), group=_folder
     ),

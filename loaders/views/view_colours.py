@@ -1,5 +1,6 @@
 """Convert images of readers to the colour space of a view: readers' uint8 is sRGB, floats are linear."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float32, Shaped
@@ -7,6 +8,7 @@ from jaxtyping import Float32, Shaped
 from loaders.colour import linear_to_srgb
 from loaders.errors import InputError
 from loaders.public.pixel_tensors import SRGB8_TO_LINEAR
+from loaders.samples import Sample
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,6 +64,26 @@ def to_srgb(image: Shaped[Tensor, "channels height width"]) -> Float32[Tensor, "
     if checked.dtype == torch.uint8:
         return checked.to(torch.float32) / 255
     return torch.from_numpy(linear_to_srgb(checked.to(torch.float32).numpy()))
+
+
+def linear_layer(available: Collection[str]) -> str:
+    """Choose the layer of frames from which `linear_image` makes an image.
+
+    Example:
+        >>> linear_layer(["image", "radiance"]), linear_layer(["image", "albedo"])
+        ('radiance', 'image')
+    """
+    return "radiance" if "radiance" in available else "image"
+
+
+def linear_image(sample: Sample, exposure: float) -> Float32[Tensor, "3 height width"]:
+    """Make the scene-linear image of a frame: `radiance` times the exposure, or the decoded 8-bit `image`.
+
+    Args:
+        sample: row of a reader of frames.
+        exposure: exposure of the set.
+    """
+    return to_linear(sample["radiance"]) * exposure if "radiance" in sample else to_linear(sample["image"])
 
 
 def _in_three_channels(image: Tensor) -> Tensor:

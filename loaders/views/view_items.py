@@ -24,6 +24,7 @@ class DataIdentity:
         set_name: image set; None for data without sets.
         split: split; None for data without splits, and for a reader that does not name its split.
         recipe: SHA-256 of the recipe of the frames; None for other data.
+        mask: how the masks differ from the usual ones of the data; None if they do not.
 
     Example:
         >>> DataIdentity("demo", "frames", "tabletop").split is None
@@ -35,6 +36,7 @@ class DataIdentity:
     set_name: str | None = None
     split: str | None = None
     recipe: str | None = None
+    mask: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +117,23 @@ class JudgedImage:
     image: Float32[Tensor, "3 height width"]
     comparisons: Comparisons | None = None
     labels: Int64[Tensor, "height width"] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RegionImage:
+    """An image with regions of one material each.
+
+    Attributes:
+        image: scene-linear Rec.709; as `DecomposedImage.image` for frames.
+        regions: 0 outside all regions, else the number of the region, from 1; some numbers may be missing.
+        colours: true albedo of region n in row n - 1, scene-linear Rec.709; None if it is not known.
+        mask: pixels that show surfaces, for models that take a mask; None for all.
+    """
+
+    image: Float32[Tensor, "3 height width"]
+    regions: Int64[Tensor, "height width"]
+    colours: Float32[Tensor, "n 3"] | None = None
+    mask: Bool[Tensor, "height width"] | None = None
 
 
 @dataclass(frozen=True, eq=False)

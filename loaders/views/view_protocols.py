@@ -13,6 +13,7 @@ from loaders.views.view_items import (
     JudgedImage,
     PartImage,
     RatedPair,
+    RegionImage,
 )
 
 if TYPE_CHECKING:
@@ -95,6 +96,15 @@ class Factors(View[Tensor], Protocol):
 @runtime_checkable
 class Judgements(View[JudgedImage], Protocol):
     """Photographs with human judgements."""
+
+
+@runtime_checkable
+class Regions(View[RegionImage], Protocol):
+    """Images with regions of one material; the groups are scenes."""
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether the images are rendered; results record it."""
 
 
 @runtime_checkable

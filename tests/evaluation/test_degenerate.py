@@ -28,13 +28,18 @@ from evaluation.coverage.binarise_heatmaps import (
     set_threshold,
 )
 from evaluation.coverage.waiou import part_iou, waiou, weigh_iou
+from evaluation.intrinsic.ciede2000 import ciede2000
+from evaluation.intrinsic.constancy import chroma_drift, chroma_retention, material_variation
 from evaluation.intrinsic.lmse import lmse, lmse_score
 from evaluation.intrinsic.lmse_barron import geometric_mean, lmse_barron, lmse_barron_score
 from evaluation.intrinsic.lmse_chrislib_rgb import lmse_chrislib_rgb
 from evaluation.intrinsic.lmse_sintel import lmse_sintel
 from evaluation.intrinsic.masked import is_failed
+from evaluation.intrinsic.maw_errors import maw_chromaticity, maw_intensity
+from evaluation.intrinsic.maw_protocol import resize_for_maw
 from evaluation.intrinsic.mse import mse
 from evaluation.intrinsic.psnr import psnr
+from evaluation.intrinsic.region_means import region_means
 from evaluation.intrinsic.si_mse import si_mse
 from evaluation.intrinsic.ssim import dssim, ms_ssim, ssim
 from evaluation.perception.feature_stacks import FEATURE_STACKS
@@ -129,6 +134,79 @@ def _masked(
             cases.append((place, f"{bad} inside the mask", spoilt, "nan"))
             cases.append((place, f"{bad} outside the mask", {**spoilt, "mask": hole}, exact))
     return Metric(function, {"prediction": image, "target": image, "mask": full}, tuple(cases))
+
+
+COLOURS = _values(1, 2, 3)
+AREAS = torch.tensor([[2.0, 1.0]])
+
+
+def _on_regions(function: Callable[..., Any], black: str, unlit: str) -> Metric:
+    """Make the cases of a score of mean colours; an all-zero prediction gives `black`, a target `unlit`."""
+    empty = {"prediction": COLOURS[:, :0], "target": COLOURS[:, :0], "weights": AREAS[:, :0]}
+    used, unused = torch.tensor([[0.0, 1.0]]), "outside the regions"
+    cases = [
+        ("prediction", "all zero", {"prediction": 0 * COLOURS}, black),
+        ("target", "all zero", {"target": 0 * COLOURS}, unlit),
+        ("weights", "all zero", {"weights": 0 * AREAS}, "nan"),
+        ("weights", "nan", {"weights": nan * AREAS}, "error: `weights` must be numbers of pixels, >= 0"),
+        ("weights", "negative", {"weights": -AREAS}, "error: `weights` must be numbers of pixels, >= 0"),
+        ("all", "no regions", empty, "nan"),
+        ("all", "no rows", {name: one[:0] for name, one in empty.items()}, "none"),
+        (
+            "target",
+            "fewer regions",
+            {"target": COLOURS[:, :1]},
+            "error: expected `prediction` [batch, regions",
+        ),
+    ]
+    for place in ("prediction", "target"):
+        for bad in (nan, inf):
+            spoilt = {place: _values(1, 2, 3, first=bad)}
+            cases.append((place, f"{bad} in a region", spoilt, "nan"))
+            cases.append((place, f"{bad} {unused}", {**spoilt, "weights": used}, "0"))
+    return Metric(function, {"prediction": COLOURS, "target": COLOURS, "weights": AREAS}, tuple(cases))
+
+
+LIGHTS = torch.stack([COLOURS, COLOURS.flip(2)], 1)
+
+
+def _over_lights(function: Callable[..., Any], constant: str, one_material: str) -> Metric:
+    """Make the cases of a score of a scene under lights."""
+    dark = LIGHTS.clone()
+    dark[:, 1] = 0
+    arguments = {"prediction": LIGHTS}
+    cases = [
+        ("prediction", "nan", {"prediction": _values(1, 2, 2, 3, first=nan)}, "nan"),
+        ("prediction", "inf", {"prediction": _values(1, 2, 2, 3, first=inf)}, "nan"),
+        ("prediction", "constant", {"prediction": torch.ones(1, 2, 2, 3)}, constant),
+        ("prediction", "zero in one light", {"prediction": dark}, "nan"),
+        (
+            "prediction",
+            "one light",
+            {"prediction": LIGHTS[:, :1]},
+            "error: constancy needs at least 2 lights",
+        ),
+        ("prediction", "no rows", {"prediction": LIGHTS[:0]}, "none"),
+    ]
+    if function is chroma_retention:
+        arguments["target"] = COLOURS
+        cases[-1] = ("both", "no rows", {"prediction": LIGHTS[:0], "target": COLOURS[:0]}, "none")
+        cases += [
+            ("target", "nan", {"target": _values(1, 2, 3, first=nan)}, "nan"),
+            ("target", "gray", {"target": torch.ones(1, 2, 3)}, one_material),
+            (
+                "target",
+                "fewer materials",
+                {"target": COLOURS[:, :1]},
+                "error: expected `prediction` [batch, lights",
+            ),
+        ]
+    else:
+        cases += [
+            ("prediction", "one material, constant", {"prediction": torch.ones(1, 2, 1, 3)}, one_material),
+            ("prediction", "no materials", {"prediction": LIGHTS[:, :, :0]}, "nan"),
+        ]
+    return Metric(function, arguments, tuple(cases))
 
 
 COLOUR = _values(1, 3, 20, 20)
@@ -262,6 +340,65 @@ METRICS = {
             ("all", "no rows", {"prediction": NOTHING, "mask": NOTHING}, "none"),
         ),
     ),
+    "ciede2000": Metric(
+        ciede2000,
+        {"prediction": COLOURS, "target": COLOURS},
+        (
+            ("prediction", "nan", {"prediction": _values(1, 2, 3, first=nan)}, "nan 0"),
+            ("target", "inf", {"target": _values(1, 2, 3, first=inf)}, "nan 0"),
+            ("both", "all zero", {"prediction": 0 * COLOURS, "target": 0 * COLOURS}, "0 0"),
+            ("both", "no rows", {"prediction": COLOURS[:0], "target": COLOURS[:0]}, "none"),
+            ("target", "fewer rows", {"target": COLOURS[:0]}, "error: expected `prediction` [*rows, 3]"),
+        ),
+    ),
+    "region_means": Metric(
+        region_means,
+        {"image": _values(1, 1, 1, 2), "regions": torch.tensor([[[1, 2]]]), "count": 2},
+        (
+            ("image", "nan", {"image": _values(1, 1, 1, 2, first=nan)}, "nan 1"),
+            (
+                "image",
+                "nan outside the regions",
+                {"image": _values(1, 1, 1, 2, first=nan), "regions": torch.tensor([[[0, 2]]])},
+                "0 1",
+            ),
+            ("regions", "none", {"regions": torch.zeros(1, 1, 2, dtype=torch.int64)}, "0 0"),
+            ("regions", "floats", {"regions": torch.ones(1, 1, 2)}, "error: `regions` must be int64"),
+            (
+                "count",
+                "too small",
+                {"count": 1},
+                "error: `regions` must be numbers from 0 to 1, got 1 to 2",
+            ),
+            (
+                "all",
+                "no rows",
+                {"image": torch.zeros(0, 1, 1, 2), "regions": torch.zeros(0, 1, 2, dtype=torch.int64)},
+                "none",
+            ),
+        ),
+        lambda result: result.colours,
+    ),
+    "resize_for_maw": Metric(
+        resize_for_maw,
+        {"prediction": _all(0.5, 1, 3, 2, 2), "regions": torch.ones(1, 2, 2, dtype=torch.int64)},
+        (
+            *_not_finite("prediction", (1, 3, 2, 2), "`prediction` must be finite, got nan or inf"),
+            ("prediction", "above 1", {"prediction": _all(9.0, 1, 3, 2, 2)}, "1"),
+            (
+                "both",
+                "no rows",
+                {"prediction": torch.zeros(0, 3, 2, 2), "regions": torch.zeros(0, 2, 2, dtype=torch.int64)},
+                "none",
+            ),
+        ),
+        lambda result: result[0].unique(),
+    ),
+    "maw_intensity": _on_regions(maw_intensity, "0.2764", "0"),
+    "maw_chromaticity": _on_regions(maw_chromaticity, "60.7345", "0"),
+    "material_variation": _over_lights(material_variation, "0", "nan"),
+    "chroma_drift": _over_lights(chroma_drift, "0", "0"),
+    "chroma_retention": _over_lights(chroma_retention, "0", "nan"),
     "pixel_loss": Metric(
         pixel_loss,
         LOSS,

@@ -27,6 +27,9 @@ from evaluation.concepts import (
 )
 from evaluation.coverage import binarise, explanation_heatmap, part_iou, set_threshold, waiou, weigh_iou
 from evaluation.intrinsic import (
+    chroma_drift,
+    chroma_retention,
+    ciede2000,
     dssim,
     geometric_mean,
     lmse,
@@ -35,9 +38,13 @@ from evaluation.intrinsic import (
     lmse_chrislib_rgb,
     lmse_score,
     lmse_sintel,
+    material_variation,
+    maw_chromaticity,
+    maw_intensity,
     ms_ssim,
     mse,
     psnr,
+    region_means,
     si_mse,
     ssim,
 )
@@ -98,6 +105,8 @@ PAIR = drawn(2, 3, 24, 30), 0.1 + drawn(2, 3, 24, 30, seed=1)
 MASK = drawn(2, 24, 30, seed=2) > 0.2
 FACTORS = torch.cartesian_prod(torch.arange(3), torch.arange(4), torch.arange(5))
 BLOCKS = drawn(12, 40), drawn(20, 40, seed=1), drawn(6, 40, seed=2) - 0.5
+REGIONS = (5 * drawn(2, 24, 30, seed=3)).long()
+COLOURS = 0.1 + drawn(4, 6, 3), 0.1 + drawn(4, 6, 3, seed=1)
 CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     "mse": (mse, (*PAIR, MASK)),
     "si_mse": (si_mse, (*PAIR, MASK)),
@@ -122,6 +131,14 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
         (drawn(1, 163, 170), drawn(1, 163, 170, seed=1), drawn(1, 163, 170, seed=2) > 0.9),
     ),
     "lpips": (_lpips, (*PAIR, MASK)),
+    "ciede2000": (ciede2000, tuple(100 * drawn(8, 3, seed=seed) for seed in (4, 5))),
+    "region_means": (lambda *given: region_means(*given, 4), (PAIR[0], REGIONS)),
+    "maw_intensity": (maw_intensity, (*COLOURS, drawn(4, 6, seed=2))),
+    "maw_chromaticity": (maw_chromaticity, (*COLOURS, drawn(4, 6, seed=2))),
+    "constancy": (
+        lambda one, truth: [material_variation(one), chroma_drift(one), chroma_retention(one, truth)],
+        (0.1 + drawn(4, 3, 6, 3), COLOURS[1]),
+    ),
     "pixel_loss": (pixel_loss, (*PAIR, MASK)),
     "pixel_loss, aligned": (lambda *given: pixel_loss(*given, align_scale=True), (*PAIR, MASK)),
     "output_gradient": (output_gradient, (*PAIR, MASK, True)),

@@ -67,3 +67,20 @@ def test_object_numbers_and_orientation_do_not_matter():
     np.testing.assert_array_equal(mixed_edges(7 - 3 * layer), mixed)
     np.testing.assert_array_equal(mixed_edges(layer.T), mixed.T)
     np.testing.assert_array_equal(mixed_edges(layer[::-1]), mixed[::-1])
+
+
+@pytest.mark.parametrize("reach", [0, 1, 3])
+def test_the_reach_is_a_distance_in_rows_and_columns(reach):
+    layer = np.zeros((11, 11), np.uint8)
+    layer[5, 5] = 1
+    found = mixed_edges(layer, reach)
+    expected = np.zeros((11, 11), bool)
+    if reach:
+        expected[5 - reach : 6 + reach, 5 - reach : 6 + reach] = True
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_an_edge_in_any_channel_of_the_albedo_is_marked():
+    albedo = np.full((1, 9, 3), 0.5, np.float16)
+    albedo[0, 4:, 1] = 0.25
+    assert mixed_edges(albedo, 1)[0].nonzero()[0].tolist() == [3, 4]

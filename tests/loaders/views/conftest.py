@@ -69,11 +69,25 @@ def write_saw(root):
         np.save(root / "saw_splits" / f"{split}_ids.npy", np.array(ids, np.int64))
 
 
+def write_maw(root):
+    lines = []
+    for number, name in enumerate(("scene_2/IMG_1", "scene_2/IMG_2", "scene_10/IMG_1")):
+        save(root / "images_png" / f"{name}.png", pixels(number))
+        mask = np.zeros((HEIGHT, WIDTH), np.uint8)
+        mask[1:, 1:3], mask[1:, 4:] = 10, 20
+        save(root / "labels" / f"{name}_mask.png", mask)
+        np.save(root / "labels" / f"{name}.npy", np.array([[0.5, 0.5, 0.5], [0.4, 0.3, 0.2]]))
+        scene, _, photograph = name.partition("/")
+        lines.append(f"{name}.npy\t{name}_mask.png\t{scene}\t{photograph}\tNone\tNone\n")
+    (root / "labels" / "meta.csv").write_text("".join(lines))
+
+
 def write_multi_illumination(root):
     for number, scene in enumerate(("everett_kitchen5", "main_d424-11")):
         for direction in range(25):
             gray = np.full((HEIGHT, WIDTH, 3), 100 * number + 4 * direction, np.uint8)
             save(root / scene / f"dir_{direction}_mip5.jpg", gray)
+        save(root / scene / "materials_mip5.png", np.full((HEIGHT, WIDTH), number + 1, np.uint8))
 
 
 def stereo_image(name, number):
@@ -178,6 +192,7 @@ WRITERS = {
     "arap": write_arap,
     "iiw": write_iiw,
     "saw": write_saw,
+    "maw": write_maw,
     "multi-illumination": write_multi_illumination,
     "photometric-stereo": write_photometric_stereo,
     "cub70": write_cub70,

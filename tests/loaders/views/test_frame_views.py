@@ -1,5 +1,6 @@
 """Open views of frames as folders, HDF5, Hugging Face folders and readers."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,11 @@ import torch
 from loaders import FrameFolder, HubFrames, open_frames, pack_hdf5, pack_hub
 from loaders.colour import srgb_to_linear
 from loaders.errors import InputError
-from loaders.frames import write_dataset_info, write_frame
+from loaders.frames import frame_path, write_dataset_info, write_frame
+from loaders.mixed_edges import mixed_edges
 from loaders.packs.split_plan import SplitPlan
 from loaders.samples import Frame, group_rows
+from loaders.schema import array_sha256
 from loaders.views import (
     ConceptSets,
     DataIdentity,
@@ -19,12 +22,14 @@ from loaders.views import (
     Factors,
     Images,
     Parts,
+    Regions,
     open_concepts,
     open_decompositions,
     open_factors,
     open_images,
     open_judgements,
     open_parts,
+    open_regions,
 )
 
 pytestmark = pytest.mark.usefixtures("datasets")
@@ -156,6 +161,73 @@ def test_missing_layers_are_refused(write, frames_root):
     ):
         open_decompositions(reader)
     assert len(open_images(reader)) == 6
+
+
+def replace_layers(root, frame, **layers):
+    """Write a frame again with other layers."""
+    hashes = frame.metadata.layers | {name: array_sha256(array) for name, array in layers.items()}
+    metadata = frame.metadata.model_copy(update={"layers": hashes})
+    shutil.rmtree(frame_path(root, metadata.set, metadata.index))
+    write_frame(root, Frame(metadata, {**frame.layers, **layers}))
+
+
+@pytest.mark.parametrize("reach", [1, 2])
+def test_pixels_at_edges_of_objects_leave_the_mask(write, info, reach):
+    root = write(lambda *_: {})
+    frames = open_frames(root, "grid")
+    layer = np.zeros((24, 32), np.uint8)
+    layer[5:15, 8:20], layer[15:, 8:20] = 1, 2
+    for index in range(6):
+        replace_layers(root, frames.frame(index), object=layer)
+    whole, view = open_decompositions(root), open_decompositions(root, leave_edges=reach)
+    assert view[1].mask.any()
+    assert torch.equal(view[1].mask, whole[1].mask & ~torch.from_numpy(mixed_edges(layer, reach)))
+    assert torch.equal(view[1].image, whole[1].image)
+    assert view.identity.mask == f"without {reach} pixels at edges of objects"
+    assert (whole.identity.mask, whole.identity.layout) == (None, view.identity.layout)
+    assert view.named.reader.layers == ("radiance", "albedo", "shading", "object")
+
+
+def test_edges_to_leave_are_checked(frames_root, write):
+    with pytest.raises(InputError, match="leave_edges: expected 0 or more pixels, got -1"):
+        open_decompositions(frames_root, set_name="grid", leave_edges=-1)
+    root = write(lambda *_: {}, drop=("object",))
+    assert len(open_decompositions(root)) == 6
+    with pytest.raises(InputError, match="set `grid` has no `object` layer"):
+        open_decompositions(root, leave_edges=1)
+
+
+@pytest.fixture
+def painted(write):
+    """Write frames of two objects on a background, one in a colour of its own in each frame."""
+    root = write(lambda index, _: {"unit": f"unit-{index // 2}"})
+    frames = open_frames(root, "grid")
+    layer = np.zeros((24, 32), np.uint8)
+    layer[2:14, 2:14], layer[4:20, 16:30] = 1, 2
+    for index in range(6):
+        albedo = np.full((24, 32, 3), 0.75, np.float16)
+        albedo[layer == 1] = (0.5, 0.25, 0.125 * (index + 1))
+        albedo[layer == 2] = (0.125, 0.25, 0.5)
+        replace_layers(root, frames.frame(index), object=layer, albedo=albedo)
+    return root
+
+
+def test_regions_of_frames_are_objects_without_their_edges(painted):
+    view = open_regions(painted)
+    assert isinstance(view, Regions)
+    assert view.synthetic is True
+    assert view.groups == ("unit-0", "unit-0", "unit-1", "unit-1", "unit-2", "unit-2")
+    assert view.named.reader.layers == ("radiance", "albedo", "object")
+    item = view[3]
+    expected = torch.zeros(24, 32, dtype=torch.int64)
+    expected[4:12, 4:12], expected[6:18, 18:28] = 1, 2
+    assert torch.equal(item.regions, expected)
+    assert item.colours.tolist() == [[0.5, 0.25, 0.5], [0.125, 0.25, 0.5]]
+    assert item.mask.all()
+    assert torch.equal(item.image, open_decompositions(painted)[3].image)
+    assert torch.equal(view[0].regions, item.regions)
+    assert not torch.equal(view[0].colours, item.colours)
+    assert item.image.shape == open_regions(painted, longest=3)[3].image.shape
 
 
 # -------------------------------------------------------------------------------------------- rows and names

@@ -12,6 +12,7 @@ from loaders.views import (
     open_judgements,
     open_pairs,
     open_parts,
+    open_regions,
 )
 
 pytest.importorskip("torch")
@@ -24,6 +25,7 @@ OPENERS = {
     "parts": open_parts,
     "factors": open_factors,
     "judgements": open_judgements,
+    "regions": open_regions,
     "rated pairs": open_pairs,
     "images": open_images,
 }
@@ -33,6 +35,7 @@ HAVE = {
     "parts": {"frames", "cub70", "celebamask"},
     "factors": {"frames", "dsprites", "mpi3d", "shapes3d", "candle", "tid2013"},
     "judgements": {"iiw", "saw"},
+    "regions": {"frames", "maw", "multi-illumination"},
     "rated pairs": {"tid2013"},
     "images": {"frames", *LAYOUTS},
 }

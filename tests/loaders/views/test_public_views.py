@@ -12,6 +12,7 @@ from loaders.public import (
     CUB70,
     CUB200,
     IIW,
+    MAW,
     MPI3D,
     SAW,
     TID2013,
@@ -29,6 +30,7 @@ from loaders.views import (
     Decompositions,
     Judgements,
     RatedPairs,
+    Regions,
     open_concepts,
     open_decompositions,
     open_factors,
@@ -36,6 +38,7 @@ from loaders.views import (
     open_judgements,
     open_pairs,
     open_parts,
+    open_regions,
 )
 
 SPLITS = {
@@ -137,6 +140,7 @@ def test_ids_equal_the_ids_of_the_samples(open_copy, layout):
     [
         ("mit", ("box", "cup2")),
         ("arap", ("katie", "cream", "cream")),
+        ("maw", ("scene_2", "scene_2", "scene_10")),
         ("multi-illumination", ("everett_kitchen5",) * 25 + ("main_d424-11",) * 25),
         ("photometric-stereo", ("apple",) * 3 + ("gourd1",) * 3),
         ("tid2013", ("i01",) * 4 + ("i02",) * 4),
@@ -150,7 +154,9 @@ def test_groups_of_rows_follow_the_layout(open_copy, layout, groups):
 # --------------------------------------------------------------------------------------------------- colours
 
 
-@pytest.mark.parametrize("layout", ["mit", "arap", "iiw", "saw", "multi-illumination", "photometric-stereo"])
+@pytest.mark.parametrize(
+    "layout", ["mit", "arap", "iiw", "saw", "maw", "multi-illumination", "photometric-stereo"]
+)
 def test_linear_images_are_encoded(open_copy, layout):
     view = open_copy(open_images, layout)
     linear = view.named.reader[1]["image"]
@@ -202,6 +208,11 @@ def test_decompositions_of_mit_are_opened(open_copy):
         assert torch.equal(item.mask, sample["mask"])
         assert torch.equal(item.lights, sample["lights"])
     assert open_copy(open_decompositions, "mit")[0].lights is None
+
+
+def test_only_frames_have_edges_to_leave(open_copy):
+    with pytest.raises(InputError, match=r"^mit:.*: `mit` has no objects; leave_edges must be 0$"):
+        open_copy(open_decompositions, "mit", leave_edges=1)
 
 
 def test_decompositions_of_arap_are_opened(open_copy):
@@ -299,6 +310,41 @@ def test_judgements_of_iiw_and_saw_are_opened(open_copy, public_folder):
     assert torch.equal(view[1].image, saw[1]["image"])
 
 
+def test_regions_of_maw_are_opened(open_copy):
+    view = open_copy(open_regions, "maw")
+    assert isinstance(view, Regions)
+    assert view.identity == DataIdentity("Measured Albedo in the Wild", "maw")
+    assert view.synthetic is False
+    sample, item = view.named.reader[1], view[1]
+    for name in ("image", "regions", "colours"):
+        assert torch.equal(getattr(item, name), sample[name])
+    assert item.regions[1].tolist() == [0, 1, 1, 0, 2, 2]
+    assert item.mask is None
+
+
+def test_regions_of_materials_have_no_colours(open_copy, public_folder):
+    view = open_copy(open_regions, "multi-illumination", rows=[0, 24, 25])
+    assert view.groups == ("everett_kitchen5", "everett_kitchen5", "main_d424-11")
+    assert [int(view[row].regions.unique()) for row in range(3)] == [1, 1, 2]
+    assert view[0].colours is None
+    reader = MultiIllumination(public_folder("multi-illumination"), mip=5)
+    with pytest.raises(
+        InputError, match="expected MultiIllumination opened with materials=True, got a reader"
+    ):
+        open_regions(reader)[0]
+
+
+def test_photographs_with_regions_are_scaled_down(open_copy):
+    whole, small = (open_copy(open_regions, "maw", longest=longest)[0] for longest in (6, 3))
+    assert whole.image.shape == (3, 4, 6)
+    assert small.image.shape == (3, 2, 3)
+    assert torch.equal(small.regions, whole.regions[1::2, 1::2])
+    assert float(small.image.mean()) == pytest.approx(float(whole.image.mean()), abs=0.05)
+    assert torch.equal(small.colours, whole.colours)
+    with pytest.raises(InputError, match="longest: expected at least 1 pixel, got 0"):
+        open_copy(open_regions, "maw", longest=0)
+
+
 def test_rated_pairs_of_tid2013_are_opened(open_copy):
     view = open_copy(open_pairs, "tid2013")
     assert isinstance(view, RatedPairs)
@@ -318,6 +364,7 @@ def test_readers_are_opened(public_folder):
         "arap": ARAP(folder("arap")),
         "iiw": IIW(folder("iiw")),
         "saw": SAW(folder("saw"), "test"),
+        "maw": MAW(folder("maw")),
         "multi-illumination": MultiIllumination(folder("multi-illumination"), mip=5, directions=(1, 2)),
         "photometric-stereo": PhotometricStereo(folder("photometric-stereo"), ["gourd1"]),
         "cub70": CUB70(folder("cub70"), folder("cub70")),
