@@ -15,34 +15,54 @@ if TYPE_CHECKING:
     from loaders.views import Decompositions
 
 
+def method_names(text: str) -> tuple[str, ...]:
+    """Read the names of ``--methods``: `all`, or names separated by commas.
+
+    Raises:
+        InputError: no such method.
+    """
+    from evaluation.benchmark import METHODS
+
+    names = METHODS if text == "all" else tuple(dict.fromkeys(text.upper().split(",")))
+    if unknown := [name for name in names if name not in METHODS]:
+        known, near = ", ".join(METHODS), did_you_mean(unknown[0], METHODS)
+        raise InputError(f"--methods: expected all, or some of {known}, got `{unknown[0]}`{near}")
+    return names
+
+
+def needs_lights(names: Sequence[str]) -> bool:
+    """Tell whether a method needs images under several lights."""
+    from evaluation.benchmark.gradient_methods import GRADIENT_METHODS
+
+    return any(GRADIENT_METHODS[name].takes_lights for name in names if name in GRADIENT_METHODS)
+
+
 def run_benchmark(
-    methods: str, view: "Decompositions", sources: Mapping[str, Any], l1: bool, steps: "FinishedSteps"
+    names: Sequence[str], view: "Decompositions", sources: Mapping[str, Any], l1: bool, steps: "FinishedSteps"
 ) -> "BenchmarkRun":
-    """Run the methods that ``--methods`` names.
+    """Run methods of the benchmark.
 
     Args:
-        methods: `all`, or names separated by commas.
+        names: methods.
         view: the data.
         sources: models and files that are scored beside the methods.
         l1: whether to integrate gradients with p = 1 too.
         steps: finished steps.
 
     Raises:
-        InputError: no such method, a model with the name of a method, or data that do not suffice.
+        InputError: a model has the name of a method, or the data do not suffice.
     """
-    from evaluation.benchmark import METHODS, score_methods
+    from evaluation.benchmark import score_methods
+    from evaluation.benchmark.decompose_methods import FIXED_BASELINES
+    from evaluation.benchmark.score_methods import ABSOLUTE
 
-    names = METHODS if methods == "all" else tuple(dict.fromkeys(methods.upper().split(",")))
-    if unknown := [name for name in names if name not in METHODS]:
-        known, near = ", ".join(METHODS), did_you_mean(unknown[0], METHODS)
-        raise InputError(f"--methods: expected all, or some of {known}, got `{unknown[0]}`{near}")
-    run = score_methods(view, names, absolute=l1, steps=steps)
-    if same := run.results.keys() & sources.keys():
+    taken = {*names, *FIXED_BASELINES, *(name + ABSOLUTE for name in names)}
+    if same := taken & sources.keys():
         raise InputError(f"`{min(same)}` is the name of a method; give the model another name: NAME=SPEC")
-    return run
+    return score_methods(view, names, absolute=l1, steps=steps)
 
 
-def show_benchmark(results: "Mapping[str, MeanResult]", out: Sequence[Path]) -> "dict[str, MeanResult]":
+def show_benchmark(results: Mapping[str, Any], out: Sequence[Path]) -> "dict[str, MeanResult]":
     """Add ranks, write the result files, print a line for each method and comparisons of neighbours.
 
     Returns:

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from evaluation.commands.benchmark_options import run_benchmark, show_benchmark
 from evaluation.commands.evaluate_options import (
     check_needed,
     check_outputs,
@@ -24,6 +23,7 @@ from evaluation.commands.evaluate_options import (
     show_results,
     size_option,
 )
+from evaluation.commands.intrinsic_command import intrinsic
 from evaluation.commands.result_commands import compare_command, report
 from loaders.errors import InputError
 
@@ -42,85 +42,6 @@ def evaluate() -> None:
     candlelight evaluate concepts demo/frames --set tabletop_test --model retinex --out csm.json
     candlelight evaluate report lmse.json csm.json --out report.html
     """
-
-
-@evaluate.command()
-@data_options
-@model_option
-@files_option("--predictions", "Folder of files with the reflectance and shading of each image")
-@click.option("--png", type=click.Choice(["srgb", "linear"]), help="Transfer curve of PNG predictions.")
-@missing_option
-@click.option(
-    "--methods",
-    help="Methods of the benchmark of Grosse et al. 2009 to run on DATA: `all`, or some of BAS, GR-RET, "
-    "COL-RET, W, W+RET, TAP-05, TAP-06, comma-separated; W and W+RET need images under several lights.",
-)
-@click.option("--l1", is_flag=True, help="With --methods: integrate gradients with p = 1 too.")
-@click.option(
-    "--input",
-    "image",
-    type=click.Choice(["diffuse", "original"]),
-    default="diffuse",
-    show_default=True,
-    help="Image of MIT Intrinsic Images that is decomposed: without or with highlights.",
-)
-@run_options
-def intrinsic(
-    data: str,
-    models: tuple[str, ...],
-    files: tuple[str, ...],
-    png: Any,
-    missing: Any,
-    methods: str | None,
-    l1: bool,
-    image: Any,
-    out: tuple[Path, ...],
-    page: Path | None,
-    device: str,
-    **choice: Any,
-) -> None:
-    """Measure errors of reflectance and shading: LMSE, si-MSE and MSE.
-
-    A folder of predictions holds <id>.npz with the arrays reflectance and shading, or reflectance/<id>.EXT
-    and shading/<id>.EXT, where EXT is npy, exr or png.
-
-    \b
-    candlelight evaluate intrinsic demo/frames --set tabletop_test --model retinex
-    candlelight evaluate intrinsic mit:MIT-intrinsic --split grosse --model retinex --model constant-shading
-    candlelight evaluate intrinsic demo/hub --set tabletop_test --split train --predictions mine=results
-    candlelight evaluate intrinsic mit:MIT-intrinsic --split grosse --methods all --report benchmark.html
-    """
-    from evaluation.inputs.predictions import open_predictions
-    from evaluation.intrinsic import score_intrinsic
-    from evaluation.models import open_models
-    from evaluation.running.model_outputs import has_parameter
-    from loaders.views import open_decompositions
-
-    check_outputs(out, page)
-    steps = open_steps(out)
-    check_needed(files, png=png, missing=missing)
-    if l1 and methods is None:
-        raise InputError("--l1: needs --methods")
-    chosen = choose_device(device)
-    opened = open_models(models, chosen)
-    sources = open_files(files, opened, lambda path: open_predictions(path, png), needed=methods is None)
-    lights = methods is not None or any(has_parameter(model.model, "lights") for model in opened.values())
-    view = open_decompositions(data, **choice, image=image, lights=lights)
-    benchmark = None if methods is None else run_benchmark(methods, view, sources, l1, steps)
-    results = dict(benchmark.results) if benchmark else {}
-    if sources:
-        results |= score_intrinsic(sources, view, device=chosen, missing=missing, steps=steps)
-    if benchmark:
-        results = show_benchmark(results, out)
-    else:
-        show_results(list(results.values()), out)
-    if page:
-        from evaluation.report.intrinsic_pictures import intrinsic_pictures
-
-        again = benchmark.decompose if benchmark else None
-        pictures = intrinsic_pictures(results, sources, view, device=chosen, decompose=again)
-        show_page(page, list(results.values()), pictures)
-    end_steps(steps)
 
 
 @evaluate.command()
@@ -324,5 +245,6 @@ def causal(
     end_steps(steps)
 
 
+evaluate.add_command(intrinsic)
 evaluate.add_command(report)
 evaluate.add_command(compare_command)

@@ -10,6 +10,16 @@ from markupsafe import Markup
 
 from evaluation.report import causal_section, concepts_section, coverage_section, intrinsic_section
 from evaluation.report.blocks import Block, Section, TableBlock
+from evaluation.report.judgement_sections import (
+    CONSTANCY_READING,
+    MAW_READING,
+    SAW_READING,
+    WHDR_READING,
+    constancy_section,
+    maw_section,
+    saw_section,
+    whdr_section,
+)
 from evaluation.report.sets_section import sets_section
 from evaluation.report.tables import setting_text
 from evaluation.results.result import MeanResult, Result, StatisticResult, model_name
@@ -39,6 +49,10 @@ METRIC_SECTIONS = {
     "lmse": MetricSection(
         MeanResult, intrinsic_section.intrinsic_section, intrinsic_section.READING, intrinsic_section.NEEDS
     ),
+    "whdr": MetricSection(MeanResult, whdr_section, WHDR_READING, ("whdr",)),
+    "saw_ap": MetricSection(StatisticResult, saw_section, SAW_READING, ("recall", "precision")),
+    "maw": MetricSection(MeanResult, maw_section, MAW_READING, ("maw_intensity",)),
+    "constancy": MetricSection(MeanResult, constancy_section, CONSTANCY_READING, ("c_mat", "chroma_drift")),
     "csm": MetricSection(
         StatisticResult, concepts_section.concepts_section, concepts_section.READING, concepts_section.NEEDS
     ),

@@ -1,0 +1,214 @@
+"""``candlelight evaluate intrinsic``: scores of reflectance and shading, and the benchmark of 2009."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evaluation.commands.benchmark_options import (
+    method_names,
+    needs_lights,
+    run_benchmark,
+    show_benchmark,
+)
+from evaluation.commands.evaluate_options import (
+    check_needed,
+    check_outputs,
+    choose_device,
+    data_options,
+    end_steps,
+    files_option,
+    missing_option,
+    model_option,
+    open_files,
+    open_steps,
+    run_options,
+    show_page,
+    show_results,
+)
+from loaders.errors import InputError
+
+if TYPE_CHECKING:
+    from evaluation.report.blocks import Block
+    from evaluation.results.result import MeanResult, Result
+
+_SCORES = ("lmse", "whdr", "saw", "maw", "constancy")
+_SCORE_OF_LAYOUT = {"iiw": "whdr", "saw": "saw", "maw": "maw", "multi-illumination": "constancy"}
+_SAW_VARIANTS = ("kovacs2017", "cgintrinsics2018", "challenge2018")
+
+
+@click.command()
+@data_options
+@model_option
+@files_option("--predictions", "Folder of files with the reflectance and shading of each image")
+@click.option("--png", type=click.Choice(["srgb", "linear"]), help="Transfer curve of PNG predictions.")
+@missing_option
+@click.option(
+    "--score",
+    type=click.Choice(_SCORES),
+    help="Errors against the truth (lmse), comparisons of reflectance (whdr), labels of shading (saw), mean "
+    "colours of materials (maw), or their constancy over lights (constancy); the last four are made of the "
+    "truth for rendered data.  [default: by the layout of DATA; lmse for rendered data]",
+)
+@click.option(
+    "--threshold", type=click.FloatRange(0), default=0.1, show_default=True, help="Threshold of whdr."
+)
+@click.option(
+    "--saw-variant",
+    type=click.Choice(_SAW_VARIANTS),
+    default="challenge2018",
+    show_default=True,
+    help="Published variant of saw.",
+)
+@click.option(
+    "--longest",
+    type=click.IntRange(1),
+    default=1024,
+    show_default=True,
+    help="For maw and constancy: longer side in pixels to which larger photographs are scaled down.",
+)
+@click.option(
+    "--leave-edges",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="For lmse on rendered data: leave out pixels as near as this to an edge between objects.",
+)
+@click.option(
+    "--methods",
+    help="Methods of the benchmark of Grosse et al. 2009 to run on DATA: `all`, or some of BAS, GR-RET, "
+    "COL-RET, W, W+RET, TAP-05, TAP-06, comma-separated; W and W+RET need images under several lights.",
+)
+@click.option("--l1", is_flag=True, help="With --methods: integrate gradients with p = 1 too.")
+@click.option(
+    "--input",
+    "image",
+    type=click.Choice(["diffuse", "original"]),
+    default="diffuse",
+    show_default=True,
+    help="Image of MIT Intrinsic Images that is decomposed: without or with highlights.",
+)
+@run_options
+def intrinsic(
+    data: str,
+    models: tuple[str, ...],
+    files: tuple[str, ...],
+    png: Any,
+    missing: Any,
+    score: str | None,
+    threshold: float,
+    saw_variant: Any,
+    longest: int,
+    leave_edges: int,
+    methods: str | None,
+    l1: bool,
+    image: Any,
+    out: tuple[Path, ...],
+    page: Path | None,
+    device: str,
+    **choice: Any,
+) -> None:
+    """Measure reflectance and shading: LMSE, si-MSE, MSE, WHDR, SAW, MAW and constancy.
+
+    A folder of predictions holds <id>.npz with the arrays reflectance and shading, or reflectance/<id>.EXT
+    and shading/<id>.EXT, where EXT is npy, exr or png.
+
+    \b
+    candlelight evaluate intrinsic demo/frames --set tabletop_test --model retinex
+    candlelight evaluate intrinsic demo/frames --set tabletop_test --model retinex --score whdr
+    candlelight evaluate intrinsic iiw:iiw-dataset --split test --model retinex --out whdr.json
+    candlelight evaluate intrinsic mit:MIT-intrinsic --split grosse --model retinex --model constant-shading
+    candlelight evaluate intrinsic demo/hub --set tabletop_test --split train --predictions mine=results
+    candlelight evaluate intrinsic mit:MIT-intrinsic --split grosse --methods all --report benchmark.html
+    """
+    from evaluation.inputs.predictions import open_predictions
+    from evaluation.models import open_models
+    from loaders.views import parse_data
+
+    score = score or _SCORE_OF_LAYOUT.get(parse_data(data).layout, "lmse")
+    check_outputs(out, page)
+    steps = open_steps(out)
+    check_needed(files, png=png, missing=missing)
+    _check_together(score, methods, l1, leave_edges)
+    chosen = choose_device(device)
+    opened = open_models(models, chosen)
+    sources = open_files(files, opened, lambda path: open_predictions(path, png), needed=methods is None)
+    run: dict[str, Any] = {"device": chosen, "missing": missing, "steps": steps}
+    pictures: Sequence[Block] = ()
+    results: Mapping[str, Result]
+    if score == "lmse":
+        choice |= {"image": image, "leave_edges": leave_edges}
+        results, pictures = _score_errors(sources, data, choice, methods, l1, page is not None, run)
+    elif score in ("whdr", "saw"):
+        settings = {"threshold": threshold} if score == "whdr" else {"variant": saw_variant}
+        results = _score_judgements(score, sources, data, choice, run | settings)
+    else:
+        results = _score_regions(score, sources, data, choice | {"longest": longest}, run)
+    if methods is None:
+        show_results(list(results.values()), out)
+    else:
+        results = show_benchmark(results, out)
+    if page:
+        show_page(page, list(results.values()), pictures)
+    end_steps(steps)
+
+
+def _check_together(score: str, methods: str | None, l1: bool, leave_edges: int) -> None:
+    """Refuse options that another option makes meaningless."""
+    if l1 and methods is None:
+        raise InputError("--l1: needs --methods")
+    for flag, given in (("--methods", methods is not None), ("--leave-edges", leave_edges > 0)):
+        if given and score != "lmse":
+            raise InputError(f"{flag}: only for --score lmse, got `{score}`")
+
+
+def _score_errors(
+    sources: Mapping[str, Any],
+    data: str,
+    choice: dict[str, Any],
+    methods: str | None,
+    l1: bool,
+    has_page: bool,
+    run: dict[str, Any],
+) -> "tuple[Mapping[str, MeanResult], Sequence[Block]]":
+    """Score errors against the truth of models and of methods of the benchmark, with pictures for a page."""
+    from evaluation.intrinsic import score_intrinsic
+    from evaluation.models.model_spec import NamedModel
+    from evaluation.running.model_outputs import has_parameter
+    from loaders.views import open_decompositions
+
+    names = () if methods is None else method_names(methods)
+    models = [one.model for one in sources.values() if isinstance(one, NamedModel)]
+    lights = needs_lights(names) or any(has_parameter(model, "lights") for model in models)
+    view = open_decompositions(data, **choice, lights=lights)
+    benchmark = run_benchmark(names, view, sources, l1, run["steps"]) if names else None
+    results = dict(benchmark.results) if benchmark else {}
+    if sources:
+        results |= score_intrinsic(sources, view, **run)
+    if not has_page:
+        return results, ()
+    from evaluation.report.intrinsic_pictures import intrinsic_pictures
+
+    decompose = benchmark.decompose if benchmark else None
+    return results, intrinsic_pictures(results, sources, view, device=run["device"], decompose=decompose)
+
+
+def _score_judgements(
+    score: str, sources: Mapping[str, Any], data: str, choice: dict[str, Any], run: dict[str, Any]
+) -> "Mapping[str, Result]":
+    from evaluation.intrinsic import score_saw, score_whdr
+    from loaders.views import open_judgements
+
+    view = open_judgements(data, **choice)
+    return score_whdr(sources, view, **run) if score == "whdr" else score_saw(sources, view, **run)
+
+
+def _score_regions(
+    score: str, sources: Mapping[str, Any], data: str, choice: dict[str, Any], run: dict[str, Any]
+) -> "Mapping[str, Result]":
+    from evaluation.intrinsic import score_constancy, score_maw
+    from loaders.views import open_regions
+
+    view = open_regions(data, **choice)
+    return score_maw(sources, view, **run) if score == "maw" else score_constancy(sources, view, **run)
