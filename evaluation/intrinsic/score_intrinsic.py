@@ -18,11 +18,12 @@ from evaluation.models.baselines import BASELINES
 from evaluation.models.model_protocols import IntrinsicModel
 from evaluation.models.model_spec import NamedModel
 from evaluation.results.result import MeanResult, fill_failures
-from evaluation.running.batches import Fingerprint, make_provenance, read_batches
-from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
+from evaluation.running.batches import Batch, make_provenance
+from evaluation.running.compute_rows import compute_rows
+from evaluation.running.finished_steps import FinishedSteps
 from evaluation.running.named_models import identify_models
 from evaluation.running.predict_decomposition import predict_decomposition
-from loaders.views import Decompositions
+from loaders.views import DecomposedImage, Decompositions
 
 METRIC, VERSION = "lmse", 2
 COLUMNS = (
@@ -36,7 +37,8 @@ COLUMNS = (
 )
 
 DecompositionModel = IntrinsicModel | NamedModel | Predictions
-_Errors = Float[Tensor, "columns rows"]
+_Errors = Float[Tensor, "rows columns"]
+_Truth = tuple[Sequence[str], GroundTruth]  # of a batch, with its ids
 
 
 def score_intrinsic(
@@ -91,29 +93,29 @@ def score_intrinsic(
         True
     """
     named_models = identify_models(models, [data], "linear", missing)
-    steps = steps or FinishedSteps()
-    keys = {
-        name: model_key(named, device, metric=METRIC, version=VERSION) for name, named in named_models.items()
-    }
-    fingerprint = Fingerprint()
-    errors: dict[str, list[_Errors]] = {name: [] for name in named_models}
-    failed: dict[str, list[Tensor]] = {name: [] for name in named_models}
     zeros: list[_Errors] = []
-    for batch in read_batches(data, batch_size, lambda item: item.image, fingerprint, "score"):
+
+    def prepare(batch: Batch[DecomposedImage]) -> _Truth:
         truth = stack_ground_truth(batch.items)
         zeros.append(_zero_errors(truth))
-        for name, named in named_models.items():
-            score = partial(_score, named, batch.ids, truth, device)
-            step = steps.get_or_compute(batch_key(keys[name], batch, fingerprint), score)
-            errors[name].append(step["errors"])
-            failed[name].append(step["failed"])
-    failed_rows = {name: torch.cat(some).numpy() for name, some in failed.items()}
-    joined = {name: torch.cat(some, 1).numpy() for name, some in errors.items()}
-    filled = fill_failures(joined, failed_rows, torch.cat(zeros, 1).numpy())
+        return batch.ids, truth
+
+    rows, described = compute_rows(
+        named_models,
+        data,
+        prepare,
+        partial(_score, device=device),
+        device=device,
+        batch_size=batch_size,
+        steps=steps,
+        settings={"metric": METRIC, "version": VERSION},
+    )
+    failed_rows = {name: found["failed"].numpy() for name, found in rows.items()}
+    joined = {name: found["errors"].numpy().T for name, found in rows.items()}
+    filled = fill_failures(joined, failed_rows, torch.cat(zeros).numpy().T)
     settings: dict[str, Any] = {"window": 20, "step": 10, "explains": data.explains, "missing": missing}
     if any(failure.any() for failure in failed_rows.values()):
         settings["filled_among"] = sorted(named_models)
-    described = fingerprint.describe(data)
     return {
         name: MeanResult(
             make_provenance(METRIC, VERSION, "lower", named, described, settings),
@@ -131,11 +133,12 @@ def score_baselines(data: Decompositions) -> dict[str, MeanResult]:
     return score_intrinsic(BASELINES, data)
 
 
-def _score(named: NamedModel, ids: Sequence[str], truth: GroundTruth, device: str) -> dict[str, Tensor]:
+def _score(named: NamedModel, batch: _Truth, device: str) -> dict[str, Tensor]:
     """Compute the errors of one model on a batch, and flags of failed rows."""
+    ids, truth = batch
     reflectance, shading, failed = predict_decomposition(named, ids, truth.image, truth.mask, device)
     errors = _errors(reflectance, shading, truth)
-    return {"errors": errors, "failed": failed | errors.isinf().any(0)}  # finite values, infinite squares
+    return {"errors": errors, "failed": failed | errors.isinf().any(1)}  # finite values, infinite squares
 
 
 @torch.no_grad()
@@ -147,7 +150,7 @@ def _errors(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> _Errors
     local = [lmse(gray(given), gray(true), truth.mask) for given, true in pairs]
     scaled = [si_mse(given, true, truth.mask) for given, true in pairs]
     plain = [mse(given, true, truth.mask) for given, true in pairs]
-    return torch.stack([0.5 * (local[0] + local[1]), *local, *scaled, *plain]).double()
+    return torch.stack([0.5 * (local[0] + local[1]), *local, *scaled, *plain], 1).double()
 
 
 def _zero_errors(truth: GroundTruth) -> _Errors:
