@@ -32,7 +32,7 @@ HAVE = {
     "concept sets": {"frames", "mit", "arap", "multi-illumination", "photometric-stereo"},
     "parts": {"frames", "cub70", "celebamask"},
     "factors": {"frames", "dsprites", "mpi3d", "shapes3d", "candle", "tid2013"},
-    "judgements": {"iiw", "saw"},
+    "judgements": {"frames", "iiw", "saw"},
     "rated pairs": {"tid2013"},
     "images": {"frames", *LAYOUTS},
 }
