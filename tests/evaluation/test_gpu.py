@@ -6,7 +6,7 @@ and refuses the same operations as CUDA: operations with CPU tensors, and conver
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -26,8 +26,9 @@ from evaluation.concepts import (
     significant,
 )
 from evaluation.coverage import binarise, explanation_heatmap, part_iou, set_threshold, waiou, weigh_iou
-from evaluation.intrinsic import lmse, lmse_score, mse, si_mse
+from evaluation.intrinsic import SAWVariant, lmse, lmse_score, mse, saw_average_precision, si_mse, whdr
 from evaluation.models import ColourRetinex
+from loaders.views import Comparisons
 
 # Tolerances by the dtype of the arguments, because a GPU sums in another order.
 TOLERANCES = {torch.float32: {"rtol": 1e-5, "atol": 1e-6}, torch.float64: {"rtol": 1e-9, "atol": 1e-10}}
@@ -63,6 +64,10 @@ def _coverage(maps: Tensor, masks: Tensor) -> object:
 PAIR = drawn(2, 3, 24, 30), 0.1 + drawn(2, 3, 24, 30, seed=1)
 MASK = drawn(2, 24, 30, seed=2) > 0.2
 FACTORS = torch.cartesian_prod(torch.arange(3), torch.arange(4), torch.arange(5))
+COMPARISONS = [
+    Comparisons(drawn(40, 2, 2, seed=row).double(), torch.arange(40) % 3, 0.1 + drawn(40, seed=row).double())
+    for row in range(2)
+]
 BLOCKS = drawn(12, 40), drawn(20, 40, seed=1), drawn(6, 40, seed=2) - 0.5
 CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     "mse": (mse, (*PAIR, MASK)),
@@ -72,6 +77,11 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     "lmse of weights": (lmse, (PAIR[0][:, 0], PAIR[1][:, 0], drawn(2, 24, 30, seed=3))),
     "lmse in float64": (lmse, (PAIR[0][:, 0].double(), PAIR[1][:, 0].double(), MASK)),
     "lmse_score": (lmse_score, (*PAIR, *PAIR[::-1], MASK)),
+    "whdr": (lambda images: whdr(images, COMPARISONS), (PAIR[0],)),
+    "saw": (
+        lambda *given: [saw_average_precision(*given[:2], kind, given[2]) for kind in get_args(SAWVariant)],
+        (PAIR[0], (drawn(2, 24, 30, seed=4) * 3).long(), PAIR[1].clamp(max=1)),
+    ),
     "pixel_loss": (pixel_loss, (*PAIR, MASK)),
     "pixel_loss, aligned": (lambda *given: pixel_loss(*given, align_scale=True), (*PAIR, MASK)),
     "output_gradient": (output_gradient, (*PAIR, MASK, True)),
