@@ -1,4 +1,4 @@
-"""Metrics of predicted reflectance and shading: errors against the truth, and constancy over lights."""
+"""Metrics of predicted reflectance and shading: against the truth, against judgements, and over lights."""
 
 from evaluation.intrinsic.ciede2000 import ciede2000 as ciede2000
 from evaluation.intrinsic.constancy import chroma_drift as chroma_drift
@@ -17,12 +17,20 @@ from evaluation.intrinsic.maw_protocol import resize_for_maw as resize_for_maw
 from evaluation.intrinsic.mse import mse as mse
 from evaluation.intrinsic.psnr import psnr as psnr
 from evaluation.intrinsic.region_means import region_means as region_means
+from evaluation.intrinsic.saw_precision import SAWCurve as SAWCurve
+from evaluation.intrinsic.saw_precision import SAWVariant as SAWVariant
+from evaluation.intrinsic.saw_precision import count_smooth as count_smooth
+from evaluation.intrinsic.saw_precision import saw_average_precision as saw_average_precision
+from evaluation.intrinsic.saw_precision import saw_curve as saw_curve
 from evaluation.intrinsic.score_constancy import score_constancy as score_constancy
 from evaluation.intrinsic.score_intrinsic import score_baselines as score_baselines
 from evaluation.intrinsic.score_intrinsic import score_intrinsic as score_intrinsic
+from evaluation.intrinsic.score_judgements import score_saw as score_saw
+from evaluation.intrinsic.score_judgements import score_whdr as score_whdr
 from evaluation.intrinsic.score_maw import score_maw as score_maw
 from evaluation.intrinsic.si_mse import si_mse as si_mse
 from evaluation.intrinsic.ssim import SSIM_DEFINITION as SSIM_DEFINITION
 from evaluation.intrinsic.ssim import dssim as dssim
 from evaluation.intrinsic.ssim import ms_ssim as ms_ssim
 from evaluation.intrinsic.ssim import ssim as ssim
+from evaluation.intrinsic.whdr import whdr as whdr

@@ -16,13 +16,14 @@ from evaluation.intrinsic.constancy import chroma_drift, chroma_retention, mater
 from evaluation.intrinsic.region_means import region_means
 from evaluation.intrinsic.score_intrinsic import DecompositionModel
 from evaluation.intrinsic.score_maw import predict_reflectance
-from evaluation.intrinsic.scored_rows import ErrorMetric, RowErrors, Step, mean_results, run_batches
+from evaluation.intrinsic.scored_rows import ErrorMetric, RowErrors, mean_results
 from evaluation.models.baselines import constant_reflectance
 from evaluation.models.model_spec import NamedModel
 from evaluation.results.result import MeanResult
 from evaluation.running.batches import Fingerprint
 from evaluation.running.finished_steps import FinishedSteps
 from evaluation.running.named_models import identify_models
+from evaluation.running.run_batches import Step, run_batches
 from loaders.errors import InputError
 from loaders.views import Regions
 
@@ -135,9 +136,8 @@ def score_constancy(
         data,
         lambda batch: stack_regions(batch.items),
         _means_step,
-        image=lambda item: item.image,
-        metric=CONSTANCY_METRIC,
         fingerprint=fingerprint,
+        settings=CONSTANCY_METRIC.settings,
         device=device,
         batch_size=batch_size,
         steps=steps,

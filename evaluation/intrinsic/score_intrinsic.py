@@ -11,7 +11,7 @@ from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
 from evaluation.inputs.predictions import MissingResults, Predictions
 from evaluation.intrinsic.lmse import gray, lmse
 from evaluation.intrinsic.mse import mse
-from evaluation.intrinsic.scored_rows import ErrorMetric, collect_errors, mean_results, run_batches
+from evaluation.intrinsic.scored_rows import ErrorMetric, collect_errors, mean_results
 from evaluation.intrinsic.si_mse import si_mse
 from evaluation.models.baselines import BASELINES
 from evaluation.models.model_protocols import IntrinsicModel
@@ -21,6 +21,7 @@ from evaluation.running.batches import Fingerprint
 from evaluation.running.finished_steps import FinishedSteps
 from evaluation.running.named_models import identify_models
 from evaluation.running.predict_decomposition import predict_decomposition
+from evaluation.running.run_batches import run_batches
 from loaders.views import Decompositions
 
 METRIC, VERSION = "lmse", 2
@@ -95,9 +96,8 @@ def score_intrinsic(
         data,
         lambda batch: stack_ground_truth(batch.items),
         _score,
-        image=lambda item: item.image,
-        metric=metric,
         fingerprint=fingerprint,
+        settings=metric.settings,
         device=device,
         batch_size=batch_size,
         steps=steps,

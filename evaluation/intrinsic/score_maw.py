@@ -13,13 +13,14 @@ from evaluation.intrinsic.maw_errors import maw_chromaticity, maw_intensity
 from evaluation.intrinsic.maw_protocol import MAW_SIZE, resize_for_maw
 from evaluation.intrinsic.region_means import region_means
 from evaluation.intrinsic.score_intrinsic import DecompositionModel
-from evaluation.intrinsic.scored_rows import ErrorMetric, Step, collect_errors, mean_results, run_batches
+from evaluation.intrinsic.scored_rows import ErrorMetric, collect_errors, mean_results
 from evaluation.models.model_spec import NamedModel
 from evaluation.results.result import MeanResult
 from evaluation.running.batches import Batch, Fingerprint
 from evaluation.running.finished_steps import FinishedSteps
 from evaluation.running.named_models import identify_models
 from evaluation.running.predict_decomposition import predict_decomposition
+from evaluation.running.run_batches import Step, run_batches
 from loaders.errors import InputError
 from loaders.views import RegionImage, Regions
 
@@ -80,9 +81,8 @@ def score_maw(
         data,
         partial(_with_colours, data.identity.name),
         _maw_step,
-        image=lambda item: item.image,
-        metric=MAW_METRIC,
         fingerprint=fingerprint,
+        settings=MAW_METRIC.settings,
         device=device,
         batch_size=batch_size,
         steps=steps,

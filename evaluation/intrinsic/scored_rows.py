@@ -1,7 +1,6 @@
-"""Run models on the rows of a view in batches, and make a mean result of their errors for each model."""
+"""Mean results of the errors of models, in which failed predictions have the worst error."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -12,13 +11,10 @@ from torch import Tensor
 
 from evaluation.models.model_spec import NamedModel
 from evaluation.results.result import MeanResult, fill_failures
-from evaluation.running.batches import Batch, Fingerprint, make_provenance, read_batches
-from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
-from loaders.views import View
+from evaluation.running.batches import make_provenance
+from evaluation.running.run_batches import Step
 
-_Item = TypeVar("_Item")
 _Truth = TypeVar("_Truth")
-Step = dict[str, Tensor]
 
 
 class ErrorMetric(NamedTuple):
@@ -27,6 +23,11 @@ class ErrorMetric(NamedTuple):
     name: str
     version: int
     columns: tuple[str, ...]
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """Name and version, for the keys of finished steps."""
+        return {"metric": self.name, "version": self.version}
 
 
 class RowErrors(NamedTuple):
@@ -37,65 +38,13 @@ class RowErrors(NamedTuple):
     zeros: Float[ndarray, "columns rows"]
 
 
-def run_batches(
-    named_models: Mapping[str, NamedModel],
-    data: View[_Item],
-    prepare: Callable[[Batch[_Item]], _Truth],
-    compute: Callable[[NamedModel, Sequence[str], _Truth, str], Step],
-    *,
-    image: Callable[[_Item], Tensor],
-    metric: ErrorMetric,
-    fingerprint: Fingerprint,
-    device: str,
-    batch_size: int,
-    steps: FinishedSteps | None,
-) -> Iterator[tuple[_Truth, dict[str, Step]]]:
-    """Compute a step of each model for each batch, or take it from finished steps.
-
-    Args:
-        named_models: the models, on ``device``.
-        data: the rows.
-        prepare: makes the input of ``compute`` of a batch, once for all models.
-        compute: computes the step of a model from the ids and the prepared batch: CPU tensors by name.
-        image: returns the image of an item; all images of a batch have one shape.
-        metric: metric of the steps.
-        fingerprint: every row is added to it.
-        device: torch device of the models.
-        batch_size: images per call of a model.
-        steps: keeps finished steps; None keeps nothing.
-
-    Returns:
-        An iterator over batches: the prepared batch, and the step of each model.
-
-    Raises:
-        InputError: there is no row, the batch size is below 1, or ``compute`` raises it.
-    """
-    kept = steps or FinishedSteps()
-    keys = {
-        name: model_key(named, device, metric=metric.name, version=metric.version)
-        for name, named in named_models.items()
-    }
-    for batch in read_batches(data, batch_size, image, fingerprint, "score"):
-        prepared = prepare(batch)
-        yield (
-            prepared,
-            {
-                name: kept.get_or_compute(
-                    batch_key(keys[name], batch, fingerprint),
-                    partial(compute, named, batch.ids, prepared, device),
-                )
-                for name, named in named_models.items()
-            },
-        )
-
-
 def collect_errors(
-    batches: Iterator[tuple[_Truth, dict[str, Step]]], zero_errors: Callable[[_Truth], Tensor]
+    batches: Iterator[tuple[_Truth, Mapping[str, Step]]], zero_errors: Callable[[_Truth], Tensor]
 ) -> RowErrors:
     """Join the steps of all batches, each with ``errors`` [columns, rows] and ``failed`` [rows].
 
     Args:
-        batches: from `run_batches`.
+        batches: from `evaluation.running.run_batches.run_batches`.
         zero_errors: computes the errors of all-zero predictions of a batch; nan if the truth is undefined.
     """
     zeros: list[Tensor] = []

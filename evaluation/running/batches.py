@@ -68,7 +68,8 @@ class Fingerprint:
     def _add(self, value: object) -> None:
         if isinstance(value, Tensor):
             self._hash.update(f"{value.dtype}{tuple(value.shape)}".encode())
-            self._hash.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+            if value.numel():  # torch refuses to view some empty tensors as bytes
+                self._hash.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
         elif is_dataclass(value) and not isinstance(value, type):
             for field in fields(value):
                 part = getattr(value, field.name)

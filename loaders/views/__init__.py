@@ -15,6 +15,8 @@ from loaders.views.pair_view import open_pairs as open_pairs
 from loaders.views.part_view import open_parts as open_parts
 from loaders.views.public_rows import LAYOUTS as LAYOUTS
 from loaders.views.region_view import open_regions as open_regions
+from loaders.views.synthetic_judgements import synthetic_comparisons as synthetic_comparisons
+from loaders.views.synthetic_judgements import synthetic_labels as synthetic_labels
 from loaders.views.view_items import Comparisons as Comparisons
 from loaders.views.view_items import ConceptSet as ConceptSet
 from loaders.views.view_items import DataIdentity as DataIdentity

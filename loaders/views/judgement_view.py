@@ -1,14 +1,26 @@
-"""Open photographs with human judgements: comparisons of reflectance, labels of shading."""
+"""Open images with comparisons of reflectance and labels of shading, of people or of the ground truth."""
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from loaders.samples import Frames
 from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
-from loaders.views.data_source import Content, open_rows
+from loaders.views.data_source import FRAMES, Content, open_rows
+from loaders.views.synthetic_judgements import synthetic_comparisons, synthetic_labels
 from loaders.views.view_colours import to_linear
 from loaders.views.view_items import Comparisons, JudgedImage
+from loaders.views.view_protocols import Origin
 
-_CONTENT = Content("judgements", ("iiw", "saw"))
+_TRUTH = ("albedo", "shading", "depth", "normal", "object")
+
+
+@dataclass(frozen=True, eq=False)
+class JudgementRows(ChosenRows[JudgedImage]):
+    """Chosen rows with the members of `loaders.views.Judgements`."""
+
+    origin: Origin
 
 
 def open_judgements(
@@ -18,34 +30,59 @@ def open_judgements(
     split: str | None = None,
     rows: RowChoice | None = None,
     limit: int | None = None,
-) -> ChosenRows[JudgedImage]:
-    """Open photographs with human judgements.
+) -> JudgementRows:
+    """Open images with judgements.
+
+    Photographs have the judgements of people: comparisons (IIW) or labels (SAW). Frames have both, made of
+    their ground truth by `synthetic_comparisons` and `synthetic_labels`. The image of frames is `radiance`
+    times the set's exposure, or the decoded 8-bit `image` of sets without `radiance`.
 
     Args:
-        data: LAYOUT:PATH (iiw, saw), see `parse_data`; or a reader of `loaders.public`.
-        set_name: None, because these data have no sets.
-        split: split of the data set.
+        data: PATH, LAYOUT:PATH (iiw, saw) or hf:NAME, see `parse_data`; any reader of frames, or one of
+            `loaders.public`.
+        set_name: image set of frames; may be left out where there is only one.
+        split: split of the data set; may be left out for frames where there is only one.
         rows: row numbers, or text for `parse_rows`; None for all.
         limit: largest number of rows; None for all.
 
     Returns:
-        The view, `loaders.views.Judgements`: comparisons of IIW, labels of SAW.
+        The view: `loaders.views.Judgements`.
 
     Raises:
-        InputError: the data are missing or have no judgements; no split is named; or the split or row does
-            not exist.
+        InputError: the data are missing or have no judgements; the set, split, row or a layer of the ground
+            truth does not exist; or there are several sets or splits, and none is named.
 
     Example:
         >>> open_judgements("mit:MIT-intrinsic")
         Traceback (most recent call last):
-        loaders.errors.InputError: mit:MIT-intrinsic: `mit` has no judgements; expected one of the layouts \
-iiw, saw
+        loaders.errors.InputError: mit:MIT-intrinsic: `mit` has no judgements; expected frames or one of the \
+layouts iiw, saw
     """
-    named = open_rows(Request(data, set_name, split, rows, limit), _CONTENT)
-    return ChosenRows(named, partial(_read, named.reader))
+    request = Request(data, set_name, split, rows, limit)
+    named = open_rows(request, Content("judgements", ("iiw", "saw"), _layers))
+    if named.identity.layout == FRAMES:
+        return JudgementRows(named, partial(_read_frame, named.reader), "synthetic")
+    return JudgementRows(named, partial(_read_public, named.reader), "human")
 
 
-def _read(data: Any, row: int) -> JudgedImage:
+def _layers(available: Collection[str]) -> tuple[str, ...]:
+    return ("radiance" if "radiance" in available else "image", *_TRUTH)
+
+
+def _read_frame(frames: Frames, row: int) -> JudgedImage:
+    import torch
+
+    exposure, sample = frames.set_info.exposure, frames[row]
+    linear = "radiance" in sample
+    image = to_linear(sample["radiance"]) * exposure if linear else to_linear(sample["image"])
+    albedo, shading, depth, normal, objects = (sample[name].numpy() for name in _TRUTH)
+    points, darker, weight = synthetic_comparisons(sample["id"], albedo, objects)
+    labels = synthetic_labels(albedo, shading, depth, normal, objects)
+    made = Comparisons(torch.from_numpy(points), torch.from_numpy(darker), torch.from_numpy(weight))
+    return JudgedImage(image, made, torch.from_numpy(labels))
+
+
+def _read_public(data: Any, row: int) -> JudgedImage:
     item = data[row]
     image = to_linear(item["image"])
     if "labels" in item:

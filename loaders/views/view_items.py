@@ -89,7 +89,7 @@ class PartImage:
 
 @dataclass(frozen=True, eq=False)
 class Comparisons:
-    """Valid comparisons of two points of one image, from `loaders.public.IIW`.
+    """Valid comparisons of two points of one image, from `loaders.public.IIW` or made of a true albedo.
 
     Attributes:
         points: x and y of both points in [0, 1), relative to width and height: the pixel is
@@ -105,13 +105,13 @@ class Comparisons:
 
 @dataclass(frozen=True, eq=False)
 class JudgedImage:
-    """A photograph with human judgements.
+    """A photograph with human judgements, or a rendered frame with synthetic ones.
 
     Attributes:
-        image: scene-linear Rec.709, in [0, 1].
+        image: scene-linear Rec.709, in [0, 1]; unbounded above for rendered frames.
         comparisons: comparisons of reflectance; None for a data set of labels.
         labels: labels of shading, 0 and 1 not smooth, 2 smooth, 100 to be ignored (`loaders.public.SAW`);
-            None for a data set of comparisons.
+            None for a data set of comparisons. Rendered frames have both.
     """
 
     image: Float32[Tensor, "3 height width"]

@@ -23,6 +23,7 @@ else:
 
 Explains = Literal["image", "objects"]
 Varies = Literal["albedo", "illumination"]
+Origin = Literal["human", "synthetic"]
 ItemOf = TypeVar("ItemOf", covariant=True)
 
 
@@ -95,7 +96,11 @@ class Factors(View[Tensor], Protocol):
 
 @runtime_checkable
 class Judgements(View[JudgedImage], Protocol):
-    """Photographs with human judgements."""
+    """Images with comparisons of reflectance, labels of shading, or both."""
+
+    @property
+    def origin(self) -> Origin:
+        """Origin of the judgements: people, or the ground truth of rendered frames."""
 
 
 @runtime_checkable

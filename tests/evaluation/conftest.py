@@ -17,7 +17,11 @@ def few_resamples(monkeypatch) -> None:
     """Compute intervals of statistics from 40 resamples; test_intervals.py tests them with thousands."""
     few = functools.partial(resampled_interval, resamples=40)
     # `evaluation.concepts.score_concepts` is the function as an attribute, but the module as an import.
-    for module in ("evaluation.concepts.score_concepts", "evaluation.coverage.score_coverage"):
+    for module in (
+        "evaluation.concepts.score_concepts",
+        "evaluation.coverage.score_coverage",
+        "evaluation.intrinsic.score_judgements",
+    ):
         monkeypatch.setattr(import_module(module), "resampled_interval", few)
     monkeypatch.setattr(import_module("evaluation.causal.score_causal"), "IRS_RESAMPLES", 40)
 

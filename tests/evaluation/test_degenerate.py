@@ -40,11 +40,14 @@ from evaluation.intrinsic.maw_protocol import resize_for_maw
 from evaluation.intrinsic.mse import mse
 from evaluation.intrinsic.psnr import psnr
 from evaluation.intrinsic.region_means import region_means
+from evaluation.intrinsic.saw_precision import count_smooth, saw_average_precision, saw_curve
 from evaluation.intrinsic.si_mse import si_mse
 from evaluation.intrinsic.ssim import dssim, ms_ssim, ssim
+from evaluation.intrinsic.whdr import whdr
 from evaluation.perception.feature_stacks import FEATURE_STACKS
 from evaluation.perception.lpips import LPIPS
 from loaders.errors import InputError
+from loaders.views import Comparisons
 
 PAGE = Path(__file__).parents[2] / "docs" / "degenerate.md"
 HEAD = """\
@@ -55,7 +58,7 @@ entries, in each argument. A test makes this table and compares it with the func
 `InputError` whose message starts with these words; "none" is a result without entries.
 
 A score that is nan has either a failed prediction, which `is_failed` tells, or a truth that leaves the score
-undefined. A failed prediction counts as 1 in LMSE; an undefined truth is left out and counted.
+undefined. A failed prediction counts as 1 in LMSE and WHDR; an undefined truth is left out and counted.
 
 """
 
@@ -217,6 +220,19 @@ EMPTY = {"mask": _all(False, 1, 2, 2)}
 NO_IMAGES = {"prediction": torch.zeros(0, 1, 2, 2), "target": torch.zeros(0, 1, 2, 2)}
 SETS = {name: _all(0.5, 1) for name in ("r_albedo", "s_albedo", "r_illumination", "s_illumination")}
 HALVES = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])[:, None]
+
+
+PAIRED = torch.tensor([[[0.2, 0.2], [0.8, 0.2]]]).double()  # the first and the last pixel of the first row
+LABELS = torch.tensor([[[0, 1], [2, 2]]])
+TABLE = torch.ones(3, 3, 2, dtype=torch.float64)
+
+
+def _compared(points: Tensor = PAIRED, darker: int = 1, score: float = 1.0) -> list[Comparisons]:
+    """Make comparisons of one image without the type checks of jaxtyping."""
+    made = object.__new__(Comparisons)
+    weights = torch.full((len(points),), score, dtype=torch.float64)
+    unwrap(Comparisons.__init__)(made, points, torch.full((len(points),), darker), weights)
+    return [made]
 
 
 def _explained(heatmap: Tensor) -> Explanations:
@@ -399,6 +415,110 @@ METRICS = {
     "material_variation": _over_lights(material_variation, "0", "nan"),
     "chroma_drift": _over_lights(chroma_drift, "0", "0"),
     "chroma_retention": _over_lights(chroma_retention, "0", "nan"),
+    "whdr": Metric(
+        whdr,
+        {"reflectance": _values(1, 1, 2, 2), "comparisons": _compared()},
+        (
+            ("reflectance", "nan at a point", {"reflectance": _values(1, 1, 2, 2, first=nan)}, "nan"),
+            ("reflectance", "inf at a point", {"reflectance": _values(1, 1, 2, 2, first=inf)}, "nan"),
+            (
+                "reflectance",
+                "nan at no point",
+                {"reflectance": torch.tensor([[[[0.1, 0.4], [nan, nan]]]])},
+                "0",
+            ),
+            ("reflectance", "constant", {"reflectance": _all(0.1, 1, 1, 2, 2)}, "1"),
+            (
+                "reflectance",
+                "all zero, judged equal",
+                {"reflectance": torch.zeros(1, 1, 2, 2), "comparisons": _compared(darker=0)},
+                "0",
+            ),
+            ("comparisons", "none of an image", {"comparisons": _compared(PAIRED[:0])}, "nan"),
+            (
+                "comparisons",
+                "of no image",
+                {"comparisons": []},
+                "error: expected the `comparisons` of each image",
+            ),
+            (
+                "comparisons",
+                "a point at nan",
+                {"comparisons": _compared(nan * PAIRED)},
+                "error: points of comparisons must lie in [0, 1), got nan",
+            ),
+            (
+                "comparisons",
+                "a weight of nan",
+                {"comparisons": _compared(score=nan)},
+                "error: `score` must be positive and finite",
+            ),
+            (
+                "comparisons",
+                "a weight of 0",
+                {"comparisons": _compared(score=0.0)},
+                "error: `score` must be positive and finite",
+            ),
+            ("threshold", "nan", {"threshold": nan}, "error: `threshold` must be at least 0 and finite"),
+            ("all", "no images", {"reflectance": torch.zeros(0, 1, 2, 2), "comparisons": []}, "none"),
+        ),
+    ),
+    "saw_average_precision": Metric(
+        saw_average_precision,
+        {"shading": _values(1, 1, 2, 2), "labels": LABELS, "variant": "cgintrinsics2018"},
+        (
+            ("shading", "nan", {"shading": _values(1, 1, 2, 2, first=nan)}, "nan"),
+            ("shading", "inf", {"shading": _values(1, 1, 2, 2, first=inf)}, "nan"),
+            ("shading", "constant", {"shading": torch.ones(1, 1, 2, 2)}, "0.5"),
+            ("shading", "all zero", {"shading": torch.zeros(1, 1, 2, 2)}, "0.5"),
+            ("shading", "negative", {"shading": -_values(1, 1, 2, 2)}, "0.5"),
+            ("labels", "all ignored", {"labels": torch.full((1, 2, 2), 100)}, "nan"),
+            ("labels", "all smooth", {"labels": torch.full((1, 2, 2), 2)}, "nan"),
+            ("labels", "none smooth", {"labels": torch.zeros(1, 2, 2, dtype=torch.int64)}, "nan"),
+            (
+                "labels",
+                "another label",
+                {"labels": torch.full((1, 2, 2), 3)},
+                "error: `labels` must be 0, 1, 2 or 100, got 3",
+            ),
+            (
+                "image",
+                "missing in the challenge",
+                {"variant": "challenge2018"},
+                'error: the variant "challenge2018" needs the photographs',
+            ),
+            (
+                "image",
+                "constant in the challenge",
+                {"variant": "challenge2018", "image": torch.ones(1, 3, 2, 2)},
+                "nan",
+            ),
+            ("all", "no images", {"shading": torch.zeros(0, 1, 2, 2), "labels": LABELS[:0]}, "nan"),
+        ),
+        lambda result: result.score,
+    ),
+    "count_smooth": Metric(
+        count_smooth,
+        {"shading": _values(1, 1, 2, 2), "labels": LABELS, "variant": "cgintrinsics2018"},
+        (
+            ("shading", "nan", {"shading": _values(1, 1, 2, 2, first=nan)}, "nan"),
+            ("labels", "all ignored", {"labels": torch.full((1, 2, 2), 100)}, "0"),
+            ("labels", "fewer images", {"labels": LABELS[:0]}, "error: expected `shading` [batch, channels,"),
+            ("all", "no images", {"shading": torch.zeros(0, 1, 2, 2), "labels": LABELS[:0]}, "none"),
+        ),
+        lambda result: result[:, -1, 2, 1],
+    ),
+    "saw_curve": Metric(
+        saw_curve,
+        {"counts": TABLE, "variant": "cgintrinsics2018"},
+        (
+            ("counts", "nan", {"counts": nan * TABLE}, "nan"),
+            ("counts", "all zero", {"counts": 0 * TABLE}, "nan"),
+            ("counts", "all found", {"counts": TABLE * torch.tensor([0.0, 1.0])}, "0.5"),
+            ("counts", "nothing found", {"counts": TABLE * torch.tensor([1.0, 0.0])}, "0.25"),
+        ),
+        lambda result: result.score,
+    ),
     "pixel_loss": Metric(
         pixel_loss,
         LOSS,

@@ -6,7 +6,7 @@ and refuses the same operations as CUDA: operations with CPU tensors, and conver
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -27,6 +27,7 @@ from evaluation.concepts import (
 )
 from evaluation.coverage import binarise, explanation_heatmap, part_iou, set_threshold, waiou, weigh_iou
 from evaluation.intrinsic import (
+    SAWVariant,
     chroma_drift,
     chroma_retention,
     ciede2000,
@@ -45,12 +46,15 @@ from evaluation.intrinsic import (
     mse,
     psnr,
     region_means,
+    saw_average_precision,
     si_mse,
     ssim,
+    whdr,
 )
 from evaluation.models import ColourRetinex
 from evaluation.perception import LPIPS
 from evaluation.perception.feature_stacks import FEATURE_STACKS
+from loaders.views import Comparisons
 
 # Tolerances by the dtype of the arguments, because a GPU sums in another order.
 TOLERANCES = {torch.float32: {"rtol": 1e-5, "atol": 1e-6}, torch.float64: {"rtol": 1e-9, "atol": 1e-10}}
@@ -104,6 +108,10 @@ for layer, name, _ in WEIGHTS:
 PAIR = drawn(2, 3, 24, 30), 0.1 + drawn(2, 3, 24, 30, seed=1)
 MASK = drawn(2, 24, 30, seed=2) > 0.2
 FACTORS = torch.cartesian_prod(torch.arange(3), torch.arange(4), torch.arange(5))
+COMPARISONS = [
+    Comparisons(drawn(40, 2, 2, seed=row).double(), torch.arange(40) % 3, 0.1 + drawn(40, seed=row).double())
+    for row in range(2)
+]
 BLOCKS = drawn(12, 40), drawn(20, 40, seed=1), drawn(6, 40, seed=2) - 0.5
 REGIONS = (5 * drawn(2, 24, 30, seed=3)).long()
 COLOURS = 0.1 + drawn(4, 6, 3), 0.1 + drawn(4, 6, 3, seed=1)
@@ -138,6 +146,11 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     "constancy": (
         lambda one, truth: [material_variation(one), chroma_drift(one), chroma_retention(one, truth)],
         (0.1 + drawn(4, 3, 6, 3), COLOURS[1]),
+    ),
+    "whdr": (lambda images: whdr(images, COMPARISONS), (PAIR[0],)),
+    "saw": (
+        lambda *given: [saw_average_precision(*given[:2], kind, given[2]) for kind in get_args(SAWVariant)],
+        (PAIR[0], (drawn(2, 24, 30, seed=4) * 3).long(), PAIR[1].clamp(max=1)),
     ),
     "pixel_loss": (pixel_loss, (*PAIR, MASK)),
     "pixel_loss, aligned": (lambda *given: pixel_loss(*given, align_scale=True), (*PAIR, MASK)),

@@ -21,6 +21,7 @@ from loaders.views import (
     Decompositions,
     Factors,
     Images,
+    Judgements,
     Parts,
     Regions,
     open_concepts,
@@ -31,6 +32,7 @@ from loaders.views import (
     open_parts,
     open_regions,
 )
+from loaders.views.synthetic_judgements import synthetic_comparisons, synthetic_labels
 
 pytestmark = pytest.mark.usefixtures("datasets")
 
@@ -276,13 +278,39 @@ def test_a_set_or_split_with_a_reader_is_refused(frames_root):
     assert open_images(reader, rows="1:3").ids == ("grid-000001", "grid-000002")
 
 
-def test_frames_have_no_judgements(frames_root):
-    with pytest.raises(
-        InputError, match=r"`frames` has no judgements; expected one of the layouts iiw, saw$"
-    ):
-        open_judgements(frames_root)
-    with pytest.raises(InputError, match=r"^FrameFolder: `frames` has no judgements"):
-        open_judgements(FrameFolder(frames_root, "grid"))
+def test_judgements_of_frames_are_made_of_the_ground_truth(frames_root, stored, make_frame):
+    layers = make_frame("grid", 1).layers
+    truth = [np.moveaxis(layers[name], -1, 0) for name in ("albedo", "shading")]
+    labels = synthetic_labels(*truth, layers["depth"], np.moveaxis(layers["normal"], -1, 0), layers["object"])
+    for place in (*places(frames_root, stored), open_frames(frames_root, "grid")):
+        requested = (
+            {} if not isinstance(place, str | Path) or str(place).endswith(".h5") else {"set_name": "grid"}
+        )
+        view = open_judgements(place, **requested)
+        assert isinstance(view, Judgements)
+        assert (view.origin, view.groups) == ("synthetic", tuple(f"unit-{row}" for row in range(6)))
+        item = view[1]
+        assert torch.equal(item.image, torch.from_numpy(np.moveaxis(layers["radiance"], 2, 0)).float())
+        np.testing.assert_array_equal(item.labels, labels)
+        made = synthetic_comparisons("grid-000001", truth[0], layers["object"])
+        for found, wanted in zip(vars(item.comparisons).values(), made, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_image_of_judgements_is_that_of_decompositions(write):
+    root = write(lambda *_: {}, exposure=0.25)
+    assert torch.equal(open_judgements(root)[2].image, open_decompositions(root)[2].image)
+
+
+def test_image_of_judgements_without_radiance_is_decoded(write):
+    root = write(lambda *_: {}, drop=("radiance",), exposure=0.25)
+    assert torch.equal(open_judgements(root)[2].image, open_decompositions(root)[2].image)
+
+
+@pytest.mark.parametrize("layer", ["albedo", "shading", "depth", "normal", "object"])
+def test_judgements_need_the_ground_truth(write, layer):
+    with pytest.raises(InputError, match=rf"has no `{layer}` layer; expected radiance, albedo, shading, dep"):
+        open_judgements(write(lambda *_: {}, drop=(layer,)))
 
 
 # -------------------------------------------------------------------------------------------------- concepts

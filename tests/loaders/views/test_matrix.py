@@ -34,8 +34,8 @@ HAVE = {
     "concept sets": {"frames", "mit", "arap", "multi-illumination", "photometric-stereo"},
     "parts": {"frames", "cub70", "celebamask"},
     "factors": {"frames", "dsprites", "mpi3d", "shapes3d", "candle", "tid2013"},
-    "judgements": {"iiw", "saw"},
     "regions": {"frames", "maw", "multi-illumination"},
+    "judgements": {"frames", "iiw", "saw"},
     "rated pairs": {"tid2013"},
     "images": {"frames", *LAYOUTS},
 }

@@ -299,13 +299,13 @@ def test_compressed_images_are_unpacked_to_the_cache(open_copy, monkeypatch, tmp
 def test_judgements_of_iiw_and_saw_are_opened(open_copy, public_folder):
     view = open_copy(open_judgements, "iiw")
     assert isinstance(view, Judgements)
-    assert view.ids == ("116", "54")
+    assert (view.ids, view.origin) == (("116", "54"), "human")
     found = view[0].comparisons
     assert found.points.tolist() == [[[0.1, 0.5], [0.5, 0.5]], [[0.5, 0.5], [0.9, 0.5]]]
     assert (found.darker.tolist(), found.score.tolist()) == ([1, 0], [0.5, 0.25])
     assert view[0].labels is None
     view, saw = open_copy(open_judgements, "saw"), SAW(public_folder("saw"), "test")
-    assert view[0].comparisons is None
+    assert (view[0].comparisons, view.origin) == (None, "human")
     assert torch.equal(view[0].labels, saw[0]["labels"])
     assert torch.equal(view[1].image, saw[1]["image"])
 
