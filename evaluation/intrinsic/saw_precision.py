@@ -27,7 +27,6 @@ _WINDOW = 10  # pixels
 _CLASS_WEIGHTS = (1.0, 1.0, 2.0)
 _DARKEST_SHADING = 1e-4
 _ADDED = 1e-5  # to the denominators of CGIntrinsics
-_Counts = Float64[Tensor, "*batch thresholds 3 2"]
 
 
 @dataclass(frozen=True)
