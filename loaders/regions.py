@@ -48,21 +48,22 @@ def constant_regions(
         >>> constant_regions(objects, albedo).colours[:, 0], constant_regions(objects, albedo).regions[0]
         (array([0.5 , 0.25], dtype=float32), array([1, 1, 1, 1, 1, 2, 2, 2, 2]))
     """
-    from scipy import ndimage  # not at the top, because importing the readers must not import scipy
-
     values = albedo.astype(np.float64)
     usable = (object_layer > 0) & ~mixed_edges(object_layer) & (values > 0).any(axis=2)
-    labels = _components(usable, object_layer, values)
-    found, first, sizes = np.unique(labels[usable], return_index=True, return_counts=True)
-    found = found[np.argsort(first)][sizes[np.argsort(first)] >= least]
-    low, high, mean = (
-        np.stack([measure(values[..., one], labels, found) for one in range(3)], axis=1).reshape(-1, 3)
-        for measure in (ndimage.minimum, ndimage.maximum, ndimage.mean)
-    )
-    constant = (high - low <= _ROUNDING * high).all(axis=1)
-    numbers = np.zeros(labels.max(initial=0) + 1, np.int64)
-    numbers[found[constant]] = np.arange(1, constant.sum() + 1)
-    return ConstantRegions(np.where(usable, numbers[labels], 0), mean[constant].astype(np.float32))
+    labels, pixels = _components(usable, object_layer, values)[usable], values[usable]
+    _, first, inverse, sizes = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
+    regions = np.zeros(object_layer.shape, np.int64)
+    if not len(sizes):
+        return ConstantRegions(regions, np.zeros((0, 3), np.float32))
+    ordered, starts = pixels[np.argsort(inverse, kind="stable")], np.cumsum(sizes) - sizes
+    low, high = (bound.reduceat(ordered, starts, axis=0) for bound in (np.minimum, np.maximum))
+    mean = np.add.reduceat(ordered, starts, axis=0) / sizes[:, None]
+    kept = (sizes >= least) & (high - low <= _ROUNDING * high).all(axis=1)
+    found = np.flatnonzero(kept)[np.argsort(first[kept])]
+    numbers = np.zeros(len(sizes), np.int64)
+    numbers[found] = np.arange(1, len(found) + 1)
+    regions[usable] = numbers[inverse]
+    return ConstantRegions(regions, mean[found].astype(np.float32))
 
 
 def scale_regions(
@@ -95,6 +96,7 @@ def _components(
     values: Float[ndarray, "height width 3"],
 ) -> Int64[ndarray, "height width"]:
     """Label the connected pixels of one object and, up to rounding, one albedo."""
+    # Not at the top, because importing the readers must not import scipy.
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

@@ -7,8 +7,9 @@ from PIL import Image
 from torch import Tensor
 
 from evaluation.inputs.check_shapes import check_shapes
-from loaders.colour import srgb_to_linear, to_display
+from loaders.colour import to_display
 from loaders.errors import InputError
+from loaders.public.pixel_tensors import image_tensor
 from loaders.regions import scale_regions
 
 MAW_SIZE = (240, 320)  # height and width of the evaluation; the aspect of the photograph is not kept
@@ -48,6 +49,6 @@ def resize_for_maw(
     for row, (image, areas) in enumerate(zip(prediction.detach().cpu(), regions.cpu(), strict=True)):
         pixels = Image.fromarray(to_display(image.permute(1, 2, 0).double().numpy()))
         small = np.asarray(pixels.resize((width, height), Image.Resampling.BILINEAR))
-        resized[row] = torch.from_numpy(srgb_to_linear(small / 255)).permute(2, 0, 1)
+        resized[row] = image_tensor(small, linear=True)
         numbers[row] = torch.from_numpy(scale_regions(areas.numpy(), MAW_SIZE))
     return resized, numbers
