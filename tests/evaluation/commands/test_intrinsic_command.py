@@ -1,0 +1,154 @@
+"""``candlelight evaluate intrinsic``: the benchmark, scores of judgements and regions, options that contradict."""
+
+import csv
+import json
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from candlelight import main
+from loaders.files.layer_codecs import encode_png
+
+TESTS = Path(__file__).parents[2]
+OBJECTS = ("box", "cup1", "deer", "frog1")
+METHODS = "BAS,GR-RET,W"
+
+
+def load(path: Path):
+    """Import a file of helpers of other tests."""
+    spec = spec_from_file_location(path.stem, path)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory) -> Path:
+    """Write painted objects in the layout of MIT Intrinsic Images; one has highlights."""
+    painted = load(TESTS / "evaluation" / "benchmark" / "conftest.py").painted
+    root = tmp_path_factory.mktemp("mit")
+    for seed, name in enumerate(OBJECTS):
+        item = painted(seed, lights=10, height=32, width=60)
+        gloss = np.zeros_like(item.image.numpy())
+        gloss[:, 10:14, 20:26] = 0.3 if seed == 0 else 0.0
+        colour = {
+            "original": item.image.numpy() + gloss,
+            "diffuse": item.image.numpy(),
+            "specular": gloss,
+            "reflectance": item.reflectance.numpy(),
+            **{f"light{n + 1:02d}": light for n, light in enumerate(item.lights.numpy())},
+        }
+        files = {name: values.transpose(1, 2, 0) for name, values in colour.items()}
+        files |= {"shading": item.shading.numpy()[0], "mask": item.mask.numpy().astype(float)}
+        (root / "data" / name).mkdir(parents=True)
+        for file, values in files.items():
+            pixels = np.rint(values * 65025).clip(0, 65535).astype(np.uint16)
+            (root / "data" / name / f"{file}.png").write_bytes(encode_png(pixels))
+    return root
+
+
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory) -> Path:
+    """Write frames of noise with the sets of the demo."""
+    root = tmp_path_factory.mktemp("frames")
+    load(TESTS / "evaluation" / "test_pages.py").write_noise(root)
+    return root
+
+
+def run(*words: object, code: int = 0) -> str:
+    result = CliRunner().invoke(main, ["evaluate", "intrinsic", *map(str, words)])
+    assert result.exit_code == code, (result.output, result.exc_info)
+    return result.output
+
+
+def test_benchmark_writes_tables_and_a_page(copy, tmp_path) -> None:
+    files = [tmp_path / name for name in ("lmse.json", "lmse.csv", "lmse.html")]
+    text = run(
+        *(f"mit:{copy}", "--split", "all", "--methods", METHODS, "--l1", "--model", "retinex"),
+        *("--out", files[0], "--out", files[1], "--report", files[2]),
+    )
+    lines = text.splitlines()
+    assert lines[0].split() == [*("method", "lmse", "↓", "95", "%", "interval"), *lines[0].split()[6:]]
+    results = {one["about"]["model"]["name"]: one for one in json.loads(files[0].read_text())["results"]}
+    fixed = {"BAS shading", "BAS reflectance"}
+    assert set(results) == {"BAS", "GR-RET", "W", "GR-RET L1", "W L1", "retinex"} | fixed
+    means = [one["scores"]["lmse"]["value"] for one in results.values()]
+    assert means == sorted(means)
+    ranked = [
+        one["columns"]["rank"] for one in results.values() if one["scores"]["rank"]["value"] is not None
+    ]
+    assert np.sum(ranked, 0).tolist() == [10.0] * 4
+    with files[1].open() as opened:
+        rows = list(csv.DictReader(opened))
+    assert len(rows) == 8 * 4
+    assert float(rows[0]["lmse"]) == next(iter(results.values()))["columns"]["lmse"][0]
+    page = files[2].read_text()
+    for words in (
+        "Mean rank over the objects",
+        "Mean LMSE for other windows",
+        "p = 1 is better",
+        "highest LMSE",
+    ):
+        assert words in page
+    assert page.count("<img") == 3 * (2 + 8)
+    again = tmp_path / "again.html"
+    result = CliRunner().invoke(main, ["evaluate", "report", str(files[0]), "--out", str(again)])
+    assert result.exit_code == 0, result.output
+    assert "Mean rank over the objects" in again.read_text()
+    assert not (tmp_path / "lmse.json.partial").exists()
+
+
+def test_input_with_highlights_is_another_image(copy, tmp_path) -> None:
+    scores = []
+    for image in ("diffuse", "original"):
+        out = tmp_path / f"{image}.json"
+        run(f"mit:{copy}", "--split", "all", "--methods", "GR-RET", "--input", image, "--out", out)
+        scores.append(json.loads(out.read_text())["results"][0]["columns"]["lmse"])
+    assert scores[0][0] != scores[1][0]
+
+
+def test_weiss_is_a_model_too(copy) -> None:
+    assert "weiss " in run(f"mit:{copy}", "--split", "all", "--model", "weiss")
+
+
+@pytest.mark.parametrize(("score", "metric"), [("whdr", "whdr"), ("saw", "saw_ap"), ("maw", "maw_intensity")])
+def test_other_scores_run_on_rendered_sets(frames, tmp_path, score: str, metric: str) -> None:
+    out, page = tmp_path / "scores.json", tmp_path / "scores.html"
+    words = (frames, "--set", "negatives", "--model", "retinex", "--score", score)
+    assert metric in run(*words, "--out", out, "--report", page)
+    about = json.loads(out.read_text())["results"][0]["about"]
+    assert "synthetic" in (about["settings"].get("judgements"), *about["settings"])
+    assert "The labels are synthetic" in page.read_text()
+
+
+def test_constancy_needs_the_same_materials_under_several_lights(frames) -> None:
+    output = run(frames, "--set", "illumination", "--model", "retinex", "--score", "constancy", code=2)
+    assert "expected rows of one scene with equal regions under several lights" in output.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--methods", "GR-RET,WEIS"), "--methods: expected all, or some of BAS, GR-RET, "),
+        (("--methods", "GR-RET", "--score", "whdr"), "--methods: only for --score lmse, got `whdr`"),
+        (("--l1",), "--l1: needs --methods"),
+        (("--leave-edges", 2, "--score", "maw"), "--leave-edges: only for --score lmse, got `maw`"),
+        (("--leave-edges", 2), "`mit` has no objects; leave_edges must be 0"),
+        (("--methods", "BAS", "--model", "BAS=retinex"), "`BAS` is the name of a method"),
+        (("--methods", "BAS", "--rows", "0:1"), "leave-one-out needs at least two objects or scenes"),
+        (("--score", "saw"), "`mit` has no judgements"),
+    ],
+)
+def test_bad_options_give_one_line(copy, words, message) -> None:
+    options = ("--model", "retinex") if "--methods" not in words else ()
+    output = run(f"mit:{copy}", "--split", "all", *options, *words, code=2)
+    assert message in output
+    assert output.strip().count("\n") == 0
+
+
+def test_methods_without_lights_are_refused_on_frames(frames) -> None:
+    output = run(frames, "--set", "negatives", "--methods", "W", code=2)
+    assert "W: needs images under several lights, and the data have none" in output.splitlines()[-1]
