@@ -6,6 +6,8 @@ from pathlib import Path
 from loaders.errors import InputError
 from loaders.schema import schema_order
 
+_PARAMETERS = {"set": "set_name", "split": "split"}
+
 
 def choose_name(path: Path, kind: str, names: list[str], wanted: str | None) -> str:
     """Choose a set or split by its name, or the only one if no name is given.
@@ -22,7 +24,9 @@ def choose_name(path: Path, kind: str, names: list[str], wanted: str | None) -> 
     if wanted is None and len(names) == 1:
         return names[0]
     if wanted not in names:
-        problem = f"choose a {kind}" if wanted is None else f"{kind} `{wanted}` is not there"
+        problem = f"{kind} `{wanted}` is not there"
+        if wanted is None:
+            problem = f"choose a {kind} (--{kind}, in Python {_PARAMETERS[kind]})"
         raise InputError(f"{path}: {problem}; expected one of: {', '.join(names) or 'none'}")
     return wanted
 

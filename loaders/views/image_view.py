@@ -109,7 +109,9 @@ def _open_table(place: str, request: Request) -> NamedRows | None:
     # A data set saved without a dict of splits may know its split.
     splits = found if isinstance(found, dict) else {found.split and str(found.split): found}
     if len(splits) > 1:
-        raise InputError(f"{request.name}: choose a split; expected one of: {', '.join(splits)}")
+        raise InputError(
+            f"{request.name}: choose a split (--split, in Python split); expected one of: {', '.join(splits)}"
+        )
     [(own, table)] = splits.items()
     if None not in (wanted, own) and wanted != own:
         raise InputError(f"{request.name}: split `{wanted}` is not there; expected one of: {own}")

@@ -152,7 +152,11 @@ def _split(layout: str, facts: PublicLayout, request: Request) -> str | None:
         return request.split
     if not facts.splits:
         raise InputError(f"{request.name}: `{layout}` has no splits, got {request.split!r}; leave it out")
-    requested = "choose a split" if request.split is None else f"split `{request.split}` is not there"
+    requested = (
+        "choose a split (--split, in Python split)"
+        if request.split is None
+        else f"split `{request.split}` is not there"
+    )
     raise InputError(f"{request.name}: {requested}; expected one of: {', '.join(facts.splits)}")
 
 
@@ -166,7 +170,9 @@ def _variant(root: Path, request: Request) -> str | None:
     names = {root.name} if root.is_file() else {path.name for path in root.glob("*.npz")}
     found = [variant for variant, files in MPI3D_FILES.items() if names & set(files)]
     if len(found) > 1 or (root.is_file() and not found):
-        raise InputError(f"{request.name}: choose a set; expected one of: {', '.join(found or MPI3D_FILES)}")
+        raise InputError(
+            f"{request.name}: choose a set (--set, in Python set_name); expected one of: {', '.join(found or MPI3D_FILES)}"
+        )
     return found[0] if found else None
 
 

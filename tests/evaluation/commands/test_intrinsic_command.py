@@ -1,4 +1,4 @@
-"""``candlelight evaluate intrinsic``: the benchmark, scores of judgements and regions, options that contradict."""
+"""``candlelight evaluate intrinsic``: the benchmark, judgements and regions, options that contradict."""
 
 import csv
 import json

@@ -254,7 +254,10 @@ def test_known_ids_include_rows_that_are_left_out(frames_root, stored):
 
 def test_several_sets_or_splits_need_a_name(frames_root, stored, tmp_path):
     for place in (frames_root, stored / "h5", stored / "hub"):
-        with pytest.raises(InputError, match=r"choose a set; expected one of: (grid, free|free, grid)$"):
+        with pytest.raises(
+            InputError,
+            match=r"choose a set \(--set, in Python \w+\); expected one of: (grid, free|free, grid)$",
+        ):
             open_images(place)
         with pytest.raises(InputError, match=r"set `gird` is not there; expected one of: "):
             open_images(place, set_name="gird")
@@ -264,7 +267,10 @@ def test_several_sets_or_splits_need_a_name(frames_root, stored, tmp_path):
     pack_hdf5(frames_root, tmp_path / "h5", ["grid"], plan=plan)
     pack_hub(frames_root, tmp_path / "hub", ["grid"], plan=plan)
     for place in (tmp_path / "h5", tmp_path / "hub"):
-        with pytest.raises(InputError, match=r"choose a split; expected one of: (train, test|test, train)$"):
+        with pytest.raises(
+            InputError,
+            match=r"choose a split \(--split, in Python \w+\); expected one of: (train, test|test, train)$",
+        ):
             open_images(place, set_name="grid")
         views = [open_images(place, set_name="grid", split=split) for split in ("train", "test")]
         assert [view.identity.split for view in views] == ["train", "test"]

@@ -102,7 +102,10 @@ def test_several_splits_need_a_name(datasets, table, tmp_path):
     both = datasets.DatasetDict({"train": table, "test": table.select([2])})
     both.save_to_disk(tmp_path / "two")
     name = f"hf:{tmp_path / 'two'}"
-    with pytest.raises(InputError, match=r"hf:.*two: choose a split; expected one of: train, test$"):
+    with pytest.raises(
+        InputError,
+        match=r"hf:.*two: choose a split \(--split, in Python \w+\); expected one of: train, test$",
+    ):
         open_images(name)
     for view in (open_images(name, split="test"), open_images(f"{name}:test")):
         assert reds(view) == [100]
