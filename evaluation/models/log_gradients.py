@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from scipy.ndimage import distance_transform_edt
 from torch import Tensor
@@ -27,14 +27,12 @@ class TrueGradients(NamedTuple):
 
     Attributes:
         log_image: log gray image, extended over the background as by `extend`.
-        mask: pixels of the object.
         reflectance: backward differences of the true log reflectance.
         shading: backward differences of the true log shading.
         inside: pairs of neighbours that both lie in the mask; other differences have no meaning.
     """
 
     log_image: Float[ndarray, "height width"]
-    mask: Bool[ndarray, "height width"]
     reflectance: Float[ndarray, "2 height width"]
     shading: Float[ndarray, "2 height width"]
     inside: Bool[ndarray, "2 height width"]
@@ -47,7 +45,8 @@ def true_gradients(images: Sequence[DecomposedImage]) -> list[TrueGradients]:
         images: images with their true decomposition; values below `FLOOR` are raised to it.
 
     Returns:
-        One item for each image with a pair of neighbours in its mask.
+        One item for each image with a pair of neighbours in its mask whose true reflectance and shading
+        differ by unequal factors.
 
     Raises:
         InputError: no image has such a pair, or a value inside a mask is not finite.
@@ -63,21 +62,20 @@ def true_gradients(images: Sequence[DecomposedImage]) -> list[TrueGradients]:
     examples = []
     for row, image in enumerate(images):
         mask = image.mask.numpy()
-        inside = inside_pairs(mask)
-        if not inside.any():
+        if not mask.any():
             continue
         layers = [getattr(image, name).double().numpy() for name in ("image", "reflectance", "shading")]
         if not all(np.isfinite(layer[:, mask]).all() for layer in layers):
             raise InputError(f"`images` must be finite inside their masks, got other values in row {row}")
-        log_image, reflectance, shading = (
-            extend(np.log(np.maximum(layer, FLOOR).mean(0)), mask) for layer in layers
-        )
-        examples.append(
-            TrueGradients(log_image, mask, differences(reflectance), differences(shading), inside)
-        )
+        log_image, *logs = (extend(np.log(np.maximum(layer, FLOOR).mean(0)), mask) for layer in layers)
+        reflectance, shading = map(differences, logs)
+        inside = inside_pairs(mask)
+        if (np.abs(reflectance) != np.abs(shading))[inside].any():
+            examples.append(TrueGradients(log_image, reflectance, shading, inside))
     if not examples:
         raise InputError(
-            f"`images` must have one with two neighbours in its mask, to train on, got {len(images)} without"
+            "`images` must have one with edges or shading within its mask, to train on, "
+            f"got {len(images)} without; pass more images"
         )
     return examples
 
@@ -163,3 +161,16 @@ def inside_pairs(mask: Bool[ndarray, "height width"]) -> Bool[ndarray, "2 height
     pairs[0, 1:] = mask[1:] & mask[:-1]
     pairs[1, :, 1:] = mask[:, 1:] & mask[:, :-1]
     return pairs
+
+
+def draw_places(
+    choices: Bool[ndarray, "..."], count: int, rng: np.random.Generator
+) -> Int[ndarray, " drawn"]:
+    """Draw flat places of true values without replacement, all of them if there are fewer.
+
+    Example:
+        >>> sorted(draw_places(np.array([True, False, True]), 5, np.random.default_rng(0)).tolist())
+        [0, 2]
+    """
+    places = np.flatnonzero(choices)
+    return rng.choice(places, min(count, places.size), replace=False)
