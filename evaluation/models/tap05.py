@@ -17,7 +17,7 @@ from torch import Tensor
 from evaluation.models.belief_propagation import propagate_beliefs
 from evaluation.models.boosted_stumps import BoostedStumps, train_stumps
 from evaluation.models.contour_agreement import ContourAgreement, contour_cues, fit_agreement
-from evaluation.models.log_gradients import (
+from evaluation.models.training_gradients import (
     TrueGradients,
     decompose,
     differences,

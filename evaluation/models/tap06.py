@@ -14,7 +14,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from evaluation.models.local_experts import LocalExperts, grow_experts
-from evaluation.models.log_gradients import (
+from evaluation.models.training_gradients import (
     TrueGradients,
     decompose,
     differences,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.models.log_gradients import (
+from evaluation.models.training_gradients import (
     decompose,
     differences,
     draw_places,
