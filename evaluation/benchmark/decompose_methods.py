@@ -15,11 +15,16 @@ from evaluation.benchmark.threshold_scores import (
     baseline_estimates,
     chosen_estimate,
 )
+from evaluation.models.tap05 import train_tap05
+from evaluation.models.tap06 import train_tap06
 from loaders.views import DecomposedImage, Decompositions
 
 BASELINE = "BAS"
 FIXED_BASELINES = ("BAS shading", "BAS reflectance")  # in the order of `baseline_estimates`
-TRAINED_METHODS: dict[str, Callable[[Sequence[DecomposedImage]], Any]] = {}
+TRAINED_METHODS: dict[str, Callable[[Sequence[DecomposedImage]], Any]] = {
+    "TAP-05": train_tap05,
+    "TAP-06": train_tap06,
+}
 METHODS = (BASELINE, *GRADIENT_METHODS, *TRAINED_METHODS)
 _SEED = 0  # of the split into halves, where the data have no published one
 

@@ -12,6 +12,10 @@ from evaluation.models.model_spec import open_models as open_models
 from evaluation.models.network import IntrinsicNet as IntrinsicNet
 from evaluation.models.retinex import ColourRetinex as ColourRetinex
 from evaluation.models.retinex import GrayRetinex as GrayRetinex
+from evaluation.models.tap05 import TAP05 as TAP05
+from evaluation.models.tap05 import train_tap05 as train_tap05
+from evaluation.models.tap06 import TAP06 as TAP06
+from evaluation.models.tap06 import train_tap06 as train_tap06
 from evaluation.models.train import History as History
 from evaluation.models.train import intrinsic_loss as intrinsic_loss
 from evaluation.models.train import train_intrinsic as train_intrinsic

@@ -1,10 +1,10 @@
 """Reflectance and shading from the gradients of the log reflectance."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float64
+from jaxtyping import Bool, Float
 from numpy import ndarray
 from torch import Tensor
 
@@ -12,48 +12,52 @@ from evaluation.models.log_gradients import FLOOR, Gradients
 from evaluation.models.poisson import solve_poisson
 from loaders.errors import InputError
 
-
-def raised_pixels(image: Float[Tensor, "batch 3 height width"]) -> Float64[ndarray, "batch 3 height width"]:
-    """Raise images to `evaluation.models.log_gradients.FLOOR` and return them in float64 on the CPU.
-
-    Example:
-        >>> raised_pixels(torch.zeros(1, 3, 1, 1)).min() == FLOOR
-        True
-    """
-    return np.maximum(image.detach().cpu().double().numpy(), FLOOR)
+GradientEstimate = Callable[[int, ndarray, ndarray], Gradients]
 
 
 def decompose_by_gradients(
     image: Float[Tensor, "batch 3 height width"],
     mask: Bool[Tensor, "batch height width"] | None,
-    gradients: Iterable[Gradients],
+    estimate: GradientEstimate,
 ) -> tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]]:
     """Decompose each image on the CPU; the results are on the device of the input.
 
     Args:
-        image: scene-linear Rec.709 in [0, 1].
-        mask: pixels of the object; edges to other pixels are ignored. All pixels by default.
-        gradients: of the log reflectance of each image, which is their least-squares image: Grosse et al.
-            2009, eq. 10, p = 2.
+        image: scene-linear Rec.709 in [0, 1]; darker values are raised to
+            `evaluation.models.log_gradients.FLOOR`.
+        mask: pixels of the object; other pixels, and edges to them, are ignored. All pixels by default.
+        estimate: maps the number of a row, its raised image in float64 and its mask to the gradients of the
+            log reflectance, which is their least-squares image: Grosse et al. 2009, eq. 10, p = 2. It is not
+            called for an empty mask.
 
     Returns:
         Reflectance in the colours of the image, scaled so that its largest value is 1, and gray shading
-        repeated over the channels; their product is the image, see `raised_pixels`. Both are 0 outside the
-        mask.
+        repeated over the channels; their product is the raised image. Both are 0 outside the mask, and nan
+        inside it if a pixel there is not finite.
 
     Example:
         >>> from evaluation.models.log_gradients import backward_differences, log_gray
         >>> image = torch.tensor([0.2, 0.4]).expand(1, 3, 1, 2)
-        >>> gradients = [backward_differences(log_gray(pixels)) for pixels in raised_pixels(image)]
-        >>> decompose_by_gradients(image, None, gradients)[0][0, 0]
+        >>> def all_of_them(row, pixels, mask):
+        ...     return backward_differences(log_gray(pixels))
+        >>> decompose_by_gradients(image, None, all_of_them)[0][0, 0]
         tensor([[0.5000, 1.0000]])
     """
-    pixels = raised_pixels(image)
-    masks = [None] * len(pixels) if mask is None else list(mask.cpu().numpy())
-    parts = zip(pixels, masks, gradients, strict=True)
-    reflectance = np.stack([_reflectance(*part) for part in parts])
-    inside = reflectance > 0
-    shading = np.divide(pixels, reflectance, out=np.zeros_like(pixels), where=inside)
+    pixels = np.maximum(image.detach().cpu().double().numpy(), FLOOR)
+    everything = torch.ones(len(image), *image.shape[2:], dtype=torch.bool)
+    masks = (everything if mask is None else mask).cpu().numpy()
+    reflectance, shading = np.zeros_like(pixels), np.zeros_like(pixels)
+    for row, inside in enumerate(masks):
+        if not inside.any():
+            continue
+        if not np.isfinite(pixels[row][:, inside]).all():
+            reflectance[row][:, inside] = shading[row][:, inside] = np.nan
+            continue
+        gray = pixels[row][:, inside].mean(0)
+        factor = np.exp(solve_poisson(*estimate(row, pixels[row], inside), inside)[inside])
+        coloured = pixels[row][:, inside] * factor / gray
+        reflectance[row][:, inside] = coloured / coloured.max()
+        shading[row][:, inside] = gray / factor * coloured.max()
     return torch.from_numpy(reflectance).to(image), torch.from_numpy(shading).to(image)
 
 
@@ -71,14 +75,3 @@ def check_thresholds(**thresholds: float) -> None:
     for name, value in thresholds.items():
         if not value >= 0:
             raise InputError(f"`{name}` must be a threshold of at least 0, got {value}")
-
-
-def _reflectance(
-    pixels: Float[ndarray, "3 height width"],
-    mask: Bool[ndarray, "height width"] | None,
-    gradients: Gradients,
-) -> Float[ndarray, "3 height width"]:
-    reflectance = np.exp(solve_poisson(*gradients, mask)) * pixels / pixels.mean(0)
-    if mask is not None:
-        reflectance = reflectance * mask
-    return reflectance / max(reflectance.max(), np.finfo(float).tiny)

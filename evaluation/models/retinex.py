@@ -7,10 +7,12 @@ baseline evaluations for intrinsic image algorithms, ICCV 2009, section 4.3.1.
 from dataclasses import dataclass
 
 from jaxtyping import Bool, Float
+from numpy import ndarray
 from torch import Tensor
 
-from evaluation.models.integrate_gradients import check_thresholds, decompose_by_gradients, raised_pixels
+from evaluation.models.integrate_gradients import check_thresholds, decompose_by_gradients
 from evaluation.models.log_gradients import (
+    Gradients,
     backward_differences,
     keep_strong,
     keep_strong_or_coloured,
@@ -51,8 +53,10 @@ class GrayRetinex:
         mask: Bool[Tensor, "batch height width"] | None = None,
     ) -> tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]]:
         """Decompose each image; see `evaluation.models.integrate_gradients.decompose_by_gradients`."""
-        every = (backward_differences(log_gray(pixels)) for pixels in raised_pixels(image))
-        return decompose_by_gradients(image, mask, (keep_strong(one, self.threshold) for one in every))
+        return decompose_by_gradients(image, mask, self._gradients)
+
+    def _gradients(self, _: int, pixels: Float[ndarray, "3 height width"], __: ndarray) -> Gradients:
+        return keep_strong(backward_differences(log_gray(pixels)), self.threshold)
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ class ColourRetinex:
         mask: Bool[Tensor, "batch height width"] | None = None,
     ) -> tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]]:
         """Decompose each image; see `evaluation.models.integrate_gradients.decompose_by_gradients`."""
-        split = map(split_colour, raised_pixels(image))
-        kept = (keep_strong_or_coloured(one, self.brightness, self.chroma) for one in split)
-        return decompose_by_gradients(image, mask, kept)
+        return decompose_by_gradients(image, mask, self._gradients)
+
+    def _gradients(self, _: int, pixels: Float[ndarray, "3 height width"], __: ndarray) -> Gradients:
+        return keep_strong_or_coloured(split_colour(pixels), self.brightness, self.chroma)

@@ -61,7 +61,7 @@ class Weiss:
         """
         check_shapes(image=(image, "batch 3 height width"), lights=(lights, "batch lights 3 height width"))
         stacks = lights.detach().cpu().double().numpy()
-        return decompose_by_gradients(image, mask, map(self._gradients, stacks))
+        return decompose_by_gradients(image, mask, lambda row, _, __: self._gradients(stacks[row]))
 
     def _gradients(self, lights: Float[ndarray, "lights 3 height width"]) -> Gradients:
         gradients = median_over_lights(lights)

@@ -170,9 +170,9 @@ def _variant(root: Path, request: Request) -> str | None:
     names = {root.name} if root.is_file() else {path.name for path in root.glob("*.npz")}
     found = [variant for variant, files in MPI3D_FILES.items() if names & set(files)]
     if len(found) > 1 or (root.is_file() and not found):
-        raise InputError(
-            f"{request.name}: choose a set (--set, in Python set_name); expected one of: {', '.join(found or MPI3D_FILES)}"
-        )
+        known = ", ".join(found or MPI3D_FILES)
+        problem = "choose a set (--set, in Python set_name)"
+        raise InputError(f"{request.name}: {problem}; expected one of: {known}")
     return found[0] if found else None
 
 
