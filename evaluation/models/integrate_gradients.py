@@ -54,7 +54,8 @@ def decompose_by_gradients(
             reflectance[row][:, inside] = shading[row][:, inside] = np.nan
             continue
         gray = pixels[row][:, inside].mean(0)
-        factor = np.exp(solve_poisson(*estimate(row, pixels[row], inside), inside)[inside])
+        known = np.where(inside, pixels[row], FLOOR)
+        factor = np.exp(solve_poisson(*estimate(row, known, inside), inside)[inside])
         coloured = pixels[row][:, inside] * factor / gray
         reflectance[row][:, inside] = coloured / coloured.max()
         shading[row][:, inside] = gray / factor * coloured.max()
