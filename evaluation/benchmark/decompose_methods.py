@@ -12,15 +12,15 @@ from evaluation.benchmark.threshold_scores import (
     BenchmarkObject,
     GrayDecomposition,
     absolute_estimate,
-    baseline_estimates,
     chosen_estimate,
+    fixed_estimates,
 )
 from evaluation.models.tap05 import train_tap05
 from evaluation.models.tap06 import train_tap06
 from loaders.views import DecomposedImage, Decompositions
 
 BASELINE = "BAS"
-FIXED_BASELINES = ("BAS shading", "BAS reflectance")  # in the order of `baseline_estimates`
+FIXED_BASELINES = ("BAS shading", "BAS reflectance", "square root")  # in the order of `fixed_estimates`
 TRAINED_METHODS: dict[str, Callable[[Sequence[DecomposedImage]], Any]] = {
     "TAP-05": train_tap05,
     "TAP-06": train_tap06,
@@ -66,7 +66,7 @@ class MethodDecomposer:
             return MethodOutput(self._trained(choice.method, row, opened), 0.0)
         number = choice.candidates[row]
         if choice.method == BASELINE:
-            both = baseline_estimates(opened)
+            both = fixed_estimates(opened)
             return MethodOutput(GrayDecomposition(both.reflectance[number], both.shading[number]), 0.0)
         method = GRADIENT_METHODS[choice.method]
         if choice.absolute:

@@ -27,7 +27,7 @@ from evaluation.benchmark.gradient_methods import GRADIENT_METHODS
 from evaluation.benchmark.threshold_scores import (
     BenchmarkObject,
     GrayDecomposition,
-    baseline_estimates,
+    fixed_estimates,
     grid_estimates,
     local_errors,
 )
@@ -69,7 +69,8 @@ def score_methods(
 
     Thresholds are chosen for each object by the mean LMSE over all other objects (leave-one-out). BAS calls
     the image all shading or all reflectance, and chooses between the two in the same way; one object can tip
-    this choice, so both fixed choices are scored too.
+    this choice, so both fixed choices are scored too. The square root of the image as both parts decides
+    nothing and is the control of all methods of gray images.
 
     Args:
         data: images with their ground-truth decomposition. W and W+RET need images under other lights:
@@ -80,11 +81,11 @@ def score_methods(
         steps: keeps finished objects, so that an interrupted run resumes.
 
     Returns:
-        A result for each method, for the two fixed choices of BAS and, if requested, for each method of
-        gradients with p = 1 (``COL-RET L1``). Their columns and settings are those of `score_intrinsic`, so
-        they can be compared with results of models. ``details`` holds the grid of thresholds, the LMSE of
-        each of them on each object, the chosen ones, the mean LMSE for windows of `WINDOWS` pixels, and the
-        residuals of the solver with p = 1.
+        A result for each method; with BAS, for its two fixed choices and the square root; and, if requested,
+        for each method of gradients with p = 1 (``COL-RET L1``). Their columns and settings are those of
+        `score_intrinsic`, so they can be compared with results of models. ``details`` holds the grid of
+        thresholds, the LMSE of each of them on each object, the chosen ones, the mean LMSE for windows of
+        `WINDOWS` pixels, and the residuals of the solver with p = 1.
 
     Raises:
         InputError: no such method, fewer than two objects, no images under other lights, or images smaller
@@ -122,7 +123,7 @@ def score_methods(
 def add_ranks(results: Mapping[str, MeanResult]) -> dict[str, MeanResult]:
     """Add the column ``rank``: the rank of each result on each row by LMSE, 1 is best, equals share the mean.
 
-    Grosse et al. 2009, section 4.4.1. The fixed choices of BAS and the results with p = 1 have no rank (nan),
+    Grosse et al. 2009, section 4.4.1. The fixed decompositions and the results with p = 1 have no rank (nan),
     so that each method counts once.
 
     Args:
@@ -183,7 +184,8 @@ def _choose(
     """Choose a candidate of each method for each row; add the fixed choices of BAS, and p = 1."""
     choices = {}
     for name, table in tables.items():
-        choices[name] = MethodChoice(name, tuple(choose_left_out(table.mean(2), data.groups).tolist()))
+        scores = table.mean(2)[:, :2] if name == BASELINE else table.mean(2)
+        choices[name] = MethodChoice(name, tuple(choose_left_out(scores, data.groups).tolist()))
     if BASELINE in choices:
         for number, name in enumerate(FIXED_BASELINES):
             choices[name] = MethodChoice(BASELINE, (number,) * len(data))
@@ -229,7 +231,7 @@ def _score_row(opened: BenchmarkObject, name: str) -> dict[str, Tensor]:
     if name in TRAINED_METHODS:
         return {"errors": torch.zeros(1, 2, dtype=torch.float64)}
     if name == BASELINE:
-        return {"errors": local_errors(opened, baseline_estimates(opened))[0]}
+        return {"errors": local_errors(opened, fixed_estimates(opened))[0]}
     parts = [local_errors(opened, some)[0] for some in grid_estimates(opened, GRADIENT_METHODS[name])]
     return {"errors": torch.cat(parts)}
 

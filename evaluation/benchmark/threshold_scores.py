@@ -83,13 +83,15 @@ class BenchmarkObject:
         return first, second
 
 
-def baseline_estimates(opened: BenchmarkObject) -> GrayDecomposition:
-    """Return both choices of the baseline BAS: all of the image is shading, then all is reflectance.
+def fixed_estimates(opened: BenchmarkObject) -> GrayDecomposition:
+    """Return three decompositions that look at no gradient.
 
-    Grosse et al. 2009, section 4.4.1.
+    All of the image is shading, and all is reflectance: the two choices of the baseline BAS (Grosse et al.
+    2009, section 4.4.1). Last, both are the square root of the image: half of each gradient.
     """
     gray_image, ones = opened.mask * opened.pixels.mean(0), opened.mask.astype(np.float64)
-    return GrayDecomposition(np.stack([ones, gray_image]), np.stack([gray_image, ones]))
+    root = np.sqrt(gray_image)
+    return GrayDecomposition(np.stack([ones, gray_image, root]), np.stack([gray_image, ones, root]))
 
 
 def grid_estimates(opened: BenchmarkObject, method: GradientMethod) -> Iterator[GrayDecomposition]:

@@ -73,7 +73,7 @@ def test_benchmark_writes_tables_and_a_page(copy, tmp_path) -> None:
     lines = text.splitlines()
     assert lines[0].split() == [*("method", "lmse", "↓", "95", "%", "interval"), *lines[0].split()[6:]]
     results = {one["about"]["model"]["name"]: one for one in json.loads(files[0].read_text())["results"]}
-    fixed = {"BAS shading", "BAS reflectance"}
+    fixed = {"BAS shading", "BAS reflectance", "square root"}
     assert set(results) == {"BAS", "GR-RET", "W", "GR-RET L1", "W L1", "retinex"} | fixed
     means = [one["scores"]["lmse"]["value"] for one in results.values()]
     assert means == sorted(means)
@@ -83,7 +83,7 @@ def test_benchmark_writes_tables_and_a_page(copy, tmp_path) -> None:
     assert np.sum(ranked, 0).tolist() == [10.0] * 4
     with files[1].open() as opened:
         rows = list(csv.DictReader(opened))
-    assert len(rows) == 8 * 4
+    assert len(rows) == 9 * 4
     assert float(rows[0]["lmse"]) == next(iter(results.values()))["columns"]["lmse"][0]
     page = files[2].read_text()
     for words in (
@@ -93,7 +93,7 @@ def test_benchmark_writes_tables_and_a_page(copy, tmp_path) -> None:
         "highest LMSE",
     ):
         assert words in page
-    assert page.count("<img") == 3 * (2 + 8)
+    assert page.count("<img") == 3 * (2 + 9)
     again = tmp_path / "again.html"
     result = CliRunner().invoke(main, ["evaluate", "report", str(files[0]), "--out", str(again)])
     assert result.exit_code == 0, result.output
