@@ -1,5 +1,6 @@
 """The benchmark of Grosse et al. 2009: all methods on all objects, thresholds chosen by leaving one out."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -88,8 +89,8 @@ def score_methods(
         `WINDOWS` pixels, and the residuals of the solver with p = 1.
 
     Raises:
-        InputError: no such method, fewer than two objects, no images under other lights, or images smaller
-            than a window of `lmse`.
+        InputError: no such method, fewer than two objects (groups), no images under other lights, or images
+            smaller than a window of `lmse`.
 
     Example:
         >>> from loaders.views import open_decompositions
@@ -99,6 +100,8 @@ def score_methods(
     unknown = [name for name in methods if name not in METHODS]
     if unknown or not methods:
         raise InputError(f"`methods`: expected some of {', '.join(METHODS)}, got {unknown or 'none'}")
+    if len(set(data.groups)) < 2:
+        raise InputError("thresholds are chosen on other objects: expected two or more, got one; add rows")
     steps = steps or FinishedSteps()
     with _one_thread():
         tables, description = _score_candidates(data, methods, steps)
@@ -120,6 +123,11 @@ def score_methods(
     return BenchmarkRun(results, decompose)
 
 
+def is_absolute(result: MeanResult) -> bool:
+    """Tell whether a result is of a method that integrates gradients with p = 1."""
+    return "residual" in result.details
+
+
 def add_ranks(results: Mapping[str, MeanResult]) -> dict[str, MeanResult]:
     """Add the column ``rank``: the rank of each result on each row by LMSE, 1 is best, equals share the mean.
 
@@ -138,17 +146,17 @@ def add_ranks(results: Mapping[str, MeanResult]) -> dict[str, MeanResult]:
         >>> [result.columns["rank"] for result in add_ranks(results).values()]
         [(1.0, 2.0), (2.0, 1.0)]
     """
-    ranked = [name for name in results if name not in FIXED_BASELINES and not name.endswith(ABSOLUTE)]
+    ranked = [name for name, one in results.items() if name not in FIXED_BASELINES and not is_absolute(one)]
     scores = np.array([next(iter(results[name].columns.values())) for name in ranked])
     ranks = dict(zip(ranked, rankdata(scores, axis=0, nan_policy="omit"), strict=True))
-    return {
-        name: replace(
-            result,
-            columns=result.columns
-            | {"rank": tuple(np.asarray(ranks.get(name, np.full(len(result.ids), np.nan))).tolist())},
+    with_ranks = {}
+    for name, result in results.items():
+        column = tuple(ranks[name].tolist()) if name in ranks else (math.nan,) * len(result.ids)
+        settings = result.about.settings | {"ranked_among": sorted(ranked)}
+        with_ranks[name] = replace(
+            result, about=replace(result.about, settings=settings), columns=result.columns | {"rank": column}
         )
-        for name, result in results.items()
-    }
+    return with_ranks
 
 
 @contextmanager
@@ -166,7 +174,10 @@ def _one_thread() -> Iterator[None]:
 
 
 def _named(name: str) -> NamedModel:
+    grid = GRADIENT_METHODS[name].grid if name in GRADIENT_METHODS else ()
     way = "two halves" if name in TRAINED_METHODS else "leave-one-out"
+    if name in FIXED_BASELINES or len(grid) == 1:
+        way = "nothing to choose"
     return NamedModel(
         ModelIdentity(name, "shipped", f"candlelight {version('candlelight')}, {way}"), name, "linear"
     )
@@ -278,7 +289,12 @@ def _details(
     table: Float64[ndarray, "rows candidates 2"],
     scored: Mapping[str, Float64[ndarray, "rows ..."]],
 ) -> dict[str, Any]:
-    windows = {str(side): scored["windows"][:, place].mean() for place, side in enumerate(WINDOWS)}
+    # Over the objects that are large enough for a window, and have a defined LMSE.
+    columns = (column[~np.isnan(column)] for column in scored["windows"].T)
+    windows = {
+        str(side): column.mean() if column.size else np.nan
+        for side, column in zip(WINDOWS, columns, strict=True)
+    }
     details: dict[str, Any] = {"windows": windows}
     if choice.method not in TRAINED_METHODS:
         method = GRADIENT_METHODS.get(choice.method)

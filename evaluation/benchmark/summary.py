@@ -1,11 +1,12 @@
 """The results of a benchmark as text: a line for each method, and comparisons of neighbours in the order."""
 
+import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import compress, pairwise
 
 import numpy as np
 
-from evaluation.benchmark.score_methods import ABSOLUTE
+from evaluation.benchmark.score_methods import ABSOLUTE, is_absolute
 from evaluation.results.compare import Comparison, compare
 from evaluation.results.result import MeanResult, model_name
 
@@ -23,24 +24,40 @@ def summary_rows(results: Sequence[MeanResult]) -> list[tuple[str, ...]]:
     Args:
         results: with the column ``rank`` of `evaluation.benchmark.add_ranks`.
     """
-    rows: list[tuple[str, ...]] = [
-        ("method", "lmse ↓", "95 % interval", "reflectance", "shading", "mean rank")
-    ]
+    titles = (
+        "method",
+        "lmse ↓",
+        "95 % interval",
+        "reflectance",
+        "shading",
+        "mean rank",
+        "failed",
+        "undefined",
+    )
+    rows: list[tuple[str, ...]] = [titles]
     for result in results:
         total, reflectance, shading, rank = (result.scores[name] for name in _COLUMNS)
         name = model_name(result)
         interval = f"{total.low:.4f} to {total.high:.4f}"
         parts = (f"{score.value:.4f}" for score in (total, reflectance, shading))
         value, *others = parts
-        rows.append((name, value, interval, *others, "" if rank.value != rank.value else f"{rank.value:.2f}"))
-    return rows
+        place = "" if math.isnan(rank.value) else f"{rank.value:.2f}"
+        counts = (str(count or "") for count in (len(result.failed), result.undefined))
+        rows.append((name, value, interval, *others, place, *counts))
+    kept = [any(row[column] for row in rows[1:]) for column in range(len(titles))]
+    return [tuple(compress(row, kept)) for row in rows]
+
+
+def absolute_pairs(results: Sequence[MeanResult]) -> list[tuple[MeanResult, MeanResult]]:
+    """Pair each method with its result with p = 1, if there is one."""
+    by_name = {model_name(result): result for result in results}
+    absolute = {name: one for name, one in by_name.items() if is_absolute(one)}
+    names = ((name.removesuffix(ABSOLUTE), one) for name, one in absolute.items())
+    return [(by_name[name], one) for name, one in names if name in by_name]
 
 
 def neighbour_comparisons(results: Sequence[MeanResult]) -> list[Comparison]:
     """Compare each ranked method with the next one, and p = 1 with p = 2, paired by object."""
     ranked = [result for result in results if np.isfinite(result.scores["rank"].value)]
-    by_name = {model_name(result): result for result in results}
-    absolute = [
-        (by_name[name + ABSOLUTE], one) for name, one in by_name.items() if name + ABSOLUTE in by_name
-    ]
+    absolute = [(other, one) for one, other in absolute_pairs(results)]
     return [compare(one, other) for one, other in (*pairwise(ranked), *absolute)]

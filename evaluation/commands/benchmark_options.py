@@ -23,7 +23,10 @@ def method_names(text: str) -> tuple[str, ...]:
     """
     from evaluation.benchmark import METHODS
 
-    names = METHODS if text == "all" else tuple(dict.fromkeys(text.upper().split(",")))
+    given = [name.strip().upper() for name in text.split(",") if name.strip()]
+    names = METHODS if given == ["ALL"] else tuple(dict.fromkeys(given))
+    if not names:
+        raise InputError(f"--methods: expected all, or some of {', '.join(METHODS)}, got none")
     if unknown := [name for name in names if name not in METHODS]:
         known, near = ", ".join(METHODS), did_you_mean(unknown[0], METHODS)
         raise InputError(f"--methods: expected all, or some of {known}, got `{unknown[0]}`{near}")
@@ -52,11 +55,11 @@ def run_benchmark(
     Raises:
         InputError: a model has the name of a method, or the data do not suffice.
     """
-    from evaluation.benchmark import score_methods
+    from evaluation.benchmark import METHODS, score_methods
     from evaluation.benchmark.decompose_methods import FIXED_BASELINES
     from evaluation.benchmark.score_methods import ABSOLUTE
 
-    taken = {*names, *FIXED_BASELINES, *(name + ABSOLUTE for name in names)}
+    taken = {*METHODS, *FIXED_BASELINES, *(name + ABSOLUTE for name in METHODS)}
     if same := taken & sources.keys():
         raise InputError(f"`{min(same)}` is the name of a method; give the model another name: NAME=SPEC")
     return score_methods(view, names, absolute=l1, steps=steps)

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evaluation.benchmark.score_methods import ABSOLUTE
-from evaluation.benchmark.summary import neighbour_comparisons
+from evaluation.benchmark.summary import absolute_pairs, neighbour_comparisons
 from evaluation.report.blocks import Block, PlotBlock, TableBlock
 from evaluation.report.drawing import COLOURS, INK, draw_bars, drawing, label_rows, to_svg
 from evaluation.report.tables import number, unbroken
@@ -20,18 +19,17 @@ def benchmark_blocks(results: Sequence[MeanResult]) -> list[Block]:
     Args:
         results: of the same rows, with the column ``rank``, in the order of the page.
     """
-    blocks: list[Block] = [_ranks(results), _comparisons(results), _objects(results)]
+    blocks: list[Block] = [_comparisons(results), _objects(results)]
+    if ranked := [result for result in results if np.isfinite(result.scores[RANK].value)]:
+        blocks.insert(0, _ranks(ranked))
     if windows := [result for result in results if "windows" in result.details]:
         blocks.insert(1, _windows(windows))
-    by_name = {model_name(result): result for result in results}
-    pairs = [(one, by_name[name + ABSOLUTE]) for name, one in by_name.items() if name + ABSOLUTE in by_name]
-    if pairs:
+    if pairs := absolute_pairs(results):
         blocks.append(_absolute(pairs))
     return blocks
 
 
-def _ranks(results: Sequence[MeanResult]) -> PlotBlock:
-    ranked = [result for result in results if np.isfinite(result.scores[RANK].value)]
+def _ranks(ranked: Sequence[MeanResult]) -> PlotBlock:
     table = np.array([[result.scores[RANK].value] for result in ranked])
     with drawing(0.8 + 0.35 * len(ranked)) as figure:
         axes = figure.subplots()

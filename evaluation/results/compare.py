@@ -12,7 +12,7 @@ from evaluation.results.result import Better, MeanResult, Result, StatisticResul
 from loaders.errors import InputError, did_you_mean
 
 # Settings that list all models of a call, and the scores that do not depend on the other models of the call.
-_SETTINGS_OF_CALL = ("filled_among", "compared")
+_SETTINGS_OF_CALL = ("filled_among", "compared", "ranked_among")
 _INDEPENDENT_SCORES = ("lmse", "whdr", "mean_iou")
 
 
@@ -151,8 +151,9 @@ def _check_together(first: Result, second: Result, column: str) -> None:
 
     Such scores are WAIoU, and means of an unbounded error in which failed predictions were filled in.
     """
+    keys = [key for key in _SETTINGS_OF_CALL if (key == "ranked_among") == (column == "rank")]
     calls = [
-        next((result.about.settings[key] for key in _SETTINGS_OF_CALL if key in result.about.settings), None)
+        next((result.about.settings[key] for key in keys if key in result.about.settings), None)
         for result in (first, second)
     ]
     if calls[0] != calls[1] and not column.startswith(_INDEPENDENT_SCORES):

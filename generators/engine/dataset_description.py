@@ -133,8 +133,9 @@ def _refuse_foreign(plan: Plan, out: Path, damaged: bool, repair: bool) -> Datas
             "name another folder, or render that recipe"
         )
     if blender != _blender(plan):
+        known = f"Blender {blender}" if blender else "an unknown Blender"
         raise InputError(
-            f"output folder {out}: holds frames of Blender {blender}, and this is Blender {_blender(plan)}; "
+            f"output folder {out}: holds frames of {known}, and this is Blender {_blender(plan)}; "
             "name another folder, or render with that version"
         )
     return info

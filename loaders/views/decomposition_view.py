@@ -86,7 +86,15 @@ of the layouts mit, arap
                 f"{request.name}: `{named.identity.layout}` has no objects; leave_edges must be 0"
             )
         key = "diffuse" if named.identity.layout == "mit" and image == "diffuse" else "image"
+        if image == "original":
+            if named.identity.layout != "mit":
+                raise InputError(
+                    f"{request.name}: only MIT Intrinsic Images have an `original`; leave it out"
+                )
+            named = replace(named, identity=replace(named.identity, image=image))
         return DecompositionRows(named, partial(_read_public, reader, key), "image")
+    if image == "original":
+        raise InputError(f"{request.name}: only MIT Intrinsic Images have an `original`; leave it out")
     catcher = _has_catcher(reader.metadata(named.numbers[0]))
     if leave_edges:
         mask = f"without {leave_edges} pixels at edges of objects"

@@ -24,6 +24,7 @@ class DataIdentity:
         set_name: image set; None for data without sets.
         split: split; None for data without splits, and for a reader that does not name its split.
         recipe: SHA-256 of the recipe of the frames; None for other data.
+        image: the image that is decomposed, where it is not the usual one of the data.
         mask: how the masks differ from the usual ones of the data; None if they do not.
 
     Example:
@@ -36,6 +37,7 @@ class DataIdentity:
     set_name: str | None = None
     split: str | None = None
     recipe: str | None = None
+    image: str | None = None
     mask: str | None = None
 
 

@@ -151,6 +151,16 @@ def test_a_row_without_light_is_left_out(objects) -> None:
     assert {result.undefined for result in results.values()} == {1}
     assert np.isnan(results["BAS"].columns["rank"][1])
     assert np.isfinite(results["BAS"].columns["rank"][0])
+    assert results["BAS"].details["windows"]["10"] > 0
+
+
+def test_a_model_may_have_a_name_that_ends_like_p_1(objects) -> None:
+    view = objects()
+    named = {"net L1": constant_shading, "net": constant_reflectance}
+    results = add_ranks({**score_methods(view, ["W"]).results, **score_intrinsic(named, view)})
+    assert np.isfinite(results["net L1"].columns["rank"]).all()
+    pairs = {frozenset((one.first, one.second)) for one in neighbour_comparisons(list(results.values()))}
+    assert pairs == {frozenset(("W", "net L1")), frozenset(("net L1", "net"))}
 
 
 @pytest.mark.parametrize(
@@ -169,7 +179,9 @@ def test_methods_that_cannot_run(objects, methods, message) -> None:
 
 
 def test_one_object_is_refused(objects) -> None:
-    with pytest.raises(InputError, match="leave-one-out needs at least two objects"):
+    with pytest.raises(
+        InputError, match="thresholds are chosen on other objects: expected two or more, got one"
+    ):
         score_methods(objects(1), ["GR-RET"])
 
 

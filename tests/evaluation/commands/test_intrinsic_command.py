@@ -106,8 +106,34 @@ def test_input_with_highlights_is_another_image(copy, tmp_path) -> None:
     for image in ("diffuse", "original"):
         out = tmp_path / f"{image}.json"
         run(f"mit:{copy}", "--split", "all", "--methods", "GR-RET", "--input", image, "--out", out)
-        scores.append(json.loads(out.read_text())["results"][0]["columns"]["lmse"])
+        result = json.loads(out.read_text())["results"][0]
+        assert result["about"]["data"].get("image") == (None if image == "diffuse" else image)
+        scores.append(result["columns"]["lmse"])
     assert scores[0][0] != scores[1][0]
+
+
+def test_objects_without_a_mask_leave_a_page_without_ranks(copy, tmp_path) -> None:
+    for name in OBJECTS:
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for file in (copy / "data" / name).iterdir():
+            (tmp_path / "data" / name / file.name).write_bytes(file.read_bytes())
+        path = tmp_path / "data" / name / "mask.png"
+        path.write_bytes(encode_png(np.zeros((32, 60), np.uint16)))
+    page = tmp_path / "lmse.html"
+    text = run(f"mit:{tmp_path}", "--split", "all", "--methods", "BAS", "--report", page)
+    assert text.splitlines()[0].endswith("undefined")
+    assert "Mean rank" not in page.read_text()
+
+
+def test_ranks_of_two_calls_are_not_compared(copy, tmp_path) -> None:
+    files = [tmp_path / name for name in ("a.json", "b.json")]
+    for file, methods in zip(files, ("BAS,GR-RET,W", "gr-ret, BAS"), strict=True):
+        run(f"mit:{copy}", "--split", "all", "--methods", methods, "--out", file)
+    words = ["evaluate", "compare", *map(str, files)]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    refused = CliRunner().invoke(main, [*words, "--column", "rank"])
+    assert refused.exit_code == 2
+    assert "`rank` depends on all models that were scored in one call" in refused.output
 
 
 def test_weiss_is_a_model_too(copy) -> None:
@@ -138,7 +164,10 @@ def test_constancy_needs_the_same_materials_under_several_lights(frames) -> None
         (("--leave-edges", 2, "--score", "maw"), "--leave-edges: only for --score lmse, got `maw`"),
         (("--leave-edges", 2), "`mit` has no objects; leave_edges must be 0"),
         (("--methods", "BAS", "--model", "BAS=retinex"), "`BAS` is the name of a method"),
-        (("--methods", "BAS", "--rows", "0:1"), "leave-one-out needs at least two objects or scenes"),
+        (
+            ("--methods", "BAS", "--rows", "0:1"),
+            "thresholds are chosen on other objects: expected two or more",
+        ),
         (("--score", "saw"), "`mit` has no judgements"),
     ],
 )
