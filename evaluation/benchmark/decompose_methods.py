@@ -38,10 +38,10 @@ class MethodChoice(NamedTuple):
 
 
 class MethodOutput(NamedTuple):
-    """A decomposition, and the residual of the solver with p = 1 (0 with p = 2)."""
+    """A decomposition, and the residual of the solver with p = 1; 0 for all other methods."""
 
     decomposition: GrayDecomposition
-    residual: float
+    residual: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,15 +63,15 @@ class MethodDecomposer:
         """Decompose one row, whose item is opened already."""
         choice = self.choices[name]
         if choice.method in TRAINED_METHODS:
-            return MethodOutput(self._trained(choice.method, row, opened), 0.0)
+            return MethodOutput(self._trained(choice.method, row, opened))
         number = choice.candidates[row]
         if choice.method == BASELINE:
             both = fixed_estimates(opened)
-            return MethodOutput(GrayDecomposition(both.reflectance[number], both.shading[number]), 0.0)
+            return MethodOutput(GrayDecomposition(both.reflectance[number], both.shading[number]))
         method = GRADIENT_METHODS[choice.method]
         if choice.absolute:
             return MethodOutput(*absolute_estimate(opened, method, number))
-        return MethodOutput(chosen_estimate(opened, method, number), 0.0)
+        return MethodOutput(chosen_estimate(opened, method, number))
 
     def _trained(self, method: str, row: int, opened: BenchmarkObject) -> GrayDecomposition:
         halves = two_halves(self.data.groups, _SEED)

@@ -37,7 +37,7 @@ class GradientMethod:
         thresholds: names of the thresholds, in natural log units; empty for a method without any.
         grid: values of the thresholds, from which cross-validation chooses.
         takes_lights: whether the method needs images under several lights.
-        in_colour: whether the method reads colours; the others read the gray image alone.
+        reads_colours: whether the method reads colours; the others read the gray image alone.
         estimate: maps an image [3, height, width] and images under other lights [lights, 3, height, width]
             (None if the method takes none) to the gradients at each point of the grid, in its order.
     """
@@ -46,7 +46,7 @@ class GradientMethod:
     thresholds: tuple[str, ...]
     grid: tuple[Thresholds, ...]
     takes_lights: bool
-    in_colour: bool
+    reads_colours: bool
     estimate: Callable[[Float[ndarray, "3 height width"], _LightStack | None], Iterator[Gradients]]
 
 

@@ -53,7 +53,7 @@ _Batch = Batch[DecomposedImage]
 
 
 class BenchmarkRun(NamedTuple):
-    """Results by name, and a function that decomposes a row by the method of a result again."""
+    """Results by name, and `MethodDecomposer`, which decomposes a row by the method of a result again."""
 
     results: dict[str, MeanResult]
     decompose: MethodDecomposer
@@ -82,11 +82,11 @@ def score_methods(
         steps: keeps finished objects, so that an interrupted run resumes.
 
     Returns:
-        A result for each method; with BAS, for its two fixed choices and the square root; and, if requested,
-        for each method of gradients with p = 1 (``COL-RET L1``). Their columns and settings are those of
-        `score_intrinsic`, so they can be compared with results of models. ``details`` holds the grid of
-        thresholds, the LMSE of each of them on each object, the chosen ones, the mean LMSE for windows of
-        `WINDOWS` pixels, and the residuals of the solver with p = 1.
+        ``results`` by name: one for each method; with BAS, for its two fixed choices and the square root;
+        and, if requested, for each method of gradients with p = 1 (``COL-RET L1``). Their columns and
+        settings are those of `score_intrinsic`, so they can be compared with results of models. ``details``
+        holds the grid of thresholds, the LMSE of each of them on each object, the chosen ones, the mean LMSE
+        for windows of `WINDOWS` pixels, and the residuals of the solver with p = 1.
 
     Raises:
         InputError: no such method, fewer than two objects (groups), no images under other lights, or images
@@ -95,7 +95,7 @@ def score_methods(
     Example:
         >>> from loaders.views import open_decompositions
         >>> view = open_decompositions("mit:MIT-intrinsic", split="grosse", lights=True)  # doctest: +SKIP
-        >>> score_methods(view, ["BAS", "COL-RET"])["COL-RET"].score  # doctest: +SKIP
+        >>> score_methods(view, ["BAS", "COL-RET"]).results["COL-RET"].score  # doctest: +SKIP
     """
     unknown = [name for name in methods if name not in METHODS]
     if unknown or not methods:

@@ -56,7 +56,7 @@ class BenchmarkObject:
         return PoissonSolver(self.mask)
 
     def gradients(self, method: GradientMethod) -> Iterator[Gradients]:
-        """Decomposed the gradients of the log reflectance at each point of a method's grid."""
+        """Estimate the gradients of the log reflectance at each point of a method's grid."""
         return method.estimate(self.pixels, self.lights)
 
     def integrate(
@@ -64,7 +64,7 @@ class BenchmarkObject:
     ) -> GrayDecomposition:
         """Return reflectance and shading of a log reflectance; their product is the gray image."""
         # The authors' code raises the channels for colour Retinex, and their mean for the other methods.
-        log_image = log_gray(np.maximum(self.pixels, FLOOR) if method.in_colour else self.pixels)
+        log_image = log_gray(np.maximum(self.pixels, FLOOR) if method.reads_colours else self.pixels)
         logs = solution, log_image - solution
         return GrayDecomposition(*(np.where(self.mask, np.exp(log), 0.0) for log in logs))
 

@@ -35,6 +35,14 @@ if TYPE_CHECKING:
 
 _SCORES = ("lmse", "whdr", "saw", "maw", "constancy")
 _SCORE_OF_LAYOUT = {"iiw": "whdr", "saw": "saw", "maw": "maw", "multi-illumination": "constancy"}
+_ONLY_FOR = {
+    "methods": ("lmse",),
+    "leave_edges": ("lmse",),
+    "image": ("lmse",),
+    "threshold": ("whdr",),
+    "saw_variant": ("saw",),
+    "longest": ("maw", "constancy"),
+}
 _SAW_VARIANTS = ("kovacs2017", "cgintrinsics2018", "challenge2018")
 
 
@@ -130,7 +138,7 @@ def intrinsic(
     check_outputs(out, page)
     steps = open_steps(out)
     check_needed(files, png=png, missing=missing)
-    _check_together(score, methods, l1, leave_edges)
+    _check_together(score, methods, l1)
     chosen = choose_device(device)
     opened = open_models(models, chosen)
     sources = open_files(files, opened, lambda path: open_predictions(path, png), needed=methods is None)
@@ -154,13 +162,16 @@ def intrinsic(
     end_steps(steps)
 
 
-def _check_together(score: str, methods: str | None, l1: bool, leave_edges: int) -> None:
-    """Refuse options that another option makes meaningless."""
+def _check_together(score: str, methods: str | None, l1: bool) -> None:
+    """Refuse options that have no effect beside the others."""
     if l1 and methods is None:
         raise InputError("--l1: needs --methods")
-    for flag, given in (("--methods", methods is not None), ("--leave-edges", leave_edges > 0)):
-        if given and score != "lmse":
-            raise InputError(f"{flag}: only for --score lmse, got `{score}`")
+    context = click.get_current_context()
+    for parameter, scores in _ONLY_FOR.items():
+        given = context.get_parameter_source(parameter) is click.core.ParameterSource.COMMANDLINE
+        if given and score not in scores:
+            flag = "--" + {"image": "input"}.get(parameter, parameter).replace("_", "-")
+            raise InputError(f"{flag}: only for --score {' or '.join(scores)}, got `{score}`")
 
 
 def _score_errors(

@@ -150,6 +150,8 @@ def load_lpips(
     shapes = {f"lin{n}.model.1.weight": (1, width, 1, 1) for n, width in enumerate(stack.channels)}
     from_lpips = f"lpips/weights/v0.1/{network}.pth from the Python package lpips"
     weights = _load(Path(heads), lambda content: _select(content, shapes), from_lpips)
+    if not all(bool((values >= 0).all()) for values in weights.values()):
+        raise InputError(f"{heads} is not {from_lpips}: expected weights of at least 0, got others")
     return LPIPS(
         stack,
         features.requires_grad_(False).to(device).eval(),

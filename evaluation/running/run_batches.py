@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import TypeVar
 
 import torch
@@ -37,7 +38,7 @@ def run_batches(
         prepare: makes the input of ``compute`` of a batch, once for all models.
         compute: computes the step of a model from the ids of the rows, the prepared batch and the device:
             CPU tensors by name.
-        fingerprint: every row is added to it.
+        fingerprint: is extended by every row.
         settings: all arguments that ``compute`` depends on, with the metric and its version.
         device: torch device of the models.
         batch_size: maximal number of rows in a batch, whose images have one size.
@@ -51,12 +52,7 @@ def run_batches(
     """
     kept = steps or FinishedSteps()
     keys = {name: model_key(named, device, **settings) for name, named in named_models.items()}
-
-    def image(item: object) -> Tensor:
-        found: Tensor = item.image  # type: ignore[attr-defined]
-        return found
-
-    for batch in read_batches(view, batch_size, image, fingerprint, "score"):
+    for batch in read_batches(view, batch_size, attrgetter("image"), fingerprint, "score"):
         prepared = prepare(batch)
         made = {}
         for name, named in named_models.items():

@@ -32,13 +32,13 @@ def shift_image(
         The shifted image; values overshoot at sharp edges, also below 0.
 
     Raises:
-        InputError: a shift is not finite.
+        InputError: the shift is not two finite numbers.
 
     Example:
         >>> shift_image(np.eye(3)[:1], (0.0, 1.0)).round(6).tolist()
         [[0.0, 1.0, 0.0]]
     """
-    if not np.isfinite(shift).all():
+    if np.shape(shift) != (2,) or not np.isfinite(shift).all():
         raise InputError(f"`shift` must be two finite numbers of pixels, got {shift}")
     spectrum = np.fft.rfft2(image, axes=(0, 1))
     phase = _phase(image.shape[0], image.shape[1], shift)
@@ -61,7 +61,7 @@ def find_shift(image: Float[ndarray, "height width"], reference: Float[ndarray, 
         Pixels downward and to the right by which `shift_image` has to move ``image``.
 
     Raises:
-        InputError: the shapes differ, a value is not finite, or an image is constant.
+        InputError: an image is not gray, the shapes differ, a value is not finite, or an image is constant.
 
     Example:
         >>> scene = np.random.default_rng(0).uniform(size=(32, 40))
@@ -69,6 +69,8 @@ def find_shift(image: Float[ndarray, "height width"], reference: Float[ndarray, 
         >>> round(down, 2), round(right, 2)
         (0.25, -1.5)
     """
+    if image.ndim != 2:
+        raise InputError(f"expected images [height, width], got {list(image.shape)}; average the channels")
     if image.shape != reference.shape:
         raise InputError(f"expected images of one shape, got {list(image.shape)} and {list(reference.shape)}")
     spectra = [_gradient_spectra(part) for part in (image, reference)]

@@ -113,7 +113,8 @@ def open_sources(
 
     Raises:
         InputError: there is no such data set, set or layer, ``root`` is a pack itself, a set has no complete
-            sample, ``size`` does not divide the size of its frames, or it does not fit ``plan``.
+            sample, a frame is of another Blender than its data set, ``size`` does not divide the size of its
+            frames, or it does not fit ``plan``.
     """
     if (root / PACK_MANIFEST).is_file():
         raise InputError(f"{root} is a pack already; name the folder of frames that it was made from")
@@ -214,6 +215,12 @@ def _survey(folder: FrameFolder) -> Survey:
     digests, ids, links = [], [], []
     for row in range(len(folder)):
         metadata = folder.metadata(row)
+        blender = metadata.renderer.blender if metadata.renderer else None
+        if folder.info.blender is not None and blender not in (None, folder.info.blender):
+            raise InputError(
+                f"{folder.path(row)}: was traced by Blender {blender}; the data set has Blender "
+                f"{folder.info.blender}; render it again with `candlelight render --repair`"
+            )
         table[row] = [factor_number(factor, metadata) for factor in factors]
         digests.append(_digest(metadata))
         ids.append(metadata.id)

@@ -21,6 +21,7 @@ SOURCE = "https://measuredalbedo.github.io (labels.zip, images_png.zip)"
 _COLUMNS = "six columns: colours, mask, scene, photograph, picture of the albedo, judgements or None"
 # Both spaces have the white D65, so there is no chromatic adaptation.
 _TO_REC709 = np.linalg.solve(xyz_matrix(REC709), xyz_matrix(ADOBE_RGB))
+_BRIGHTEST = 1.5  # a measured albedo may exceed 1 a little; more is another unit
 
 
 class _Row(NamedTuple):
@@ -130,8 +131,11 @@ class MAW:
 def _read_colours(path: Path) -> Float32[ndarray, "n 3"]:
     """Read linear Adobe RGB colours as scene-linear Rec.709."""
     colours = read_numbers(path, SOURCE, "floats", 2)
-    if colours.shape[1] != 3 or not np.isfinite(colours).all():
-        raise InputError(f"{path}: expected finite colours [n, 3], got {list(colours.shape)}")
+    if colours.shape[1] != 3:
+        raise InputError(f"{path}: expected colours [n, 3], got {list(colours.shape)}")
+    if not ((colours >= 0) & (colours <= _BRIGHTEST)).all():
+        found = f"{colours.min():g} to {colours.max():g}"
+        raise InputError(f"{path}: expected linear colours from 0 to {_BRIGHTEST:g}, got {found}")
     return np.clip(colours @ _TO_REC709.T, 0, 1).astype(np.float32)
 
 

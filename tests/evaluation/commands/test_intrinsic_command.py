@@ -162,6 +162,9 @@ def test_constancy_needs_the_same_materials_under_several_lights(frames) -> None
         (("--methods", "GR-RET", "--score", "whdr"), "--methods: only for --score lmse, got `whdr`"),
         (("--l1",), "--l1: needs --methods"),
         (("--leave-edges", 2, "--score", "maw"), "--leave-edges: only for --score lmse, got `maw`"),
+        (("--threshold", 0.2), "--threshold: only for --score whdr, got `lmse`"),
+        (("--longest", 9, "--score", "saw"), "--longest: only for --score maw or constancy, got `saw`"),
+        (("--input", "original", "--score", "maw"), "--input: only for --score lmse, got `maw`"),
         (("--leave-edges", 2), "`mit` has no objects; leave_edges must be 0"),
         (("--methods", "BAS", "--model", "BAS=retinex"), "`BAS` is the name of a method"),
         (

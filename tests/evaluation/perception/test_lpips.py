@@ -288,6 +288,16 @@ def test_damaged_files(tmp_path: Path) -> None:
         load_lpips("squeeze", backbone, heads)
 
 
+@pytest.mark.parametrize("value", [-0.1, float("nan")])
+def test_heads_below_zero(tmp_path: Path, value: float) -> None:
+    backbone, heads, _ = made_files(tmp_path, "squeeze")
+    content = torch.load(heads, weights_only=True)
+    content["lin0.model.1.weight"][0, 0] = value
+    torch.save(content, heads)
+    with pytest.raises(InputError, match=r"heads\.pth is not .*: expected weights of at least 0, got others"):
+        load_lpips("squeeze", backbone, heads)
+
+
 def test_shapes() -> None:
     metric = LPIPS(FEATURE_STACKS["squeeze"], torch.nn.Sequential(), ())
     with pytest.raises(InputError, match=r"`prediction` \[batch, 3, height, width\].*got \[1, 1, 20, 20\]"):

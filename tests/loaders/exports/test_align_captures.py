@@ -61,9 +61,13 @@ def test_aligned_captures_give_the_reflectance_of_equation_5() -> None:
 def test_errors() -> None:
     with pytest.raises(InputError, match="expected images of one shape, got"):
         unwrap(find_shift)(np.ones((3, 4)), np.ones((4, 3)))
+    with pytest.raises(InputError, match=r"expected images \[height, width\], got \[3, 4, 3\]; average"):
+        unwrap(find_shift)(np.ones((3, 4, 3)), np.ones((3, 4, 3)))
     with pytest.raises(InputError, match="got a constant image"):
         find_shift(np.ones((3, 4)), np.ones((3, 4)))
     with pytest.raises(InputError, match="got nan or infinity"):
         find_shift(np.full((3, 4), np.nan), np.eye(4)[:3])
     with pytest.raises(InputError, match="`shift` must be two finite numbers of pixels, got"):
         shift_image(np.ones((3, 4)), (np.nan, 0.0))
+    with pytest.raises(InputError, match="`shift` must be two finite numbers of pixels, got 1"):
+        unwrap(shift_image)(np.ones((3, 4)), 1.0)

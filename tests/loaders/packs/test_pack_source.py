@@ -1,5 +1,6 @@
 import io
 import json
+import shutil
 import zlib
 
 import h5py
@@ -39,6 +40,17 @@ def test_the_survey_lists_every_row(frames_root):
     np.testing.assert_array_equal(free.survey.rows.table, FrameFolder(frames_root, "free").factor_table)
     assert free.survey.rows.links[4] == ("unit unit-5", "group group-2", "sample free-000005")
     assert grid.digest(np.array([0, 1])) != grid.digest(np.array([1, 0]))
+
+
+def test_a_frame_of_another_blender_is_refused(frames_copy, make_frame):
+    frame = make_frame("free", 2)
+    renderer = frame.metadata.renderer.model_copy(update={"blender": "9.9.9"})
+    metadata = frame.metadata.model_copy(update={"renderer": renderer})
+    shutil.rmtree(FrameFolder(frames_copy, "free").path(2))
+    write_frame(frames_copy, Frame(metadata, frame.layers))
+    with pytest.raises(InputError, match=r"was traced by Blender 9\.9\.9; the data set has Blender 5\.0\.1"):
+        open_sources(frames_copy)
+    assert len(open_sources(frames_copy, ["grid"])) == 1
 
 
 @pytest.mark.parametrize("pack", [pack_hub, pack_hdf5])

@@ -144,8 +144,9 @@ def test_masks_that_do_not_fit_the_colours_are_refused(copy, values):
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.ones((3, 4)), r"expected finite colours \[n, 3\], got \[3, 4\]"),
-        (np.full((3, 3), np.nan), "expected finite colours"),
+        (np.ones((3, 4)), r"expected colours \[n, 3\], got \[3, 4\]"),
+        (np.full((3, 3), np.nan), r"expected linear colours from 0 to 1\.5, got nan to nan"),
+        (np.full((3, 3), 200.0), r"expected linear colours from 0 to 1\.5, got 200 to 200"),
         (np.ones((3, 3), int), r"expected floats of 2 axes, got int64 \[3, 3\]"),
         (np.ones(3), r"expected floats of 2 axes, got float64 \[3\]"),
         (np.array([[{}]], object), "cannot be read: "),
