@@ -86,7 +86,7 @@ def split_colour(pixels: Float[ndarray, "3 height width"]) -> ColourGradients:
         pixels: scene-linear Rec.709, white is 1; darker values are raised to `FLOOR`.
 
     Example:
-        >>> split_colour(np.ones((3, 2, 2))).chroma.down.max()
+        >>> float(split_colour(np.ones((3, 2, 2))).chroma.down.max())
         0.0
     """
     raised = np.maximum(pixels, FLOOR)

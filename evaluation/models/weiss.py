@@ -29,6 +29,7 @@ class Weiss:
             alone.
 
     Example:
+        >>> import torch
         >>> image = torch.full((1, 3, 4, 4), 0.2)
         >>> image[..., 2:] = 0.8
         >>> shaded = image * torch.tensor([0.5, 1.0, 0.7, 0.9]).reshape(4, 1)
