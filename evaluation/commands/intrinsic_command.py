@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evaluation.commands.benchmark_options import (
+from evaluation.commands.run_methods import (
     method_names,
     needs_lights,
     run_benchmark,

@@ -11,7 +11,7 @@ from generators.engine.blender_version import BLENDER_OF_PYTHON, pythons_with_bl
 from generators.engine.devices import find_devices
 from loaders.errors import InputError
 
-# Libraries that Blender needs besides glibc and libstdc++, and the Debian package of each.
+# Libraries that Blender needs beyond glibc and libstdc++, and the Debian package of each.
 _SYSTEM_LIBRARIES = {
     "libGL.so.1": "libgl1",
     "libSM.so.6": "libsm6",
