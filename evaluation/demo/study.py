@@ -17,7 +17,7 @@ from evaluation.concepts import score_concepts
 from evaluation.coverage import layer_heatmaps, score_coverage
 from evaluation.demo.rebuild import make_if_changed
 from evaluation.intrinsic import score_intrinsic
-from evaluation.models import BASELINES, ColourRetinex, IntrinsicNet, load_model, save_model, train_intrinsic
+from evaluation.models import BASELINES, ColourRetinex, IntrinsicNet, load_model, save_model
 from evaluation.models.model_protocols import IntrinsicModel
 from evaluation.report import write_report
 from evaluation.report.blocks import Block
@@ -25,6 +25,7 @@ from evaluation.report.coverage_pictures import coverage_pictures
 from evaluation.report.intrinsic_pictures import intrinsic_pictures
 from evaluation.results.result import MeanResult, StatisticResult, model_name, package_versions
 from evaluation.results.result_files import read_results, write_results
+from evaluation.training import train_intrinsic
 from loaders.open_frames import open_frames
 from loaders.views import (
     open_concepts,

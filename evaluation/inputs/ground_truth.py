@@ -1,6 +1,6 @@
 """A batch of images with their ground-truth decomposition."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -23,6 +23,17 @@ class GroundTruth:
     shading: Float[Tensor, "batch channels height width"]
     mask: Bool[Tensor, "batch height width"]
     lights: Float[Tensor, "batch lights 3 height width"] | None = None
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "GroundTruth":
+        """Change each tensor."""
+        lights = None if self.lights is None else change(self.lights)
+        return GroundTruth(
+            change(self.image), change(self.reflectance), change(self.shading), change(self.mask), lights
+        )
+
+    def to(self, device: torch.device) -> "GroundTruth":
+        """Copy the batch to a device."""
+        return self.map(lambda values: values.to(device))
 
 
 def stack_ground_truth(items: Sequence[DecomposedImage]) -> GroundTruth:

@@ -16,9 +16,6 @@ from evaluation.models.tap05 import TAP05 as TAP05
 from evaluation.models.tap05 import train_tap05 as train_tap05
 from evaluation.models.tap06 import TAP06 as TAP06
 from evaluation.models.tap06 import train_tap06 as train_tap06
-from evaluation.models.train import History as History
-from evaluation.models.train import intrinsic_loss as intrinsic_loss
-from evaluation.models.train import train_intrinsic as train_intrinsic
 from evaluation.models.weights import load_model as load_model
 from evaluation.models.weights import save_model as save_model
 from evaluation.models.weiss import Weiss as Weiss

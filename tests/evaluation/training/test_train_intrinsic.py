@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from evaluation.intrinsic import score_baselines, score_intrinsic
-from evaluation.models import train
 from evaluation.models.network import IntrinsicNet
-from evaluation.models.train import intrinsic_loss, train_intrinsic
+from evaluation.training import intrinsic_loss, train_intrinsic, training_rows
 from loaders.errors import InputError
 
 QUICK = {"epochs": 2, "batch_size": 2, "width": 2}
@@ -89,7 +88,7 @@ def test_rows_are_read_once_if_they_fit_in_memory(scenes, monkeypatch) -> None:
     held, _ = train_intrinsic(scenes(4, seed=0), seed=0, **QUICK)
     assert len(reads) == 1 + 4  # one more to learn the size of an image
     reads.clear()
-    monkeypatch.setattr(train, "CACHE_BYTES", 1)
+    monkeypatch.setattr(training_rows, "CACHE_BYTES", 1)
     read_again, _ = train_intrinsic(scenes(4, seed=0), seed=0, **QUICK)
     assert same_weights(held, read_again)
     assert len(reads) > 1 + 4

@@ -1,0 +1,41 @@
+"""Regimes of training, which differ only in their supervision."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from evaluation.training.consistency_loss import consistency_loss
+from evaluation.training.style_loss import style_content_loss
+from evaluation.training.supervised_loss import intrinsic_loss
+from evaluation.training.training_rows import TrainingBatch
+
+Regime = Literal["supervised", "multi-illumination", "unsupervised"]
+
+
+def regime_loss(
+    regime: Regime,
+    prediction: tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]],
+    batch: TrainingBatch,
+    generator: torch.Generator,
+) -> Float[Tensor, ""]:
+    """Compute the loss of a regime.
+
+    Args:
+        regime: "supervised" (`intrinsic_loss` of both parts), "multi-illumination" (`consistency_loss`, which
+            reads the images alone) or "unsupervised" (`style_content_loss`, which reads the images, and the
+            reflectance and shading of other scenes).
+        prediction: reflectance and shading of the images, scene-linear.
+        batch: the images, on the device of the prediction.
+        generator: source of random numbers, on the CPU.
+    """
+    truth = batch.truth
+    if regime == "supervised":
+        targets = truth.reflectance, truth.shading.expand_as(truth.image)
+        pairs = zip(prediction, targets, strict=True)
+        return sum((intrinsic_loss(*pair, truth.mask) for pair in pairs), torch.zeros(())).mean()
+    if regime == "multi-illumination":
+        return consistency_loss(*prediction, truth.image, truth.mask, batch.scenes)
+    assert batch.others is not None
+    return style_content_loss(*prediction, truth.image, truth.mask, batch.others, generator)

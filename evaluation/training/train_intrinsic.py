@@ -1,0 +1,238 @@
+"""Train an `IntrinsicNet` to decompose images, with full, partial or no supervision."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from evaluation.intrinsic.score_intrinsic import COLUMNS, decomposition_errors
+from evaluation.models.named_streams import named_stream
+from evaluation.models.network import IntrinsicNet
+from evaluation.training.regimes import Regime, regime_loss
+from evaluation.training.training_rows import TrainingBatch, TrainingRows, draw_batches
+from evaluation.training.training_state import TrainingState
+from loaders.check_choice import check_choice
+from loaders.errors import InputError
+from loaders.views import Decompositions
+
+
+@dataclass(frozen=True)
+class History:
+    """Learning curves, one value per epoch, lower is better.
+
+    Attributes:
+        training: mean loss over the steps of the epoch, during which the weights change; the losses of
+            different regimes are not comparable.
+        validation: mean LMSE (`score_intrinsic`) on the held-out rows after each epoch; empty without them.
+    """
+
+    training: tuple[float, ...]
+    validation: tuple[float, ...]
+
+
+def train_intrinsic(
+    data: Decompositions,
+    *,
+    regime: Regime = "supervised",
+    seed: int,
+    epochs: int = 20,
+    rows: Sequence[int] | None = None,
+    validation: Sequence[int] = (),
+    batch_size: int = 4,
+    lights: int = 5,
+    rate: float = 3e-3,
+    width: int = 12,
+    size: int | None = None,
+    device: str | torch.device = "cpu",
+    state: str | Path | None = None,
+) -> tuple[IntrinsicNet, History]:
+    """Train a network to predict reflectance and shading.
+
+    Adam minimises `regime_loss`, with a one-cycle learning rate; the images of a scene, a group of ``data``,
+    are mirrored left to right with probability one half. Pixels without albedo are ignored. On a GPU the
+    network runs in bfloat16 where that is safe, and its loss in float32.
+
+    Args:
+        data: images with their ground-truth decomposition, all of one size or with ``size``.
+        regime: "supervised"; "multi-illumination", which reads only images, of scenes under several lights;
+            or "unsupervised", which reads the images, and reflectance and shading of other scenes.
+        seed: seed of the initial weights, the order, the mirroring and the losses. Equal seeds give equal
+            weights on the same processor with the same number of threads, and nearly equal ones on a GPU.
+        epochs: passes over the training rows.
+        rows: row numbers to train on; all rows except ``validation`` by default.
+        validation: row numbers that are held out. Choose whole groups (`loaders.group_rows`): a held-out
+            frame that differs from a training frame only in its light does not test generalisation.
+        batch_size: images per step.
+        lights: most images of one scene in a step.
+        rate: largest learning rate; with twice the default the output may become constant.
+        width: channels of the network at full resolution, see `IntrinsicNet`.
+        size: longer side in pixels to which larger images are scaled down, see `shrink`.
+        device: torch device for training; the network stays there.
+        state: file that keeps the state after each epoch. If it exists, training goes on from there, and ends
+            with the weights of an uninterrupted run. The caller deletes it.
+
+    Returns:
+        The network in evaluation mode after the last epoch, and the learning curves.
+
+    Raises:
+        InputError: a row does not exist or is in both lists, ground truth is missing, images have several
+            sizes, a number is below 1, scenes are too few or have one light each although the regime
+            needs more, or ``state`` is of another training.
+
+    Example:
+        >>> from loaders.views import DataIdentity, DecomposedImage
+        >>> class Gray:
+        ...     identity, explains = DataIdentity("gray", "memory"), "image"
+        ...     ids, groups, known_ids = ("a",), ("a",), frozenset("a")
+        ...     def __len__(self): return 1
+        ...     def __getitem__(self, row):
+        ...         half = torch.full((3, 8, 8), 0.5)
+        ...         return DecomposedImage(half * half, half, half, torch.ones(8, 8).bool())
+        >>> network, history = train_intrinsic(Gray(), seed=0, epochs=10, width=2)
+        >>> history.training[-1] < history.training[0]
+        True
+    """
+    check_choice("regime", regime, Regime)
+    _check_numbers(epochs=epochs, batch_size=batch_size, lights=lights, size=1 if size is None else size)
+    training, held_out = _split(len(data), rows, validation)
+    reader = TrainingRows(data, size)
+    _check_scenes(regime, [reader.scenes[row] for row in training], batch_size, lights)
+    plan = [
+        draw_batches(reader.scenes, training, batch_size, lights, _draws(seed, "order", epoch))
+        for epoch in range(epochs)
+    ]
+    run = _Run(regime, IntrinsicNet(width=width, seed=seed).to(device), rate, sum(map(len, plan)))
+    kept = TrainingState(
+        None if state is None else Path(state),
+        {
+            **{"data": asdict(data.identity), "ids": [data.ids[row] for row in training], "regime": regime},
+            **{"held_out": [data.ids[row] for row in held_out], "seed": seed, "epochs": epochs, "rate": rate},
+            **{"batch_size": batch_size, "lights": lights, "width": width, "size": size},
+        },
+    )
+    losses, errors = run.restore(kept.read())
+    bar = tqdm(plan, desc="train", unit="epoch", disable=None, initial=len(losses))
+    for epoch in range(len(losses), epochs):
+        batches = reader.mirrored(plan[epoch], _draws(seed, "mirrors", epoch))
+        if regime == "unsupervised":
+            batches = reader.with_others(batches, training, _draws(seed, "others", epoch))
+        draws = _draws(seed, "losses", epoch)
+        losses.append(float(np.mean([run.step(batch, draws) for batch in batches])))
+        if held_out:
+            errors.append(run.mean_lmse(reader, held_out, batch_size))
+        kept.write(run.state() | {"losses": losses, "errors": errors})
+        bar.set_postfix(loss=losses[-1], refresh=False, **({"lmse": errors[-1]} if held_out else {}))
+        bar.update()
+    bar.close()
+    return run.network.eval(), History(tuple(losses), tuple(errors))
+
+
+class _Run:
+    """A network, its optimiser and its learning rate."""
+
+    def __init__(self, regime: Regime, network: IntrinsicNet, rate: float, steps: int) -> None:
+        self.regime, self.network = regime, network
+        self.device = next(network.parameters()).device
+        self.optimiser = torch.optim.Adam(network.parameters(), lr=rate)
+        self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimiser, rate, total_steps=steps)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "network": self.network.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "schedule": self.schedule.state_dict(),
+        }
+
+    def restore(self, state: dict[str, Any] | None) -> tuple[list[float], list[float]]:
+        """Restore a state, and return its learning curves, which are empty without a state."""
+        if state is None:
+            return [], []
+        self.network.load_state_dict(state["network"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.schedule.load_state_dict(state["schedule"])
+        return list(state["losses"]), list(state["errors"])
+
+    def step(self, batch: TrainingBatch, draws: torch.Generator) -> float:
+        """Take one step, and return its loss."""
+        placed = batch.to(self.device)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            reflectance, shading = self.network(placed.truth.image)
+        loss = regime_loss(self.regime, (reflectance.float(), shading.float()), placed, draws)
+        self.optimiser.zero_grad()
+        torch.autograd.backward(loss)
+        # Dark batches have large gradients; clipping keeps one of them from undoing many steps.
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self.optimiser.step()
+        self.schedule.step()
+        return loss.item()
+
+    @torch.no_grad()
+    def mean_lmse(self, reader: TrainingRows, rows: list[int], batch_size: int) -> float:
+        found = []
+        for start in range(0, len(rows), batch_size):
+            truth = reader.read(rows[start : start + batch_size])
+            reflectance, shading = self.network(truth.image.to(self.device))
+            errors = decomposition_errors(reflectance.cpu(), shading.cpu(), truth)
+            found.append(errors[COLUMNS.index("lmse")])
+        return float(torch.cat(found).nanmean())
+
+
+def check_rows(count: int, rows: Sequence[int], name: str = "rows") -> list[int]:
+    """Check row numbers.
+
+    Args:
+        count: number of rows in the data.
+        rows: row numbers from 0.
+        name: name of the argument for messages.
+
+    Raises:
+        InputError: ``rows`` is empty, or a row does not exist.
+
+    Example:
+        >>> check_rows(3, (2, 0))
+        [2, 0]
+    """
+    chosen = [int(row) for row in rows]
+    if not chosen:
+        raise InputError(f"`{name}` must name at least one row, got none of {count}")
+    for row in chosen:
+        if not 0 <= row < count:
+            raise InputError(f"`{name}` must lie in 0..{count - 1}, got {row}")
+    return chosen
+
+
+def _check_numbers(**numbers: int) -> None:
+    for name, value in numbers.items():
+        if value < 1:
+            raise InputError(f"`{name}` must be at least 1, got {value}")
+
+
+def _split(count: int, rows: Sequence[int] | None, validation: Sequence[int]) -> tuple[list[int], list[int]]:
+    held_out = check_rows(count, validation, "validation") if len(validation) else []
+    if rows is None:
+        rows = sorted(set(range(count)).difference(held_out))
+    training = check_rows(count, rows)
+    both = set(training).intersection(held_out)
+    if both:
+        raise InputError(f"`rows` and `validation` must share no row, got {min(both)} in both")
+    return training, held_out
+
+
+def _check_scenes(regime: Regime, scenes: Sequence[int], batch_size: int, lights: int) -> None:
+    """Refuse rows in which a regime finds nothing to learn from."""
+    together = min(batch_size, lights, max(Counter(scenes).values()))
+    if regime == "multi-illumination" and together < 2:
+        raise InputError(
+            "regime `multi-illumination`: expected scenes under several lights, and at least 2 of them in a "
+            f"batch, got at most {together}; give other data, or larger `lights` and `batch_size`"
+        )
+
+
+def _draws(seed: int, name: str, epoch: int) -> torch.Generator:
+    """Make a stream of random numbers of its own for each use and epoch, to resume anywhere."""
+    return torch.Generator().manual_seed(int(named_stream(seed, f"{name} {epoch}").integers(2**63)))

@@ -1,0 +1,177 @@
+"""Rows for training: read once, made smaller, and arranged in batches of scenes under several lights."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from torch.nn import functional
+
+from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
+from loaders.errors import InputError
+from loaders.views import DecomposedImage, Decompositions
+
+# Bytes of rows that are kept in memory; other rows are read again in each epoch.
+CACHE_BYTES = 2 * 2**30
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingBatch:
+    """Images of a step.
+
+    Attributes:
+        truth: the images, their ground truth and masks.
+        scenes: number of the scene of each image; images of one scene differ in the light alone.
+        others: as many rows of other scenes, whose reflectance and shading belong to none of the images; None
+            if the regime does not use them.
+    """
+
+    truth: GroundTruth
+    scenes: Int[Tensor, " batch"]
+    others: GroundTruth | None = None
+
+    def to(self, device: torch.device) -> "TrainingBatch":
+        """Copy the batch to a device."""
+        others = None if self.others is None else self.others.to(device)
+        return TrainingBatch(self.truth.to(device), self.scenes.to(device), others)
+
+
+class TrainingRows:
+    """Rows of a view as batches of ground truth.
+
+    Args:
+        data: images with their ground-truth decomposition.
+        size: length in pixels to which the longer side of larger images is scaled down. Images are then
+            filled up to squares, outside their masks. None leaves all images as they are.
+    """
+
+    def __init__(self, data: Decompositions, size: int | None = None) -> None:
+        self._item = _cached(data, size)
+        numbers = {group: number for number, group in enumerate(dict.fromkeys(data.groups))}
+        self.scenes = [numbers[group] for group in data.groups]
+
+    def read(self, rows: Sequence[int]) -> GroundTruth:
+        """Read rows into a batch.
+
+        Raises:
+            InputError: the images have different sizes.
+        """
+        items = [self._item(row) for row in rows]
+        sizes = {tuple(item.image.shape[1:]) for item in items}
+        if len(sizes) > 1:
+            one, other = sorted(sizes)[:2]
+            raise InputError(
+                f"expected training images of one size, got {one[0]} x {one[1]} and {other[0]} x {other[1]}; "
+                "give a size"
+            )
+        return stack_ground_truth(items)
+
+    def mirrored(
+        self, batches: Iterable[Sequence[int]], generator: torch.Generator
+    ) -> Iterator[TrainingBatch]:
+        """Read the rows of each batch, and flip a random half of the scenes left to right."""
+        for rows in batches:
+            scenes = torch.tensor([self.scenes[row] for row in rows])
+            _, places = np.unique(scenes.numpy(), return_inverse=True)
+            flipped = (torch.rand(len(rows), generator=generator) < 0.5)[places]
+            yield TrainingBatch(_flip(self.read(rows), flipped), scenes)
+
+    def with_others(
+        self, batches: Iterable[TrainingBatch], rows: Sequence[int], generator: torch.Generator
+    ) -> Iterator[TrainingBatch]:
+        """Add to each batch rows of other scenes, drawn from ``rows`` for each image.
+
+        Raises:
+            InputError: all rows are of the scenes of a batch.
+        """
+        for batch in batches:
+            present = set(batch.scenes.tolist())
+            free = [row for row in rows if self.scenes[row] not in present]
+            if not free:
+                raise InputError(
+                    f"expected rows of more scenes than the {len(present)} of a batch; give more scenes, or "
+                    "a smaller batch size"
+                )
+            drawn = torch.randint(len(free), (len(batch.scenes),), generator=generator).tolist()
+            yield replace(batch, others=self.read([free[place] for place in drawn]))
+
+
+def draw_batches(
+    scenes: Sequence[int], rows: Sequence[int], batch_size: int, lights: int, generator: torch.Generator
+) -> list[list[int]]:
+    """Shuffle rows into batches in which the images of a scene stand together.
+
+    Args:
+        scenes: number of the scene of each row of the data.
+        rows: rows to use, each once.
+        batch_size: images in a batch.
+        lights: images of a scene in a batch; scenes with more images give several parts.
+        generator: source of the order.
+
+    Example:
+        >>> draws = torch.Generator().manual_seed(0)
+        >>> batches = draw_batches([0, 0, 1, 1, 2, 2], range(6), 4, 2, draws)
+        >>> sorted(map(len, batches)), sorted(row for batch in batches for row in batch)
+        ([2, 4], [0, 1, 2, 3, 4, 5])
+    """
+    shuffled = [rows[place] for place in torch.randperm(len(rows), generator=generator).tolist()]
+    members: dict[int, list[int]] = {}
+    for row in shuffled:
+        members.setdefault(scenes[row], []).append(row)
+    parts = [
+        some[start : start + lights] for some in members.values() for start in range(0, len(some), lights)
+    ]
+    batches: list[list[int]] = [[]]
+    for place in torch.randperm(len(parts), generator=generator).tolist():
+        if batches[-1] and len(batches[-1]) + len(parts[place]) > batch_size:
+            batches.append([])
+        batches[-1] += parts[place]
+    return batches
+
+
+def shrink(item: DecomposedImage, size: int) -> DecomposedImage:
+    """Average a decomposition over larger pixels, and fill it up to a square outside the mask.
+
+    Args:
+        item: scene-linear layers.
+        size: side of the square. The longer side of a larger image becomes as long; a smaller image keeps its
+            pixels. A pixel stays in the mask if all of its parts are in it.
+
+    Example:
+        >>> item = DecomposedImage(*[torch.ones(3, 20, 40)] * 3, torch.ones(20, 40).bool())
+        >>> small = shrink(item, 8)
+        >>> small.image.shape, small.mask.sum()
+        (torch.Size([3, 8, 8]), tensor(32))
+    """
+    height, width = item.mask.shape
+    scale = min(1, size / max(height, width))
+    shape = max(1, round(height * scale)), max(1, round(width * scale))
+    padding = (0, size - shape[1], 0, size - shape[0])
+
+    def smaller(values: Tensor) -> Tensor:
+        return functional.pad(functional.adaptive_avg_pool2d(values, shape), padding)
+
+    image, reflectance, shading = map(smaller, (item.image, item.reflectance, item.shading))
+    mask = smaller(item.mask[None].float())[0] == 1
+    return DecomposedImage(image, reflectance, shading, mask)
+
+
+def _cached(data: Decompositions, size: int | None) -> Callable[[int], DecomposedImage]:
+    """Return a function that reads a row, and keeps as many rows as fit in memory."""
+
+    def read(row: int) -> DecomposedImage:
+        return data[row] if size is None else shrink(data[row], size)
+
+    # Image, reflectance and shading as float32, three channels each, and the mask.
+    row_bytes = (3 * 4 + 1) * read(0).image.numel()
+    return lru_cache(maxsize=max(1, CACHE_BYTES // row_bytes))(read)
+
+
+def _flip(truth: GroundTruth, flipped: Tensor) -> GroundTruth:
+    def flip(values: Tensor) -> Tensor:
+        return torch.where(flipped.reshape(-1, *[1] * (values.ndim - 1)), values.flip(-1), values)
+
+    return truth.map(flip)
