@@ -8,6 +8,7 @@ from loaders.public.cub200 import CUB200 as CUB200
 from loaders.public.dsprites import DSprites as DSprites
 from loaders.public.dtd import DTD as DTD
 from loaders.public.fivek import open_fivek as open_fivek
+from loaders.public.hypersim import Hypersim as Hypersim
 from loaders.public.iiw import IIW as IIW
 from loaders.public.maw import MAW as MAW
 from loaders.public.mit import MITIntrinsic as MITIntrinsic

@@ -43,11 +43,12 @@ def open_decompositions(
     The image of frames is `radiance` times the set's exposure, or the decoded 8-bit `image` of sets without
     `radiance`; their shading is also times the exposure, their mask holds pixels with an albedo above 0, and
     their groups are units. The image of MIT Intrinsic Images is `diffuse`, as in its benchmark. The groups of
-    ARAP are scenes.
+    ARAP and Hypersim are scenes. Hypersim's reflectance and shading do not explain the whole image: its
+    reader has the `residual` too.
 
     Args:
-        data: PATH, LAYOUT:PATH (mit, arap) or hf:NAME, see `parse_data`; any reader of frames, or one of
-            `loaders.public`.
+        data: PATH, LAYOUT:PATH (mit, arap, hypersim) or hf:NAME, see `parse_data`; any reader of
+            frames, or one of `loaders.public`.
         set_name: image set of frames; may be left out where there is only one.
         split: may be left out where there is only one.
         rows: row numbers, or text for `parse_rows`; None for all.
@@ -70,14 +71,14 @@ def open_decompositions(
         >>> open_decompositions("dsprites:grid")
         Traceback (most recent call last):
         loaders.errors.InputError: dsprites:grid: `dsprites` has no decompositions; expected frames or one \
-of the layouts mit, arap
+of the layouts mit, arap, hypersim
     """
     check_choice("image", image, MITImage)
     if leave_edges < 0:
         raise InputError(f"leave_edges: expected 0 or more pixels, got {leave_edges}")
     request = Request(data, set_name, split, rows, limit)
     layers_of = partial(_layers, edges=leave_edges > 0)
-    content = Content("decompositions", ("mit", "arap"), layers_of, {"mit": {"lights": lights}})
+    content = Content("decompositions", ("mit", "arap", "hypersim"), layers_of, {"mit": {"lights": lights}})
     named = open_rows(request, content)
     reader = named.reader
     if named.identity.layout != FRAMES:

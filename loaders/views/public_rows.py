@@ -19,6 +19,7 @@ from loaders.public import (
     Candle,
     CelebAMaskHQ,
     DSprites,
+    Hypersim,
     MITIntrinsic,
     MultiIllumination,
     PhotometricStereo,
@@ -72,6 +73,7 @@ class PublicLayout:
 LAYOUTS = {
     "mit": PublicLayout("MIT Intrinsic Images", MITIntrinsic, ("all", *MIT_SPLITS)),
     "arap": PublicLayout("ARAP", ARAP, ("all", "csm"), group=lambda name: scene_of(name).lower()),
+    "hypersim": PublicLayout("Hypersim", Hypersim, ("train", "val", "test"), group=_folder),
     "iiw": PublicLayout("IIW", IIW, ("all", "train", "test")),
     "saw": PublicLayout("SAW", SAW, ("train", "val", "test")),
     "maw": PublicLayout("Measured Albedo in the Wild", MAW, group=_folder),

@@ -45,6 +45,24 @@ def write_arap(root):
         save(root / f"{name}.png", pixels(number))
 
 
+def write_hypersim(root):
+    lines = []
+    for number, frame in enumerate(
+        ("ai_001_010/cam_00_fr0000", "ai_001_010/cam_01_fr0007", "ai_054_007/cam_00_fr0094")
+    ):
+        scene, _, name = frame.partition("/")
+        folder = root / "test" / scene
+        save(folder / f"rgb_{name}.png", pixels(number))
+        albedo = pixels(number, 1) / 255
+        albedo[1, 2], albedo[3, 4, 0] = 0, np.nan
+        np.save(folder / f"albedo_{name}.npy", albedo)
+        np.save(folder / f"shading_{name}.npy", pixels(number, 2) / 32)
+        np.save(folder / f"residual_{name}.npy", pixels(number, 3) / 128)
+        kinds = ("rgb_{}.png", "albedo_{}.npy", "shading_{}.npy", "residual_{}.npy", "shading_stats_{}.json")
+        lines.append(" ".join(f"test/{scene}/{kind.format(name)}" for kind in kinds))
+    (root / "hypersim_test.txt").write_text("\n".join(lines))
+
+
 def write_iiw(root):
     points = [{"id": n, "x": x, "y": 0.5, "opaque": True} for n, x in enumerate((0.1, 0.5, 0.9))]
     judged = [
@@ -190,6 +208,7 @@ def write_tid2013(root):
 WRITERS = {
     "mit": write_mit,
     "arap": write_arap,
+    "hypersim": write_hypersim,
     "iiw": write_iiw,
     "saw": write_saw,
     "maw": write_maw,
@@ -207,6 +226,7 @@ WRITERS = {
 NEEDED = {
     "mit": {"split": "all"},
     "arap": {"split": "all"},
+    "hypersim": {"split": "test"},
     "iiw": {"split": "all"},
     "saw": {"split": "test"},
     "multi-illumination": {"split": "all"},

@@ -36,7 +36,7 @@ def test_an_existing_path_is_always_a_path(tmp_path, monkeypatch):
 def test_unknown_layouts_are_refused():
     message = (
         r"^cub7:birds: there is no such path and no layout `cub7`; expected a path or one of mit:PATH, "
-        r"arap:PATH, iiw:PATH, .*, tid2013:PATH, hf:NAME; did you mean `cub70`\?$"
+        r"arap:PATH, hypersim:PATH, .*, tid2013:PATH, hf:NAME; did you mean `cub70`\?$"
     )
     with pytest.raises(InputError, match=message):
         parse_data("cub7:birds")

@@ -30,7 +30,7 @@ OPENERS = {
     "images": open_images,
 }
 HAVE = {
-    "decompositions": {"frames", "mit", "arap"},
+    "decompositions": {"frames", "mit", "arap", "hypersim"},
     "concept sets": {"frames", "mit", "arap", "multi-illumination", "photometric-stereo"},
     "parts": {"frames", "cub70", "celebamask"},
     "factors": {"frames", "dsprites", "mpi3d", "shapes3d", "candle", "tid2013"},

@@ -19,6 +19,7 @@ from loaders.public import (
     Candle,
     CelebAMaskHQ,
     DSprites,
+    Hypersim,
     MITIntrinsic,
     MultiIllumination,
     PhotometricStereo,
@@ -44,6 +45,7 @@ from loaders.views import (
 SPLITS = {
     "mit": "all, set1, set2, extra, grosse, barron-train, barron-test",
     "arap": "all, csm",
+    "hypersim": "train, val, test",
     "iiw": "all, train, test",
     "saw": "train, val, test",
     "multi-illumination": "all, train, test",
@@ -143,6 +145,7 @@ def test_ids_equal_the_ids_of_the_samples(open_copy, layout):
     [
         ("mit", ("box", "cup2")),
         ("arap", ("katie", "cream", "cream")),
+        ("hypersim", ("ai_001_010", "ai_001_010", "ai_054_007")),
         ("maw", ("scene_2", "scene_2", "scene_10")),
         ("multi-illumination", ("everett_kitchen5",) * 25 + ("main_d424-11",) * 25),
         ("photometric-stereo", ("apple",) * 3 + ("gourd1",) * 3),
@@ -158,7 +161,7 @@ def test_groups_of_rows_follow_the_layout(open_copy, layout, groups):
 
 
 @pytest.mark.parametrize(
-    "layout", ["mit", "arap", "iiw", "saw", "maw", "multi-illumination", "photometric-stereo"]
+    "layout", ["mit", "arap", "hypersim", "iiw", "saw", "maw", "multi-illumination", "photometric-stereo"]
 )
 def test_linear_images_are_encoded(open_copy, layout):
     view = open_copy(open_images, layout)
@@ -225,6 +228,18 @@ def test_decompositions_of_arap_are_opened(open_copy):
         assert torch.equal(getattr(item, mine), sample[theirs])
     assert item.mask.all()
     assert view.explains == "image"
+
+
+def test_decompositions_of_hypersim_are_opened(open_copy):
+    view = open_copy(open_decompositions, "hypersim")
+    assert isinstance(view, Decompositions)
+    assert view.ids == ("ai_001_010/cam_00_fr0000", "ai_001_010/cam_01_fr0007", "ai_054_007/cam_00_fr0094")
+    assert view.identity == DataIdentity("Hypersim", "hypersim", None, "test", None)
+    sample, item = view.named.reader[1], view[1]
+    for name in ("image", "reflectance", "shading", "mask"):
+        assert torch.equal(getattr(item, name), sample[name])
+    assert (~item.mask).nonzero().tolist() == [[1, 2], [3, 4]]
+    assert (view.explains, item.lights, sample["residual"].shape) == ("image", None, (3, 4, 6))
 
 
 # -------------------------------------------------------------------------------------------------- concepts
@@ -365,6 +380,7 @@ def test_readers_are_opened(public_folder):
     readers = {
         "mit": MITIntrinsic(folder("mit")),
         "arap": ARAP(folder("arap")),
+        "hypersim": Hypersim(folder("hypersim"), "test"),
         "iiw": IIW(folder("iiw")),
         "saw": SAW(folder("saw"), "test"),
         "maw": MAW(folder("maw")),
