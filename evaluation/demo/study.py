@@ -122,7 +122,7 @@ def _train(data: Path, out: Path, epochs: int, seed: int, device: str) -> None:
     started = time.monotonic()
     training = open_decompositions(data, set_name="tabletop")
     network, history = train_intrinsic(
-        training, seed=seed, epochs=epochs, width=_NETWORK_WIDTH, device=device
+        training, seed=seed, epochs=epochs, batch_size=4, width=_NETWORK_WIDTH, device=device
     )
     save_model(network, out / WEIGHTS)
     facts = {

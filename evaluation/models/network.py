@@ -28,7 +28,7 @@ class IntrinsicNet(nn.Module):
     - ``reflectance.head`` and ``shading.head``: the outputs before their last nonlinearity.
 
     Args:
-        width: channels at full resolution; the default makes about 190 000 parameters.
+        width: channels at full resolution; the default makes about 130 000 parameters.
         seed: seed of the initial weights, which depend on nothing else.
 
     Raises:
@@ -43,7 +43,7 @@ class IntrinsicNet(nn.Module):
 
     colour_space = "linear"
 
-    def __init__(self, *, width: int = 12, seed: int) -> None:
+    def __init__(self, *, width: int = 10, seed: int) -> None:
         super().__init__()
         if not 1 <= width <= MAX_WIDTH:
             raise InputError(f"`width` must lie in 1..{MAX_WIDTH}, got {width}")

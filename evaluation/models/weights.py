@@ -13,12 +13,13 @@ from loaders.files.safe_writing import replacing
 _FORMAT = "candlelight intrinsic network 1"
 
 
-def save_model(model: IntrinsicNet, path: str | Path) -> Path:
+def save_model(model: IntrinsicNet, path: str | Path, dtype: torch.dtype = torch.float32) -> Path:
     """Write the architecture and the weights of a network to a file atomically.
 
     Args:
         model: the network, on any device.
         path: file to write; an existing file is replaced.
+        dtype: type of the stored weights; float16 makes a file of half the size.
 
     Returns:
         The path.
@@ -34,7 +35,9 @@ def save_model(model: IntrinsicNet, path: str | Path) -> Path:
         2
     """
     path = Path(path)
-    state = {name: values.detach().cpu() for name, values in model.state_dict().items()}
+    state = {
+        name: values.detach().to("cpu", dtype).contiguous() for name, values in model.state_dict().items()
+    }
     content = {"format": _FORMAT, "architecture": {"width": model.width}, "state": state}
     try:
         with replacing(path) as partial, partial.open("wb") as file:

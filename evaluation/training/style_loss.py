@@ -96,8 +96,8 @@ def style_distance(
     for _ in range(_LEVELS):
         if min(side for _, inside in sides for side in inside.shape[1:]) < _PATCH:
             break
-        directions = torch.randn(3 * _PATCH**2, _DIRECTIONS, generator=generator).to(images)
-        directions = directions / directions.norm(dim=0)
+        directions = torch.randn(_DIRECTIONS, 3, _PATCH, _PATCH, generator=generator).to(images)
+        directions = directions / directions.flatten(1).norm(dim=1)[:, None, None, None]
         given, wanted = (_projections(*side, directions, generator) for side in sides)
         if given is not None and wanted is not None:
             total = total + (given - wanted).abs().mean()
@@ -142,8 +142,8 @@ def _projections(
     if not len(places):
         return None
     drawn = torch.randint(len(places), (_SAMPLES,), generator=generator).to(places.device)
-    patches = functional.unfold(image, _PATCH).transpose(1, 2).flatten(0, 1)[places[drawn]]
-    return (patches @ directions).sort(0).values
+    projected = functional.conv2d(image, directions).transpose(0, 1).flatten(1)
+    return projected[:, places[drawn]].sort(1).values
 
 
 def _half(image: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:

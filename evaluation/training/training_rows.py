@@ -1,6 +1,6 @@
-"""Rows for training: read once, made smaller, and arranged in batches of scenes under several lights."""
+"""Rows for training: read once, and arranged in batches of scenes under several lights."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
-from torch.nn import functional
 
 from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
 from loaders.errors import InputError
-from loaders.views import DecomposedImage, Decompositions
+from loaders.views import Decompositions
 
 # Bytes of rows that are kept in memory; other rows are read again in each epoch.
 CACHE_BYTES = 2 * 2**30
@@ -44,12 +43,12 @@ class TrainingRows:
 
     Args:
         data: images with their ground-truth decomposition.
-        size: length in pixels to which the longer side of larger images is scaled down. Images are then
-            filled up to squares, outside their masks. None leaves all images as they are.
     """
 
-    def __init__(self, data: Decompositions, size: int | None = None) -> None:
-        self._item = _cached(data, size)
+    def __init__(self, data: Decompositions) -> None:
+        # Image, reflectance and shading as float32, three channels each, and the mask.
+        row_bytes = (3 * 4 + 1) * data[0].image.numel()
+        self._item = lru_cache(maxsize=max(1, CACHE_BYTES // row_bytes))(data.__getitem__)
         numbers = {group: number for number, group in enumerate(dict.fromkeys(data.groups))}
         self.scenes = [numbers[group] for group in data.groups]
 
@@ -65,7 +64,7 @@ class TrainingRows:
             one, other = sorted(sizes)[:2]
             raise InputError(
                 f"expected training images of one size, got {one[0]} x {one[1]} and {other[0]} x {other[1]}; "
-                "give a size"
+                "scale them (`SmallRows`)"
             )
         return stack_ground_truth(items)
 
@@ -130,44 +129,6 @@ def draw_batches(
             batches.append([])
         batches[-1] += parts[place]
     return batches
-
-
-def shrink(item: DecomposedImage, size: int) -> DecomposedImage:
-    """Average a decomposition over larger pixels, and fill it up to a square outside the mask.
-
-    Args:
-        item: scene-linear layers.
-        size: side of the square. The longer side of a larger image becomes as long; a smaller image keeps its
-            pixels. A pixel stays in the mask if all of its parts are in it.
-
-    Example:
-        >>> item = DecomposedImage(*[torch.ones(3, 20, 40)] * 3, torch.ones(20, 40).bool())
-        >>> small = shrink(item, 8)
-        >>> small.image.shape, small.mask.sum()
-        (torch.Size([3, 8, 8]), tensor(32))
-    """
-    height, width = item.mask.shape
-    scale = min(1, size / max(height, width))
-    shape = max(1, round(height * scale)), max(1, round(width * scale))
-    padding = (0, size - shape[1], 0, size - shape[0])
-
-    def smaller(values: Tensor) -> Tensor:
-        return functional.pad(functional.adaptive_avg_pool2d(values, shape), padding)
-
-    image, reflectance, shading = map(smaller, (item.image, item.reflectance, item.shading))
-    mask = smaller(item.mask[None].float())[0] == 1
-    return DecomposedImage(image, reflectance, shading, mask)
-
-
-def _cached(data: Decompositions, size: int | None) -> Callable[[int], DecomposedImage]:
-    """Return a function that reads a row, and keeps as many rows as fit in memory."""
-
-    def read(row: int) -> DecomposedImage:
-        return data[row] if size is None else shrink(data[row], size)
-
-    # Image, reflectance and shading as float32, three channels each, and the mask.
-    row_bytes = (3 * 4 + 1) * read(0).image.numel()
-    return lru_cache(maxsize=max(1, CACHE_BYTES // row_bytes))(read)
 
 
 def _flip(truth: GroundTruth, flipped: Tensor) -> GroundTruth:

@@ -1,11 +1,14 @@
-"""Fixtures: views in memory with the members of `loaders.views`, and fewer resamples for intervals."""
+"""Fixtures: views in memory, drawn scenes with a known decomposition, and fewer resamples for intervals."""
 
 import functools
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from numpy import ndarray
 from torch import Tensor
 
 from evaluation.results.resampled_intervals import resampled_interval
@@ -67,5 +70,61 @@ def decompositions(memory_view) -> Callable[..., MemoryView]:
             for r, s in zip(reflectance, shading, strict=True)
         ]
         return memory_view(items, groups, name, explains="image")
+
+    return make
+
+
+def patches(rng: np.random.Generator, height: int, width: int) -> ndarray:
+    """Draw the reflectance of a Mondrian: each pixel has the colour of the nearest of a few random points."""
+    rows, columns = np.mgrid[:height, :width]
+    points = rng.uniform(0, 1, (5, 2)) * (height, width)
+    distance = (rows - points[:, 0, None, None]) ** 2 + (columns - points[:, 1, None, None]) ** 2
+    return rng.uniform(0.1, 0.9, (5, 3))[distance.argmin(0)]
+
+
+def scene(rng: np.random.Generator, height: int, width: int) -> tuple[ndarray, ndarray]:
+    """Draw reflectance and gray shading of a sphere in front of a Mondrian, float32, channels first."""
+    rows, columns = np.mgrid[:height, :width]
+    albedo = patches(rng, height, width)
+    slope = rng.uniform(-0.3, 0.3, 2)
+    shading = 0.6 + slope[0] * (rows / height - 0.5) + slope[1] * (columns / width - 0.5)
+    radius = rng.uniform(0.2, 0.4) * height
+    y, x = (
+        (axis - rng.uniform(0.3, 0.7) * size) / radius for axis, size in ((rows, height), (columns, width))
+    )
+    inside = x**2 + y**2 < 1
+    light = rng.uniform(-1, 1, 2)
+    lit = light @ np.stack([x, y]).reshape(2, -1) + np.sqrt(np.clip(1 - x**2 - y**2, 0, 1)).ravel()
+    shading = np.where(inside, 0.1 + 0.5 * np.clip(lit.reshape(height, width), 0, 1.5), shading)
+    albedo = np.where(inside[..., None], rng.uniform(0.1, 0.9, 3), albedo)
+    shading = np.repeat(shading[None], 3, axis=0)
+    return albedo.transpose(2, 0, 1).astype(np.float32), shading.astype(np.float32)
+
+
+@pytest.fixture
+def scenes(decompositions) -> Callable[..., Any]:
+    """Make a view of drawn scenes: count, seed, height, width."""
+
+    def make(count: int, seed: int, height: int = 24, width: int = 32) -> Any:
+        rng = np.random.default_rng(seed)
+        albedo, shading = map(np.stack, zip(*(scene(rng, height, width) for _ in range(count)), strict=True))
+        return decompositions(torch.from_numpy(albedo), torch.from_numpy(shading))
+
+    return make
+
+
+@pytest.fixture
+def mondrian() -> Callable[[int], tuple[torch.Tensor, torch.Tensor]]:
+    """Draw the reflectance of a Mondrian and a smooth gray shading, float64, by seed."""
+
+    def make(seed: int, height: int = 60, width: int = 80) -> tuple[torch.Tensor, torch.Tensor]:
+        rng = np.random.default_rng(seed)
+        albedo = patches(rng, height, width).transpose(2, 0, 1)
+        rows, columns = np.mgrid[:height, :width]
+        # One soft bump: at most 4 percent from one pixel to the next, far below the thresholds.
+        centre = rng.uniform(0.2, 0.8, 2) * (height, width)
+        bump = np.exp(-((rows - centre[0]) ** 2 + (columns - centre[1]) ** 2) / (2 * 20.0**2))
+        shading = np.repeat((0.3 + 0.7 * bump)[None], 3, axis=0)
+        return torch.from_numpy(albedo)[None], torch.from_numpy(shading)[None]
 
     return make

@@ -1,0 +1,145 @@
+"""``candlelight train``: train a network on images with known or unknown decompositions."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evaluation.commands.evaluate_options import choose_device, data_options
+
+_REGIMES = ("supervised", "multi-illumination", "unsupervised")
+
+
+@click.group()
+def train() -> None:
+    """Train a model on an image set."""
+
+
+@train.command()
+@data_options
+@click.option(
+    "--regime",
+    type=click.Choice(_REGIMES),
+    default=_REGIMES[0],
+    show_default=True,
+    help="Supervision: the truth of each image; only images of scenes under several lights; or images, and "
+    "reflectance and shading of other scenes.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="File for the weights, .pt; facts and learning curves go to the same name with .json. An "
+    "interrupted training continues from OUT.partial.",
+)
+@click.option(
+    "--epochs", type=click.IntRange(1), default=20, show_default=True, help="Passes over the images."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all randomness.")
+@click.option(
+    "--validation",
+    type=click.FloatRange(0, 0.9),
+    default=0.1,
+    show_default=True,
+    help="Share of the scenes that are held out and scored after each epoch.",
+)
+@click.option("--batch-size", type=click.IntRange(1), default=10, show_default=True, help="Images in a step.")
+@click.option(
+    "--lights", type=click.IntRange(1), default=5, show_default=True, help="Most images of a scene in a step."
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    default=3e-3,
+    show_default=True,
+    help="Largest learning rate.",
+)
+@click.option(
+    "--width",
+    type=click.IntRange(1, 256),
+    default=10,
+    show_default=True,
+    help="Channels of the network at full resolution.",
+)
+@click.option(
+    "--size",
+    type=click.IntRange(8),
+    help="Longer side in pixels to which larger images are scaled down; on a CPU choose 64 to 128.",
+)
+@click.option("--half", is_flag=True, help="Store the weights with 16 bits.")
+@click.option(
+    "--report",
+    "page",
+    type=click.Path(path_type=Path),
+    help="HTML file for a page of learning curves, scores and pictures of the held-out images.",
+)
+@click.option(
+    "--device", default="auto", show_default=True, help="Torch device: auto, cpu, cuda, cuda:1, ..."
+)
+def intrinsic(
+    data: str,
+    regime: Any,
+    out: Path,
+    seed: int,
+    validation: float,
+    half: bool,
+    page: Path | None,
+    device: str,
+    epochs: int,
+    batch_size: int,
+    lights: int,
+    rate: float,
+    width: int,
+    size: int | None,
+    **choice: Any,
+) -> None:
+    """Train a small network to decompose images into reflectance and shading.
+
+    The images of a scene are those of one group of DATA: of a concept set, an object or a scene.
+
+    \b
+    candlelight render relit --out relit
+    candlelight train intrinsic relit --set train --regime multi-illumination --out net.pt --report net.html
+    candlelight evaluate intrinsic relit --set test --model net.pt --model retinex
+    """
+    import torch
+
+    from evaluation.models import save_model
+    from evaluation.training import SmallRows, hold_out, train_intrinsic, write_record
+    from loaders.views import open_decompositions
+
+    _check_files(out, page)
+    view = SmallRows(open_decompositions(data, **choice), size=size)
+    held_out = hold_out(view.groups, validation, seed)
+    chosen, state = choose_device(device), out.with_name(f"{out.name}.partial")
+    settings = {
+        **{"regime": regime, "seed": seed, "epochs": epochs, "batch_size": batch_size, "lights": lights},
+        **{"rate": rate, "width": width},
+    }
+    network, history = train_intrinsic(view, validation=held_out, device=chosen, state=state, **settings)
+    save_model(network, out, torch.float16 if half else torch.float32)
+    write_record(out.with_suffix(".json"), view, held_out, settings, history)
+    if page:
+        from evaluation.report.training_page import write_training_page
+
+        shown = SmallRows(view, held_out) if held_out else None
+        write_training_page(page, network, history, shown, settings, chosen)
+    state.unlink(missing_ok=True)
+    click.echo(f"loss {history.training[-1]:.4f} after {epochs} epochs on {len(view) - len(held_out)} images")
+    if held_out:
+        click.echo(f"LMSE {history.validation[-1]:.4f} on {len(held_out)} held-out images")
+    for path in filter(None, (out, out.with_suffix(".json"), page)):
+        click.echo(str(path))
+
+
+def _check_files(out: Path, page: Path | None) -> None:
+    """Check, before anything is computed, that the files can be written.
+
+    Raises:
+        InputError: a file cannot be written, or has another ending.
+    """
+    from evaluation.results.result_files import check_writable
+
+    check_writable(out, (".pt",))
+    if page is not None:
+        check_writable(page, (".html", ".htm"))

@@ -1,0 +1,67 @@
+"""Choose held-out scenes, and record how a network was trained."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from evaluation.models.named_streams import named_stream
+from evaluation.results.result import package_versions
+from evaluation.training.train_intrinsic import History
+from loaders.errors import InputError
+from loaders.files.safe_writing import replacing
+from loaders.views import Decompositions
+
+
+def hold_out(groups: Sequence[str], share: float, seed: int) -> list[int]:
+    """Choose scenes at random, and return the numbers of all of their rows.
+
+    Args:
+        groups: scene of each row.
+        share: share of the scenes, in [0, 1); of a positive share at least one scene.
+        seed: seed of the choice.
+
+    Raises:
+        InputError: no scene would be left for training.
+
+    Example:
+        >>> hold_out(["a", "a", "b", "b"], 0.5, seed=0)
+        [0, 1]
+    """
+    scenes = list(dict.fromkeys(groups))
+    count = max(1, round(share * len(scenes))) if share > 0 else 0
+    if count >= len(scenes):
+        raise InputError(
+            f"a share of {share} of {len(scenes)} scenes leaves none for training; give 0, or more scenes"
+        )
+    order = named_stream(seed, "validation").permutation(len(scenes))
+    chosen = {scenes[place] for place in order[:count]}
+    return [row for row, group in enumerate(groups) if group in chosen]
+
+
+def write_record(
+    path: Path, data: Decompositions, held_out: Sequence[int], settings: Mapping[str, Any], history: History
+) -> None:
+    """Write settings, data and learning curves of a training as JSON, atomically.
+
+    Args:
+        path: the file; an existing file is replaced.
+        data: all rows.
+        held_out: numbers of the held-out rows.
+        settings: arguments of `train_intrinsic`.
+        history: the learning curves.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    facts = {
+        "settings": dict(settings),
+        "data": {name: value for name, value in asdict(data.identity).items() if value is not None},
+        "training_rows": len(data) - len(held_out),
+        "held_out_ids": [data.ids[row] for row in held_out],
+        "versions": package_versions(),
+        "history": asdict(history),
+    }
+    with replacing(path) as partial:
+        partial.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
