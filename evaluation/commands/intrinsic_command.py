@@ -6,12 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evaluation.commands.run_methods import (
-    method_names,
-    needs_lights,
-    run_benchmark,
-    show_benchmark,
-)
 from evaluation.commands.evaluate_options import (
     check_needed,
     check_outputs,
@@ -26,6 +20,12 @@ from evaluation.commands.evaluate_options import (
     run_options,
     show_page,
     show_results,
+)
+from evaluation.commands.run_methods import (
+    method_names,
+    needs_lights,
+    run_benchmark,
+    show_benchmark,
 )
 from loaders.errors import InputError
 
