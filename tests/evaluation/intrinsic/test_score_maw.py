@@ -181,7 +181,7 @@ def test_views_of_the_caller_are_checked(view, change, message) -> None:
 
 
 def test_rows_without_any_region_are_refused(view, memory_view) -> None:
-    with pytest.raises(InputError, match="^`row`: expected rows with regions of one material, got none$"):
+    with pytest.raises(InputError, match=r"^`row`: expected rows with regions of one material, got none$"):
         score(constant_shading, memory_view(view.items[3:], synthetic=False))
 
 
