@@ -44,7 +44,7 @@ def si_mse(
     Returns:
         One error per sample, >= 0, lower is better; nan if the prediction is not finite inside the mask (a
         failed prediction, see `is_failed`), if the target is not finite there, or if the mask is empty. Blind
-        to the scale and the sign of the prediction.
+        to the scale and the sign of the prediction; 0 for every prediction if the target is black.
 
     Raises:
         InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], ``cap`` is not
