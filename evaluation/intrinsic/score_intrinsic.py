@@ -55,9 +55,10 @@ def score_intrinsic(
     compared with the mean of the predicted channels.
 
     A prediction that is missing, not finite inside the mask, or so large that its squared error is not
-    finite in float32 (above 1e19), has failed. It counts as 1 in LMSE; in the other columns it counts as the larger of the error of an all-zero image and the largest finite error of
-    any model in any row. Rows with undefined ground truth (an empty mask, or no light) are left out and
-    counted, but `si_mse` is 0 and `mse` defined where the truth is black.
+    finite in float32 (above 1e19), has failed. It counts as 1 in LMSE; in the other columns it counts as the
+    larger of the error of an all-zero image and the largest finite error of any model in any row. Rows with
+    undefined ground truth (an empty mask, or no light) are left out and counted; but where only the truth is
+    black, `mse` is defined, and `si_mse` is 0.
 
     Args:
         models: by name: an `IntrinsicModel` that takes scene-linear images, a `NamedModel` of
