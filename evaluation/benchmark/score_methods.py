@@ -278,7 +278,7 @@ def _score_chosen(
     windows = torch.full((len(WINDOWS),), torch.nan, dtype=torch.float64)
     windows[: len(fitting)] = local[:, 0].mean(1)
     return {
-        "errors": decomposition_errors(*opened.in_colour(decomposition), truth)[:, 0],
+        "errors": decomposition_errors(*opened.in_colour(decomposition), truth)[0],
         "windows": windows,
         "residual": torch.tensor(residual, dtype=torch.float64),
     }

@@ -196,10 +196,10 @@ def _add_row(
 
 def _scene_errors(scenes: Sequence[_Scene], names: Sequence[str] | Mapping[str, object]) -> RowErrors:
     """Compute the errors of each model in each scene; nan in scenes that leave a column undefined."""
-    floors = torch.stack([_least_of_failed(scene) for scene in scenes], 1)
+    floors = torch.stack([_least_of_failed(scene) for scene in scenes])
     errors, failed = {}, {}
     for name in names:
-        found = torch.stack([_errors(scene.means[name], scene.colours) for scene in scenes], 1)
+        found = torch.stack([_errors(scene.means[name], scene.colours) for scene in scenes])
         errors[name] = found.masked_fill(floors.isnan(), torch.nan).numpy()
         failed[name] = np.array([name in scene.failed for scene in scenes])
     return RowErrors(errors, failed, floors.numpy())

@@ -125,7 +125,7 @@ def _score(named: NamedModel, ids: Sequence[str], truth: GroundTruth, device: st
         named, ids, truth.image, truth.mask, device, truth.lights
     )
     errors = decomposition_errors(reflectance, shading, truth)
-    return {"errors": errors, "failed": failed | errors.isinf().any(0)}  # finite values, infinite squares
+    return {"errors": errors, "failed": failed | errors.isinf().any(1)}  # finite values, infinite squares
 
 
 @torch.no_grad()
@@ -133,7 +133,7 @@ def decomposition_errors(
     reflectance: Float[Tensor, "rows 3 height width"],
     shading: Float[Tensor, "rows 3 height width"],
     truth: GroundTruth,
-) -> Float64[Tensor, "columns rows"]:
+) -> Float64[Tensor, "rows columns"]:
     """Compute the errors of a batch in the order of `COLUMNS`, see `score_intrinsic`.
 
     Args:
@@ -147,7 +147,7 @@ def decomposition_errors(
     local = [lmse(gray(given), gray(true), truth.mask) for given, true in pairs]
     scaled = [si_mse(given, true, truth.mask) for given, true in pairs]
     plain = [mse(given, true, truth.mask) for given, true in pairs]
-    return torch.stack([0.5 * (local[0] + local[1]), *local, *scaled, *plain]).double()
+    return torch.stack([0.5 * (local[0] + local[1]), *local, *scaled, *plain], 1).double()
 
 
 def _zero_errors(truth: GroundTruth) -> Tensor:

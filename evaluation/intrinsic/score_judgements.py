@@ -113,7 +113,7 @@ def score_whdr(
         batch_size=batch_size,
         steps=steps,
     )
-    rows = join_steps(batches)
+    rows = join_steps(made for _, made in batches)
     described = fingerprint.describe(data)
     settings = {"threshold": threshold, "missing": missing, "judgements": data.origin}
     return {
@@ -201,7 +201,7 @@ def score_saw(
         batch_size=batch_size,
         steps=steps,
     )
-    rows = join_steps(batches)
+    rows = join_steps(made for _, made in batches)
     described = fingerprint.describe(data)
     settings = {**choice, "missing": missing, "judgements": data.origin}
     results = {}

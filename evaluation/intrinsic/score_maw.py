@@ -121,8 +121,8 @@ def _maw_step(named: NamedModel, ids: Sequence[str], batch: RegionBatch, device:
 
 def _maw_errors(
     reflectance: Float[Tensor, "batch 3 height width"], batch: RegionBatch
-) -> Float[Tensor, "columns batch"]:
+) -> Float[Tensor, "batch columns"]:
     assert batch.colours is not None  # `_with_colours`
     means = region_means(*resize_for_maw(reflectance, batch.regions), batch.count)
     given = means.colours, batch.colours, means.pixels
-    return torch.stack([maw_intensity(*given), maw_chromaticity(*given)])
+    return torch.stack([maw_intensity(*given), maw_chromaticity(*given)], 1)
