@@ -196,7 +196,7 @@ def test_scores_of_materials_need_regions(frames, score: str, message: str) -> N
         (("--methods", "BAS", "--model", "BAS=retinex"), "`BAS` is the name of a method"),
         (
             ("--methods", "BAS", "--rows", "0:1"),
-            "thresholds are chosen on other objects: expected two or more",
+            "candidates are chosen on other objects: expected two or more",
         ),
         (("--score", "saw"), "`mit` has no judgements"),
     ],
