@@ -4,6 +4,8 @@ import numpy as np
 from jaxtyping import Bool, Shaped
 from numpy import ndarray
 
+from loaders.image_gradients import window_maximum
+
 REACH = 2  # pixels
 
 
@@ -34,10 +36,8 @@ def mixed_edges(
         array([[False, False,  True,  True,  True,  True, False]])
     """
     height, width = layer.shape[:2]
-    values = layer.reshape(height, width, -1)
-    padded = np.pad(values, ((reach, reach), (reach, reach), (0, 0)), mode="edge")
+    size = 2 * min(reach, max(height, width)) + 1  # farther pixels are outside the image
     mixed = np.zeros((height, width), bool)
-    for top in range(2 * reach + 1):
-        for left in range(2 * reach + 1):
-            mixed |= (padded[top : top + height, left : left + width] != values).any(axis=2)
+    for values in np.moveaxis(layer.reshape(height, width, -1).astype(np.float64), 2, 0):
+        mixed |= window_maximum(values, size) != -window_maximum(-values, size)
     return mixed

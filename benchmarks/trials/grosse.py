@@ -5,7 +5,7 @@ r"""Compare a result of the 2009 benchmark with a slow restatement that solves b
         --out lmse.json
     python -m benchmarks.trials.grosse MIT-intrinsic lmse.json
 
-For each method and object, the restatement decomposes the object at the thresholds that the result chose,
+For each method and object, the restatement decomposes the object by the candidate that the result chose,
 with 16-bit values over 255, loops over windows, and a solver that stops at a relative residual of 1e-5. It
 prints the largest relative difference of the LMSE of each method.
 """
@@ -28,7 +28,7 @@ def main(folder: Path, results: Path) -> None:
         details, name = result["details"], result["about"]["model"]["name"]
         worst = 0.0
         for row, item in enumerate(result["ids"]):
-            thresholds = details["grid"][details["chosen"][row]]
+            thresholds = details["candidates"][details["chosen"][row]]
             slow = score(folder / "data" / item, name, thresholds)
             worst = max(worst, abs(slow / result["columns"]["lmse"][row] - 1))
         print(f"{name}: {worst:.1e}", flush=True)

@@ -1,4 +1,4 @@
-"""Choose thresholds by leaving one object out, and split objects into two halves."""
+"""Choose candidates by leaving one object out, and split objects into two halves."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ def choose_left_out(
     """Choose for each row the candidate with the lowest mean score over the rows of all other groups.
 
     Args:
-        scores: score of each candidate, such as a threshold, on each row; lower is better. Rows with an
+        scores: score of each candidate (thresholds of a method) on each row; lower is better. Rows with an
             undefined (nan) score are not counted.
         groups: object or scene of each row.
 

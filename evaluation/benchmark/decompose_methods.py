@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evaluation.benchmark.cross_validation import two_halves
-from evaluation.benchmark.gradient_methods import GRADIENT_METHODS
-from evaluation.benchmark.threshold_scores import (
+from evaluation.benchmark.candidate_scores import (
     BenchmarkObject,
     GrayDecomposition,
     absolute_estimate,
     chosen_estimate,
     fixed_estimates,
 )
+from evaluation.benchmark.cross_validation import two_halves
+from evaluation.benchmark.gradient_methods import GRADIENT_METHODS
 from evaluation.models.tap05 import train_tap05
 from evaluation.models.tap06 import train_tap06
 from loaders.views import DecomposedImage, Decompositions
@@ -30,10 +30,10 @@ _SEED = 0  # of the split into halves, where the data have no published one
 
 
 class MethodChoice(NamedTuple):
-    """A method, the number of the chosen candidate of its grid for each row, and whether p = 1."""
+    """A method, the number of the chosen candidate for each row, and whether p = 1."""
 
     method: str
-    candidates: tuple[int, ...]
+    chosen: tuple[int, ...]
     absolute: bool = False
 
 
@@ -64,7 +64,7 @@ class MethodDecomposer:
         choice = self.choices[name]
         if choice.method in TRAINED_METHODS:
             return MethodOutput(self._trained(choice.method, row, opened))
-        number = choice.candidates[row]
+        number = choice.chosen[row]
         if choice.method == BASELINE:
             both = fixed_estimates(opened)
             return MethodOutput(GrayDecomposition(both.reflectance[number], both.shading[number]))

@@ -1,7 +1,7 @@
-"""The methods of Grosse et al. 2009 that threshold gradients, each with its grid of thresholds.
+"""The methods of Grosse et al. 2009 that threshold gradients, each with its candidates.
 
 R. Grosse, M. K. Johnson, E. H. Adelson, W. T. Freeman: Ground truth dataset and baseline evaluations for
-intrinsic image algorithms, ICCV 2009, section 4.3. The grids are those of the authors' code.
+intrinsic image algorithms, ICCV 2009, section 4.3. The candidates are those of the authors' code.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,21 +30,21 @@ _COLOURED = tuple(product(*[[float(value) for value in np.logspace(-1.5, 0, 5)]]
 
 @dataclass(frozen=True)
 class GradientMethod:
-    """A method that estimates the gradients of the log reflectance, for each point of a grid of thresholds.
+    """A method that estimates the gradients of the log reflectance, with candidates for its thresholds.
 
     Attributes:
         name: abbreviation in the paper.
         thresholds: names of the thresholds, in natural log units; empty for a method without any.
-        grid: values of the thresholds, from which cross-validation chooses.
+        candidates: values of all thresholds, from which cross-validation chooses.
         takes_lights: whether the method needs images under several lights.
         reads_colours: whether the method reads colours; the others read the gray image alone.
         estimate: maps an image [3, height, width] and images under other lights [lights, 3, height, width]
-            (None if the method takes none) to the gradients at each point of the grid, in its order.
+            (None if the method takes none) to the gradients of each candidate, in their order.
     """
 
     name: str
     thresholds: tuple[str, ...]
-    grid: tuple[Thresholds, ...]
+    candidates: tuple[Thresholds, ...]
     takes_lights: bool
     reads_colours: bool
     estimate: Callable[[Float[ndarray, "3 height width"], _LightStack | None], Iterator[Gradients]]

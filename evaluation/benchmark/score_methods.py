@@ -1,4 +1,4 @@
-"""The benchmark of Grosse et al. 2009: all methods on all objects, thresholds chosen by leaving one out."""
+"""The benchmark of Grosse et al. 2009: all methods on all objects, candidates chosen by leaving one out."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +15,13 @@ from numpy import ndarray
 from scipy.stats import rankdata
 from torch import Tensor
 
+from evaluation.benchmark.candidate_scores import (
+    BenchmarkObject,
+    GrayDecomposition,
+    candidate_estimates,
+    fixed_estimates,
+    local_errors,
+)
 from evaluation.benchmark.cross_validation import choose_left_out
 from evaluation.benchmark.decompose_methods import (
     BASELINE,
@@ -25,13 +32,6 @@ from evaluation.benchmark.decompose_methods import (
     MethodDecomposer,
 )
 from evaluation.benchmark.gradient_methods import GRADIENT_METHODS
-from evaluation.benchmark.threshold_scores import (
-    BenchmarkObject,
-    GrayDecomposition,
-    fixed_estimates,
-    grid_estimates,
-    local_errors,
-)
 from evaluation.inputs.ground_truth import stack_ground_truth
 from evaluation.intrinsic.score_intrinsic import (
     COLUMNS,
@@ -68,25 +68,25 @@ def score_methods(
 ) -> BenchmarkRun:
     """Run the benchmark of Grosse et al. 2009, section 4.
 
-    Thresholds are chosen for each object by the mean LMSE over all other objects (leave-one-out). BAS calls
-    the image all shading or all reflectance, and chooses between the two in the same way; one object can tip
-    this choice, so both fixed choices are scored too. The square root of the image as both parts decides
-    nothing and is the control of all methods of gray images.
+    A method has candidates: values of its thresholds. One of them is chosen for each object, by the mean LMSE
+    over all other objects (leave-one-out). BAS has two: the image is all shading, or all reflectance. One
+    object can tip its choice, so both are scored as fixed choices too. The square root of the image as both
+    parts decides nothing and is the control of all methods of gray images.
 
     Args:
         data: images with their ground-truth decomposition. W and W+RET need images under other lights:
             `loaders.views.open_decompositions` with ``lights=True``.
         methods: some of `METHODS`.
         absolute: whether to integrate the chosen gradients of each method with p = 1 too (eq. 10); the
-            thresholds are those for p = 2, as in the authors' code.
+            candidates are those for p = 2, as in the authors' code.
         steps: keeps finished objects, so that an interrupted run resumes.
 
     Returns:
         ``results`` by name: one for each method; with BAS, for its two fixed choices and the square root;
         and, if requested, for each method of gradients with p = 1 (``COL-RET L1``). Their columns and
         settings are those of `score_intrinsic`, so they can be compared with results of models. ``details``
-        holds the grid of thresholds, the LMSE of each of them on each object, the chosen ones, the mean LMSE
-        for windows of `WINDOWS` pixels, and the residuals of the solver with p = 1.
+        holds the candidates, the LMSE of each of them on each object, the chosen ones, the mean LMSE for
+        windows of `WINDOWS` pixels, and the residuals of the solver with p = 1.
 
     Raises:
         InputError: no such method, fewer than two objects (groups), no images under other lights, or images
@@ -101,7 +101,7 @@ def score_methods(
     if unknown or not methods:
         raise InputError(f"`methods`: expected some of {', '.join(METHODS)}, got {unknown or 'none'}")
     if len(set(data.groups)) < 2:
-        raise InputError("thresholds are chosen on other objects: expected two or more, got one; add rows")
+        raise InputError("candidates are chosen on other objects: expected two or more, got one; add rows")
     steps = steps or FinishedSteps()
     with _one_thread():
         tables, description = _score_candidates(data, methods, steps)
@@ -174,9 +174,9 @@ def _one_thread() -> Iterator[None]:
 
 
 def _named(name: str) -> NamedModel:
-    grid = GRADIENT_METHODS[name].grid if name in GRADIENT_METHODS else ()
+    candidates = GRADIENT_METHODS[name].candidates if name in GRADIENT_METHODS else ()
     way = "two halves" if name in TRAINED_METHODS else "leave-one-out"
-    if name in FIXED_BASELINES or len(grid) == 1:
+    if name in FIXED_BASELINES or len(candidates) == 1:
         way = "nothing to choose"
     return NamedModel(
         ModelIdentity(name, "shipped", f"candlelight {version('candlelight')}, {way}"), name, "linear"
@@ -216,7 +216,7 @@ def _score_candidates(
     fingerprint = Fingerprint()
     keys = {name: _key(name, part="candidates") for name in methods}
     tables: dict[str, list[Tensor]] = {name: [] for name in methods}
-    for batch in read_batches(data, 1, lambda item: item.image, fingerprint, "choose thresholds"):
+    for batch in read_batches(data, 1, lambda item: item.image, fingerprint, "choose candidates"):
         opened = _open(batch, methods)
         for name in methods:
             score = partial(_score_row, opened, name)
@@ -243,7 +243,7 @@ def _score_row(opened: BenchmarkObject, name: str) -> dict[str, Tensor]:
         return {"errors": torch.zeros(1, 2, dtype=torch.float64)}
     if name == BASELINE:
         return {"errors": local_errors(opened, fixed_estimates(opened))[0]}
-    parts = [local_errors(opened, some)[0] for some in grid_estimates(opened, GRADIENT_METHODS[name])]
+    parts = [local_errors(opened, some)[0] for some in candidate_estimates(opened, GRADIENT_METHODS[name])]
     return {"errors": torch.cat(parts)}
 
 
@@ -259,7 +259,7 @@ def _score_choices(
     for row, batch in enumerate(read_batches(data, 1, lambda item: item.image, fingerprint, "score")):
         opened = BenchmarkObject(batch.items[0])
         for name, choice in decompose.choices.items():
-            key = batch_key({**keys[name], "candidate": choice.candidates[row]}, batch, fingerprint)
+            key = batch_key({**keys[name], "candidate": choice.chosen[row]}, batch, fingerprint)
             score = partial(_score_chosen, opened, decompose, name, row)
             rows[name].append(steps.get_or_compute(key, score))
     return {
@@ -278,7 +278,7 @@ def _score_chosen(
     windows = torch.full((len(WINDOWS),), torch.nan, dtype=torch.float64)
     windows[: len(fitting)] = local[:, 0].mean(1)
     return {
-        "errors": decomposition_errors(*opened.in_colour(decomposition), truth)[:, 0],
+        "errors": decomposition_errors(*opened.in_colour(decomposition), truth)[0],
         "windows": windows,
         "residual": torch.tensor(residual, dtype=torch.float64),
     }
@@ -299,6 +299,6 @@ def _details(
     if choice.method not in TRAINED_METHODS:
         method = GRADIENT_METHODS.get(choice.method)
         details["thresholds"] = () if method is None else method.thresholds
-        details["grid"] = FIXED_BASELINES if method is None else method.grid
-        details |= {"lmse_of_grid": table.mean(2), "chosen": choice.candidates}
+        details["candidates"] = FIXED_BASELINES if method is None else method.candidates
+        details |= {"lmse_of_candidates": table.mean(2), "chosen": choice.chosen}
     return details | ({"residual": scored["residual"]} if choice.absolute else {})

@@ -259,17 +259,24 @@ def open_layers(
     return named
 
 
-def show_results(results: Sequence["Result"], out: Sequence[Path]) -> None:
-    """Write the result files; print the results and the comparisons of the first with each other one."""
+def show_results(
+    results: Sequence["Result"], out: Sequence[Path], lines: Sequence[str] | None = None
+) -> None:
+    """Write the result files; print the results.
+
+    Args:
+        results: results of one call.
+        out: files to write.
+        lines: text to print in place of the table and the comparisons of the first with each other result.
+    """
     from evaluation.results.compare import compare
     from evaluation.results.result import table
     from evaluation.results.result_files import write_results
 
     for path in out:  # before printing, because the output pipe may be closed
         write_results(path, results)
-    click.echo(table(results))
-    for other in results[1:]:
-        click.echo(str(compare(results[0], other)))
+    for line in lines or [table(results), *(str(compare(results[0], other)) for other in results[1:])]:
+        click.echo(line)
     for path in out:
         click.echo(str(path))
 

@@ -24,8 +24,8 @@ from evaluation.commands.evaluate_options import (
 from evaluation.commands.run_methods import (
     method_names,
     needs_lights,
+    rank_results,
     run_benchmark,
-    show_benchmark,
 )
 from loaders.errors import InputError
 
@@ -153,12 +153,10 @@ def intrinsic(
         results = _score_judgements(score, sources, data, choice, run | settings)
     else:
         results = _score_regions(score, sources, data, choice | {"longest": longest}, run)
-    if methods is None:
-        show_results(list(results.values()), out)
-    else:
-        results = show_benchmark(results, out)
+    shown, lines = (list(results.values()), None) if methods is None else rank_results(results)
+    show_results(shown, out, lines)
     if page:
-        show_page(page, list(results.values()), pictures)
+        show_page(page, shown, pictures)
     end_steps(steps)
 
 

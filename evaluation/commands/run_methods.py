@@ -1,16 +1,13 @@
-"""Run the benchmark of Grosse et al. 2009 for ``candlelight evaluate intrinsic --methods``, and print it."""
+"""Run the benchmark of Grosse et al. 2009 for ``candlelight evaluate intrinsic --methods``."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from loaders.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from evaluation.benchmark import BenchmarkRun
-    from evaluation.results.result import MeanResult
+    from evaluation.results.result import Result
     from evaluation.running.finished_steps import FinishedSteps
     from loaders.views import Decompositions
 
@@ -65,23 +62,11 @@ def run_benchmark(
     return score_methods(view, names, absolute=l1, steps=steps)
 
 
-def show_benchmark(results: Mapping[str, Any], out: Sequence[Path]) -> "dict[str, MeanResult]":
-    """Add ranks, write the result files, print a line for each method and comparisons of neighbours.
-
-    Returns:
-        The results with ranks, the lowest LMSE first.
-    """
+def rank_results(results: Mapping[str, Any]) -> "tuple[list[Result], list[str]]":
+    """Add ranks to results, and sort them: the lowest LMSE first. Return their table and comparisons too."""
     from evaluation.benchmark import add_ranks
     from evaluation.benchmark.summary import in_order, neighbour_comparisons, summary_rows
-    from evaluation.results.result import align_columns, model_name
-    from evaluation.results.result_files import write_results
+    from evaluation.results.result import align_columns
 
     ranked = in_order(add_ranks(results))
-    for path in out:  # before printing, because the output pipe may be closed
-        write_results(path, ranked)
-    click.echo(align_columns(summary_rows(ranked)))
-    for comparison in neighbour_comparisons(ranked):
-        click.echo(str(comparison))
-    for path in out:
-        click.echo(str(path))
-    return {model_name(result): result for result in ranked}
+    return [*ranked], [align_columns(summary_rows(ranked)), *map(str, neighbour_comparisons(ranked))]

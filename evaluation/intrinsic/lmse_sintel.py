@@ -45,7 +45,7 @@ def lmse_sintel(
         One error per sample, >= 0, lower is better; nan if the prediction is not finite inside the mask (a
         failed prediction, see `is_failed`), if the target is not finite there, or if the mask is empty. Blind
         to scale and sign in each window, hence to errors that vary slowly compared with a window; where the
-        target is dark, errors are small.
+        target is dark, errors are small, and where it is black, they are 0.
 
     Raises:
         InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], the image has

@@ -163,17 +163,22 @@ def saw_curve(counts: Float64[Tensor, "thresholds 3 2"], variant: SAWVariant) ->
         See `saw_average_precision`. A class without pixels (0 or 1) has no weight, as in CGIntrinsics.
 
     Raises:
-        InputError: the variant is unknown, or the counts have another shape.
+        InputError: the variant is unknown, or the counts have another shape or number of thresholds.
 
     Example:
-        >>> both = torch.tensor([[[3.0, 0], [0, 0], [1, 1]], [[1, 2], [0, 0], [0, 2]]]).double()
-        >>> curve = saw_curve(both, "kovacs2017")
-        >>> curve.recall, curve.precision, curve.score
-        (tensor([0.5000, 1.0000], dtype=torch.float64), tensor([1.0000, 0.7500], dtype=torch.float64), \
-tensor(0.9375, dtype=torch.float64))
+        >>> same = torch.tensor([[2.0, 2], [0, 0], [1, 3]]).double().expand(200, 3, 2)  # at all thresholds
+        >>> curve = saw_curve(same, "kovacs2017")
+        >>> curve.recall.unique(), curve.precision.unique(), curve.score
+        (tensor([0.7500], dtype=torch.float64), tensor([0.7500], dtype=torch.float64), \
+tensor(0.5625, dtype=torch.float64))
     """
     check_choice("variant", variant, SAWVariant)
     check_shapes(counts=(counts, "thresholds 3 2"))
+    if len(counts) != (wanted := len(saw_thresholds(variant))):
+        raise InputError(
+            f"`counts` must have the {wanted} thresholds of `{variant}`, got {len(counts)}; give the variant "
+            "of `count_smooth`"
+        )
     original = variant == "kovacs2017"
     added = 0 if original else _ADDED
     totals = counts.sum(-1, keepdim=True)

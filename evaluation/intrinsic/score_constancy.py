@@ -103,8 +103,8 @@ def score_constancy(
         A result for each model and control, lower is better; ids are scenes.
 
     Raises:
-        InputError: there are no rows or no models, no scene has two lights, a model has the name of a
-            control, an output is not a decomposition, or ids of predictions do not match.
+        InputError: there are no rows or no models, no scene has a region and two lights, a model has the name
+            of a control, an output is not a decomposition, or ids of predictions do not match.
 
     Example:
         >>> from evaluation.models.baselines import constant_shading
@@ -148,7 +148,7 @@ def score_constancy(
         for place in range(len(batch.image)):
             _add_row(scenes, next(groups), batch, place, made)
     kept = [scene for scene in scenes.values() if len(scene.means[None]) > 1]
-    if not kept:
+    if not any(len(scene.means[None][0]) for scene in kept):
         raise InputError(
             f"`{data.identity.name}`: expected rows of one scene with equal regions under several "
             "lights, got none"
@@ -196,10 +196,10 @@ def _add_row(
 
 def _scene_errors(scenes: Sequence[_Scene], names: Sequence[str] | Mapping[str, object]) -> RowErrors:
     """Compute the errors of each model in each scene; nan in scenes that leave a column undefined."""
-    floors = torch.stack([_least_of_failed(scene) for scene in scenes], 1)
+    floors = torch.stack([_least_of_failed(scene) for scene in scenes])
     errors, failed = {}, {}
     for name in names:
-        found = torch.stack([_errors(scene.means[name], scene.colours) for scene in scenes], 1)
+        found = torch.stack([_errors(scene.means[name], scene.colours) for scene in scenes])
         errors[name] = found.masked_fill(floors.isnan(), torch.nan).numpy()
         failed[name] = np.array([name in scene.failed for scene in scenes])
     return RowErrors(errors, failed, floors.numpy())

@@ -54,10 +54,11 @@ def score_intrinsic(
     are scored. Gray shading of a model is repeated over the channels. If the true shading is gray, it is
     compared with the mean of the predicted channels.
 
-    A prediction that is missing, or not finite inside the mask, has failed. It counts as 1 in LMSE; in the
-    other columns it counts as the larger of the error of an all-zero image and the largest finite error of
-    any model in any row. Rows with undefined ground truth (an empty mask, or no light) are left out and
-    counted.
+    A prediction that is missing, not finite inside the mask, or so large that its squared error is not
+    finite in float32 (above 1e19), has failed. It counts as 1 in LMSE; in the other columns it counts as the
+    larger of the error of an all-zero image and the largest finite error of any model in any row. Rows with
+    undefined ground truth (an empty mask, or no light) are left out and counted; but where only the truth is
+    black, `mse` is defined, and `si_mse` is 0.
 
     Args:
         models: by name: an `IntrinsicModel` that takes scene-linear images, a `NamedModel` of
@@ -124,7 +125,7 @@ def _score(named: NamedModel, ids: Sequence[str], truth: GroundTruth, device: st
         named, ids, truth.image, truth.mask, device, truth.lights
     )
     errors = decomposition_errors(reflectance, shading, truth)
-    return {"errors": errors, "failed": failed | errors.isinf().any(0)}  # finite values, infinite squares
+    return {"errors": errors, "failed": failed | errors.isinf().any(1)}  # finite values, infinite squares
 
 
 @torch.no_grad()
@@ -132,7 +133,7 @@ def decomposition_errors(
     reflectance: Float[Tensor, "rows 3 height width"],
     shading: Float[Tensor, "rows 3 height width"],
     truth: GroundTruth,
-) -> Float64[Tensor, "columns rows"]:
+) -> Float64[Tensor, "rows columns"]:
     """Compute the errors of a batch in the order of `COLUMNS`, see `score_intrinsic`.
 
     Args:
@@ -146,7 +147,7 @@ def decomposition_errors(
     local = [lmse(gray(given), gray(true), truth.mask) for given, true in pairs]
     scaled = [si_mse(given, true, truth.mask) for given, true in pairs]
     plain = [mse(given, true, truth.mask) for given, true in pairs]
-    return torch.stack([0.5 * (local[0] + local[1]), *local, *scaled, *plain]).double()
+    return torch.stack([0.5 * (local[0] + local[1]), *local, *scaled, *plain], 1).double()
 
 
 def _zero_errors(truth: GroundTruth) -> Tensor:

@@ -113,7 +113,7 @@ def score_whdr(
         batch_size=batch_size,
         steps=steps,
     )
-    rows = join_steps(batches)
+    rows = join_steps(made for _, made in batches)
     described = fingerprint.describe(data)
     settings = {"threshold": threshold, "missing": missing, "judgements": data.origin}
     return {
@@ -144,6 +144,7 @@ def score_saw(
     The score ``saw_ap`` is the average precision of one curve over all images, see
     `saw_average_precision`. A prediction that is missing, or not finite at any pixel of reflectance or
     shading, has failed: at every threshold its smooth pixels count as not smooth, and all others as smooth.
+    If all fail, the score is 0 for "kovacs2017" and 0.25 for the others, whose curve ends at (1, 0.5).
 
     Args:
         models: see `score_whdr`.
@@ -200,7 +201,7 @@ def score_saw(
         batch_size=batch_size,
         steps=steps,
     )
-    rows = join_steps(batches)
+    rows = join_steps(made for _, made in batches)
     described = fingerprint.describe(data)
     settings = {**choice, "missing": missing, "judgements": data.origin}
     results = {}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -58,8 +59,8 @@ def score_maw(
         A result for each model, lower is better.
 
     Raises:
-        InputError: there are no rows or no models, the regions have no colours, an output is not a
-            decomposition, or ids of predictions do not match.
+        InputError: there are no rows or no models, no row has a region, the regions have no colours, an
+            output is not a decomposition, or ids of predictions do not match.
 
     Example:
         >>> from evaluation.models.baselines import constant_shading
@@ -88,6 +89,8 @@ def score_maw(
         steps=steps,
     )
     found = collect_errors(batches, lambda batch: _maw_errors(torch.zeros_like(batch.image), batch))
+    if np.isnan(found.zeros).all():
+        raise InputError(f"`{data.identity.name}`: expected rows with regions of one material, got none")
     settings = {"size": list(MAW_SIZE), "synthetic": data.synthetic, "missing": missing}
     described = fingerprint.describe(data)
     return mean_results(named_models, MAW_METRIC, found, data.ids, data.groups, described, settings)
@@ -118,8 +121,8 @@ def _maw_step(named: NamedModel, ids: Sequence[str], batch: RegionBatch, device:
 
 def _maw_errors(
     reflectance: Float[Tensor, "batch 3 height width"], batch: RegionBatch
-) -> Float[Tensor, "columns batch"]:
+) -> Float[Tensor, "batch columns"]:
     assert batch.colours is not None  # `_with_colours`
     means = region_means(*resize_for_maw(reflectance, batch.regions), batch.count)
     given = means.colours, batch.colours, means.pixels
-    return torch.stack([maw_intensity(*given), maw_chromaticity(*given)])
+    return torch.stack([maw_intensity(*given), maw_chromaticity(*given)], 1)

@@ -12,7 +12,7 @@ from torch import Tensor
 from evaluation.models.model_spec import NamedModel
 from evaluation.results.result import MeanResult, fill_failures
 from evaluation.running.batches import make_provenance
-from evaluation.running.run_batches import Step
+from evaluation.running.run_batches import Step, join_steps
 
 _Truth = TypeVar("_Truth")
 
@@ -26,37 +26,36 @@ class ErrorMetric(NamedTuple):
 
     @property
     def settings(self) -> dict[str, object]:
-        """Name and version, for the keys of finished steps."""
-        return {"metric": self.name, "version": self.version}
+        """Name, version and axes of the errors, for the keys of finished steps."""
+        return {"metric": self.name, "version": self.version, "errors": "rows, columns"}
 
 
 class RowErrors(NamedTuple):
     """Errors of each model, its failed predictions, and the errors that a failed one has at least."""
 
-    errors: dict[str, Float[ndarray, "columns rows"]]
+    errors: dict[str, Float[ndarray, "rows columns"]]
     failed: dict[str, Bool[ndarray, " rows"]]
-    zeros: Float[ndarray, "columns rows"]
+    zeros: Float[ndarray, "rows columns"]
 
 
 def collect_errors(
     batches: Iterator[tuple[_Truth, Mapping[str, Step]]], zero_errors: Callable[[_Truth], Tensor]
 ) -> RowErrors:
-    """Join the steps of all batches, each with ``errors`` [columns, rows] and ``failed`` [rows].
+    """Join the steps of all batches, each with ``errors`` [rows, columns] and ``failed`` [rows].
 
     Args:
         batches: from `evaluation.running.run_batches.run_batches`.
         zero_errors: computes the errors of all-zero predictions of a batch; nan if the truth is undefined.
     """
-    zeros: list[Tensor] = []
-    found: dict[str, list[Step]] = {}
+    zeros, steps = [], []
     for prepared, made in batches:
         zeros.append(zero_errors(prepared))
-        for name, step in made.items():
-            found.setdefault(name, []).append(step)
+        steps.append(made)
+    joined = join_steps(steps)
     return RowErrors(
-        {name: torch.cat([one["errors"] for one in some], 1).numpy() for name, some in found.items()},
-        {name: torch.cat([one["failed"] for one in some]).numpy() for name, some in found.items()},
-        torch.cat(zeros, 1).numpy(),
+        {name: one["errors"].numpy() for name, one in joined.items()},
+        {name: one["failed"].numpy() for name, one in joined.items()},
+        torch.cat(zeros).numpy(),
     )
 
 
@@ -91,7 +90,7 @@ def mean_results(
             tuple(groups),
             {
                 column: tuple(values.tolist())
-                for column, values in zip(metric.columns, filled[name], strict=True)
+                for column, values in zip(metric.columns, filled[name].T, strict=True)
             },
             tuple(ids[row] for row in np.flatnonzero(found.failed[name]).tolist()),
         )

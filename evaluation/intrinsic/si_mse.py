@@ -17,6 +17,7 @@ from evaluation.intrinsic.masked import (
     score_samples,
     weighted,
 )
+from loaders.errors import InputError
 
 
 def si_mse(
@@ -43,11 +44,11 @@ def si_mse(
     Returns:
         One error per sample, >= 0, lower is better; nan if the prediction is not finite inside the mask (a
         failed prediction, see `is_failed`), if the target is not finite there, or if the mask is empty. Blind
-        to the scale and the sign of the prediction.
+        to the scale and the sign of the prediction; 0 for every prediction if the target is black.
 
     Raises:
-        InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], or ``floor``
-            is negative.
+        InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], ``cap`` is not
+            above 0, or ``floor`` is negative.
 
     Example:
         >>> target = torch.tensor([[[1.0, 2.0]]])
@@ -55,6 +56,8 @@ def si_mse(
         tensor([0.])
     """
     check_masked(prediction, target, mask, "batch *channels height width")
+    if cap is not None and not cap > 0:
+        raise InputError(f"`cap` must be above 0, got {cap:g}; None cuts nothing")
     return score_samples(partial(_errors, cap=cap, floor=floor), prediction, target, mask)
 
 

@@ -95,7 +95,8 @@ def dssim(
 
     Returns:
         One dissimilarity per sample in [0, 1], lower is better; nan in the cases of `ssim`. Blind to the
-        scale and the sign of the prediction, and to what `ssim` is blind to.
+        scale and the sign of the prediction, and to what `ssim` is blind to; 0 for every prediction if the
+        target is black.
 
     Raises:
         InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], the image is

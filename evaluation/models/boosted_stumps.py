@@ -3,6 +3,10 @@
 Y. Freund, R. E. Schapire: A decision-theoretic generalization of on-line learning and an application to
 boosting, 1997; the log odds are those of J. Friedman, T. Hastie, R. Tibshirani: Additive logistic regression,
 2000, section 4.1.
+
+scikit-learn's AdaBoostClassifier with stumps is as good, but sorts all samples in each round. In TAP-05 on
+MIT Intrinsic Images, version 1.9.1 took 45 times as long to train and 3.6 times as long in all, for a mean
+LMSE of 0.0556 instead of 0.0562 (difference -0.0041 to +0.0030).
 """
 
 from dataclasses import dataclass

@@ -1,5 +1,6 @@
 """Reflectance and shading from the gradients of the log reflectance."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
@@ -60,6 +61,23 @@ def decompose_by_gradients(
         reflectance[row][:, inside] = coloured / coloured.max()
         shading[row][:, inside] = gray / factor * coloured.max()
     return torch.from_numpy(reflectance).to(image), torch.from_numpy(shading).to(image)
+
+
+class GradientModel(ABC):
+    """An `IntrinsicModel` that estimates the gradients of the log reflectance of each image."""
+
+    def __call__(
+        self,
+        image: Float[Tensor, "batch 3 height width"],
+        mask: Bool[Tensor, "batch height width"] | None = None,
+    ) -> tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]]:
+        """Decompose each image; see `decompose_by_gradients`."""
+        return decompose_by_gradients(image, mask, self._gradients)
+
+    @abstractmethod
+    def _gradients(
+        self, row: int, pixels: Float[ndarray, "3 height width"], mask: Bool[ndarray, "height width"]
+    ) -> Gradients: ...
 
 
 def check_thresholds(**thresholds: float) -> None:

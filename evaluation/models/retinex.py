@@ -6,11 +6,10 @@ baseline evaluations for intrinsic image algorithms, ICCV 2009, section 4.3.1.
 
 from dataclasses import dataclass
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from numpy import ndarray
-from torch import Tensor
 
-from evaluation.models.integrate_gradients import check_thresholds, decompose_by_gradients
+from evaluation.models.integrate_gradients import GradientModel, check_thresholds
 from evaluation.models.log_gradients import (
     Gradients,
     backward_differences,
@@ -22,7 +21,7 @@ from evaluation.models.log_gradients import (
 
 
 @dataclass(frozen=True)
-class GrayRetinex:
+class GrayRetinex(GradientModel):
     """Gray Retinex as an `IntrinsicModel`, without training and randomness.
 
     A difference of the log gray image between neighbours is kept for the reflectance if it exceeds
@@ -47,20 +46,12 @@ class GrayRetinex:
     def __post_init__(self) -> None:
         check_thresholds(threshold=self.threshold)
 
-    def __call__(
-        self,
-        image: Float[Tensor, "batch 3 height width"],
-        mask: Bool[Tensor, "batch height width"] | None = None,
-    ) -> tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]]:
-        """Decompose each image; see `evaluation.models.integrate_gradients.decompose_by_gradients`."""
-        return decompose_by_gradients(image, mask, self._gradients)
-
     def _gradients(self, _: int, pixels: Float[ndarray, "3 height width"], __: ndarray) -> Gradients:
         return keep_strong(backward_differences(log_gray(pixels)), self.threshold)
 
 
 @dataclass(frozen=True)
-class ColourRetinex:
+class ColourRetinex(GradientModel):
     """Colour Retinex as an `IntrinsicModel`, without training and randomness.
 
     A difference of log values between neighbours is kept for the reflectance if its brightness (mean of the
@@ -87,14 +78,6 @@ class ColourRetinex:
 
     def __post_init__(self) -> None:
         check_thresholds(brightness=self.brightness, chroma=self.chroma)
-
-    def __call__(
-        self,
-        image: Float[Tensor, "batch 3 height width"],
-        mask: Bool[Tensor, "batch height width"] | None = None,
-    ) -> tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]]:
-        """Decompose each image; see `evaluation.models.integrate_gradients.decompose_by_gradients`."""
-        return decompose_by_gradients(image, mask, self._gradients)
 
     def _gradients(self, _: int, pixels: Float[ndarray, "3 height width"], __: ndarray) -> Gradients:
         return keep_strong_or_coloured(split_colour(pixels), self.brightness, self.chroma)

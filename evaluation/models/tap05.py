@@ -12,12 +12,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32
 from numpy import ndarray
 from scipy.ndimage import correlate1d, gaussian_filter
-from torch import Tensor
 
 from evaluation.models.belief_propagation import propagate_beliefs
 from evaluation.models.boosted_stumps import BoostedStumps, train_stumps
 from evaluation.models.contour_agreement import ContourAgreement, contour_cues, fit_agreement
-from evaluation.models.integrate_gradients import decompose_by_gradients
+from evaluation.models.integrate_gradients import GradientModel
 from evaluation.models.log_gradients import Gradients, log_gray
 from evaluation.models.named_streams import named_stream
 from evaluation.models.training_gradients import (
@@ -38,7 +37,7 @@ _SAMPLES = 60_000
 
 
 @dataclass(frozen=True, eq=False)
-class TAP05:
+class TAP05(GradientModel):
     """Trained classifier of gradients as an `IntrinsicModel`; `train_tap05` makes one.
 
     A difference of log gray values between neighbours is kept for the reflectance if its belief after
@@ -58,15 +57,7 @@ class TAP05:
     classifier: BoostedStumps
     agreement: ContourAgreement
 
-    def __call__(
-        self,
-        image: Float[Tensor, "batch 3 height width"],
-        mask: Bool[Tensor, "batch height width"] | None = None,
-    ) -> tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]]:
-        """Decompose each image; see `evaluation.models.integrate_gradients.decompose_by_gradients`."""
-        return decompose_by_gradients(image, mask, self._reflectance_gradients)
-
-    def _reflectance_gradients(
+    def _gradients(
         self, _: int, pixels: Float[ndarray, "3 height width"], mask: Bool[ndarray, "height width"]
     ) -> Gradients:
         log_image = extend(log_gray(pixels), mask)

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
-from torch import Tensor
 
-from evaluation.models.integrate_gradients import decompose_by_gradients
+from evaluation.models.integrate_gradients import GradientModel
 from evaluation.models.local_experts import LocalExperts, grow_experts
 from evaluation.models.log_gradients import Gradients, log_gray
 from evaluation.models.named_streams import named_stream
@@ -35,7 +34,7 @@ _SAMPLES = 60_000
 
 
 @dataclass(frozen=True, eq=False)
-class TAP06:
+class TAP06(GradientModel):
     """Trained regression of shading gradients as an `IntrinsicModel`; `train_tap06` makes one.
 
     The rest of each difference of log gray values belongs to the reflectance, whose log image has the least
@@ -54,15 +53,7 @@ class TAP06:
 
     experts: LocalExperts
 
-    def __call__(
-        self,
-        image: Float[Tensor, "batch 3 height width"],
-        mask: Bool[Tensor, "batch height width"] | None = None,
-    ) -> tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]]:
-        """Decompose each image; see `evaluation.models.integrate_gradients.decompose_by_gradients`."""
-        return decompose_by_gradients(image, mask, self._reflectance_gradients)
-
-    def _reflectance_gradients(
+    def _gradients(
         self, _: int, pixels: Float[ndarray, "3 height width"], mask: Bool[ndarray, "height width"]
     ) -> Gradients:
         log_image = extend(log_gray(pixels), mask)

@@ -126,7 +126,8 @@ def load_lpips(
         The distance; its weights need no gradient.
 
     Raises:
-        InputError: another network, or a file that does not exist, is damaged, or holds other weights.
+        InputError: another network, a file that does not exist, is damaged, or holds other weights, or a
+            device that cannot be used.
 
     Example:
         >>> load_lpips("vgg16", "vgg16-397923af.pth", "vgg.pth")
@@ -152,11 +153,11 @@ def load_lpips(
     weights = _load(Path(heads), lambda content: _select(content, shapes), from_lpips)
     if not all(bool((values >= 0).all()) for values in weights.values()):
         raise InputError(f"{heads} is not {from_lpips}: expected weights of at least 0, got others")
-    return LPIPS(
-        stack,
-        features.requires_grad_(False).to(device).eval(),
-        tuple(values.to(device) for values in weights.values()),
-    )
+    try:
+        moved = tuple(values.to(device) for values in weights.values())
+        return LPIPS(stack, features.requires_grad_(False).to(device).eval(), moved)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"`device` {device}: not usable here: {str(error).splitlines()[0][:200]}") from None
 
 
 def _load(path: Path, select: Callable[[Any], _Loaded], wanted: str) -> _Loaded:

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from evaluation.benchmark.candidate_scores import BenchmarkObject
 from evaluation.benchmark.decompose_methods import MethodDecomposer
-from evaluation.benchmark.threshold_scores import BenchmarkObject
 from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
 from evaluation.intrinsic.score_intrinsic import DecompositionModel
 from evaluation.report.blocks import Block, PicturesBlock, TextBlock, png_picture

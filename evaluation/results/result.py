@@ -215,10 +215,10 @@ def package_versions() -> dict[str, str]:
 
 
 def fill_failures(
-    errors: Mapping[str, Float[ndarray, "columns rows"]],
+    errors: Mapping[str, Float[ndarray, "rows columns"]],
     failed: Mapping[str, Bool[ndarray, " rows"]],
-    zeros: Float[ndarray, "columns rows"],
-) -> dict[str, Float64[ndarray, "columns rows"]]:
+    zeros: Float[ndarray, "rows columns"],
+) -> dict[str, Float64[ndarray, "rows columns"]]:
     """Replace the errors of failed predictions by the worst error, so that no model gains by failing.
 
     The worst error is the larger of two errors: the error of an all-zero prediction for that row, and the
@@ -236,12 +236,14 @@ def fill_failures(
 
     Example:
         >>> failed = np.array([True, False])
-        >>> fill_failures({"net": np.array([[0.0, 4.0]])}, {"net": failed}, np.array([[2.0, 3.0]]))
-        {'net': array([[4., 4.]])}
+        >>> fill_failures({"net": np.array([[0.0], [4.0]])}, {"net": failed}, np.array([[2.0], [3.0]]))
+        {'net': array([[4.],
+               [4.]])}
     """
-    read = [np.where(failed[name] | ~np.isfinite(some), -np.inf, some) for name, some in errors.items()]
-    worst = np.maximum(zeros, np.concatenate(read, axis=1).max(axis=1, keepdims=True))
-    return {name: np.where(failed[name], worst, some).astype(np.float64) for name, some in errors.items()}
+    flags = {name: rows[:, None] for name, rows in failed.items()}
+    read = [np.where(flags[name] | ~np.isfinite(some), -np.inf, some) for name, some in errors.items()]
+    worst = np.maximum(zeros, np.concatenate(read).max(axis=0))
+    return {name: np.where(flags[name], worst, some).astype(np.float64) for name, some in errors.items()}
 
 
 def model_name(result: Result) -> str:

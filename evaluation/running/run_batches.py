@@ -1,6 +1,6 @@
 """Run models on the rows of a view in batches, whose finished steps are kept."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import TypeVar
@@ -61,16 +61,16 @@ def run_batches(
         yield prepared, made
 
 
-def join_steps(batches: Iterator[tuple[object, Mapping[str, Step]]]) -> dict[str, dict[str, Tensor]]:
+def join_steps(steps: Iterable[Mapping[str, Step]]) -> dict[str, Step]:
     """Join the steps of all batches: for each model, its tensors by name, along their first axis.
 
     Example:
         >>> step = {"net": {"failed": torch.tensor([True])}}
-        >>> join_steps(iter([(None, step), (None, step)]))
+        >>> join_steps([step, step])
         {'net': {'failed': tensor([True, True])}}
     """
     parts: dict[str, list[Step]] = {}
-    for _, made in batches:
+    for made in steps:
         for name, step in made.items():
             parts.setdefault(name, []).append(step)
     return {

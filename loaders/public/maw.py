@@ -51,7 +51,8 @@ class MAW:
     Region n is the n-th value of the mask in ascending order. The benchmark always takes the first value for
     the background, and so loses the first region of a mask without background. Here the number of colours
     decides: a mask with as many values as colours has no background, and one more value is the background;
-    any other mask is refused. A mask of another size is scaled to its photograph by the nearest pixel.
+    any other mask is refused. A mask of another size is stretched to its photograph by the nearest pixel,
+    also where its aspect differs: the benchmark resizes both to 320 x 240, and so stretches it too.
 
     Certain: columns, paths, colours and regions, from the published code. Uncertain: the number of
     photographs (about 850), and whether masks have the size of the photographs. Some folders ``scene_<k>``

@@ -128,14 +128,12 @@ def _geometry_jumps(
     objects: UInt8[ndarray, "height width"],
 ) -> Bool[ndarray, "height width"]:
     """Mark the pixels where object, normal or depth jump."""
-    index = objects.astype(np.float64)
-    other = window_maximum(index, 3) != -window_maximum(-index, 3)
     turned = np.mean([gradient_magnitude(axis.astype(np.float64)) for axis in normal], axis=0)
     near = np.divide(1, depth, out=np.zeros(depth.shape), where=np.isfinite(depth), dtype=np.float64)
     padded = np.pad(near, 1, mode="reflect", reflect_type="odd")  # a plane continues over the border
     bends = [padded[2:, 1:-1] + padded[:-2, 1:-1] - 2 * near, padded[1:-1, 2:] + padded[1:-1, :-2] - 2 * near]
     folded = np.max(np.abs(bends), axis=0) > _DEPTH_JUMP * near
-    return other | (turned > _NORMAL_JUMP) | folded
+    return mixed_edges(objects, 1) | (turned > _NORMAL_JUMP) | folded
 
 
 def _any_within(marked: Bool[ndarray, "height width"], size: int) -> Bool[ndarray, "height width"]:

@@ -224,7 +224,7 @@ HALVES = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])[:, None]
 
 PAIRED = torch.tensor([[[0.2, 0.2], [0.8, 0.2]]]).double()  # the first and the last pixel of the first row
 LABELS = torch.tensor([[[0, 1], [2, 2]]])
-TABLE = torch.ones(3, 3, 2, dtype=torch.float64)
+TABLE = torch.ones(400, 3, 2, dtype=torch.float64)
 
 
 def _compared(points: Tensor = PAIRED, darker: int = 1, score: float = 1.0) -> list[Comparisons]:
@@ -516,6 +516,7 @@ METRICS = {
             ("counts", "all zero", {"counts": 0 * TABLE}, "nan"),
             ("counts", "all found", {"counts": TABLE * torch.tensor([0.0, 1.0])}, "0.5"),
             ("counts", "nothing found", {"counts": TABLE * torch.tensor([1.0, 0.0])}, "0.25"),
+            ("counts", "of another variant", {"counts": TABLE[:200]}, "error: `counts` must have the 400"),
         ),
         lambda result: result.score,
     ),

@@ -80,6 +80,14 @@ def test_the_reach_is_a_distance_in_rows_and_columns(reach):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.timeout(5)
+def test_a_reach_beyond_the_image_costs_no_more_than_the_image():
+    layer = np.zeros((40, 50), np.uint8)
+    layer[3, 7] = 1
+    assert mixed_edges(layer, 10**12).all()
+    assert not mixed_edges(np.zeros((40, 50), np.uint8), 10**12).any()
+
+
 def test_an_edge_in_any_channel_of_the_albedo_is_marked():
     albedo = np.full((1, 9, 3), 0.5, np.float16)
     albedo[0, 4:, 1] = 0.25

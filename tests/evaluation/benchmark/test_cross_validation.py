@@ -17,7 +17,7 @@ def test_choice_equals_a_loop() -> None:
         assert totals[found[row]] == totals.min()
 
 
-def test_an_object_does_not_choose_its_own_threshold() -> None:
+def test_an_object_does_not_choose_its_own_candidate() -> None:
     scores = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
     assert choose_left_out(scores, ["a", "b", "c"]).tolist() == [1, 0, 0]
 

@@ -19,7 +19,7 @@ GRADIENT = ("BAS", *GRADIENT_METHODS)
 
 
 def model_at(name: str, values: list[float]):
-    """Make the method with given thresholds as a model of `evaluation.models`."""
+    """Make the method with the thresholds of a candidate as a model of `evaluation.models`."""
     if name == "COL-RET":
         return ColourRetinex(*values)
     if name == "GR-RET":
@@ -27,14 +27,14 @@ def model_at(name: str, values: list[float]):
     return Weiss(*values)
 
 
-def test_scores_are_those_of_the_models_at_the_chosen_thresholds(objects) -> None:
+def test_scores_are_those_of_the_models_of_the_chosen_candidates(objects) -> None:
     view = objects()
     run = score_methods(view, GRADIENT)
     for name in GRADIENT_METHODS:
         details = run.results[name].details
         for row, number in enumerate(details["chosen"]):
             one = replace_rows(view, row)
-            model = model_at(name, details["grid"][number])
+            model = model_at(name, details["candidates"][number])
             wanted = score_intrinsic({"model": model}, one)["model"].columns
             for column, values in run.results[name].columns.items():
                 assert values[row] == pytest.approx(wanted[column][0], rel=1e-3, abs=1e-7), (name, column)
@@ -46,18 +46,18 @@ def replace_rows(view, row: int):
     return kept
 
 
-def test_every_threshold_is_scored_and_the_others_choose(objects) -> None:
+def test_every_candidate_is_scored_and_the_others_choose(objects) -> None:
     view = objects()
     result = score_methods(view, ["GR-RET"]).results["GR-RET"]
-    table = np.array(result.details["lmse_of_grid"])
-    assert table.shape == (4, len(result.details["grid"])) == (4, 15)
+    table = np.array(result.details["lmse_of_candidates"])
+    assert table.shape == (4, len(result.details["candidates"])) == (4, 15)
     for row in range(4):
         others = np.delete(table, row, 0).sum(0)
         assert others[result.details["chosen"][row]] == others.min()
         assert result.columns["lmse"][row] == pytest.approx(
             table[row, result.details["chosen"][row]], rel=1e-5
         )
-    thresholds = result.details["grid"][3]
+    thresholds = result.details["candidates"][3]
     item = view[2]
     given = GrayRetinex(*thresholds)(item.image[None], item.mask[None])
     truth = item.reflectance[None], item.shading.expand(1, 3, -1, -1)
@@ -180,7 +180,7 @@ def test_methods_that_cannot_run(objects, methods, message) -> None:
 
 def test_one_object_is_refused(objects) -> None:
     with pytest.raises(
-        InputError, match="thresholds are chosen on other objects: expected two or more, got one"
+        InputError, match="candidates are chosen on other objects: expected two or more, got one"
     ):
         score_methods(objects(1), ["GR-RET"])
 

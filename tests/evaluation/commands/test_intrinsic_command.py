@@ -10,7 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight import main
+from loaders import FrameFolder
 from loaders.files.layer_codecs import encode_png
+from loaders.frames import write_dataset_info, write_frame
+from loaders.samples import Frame
+from loaders.schema import array_sha256
 
 TESTS = Path(__file__).parents[2]
 OBJECTS = ("box", "cup1", "deer", "frog1")
@@ -55,6 +59,21 @@ def frames(tmp_path_factory) -> Path:
     """Write frames of noise with the sets of the demo."""
     root = tmp_path_factory.mktemp("frames")
     load(TESTS / "evaluation" / "test_pages.py").write_noise(root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def plain(frames, tmp_path_factory) -> Path:
+    """Write the frames again, with one object of one albedo in each."""
+    root = tmp_path_factory.mktemp("plain")
+    data = FrameFolder(frames, "negatives")
+    write_dataset_info(root, data.info)
+    for row in range(len(data)):
+        frame = data.frame(row)
+        layers = {name: values.copy() for name, values in frame.layers.items()}
+        layers["object"][:], layers["albedo"][:] = 1, 0.5
+        hashes = {name: array_sha256(values) for name, values in layers.items()}
+        write_frame(root, Frame(frame.metadata.model_copy(update={"layers": hashes}), layers))
     return root
 
 
@@ -141,18 +160,26 @@ def test_weiss_is_a_model_too(copy) -> None:
 
 
 @pytest.mark.parametrize(("score", "metric"), [("whdr", "whdr"), ("saw", "saw_ap"), ("maw", "maw_intensity")])
-def test_other_scores_run_on_rendered_sets(frames, tmp_path, score: str, metric: str) -> None:
+def test_other_scores_run_on_rendered_sets(frames, plain, tmp_path, score: str, metric: str) -> None:
     out, page = tmp_path / "scores.json", tmp_path / "scores.html"
-    words = (frames, "--set", "negatives", "--model", "retinex", "--score", score)
+    data = plain if score == "maw" else frames
+    words = (data, "--set", "negatives", "--model", "retinex", "--score", score)
     assert metric in run(*words, "--out", out, "--report", page)
     about = json.loads(out.read_text())["results"][0]["about"]
     assert "synthetic" in (about["settings"].get("judgements"), *about["settings"])
     assert "The labels are synthetic" in page.read_text()
 
 
-def test_constancy_needs_the_same_materials_under_several_lights(frames) -> None:
-    output = run(frames, "--set", "illumination", "--model", "retinex", "--score", "constancy", code=2)
-    assert "expected rows of one scene with equal regions under several lights" in output.splitlines()[-1]
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        ("constancy", "expected rows of one scene with equal regions under several lights, got none"),
+        ("maw", "expected rows with regions of one material, got none"),
+    ],
+)
+def test_scores_of_materials_need_regions(frames, score: str, message: str) -> None:
+    output = run(frames, "--set", "illumination", "--model", "retinex", "--score", score, code=2)
+    assert message in output.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +196,7 @@ def test_constancy_needs_the_same_materials_under_several_lights(frames) -> None
         (("--methods", "BAS", "--model", "BAS=retinex"), "`BAS` is the name of a method"),
         (
             ("--methods", "BAS", "--rows", "0:1"),
-            "thresholds are chosen on other objects: expected two or more",
+            "candidates are chosen on other objects: expected two or more",
         ),
         (("--score", "saw"), "`mit` has no judgements"),
     ],

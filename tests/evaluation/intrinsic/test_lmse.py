@@ -1,28 +1,9 @@
 import numpy as np
 import pytest
 import torch
-from numpy import ndarray
 
 from evaluation.intrinsic.lmse import ENERGY_FLOOR, gray, lmse, lmse_score
 from loaders.errors import InputError
-
-
-def literal_lmse(
-    prediction: ndarray, target: ndarray, mask: ndarray, window: int = 20, step: int = 10
-) -> float:
-    """Compute LMSE with the double loop of the benchmark, in its range of 0..257."""
-    prediction, target = 257 * prediction, 257 * target
-    height, width = target.shape
-    errors = total = 0.0
-    for top in range(0, height - window + 1, step):
-        for left in range(0, width - window + 1, step):
-            here = np.s_[top : top + window, left : left + window]
-            e, c, m = prediction[here], target[here], mask[here]
-            energy = np.sum(m * e**2)
-            scale = np.sum(m * c * e) / energy if energy > 1e-5 else 0.0
-            errors += np.sum(m * (c - scale * e) ** 2)
-            total += np.sum(m * c**2)
-    return errors / total
 
 
 def drawn(rng: np.random.Generator, *shape: int) -> torch.Tensor:
@@ -41,16 +22,16 @@ def drawn(rng: np.random.Generator, *shape: int) -> torch.Tensor:
     ],
 )
 @pytest.mark.parametrize("kind", ["all", "boolean", "weights"])
-def test_equals_the_literal_double_loop(height: int, width: int, window: int, step: int, kind: str) -> None:
+def test_equals_the_loop_over_windows_in_the_range_of_the_benchmark(
+    loop_lmse, height: int, width: int, window: int, step: int, kind: str
+) -> None:
     rng = np.random.default_rng(7)
     prediction, target = drawn(rng, 3, height, width), drawn(rng, 3, height, width)
     weights = drawn(rng, 3, height, width)
     mask = {"all": weights >= 0, "boolean": weights < 0.4, "weights": weights}[kind]
     found = lmse(prediction, target, mask, window, step)
-    wanted = [
-        literal_lmse(*(values[row].double().numpy() for values in (prediction, target, mask)), window, step)
-        for row in range(3)
-    ]
+    images = 257 * prediction[:, None].numpy(), 257 * target[:, None].numpy(), mask.numpy()
+    wanted = [loop_lmse(*(values[row] for values in images), window, step) for row in range(3)]
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-12)
 
 
@@ -163,14 +144,18 @@ def test_dtype_follows_the_prediction_but_is_never_half(dtype: torch.dtype, want
     assert lmse(image, image.half(), torch.ones(1, 20, 20)).dtype == wanted
 
 
-def test_score_is_the_mean_of_both_gray_images() -> None:
+def test_score_is_the_mean_of_both_gray_images(loop_lmse) -> None:
     rng = np.random.default_rng(6)
     images = [drawn(rng, 2, 3, 30, 41) for _ in range(4)]
     mask = drawn(rng, 2, 30, 41) < 0.8
-    reflectance, shading, true_reflectance, true_shading = (image.numpy().mean(1) for image in images)
+    reflectance, shading, *truths = (257 * image.numpy().mean(1, keepdims=True) for image in images)
     wanted = [
-        0.5 * literal_lmse(shading[row], true_shading[row], mask[row].numpy())
-        + 0.5 * literal_lmse(reflectance[row], true_reflectance[row], mask[row].numpy())
+        np.mean(
+            [
+                loop_lmse(given[row], true[row], mask[row].numpy())
+                for given, true in zip((reflectance, shading), truths, strict=True)
+            ]
+        )
         for row in range(2)
     ]
     np.testing.assert_allclose(lmse_score(*images, mask).numpy(), wanted, rtol=1e-12)

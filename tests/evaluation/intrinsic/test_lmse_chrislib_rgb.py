@@ -1,26 +1,10 @@
 import numpy as np
 import pytest
 import torch
-from numpy import ndarray
 
 from evaluation.intrinsic.lmse import lmse
 from evaluation.intrinsic.lmse_chrislib_rgb import lmse_chrislib_rgb
 from loaders.errors import InputError
-
-
-def literal(prediction: ndarray, target: ndarray, mask: ndarray, window: int, step: int) -> float:
-    """Compute the score of one image [channels, height, width] window by window, channels end to end."""
-    errors = total = 0.0
-    for top in range(0, target.shape[1] - window + 1, step):
-        for left in range(0, target.shape[2] - window + 1, step):
-            here = np.s_[:, top : top + window, left : left + window]
-            e, c = prediction[here].ravel(), target[here].ravel()
-            m = np.concatenate([mask[here[1:]].ravel()] * len(target))
-            energy = np.sum(m * e**2)
-            scale = np.sum(m * c * e) / energy if energy > 1e-5 else 0.0
-            errors += np.sum(m * (c - scale * e) ** 2)
-            total += np.sum(m * c**2)
-    return errors / total
 
 
 def drawn(rng: np.random.Generator, *shape: int) -> torch.Tensor:
@@ -37,7 +21,9 @@ def drawn(rng: np.random.Generator, *shape: int) -> torch.Tensor:
     ],
 )
 @pytest.mark.parametrize("kind", ["boolean", "weights"])
-def test_equals_the_loop_over_windows(height: int, width: int, window: int, step: int, kind: str) -> None:
+def test_equals_the_loop_over_windows(
+    loop_lmse, height: int, width: int, window: int, step: int, kind: str
+) -> None:
     rng = np.random.default_rng(0)
     prediction, target = drawn(rng, 2, 3, height, width), drawn(rng, 2, 3, height, width)
     prediction[0, :, :9, :9] = 1e-4  # below the floor
@@ -45,7 +31,7 @@ def test_equals_the_loop_over_windows(height: int, width: int, window: int, step
     mask = weights < 0.6 if kind == "boolean" else weights
     found = lmse_chrislib_rgb(prediction, target, mask, window, step)
     images = [values.numpy().astype(float) for values in (prediction, target, mask)]
-    wanted = [literal(*(values[row] for values in images), window, step) for row in range(2)]
+    wanted = [loop_lmse(*(values[row] for values in images), window, step) for row in range(2)]
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-12)
 
 

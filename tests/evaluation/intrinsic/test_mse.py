@@ -5,6 +5,7 @@ import torch
 from evaluation.intrinsic.lmse import ENERGY_FLOOR
 from evaluation.intrinsic.mse import mse
 from evaluation.intrinsic.si_mse import si_mse
+from loaders.errors import InputError
 
 
 def drawn(seed: int, *shape: int) -> torch.Tensor:
@@ -65,6 +66,13 @@ def test_cap_cuts_the_scaled_prediction() -> None:
     assert si_mse(prediction, target, mask).item() == pytest.approx(1 / 9 * (1 / 9 + 4 / 9 + 4 / 9) / 3)
     assert si_mse(prediction, target, mask, cap=1).item() == pytest.approx(8 / 81 / 3)
     assert si_mse(prediction, target, mask, cap=2) == si_mse(prediction, target, mask)
+
+
+@pytest.mark.parametrize("cap", [0.0, -1.0, torch.nan])
+def test_cap_must_be_positive(cap: float) -> None:
+    image = torch.ones(1, 2, 2)
+    with pytest.raises(InputError, match=f"^`cap` must be above 0, got {cap:g}; None cuts nothing$"):
+        si_mse(image, image, image, cap=cap)
 
 
 def test_si_mse_of_sintel_equals_the_formula() -> None:

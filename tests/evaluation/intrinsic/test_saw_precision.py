@@ -315,6 +315,8 @@ def test_wrong_arguments_are_refused():
         unwrap(saw_curve)(torch.zeros(200, 3, 2).double(), "kovacs")
     with pytest.raises(InputError, match=r"expected `counts` \[thresholds, 3, 2\], got \[1, 200, 3, 2\]"):
         unwrap(saw_curve)(torch.zeros(1, 200, 3, 2).double(), "kovacs2017")
+    with pytest.raises(InputError, match=r"must have the 400 thresholds of `challenge2018`, got 200; give"):
+        saw_curve(torch.zeros(200, 3, 2).double(), "challenge2018")
 
 
 @pytest.mark.parametrize(

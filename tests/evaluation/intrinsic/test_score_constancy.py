@@ -188,12 +188,14 @@ def test_predictions_and_finished_steps_give_the_same(view, tmp_path) -> None:
     assert failing.failed == ("kitchen",)
 
 
-def test_data_without_a_second_light_and_no_models_are_refused(view, memory_view) -> None:
+def test_data_without_a_second_light_or_regions_and_no_models_are_refused(view, memory_view) -> None:
     single = memory_view(view.items[::LIGHTS], ("a", "b"), synthetic=True)
-    with pytest.raises(
-        InputError,
-        match="`row`: expected rows of one scene with equal regions under several lights, got none",
-    ):
-        score_constancy({"image": constant_shading}, single)
+    bare = [RegionImage(item.image, torch.zeros_like(item.regions), PALETTE) for item in view.items]
+    for refused in (single, memory_view(bare, GROUPS, synthetic=True)):
+        with pytest.raises(
+            InputError,
+            match="`row`: expected rows of one scene with equal regions under several lights, got none",
+        ):
+            score_constancy({"image": constant_shading}, refused)
     with pytest.raises(InputError, match="expected at least one model beside the controls, got none"):
         score_constancy({}, view)

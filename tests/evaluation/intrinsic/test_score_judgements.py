@@ -158,12 +158,15 @@ def test_failed_prediction_never_improves_the_score(judged, metric, bad):
         assert result.score < whole.score
 
 
-def test_every_answer_of_a_failed_photograph_is_wrong(judged):
+@pytest.mark.parametrize(
+    ("variant", "wanted"), [("kovacs2017", 0), ("cgintrinsics2018", 0.25), ("challenge2018", 0.25)]
+)
+def test_every_answer_of_a_failed_photograph_is_wrong(judged, variant, wanted):
     view = judged["saw_ap"]
-    result = score_saw({"m": lambda image: (image, image * math.nan)}, view, variant="kovacs2017")["m"]
+    result = score_saw({"m": lambda image: (image, image * math.nan)}, view, variant=variant)["m"]
     assert result.failed == view.ids
     assert set(result.details["recall"]) == set(result.details["precision"]) == {0}
-    assert result.score == 0
+    assert result.score == wanted
 
 
 def test_failed_photograph_without_judgements_stays_undefined(judged):

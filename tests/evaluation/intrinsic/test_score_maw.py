@@ -180,6 +180,11 @@ def test_views_of_the_caller_are_checked(view, change, message) -> None:
         score(constant_shading, view)
 
 
+def test_rows_without_any_region_are_refused(view, memory_view) -> None:
+    with pytest.raises(InputError, match=r"^`row`: expected rows with regions of one material, got none$"):
+        score(constant_shading, memory_view(view.items[3:], synthetic=False))
+
+
 def test_no_models_and_no_rows_are_refused(view, memory_view) -> None:
     with pytest.raises(InputError, match="expected at least one model, got none"):
         score_maw({}, view)

@@ -298,6 +298,14 @@ def test_heads_below_zero(tmp_path: Path, value: float) -> None:
         load_lpips("squeeze", backbone, heads)
 
 
+@pytest.mark.parametrize("device", ["abacus", "cuda:99"])
+def test_a_device_that_cannot_be_used(tmp_path: Path, device: str) -> None:
+    backbone, heads, _ = made_files(tmp_path, "squeeze")
+    with pytest.raises(InputError, match=f"^`device` {device}: not usable here: .") as caught:
+        load_lpips("squeeze", backbone, heads, device)
+    assert "\n" not in str(caught.value)
+
+
 def test_shapes() -> None:
     metric = LPIPS(FEATURE_STACKS["squeeze"], torch.nn.Sequential(), ())
     with pytest.raises(InputError, match=r"`prediction` \[batch, 3, height, width\].*got \[1, 1, 20, 20\]"):

@@ -189,26 +189,26 @@ def test_package_versions_are_of_these_packages():
 
 def test_a_failure_counts_as_the_larger_error_of_zeros_and_the_worst_row():
     errors = {
-        "good": np.array([[1.0, 2.0, NAN], [9.0, 1.0, 5.0]]),
-        "bad": np.array([[8.0, 4.0, 0.0], [7.0, INF, 3.0]]),
+        "good": np.array([[1.0, 9.0], [2.0, 1.0], [NAN, 5.0]]),
+        "bad": np.array([[8.0, 7.0], [4.0, INF], [0.0, 3.0]]),
     }
     failed = {"good": np.array([True, False, True]), "bad": np.array([False, False, False])}
-    zeros = np.array([[10.0, 3.0, 3.0], [1.0, 1.0, NAN]])
+    zeros = np.array([[10.0, 1.0], [3.0, 1.0], [3.0, NAN]])
     filled = fill_failures(errors, failed, zeros)
-    np.testing.assert_array_equal(filled["good"], [[10, 2, 8], [7, 1, NAN]])
+    np.testing.assert_array_equal(filled["good"], [[10, 7], [2, 1], [8, NAN]])
     np.testing.assert_array_equal(filled["bad"], errors["bad"])
 
 
 def test_if_all_models_fail_the_error_of_zeros_counts():
     filled = fill_failures(
-        {"net": np.full((1, 2), NAN)}, {"net": np.array([True, True])}, np.array([[1.0, NAN]])
+        {"net": np.full((2, 1), NAN)}, {"net": np.array([True, True])}, np.array([[1.0], [NAN]])
     )
-    np.testing.assert_array_equal(filled["net"], [[1, NAN]])
+    np.testing.assert_array_equal(filled["net"], [[1], [NAN]])
 
 
 def test_failing_never_improves_a_score():
     rng = np.random.default_rng(0)
-    errors, zeros = rng.exponential(size=(1, 20)), np.ones((1, 20))
+    errors, zeros = rng.exponential(size=(20, 1)), np.ones((20, 1))
     for row in range(20):
         filled = fill_failures({"net": errors}, {"net": np.arange(20) == row}, zeros)
         assert filled["net"].mean() >= errors.mean() or errors.argmax() == row

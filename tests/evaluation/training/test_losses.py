@@ -61,7 +61,9 @@ def test_consistency_equals_a_loop_over_pixels() -> None:
     scenes = torch.tensor([3, 0, 3, 3])
     image[2] = image[0] * 0.5  # equal chroma
     found = consistency_loss(reflectance, shading, image, mask, scenes)
-    assert found.item() == pytest.approx(slow_consistency(reflectance, shading, image, mask, scenes), rel=1e-4)
+    assert found.item() == pytest.approx(
+        slow_consistency(reflectance, shading, image, mask, scenes), rel=1e-4
+    )
 
 
 def test_the_truth_has_a_lower_consistency_loss_than_trivial_decompositions() -> None:
@@ -132,7 +134,9 @@ def test_content_counts_the_excess_of_edges() -> None:
 def test_reconstruction_counts_pixels_of_the_mask() -> None:
     image = torch.full((1, 3, 1, 2), 0.49)
     mask = torch.tensor([[[True, False]]])
-    found = reconstruction_error(torch.tensor([0.99, 5.0]).expand_as(image), torch.ones_like(image), image, mask)
+    found = reconstruction_error(
+        torch.tensor([0.99, 5.0]).expand_as(image), torch.ones_like(image), image, mask
+    )
     assert found.item() == pytest.approx(np.log(2))
 
 

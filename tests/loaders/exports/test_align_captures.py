@@ -40,9 +40,24 @@ def test_a_shift_back_restores_the_image_below_nyquist(size: tuple[int, int]) ->
 @pytest.mark.parametrize("shift", [(0.0, 0.0), (0.35, -0.6), (4.0, -2.5)])
 def test_shift_is_found_under_another_light(shift: tuple[float, float]) -> None:
     shaded = scene() * (0.6 + 0.4 * COLUMNS / 41)
-    found = find_shift(shaded, 3.0 * scene(*shift) * (1.0 - 0.3 * ROWS / 48))
+    found, correlation = find_shift(shaded, 3.0 * scene(*shift) * (1.0 - 0.3 * ROWS / 48))
     np.testing.assert_allclose(found, shift, atol=0.1)
-    np.testing.assert_allclose(find_shift(scene(), scene(*shift)), shift, atol=2e-3)
+    assert 0.9 < correlation < 1
+    np.testing.assert_allclose(find_shift(scene(), scene(*shift))[0], shift, atol=2e-3)
+
+
+@pytest.mark.parametrize("size", [(48, 41), (47, 40)])
+def test_correlation_tells_the_same_scene_from_unrelated_images(size: tuple[int, int]) -> None:
+    image, other = np.random.default_rng(3).uniform(size=(2, *size))
+    assert find_shift(image, 2.0 * np.roll(image, 5, 0) + 1)[1] == pytest.approx(1)
+    shift, correlation = find_shift(image, other)
+    moved = shift_image(image, shift)
+    wanted = [
+        np.corrcoef(*(np.ravel(values - np.roll(values, 1, axis)) for values in (moved, other)))[0, 1]
+        for axis in (0, 1)
+    ]
+    assert correlation == pytest.approx(np.mean(wanted), abs=0.02)
+    assert correlation < 0.2
 
 
 def test_aligned_captures_give_the_reflectance_of_equation_5() -> None:

@@ -1,4 +1,4 @@
-"""Scores of every threshold of a method on one object, with one factorisation for all of them."""
+"""Scores of every candidate of a method on one object, with one factorisation for all of them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from evaluation.models.log_gradients import FLOOR, Gradients, log_gray
 from evaluation.models.poisson import PoissonSolver
 from loaders.views import DecomposedImage
 
-_TOGETHER = 5  # thresholds solved at once, to limit memory
+_TOGETHER = 5  # candidates solved at once, to limit memory
 
 
 class GrayDecomposition(NamedTuple):
-    """Gray reflectance and shading of one object, or of several thresholds; both are 0 outside the mask."""
+    """Gray reflectance and shading of one object, or of several candidates; both are 0 outside the mask."""
 
-    reflectance: Float64[ndarray, "*thresholds height width"]
-    shading: Float64[ndarray, "*thresholds height width"]
+    reflectance: Float64[ndarray, "*candidates height width"]
+    shading: Float64[ndarray, "*candidates height width"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +56,11 @@ class BenchmarkObject:
         return PoissonSolver(self.mask)
 
     def gradients(self, method: GradientMethod) -> Iterator[Gradients]:
-        """Estimate the gradients of the log reflectance at each point of a method's grid."""
+        """Estimate the gradients of the log reflectance for each candidate of a method."""
         return method.estimate(self.pixels, self.lights)
 
     def integrate(
-        self, method: GradientMethod, solution: Float64[ndarray, "*thresholds height width"]
+        self, method: GradientMethod, solution: Float64[ndarray, "*candidates height width"]
     ) -> GrayDecomposition:
         """Return reflectance and shading of a log reflectance; their product is the gray image."""
         # The authors' code raises the channels for colour Retinex, and their mean for the other methods.
@@ -94,8 +94,8 @@ def fixed_estimates(opened: BenchmarkObject) -> GrayDecomposition:
     return GrayDecomposition(np.stack([ones, gray_image, root]), np.stack([gray_image, ones, root]))
 
 
-def grid_estimates(opened: BenchmarkObject, method: GradientMethod) -> Iterator[GrayDecomposition]:
-    """Decompose an object at each point of a method's grid, in its order, a few points at a time."""
+def candidate_estimates(opened: BenchmarkObject, method: GradientMethod) -> Iterator[GrayDecomposition]:
+    """Decompose an object by each candidate of a method, in their order, a few at a time."""
     every = opened.gradients(method)
     while some := list(islice(every, _TOGETHER)):
         down, right = (np.stack(parts) for parts in zip(*some, strict=True))
@@ -103,7 +103,7 @@ def grid_estimates(opened: BenchmarkObject, method: GradientMethod) -> Iterator[
 
 
 def chosen_estimate(opened: BenchmarkObject, method: GradientMethod, number: int) -> GrayDecomposition:
-    """Decompose an object at one point of a method's grid."""
+    """Decompose an object by one candidate of a method."""
     gradients = next(islice(opened.gradients(method), number, None))
     return opened.integrate(method, opened.solver(*gradients))
 
@@ -111,7 +111,7 @@ def chosen_estimate(opened: BenchmarkObject, method: GradientMethod, number: int
 def absolute_estimate(
     opened: BenchmarkObject, method: GradientMethod, number: int
 ) -> tuple[GrayDecomposition, float]:
-    """Decompose an object at one point of a method's grid with p = 1; return the solver's residual too."""
+    """Decompose an object by one candidate of a method with p = 1; return the solver's residual too."""
     gradients = next(islice(opened.gradients(method), number, None))
     solution = solve_absolute(*gradients, opened.solver)
     return opened.integrate(method, solution.image), solution.residual
@@ -119,12 +119,12 @@ def absolute_estimate(
 
 def local_errors(
     opened: BenchmarkObject, estimate: GrayDecomposition, windows: Sequence[int] = (20,)
-) -> Float64[Tensor, "windows thresholds 2"]:
+) -> Float64[Tensor, "windows candidates 2"]:
     """Compute the LMSE of reflectance and shading of estimates.
 
     Args:
         opened: the object.
-        estimate: with an axis of thresholds.
+        estimate: with an axis of candidates.
         windows: sides of the windows of `lmse` in pixels.
     """
     truths = (gray(part[None]).double() for part in (opened.item.reflectance, opened.item.shading))
