@@ -117,7 +117,7 @@ def load_marigold(folder: str | Path, device: str = "cpu", source: str | None = 
         # Loading does not need accelerate, whose lack diffusers would report in several lines.
         options = {"local_files_only": True, "use_safetensors": True, "low_cpu_mem_usage": False}
         pipeline = diffusers.MarigoldIntrinsicsPipeline.from_pretrained(
-            str(folder), torch_dtype=torch.float32, **options
+            str(folder), dtype=torch.float32, **options
         )
     except (*DAMAGED, SafetensorError, ImportError) as error:
         raise blame(f"{folder}: cannot be read as a Marigold model", error, _CURE) from error
