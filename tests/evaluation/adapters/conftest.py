@@ -1,11 +1,12 @@
 """Fixtures: generated checkouts with the class names, argument lists, outputs and keys of the published ones.
 
-Most networks return a known function of their input. `CGI_UNET` and `BIGTIME_UNET` have the layers of the published
-networks, with few channels.
+Most networks return a known function of their input. `CGI_UNET` and `BIGTIME_UNET` have the layers of the
+published networks, with few channels.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -246,7 +247,7 @@ def usi3d_state(style_dim: int = 8, n_layer: int = 3, seed: int = 0) -> dict[str
         }
 
     def mlp(sizes: list[int]) -> dict[str, Tensor]:
-        pairs = enumerate(zip(sizes, sizes[1:], strict=False))
+        pairs = enumerate(pairwise(sizes))
         return {name: one for k, pair in pairs for name, one in linear(f"mlp.model.{k}", *pair).items()}
 
     def generator(gain: float, offset: float) -> dict[str, Tensor]:

@@ -23,8 +23,8 @@ def test_sys_path_and_modules_and_random_numbers_end_as_they_were(tmp_path: Path
     monkeypatch.setitem(sys.modules, "models.parts", ModuleType("models.parts"))
     folder = write(
         tmp_path / "checkout",
-        models__net="import torch\nfrom models import parts\nimport models.deep.one as one\ntorch.manual_seed(3)\n"
-        "class Net:\n    def __init__(self, value):\n        torch.rand(4)\n"
+        models__net="import torch\nfrom models import parts\nimport models.deep.one as one\n"
+        "torch.manual_seed(3)\nclass Net:\n    def __init__(self, value):\n        torch.rand(4)\n"
         "        self.found = parts.VALUE, one.VALUE, value\n",
         models__parts="VALUE = 1\n",
         models__deep__one="VALUE = 2\n",

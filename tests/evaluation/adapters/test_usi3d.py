@@ -62,16 +62,15 @@ def test_layers_of_both_branches(published) -> None:
 
 
 def test_other_files_are_refused(published, standin) -> None:
-    checkout, _ = published("usi3d")
     state = standin.usi3d_state()
     lacking = {name: one for name, one in state.items() if name != "fs"}
     with pytest.raises(InputError, match="expected an entry `fs`, got i, r, s and 2 more"):
         load_usi3d(*published("usi3d", state=lacking))
-    with pytest.raises(InputError, match="there is no matrix mlp.model.0.fc.weight or enc_content"):
+    with pytest.raises(InputError, match=r"there is no matrix mlp.model.0.fc.weight or enc_content"):
         load_usi3d(*published("usi3d", state=state | {"r": {"weight": torch.ones(2)}}))
-    with pytest.raises(InputError, match="there is no matrix mlp.model.0.fc.weight or enc_content"):
+    with pytest.raises(InputError, match=r"there is no matrix mlp.model.0.fc.weight or enc_content"):
         load_usi3d(*published("usi3d", state=state | {"r": None}))
     with pytest.raises(InputError, match=r"`i`: .*other shapes: mlp.model.0.fc.weight \[5, 32\] instead of"):
         load_usi3d(*published("usi3d", state=state | {"i": standin.usi3d_state(32)["i"]}))
-    with pytest.raises(InputError, match="it holds `numpy.*scalar`, and loading more than tensors"):
+    with pytest.raises(InputError, match=r"it holds `numpy.*scalar`, and loading more than tensors"):
         load_usi3d(*published("usi3d", state=state | {"best_result": np.float64(0.2)}))
