@@ -31,13 +31,13 @@ class AdaptedNetwork(nn.Module):
         self.sha256 = hash_files(files)
 
 
-def resize_images(
+def resize_bilinear(
     images: Float[Tensor, "batch channels height width"], size: Sequence[int]
 ) -> Float[Tensor, "batch channels rows columns"]:
     """Resize bilinearly, with an antialiasing filter where images shrink.
 
     Example:
-        >>> resize_images(torch.tensor([[[[0.0, 1.0]]]]), (1, 1)).item()
+        >>> resize_bilinear(torch.tensor([[[[0.0, 1.0]]]]), (1, 1)).item()
         0.5
     """
     if tuple(images.shape[-2:]) == tuple(size):

@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from evaluation.adapters.adapted_network import AdaptedNetwork, choose_size, resize_images
+from evaluation.adapters.adapted_network import AdaptedNetwork, choose_size, resize_bilinear
 from evaluation.adapters.cgintrinsics import CGI_SIZES, NETWORKS, SQUARE
 from evaluation.adapters.checkout_file import run_checkout_file
-from evaluation.adapters.published_weights import load_exactly, read_weights
+from evaluation.adapters.published_weights import load_exactly, read_published
 
 # In Python 2 the quotient of integers was an integer; torch refuses 256.0 as a number of channels.
 _HALF = (b"inner_nc/2", b"inner_nc//2")
@@ -48,10 +48,10 @@ class BigTime(AdaptedNetwork):
             each.
         """
         size = image.shape[-2:]
-        resized = resize_images(image, choose_size(size[0], size[1], _SIZES, SQUARE))
+        resized = resize_bilinear(image, choose_size(size[0], size[1], _SIZES, SQUARE))
         log_shading, log_reflectance, log_light = self.network(resized)
         shading = torch.exp(log_shading + log_light[:, :, None, None])
-        return resize_images(torch.exp(log_reflectance), size), resize_images(shading, size)
+        return resize_bilinear(torch.exp(log_reflectance), size), resize_bilinear(shading, size)
 
 
 def load_bigtime(checkout: str | Path, weights: str | Path, device: str = "cpu") -> BigTime:
@@ -75,7 +75,7 @@ def load_bigtime(checkout: str | Path, weights: str | Path, device: str = "cpu")
     """
     code = run_checkout_file(checkout, NETWORKS, edit=_HALF)
     network = code.make("MultiUnetGenerator", 3, 3, 7)
-    load_exactly(network, _unwrapped(read_weights(weights)), str(weights))
+    load_exactly(network, _unwrapped(read_published(weights)), str(weights))
     return BigTime(network, {**code.files, "weights": Path(weights)}).to(device).eval()
 
 

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from evaluation.adapters.adapted_network import AdaptedNetwork, choose_size, decode_srgb, resize_images
+from evaluation.adapters.adapted_network import AdaptedNetwork, choose_size, decode_srgb, resize_bilinear
 from evaluation.adapters.checkout_file import run_checkout_file
-from evaluation.adapters.published_weights import load_exactly, read_weights
+from evaluation.adapters.published_weights import load_exactly, read_published
 
 NETWORKS = "models/networks.py"
 CGI_SIZES = ((1.73, (512, 256)), (1.41, (384, 256)), (1.15, (512, 384)))
@@ -43,12 +43,12 @@ class CGIntrinsics(AdaptedNetwork):
             training), and gray shading; scene-linear, with one free scale each.
         """
         size = image.shape[-2:]
-        resized = resize_images(image, choose_size(size[0], size[1], CGI_SIZES, SQUARE))
+        resized = resize_bilinear(image, choose_size(size[0], size[1], CGI_SIZES, SQUARE))
         log_reflectance, log_shading = self.network(resized)
         linear = decode_srgb(image).clamp(min=1e-4)
         chromaticity = linear / (linear.sum(1, keepdim=True) + 1e-6)
-        gray = resize_images(torch.exp(log_reflectance), size)
-        return chromaticity * gray, resize_images(torch.exp(log_shading), size)
+        gray = resize_bilinear(torch.exp(log_reflectance), size)
+        return chromaticity * gray, resize_bilinear(torch.exp(log_shading), size)
 
 
 def load_cgintrinsics(checkout: str | Path, weights: str | Path, device: str = "cpu") -> CGIntrinsics:
@@ -72,5 +72,5 @@ def load_cgintrinsics(checkout: str | Path, weights: str | Path, device: str = "
     """
     code = run_checkout_file(checkout, NETWORKS)
     network = code.make("MultiUnetGenerator", 3, 3, 7)
-    load_exactly(network, read_weights(weights), str(weights))
+    load_exactly(network, read_published(weights), str(weights))
     return CGIntrinsics(network, {**code.files, "weights": Path(weights)}).to(device).eval()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from evaluation.adapters.adapted_network import AdaptedNetwork
 from evaluation.adapters.checkout_file import run_checkout_file
-from evaluation.adapters.published_weights import entry, load_exactly, read_weights
+from evaluation.adapters.published_weights import entry, load_exactly, read_published
 
 _ENTRIES = {
     "NEM_coarse_model": "NEM_coarse_state_dict",
@@ -68,7 +68,7 @@ def load_niid_net(checkout: str | Path, weights: str | Path, device: str = "cpu"
     """
     code = run_checkout_file(checkout, "models/niid_net.py", siblings=True)
     network = code.make("NIIDNet")
-    content = read_weights(weights)
+    content = read_published(weights)
     for name, key in _ENTRIES.items():
         load_exactly(getattr(network, name), entry(content, key, weights), f"{weights}: `{key}`")
     return NIID(network, {**code.files, "weights": Path(weights)}).to(device).eval()

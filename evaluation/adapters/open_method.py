@@ -23,7 +23,7 @@ def open_method(method: str, place: str, device: str) -> AdaptedNetwork:
     """Open a published method.
 
     Args:
-        method: one of `evaluation.models.model_spec.METHODS`.
+        method: one of `evaluation.models.model_spec.PUBLISHED_METHODS`.
         place: ``CHECKOUT:WEIGHTS``; for ``marigold``, a folder or OWNER/NAME on the Hugging Face Hub.
         device: torch device.
 

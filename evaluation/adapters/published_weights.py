@@ -17,7 +17,7 @@ from loaders.verification.checksums import file_sha256, sums_text
 _COUNTER = "num_batches_tracked"
 
 
-def read_weights(path: str | Path) -> dict[str, Any]:
+def read_published(path: str | Path) -> dict[str, Any]:
     """Read a file of `torch.save` that holds a dictionary; code in the file is never run.
 
     Args:
@@ -28,7 +28,7 @@ def read_weights(path: str | Path) -> dict[str, Any]:
             would run code.
 
     Example:
-        >>> read_weights("final.pth")
+        >>> read_published("final.pth")
         Traceback (most recent call last):
         loaders.errors.InputError: expected a file of weights, there is no final.pth
     """

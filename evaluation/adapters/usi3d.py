@@ -11,9 +11,9 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.adapters.adapted_network import AdaptedNetwork, resize_images
+from evaluation.adapters.adapted_network import AdaptedNetwork, resize_bilinear
 from evaluation.adapters.checkout_file import CheckoutFile, run_checkout_file
-from evaluation.adapters.published_weights import entry, load_exactly, read_weights
+from evaluation.adapters.published_weights import entry, load_exactly, read_published
 from loaders.errors import InputError
 
 SIDE = 300
@@ -55,11 +55,11 @@ class USI3D(AdaptedNetwork):
         """
         size = image.shape[-2:]
         content, style = self.gen_i.encode(
-            resize_images(image, shorter_side_size(size[0], size[1], self.side))
+            resize_bilinear(image, shorter_side_size(size[0], size[1], self.side))
         )
         of_reflectance, of_shading = self.fea_s(style)
         parts = self.gen_r.decode(content, of_reflectance), self.gen_s.decode(content, of_shading)
-        reflectance, shading = (resize_images(part.clamp(0, 1) ** _GAMMA, size) for part in parts)
+        reflectance, shading = (resize_bilinear(part.clamp(0, 1) ** _GAMMA, size) for part in parts)
         return reflectance, shading
 
 
@@ -101,7 +101,7 @@ def load_usi3d(
     if shorter_side < 4 or shorter_side % 4:
         raise InputError(f"`shorter_side` must be a multiple of 4, got {shorter_side}")
     code = run_checkout_file(checkout, "networks.py")
-    content = read_weights(weights)
+    content = read_published(weights)
     states = {name: entry(content, key, weights) for name, key in _ENTRIES.items()}
     model = USI3D(code, _sizes(states, weights), shorter_side, {**code.files, "weights": Path(weights)})
     for name, state in states.items():

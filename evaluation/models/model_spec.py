@@ -26,10 +26,10 @@ SHIPPED: dict[str, Callable[..., Any]] = {
     "weiss": Weiss(),
     **BASELINES,
 }
-METHODS = ("cgintrinsics", "bigtime", "usi3d", "niid-net", "marigold")  # of `evaluation.adapters`
+PUBLISHED_METHODS = ("cgintrinsics", "bigtime", "usi3d", "niid-net", "marigold")  # of `evaluation.adapters`
 _FORMS = (
     "a weights file, package.module:callable, file.py:callable, hf:NAME, a folder of a transformers vision "
-    f"model, marigold:FOLDER, or METHOD:CHECKOUT:WEIGHTS with METHOD {', '.join(METHODS[:-1])}"
+    f"model, marigold:FOLDER, or METHOD:CHECKOUT:WEIGHTS with METHOD {', '.join(PUBLISHED_METHODS[:-1])}"
 )
 _NAMED = re.compile(r"([^=/\\:]+)=(.+)")  # a name has none of the characters of a path or a callable
 _HUB = "hf:"
@@ -77,9 +77,9 @@ def open_model(spec: str, device: str = "cpu", default_space: ColourSpace = "lin
         spec: ``[NAME=]SPEC``. SPEC is a name of `SHIPPED`; a file that `save_model` wrote;
             ``package.module:callable`` or ``file.py:callable``, the user's own code, which is run;
             ``hf:NAME``; a folder with the ``config.json`` of a transformers vision model; or
-            ``METHOD:CHECKOUT:WEIGHTS``, a published method of `METHODS` from a checkout of its repository,
-            whose code is run (``marigold:FOLDER`` or ``marigold:OWNER/NAME``). A class, or a function without
-            required arguments, is called to make the model; any other callable is the model.
+            ``METHOD:CHECKOUT:WEIGHTS``, one of `PUBLISHED_METHODS` from a checkout of its repository, whose code
+            is run (``marigold:FOLDER`` or ``marigold:OWNER/NAME``). A class, or a function without required
+            arguments, is called to make the model; any other callable is the model.
         device: torch device of a `torch.nn.Module`, which is put into evaluation mode.
         default_space: colour space of the images for a callable, unless the callable, or the model that it
             makes, has an attribute ``colour_space``.
@@ -110,7 +110,7 @@ cgintrinsics, bigtime, usi3d, niid-net; did you mean `retinex`?
     if text.startswith(_HUB):
         folder, commit = download_vision_model(text.removeprefix(_HUB))
         return _vision(name or text.removeprefix(_HUB), folder, commit, device)
-    if colon and method in METHODS:
+    if colon and method in PUBLISHED_METHODS:
         return _published(name or method, method, place, device)
     if path.is_dir():
         return _vision(name or path.resolve().name, path, None, device)

@@ -1,13 +1,17 @@
+import re
+from pathlib import Path
+
 import pytest
 import torch
 
 from evaluation.intrinsic import score_intrinsic
-from evaluation.models.model_spec import METHODS, ModelIdentity, open_model, open_models
+from evaluation.models.model_spec import PUBLISHED_METHODS, ModelIdentity, open_model, open_models
 from evaluation.running.finished_steps import model_key
 from evaluation.running.model_outputs import run_intrinsic
 from loaders.errors import InputError
 
-CHECKOUTS = [method for method in METHODS if method != "marigold"]
+PAGE = (Path(__file__).parents[3] / "docs" / "others.md").read_text(encoding="utf-8")
+CHECKOUTS = [method for method in PUBLISHED_METHODS if method != "marigold"]
 
 
 @pytest.fixture
@@ -70,6 +74,25 @@ def test_exceptions_of_the_network_name_the_file_of_the_checkout(published, scen
     found = open_model(f"cgintrinsics:{checkout}:{weights}")
     with pytest.raises(InputError, match=r"raised KeyError: 'gone' \(networks.py, line \d+\), given float32"):
         score_intrinsic({"cgintrinsics": found}, scenes)
+
+
+@pytest.mark.parametrize("method", CHECKOUTS)
+def test_models_in_the_commands_of_the_page(published, tmp_path: Path, monkeypatch, method: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = [block for block in re.findall(r"^```\n(.*?)^```$", PAGE, re.M | re.S) if "--model" in block]
+    (spec,) = re.findall(rf"--model ({method}:\S+)", "".join(commands))
+    for name, path in zip(spec.split(":")[1:], published(method), strict=True):
+        path.rename(tmp_path / name)
+    assert open_model(spec).identity.name == method
+
+
+def test_code_of_the_page_compiles_and_imports_what_there_is() -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
+    assert len(blocks) == 4
+    for block in blocks:
+        compile(block, "others.md", "exec")
+    for line in re.findall(r"^from evaluation.*$", PAGE, re.M):
+        exec(line, {})
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")

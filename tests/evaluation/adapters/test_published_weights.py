@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from evaluation.adapters.published_weights import entry, hash_files, load_exactly, read_weights
+from evaluation.adapters.published_weights import entry, hash_files, load_exactly, read_published
 from loaders.errors import InputError
 
 
@@ -16,7 +16,7 @@ from loaders.errors import InputError
 def test_files_of_today_and_of_old_versions_of_torch(tmp_path: Path, zipped: bool) -> None:
     state = OrderedDict(a=torch.arange(3.0), b=torch.ones(1, 2, dtype=torch.int64))
     torch.save(state, tmp_path / "a.pth", _use_new_zipfile_serialization=zipped)
-    found = read_weights(tmp_path / "a.pth")
+    found = read_published(tmp_path / "a.pth")
     assert list(found) == ["a", "b"]
     assert torch.equal(found["a"], state["a"])
 
@@ -36,7 +36,7 @@ def test_files_of_today_and_of_old_versions_of_torch(tmp_path: Path, zipped: boo
 def test_files_of_more_than_tensors_are_refused(tmp_path: Path, content: object, message: str) -> None:
     torch.save(content, tmp_path / "a.pth")
     with pytest.raises(InputError, match=message) as caught:
-        read_weights(tmp_path / "a.pth")
+        read_published(tmp_path / "a.pth")
     assert "\n" not in str(caught.value)
 
 
@@ -44,20 +44,20 @@ def test_damaged_files_and_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.pth"
     path.write_text("<html>404</html>", encoding="utf-8")
     with pytest.raises(InputError, match=r"a.pth: it is no file of weights, and loading"):
-        read_weights(path)
+        read_published(path)
     torch.save({"a": torch.ones(100)}, path)
     path.write_bytes(path.read_bytes()[:300])
     with pytest.raises(InputError, match=r"a.pth: cannot be read as weights: .*; download it again"):
-        read_weights(path)
+        read_published(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("readme.txt", "no weights")
     with pytest.raises(InputError, match=r"a.pth: cannot be read as weights: .*; download it again"):
-        read_weights(path)
+        read_published(path)
     path.write_bytes(b"")
     with pytest.raises(InputError, match=r"a.pth: cannot be read as weights: EOFError"):
-        read_weights(path)
+        read_published(path)
     with pytest.raises(InputError, match=r"there is no .*b.pth; did you mean `a.pth`"):
-        read_weights(tmp_path / "b.pth")
+        read_published(tmp_path / "b.pth")
 
 
 def test_counters_of_batch_normalisation_may_be_missing() -> None:
