@@ -77,9 +77,9 @@ def open_model(spec: str, device: str = "cpu", default_space: ColourSpace = "lin
         spec: ``[NAME=]SPEC``. SPEC is a name of `SHIPPED`; a file that `save_model` wrote;
             ``package.module:callable`` or ``file.py:callable``, the user's own code, which is run;
             ``hf:NAME``; a folder with the ``config.json`` of a transformers vision model; or
-            ``METHOD:CHECKOUT:WEIGHTS``, one of `PUBLISHED_METHODS` from a checkout of its repository, whose code
-            is run (``marigold:FOLDER`` or ``marigold:OWNER/NAME``). A class, or a function without required
-            arguments, is called to make the model; any other callable is the model.
+            ``METHOD:CHECKOUT:WEIGHTS``, one of `PUBLISHED_METHODS` from a checkout of its repository, whose
+            code is run (``marigold:FOLDER`` or ``marigold:OWNER/NAME``). A class, or a function without
+            required arguments, is called to make the model; any other callable is the model.
         device: torch device of a `torch.nn.Module`, which is put into evaluation mode.
         default_space: colour space of the images for a callable, unless the callable, or the model that it
             makes, has an attribute ``colour_space``.
