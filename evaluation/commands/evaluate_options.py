@@ -61,8 +61,8 @@ def model_option(command: _Command) -> _Command:
         multiple=True,
         metavar="[NAME=]SPEC",
         help="Model to score: retinex, gray-retinex, weiss, constant-reflectance, constant-shading, a "
-        "weights file, package.module:callable, file.py:callable, hf:NAME, or a folder of a transformers "
-        "model; repeatable.",
+        "weights file, package.module:callable, file.py:callable, hf:NAME, a folder of a transformers model, "
+        "METHOD:CHECKOUT:WEIGHTS (cgintrinsics, bigtime, usi3d, niid-net) or marigold:FOLDER; repeatable.",
     )(command)
 
 

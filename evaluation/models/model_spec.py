@@ -1,4 +1,4 @@
-"""Open models from command-line text: a name, a weights file, a callable or a transformers model."""
+"""Open models from command-line text: a name, a published method, weights, a callable, a vision model."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -26,9 +26,10 @@ SHIPPED: dict[str, Callable[..., Any]] = {
     "weiss": Weiss(),
     **BASELINES,
 }
+PUBLISHED_METHODS = ("cgintrinsics", "bigtime", "usi3d", "niid-net", "marigold")  # of `evaluation.adapters`
 _FORMS = (
-    "a weights file, package.module:callable, file.py:callable, hf:NAME, or a folder of a transformers "
-    "vision model"
+    "a weights file, package.module:callable, file.py:callable, hf:NAME, a folder of a transformers vision "
+    f"model, marigold:FOLDER, or METHOD:CHECKOUT:WEIGHTS with METHOD {', '.join(PUBLISHED_METHODS[:-1])}"
 )
 _NAMED = re.compile(r"([^=/\\:]+)=(.+)")  # a name has none of the characters of a path or a callable
 _HUB = "hf:"
@@ -40,10 +41,11 @@ class ModelIdentity:
 
     Attributes:
         name: name in tables, unique within a run.
-        source: "shipped", "weights", "callable", "transformers", or "files" for results of another program.
-        version: package, callable or commit, with its version if it is known.
-        sha256: hash of the file or folder that the model was read from; for a callable, hash of the module's
-            own file, without the modules that it imports.
+        source: "shipped", "weights", "callable", "transformers", "adapter" for a published method, or "files"
+            for results of another program.
+        version: package, callable, commit or method, with its version if it is known.
+        sha256: hash of the file or folder that the model was read from; for a published method, of its code
+            and weights; for a callable, hash of the module's own file, without the modules that it imports.
     """
 
     name: str
@@ -74,15 +76,17 @@ def open_model(spec: str, device: str = "cpu", default_space: ColourSpace = "lin
     Args:
         spec: ``[NAME=]SPEC``. SPEC is a name of `SHIPPED`; a file that `save_model` wrote;
             ``package.module:callable`` or ``file.py:callable``, the user's own code, which is run;
-            ``hf:NAME``; or a folder with the ``config.json`` of a transformers vision model. A class, or a
-            function without required arguments, is called to make the model; any other callable is the model.
+            ``hf:NAME``; a folder with the ``config.json`` of a transformers vision model; or
+            ``METHOD:CHECKOUT:WEIGHTS``, one of `PUBLISHED_METHODS` from a checkout of its repository, whose
+            code is run (``marigold:FOLDER`` or ``marigold:OWNER/NAME``). A class, or a function without
+            required arguments, is called to make the model; any other callable is the model.
         device: torch device of a `torch.nn.Module`, which is put into evaluation mode.
         default_space: colour space of the images for a callable, unless the callable, or the model that it
             makes, has an attribute ``colour_space``.
 
     Returns:
-        The model. Transformers models take sRGB images; shipped models and weights of `save_model` take
-        scene-linear images.
+        The model. Transformers models and published methods take sRGB images; shipped models and weights of
+        `save_model` take scene-linear images.
 
     Raises:
         InputError: the model does not exist, cannot be read or imported, or is not callable.
@@ -94,16 +98,20 @@ def open_model(spec: str, device: str = "cpu", default_space: ColourSpace = "lin
         Traceback (most recent call last):
         loaders.errors.InputError: model `retinx`: expected one of retinex, gray-retinex, weiss, \
 constant-reflectance, constant-shading; or a weights file, package.module:callable, file.py:callable, \
-hf:NAME, or a folder of a transformers vision model; did you mean `retinex`?
+hf:NAME, a folder of a transformers vision model, marigold:FOLDER, or METHOD:CHECKOUT:WEIGHTS with METHOD \
+cgintrinsics, bigtime, usi3d, niid-net; did you mean `retinex`?
     """
     name, text = split_spec(spec)
     path = Path(text)
+    method, colon, place = text.partition(":")
     if text in SHIPPED:
         identity = ModelIdentity(name or text, "shipped", f"candlelight {version('candlelight')}")
         return NamedModel(identity, SHIPPED[text], "linear")
     if text.startswith(_HUB):
         folder, commit = download_vision_model(text.removeprefix(_HUB))
         return _vision(name or text.removeprefix(_HUB), folder, commit, device)
+    if colon and method in PUBLISHED_METHODS:
+        return _published(name or method, method, place, device)
     if path.is_dir():
         return _vision(name or path.resolve().name, path, None, device)
     if path.suffix == ".py" and path.is_file():
@@ -166,6 +174,14 @@ def split_spec(spec: str) -> tuple[str | None, str]:
 def _vision(name: str, folder: Path, commit: str | None, device: str) -> NamedModel:
     network = load_vision_model(folder, device)
     return NamedModel(ModelIdentity(name, "transformers", commit, folder_sha256(folder)), network, "srgb")
+
+
+def _published(name: str, method: str, place: str, device: str) -> NamedModel:
+    from evaluation.adapters.open_method import open_method
+
+    network = open_method(method, place, device)
+    identity = ModelIdentity(name, "adapter", network.version, network.sha256)
+    return NamedModel(identity, network, network.colour_space)
 
 
 def _callable(name: str | None, text: str, device: str, default_space: ColourSpace) -> NamedModel:

@@ -36,8 +36,8 @@ def user_module(name: str, text: str) -> tuple[ModuleType, str | None]:
         module = importlib.import_module(name)
     except (Exception, SystemExit) as error:  # the module's code runs and may raise any exception
         raise InputError(
-            f"model `{text}`: cannot import `{name}`: {_reason(error)}; name a module that is installed, or "
-            "a file: file.py:callable"
+            f"model `{text}`: cannot import `{name}`: {exception_reason(error)}; name a module that is "
+            "installed, or a file: file.py:callable"
         ) from error
     owners = packages_distributions().get(name.partition(".")[0], ())
     return module, f"{owners[0]} {version(owners[0])}" if owners else None
@@ -71,7 +71,7 @@ def user_file(path: Path) -> Iterator[ModuleType]:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:  # the file's code runs and may raise any exception
             del sys.modules[name]
-            raise InputError(f"{path.name}: cannot be imported: {_reason(error)}") from error
+            raise InputError(f"{path.name}: cannot be imported: {exception_reason(error)}") from error
         yield module
 
 
@@ -113,7 +113,7 @@ def make_model(module: ModuleType, attribute: str, text: str) -> tuple[Any, Call
     try:
         model = target if needed else target()
     except (Exception, SystemExit) as error:
-        raise InputError(f"model `{text}`: cannot be made: {_reason(error)}") from error
+        raise InputError(f"model `{text}`: cannot be made: {exception_reason(error)}") from error
     if not callable(model):
         raise InputError(f"model `{text}`: expected it to make a callable, it made {type(model).__name__}")
     return target, model
@@ -154,7 +154,13 @@ def _lies_in(name: str, folder: Path) -> bool:
     return file is not None and Path(file).resolve().is_relative_to(folder)
 
 
-def _reason(error: BaseException) -> str:
+def exception_reason(error: BaseException) -> str:
+    """Describe an exception of a user's code in one line.
+
+    Example:
+        >>> exception_reason(KeyError("gain"))
+        "KeyError: 'gain'"
+    """
     if isinstance(error, ImportError | SyntaxError):
         return str(error) or type(error).__name__
     return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -9,9 +9,11 @@ import os
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
 from candlelight import main
@@ -30,7 +32,8 @@ START, END = "<!-- made by tests/evaluation/test_tables.py -->", "<!-- end of th
 PROGRESS = re.compile(r"it/s|row/s|batch/s|\?it|: +[0-9]+%")
 COMMANDS = ("intrinsic", "concepts", "coverage", "causal")
 VISION = "folder of transformers"
-MODELS = ("shipped", "weights", "module:callable", "file.py:callable", VISION, "files")
+PUBLISHED = "METHOD:CHECKOUT:WEIGHTS"
+MODELS = ("shipped", "weights", "module:callable", "file.py:callable", VISION, PUBLISHED, "files")
 PREPROCESSING = {
     "image_processor_type": "ConvNextImageProcessor",
     "do_resize": False,
@@ -108,16 +111,19 @@ def write_models(root: Path) -> dict[str, dict[str, list[str]]]:
     """Write every kind of model except result files; return the options of each command by kind."""
     (root / "own_models.py").write_text(CODE)
     weights = save_model(IntrinsicNet(width=2, seed=0), root / "network.pt")
+    published = write_published(root / "published")
     names = {"intrinsic": "split", "concepts": "split", "coverage": "heatmaps", "causal": "codes"}
     found: dict[str, dict[str, list[str]]] = {kind: {} for kind in MODELS[:-1]}
     for command in COMMANDS:
         hidden = command in ("coverage", "causal")
         layers = {"weights": "encoder.1", VISION: "resnet.encoder.stages.0"}
+        layers[PUBLISHED] = "network.model.upconv_model_1"
         specs = {
             "shipped": "retinex",
             "weights": str(weights),
             "module:callable": f"own_models:{names[command]}",
             "file.py:callable": f"{root / 'own_models.py'}:{names[command]}",
+            PUBLISHED: published,
         }
         if importlib.util.find_spec("transformers"):
             specs[VISION] = str(write_vision_model(root / "resnet"))
@@ -125,6 +131,18 @@ def write_models(root: Path) -> dict[str, dict[str, list[str]]]:
             layer = ["--layer", layers[kind]] if hidden and kind in layers else []
             found[kind][command] = ["--model", spec, *layer]
     return found
+
+
+def write_published(folder: Path) -> str:
+    """Write a stand-in for the checkout of a published method, and its weights with random values."""
+    code = load(TESTS / "evaluation" / "adapters" / "conftest.py").CGI_UNET
+    (folder / "models").mkdir(parents=True)
+    (folder / "models" / "networks.py").write_text(code, encoding="utf-8")
+    scope: dict[str, Any] = {}
+    exec(code, scope)
+    torch.manual_seed(0)
+    torch.save(scope["MultiUnetGenerator"](3, 3, 7).state_dict(), folder / "weights.pth")
+    return f"cgintrinsics:{folder}:{folder / 'weights.pth'}"
 
 
 def write_vision_model(folder: Path) -> Path:

@@ -1,0 +1,117 @@
+"""Read files of published weights without running code in them, and load them into a network key by key."""
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from pickle import UnpicklingError  # noqa: TID251  which torch raises: nothing is pickled here
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from loaders.errors import DAMAGED, InputError, blame, nearest_file
+from loaders.verification.checksums import file_sha256, sums_text
+
+# Networks of torch 0.3 and earlier were saved without these counters; evaluation does not read them.
+_COUNTER = "num_batches_tracked"
+
+
+def read_published(path: str | Path) -> dict[str, Any]:
+    """Read a file of `torch.save` that holds a dictionary; code in the file is never run.
+
+    Args:
+        path: the file, with tensors of any device.
+
+    Raises:
+        InputError: the file does not exist, is damaged, holds no dictionary, or holds objects whose loading
+            would run code.
+
+    Example:
+        >>> read_published("final.pth")
+        Traceback (most recent call last):
+        loaders.errors.InputError: expected a file of weights, there is no final.pth
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"expected a file of weights, there is no {path}{nearest_file(path)}")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except UnpicklingError as error:  # torch's own message recommends to run the code in the file
+        named = re.search(r"GLOBAL (\S+)", str(error))
+        raise InputError(
+            f"{path}: {f'it holds `{named[1]}`' if named else 'it is no file of weights'}, and loading more "
+            "than tensors would run code in the file; docs/others.md shows how to save its tensors alone"
+        ) from error
+    except DAMAGED as error:
+        raise blame(f"{path}: cannot be read as weights", error, "download it again") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: expected a dictionary of tensors, got {type(content).__name__}")
+    return content
+
+
+def load_exactly(network: nn.Module, state: object, source: str) -> None:
+    """Load weights whose names and shapes have to be those of the network.
+
+    Args:
+        network: the network.
+        state: tensors by name; counters of batch normalisation may be missing.
+        source: beginning of messages: the file, and the entry in it.
+
+    Raises:
+        InputError: a name or a shape differs, or ``state`` is no dictionary of tensors.
+
+    Example:
+        >>> load_exactly(nn.Linear(2, 1), {"weight": torch.ones(1, 2), "scale": torch.ones(1)}, "a.pt")
+        Traceback (most recent call last):
+        loaders.errors.InputError: a.pt: expected the weights of Linear; missing: bias; unexpected: scale; \
+give the weights of this method
+    """
+    if not isinstance(state, Mapping) or not all(isinstance(one, Tensor) for one in state.values()):
+        raise InputError(f"{source}: expected tensors by name, got {type(state).__name__}")
+    own = network.state_dict()
+    missing = [name for name in own if name not in state and not name.endswith(_COUNTER)]
+    lists = {"missing": missing, "unexpected": [str(name) for name in state if name not in own]}
+    found = "".join(f"; {what}: {_first(names)}" for what, names in lists.items() if names)
+    if not found:
+        shapes = [
+            f"{name} {list(one.shape)} instead of {list(own[name].shape)}"
+            for name, one in state.items()
+            if one.shape != own[name].shape
+        ]
+        found = f"; other shapes: {_first(shapes)}" if shapes else ""
+    if found:
+        raise InputError(
+            f"{source}: expected the weights of {type(network).__name__}{found}; give the weights of this "
+            "method"
+        )
+    network.load_state_dict(state, strict=False)
+
+
+def entry(content: Mapping[str, Any], name: str, path: str | Path) -> Any:
+    """Return an entry of a file of weights.
+
+    Raises:
+        InputError: there is no such entry.
+
+    Example:
+        >>> entry({"r": {}}, "r", "gen.pt")
+        {}
+    """
+    if name not in content:
+        raise InputError(f"{path}: expected an entry `{name}`, got {_first([*map(str, content)]) or 'none'}")
+    return content[name]
+
+
+def hash_files(files: Mapping[str, Path]) -> str:
+    """Hash files by name and content.
+
+    Example:
+        >>> hash_files({})[:8]
+        'e3b0c442'
+    """
+    return sha256(sums_text({name: file_sha256(path) for name, path in files.items()}).encode()).hexdigest()
+
+
+def _first(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
