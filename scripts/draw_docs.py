@@ -226,17 +226,15 @@ def draw_counterfactuals(folder: Path) -> Pixels:
             bands[metadata.id] = [(image, [metadata.id, *values])]
             continue
         band = bands[metadata.counterfactual_of]
-        asked = " and ".join(f"{name} been {value}" for name, value in metadata.intervention.items())
+        changes = zip(("had", "and"), metadata.intervention.items(), strict=False)
+        asked = [f"{word} {name} been {value}" for word, (name, value) in changes]
         share = (image != band[0][0]).any(axis=-1).mean()
-        band.append((image, [f"had {asked}?", f"{share:.0%} of the pixels differ"]))
+        band.append((image, [*asked[:-1], f"{asked[-1]}?", f"{share:.0%} of the pixels differ"]))
     drawn = []
     for band in bands.values():
         texts = [draw_text(words, 256) for _, words in band]
-        height = max(map(len, texts))
-        room = [((0, height - len(text)), (0, 0), (0, 0)) for text in texts]
-        full = [
-            np.pad(text, size, constant_values=BACKGROUND) for text, size in zip(texts, room, strict=True)
-        ]
+        blank = np.full((max(map(len, texts)), 256, 3), BACKGROUND, np.uint8)
+        full = [np.concatenate([text, blank[len(text) :]]) for text in texts]
         drawn += [side_by_side([image for image, _ in band]), side_by_side(full)]
     return stack(drawn)
 
