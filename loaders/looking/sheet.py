@@ -60,14 +60,14 @@ def contact_sheet(
         frame = frames.frame(row)
         shown = [show_layer(name, frame.layers[name], frames.set_info.exposure) for name in layers]
         scaled = [tile[::step, ::step].repeat(factor, axis=0).repeat(factor, axis=1) for tile in shown]
-        bands.append((factor_text(frames.set_info, frame.metadata.factors), _side_by_side(scaled)))
+        bands.append((factor_text(frames.set_info, frame.metadata.factors), side_by_side(scaled)))
     width = bands[0][1].shape[1]
-    headers = [_text([name], (width - TILE_GAP * (len(layers) - 1)) // len(layers)) for name in layers]
-    parts = [_side_by_side(headers)]
+    headers = [draw_text([name], (width - TILE_GAP * (len(layers) - 1)) // len(layers)) for name in layers]
+    parts = [side_by_side(headers)]
     for place, (caption, tiles) in enumerate(bands):
         if headings and place in headings:
-            parts.append(_text([headings[place]], width, HEADING))
-        parts += [_text(caption, width), tiles]
+            parts.append(draw_text([headings[place]], width, HEADING))
+        parts += [draw_text(caption, width), tiles]
     return np.pad(
         np.concatenate(parts),
         ((TILE_GAP, TILE_GAP), (TILE_GAP, TILE_GAP), (0, 0)),
@@ -155,15 +155,34 @@ def tile_scale(set_info: SetInfo, tiles: int, largest: int = LARGEST_TILE) -> tu
     return step, factor
 
 
-def _side_by_side(tiles: Sequence[Pixels]) -> UInt8[ndarray, "height columns 3"]:
-    """Put tiles of the same height side by side, with gaps between them."""
+def side_by_side(tiles: Sequence[Pixels]) -> UInt8[ndarray, "height columns 3"]:
+    """Put tiles of the same height side by side, with gaps between them.
+
+    Example:
+        >>> tile = np.zeros((2, 3, 3), np.uint8)
+        >>> side_by_side([tile, tile])[0, :, 0]
+        array([ 0,  0,  0, 45, 45, 45, 45,  0,  0,  0], dtype=uint8)
+    """
     gap = np.full((len(tiles[0]), TILE_GAP, 3), BACKGROUND, np.uint8)
     parts = [part for tile in tiles for part in (gap, tile)]
     return np.concatenate(parts[1:], axis=1)
 
 
-def _text(words: Sequence[str], width: int, background: int = BACKGROUND) -> Pixels:
-    """Draw labels with separators in as many lines as needed; labels longer than a line are cut off."""
+def draw_text(words: Sequence[str], width: int, background: int = BACKGROUND) -> Pixels:
+    """Draw labels with separators in as many lines as needed; labels longer than a line are cut off.
+
+    Args:
+        words: the labels.
+        width: width of a line, pixels.
+        background: gray value behind the text.
+
+    Returns:
+        uint8 sRGB pixels, as wide as a line.
+
+    Example:
+        >>> draw_text(["color red", "size 2 m"], 400).shape, draw_text(["color red", "size 2 m"], 80).shape
+        ((21, 400, 3), (36, 80, 3))
+    """
     font = ImageFont.load_default(_FONT_SIZE)
     lines = [""]
     for word in (" ".join(word.split()) for word in words):

@@ -1,0 +1,281 @@
+"""Draw the pictures of `docs/`: ``scripts/draw_docs.py [NAME]... [--frames FOLDER] [--meshes FOLDER]``.
+
+Each picture has a folder of frames below ``--frames``. Frames that are there are not rendered again, so
+delete the folder to draw with another version of Blender. The results are committed.
+"""
+
+import argparse
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from generators import condition, counterfactual, load_recipe, make_plan, render
+from generators.commands.render_options import check_outcome
+from generators.planning.plan import Plan, plan_samples
+from generators.planning.plan_table import join
+from generators.user_assets.import_meshes import add_mesh
+from loaders import Frame, frame_path, read_frame
+from loaders.colour import to_display
+from loaders.exports.capture_frames import MAIN, OWN, SECOND, by_paper, by_passes, diffuse
+from loaders.looking.layer_pixels import Pixels, show_layer
+from loaders.looking.sheet import BACKGROUND, draw_text, side_by_side, write_file
+from loaders.looking.sheet_rows import value_text
+
+DOCS = Path(__file__).parents[1] / "docs"
+MOST_BYTES = 97_000  # of a picture; files of more than 100 kB are not committed
+
+
+def fixed(image_set: str, **values: object) -> list[str]:
+    """Override the lists of values of factors."""
+    return [f"sets.{image_set}.factors.{name}.values=[{value}]" for name, value in values.items()]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A picture of samples in rows and columns.
+
+    Attributes:
+        recipe: name or path of the recipe.
+        tile: width and height of the images.
+        columns: number of samples in a row.
+        limit: number of samples of each image set, chosen at random; by default all.
+        overrides: changed fields of the recipe.
+        shown: image sets and factor values of the samples to show, in this order; by default all samples.
+        labels: text above a sample by image set, with names of factors in braces.
+        layers: layers to show, one below the other.
+    """
+
+    recipe: str
+    tile: tuple[int, int]
+    columns: int
+    limit: int | None = None
+    overrides: Sequence[str] = ()
+    shown: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    layers: Sequence[str] = ("image",)
+
+
+FINE = ["render.samples=64"]  # the noise of the 16 samples of `candle` is visible
+CYLINDER = fixed("candle", lights="left", object_type="cylinder", color="red", size=2, rotation=0)
+LEAVES = ["sets.dead_leaves.grid=[colors, contrast, shape]", "sets.dead_leaves.draws=1"]
+ALBEDO = ["sets.albedo.factors.material.count=1", *fixed("albedo", light_azimuth=-20, temperature=4500)]
+LIGHTS = fixed("illumination", temperature="2500, 6500", light_azimuth="-44, -22, 2, 22, 44")
+SCENES = load_recipe("concepts").sets["albedo"].factors["scene"].model_dump()["values"]
+BY_TURNS = [
+    ("albedo", {"scene": scene, "texturing": texturing})
+    for scene, texturing in zip(SCENES, cycle(["rgb", "textured"]), strict=False)
+]
+ONE_SCENE = ("illumination", {"scene": "suzanne_knot_cylinder", "texturing": "rgb", "material": 0})
+MOVES = [
+    *fixed("translation", translation="0, 0.1, 0.23, 0.35"),
+    *fixed("rotation", rotation="0, 1, 3.6, 10.9"),
+    *fixed("scale", scale="1, 1.026, 1.3, 1.98"),
+    *fixed("illuminant", hue="611, 510, 467", saturation="0, 8"),
+]
+STILL_LIFES: list[tuple[str, Mapping[str, Any]]] = [
+    ("translation", {"scene": 0, "axis": "x"}),
+    ("rotation", {"scene": 1}),
+    ("scale", {"scene": 0}),
+    ("illuminant", {"scene": 1, "hue": 611}),
+    ("illuminant", {"scene": 1, "hue": (510, 467), "saturation": 8}),
+]
+MOVED = {
+    "translation": "translation {translation} deg",
+    "rotation": "rotation {rotation} deg",
+    "scale": "scale {scale}",
+    "illuminant": "{hue} nm, {saturation} steps",
+}
+PART_LABELS = {"parts": "{kind} {class}"}
+TEXTURES = str(Path(__file__).with_name("textures.yaml"))
+
+GRIDS = {
+    "candle": Grid("candle", (240, 180), 4, None, [*FINE, *CYLINDER]),
+    "candle-confounded": Grid("candle-confounded-color", (200, 150), 4, 12, FINE),
+    "candle-faithful": Grid("candle-faithful", (240, 180), 4, 12, FINE),
+    "candle-published": Grid("candle-published", (240, 180), 4, 12, FINE),
+    "concepts": Grid("concepts", (128, 128), 5, None, [*ALBEDO, *LIGHTS], [*BY_TURNS, ONE_SCENE]),
+    "concepts-scans": Grid("concepts-scans", (128, 128), 5, None, ALBEDO, [("albedo", {"texturing": "rgb"})]),
+    "dead-leaves": Grid("dead-leaves", (144, 144), 6, None, LEAVES),
+    "identifiable": Grid("identifiable", (112, 112), 6, 12, shown=[("teapot", {}), ("shapes", {})]),
+    "invariance": Grid("invariance", (152, 152), 4, None, MOVES, STILL_LIFES, MOVED),
+    "negatives": Grid("negatives", (128, 128), 8, limit=24),
+    "parts": Grid("parts", (128, 128), 9, None, ["sets.parts.draws=1"], (), PART_LABELS, ("image", "part")),
+    "textures": Grid(TEXTURES, (200, 132), 6, labels={"textures": "{texture}"}),
+    "toy-confounded": Grid("toy-confounded", (96, 96), 8, limit=24),
+}
+# Meshes of `concepts-scans` by label; other figures stand in for happy and max-planck.
+SCANS = {
+    **{label: f"{label}.obj" for label in ("homer", "nefertiti", "spot", "stanford-bunny")},
+    **{"happy": "ogre.obj", "max-planck": "beast.obj"},
+}
+
+
+def draw_grid(grid: Grid, folder: Path, assets: Mapping[str, Path] | None = None) -> Pixels:
+    """Render the samples of a grid, and draw them."""
+    overrides = [*of_size(*grid.tile), f"layers=[{', '.join(grid.layers)}]", *grid.overrides]
+    plan = make_plan(load_recipe(grid.recipe, overrides, assets=assets), grid.limit)
+    parts = [
+        condition(replace(plan, samples=plan.samples.of_set(image_set)), **values)
+        for image_set, values in grid.shown
+    ]
+    cells = []
+    for frame in render_parts(parts or [plan], folder):
+        tiles = [show_layer(name, frame.layers[name], plan.recipe.exposure) for name in grid.layers]
+        if label := grid.labels.get(frame.metadata.set):
+            tiles.insert(0, draw_text([label.format_map(frame.metadata.factors)], grid.tile[0]))
+        cells.append(np.concatenate(tiles))
+    return in_columns(cells, grid.columns)
+
+
+def of_size(width: int, height: int) -> list[str]:
+    """Override the size of the images."""
+    return [f"image.width={width}", f"image.height={height}"]
+
+
+def render_parts(parts: Sequence[Plan], folder: Path) -> list[Frame]:
+    """Render the samples of the parts of a plan that are not in the folder yet, and read all in order."""
+    outcome = render(reduce(join, parts), folder)
+    check_outcome(outcome, folder)
+    print(f"{folder}: {outcome.written} frames rendered in {outcome.cpu_seconds:.0f} CPU s")
+    keys = [key for part in parts for key in part.samples.keys]
+    return [read_frame(frame_path(folder, key.set, key.index)) for key in keys]
+
+
+def in_columns(cells: Sequence[Pixels], columns: int) -> Pixels:
+    """Lay out cells of equal size in rows."""
+    return stack([side_by_side(cells[i : i + columns]) for i in range(0, len(cells), columns)])
+
+
+def stack(bands: Sequence[Pixels]) -> Pixels:
+    """Put bands of equal width below one another, with gaps between them."""
+    return side_by_side([band.swapaxes(0, 1) for band in bands]).swapaxes(0, 1)
+
+
+DECOMPOSED = ("teapot", "vase", "knot", "gear")
+COLUMNS = ("original", "diffuse", "shading", "reflectance", "specular")
+LARGE, SMALL = (164, 117), (101, 72)  # five large tiles in a row are as wide as eight small ones
+
+
+def draw_captures(folder: Path) -> Pixels:
+    """Draw four objects with their intrinsic images, all objects, and one object under further lights."""
+    plan = make_plan(load_recipe("captures", ["render.samples=16"]))
+    lights = [f"light{number:02}" for number in range(1, 9)]
+    parts = [
+        condition(plan, light=MAIN, material=OWN),
+        condition(plan, item=DECOMPOSED, light=(MAIN, SECOND)),
+        condition(plan, item="bunny", light=lights),
+    ]
+    captured: dict[str, dict[tuple[str, str], Frame]] = {}
+    for frame in render_parts(parts, folder):
+        item, light, material = (str(frame.metadata.factors[name]) for name in ("item", "light", "material"))
+        captured.setdefault(item, {})[light, material] = frame
+    masks = {item: frames[MAIN, OWN].layers["object"] > 0 for item, frames in captured.items()}
+    decomposed = [side_by_side([draw_text([name], LARGE[0]) for name in COLUMNS])]
+    for item in DECOMPOSED:
+        made = by_paper(captured[item], masks[item])
+        white = dict.fromkeys(COLUMNS, bright(made.diffuse, masks[item]))
+        white |= {name: bright(getattr(made, name), masks[item]) for name in ("shading", "reflectance")}
+        white["specular"] /= 3
+        images = [getattr(made, name) / white[name] for name in COLUMNS]
+        decomposed.append(side_by_side([crop(image, masks[item], LARGE) for image in images]))
+    objects = []
+    for item, frames in captured.items():
+        passes = by_passes(frames, masks[item])
+        objects.append(crop(passes.original / bright(passes.diffuse, masks[item]), masks[item], SMALL))
+    bunny, mask = captured["bunny"], masks["bunny"]
+    lit = [diffuse(bunny[light, OWN], mask) for light in lights]
+    white_bunny = max(bright(image, mask) for image in lit)
+    bunnies = [crop(image / white_bunny, mask, SMALL) for image in lit]
+    titles = ("the sixteen objects, main light", f"{lights[0]} .. {lights[-1]} of the bunny")
+    first, second = (draw_text([title], decomposed[0].shape[1]) for title in titles)
+    return stack([*decomposed, first, in_columns(objects, 8), second, side_by_side(bunnies)])
+
+
+def bright(linear: np.ndarray, mask: np.ndarray) -> float:
+    """Return the value that a hundredth of the values within the mask exceed."""
+    return float(np.quantile(linear[mask], 0.99))
+
+
+def crop(linear: np.ndarray, mask: np.ndarray, size: tuple[int, int]) -> Pixels:
+    """Encode scene-linear values, gray or in colour, and fit the part within the mask into a tile."""
+    colour = linear if linear.ndim == 3 else np.stack([linear] * 3, axis=-1)
+    left, top, right, bottom = Image.fromarray(mask).getbbox() or (0, 0, 1, 1)
+    part = Image.fromarray(to_display(colour)).crop((left - 4, top - 4, right + 4, bottom + 4))
+    return np.asarray(ImageOps.pad(part, size, Image.Resampling.LANCZOS))
+
+
+CHANGES = ({"color": "yellow"}, {"object_type": "cube"}, {"object_type": "cube", "color": "purple"})
+
+
+def draw_counterfactuals(folder: Path) -> Pixels:
+    """Draw two samples beside their counterfactuals."""
+    recipe = load_recipe("candle", [*of_size(256, 192), *FINE])
+    factual = plan_samples(recipe, ["candle-003541", "candle-012003"])
+    bands: dict[str, list[tuple[Pixels, list[str]]]] = {}
+    for frame in render_parts([factual, counterfactual(factual, *CHANGES)], folder):
+        image, metadata = frame.layers["image"], frame.metadata
+        if metadata.counterfactual_of is None:
+            values = [f"{name} {value_text(value)}" for name, value in metadata.factors.items()]
+            bands[metadata.id] = [(image, [metadata.id, *values])]
+            continue
+        band = bands[metadata.counterfactual_of]
+        changes = zip(("had", "and"), metadata.intervention.items(), strict=False)
+        asked = [f"{word} {name} been {value}" for word, (name, value) in changes]
+        share = (image != band[0][0]).any(axis=-1).mean()
+        band.append((image, [*asked[:-1], f"{asked[-1]}?", f"{share:.0%} of the pixels differ"]))
+    drawn = []
+    for band in bands.values():
+        texts = [draw_text(words, 256) for _, words in band]
+        blank = np.full((max(map(len, texts)), 256, 3), BACKGROUND, np.uint8)
+        full = [np.concatenate([text, blank[len(text) :]]) for text in texts]
+        drawn += [side_by_side([image for image, _ in band]), side_by_side(full)]
+    return stack(drawn)
+
+
+def import_scans(meshes: Path, folder: Path) -> dict[str, Path]:
+    """Import the meshes that are not in the folder yet, and return it as a folder of assets."""
+    for label, file in SCANS.items():
+        if not (folder / f"{label}.blend").exists():
+            add_mesh(meshes / file, folder, label=label, up="z" if label == "nefertiti" else None)
+    return {"objects": folder}
+
+
+def write_jpeg(path: Path, pixels: Pixels) -> None:
+    """Write a picture at the best quality at which it is small enough."""
+    for quality in range(93, 0, -2):
+        file = io.BytesIO()
+        Image.fromarray(pixels).save(file, "JPEG", quality=quality, optimize=True)
+        if file.tell() <= MOST_BYTES:
+            break
+    write_file(path, file.getvalue())
+    print(f"{path}: {pixels.shape[1]} x {pixels.shape[0]} pixels, {file.tell()} bytes, quality {quality}")
+
+
+def main(names: Sequence[str], frames: Path, meshes: Path | None) -> None:
+    """Draw pictures, by default all."""
+    for name in names or (*GRIDS, "captures", "counterfactuals"):
+        if name == "counterfactuals":
+            write_jpeg(DOCS / f"{name}.jpg", draw_counterfactuals(frames / name))
+        elif name == "captures":
+            write_jpeg(DOCS / "recipes" / f"{name}.jpg", draw_captures(frames / name))
+        elif name == "concepts-scans" and meshes is None:
+            print(f"{name} is left out, because its meshes are not shipped: name their folder with --meshes")
+        else:
+            scans = import_scans(meshes, frames / "scans") if name == "concepts-scans" and meshes else None
+            write_jpeg(DOCS / "recipes" / f"{name}.jpg", draw_grid(GRIDS[name], frames / name, scans))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="picture to draw, such as candle")
+    parser.add_argument("--frames", type=Path, default=Path("build/docs"), help="folder of the frames")
+    parser.add_argument("--meshes", type=Path, help=f"folder of {', '.join(SCANS.values())}")
+    given = parser.parse_args()
+    main(given.names, given.frames, given.meshes)
