@@ -105,7 +105,9 @@ def sintel_errors(
         )
         energy, cross = ((weights * given * other).sum((1, 3)) for other in (given, wanted))
         scaled = best_scale(energy, cross, floor)[:, None, :, None] * given
-        squares = (weights * ((scaled if cap is None else scaled.clamp(max=cap)) - wanted).square()).sum((1, 3))
+        squares = (weights * ((scaled if cap is None else scaled.clamp(max=cap)) - wanted).square()).sum(
+            (1, 3)
+        )
         rows.append(torch.stack([squares, weights.sum((1, 3)) * given.shape[1]]))
     squares, counts = torch.cat(rows, 2)
     has_pixels = counts > 0

@@ -59,8 +59,8 @@ def _similarities(
     data_range: float,
 ) -> Float64[Tensor, " batch"]:
     predicted, true = (as_channels(masked_double(values, mask)) for values in (prediction, target))
-    larger = [pad(values, (_PADDING,) * 4, mode="reflect") for values in (predicted, true)]
-    everywhere = torch.ones_like(larger[0][:, 0], dtype=torch.bool)
-    found = mean_ssim(*larger, everywhere, data_range).mean(1)
+    one, other = (pad(values, (_PADDING,) * 4, mode="reflect") for values in (predicted, true))
+    everywhere = torch.ones_like(one[:, 0], dtype=torch.bool)
+    found = mean_ssim(one, other, everywhere, data_range).mean(1)
     known = is_finite(predicted) & is_finite(true) & (mask > 0).flatten(1).any(1)
     return found.masked_fill(~known, torch.nan)
