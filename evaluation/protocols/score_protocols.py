@@ -15,13 +15,14 @@ from evaluation.protocols.score_rules import prepared_view, score_rules
 from evaluation.results.result import Result
 from evaluation.running.finished_steps import FinishedSteps
 from loaders.errors import InputError, did_you_mean
-from loaders.views import Decompositions, Judgements, Regions, View
+from loaders.views import View
 
-_VIEWS: dict[str, tuple[type, str]] = {
-    "decompositions": (Decompositions, "open_decompositions"),
-    "comparisons": (Judgements, "open_judgements"),
-    "labels": (Judgements, "open_judgements"),
-    "regions": (Regions, "open_regions"),
+# A member that only such a view has, and the function that opens it.
+_VIEWS = {
+    "decompositions": ("explains", "open_decompositions"),
+    "comparisons": ("origin", "open_judgements"),
+    "labels": ("origin", "open_judgements"),
+    "regions": ("synthetic", "open_regions"),
 }
 
 
@@ -100,8 +101,8 @@ def score_protocol(
         arap-ordinal {'constant-reflectance': 0.101, 'constant-shading': 0.013}
     """
     record = named_protocol(protocol)
-    kind, opener = _VIEWS[record.reads]
-    if not isinstance(data, kind):
+    member, opener = _VIEWS[record.reads]
+    if not hasattr(data, member):
         raise InputError(
             f"protocol `{protocol}` reads {record.reads}; expected a view of `loaders.views.{opener}`, got "
             f"{type(data).__name__}"

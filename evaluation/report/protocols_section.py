@@ -28,7 +28,7 @@ def protocols_section(results: Sequence[Result]) -> Section:
     table = TableBlock(caption, head, tuple(tuple(map(unbroken, row)) for row in rows))
     models = {name for some in by_protocol.values() for name in some}
     several = len(by_protocol) > 1 and len(models) > 1
-    moved = (_ranks(by_protocol), *_changes(by_protocol)) if several else ()
+    moved: list[Block] = [_ranks(by_protocol), *_changes(by_protocol)] if several else []
     never = [
         TextBlock(text, term="Never compare" if place == 0 else "")
         for place, text in enumerate(NEVER_COMPARE)
