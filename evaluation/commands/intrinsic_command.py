@@ -27,6 +27,7 @@ from evaluation.commands.run_methods import (
     rank_results,
     run_benchmark,
 )
+from evaluation.commands.run_protocols import check_protocol_options, protocol_names, run_protocols
 from loaders.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,6 +59,14 @@ _SAW_VARIANTS = ("kovacs2017", "cgintrinsics2018", "challenge2018")
     help="Errors against the truth (lmse), comparisons of reflectance (whdr), labels of shading (saw), mean "
     "colours of materials (maw), or their constancy over lights (constancy); the last four are made of the "
     "truth for rendered data.  [default: by the layout of DATA; lmse for rendered data]",
+)
+@click.option(
+    "--protocol",
+    "protocols",
+    multiple=True,
+    metavar="NAME",
+    help="Evaluation protocol that sets all choices, such as mit-grosse or iiw-whdr; repeatable or "
+    "comma-separated; `all` runs every one that DATA can carry (docs/protocols.md).",
 )
 @click.option(
     "--threshold", type=click.FloatRange(0), default=0.1, show_default=True, help="Threshold of whdr."
@@ -105,6 +114,7 @@ def intrinsic(
     png: Any,
     missing: Any,
     score: str | None,
+    protocols: tuple[str, ...],
     threshold: float,
     saw_variant: Any,
     longest: int,
@@ -129,11 +139,14 @@ def intrinsic(
     candlelight evaluate intrinsic mit:MIT-intrinsic --split grosse --model retinex --model constant-shading
     candlelight evaluate intrinsic demo/hub --set tabletop_test --split train --predictions mine=results
     candlelight evaluate intrinsic mit:MIT-intrinsic --split grosse --methods all --report benchmark.html
+    candlelight evaluate intrinsic demo/frames --set tabletop_test --model retinex --protocol all
     """
     from evaluation.inputs.predictions import open_predictions
     from evaluation.models import open_models
     from loaders.views import parse_data
 
+    names = protocol_names(protocols)
+    check_protocol_options(protocols, names, out)
     score = score or _SCORE_OF_LAYOUT.get(parse_data(data).layout, "lmse")
     check_outputs(out, page)
     steps = open_steps(out)
@@ -143,6 +156,10 @@ def intrinsic(
     opened = open_models(models, chosen)
     sources = open_files(files, opened, lambda path: open_predictions(path, png), needed=methods is None)
     run: dict[str, Any] = {"device": chosen, "missing": missing, "steps": steps}
+    if protocols:
+        run_protocols(names, sources, data, choice, longest, run, out, page)
+        end_steps(steps)
+        return
     pictures: Sequence[Block] = ()
     results: Mapping[str, Result]
     if score == "lmse":

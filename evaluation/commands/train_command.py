@@ -43,9 +43,9 @@ def train() -> None:
     show_default=True,
     help="Share of the scenes that are held out and scored after each epoch.",
 )
-@click.option("--batch-size", type=click.IntRange(1), default=10, show_default=True, help="Images in a step.")
+@click.option("--batch-size", type=click.IntRange(1), default=6, show_default=True, help="Images in a step.")
 @click.option(
-    "--lights", type=click.IntRange(1), default=5, show_default=True, help="Most images of a scene in a step."
+    "--lights", type=click.IntRange(1), default=2, show_default=True, help="Most images of a scene in a step."
 )
 @click.option(
     "--rate",

@@ -4,6 +4,8 @@ from evaluation.intrinsic.ciede2000 import ciede2000 as ciede2000
 from evaluation.intrinsic.constancy import chroma_drift as chroma_drift
 from evaluation.intrinsic.constancy import chroma_retention as chroma_retention
 from evaluation.intrinsic.constancy import material_variation as material_variation
+from evaluation.intrinsic.crefnet_scores import dssim_crefnet as dssim_crefnet
+from evaluation.intrinsic.crefnet_scores import lmse_crefnet as lmse_crefnet
 from evaluation.intrinsic.lmse import lmse as lmse
 from evaluation.intrinsic.lmse import lmse_score as lmse_score
 from evaluation.intrinsic.lmse_barron import geometric_mean as geometric_mean
@@ -33,4 +35,5 @@ from evaluation.intrinsic.ssim import SSIM_DEFINITION as SSIM_DEFINITION
 from evaluation.intrinsic.ssim import dssim as dssim
 from evaluation.intrinsic.ssim import ms_ssim as ms_ssim
 from evaluation.intrinsic.ssim import ssim as ssim
+from evaluation.intrinsic.ssim_padded import ssim_padded as ssim_padded
 from evaluation.intrinsic.whdr import whdr as whdr

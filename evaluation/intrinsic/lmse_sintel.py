@@ -57,30 +57,43 @@ def lmse_sintel(
         (tensor([0.]), tensor([0.2500]))
     """
     check_masked(prediction, target, mask, "batch *channels height width")
-    height, width = prediction.shape[-2:]
+    return score_samples(partial(sintel_errors, floor=floor), prediction, target, mask)
+
+
+def sintel_errors(
+    prediction: Float[Tensor, "batch *channels height width"],
+    target: Float[Tensor, "batch *channels height width"],
+    mask: PixelMask,
+    floor: float,
+    cap: float | None = 1,
+    last: int = 0,
+    empty: bool = False,
+) -> Float64[Tensor, " batch"]:
+    """Compute `lmse_sintel`, or its variant in another program.
+
+    Args:
+        prediction: see `lmse_sintel`.
+        target: see `lmse_sintel`.
+        mask: see `lmse_sintel`.
+        floor: see `lmse_sintel`.
+        cap: largest value of the scaled prediction; None cuts nothing.
+        last: 1 adds the windows that begin exactly a step before the edge.
+        empty: whether windows of weight 0 count, as perfect.
+
+    Raises:
+        InputError: the image has no window, or ``floor`` is negative.
+    """
+    height, width = mask.shape[1:]
     # Halves are rounded up, as MATLAB does.
     window = (max(height, width) + 5) // 10
     step = (window + 1) // 2
-    if window < 1 or min(height, width) <= step:
+    if window < 1 or min(height, width) + last <= step:
         raise InputError(
             "images must be longer than 4 pixels, and wider than a twentieth of their length, got "
             f"{height}x{width} (height x width); LMSE of MPI-Sintel has no window in smaller ones"
         )
-    errors = partial(_sintel_errors, window=window, step=step, floor=floor)
-    return score_samples(errors, prediction, target, mask)
-
-
-def _sintel_errors(
-    prediction: Float[Tensor, "batch *channels height width"],
-    target: Float[Tensor, "batch *channels height width"],
-    mask: PixelMask,
-    window: int,
-    step: int,
-    floor: float,
-) -> Float64[Tensor, " batch"]:
     predicted, true = (as_channels(masked_double(values, mask)) for values in (prediction, target))
-    height, width = mask.shape[1:]
-    tops, lefts = range(0, height - step, step), range(0, width - step, step)
+    tops, lefts = range(0, height - step + last, step), range(0, width - step + last, step)
     # A negative number crops, where the last window ends one pixel before the edge.
     blank = 0, lefts[-1] + window - width, 0, tops[-1] + window - height
     images = [pad(values, blank) for values in (predicted, true, mask.double().unsqueeze(1))]
@@ -92,9 +105,12 @@ def _sintel_errors(
         )
         energy, cross = ((weights * given * other).sum((1, 3)) for other in (given, wanted))
         scaled = best_scale(energy, cross, floor)[:, None, :, None] * given
-        squares = (weights * (scaled.clamp(max=1) - wanted).square()).sum((1, 3))
+        squares = (weights * ((scaled if cap is None else scaled.clamp(max=cap)) - wanted).square()).sum(
+            (1, 3)
+        )
         rows.append(torch.stack([squares, weights.sum((1, 3)) * given.shape[1]]))
     squares, counts = torch.cat(rows, 2)
     has_pixels = counts > 0
-    errors = (squares / torch.where(has_pixels, counts, 1.0)).sum(1) / has_pixels.sum(1)
+    whole = (has_pixels | (has_pixels.any(1, keepdim=True) & empty)).sum(1)
+    errors = (squares / torch.where(has_pixels, counts, 1.0)).sum(1) / whole
     return errors.masked_fill(~(is_finite(predicted) & is_finite(true)), torch.nan)

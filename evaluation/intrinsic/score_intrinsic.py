@@ -1,7 +1,7 @@
 """Score decompositions against the ground truth: one result for each model or folder of predictions."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import torch
 from jaxtyping import Float, Float64
@@ -16,13 +16,13 @@ from evaluation.intrinsic.si_mse import si_mse
 from evaluation.models.baselines import BASELINES
 from evaluation.models.model_protocols import IntrinsicModel
 from evaluation.models.model_spec import NamedModel
-from evaluation.results.result import MeanResult
+from evaluation.results.result import MeanResult, Result
 from evaluation.running.batches import Fingerprint
 from evaluation.running.finished_steps import FinishedSteps
 from evaluation.running.named_models import identify_models
 from evaluation.running.predict_decomposition import predict_decomposition
 from evaluation.running.run_batches import run_batches
-from loaders.views import Decompositions
+from loaders.views import Decompositions, Judgements, Regions
 
 METRIC, VERSION = "lmse", 2
 COLUMNS = (
@@ -38,16 +38,45 @@ COLUMNS = (
 DecompositionModel = IntrinsicModel | NamedModel | Predictions
 
 
+@overload
 def score_intrinsic(
     models: Mapping[str, DecompositionModel],
     data: Decompositions,
+    protocol: None = None,
     *,
     device: str = "cpu",
     batch_size: int = 16,
     missing: MissingResults = "error",
     steps: FinishedSteps | None = None,
-) -> dict[str, MeanResult]:
+) -> dict[str, MeanResult]: ...
+
+
+@overload
+def score_intrinsic(
+    models: Mapping[str, DecompositionModel],
+    data: Decompositions | Judgements | Regions,
+    protocol: str,
+    *,
+    device: str = "cpu",
+    batch_size: int = 16,
+    missing: MissingResults = "error",
+    steps: FinishedSteps | None = None,
+) -> dict[str, Result]: ...
+
+
+def score_intrinsic(
+    models: Mapping[str, DecompositionModel],
+    data: Any,
+    protocol: str | None = None,
+    *,
+    device: str = "cpu",
+    batch_size: int = 16,
+    missing: MissingResults = "error",
+    steps: FinishedSteps | None = None,
+) -> Mapping[str, Result]:
     """Measure the errors of reflectance and shading of models, or of predictions in files.
+
+    With ``protocol`` this is `evaluation.protocols.score_protocol`; the rest is about the default.
 
     Columns of a result: ``lmse``, the score of Grosse et al. 2009 (mean of the LMSE of reflectance and
     shading, eq. 9), its two parts, and `si_mse` and `mse` of reflectance and shading. Only pixels in the mask
@@ -63,7 +92,9 @@ def score_intrinsic(
     Args:
         models: by name: an `IntrinsicModel` that takes scene-linear images, a `NamedModel` of
             `evaluation.models.open_model`, or `Predictions` of another program.
-        data: images with their ground-truth decomposition, from `loaders.views.open_decompositions`.
+        data: images with their ground-truth decomposition, from `loaders.views.open_decompositions`; for some
+            protocols another view.
+        protocol: name of an evaluation protocol in `evaluation.protocols.PROTOCOLS`.
         device: torch device of the models.
         batch_size: images per call of a model.
         missing: "error" refuses predictions without a file for an id; "fail" counts the id as failed.
@@ -90,6 +121,11 @@ def score_intrinsic(
         >>> score_intrinsic({"all reflectance": constant_shading}, Flat())["all reflectance"].score < 1e-9
         True
     """
+    if protocol is not None:
+        from evaluation.protocols import score_protocol  # here, because the protocols import this module
+
+        run: dict[str, Any] = {"device": device, "batch_size": batch_size, "missing": missing, "steps": steps}
+        return score_protocol(models, data, protocol, **run)
     named_models = identify_models(models, [data], "linear", missing)
     metric, fingerprint = ErrorMetric(METRIC, VERSION, COLUMNS), Fingerprint()
     batches = run_batches(

@@ -1,5 +1,6 @@
 """Score decompositions against judgements of reflectance (WHDR) and labels of shading (SAW)."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -51,6 +52,7 @@ def score_whdr(
     data: Judgements,
     *,
     threshold: float = 0.10,
+    power: float = 1.0,
     device: str = "cpu",
     batch_size: int = 16,
     missing: MissingResults = "error",
@@ -67,6 +69,8 @@ def score_whdr(
             `evaluation.models.open_model`, or `Predictions` of another program, of the size of the images.
         data: images with comparisons, from `loaders.views.open_judgements`: IIW or frames.
         threshold: see `whdr`.
+        power: reflectance is raised to it before points are compared: 1 compares scene-linear values as
+            Bell et al. do; CGIntrinsics and BigTime have 0.4545. Values below 0 then count as 0.
         device: torch device of the models.
         batch_size: images per call of a model; images of several sizes are never in one call.
         missing: "error" refuses predictions without a file for an id; "fail" counts the id as failed.
@@ -101,21 +105,22 @@ def score_whdr(
         given = [_of(item, "comparisons", item.comparisons) for item in batch.items]
         return _Compared(batch.stack(lambda item: item.image), given)
 
+    choice = {"threshold": threshold, **_named_power(power)}
     fingerprint = Fingerprint()
     batches = run_batches(
         named_models,
         data,
         prepare,
-        partial(_rates, threshold=threshold),
+        partial(_rates, threshold=threshold, power=power),
         fingerprint=fingerprint,
-        settings={"metric": WHDR_METRIC, "version": WHDR_VERSION, "threshold": threshold},
+        settings={"metric": WHDR_METRIC, "version": WHDR_VERSION, **choice},
         device=device,
         batch_size=batch_size,
         steps=steps,
     )
     rows = join_steps(made for _, made in batches)
     described = fingerprint.describe(data)
-    settings = {"threshold": threshold, "missing": missing, "judgements": data.origin}
+    settings = {**choice, "missing": missing, "judgements": data.origin}
     return {
         name: MeanResult(
             make_provenance(WHDR_METRIC, WHDR_VERSION, "lower", named, described, settings),
@@ -134,6 +139,7 @@ def score_saw(
     *,
     variant: SAWVariant,
     truncate: bool = False,
+    power: float = 1.0,
     device: str = "cpu",
     batch_size: int = 16,
     missing: MissingResults = "error",
@@ -151,6 +157,8 @@ def score_saw(
         data: images with labels, from `loaders.views.open_judgements`: SAW or frames.
         variant: see `saw_average_precision`; the numbers of two variants are not comparable.
         truncate: see `saw_average_precision`.
+        power: shading is raised to it before gradients are taken: 1 scores scene-linear shading; CGIntrinsics
+            and BigTime have 0.4545. Values below 0 then count as 0.
         device: torch device of the models.
         batch_size: images per call of a model; images of several sizes are never in one call.
         missing: "error" refuses predictions without a file for an id; "fail" counts the id as failed.
@@ -188,13 +196,13 @@ def score_saw(
         labels = [_of(item, "labels", item.labels) for item in batch.items]
         return _Labelled(batch.stack(lambda item: item.image), torch.stack(labels))
 
-    choice: dict[str, Any] = {"variant": variant, "truncate": truncate}
+    choice: dict[str, Any] = {"variant": variant, "truncate": truncate, **_named_power(power)}
     fingerprint = Fingerprint()
     batches = run_batches(
         named_models,
         data,
         prepare,
-        partial(_counts, **choice),
+        partial(_counts, variant=variant, truncate=truncate, power=power),
         fingerprint=fingerprint,
         settings={"metric": SAW_METRIC, "version": SAW_VERSION, **choice},
         device=device,
@@ -220,11 +228,11 @@ def score_saw(
 
 
 def _rates(
-    named: NamedModel, ids: Sequence[str], batch: _Compared, device: str, threshold: float
+    named: NamedModel, ids: Sequence[str], batch: _Compared, device: str, threshold: float, power: float
 ) -> dict[str, Tensor]:
     """Compute the WHDR of a batch; a failed image with comparisons counts as 1."""
     reflectance, _, failed = predict_decomposition(named, ids, batch.image, None, device)
-    rates = whdr(reflectance.double(), batch.comparisons, threshold)
+    rates = whdr(_raised(reflectance.double(), power), batch.comparisons, threshold)
     return {"whdr": rates.masked_fill(failed & ~rates.isnan(), 1.0), "failed": failed}
 
 
@@ -235,10 +243,11 @@ def _counts(
     device: str,
     variant: SAWVariant,
     truncate: bool,
+    power: float,
 ) -> dict[str, Tensor]:
     """Count the pixels of a batch; in a failed image every answer is wrong."""
     _, shading, failed = predict_decomposition(named, ids, batch.image, None, device)
-    counts = count_smooth(shading, batch.labels, variant, batch.image, truncate)
+    counts = count_smooth(_raised(shading, power), batch.labels, variant, batch.image, truncate)
     totals = counts[failed].sum(-1)
     wrong = torch.zeros_like(counts[failed])
     wrong[..., :2, 1], wrong[..., 2, 0] = totals[..., :2], totals[..., 2]
@@ -265,6 +274,17 @@ def _describe(counts: Float[Tensor, "thresholds 3 2"], variant: SAWVariant) -> d
     curve = saw_curve(counts, variant)
     weights = counts[-1].sum(-1).tolist()
     return {"recall": curve.recall.tolist(), "precision": curve.precision.tolist(), "weights": weights}
+
+
+def _named_power(power: float) -> dict[str, float]:
+    """Name a power among the settings; 1 is not named, so that results stay comparable with older ones."""
+    if not 0 < power < math.inf:
+        raise InputError(f"`power` must be above 0 and finite, got {power}; 1 is scene-linear")
+    return {} if power == 1 else {"power": power}
+
+
+def _raised(values: Float[Tensor, "*shape"], power: float) -> Float[Tensor, "*shape"]:
+    return values if power == 1 else values.clamp(min=0) ** power
 
 
 def _of(item: JudgedImage, name: str, judgement: _Judgement | None) -> _Judgement:

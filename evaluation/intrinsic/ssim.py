@@ -27,10 +27,10 @@ from loaders.errors import InputError
 
 SSIM_DEFINITION = "11x11 Gaussian windows, sigma 1.5, wholly in the image (valid), K1 = 0.01, K2 = 0.03"
 
-_WINDOW, _SIGMA, _K1, _K2 = 11, 1.5, 0.01, 0.03
+SSIM_WINDOW, _SIGMA, _K1, _K2 = 11, 1.5, 0.01, 0.03
 _NO_LUMINANCE = 1e10  # a K1 with which the factor of luminance is 1, so that contrast and structure are left
 _WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)  # of the five scales, Wang et al. 2003
-_SMALLEST_MS = (_WINDOW - 1) * 2 ** (len(_WEIGHTS) - 1) + 1
+_SMALLEST_MS = (SSIM_WINDOW - 1) * 2 ** (len(_WEIGHTS) - 1) + 1
 
 
 def ssim(
@@ -43,7 +43,7 @@ def ssim(
 
     The mean of Wang et al. 2004, eq. 13, over channels and over the windows of `SSIM_DEFINITION` that touch
     the mask. Values outside the mask are 0 in both images. Other programs pad the image, which moves the
-    result by some thousandths: torchmetrics by 0.0035 in one trial.
+    result by some thousandths: torchmetrics by 0.0035 in one trial (`ssim_padded`).
 
     Args:
         prediction: predicted values. Nothing is clipped or scaled; papers do so first, and compare albedo
@@ -68,7 +68,7 @@ def ssim(
         >>> ssim(target, target, mask), ssim(1 - target, target, mask) < 0
         (tensor([1.]), tensor([True]))
     """
-    _check(prediction, target, mask, data_range, _WINDOW, "SSIM")
+    check_ssim_images(prediction, target, mask, data_range, SSIM_WINDOW, "SSIM")
     return score_samples(partial(_similarities, data_range=data_range), prediction, target, mask)
 
 
@@ -107,7 +107,7 @@ def dssim(
         >>> dssim(3 * target, target, torch.ones(1, 16, 16)).round(decimals=6)
         tensor([0.])
     """
-    _check(prediction, target, mask, data_range, _WINDOW, "SSIM")
+    check_ssim_images(prediction, target, mask, data_range, SSIM_WINDOW, "SSIM")
     scores = partial(_scaled_similarities, data_range=data_range, floor=floor)
     return (1 - score_samples(scores, prediction, target, mask)) / 2
 
@@ -144,13 +144,26 @@ def ms_ssim(
         >>> ms_ssim(target, target, torch.ones(1, 161, 161))
         tensor([1.])
     """
-    _check(prediction, target, mask, data_range, _SMALLEST_MS, "MS-SSIM")
+    check_ssim_images(prediction, target, mask, data_range, _SMALLEST_MS, "MS-SSIM")
     return score_samples(partial(_multi_scale, data_range=data_range), prediction, target, mask)
 
 
-def _check(
+def check_ssim_images(
     prediction: object, target: object, mask: object, data_range: float, smallest: int, name: str
 ) -> None:
+    """Check the shapes of images and mask, the range, and the size of the images.
+
+    Args:
+        prediction: images.
+        target: images of the same shape.
+        mask: weight of each pixel.
+        data_range: see `ssim`.
+        smallest: smallest side of an image in pixels.
+        name: name of the score in messages.
+
+    Raises:
+        InputError: see `ssim`.
+    """
     check_masked(prediction, target, mask, "batch *channels height width")
     check_data_range(data_range)
     height, width = mask.shape[1:] if isinstance(mask, Tensor) else (0, 0)
@@ -168,7 +181,7 @@ def _similarities(
     data_range: float,
 ) -> Float64[Tensor, " batch"]:
     predicted, true = masked_double(prediction, mask), masked_double(target, mask)
-    found = _mean_ssim(as_channels(predicted), as_channels(true), mask > 0, data_range).mean(1)
+    found = mean_ssim(as_channels(predicted), as_channels(true), mask > 0, data_range).mean(1)
     return found.masked_fill(~(is_finite(predicted) & is_finite(true)), torch.nan)
 
 
@@ -196,27 +209,35 @@ def _multi_scale(
     factors = []
     for level, weight in enumerate(_WEIGHTS):
         k1 = _K1 if level == len(_WEIGHTS) - 1 else _NO_LUMINANCE
-        factors.append(_mean_ssim(predicted, true, inside, data_range, k1).relu() ** weight)
+        factors.append(mean_ssim(predicted, true, inside, data_range, k1).relu() ** weight)
         odd = predicted.shape[2] % 2, predicted.shape[3] % 2
         predicted, true = (avg_pool2d(values, 2, padding=odd) for values in (predicted, true))
         inside = max_pool2d(inside.double().unsqueeze(1), 2, padding=odd).squeeze(1) > 0
     return torch.stack(factors).prod(0).mean(1).masked_fill(~is_usable, torch.nan)
 
 
-def _mean_ssim(
+def mean_ssim(
     prediction: Float64[Tensor, "batch channels height width"],
     target: Float64[Tensor, "batch channels height width"],
     inside: Bool[Tensor, "batch height width"],
     data_range: float,
     k1: float = _K1,
 ) -> Float64[Tensor, "batch channels"]:
-    """Average the SSIM of each channel over the windows that touch the mask; outside, both images are 0."""
+    """Average the SSIM of each channel over the windows that touch the mask.
+
+    Args:
+        prediction: 0 outside the mask.
+        target: 0 outside the mask.
+        inside: the mask.
+        data_range: see `ssim`.
+        k1: constant of the factor of luminance.
+    """
     one, other = (values.flatten(0, 1).unsqueeze(1) for values in (prediction, target))
     # The package's own window is rounded to float32, which would give flat bright areas a variance below 0.
-    across = torch.arange(_WINDOW, dtype=torch.float64, device=one.device) - _WINDOW // 2
+    across = torch.arange(SSIM_WINDOW, dtype=torch.float64, device=one.device) - SSIM_WINDOW // 2
     gaussian = torch.softmax(-across.square() / (2 * _SIGMA**2), 0).reshape(1, 1, 1, -1)
     means = pytorch_msssim.ssim(one, other, data_range, size_average=False, win=gaussian, K=(k1, _K2))
-    touching = max_pool2d(inside.double().unsqueeze(1), _WINDOW, stride=1).flatten(1)
+    touching = max_pool2d(inside.double().unsqueeze(1), SSIM_WINDOW, stride=1).flatten(1)
     windows, counted = touching.shape[1], touching.sum(1, keepdim=True)
     # The SSIM of all other windows is exactly 1, because both images are 0 there.
     return (means.reshape(prediction.shape[:2]) * windows - (windows - counted)) / counted

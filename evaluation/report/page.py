@@ -20,6 +20,7 @@ from evaluation.report.judgement_sections import (
     saw_section,
     whdr_section,
 )
+from evaluation.report.protocols_section import protocols_section
 from evaluation.report.sets_section import sets_section
 from evaluation.report.tables import setting_text
 from evaluation.results.result import MeanResult, Result, StatisticResult, model_name
@@ -27,6 +28,8 @@ from evaluation.results.result_files import REMEDY
 from loaders.errors import InputError
 from loaders.looking.sheet import write_file
 from loaders.samples import Frames
+
+_PROTOCOL = "protocol"  # setting of results of named protocols
 
 
 class MetricSection(NamedTuple):
@@ -131,9 +134,14 @@ def write_page(path: Path, title: str, sections: Sequence[Section], summary: Seq
 
 
 def _sections(results: Sequence[Result], pictures: Mapping[str, Sequence[Block]]) -> list[Section]:
-    """Make a section for each metric, data and settings, in the order of the metrics; keys are unique."""
+    """Make a section for each metric, data and settings, in the order of the metrics; keys are unique.
+
+    Results of named protocols have sections of their own, one for each data set.
+    """
     sections = []
-    results = list({result.to_json(): result for result in results}.values())  # without duplicates
+    every = list({result.to_json(): result for result in results}.values())  # without duplicates
+    results = [result for result in every if _PROTOCOL not in result.about.settings]
+    protocols = [result for result in every if _PROTOCOL in result.about.settings]
     for metric, kind in METRIC_SECTIONS.items():
         alike: dict[str, list[Result]] = {}
         for result in results:
@@ -146,6 +154,14 @@ def _sections(results: Sequence[Result], pictures: Mapping[str, Sequence[Block]]
             blocks = section.blocks if place else (*kind.reading, *section.blocks)
             title = _title(section, some, list(alike.values()))
             sections.append(Section(key, title, blocks))
+    by_data: dict[str, list[Result]] = {}
+    for result in protocols:
+        names = (str(result.about.data.get(name, "")) for name in ("name", "set_name", "split", "rows"))
+        by_data.setdefault(repr(tuple(names)), []).append(result)
+    for place, some in enumerate(by_data.values()):
+        section = protocols_section(some)
+        key = section.key + (f"-{place + 1}" if place else "")
+        sections.append(Section(key, _title(section, some, []), section.blocks))
     return sections
 
 

@@ -15,7 +15,7 @@ from evaluation.training.log_images import (
 
 # Weights of the terms. With these, the truth of rendered scenes has a lower loss than a constant reflectance,
 # a constant shading, and the median image over the lights.
-_RECONSTRUCTION, _CONSISTENCY, _SHADING, _SHADING_CHROMA, _REFLECTANCE = 2.0, 1.0, 1.0, 2.0, 3.0
+_RECONSTRUCTION, _CONSISTENCY, _SHADING, _SHADING_CHROMA, _REFLECTANCE = 2.0, 1.0, 1.0, 5.0, 1.0
 # Difference of log chroma between neighbours above which their reflectances may differ.
 _SAME_CHROMA = 0.03
 
@@ -30,12 +30,12 @@ def consistency_loss(
     """Compute a loss that needs images of scenes under several lights, but no ground truth.
 
     The sum of five mean absolute values: the log error of reflectance x shading against the image; the
-    difference of log reflectance from its mean over the lights of the scene; the differences of gray log
-    shading between neighbours; those of the chroma of log shading; and those of log reflectance between
-    neighbours of equal chroma. For one reflectance R of a scene and shading I / R, the third term alone has
-    its minimum at the median of the log gradients over the lights, the estimator of Weiss 2001 (eq. 6). The
-    terms are those of Li and Snavely, Learning Intrinsic Image Decomposition from Watching the World, CVPR
-    2018 (section 4), in the simplest form.
+    difference of log reflectance from its mean over the lights of the scene; the differences of gray
+    log (image / reflectance) between neighbours; those of its chroma; and those of log reflectance between
+    neighbours of equal chroma. For one reflectance of a scene the third term has its minimum where gradients
+    of log reflectance are the medians of those of the log images over the lights, the estimator of Weiss
+    2001. The terms are those of Li and Snavely, Learning Intrinsic Image Decomposition from Watching the
+    World, CVPR 2018, in the simplest form.
 
     Args:
         reflectance: predicted, scene-linear, >= 0.

@@ -15,7 +15,7 @@ from evaluation.training.log_images import (
 )
 
 _RECONSTRUCTION, _STYLE, _CONTENT = 2.0, 1.0, 1.0
-_PATCH, _LEVELS, _DIRECTIONS, _SAMPLES = 5, 3, 16, 4096
+_PATCH, _LEVELS, _DIRECTIONS, _SAMPLES = 5, 3, 8, 2048
 
 
 def style_content_loss(

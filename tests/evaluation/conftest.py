@@ -24,6 +24,7 @@ def few_resamples(monkeypatch) -> None:
         "evaluation.concepts.score_concepts",
         "evaluation.coverage.score_coverage",
         "evaluation.intrinsic.score_judgements",
+        "evaluation.protocols.score_rules",
     ):
         monkeypatch.setattr(import_module(module), "resampled_interval", few)
     monkeypatch.setattr(import_module("evaluation.causal.score_causal"), "IRS_RESAMPLES", 40)

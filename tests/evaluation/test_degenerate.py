@@ -30,6 +30,7 @@ from evaluation.coverage.binarise_heatmaps import (
 from evaluation.coverage.waiou import part_iou, waiou, weigh_iou
 from evaluation.intrinsic.ciede2000 import ciede2000
 from evaluation.intrinsic.constancy import chroma_drift, chroma_retention, material_variation
+from evaluation.intrinsic.crefnet_scores import dssim_crefnet, lmse_crefnet
 from evaluation.intrinsic.lmse import lmse, lmse_score
 from evaluation.intrinsic.lmse_barron import geometric_mean, lmse_barron, lmse_barron_score
 from evaluation.intrinsic.lmse_chrislib_rgb import lmse_chrislib_rgb
@@ -43,6 +44,7 @@ from evaluation.intrinsic.region_means import region_means
 from evaluation.intrinsic.saw_precision import count_smooth, saw_average_precision, saw_curve
 from evaluation.intrinsic.si_mse import si_mse
 from evaluation.intrinsic.ssim import dssim, ms_ssim, ssim
+from evaluation.intrinsic.ssim_padded import ssim_padded
 from evaluation.intrinsic.whdr import whdr
 from evaluation.perception.feature_stacks import FEATURE_STACKS
 from evaluation.perception.lpips import LPIPS
@@ -310,6 +312,7 @@ METRICS = {
     "lmse_barron": _masked(lmse_barron, "1", "nan", small="0"),
     "lmse_barron_score": _pair(lmse_barron_score, "*channels"),
     "lmse_sintel": _masked(lmse_sintel, "0.3642", "0", small="error: images must be longer than 4 pixels"),
+    "lmse_crefnet": _masked(lmse_crefnet, "0.3951", "0", small="error: images must be longer than 4 pixels"),
     "geometric_mean": Metric(
         geometric_mean,
         {"errors": _values(2)},
@@ -323,7 +326,11 @@ METRICS = {
     ),
     "psnr": _masked(psnr, "4.314", "4.314", exact="inf", small="inf"),
     "ssim": _masked(ssim, "0.0001", "0.0001", exact="1", small="error: SSIM needs images of at least 11x11"),
+    "ssim_padded": _masked(
+        ssim_padded, "0.0002", "0.0002", exact="1", small="error: padded SSIM needs images of at least 6x6"
+    ),
     "dssim": _masked(dssim, "0.5", "0", small="error: SSIM needs images of at least 11x11"),
+    "dssim_crefnet": _masked(dssim_crefnet, "0.5", "0", small="error: SSIM needs images of at least 11x11"),
     "ms_ssim": _masked(
         ms_ssim,
         "0.1105",

@@ -131,6 +131,23 @@ def test_threshold_reaches_the_comparisons(judged):
     assert other.about.settings["threshold"] == 3.0
 
 
+@pytest.mark.parametrize("metric", SCORERS)
+def test_power_is_that_of_a_model_which_raises_its_values(judged, metric):
+    def curved(image):
+        return [part.clamp(min=0) ** 0.4545 for part in (image - 0.1, image - 0.1)]
+
+    def linear(image):
+        return image - 0.1, image - 0.1
+
+    wanted = score(metric, {"m": curved}, judged[metric])["m"]
+    found = score(metric, {"m": linear}, judged[metric], power=0.4545)["m"]
+    assert found.score == pytest.approx(wanted.score, rel=1e-6)
+    assert found.score != score(metric, {"m": linear}, judged[metric])["m"].score
+    assert found.about.settings == wanted.about.settings | {"power": 0.4545}
+    with pytest.raises(InputError, match="`power` must be above 0 and finite, got 0"):
+        score(metric, {"m": linear}, judged[metric], power=0.0)
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("metric", SCORERS)
 def test_failed_prediction_never_improves_the_score(judged, metric, bad):

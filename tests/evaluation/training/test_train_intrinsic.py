@@ -1,3 +1,4 @@
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -6,10 +7,22 @@ import torch
 
 from evaluation.intrinsic import score_baselines, score_intrinsic
 from evaluation.models.network import IntrinsicNet
-from evaluation.training import intrinsic_loss, train_intrinsic, training_rows
+from evaluation.training import SmallRows, intrinsic_loss, train_intrinsic, training_rows
+from evaluation.training.regimes import regime_loss
+from evaluation.training.training_rows import TrainingRows, draw_batches
+from evaluation.training.training_state import TrainingState
 from loaders.errors import InputError
 
 QUICK = {"epochs": 2, "batch_size": 2, "width": 2}
+
+
+@pytest.fixture
+def lit_scenes(scenes, decompositions):
+    """Four scenes, each under two lights."""
+    view = scenes(4, seed=0)
+    pairs = [(item.reflectance, item.shading * light) for item in view.items for light in (0.6, 1.0)]
+    groups = [f"scene-{number}" for number in range(4) for _ in range(2)]
+    return decompositions(*map(torch.stack, zip(*pairs, strict=True)), groups)
 
 
 def same_weights(one: IntrinsicNet, other: IntrinsicNet) -> bool:
@@ -47,7 +60,7 @@ def test_held_out_rows_are_measured_but_not_learned(scenes) -> None:
     assert len(history.training) == len(history.validation) == 2
     changed = scenes(6, seed=0)
     for row in (1, 4):
-        changed.items[row] = replace(changed[row], reflectance=changed[row].reflectance / 2)
+        changed.items[row] = replace(changed[row], reflectance=changed[row].reflectance.square())
     network, other = train_intrinsic(changed, seed=0, validation=[1, 4], **QUICK)
     assert same_weights(plain, network)
     assert other.training == history.training
@@ -94,20 +107,21 @@ def test_rows_are_read_once_if_they_fit_in_memory(scenes, monkeypatch) -> None:
     assert len(reads) > 1 + 4
 
 
-def test_loss_equals_a_loop_over_pixels() -> None:
+def test_supervised_loss_equals_a_loop_over_pixels() -> None:
     rng = np.random.default_rng(0)
     prediction, target = rng.uniform(0, 1, (2, 2, 3, 5, 6))
     mask = rng.uniform(size=(2, 5, 6)) < 0.7
     for row in range(2):
         error = np.log(prediction[row] + 0.01) - np.log(target[row] + 0.01)
-        inside, steps = [], 0.0
+        inside, steps = [], {(1, 0): [], (0, 1): []}
         for y, x in np.argwhere(mask[row]):
             inside.append(error[:, y, x])
-            for before in ((y - 1, x), (y, x - 1)):
+            for (down, right), some in steps.items():
+                before = (y - down, x - right)
                 if min(before) >= 0 and mask[row][before]:
-                    steps += np.abs(error[:, y, x] - error[(slice(None), *before)]).sum()
+                    some.extend(np.abs(error[:, y, x] - error[(slice(None), *before)]))
         values = np.array(inside)
-        wanted = (values**2).mean() - values.mean() ** 2 / 2 + steps / values.size
+        wanted = (values**2).mean() - values.mean() ** 2 / 2 + sum(map(np.mean, steps.values()))
         found = intrinsic_loss(*map(torch.from_numpy, (prediction, target, mask)))[row].item()
         assert found == pytest.approx(wanted, rel=1e-12)
 
@@ -134,10 +148,128 @@ def test_loss_has_a_finite_gradient_at_black() -> None:
         ({"validation": [0, 1, 2]}, "`rows` must name at least one row"),
         ({"validation": [3]}, r"`validation` must lie in 0\.\.2, got 3"),
         ({"rows": [-1]}, r"`rows` must lie in 0\.\.2, got -1"),
-        ({"epochs": 0}, "`epochs` and `batch_size` must be at least 1, got 0 and 4"),
-        ({"batch_size": 0, "epochs": 1}, "`epochs` and `batch_size` must be at least 1, got 1 and 0"),
+        ({"epochs": 0}, "`epochs` must be at least 1, got 0"),
+        ({"batch_size": 0, "epochs": 1}, "`batch_size` must be at least 1, got 0"),
     ],
 )
 def test_bad_arguments(scenes, arguments: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         train_intrinsic(scenes(3, seed=0), seed=0, **arguments)
+
+
+class Stop(Exception):
+    """Ends a training as a killed process would."""
+
+
+@pytest.mark.parametrize("regime", ["supervised", "multi-illumination", "unsupervised"])
+def test_an_interrupted_training_ends_with_the_same_weights(
+    lit_scenes, regime: str, tmp_path, monkeypatch
+) -> None:
+    settings = {"regime": regime, "seed": 0, "epochs": 3, "batch_size": 4, "width": 2, "validation": [0, 1]}
+    whole, history = train_intrinsic(lit_scenes, **settings)
+    write = TrainingState.write
+
+    def stop_at_the_second(self: TrainingState, state: dict[str, object]) -> None:
+        write(self, state)
+        if len(state["losses"]) == 2:
+            raise Stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingState, "write", stop_at_the_second)
+        with pytest.raises(Stop):
+            train_intrinsic(lit_scenes, state=tmp_path / "state", **settings)
+    resumed, same_history = train_intrinsic(lit_scenes, state=tmp_path / "state", **settings)
+    assert same_weights(whole, resumed)
+    assert history == same_history
+    with pytest.raises(InputError, match="of a training with another seed; continue with"):
+        train_intrinsic(lit_scenes, state=tmp_path / "state", **settings | {"seed": 1})
+    (tmp_path / "state").write_bytes(b"PK\x03\x04 nothing")
+    with pytest.raises(InputError, match="state: damaged, or no state of an interrupted training; continue"):
+        train_intrinsic(lit_scenes, state=tmp_path / "state", **settings)
+
+
+@pytest.mark.parametrize("regime", ["multi-illumination", "unsupervised"])
+def test_truth_of_an_image_is_not_read_without_supervision(lit_scenes, regime: str) -> None:
+    """Spoil the truth of all images; the unsupervised regime keeps that of the last scene as an example."""
+    spoilt = copy.copy(lit_scenes)
+    rows = range(len(lit_scenes)) if regime == "multi-illumination" else range(len(lit_scenes) - 2)
+    spoilt.items = [
+        replace(item, reflectance=item.reflectance.flip(1), shading=item.shading.flip(1))
+        if row in rows
+        else item
+        for row, item in enumerate(lit_scenes.items)
+    ]
+    batches = []
+    for view in (lit_scenes, spoilt):
+        reader = TrainingRows(view)
+        draws = torch.Generator().manual_seed(0)
+        made = reader.with_others(reader.mirrored([[0, 1]], draws), [0, 1, 6, 7], draws)
+        batches.append(next(iter(made)))
+    parts = torch.rand(2, 2, 3, 24, 32, generator=torch.Generator().manual_seed(1))
+    losses = [regime_loss(regime, tuple(parts), batch, torch.Generator().manual_seed(2)) for batch in batches]
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize(
+    ("regime", "arguments", "message"),
+    [
+        ("multi-illumination", {"rows": [0, 2]}, "at least 2 of them in a batch, got at most 1"),
+        ("multi-illumination", {"lights": 1}, "got at most 1; give other data"),
+        ("unsupervised", {"rows": [0, 1]}, "expected rows of more scenes than the 1 of a batch"),
+        ("semi-supervised", {}, "must be one of: supervised, multi-illumination, unsupervised; got"),
+    ],
+)
+def test_a_regime_refuses_data_without_its_supervision(
+    lit_scenes, regime: str, arguments: dict[str, object], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        train_intrinsic(lit_scenes, regime=regime, seed=0, epochs=1, width=2, **arguments)
+
+
+def test_batches_hold_every_row_once_and_scenes_together() -> None:
+    scenes = [0, 0, 0, 1, 1, 2, 2, 2, 2, 2]
+    draws = torch.Generator().manual_seed(0)
+    batches = draw_batches(scenes, range(10), 4, 2, draws)
+    assert sorted(row for batch in batches for row in batch) == list(range(10))
+    assert max(map(len, batches)) <= 4
+    parts = [[scenes[row] for row in batch] for batch in batches]
+    assert all(len(set(some)) < len(some) or len(some) == 1 for some in parts)
+
+
+def test_images_of_one_scene_are_mirrored_together(lit_scenes) -> None:
+    reader, seen = TrainingRows(lit_scenes), set()
+    for seed in range(8):
+        draws = torch.Generator().manual_seed(seed)
+        (batch,) = reader.mirrored([[0, 1, 2, 3]], draws)
+        plain = [torch.equal(batch.truth.image[row], lit_scenes[row].image) for row in range(4)]
+        assert plain[0] == plain[1]
+        assert plain[2] == plain[3]
+        seen.add((plain[0], plain[2]))
+    assert len(seen) > 1
+
+
+def test_images_of_several_sizes_are_scaled_to_squares(scenes) -> None:
+    view = scenes(2, seed=0)
+    view.items.append(scenes(1, seed=1, height=48, width=40)[0])
+    view.ids, view.groups = ("a", "b", "c"), ("a", "b", "c")
+    with pytest.raises(InputError, match=r"one size, got 24 x 32 and 48 x 40"):
+        train_intrinsic(view, seed=0, **QUICK)
+    small = SmallRows(view, size=16)
+    assert {tuple(item.image.shape) for item in small} == {(3, 16, 16)}
+    assert small[2].mask.sum() == 16 * 13
+    assert torch.allclose(
+        small[0].image[:, :12, :16], view[0].image.unfold(1, 2, 2).unfold(2, 2, 2).mean((3, 4))
+    )
+    train_intrinsic(small, seed=0, **QUICK)
+
+
+def test_bfloat16_changes_little(lit_scenes, monkeypatch) -> None:
+    """Mixed precision, which a GPU has, on the processor."""
+    whole, history = train_intrinsic(lit_scenes, seed=0, epochs=2, width=4)
+    autocast = torch.autocast
+    monkeypatch.setattr(
+        torch, "autocast", lambda device, dtype, enabled: autocast(device, dtype, enabled=True)
+    )
+    mixed, other = train_intrinsic(lit_scenes, seed=0, epochs=2, width=4)
+    assert not same_weights(whole, mixed)
+    assert other.training == pytest.approx(history.training, rel=0.02)

@@ -1,0 +1,115 @@
+"""Columns of the protocols of Hypersim and InteriorVerse, after the programs of Marigold (prs-eth/Marigold).
+
+"sRGB" in these programs is the plain power 1/2.2.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from evaluation.inputs.ground_truth import GroundTruth
+from evaluation.intrinsic.masked import masked_double
+from evaluation.intrinsic.psnr import psnr
+from evaluation.intrinsic.si_mse import rescaled
+from evaluation.intrinsic.ssim_padded import ssim_padded
+from evaluation.protocols.protocol_values import BRIGHTNESS, Columns, Predicted
+from loaders.views import DecomposedImage
+from loaders.views.view_colours import to_linear
+
+_GAMMA = 2.2
+_BRIGHT, _BRIGHT_SHARE = 0.8, 0.9  # this share of the pixels is to be darker than 0.8 of white
+_DARKEST = 1e-4  # brightness of that pixel below which an image becomes black
+_CUT_SHARE = 0.98  # of the values of the shading, which is clipped above
+
+
+def hypersim_values(reflectance: Predicted, shading: Predicted, truth: GroundTruth) -> Columns:
+    """Compute PSNR and SSIM of encoded reflectance without a scale, and of scaled linear shading."""
+    mask = truth.mask
+    true_shading = truth.shading.double().expand_as(shading)
+    pairs = (
+        (_encode(reflectance), _encode(truth.reflectance.double())),
+        _mapped(shading, true_shading, truth),
+    )
+    return torch.stack([score(*pair, mask) for pair in pairs for score in (psnr, ssim_padded)])
+
+
+def hypersim_item(item: DecomposedImage) -> DecomposedImage:
+    """Prepare a frame as the frames of Hypersim are prepared: tone-mapped image, shading with a cut-off.
+
+    The image gets the factor that takes the 90th percentile of its brightness to 0.8 after the power 1/2.2,
+    is encoded with that power, clipped and cut to 8 bits, and then decoded by the sRGB curve like every 8-bit
+    image. The shading is clipped to [0, c] and divided by c, the 98th percentile of its values. In Hypersim c
+    is the larger of two such percentiles, of shading and residual; these data have no residual here.
+
+    Args:
+        item: an image and its decomposition.
+    """
+    factor = _BRIGHT**_GAMMA * _to_bright(_brightness(item.image))
+    pixels = (255 * _encode(factor * item.image.double()).clamp(max=1)).to(torch.uint8)
+    cut = float(np.quantile(item.shading.numpy(), _CUT_SHARE))
+    shading = (item.shading.double().clamp(0, cut) / cut).float() if cut > 0 else item.shading
+    return replace(item, image=to_linear(pixels), shading=shading, lights=None)
+
+
+def interiorverse_item(item: DecomposedImage) -> DecomposedImage:
+    """Clip image and true reflectance to [0, 1], as the program does when it reads them.
+
+    Args:
+        item: an image and its decomposition.
+    """
+    return replace(item, image=item.image.clamp(0, 1), reflectance=item.reflectance.clamp(0, 1), lights=None)
+
+
+def interiorverse_values(
+    reflectance: Predicted, shading: Predicted, truth: GroundTruth, *, encoded: bool, scaled: bool
+) -> Columns:
+    """Compute PSNR and SSIM of reflectance over the whole image.
+
+    Args:
+        reflectance: predicted.
+        shading: not read.
+        truth: the truth.
+        encoded: whether values with the power 1/2.2 are compared, or linear ones.
+        scaled: whether the prediction first gets the scale of least squares in linear light.
+    """
+    del shading
+    everywhere = torch.ones_like(truth.mask)
+    true = truth.reflectance.double()
+    if scaled:
+        reflectance = rescaled(reflectance, true, everywhere, floor=0)
+    if encoded:
+        reflectance, true = _encode(reflectance), _encode(true)
+    return torch.stack([score(reflectance, true, everywhere) for score in (psnr, ssim_padded)])
+
+
+def _mapped(
+    shading: Predicted, true: Float64[Tensor, "rows 3 height width"], truth: GroundTruth
+) -> tuple[Predicted, Predicted]:
+    """Scale predicted shading to the truth; map both so that the truth has a common brightness."""
+    given, wanted = masked_double(shading, truth.mask), masked_double(true, truth.mask)
+    given = rescaled(given, wanted, truth.mask, floor=0)
+    brightness = _brightness(wanted, 1)
+    factors = [_to_bright(row[inside]) for row, inside in zip(brightness, truth.mask, strict=True)]
+    factor = _BRIGHT * torch.tensor(factors, dtype=torch.float64)[:, None, None, None]
+    return (factor * given).clamp(0, 1), (factor * wanted).clamp(0, 1)
+
+
+def _to_bright(brightness: Float64[Tensor, "..."]) -> float:
+    """Return the factor that takes the 90th percentile to 1; 0 for dark images, nan without pixels."""
+    if not brightness.numel():
+        return math.nan
+    high = float(np.quantile(brightness.numpy(), _BRIGHT_SHARE))
+    return 1 / high if high >= _DARKEST else 0.0
+
+
+def _brightness(image: Float[Tensor, "*rows 3 height width"], axis: int = 0) -> Tensor:
+    weights = image.new_tensor(BRIGHTNESS).double()[:, None, None]
+    return (image.double() * weights).sum(axis)
+
+
+def _encode(linear: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+    return linear.clamp(min=0) ** (1 / _GAMMA)
