@@ -60,7 +60,8 @@ def model_option(command: _Command) -> _Command:
         "models",
         multiple=True,
         metavar="[NAME=]SPEC",
-        help="Model to score: retinex, gray-retinex, weiss, constant-reflectance, constant-shading, a "
+        help="Model to score: retinex, gray-retinex, weiss, constant-reflectance, constant-shading, "
+        "net-supervised, net-multi-illumination, net-unsupervised, a "
         "weights file, package.module:callable, file.py:callable, hf:NAME, a folder of a transformers model, "
         "METHOD:CHECKOUT:WEIGHTS (cgintrinsics, bigtime, usi3d, niid-net) or marigold:FOLDER; repeatable.",
     )(command)

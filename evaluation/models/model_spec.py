@@ -26,6 +26,10 @@ SHIPPED: dict[str, Callable[..., Any]] = {
     "weiss": Weiss(),
     **BASELINES,
 }
+NETWORKS = {  # trained by `candlelight train intrinsic` on the recipe `relit`, see docs/training.md
+    name: Path(__file__).parent / "networks" / f"{name}.pt"
+    for name in ("net-supervised", "net-multi-illumination", "net-unsupervised")
+}
 PUBLISHED_METHODS = ("cgintrinsics", "bigtime", "usi3d", "niid-net", "marigold")  # of `evaluation.adapters`
 _FORMS = (
     "a weights file, package.module:callable, file.py:callable, hf:NAME, a folder of a transformers vision "
@@ -74,7 +78,7 @@ def open_model(spec: str, device: str = "cpu", default_space: ColourSpace = "lin
     """Open the model that a text names.
 
     Args:
-        spec: ``[NAME=]SPEC``. SPEC is a name of `SHIPPED`; a file that `save_model` wrote;
+        spec: ``[NAME=]SPEC``. SPEC is a name of `SHIPPED` or `NETWORKS`; a file that `save_model` wrote;
             ``package.module:callable`` or ``file.py:callable``, the user's own code, which is run;
             ``hf:NAME``; a folder with the ``config.json`` of a transformers vision model; or
             ``METHOD:CHECKOUT:WEIGHTS``, one of `PUBLISHED_METHODS` from a checkout of its repository, whose
@@ -97,8 +101,9 @@ def open_model(spec: str, device: str = "cpu", default_space: ColourSpace = "lin
         >>> open_model("retinx")
         Traceback (most recent call last):
         loaders.errors.InputError: model `retinx`: expected one of retinex, gray-retinex, weiss, \
-constant-reflectance, constant-shading; or a weights file, package.module:callable, file.py:callable, \
-hf:NAME, a folder of a transformers vision model, marigold:FOLDER, or METHOD:CHECKOUT:WEIGHTS with METHOD \
+constant-reflectance, constant-shading, net-supervised, net-multi-illumination, net-unsupervised; or a weights \
+file, package.module:callable, file.py:callable, hf:NAME, a folder of a transformers vision model, \
+marigold:FOLDER, or METHOD:CHECKOUT:WEIGHTS with METHOD \
 cgintrinsics, bigtime, usi3d, niid-net; did you mean `retinex`?
     """
     name, text = split_spec(spec)
@@ -107,6 +112,12 @@ cgintrinsics, bigtime, usi3d, niid-net; did you mean `retinex`?
     if text in SHIPPED:
         identity = ModelIdentity(name or text, "shipped", f"candlelight {version('candlelight')}")
         return NamedModel(identity, SHIPPED[text], "linear")
+    if text in NETWORKS:
+        file = NETWORKS[text]
+        identity = ModelIdentity(
+            name or text, "shipped", f"candlelight {version('candlelight')}", file_sha256(file)
+        )
+        return NamedModel(identity, load_model(file, device), "linear")
     if text.startswith(_HUB):
         folder, commit = download_vision_model(text.removeprefix(_HUB))
         return _vision(name or text.removeprefix(_HUB), folder, commit, device)
@@ -121,8 +132,9 @@ cgintrinsics, bigtime, usi3d, niid-net; did you mean `retinex`?
         return NamedModel(identity, load_model(path, device), "linear")
     if ":" in text:
         return _callable(name, text, device, default_space)
-    near = did_you_mean(text, SHIPPED) or nearest_file(path)
-    raise InputError(f"model `{text}`: expected one of {', '.join(SHIPPED)}; or {_FORMS}{near}")
+    names = (*SHIPPED, *NETWORKS)
+    near = did_you_mean(text, names) or nearest_file(path)
+    raise InputError(f"model `{text}`: expected one of {', '.join(names)}; or {_FORMS}{near}")
 
 
 def open_models(
