@@ -92,6 +92,11 @@ MOVED = {
     "scale": "scale {scale}",
     "illuminant": "{hue} nm, {saturation} steps",
 }
+RELIT = [
+    ("train", {"scene": 14, "temperature": 3000}),
+    ("train", {"scene": 76, "temperature": 6500}),
+    ("train", {"scene": 84, "temperature": 6500}),
+]
 PART_LABELS = {"parts": "{kind} {class}"}
 TEXTURES = str(Path(__file__).with_name("textures.yaml"))
 
@@ -107,6 +112,7 @@ GRIDS = {
     "invariance": Grid("invariance", (152, 152), 4, None, MOVES, STILL_LIFES, MOVED),
     "negatives": Grid("negatives", (128, 128), 8, limit=24),
     "parts": Grid("parts", (128, 128), 9, None, ["sets.parts.draws=1"], (), PART_LABELS, ("image", "part")),
+    "relit": Grid("relit", (128, 128), 5, shown=RELIT),
     "textures": Grid(TEXTURES, (200, 132), 6, labels={"textures": "{texture}"}),
     "toy-confounded": Grid("toy-confounded", (96, 96), 8, limit=24),
 }

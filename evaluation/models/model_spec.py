@@ -101,8 +101,8 @@ def open_model(spec: str, device: str = "cpu", default_space: ColourSpace = "lin
         >>> open_model("retinx")
         Traceback (most recent call last):
         loaders.errors.InputError: model `retinx`: expected one of retinex, gray-retinex, weiss, \
-constant-reflectance, constant-shading, net-supervised, net-multi-illumination, net-unsupervised; or a weights \
-file, package.module:callable, file.py:callable, hf:NAME, a folder of a transformers vision model, \
+constant-reflectance, constant-shading, net-supervised, net-multi-illumination, net-unsupervised; or a \
+weights file, package.module:callable, file.py:callable, hf:NAME, a folder of a transformers vision model, \
 marigold:FOLDER, or METHOD:CHECKOUT:WEIGHTS with METHOD \
 cgintrinsics, bigtime, usi3d, niid-net; did you mean `retinex`?
     """
