@@ -52,10 +52,9 @@ def check_protocol_options(given: Sequence[str], names: Sequence[str] | None, ou
     if not given:
         return
     context = click.get_current_context()
-    flags = {"image": "input", "l1": "l1"}
     for parameter in _NOT_WITH:
         if context.get_parameter_source(parameter) is click.core.ParameterSource.COMMANDLINE:
-            flag = "--" + flags.get(parameter, parameter).replace("_", "-")
+            flag = "--" + {"image": "input"}.get(parameter, parameter).replace("_", "-")
             raise InputError(f"{flag}: not with --protocol, which sets every choice; leave one of them out")
     tables = [path for path in out if path.suffix == ".csv"]
     if tables and (names is None or len(names) > 1):

@@ -25,16 +25,15 @@ _MEAN = "arithmetic, over images"
 _SINTEL_COLUMNS = tuple(
     f"{score}{part}" for score in ("si_mse", "si_lmse", "dssim") for part in ("", "_reflectance", "_shading")
 )
-_SINTEL_FILES = (
-    "MPI-Sintel: scene split of 450 test frames and its reverse, averaged; papers also take 400 frames "
-    "without defects, image splits, and crops"
-)
 _LPIPS = "LPIPS, which needs weights of others: `evaluation.perception.load_lpips` computes it."
 
 
-def _interiorverse(
-    name: str, space: str, scale: str, source: str, *, encoded: bool, scaled: bool
-) -> EvaluationProtocol:
+_MARIGOLD = "Ke et al., Marigold, 2025; prs-eth/Marigold b1dffaa, script/iid/eval.py"
+_OURS = "ours: no paper publishes a program with this choice"
+
+
+def _interiorverse(name: str, *, encoded: bool, scaled: bool, source: str) -> EvaluationProtocol:
+    scale = f"one for the image, of least squares{' in linear light' if encoded else ''}"
     return EvaluationProtocol(
         name=name,
         version=1,
@@ -45,8 +44,8 @@ def _interiorverse(
             partial(interiorverse_values, encoded=encoded, scaled=scaled), interiorverse_item
         ),
         files="InteriorVerse, 85 degrees: 2,672 test frames of 210 scenes; the download is gone since 2026",
-        colour_space=space,
-        scale=scale,
+        colour_space="power 1/2.2" if encoded else "linear",
+        scale=scale if scaled else "none",
         mask="none: every pixel counts, also those without a truth",
         resize="none after the network, which works at 640 pixels in the program",
         window="SSIM of torchmetrics 1.6 to 1.8, range 1",
@@ -121,7 +120,8 @@ _RECORDS = (
         better="lower",
         columns=_SINTEL_COLUMNS,
         rule=DecompositionRule(sintel_values),
-        files=_SINTEL_FILES,
+        files="MPI-Sintel: scene split of 450 test frames and its reverse, averaged; papers also take 400 "
+        "frames without defects, image splits, and crops",
         colour_space="stored 8-bit values, here sRGB clipped to [0, 1], of prediction and truth",
         scale="si-MSE, DSSIM: one for the image; si-LMSE: one for each window; cut at 1, but for DSSIM",
         mask="none on MPI-Sintel; that of the data elsewhere",
@@ -165,44 +165,16 @@ _RECORDS = (
         "by it",
         window="SSIM of torchmetrics 1.6 to 1.8, range 1",
         mean=_MEAN,
-        source="Ke et al., Marigold, 2025; prs-eth/Marigold b1dffaa, script/iid/eval.py",
+        source=_MARIGOLD,
         left_out=f"{_LPIPS} The residual, which a decomposition does not have; so the shading of other data "
         "than Hypersim is cut off at its own percentile, not at the larger one of shading and residual. "
         "Reflectance and shading have masks of their own in the program. torchmetrics 1.2 computes another "
         "SSIM, and the program does not say its version.",
     ),
-    _interiorverse(
-        "interiorverse-marigold",
-        "power 1/2.2",
-        "none",
-        "Ke et al., Marigold, 2025; prs-eth/Marigold b1dffaa, script/iid/eval.py",
-        encoded=True,
-        scaled=False,
-    ),
-    _interiorverse(
-        "interiorverse-scaled",
-        "power 1/2.2",
-        "one for the image, of least squares in linear light",
-        "ours: no paper publishes a program with this choice",
-        encoded=True,
-        scaled=True,
-    ),
-    _interiorverse(
-        "interiorverse-linear",
-        "linear",
-        "none",
-        "ours: no paper publishes a program with this choice",
-        encoded=False,
-        scaled=False,
-    ),
-    _interiorverse(
-        "interiorverse-linear-scaled",
-        "linear",
-        "one for the image, of least squares",
-        "ours: no paper publishes a program with this choice",
-        encoded=False,
-        scaled=True,
-    ),
+    _interiorverse("interiorverse-marigold", encoded=True, scaled=False, source=_MARIGOLD),
+    _interiorverse("interiorverse-scaled", encoded=True, scaled=True, source=_OURS),
+    _interiorverse("interiorverse-linear", encoded=False, scaled=False, source=_OURS),
+    _interiorverse("interiorverse-linear-scaled", encoded=False, scaled=True, source=_OURS),
     EvaluationProtocol(
         name="stanford-orb",
         version=1,
