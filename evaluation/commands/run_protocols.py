@@ -74,7 +74,7 @@ def run_protocols(
     """Score models by protocols, print a table of scores and ranks, and write the results.
 
     Args:
-        names: protocols; None for all that the data can carry.
+        names: protocols; None for all that fit the data.
         sources: models and files.
         data: the argument DATA.
         choice: set, split and rows.
@@ -84,7 +84,7 @@ def run_protocols(
         page: HTML page.
 
     Raises:
-        InputError: the data cannot carry a named protocol, or any.
+        InputError: a named protocol, or every one, does not fit the data.
     """
     from evaluation.protocols import PROTOCOLS, score_protocols
 
@@ -137,7 +137,8 @@ def _show_order(made: "ProtocolRun", results: Sequence[Any], out: Sequence[Path]
     click.echo("score (rank); numbers of two protocols are never comparable, only ranks are")
     changes = changed_orders(made.results)
     if len(results) > len(made.results):  # several models
-        click.echo(f"{len(changes)} of {len(made.results) - 1} neighbours order the models differently")
+        pairs = f"{len(made.results) - 1} pairs of neighbouring protocols"
+        click.echo(f"{len(changes)} of {pairs} order the models differently")
     for line in changes:
         click.echo(line)
     for name, reason in made.left_out.items():
