@@ -1,5 +1,6 @@
 """The records of all protocols; here those with true reflectance and shading."""
 
+from dataclasses import replace
 from functools import partial
 
 from evaluation.protocols.evaluation_protocol import DecompositionRule, EvaluationProtocol
@@ -25,33 +26,43 @@ _MEAN = "arithmetic, over images"
 _SINTEL_COLUMNS = tuple(
     f"{score}{part}" for score in ("si_mse", "si_lmse", "dssim") for part in ("", "_reflectance", "_shading")
 )
-_LPIPS = "LPIPS, which needs weights of others: `evaluation.perception.load_lpips` computes it."
+_LPIPS = "LPIPS, which `evaluation.perception.load_lpips` computes."
 
 
 _MARIGOLD = "Ke et al., Marigold, 2025; prs-eth/Marigold b1dffaa, script/iid/eval.py"
-_OURS = "ours: no paper publishes a program with this choice"
 
 
-def _interiorverse(name: str, *, encoded: bool, scaled: bool, source: str) -> EvaluationProtocol:
+_INTERIORVERSE = EvaluationProtocol(
+    name="interiorverse-marigold",
+    version=1,
+    reads="decompositions",
+    better="higher",
+    columns=("psnr_reflectance", "ssim_reflectance"),
+    rule=DecompositionRule(partial(interiorverse_values, encoded=True, scaled=False), interiorverse_item),
+    files="InteriorVerse, 85 degrees: 2,672 test frames of 210 scenes; the download is gone since 2026",
+    colour_space="power 1/2.2",
+    scale="none",
+    mask="none: every pixel counts, also those without a truth",
+    resize="none after the network, which works at 640 pixels in the program",
+    window="SSIM of torchmetrics 1.6 to 1.8, range 1",
+    mean=_MEAN,
+    source=_MARIGOLD,
+    left_out=f"{_LPIPS} Material is not scored.",
+)
+
+
+def _interiorverse(name: str, *, encoded: bool, scaled: bool) -> EvaluationProtocol:
     scale = f"one for the image, of least squares{' in linear light' if encoded else ''}"
-    return EvaluationProtocol(
+    values = partial(interiorverse_values, encoded=encoded, scaled=scaled)
+    return replace(
+        _INTERIORVERSE,
         name=name,
-        version=1,
-        reads="decompositions",
-        better="higher",
-        columns=("psnr_reflectance", "ssim_reflectance"),
-        rule=DecompositionRule(
-            partial(interiorverse_values, encoded=encoded, scaled=scaled), interiorverse_item
-        ),
-        files="InteriorVerse, 85 degrees: 2,672 test frames of 210 scenes; the download is gone since 2026",
+        rule=DecompositionRule(values, interiorverse_item),
+        files=f"as `{_INTERIORVERSE.name}`",
         colour_space="power 1/2.2" if encoded else "linear",
         scale=scale if scaled else "none",
-        mask="none: every pixel counts, also those without a truth",
-        resize="none after the network, which works at 640 pixels in the program",
-        window="SSIM of torchmetrics 1.6 to 1.8, range 1",
-        mean=_MEAN,
-        source=source,
-        left_out=f"{_LPIPS} Material is not scored.",
+        source="ours: no paper publishes a program with this choice",
+        left_out="",
     )
 
 
@@ -171,10 +182,10 @@ _RECORDS = (
         "Reflectance and shading have masks of their own in the program. torchmetrics 1.2 computes another "
         "SSIM, and the program does not say its version.",
     ),
-    _interiorverse("interiorverse-marigold", encoded=True, scaled=False, source=_MARIGOLD),
-    _interiorverse("interiorverse-scaled", encoded=True, scaled=True, source=_OURS),
-    _interiorverse("interiorverse-linear", encoded=False, scaled=False, source=_OURS),
-    _interiorverse("interiorverse-linear-scaled", encoded=False, scaled=True, source=_OURS),
+    _INTERIORVERSE,
+    _interiorverse("interiorverse-scaled", encoded=True, scaled=True),
+    _interiorverse("interiorverse-linear", encoded=False, scaled=False),
+    _interiorverse("interiorverse-linear-scaled", encoded=False, scaled=True),
     EvaluationProtocol(
         name="stanford-orb",
         version=1,
