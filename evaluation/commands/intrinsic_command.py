@@ -66,7 +66,7 @@ _SAW_VARIANTS = ("kovacs2017", "cgintrinsics2018", "challenge2018")
     multiple=True,
     metavar="NAME",
     help="Evaluation protocol that sets all choices, such as mit-grosse or iiw-whdr; repeatable or "
-    "comma-separated; `all` runs every one that DATA can carry (docs/protocols.md).",
+    "comma-separated; `all` runs every one that fits DATA (docs/protocols.md).",
 )
 @click.option(
     "--threshold", type=click.FloatRange(0), default=0.1, show_default=True, help="Threshold of whdr."

@@ -52,10 +52,9 @@ def check_protocol_options(given: Sequence[str], names: Sequence[str] | None, ou
     if not given:
         return
     context = click.get_current_context()
-    flags = {"image": "input", "l1": "l1"}
     for parameter in _NOT_WITH:
         if context.get_parameter_source(parameter) is click.core.ParameterSource.COMMANDLINE:
-            flag = "--" + flags.get(parameter, parameter).replace("_", "-")
+            flag = "--" + {"image": "input"}.get(parameter, parameter).replace("_", "-")
             raise InputError(f"{flag}: not with --protocol, which sets every choice; leave one of them out")
     tables = [path for path in out if path.suffix == ".csv"]
     if tables and (names is None or len(names) > 1):
@@ -75,7 +74,7 @@ def run_protocols(
     """Score models by protocols, print a table of scores and ranks, and write the results.
 
     Args:
-        names: protocols; None for all that the data can carry.
+        names: protocols; None for all that fit the data.
         sources: models and files.
         data: the argument DATA.
         choice: set, split and rows.
@@ -85,7 +84,7 @@ def run_protocols(
         page: HTML page.
 
     Raises:
-        InputError: the data cannot carry a named protocol, or any.
+        InputError: a named protocol, or every one, does not fit the data.
     """
     from evaluation.protocols import PROTOCOLS, score_protocols
 
@@ -138,7 +137,8 @@ def _show_order(made: "ProtocolRun", results: Sequence[Any], out: Sequence[Path]
     click.echo("score (rank); numbers of two protocols are never comparable, only ranks are")
     changes = changed_orders(made.results)
     if len(results) > len(made.results):  # several models
-        click.echo(f"{len(changes)} of {len(made.results) - 1} neighbours order the models differently")
+        pairs = f"{len(made.results) - 1} pairs of neighbouring protocols"
+        click.echo(f"{len(changes)} of {pairs} order the models differently")
     for line in changes:
         click.echo(line)
     for name, reason in made.left_out.items():

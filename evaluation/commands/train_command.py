@@ -1,4 +1,4 @@
-"""``candlelight train``: train a network on images with known or unknown decompositions."""
+"""``candlelight train``: train a network to decompose images under one of three regimes."""
 
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,14 @@ def train() -> None:
     type=click.Choice(_REGIMES),
     default=_REGIMES[0],
     show_default=True,
-    help="Supervision: the truth of each image; only images of scenes under several lights; or images, and "
-    "reflectance and shading of other scenes.",
+    help="Supervision: the truth of each image; nothing but scenes under several lights; or reflectances and "
+    "shadings of other scenes.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     required=True,
-    help="File for the weights, .pt; facts and learning curves go to the same name with .json. An "
+    help="File for the weights, .pt; settings and learning curves go to the same name with .json. An "
     "interrupted training continues from OUT.partial.",
 )
 @click.option(
@@ -95,7 +95,7 @@ def intrinsic(
 ) -> None:
     """Train a small network to decompose images into reflectance and shading.
 
-    The images of a scene are those of one group of DATA: of a concept set, an object or a scene.
+    A scene is a group of rows of DATA: a unit of frames, an object of mit, a scene of arap or hypersim.
 
     \b
     candlelight render relit --out relit
@@ -125,7 +125,7 @@ def intrinsic(
         shown = SmallRows(view, held_out) if held_out else None
         write_training_page(page, network, history, shown, settings, chosen)
     state.unlink(missing_ok=True)
-    click.echo(f"loss {history.training[-1]:.4f} after {epochs} epochs on {len(view) - len(held_out)} images")
+    click.echo(f"loss {history.training[-1]:.4f} after epoch {epochs} on {len(view) - len(held_out)} images")
     if held_out:
         click.echo(f"LMSE {history.validation[-1]:.4f} on {len(held_out)} held-out images")
     for path in filter(None, (out, out.with_suffix(".json"), page)):

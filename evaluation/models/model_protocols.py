@@ -1,4 +1,4 @@
-"""Protocols of models and frames that can be trained or scored."""
+"""Protocols (`typing.Protocol`) of models and frames that can be trained or scored."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -33,7 +33,8 @@ class IntrinsicModel(Protocol):
         """Decompose each image.
 
         Args:
-            image: scene-linear Rec.709 (not sRGB-encoded) in [0, 1]; over-exposed pixels are clipped.
+            image: scene-linear Rec.709 (not sRGB-encoded), >= 0; frames with a layer `radiance` have values
+                above 1.
 
         Returns:
             Reflectance, the share of light that each pixel's surface scatters, and shading, the light that

@@ -65,7 +65,6 @@ JUDGEMENT_RECORDS = (
         source="NIID-Net, mode 0; the area of Li and Snavely, ECCV 2018",
         left_out="BigTime has thresholds up to log 8 and gamma-encoded shading. Kovacs et al. 2017 publish "
         "curves without a number.",
-        published=(SAW_TABLE,),
     ),
     EvaluationProtocol(
         name="saw-challenge",

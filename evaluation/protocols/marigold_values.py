@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from torch import Tensor
 
 from evaluation.inputs.ground_truth import GroundTruth
@@ -17,13 +17,14 @@ from evaluation.intrinsic.psnr import psnr
 from evaluation.intrinsic.si_mse import rescaled
 from evaluation.intrinsic.ssim_padded import ssim_padded
 from evaluation.protocols.protocol_values import BRIGHTNESS, Columns, Predicted
+from loaders.public.hypersim_frames import tone_map
+from loaders.public.hypersim_truth import cut_off
 from loaders.views import DecomposedImage
 from loaders.views.view_colours import to_linear
 
 _GAMMA = 2.2
 _BRIGHT, _BRIGHT_SHARE = 0.8, 0.9  # this share of the pixels is to be darker than 0.8 of white
 _DARKEST = 1e-4  # brightness of that pixel below which an image becomes black
-_CUT_SHARE = 0.98  # of the values of the shading, which is clipped above
 
 
 def hypersim_values(reflectance: Predicted, shading: Predicted, truth: GroundTruth) -> Columns:
@@ -38,21 +39,20 @@ def hypersim_values(reflectance: Predicted, shading: Predicted, truth: GroundTru
 
 
 def hypersim_item(item: DecomposedImage) -> DecomposedImage:
-    """Prepare a frame as the frames of Hypersim are prepared: tone-mapped image, shading with a cut-off.
+    """Prepare a frame as those of Hypersim are: tone-mapped image, shading with a cut-off.
 
-    The image gets the factor that takes the 90th percentile of its brightness to 0.8 after the power 1/2.2,
-    is encoded with that power, clipped and cut to 8 bits, and then decoded by the sRGB curve like every 8-bit
-    image. The shading is clipped to [0, c] and divided by c, the 98th percentile of its values. In Hypersim c
-    is the larger of two such percentiles, of shading and residual; these data have no residual here.
+    `tone_map` makes the image, which is decoded by the sRGB curve like every 8-bit image. The shading is
+    clipped to [0, c] and divided by c, its `cut_off`. In Hypersim c is the larger of the cut-offs of shading
+    and residual; these data have no residual here.
 
     Args:
         item: an image and its decomposition.
     """
-    factor = _BRIGHT**_GAMMA * _to_bright(_brightness(item.image))
-    pixels = (255 * _encode(factor * item.image.double()).clamp(max=1)).to(torch.uint8)
-    cut = float(np.quantile(item.shading.numpy(), _CUT_SHARE))
-    shading = (item.shading.double().clamp(0, cut) / cut).float() if cut > 0 else item.shading
-    return replace(item, image=to_linear(pixels), shading=shading, lights=None)
+    pixels = torch.from_numpy(tone_map(item.image.double().permute(1, 2, 0).numpy())).permute(2, 0, 1)
+    shading = item.shading.double()
+    if (cut := cut_off(shading.numpy())) > 0:
+        shading = shading.clamp(0, cut) / cut
+    return replace(item, image=to_linear(pixels), shading=shading.float(), lights=None)
 
 
 def interiorverse_item(item: DecomposedImage) -> DecomposedImage:
@@ -92,7 +92,7 @@ def _mapped(
     """Scale predicted shading to the truth; map both so that the truth has a common brightness."""
     given, wanted = masked_double(shading, truth.mask), masked_double(true, truth.mask)
     given = rescaled(given, wanted, truth.mask, floor=0)
-    brightness = _brightness(wanted, 1)
+    brightness = (wanted * wanted.new_tensor(BRIGHTNESS)[:, None, None]).sum(1)
     factors = [_to_bright(row[inside]) for row, inside in zip(brightness, truth.mask, strict=True)]
     factor = _BRIGHT * torch.tensor(factors, dtype=torch.float64)[:, None, None, None]
     return (factor * given).clamp(0, 1), (factor * wanted).clamp(0, 1)
@@ -104,11 +104,6 @@ def _to_bright(brightness: Float64[Tensor, "..."]) -> float:
         return math.nan
     high = float(np.quantile(brightness.numpy(), _BRIGHT_SHARE))
     return 1 / high if high >= _DARKEST else 0.0
-
-
-def _brightness(image: Float[Tensor, "*rows 3 height width"], axis: int = 0) -> Tensor:
-    weights = image.new_tensor(BRIGHTNESS).double()[:, None, None]
-    return (image.double() * weights).sum(axis)
 
 
 def _encode(linear: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from loaders.views import DataIdentity, DecomposedImage, Decompositions
-from loaders.views.view_protocols import Explains
+from loaders.views import DecomposedImage, Decompositions
 
 
 class PreparedRows:
@@ -16,31 +15,13 @@ class PreparedRows:
 
     def __init__(self, rows: Decompositions, prepare: Callable[[DecomposedImage], DecomposedImage]) -> None:
         self._rows, self._prepare = rows, prepare
-
-    @property
-    def identity(self) -> DataIdentity:
-        """Name, set and split of the data."""
-        return self._rows.identity
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Id of each row."""
-        return self._rows.ids
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """Scene, object or unit of each row."""
-        return self._rows.groups
+        self.identity, self.explains = rows.identity, rows.explains
+        self.ids, self.groups = rows.ids, rows.groups
 
     @property
     def known_ids(self) -> frozenset[str]:
-        """Ids of all rows of the data."""
+        """Ids of all rows of the data; listing them may take long."""
         return self._rows.known_ids
-
-    @property
-    def explains(self) -> Explains:
-        """Part of the image that reflectance times shading explains."""
-        return self._rows.explains
 
     def __len__(self) -> int:
         """Count the rows."""

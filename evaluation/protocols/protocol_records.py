@@ -1,5 +1,6 @@
 """The records of all protocols; here those with true reflectance and shading."""
 
+from dataclasses import replace
 from functools import partial
 
 from evaluation.protocols.evaluation_protocol import DecompositionRule, EvaluationProtocol
@@ -25,34 +26,43 @@ _MEAN = "arithmetic, over images"
 _SINTEL_COLUMNS = tuple(
     f"{score}{part}" for score in ("si_mse", "si_lmse", "dssim") for part in ("", "_reflectance", "_shading")
 )
-_SINTEL_FILES = (
-    "MPI-Sintel: scene split of 450 test frames and its reverse, averaged; papers also take 400 frames "
-    "without defects, image splits, and crops"
+_LPIPS = "LPIPS, which `evaluation.perception.load_lpips` computes."
+
+
+_MARIGOLD = "Ke et al., Marigold, 2025; prs-eth/Marigold b1dffaa, script/iid/eval.py"
+
+
+_INTERIORVERSE = EvaluationProtocol(
+    name="interiorverse-marigold",
+    version=1,
+    reads="decompositions",
+    better="higher",
+    columns=("psnr_reflectance", "ssim_reflectance"),
+    rule=DecompositionRule(partial(interiorverse_values, encoded=True, scaled=False), interiorverse_item),
+    files="InteriorVerse, 85 degrees: 2,672 test frames of 210 scenes; the download is gone since 2026",
+    colour_space="power 1/2.2",
+    scale="none",
+    mask="none: every pixel counts, also those without a truth",
+    resize="none after the network, which works at 640 pixels in the program",
+    window="SSIM of torchmetrics 1.6 to 1.8, range 1",
+    mean=_MEAN,
+    source=_MARIGOLD,
+    left_out=f"{_LPIPS} Material is not scored.",
 )
-_LPIPS = "LPIPS, which needs weights of others: `evaluation.perception.load_lpips` computes it."
 
 
-def _interiorverse(
-    name: str, space: str, scale: str, source: str, *, encoded: bool, scaled: bool
-) -> EvaluationProtocol:
-    return EvaluationProtocol(
+def _interiorverse(name: str, *, encoded: bool, scaled: bool) -> EvaluationProtocol:
+    scale = f"one for the image, of least squares{' in linear light' if encoded else ''}"
+    values = partial(interiorverse_values, encoded=encoded, scaled=scaled)
+    return replace(
+        _INTERIORVERSE,
         name=name,
-        version=1,
-        reads="decompositions",
-        better="higher",
-        columns=("psnr_reflectance", "ssim_reflectance"),
-        rule=DecompositionRule(
-            partial(interiorverse_values, encoded=encoded, scaled=scaled), interiorverse_item
-        ),
-        files="InteriorVerse, 85 degrees: 2,672 test frames of 210 scenes; the download is gone since 2026",
-        colour_space=space,
-        scale=scale,
-        mask="none: every pixel counts, also those without a truth",
-        resize="none after the network, which works at 640 pixels in the program",
-        window="SSIM of torchmetrics 1.6 to 1.8, range 1",
-        mean=_MEAN,
-        source=source,
-        left_out=f"{_LPIPS} Material is not scored.",
+        rule=DecompositionRule(values, interiorverse_item),
+        files=f"as `{_INTERIORVERSE.name}`",
+        colour_space="power 1/2.2" if encoded else "linear",
+        scale=scale if scaled else "none",
+        source="ours: no paper publishes a program with this choice",
+        left_out="",
     )
 
 
@@ -121,7 +131,8 @@ _RECORDS = (
         better="lower",
         columns=_SINTEL_COLUMNS,
         rule=DecompositionRule(sintel_values),
-        files=_SINTEL_FILES,
+        files="MPI-Sintel: scene split of 450 test frames and its reverse, averaged; papers also take 400 "
+        "frames without defects, image splits, and crops",
         colour_space="stored 8-bit values, here sRGB clipped to [0, 1], of prediction and truth",
         scale="si-MSE, DSSIM: one for the image; si-LMSE: one for each window; cut at 1, but for DSSIM",
         mask="none on MPI-Sintel; that of the data elsewhere",
@@ -165,44 +176,16 @@ _RECORDS = (
         "by it",
         window="SSIM of torchmetrics 1.6 to 1.8, range 1",
         mean=_MEAN,
-        source="Ke et al., Marigold, 2025; prs-eth/Marigold b1dffaa, script/iid/eval.py",
+        source=_MARIGOLD,
         left_out=f"{_LPIPS} The residual, which a decomposition does not have; so the shading of other data "
         "than Hypersim is cut off at its own percentile, not at the larger one of shading and residual. "
         "Reflectance and shading have masks of their own in the program. torchmetrics 1.2 computes another "
         "SSIM, and the program does not say its version.",
     ),
-    _interiorverse(
-        "interiorverse-marigold",
-        "power 1/2.2",
-        "none",
-        "Ke et al., Marigold, 2025; prs-eth/Marigold b1dffaa, script/iid/eval.py",
-        encoded=True,
-        scaled=False,
-    ),
-    _interiorverse(
-        "interiorverse-scaled",
-        "power 1/2.2",
-        "one for the image, of least squares in linear light",
-        "ours: no paper publishes a program with this choice",
-        encoded=True,
-        scaled=True,
-    ),
-    _interiorverse(
-        "interiorverse-linear",
-        "linear",
-        "none",
-        "ours: no paper publishes a program with this choice",
-        encoded=False,
-        scaled=False,
-    ),
-    _interiorverse(
-        "interiorverse-linear-scaled",
-        "linear",
-        "one for the image, of least squares",
-        "ours: no paper publishes a program with this choice",
-        encoded=False,
-        scaled=True,
-    ),
+    _INTERIORVERSE,
+    _interiorverse("interiorverse-scaled", encoded=True, scaled=True),
+    _interiorverse("interiorverse-linear", encoded=False, scaled=False),
+    _interiorverse("interiorverse-linear-scaled", encoded=False, scaled=True),
     EvaluationProtocol(
         name="stanford-orb",
         version=1,

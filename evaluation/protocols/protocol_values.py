@@ -1,6 +1,8 @@
 """Columns of the protocols of MIT Intrinsic Images, ARAP, MPI-Sintel and Stanford-ORB, and ARAP's input."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Float64
@@ -29,8 +31,7 @@ _WEAKEST_CHANNEL = 1e-6  # energy of a channel up to which Stanford-ORB takes th
 def grosse_values(reflectance: Predicted, shading: Predicted, truth: GroundTruth) -> Columns:
     """Compute LMSE of the channel means: both, reflectance, shading."""
     pairs = (reflectance, truth.reflectance), (shading, truth.shading)
-    one, other = (lmse(gray(given), gray(true.double()), truth.mask) for given, true in pairs)
-    return torch.stack([0.5 * (one + other), one, other])
+    return _with_means([(gray(given), gray(true.double())) for given, true in pairs], truth.mask, lmse)
 
 
 def barron_values(reflectance: Predicted, shading: Predicted, truth: GroundTruth) -> Columns:
@@ -81,23 +82,14 @@ def ordinal_input(item: DecomposedImage) -> DecomposedImage:
 def sintel_values(reflectance: Predicted, shading: Predicted, truth: GroundTruth) -> Columns:
     """Compute si-MSE, si-LMSE and DSSIM of 8-bit sRGB values: both, reflectance, shading of each score."""
     pairs = [(_stored(given), _stored(true)) for given, true in _pairs(reflectance, shading, truth)]
-    scores = [
-        [si_mse(*pair, truth.mask, cap=1, floor=0) for pair in pairs],
-        [lmse_sintel(*pair, truth.mask) for pair in pairs],
-        [dssim(*pair, truth.mask) for pair in pairs],
-    ]
-    return torch.stack([value for one, other in scores for value in (0.5 * (one + other), one, other)])
+    return _with_means(pairs, truth.mask, partial(si_mse, cap=1, floor=0), lmse_sintel, dssim)
 
 
 def crefnet_values(reflectance: Predicted, shading: Predicted, truth: GroundTruth) -> Columns:
     """Compute CRefNet's si-MSE, si-LMSE and DSSIM: both, reflectance, shading of each score."""
-    encoded = [(encode(given), _stored(true)) for given, true in _pairs(reflectance, shading, truth)]
-    scores = [
-        [si_mse(*pair, truth.mask, floor=CREFNET_FLOOR) for pair in encoded],
-        [lmse_crefnet(*pair, truth.mask) for pair in encoded],
-        [dssim_crefnet(*pair, truth.mask) for pair in encoded],
-    ]
-    return torch.stack([value for one, other in scores for value in (0.5 * (one + other), one, other)])
+    pairs = [(encode(given), _stored(true)) for given, true in _pairs(reflectance, shading, truth)]
+    si_mse_crefnet = partial(si_mse, floor=CREFNET_FLOOR)
+    return _with_means(pairs, truth.mask, si_mse_crefnet, lmse_crefnet, dssim_crefnet)
 
 
 def orb_values(reflectance: Predicted, shading: Predicted, truth: GroundTruth) -> Columns:
@@ -128,6 +120,14 @@ def _pairs(
     if truth.shading.shape[1] == 1:
         shading = shading.mean(1, keepdim=True)
     return (reflectance, truth.reflectance.double()), (shading, truth.shading.double())
+
+
+def _with_means(
+    pairs: Sequence[tuple[Tensor, Tensor]], mask: Tensor, *scores: Callable[[Tensor, Tensor, Tensor], Tensor]
+) -> Columns:
+    """Compute scores of reflectance and of shading; each score has its mean first."""
+    found = [[score(*pair, mask) for pair in pairs] for score in scores]
+    return torch.stack([value for one, other in found for value in (0.5 * (one + other), one, other)])
 
 
 def _stored(linear: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -3,7 +3,6 @@
 from evaluation.protocols.evaluation_protocol import PublishedTable
 
 THIRD_PARTY = "as transcribed by a third party (tmkhang1999/CARI, 2026); the papers' tables were not opened"
-_ORB_FILES = "read in the result files of the repository of Stanford-ORB (visualize/methods)"
 
 ARAP_TABLE = PublishedTable(
     f"Careaga and Aksoy 2023, Table 1, albedo, {THIRD_PARTY}",
@@ -76,7 +75,7 @@ MAW_TABLE = PublishedTable(
     "6.884.",
 )
 ORB_TABLE = PublishedTable(
-    _ORB_FILES,
+    "read in the result files of the repository of Stanford-ORB (visualize/methods)",
     ("method", "PSNR"),
     (
         ("NVDiffRecMC", "41.60"),

@@ -1,4 +1,4 @@
-"""Score models by named protocols: one, or every one that the data can carry."""
+"""Score models by named protocols: one, or every one that fits the data."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ _VIEWS = {
 
 
 class ProtocolRun(NamedTuple):
-    """Results by protocol and model, and the reason why the data cannot carry each other protocol."""
+    """Results by protocol and model, and the reason why each other protocol does not fit the data."""
 
     results: dict[str, dict[str, Result]]
     left_out: dict[str, str]
@@ -81,7 +81,7 @@ def score_protocol(
         is not arithmetic.
 
     Raises:
-        InputError: no such protocol, the data cannot carry it, no models, or an output is not a
+        InputError: no such protocol, it does not fit the data, no models, or an output is not a
             decomposition.
 
     Example:
@@ -129,8 +129,7 @@ def score_protocols(
         models: see `score_protocol`.
         views: by what they hold ("decompositions", "comparisons", "labels", "regions"), the view, or the
             error that opening it raised.
-        protocols: names; all must be carried. None means all protocols, and those that the data cannot carry
-            are left out.
+        protocols: names; all must fit the data. None means all protocols, without those that do not fit.
         device: see `score_protocol`.
         batch_size: see `score_protocol`.
         missing: see `score_protocol`.
@@ -140,26 +139,26 @@ def score_protocols(
         The results in the order of `PROTOCOLS`, and the reasons of the protocols that were left out.
 
     Raises:
-        InputError: no such protocol, the data cannot carry a named one or any at all, or see
+        InputError: no such protocol, a named one or every one does not fit the data, or see
             `score_protocol`.
     """
     wanted = [named_protocol(name) for name in (PROTOCOLS if protocols is None else protocols)]
-    carried: list[EvaluationProtocol] = []
+    fitting: list[EvaluationProtocol] = []
     left_out: dict[str, str] = {}
     for record in sorted(wanted, key=list(PROTOCOLS.values()).index):
         view = views[record.reads]
         reason = str(view) if isinstance(view, InputError) else _obstacle(record, view, models)
         if reason is None:
-            carried.append(record)
+            fitting.append(record)
         elif protocols is None:
             left_out[record.name] = reason
         else:
             raise InputError(f"protocol `{record.name}`: {reason}")
-    if not carried:
-        raise InputError(f"the data carry no protocol; {next(iter(left_out.values()))}")
+    if not fitting:
+        raise InputError(f"no protocol fits the data; {next(iter(left_out.values()))}")
     run = {"device": device, "batch_size": batch_size, "missing": missing, "steps": steps}
     alike: dict[object, list[EvaluationProtocol]] = {}
-    for record in carried:
+    for record in fitting:
         rule = record.rule
         alike.setdefault(rule.prepare if isinstance(rule, DecompositionRule) else record.name, []).append(
             record
@@ -167,7 +166,7 @@ def score_protocols(
     found: dict[str, dict[str, Result]] = {}
     for records in alike.values():
         found |= _score_alike(models, views[records[0].reads], records, run)
-    return ProtocolRun({record.name: found[record.name] for record in carried}, left_out)
+    return ProtocolRun({record.name: found[record.name] for record in fitting}, left_out)
 
 
 def _score_alike(
@@ -195,14 +194,17 @@ def _named(record: EvaluationProtocol, result: Result) -> Result:
 
 
 def _obstacle(record: EvaluationProtocol, view: Any, models: Mapping[str, DecompositionModel]) -> str | None:
-    """Tell from the first row why data cannot carry a protocol; None if they can."""
+    """Tell from the first row why a protocol does not fit data; None if it does."""
     first = view[0] if len(view) else None
     if first is None:
         return f"`{view.identity.name}` has no rows"
     if record.reads in ("comparisons", "labels"):
         return None if getattr(first, record.reads) is not None else f"the data have no {record.reads}"
     if record.reads == "regions":
-        return None if first.colours is not None else "the regions of the data have no true colours"
+        if first.colours is None:
+            return "the regions of the data have no true colours"
+        found = any(view[row].regions.any() for row in range(len(view)))
+        return None if found else "the data have no regions of one material"
     prepared = prepared_view(record, view)[0]
     rule = cast(DecompositionRule, record.rule)
     files = [

@@ -70,7 +70,9 @@ def _ranks(results: Mapping[str, Mapping[str, Result]]) -> PlotBlock:
 
 def _changes(results: Mapping[str, Mapping[str, Result]]) -> list[TextBlock]:
     lines = changed_orders(results)
-    text = f"{len(lines)} of {len(results) - 1} neighbours in the table order the models differently."
+    text = (
+        f"{len(lines)} of {len(results) - 1} pairs of neighbours in the table order the models differently."
+    )
     return [TextBlock(text, term="Changes of order"), *(TextBlock(line, quiet=True) for line in lines)]
 
 

@@ -1,4 +1,4 @@
-"""Train a network to decompose images, with full, partial or no supervision."""
+"""Train a network to decompose images under one of three regimes."""
 
 from evaluation.training.regimes import Regime as Regime
 from evaluation.training.small_rows import SmallRows as SmallRows

@@ -1,4 +1,4 @@
-"""Regimes of training, which differ only in their supervision."""
+"""Regimes: kinds of supervision, each with its loss."""
 
 from typing import Literal
 
@@ -32,9 +32,9 @@ def regime_loss(
     """
     truth = batch.truth
     if regime == "supervised":
-        targets = truth.reflectance, truth.shading.expand_as(truth.image)
-        pairs = zip(prediction, targets, strict=True)
-        return sum((intrinsic_loss(*pair, truth.mask) for pair in pairs), torch.zeros(())).mean()
+        reflectance, shading = prediction
+        error = intrinsic_loss(reflectance, truth.reflectance, truth.mask)
+        return (error + intrinsic_loss(shading, truth.shading.expand_as(shading), truth.mask)).mean()
     if regime == "multi-illumination":
         return consistency_loss(*prediction, truth.image, truth.mask, batch.scenes)
     assert batch.others is not None

@@ -22,7 +22,7 @@ class SmallRows:
         self, data: Decompositions, rows: Sequence[int] | None = None, size: int | None = None
     ) -> None:
         self._data, self._size = data, size
-        self._rows = list(range(len(data))) if rows is None else list(rows)
+        self._rows = range(len(data)) if rows is None else rows
         self.identity = data.identity
         if size is not None:
             self.identity = replace(data.identity, image=f"scaled to squares of {size} pixels")
@@ -47,6 +47,7 @@ def shrink(item: DecomposedImage, size: int) -> DecomposedImage:
             pixels. A pixel stays in the mask if all of its parts are in it.
 
     Example:
+        >>> import torch
         >>> item = DecomposedImage(*[torch.ones(3, 20, 40)] * 3, torch.ones(20, 40).bool())
         >>> small = shrink(item, 8)
         >>> small.image.shape, small.mask.sum()

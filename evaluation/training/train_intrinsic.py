@@ -1,4 +1,4 @@
-"""Train an `IntrinsicNet` to decompose images, with full, partial or no supervision."""
+"""Train an `IntrinsicNet` to decompose images under one of three regimes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -64,8 +64,8 @@ def train_intrinsic(
             weights on the same processor with the same number of threads, and nearly equal ones on a GPU.
         epochs: passes over the training rows.
         rows: row numbers to train on; all rows except ``validation`` by default.
-        validation: row numbers that are held out. Choose whole groups (`loaders.group_rows`): a held-out
-            frame that differs from a training frame only in its light does not test generalisation.
+        validation: row numbers that are held out. Choose whole groups (`hold_out` does so): a held-out frame
+            that differs from a training frame only in its light does not test generalisation.
         batch_size: images per step.
         lights: most images of one scene in a step.
         rate: largest learning rate; with twice the default the output may become constant.
@@ -105,14 +105,10 @@ def train_intrinsic(
         for epoch in range(epochs)
     ]
     run = _Run(regime, IntrinsicNet(width=width, seed=seed).to(device), rate, sum(map(len, plan)))
-    kept = TrainingState(
-        None if state is None else Path(state),
-        {
-            **{"data": asdict(data.identity), "ids": [data.ids[row] for row in training], "regime": regime},
-            **{"held_out": [data.ids[row] for row in held_out], "seed": seed, "epochs": epochs, "rate": rate},
-            **{"batch_size": batch_size, "lights": lights, "width": width},
-        },
-    )
+    used: dict[str, Any] = {"regime": regime, "seed": seed, "epochs": epochs, "batch_size": batch_size}
+    used |= {"lights": lights, "rate": rate, "width": width, "data": asdict(data.identity)}
+    used |= {"ids": [data.ids[row] for row in training], "held_out": [data.ids[row] for row in held_out]}
+    kept = TrainingState(None if state is None else Path(state), used)
     losses, errors = run.restore(kept.read())
     bar = tqdm(plan, desc="train", unit="epoch", disable=None, initial=len(losses))
     for epoch in range(len(losses), epochs):
@@ -181,30 +177,6 @@ class _Run:
         return float(torch.cat(found).nanmean())
 
 
-def check_rows(count: int, rows: Sequence[int], name: str = "rows") -> list[int]:
-    """Check row numbers.
-
-    Args:
-        count: number of rows in the data.
-        rows: row numbers from 0.
-        name: name of the argument for messages.
-
-    Raises:
-        InputError: ``rows`` is empty, or a row does not exist.
-
-    Example:
-        >>> check_rows(3, (2, 0))
-        [2, 0]
-    """
-    chosen = [int(row) for row in rows]
-    if not chosen:
-        raise InputError(f"`{name}` must name at least one row, got none of {count}")
-    for row in chosen:
-        if not 0 <= row < count:
-            raise InputError(f"`{name}` must lie in 0..{count - 1}, got {row}")
-    return chosen
-
-
 def _check_numbers(**numbers: int) -> None:
     for name, value in numbers.items():
         if value < 1:
@@ -212,12 +184,16 @@ def _check_numbers(**numbers: int) -> None:
 
 
 def _split(count: int, rows: Sequence[int] | None, validation: Sequence[int]) -> tuple[list[int], list[int]]:
-    held_out = check_rows(count, validation, "validation") if len(validation) else []
-    if rows is None:
-        rows = sorted(set(range(count)).difference(held_out))
-    training = check_rows(count, rows)
-    both = set(training).intersection(held_out)
-    if both:
+    held_out = [int(row) for row in validation]
+    others = sorted(set(range(count)).difference(held_out))
+    training = others if rows is None else [int(row) for row in rows]
+    for name, chosen in (("validation", held_out), ("rows", training)):
+        for row in chosen:
+            if not 0 <= row < count:
+                raise InputError(f"`{name}` must lie in 0..{count - 1}, got {row}")
+    if not training:
+        raise InputError(f"`rows` must name at least one row, got none of {count}")
+    if both := set(training).intersection(held_out):
         raise InputError(f"`rows` and `validation` must share no row, got {min(both)} in both")
     return training, held_out
 

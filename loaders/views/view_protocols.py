@@ -1,4 +1,4 @@
-"""Protocols of views: the members of data that an evaluation needs."""
+"""Protocols (`typing.Protocol`) of views: the members of data that an evaluation needs."""
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 

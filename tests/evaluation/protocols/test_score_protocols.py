@@ -1,4 +1,4 @@
-"""Scoring by protocols: kinds of results, failures, finished steps, files, and data that cannot carry one."""
+"""Scoring by protocols: kinds of results, failures, finished steps, files, and data that one does not fit."""
 
 import math
 
@@ -315,6 +315,9 @@ def test_data_without_the_content_are_refused_or_left_out(views, memory_view) ->
     for name in ("iiw-whdr", "saw", "maw-2023", "sintel"):
         with pytest.raises(InputError, match=rf"^protocol `{name}`: "):
             score_protocols(BASELINES, poor, ["stanford-orb", name])
+    no_regions = RegionImage(image, torch.zeros(24, 32).long(), torch.ones(1, 3))
+    made = score_protocols(BASELINES, poor | {"regions": memory_view([no_regions], synthetic=True)})
+    assert made.left_out["maw-2023"] == "the data have no regions of one material"
     nothing = {content: InputError("nowhere is missing") for content in poor}
-    with pytest.raises(InputError, match=r"^the data carry no protocol; nowhere is missing$"):
+    with pytest.raises(InputError, match=r"^no protocol fits the data; nowhere is missing$"):
         score_protocols(BASELINES, nothing)
