@@ -35,7 +35,13 @@ def train() -> None:
 @click.option(
     "--epochs", type=click.IntRange(1), default=20, show_default=True, help="Passes over the images."
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all randomness.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Seed of all randomness.",
+)
 @click.option(
     "--validation",
     type=click.FloatRange(0, 0.9),
@@ -141,5 +147,6 @@ def _check_files(out: Path, page: Path | None) -> None:
     from evaluation.results.result_files import check_writable
 
     check_writable(out, (".pt",))
+    check_writable(out.with_suffix(".json"))
     if page is not None:
         check_writable(page, (".html", ".htm"))
