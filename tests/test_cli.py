@@ -34,7 +34,7 @@ def refused(result):
 def test_the_commands_of_the_design_exist():
     assert set(main.commands) == {
         *("demo", "recipes", "assets", "plan", "render", "counterfactual", "export", "pack", "info"),
-        *("evaluate", "doctor", "push"),
+        *("evaluate", "train", "doctor", "push"),
     }
     evaluate = main.commands["evaluate"]
     assert isinstance(evaluate, click.Group)

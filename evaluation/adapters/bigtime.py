@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from evaluation.adapters.adapted_network import AdaptedNetwork, choose_size, resize_bilinear
-from evaluation.adapters.cgintrinsics import CGI_SIZES, NETWORKS, SQUARE
+from evaluation.adapters.cgintrinsics import CGI_SIZES, NETWORK_FILE, SQUARE
 from evaluation.adapters.checkout_file import run_checkout_file
 from evaluation.adapters.published_weights import load_exactly, read_published
 
@@ -73,7 +73,7 @@ def load_bigtime(checkout: str | Path, weights: str | Path, device: str = "cpu")
     Example:
         >>> load_bigtime("unsupervised-learning-intrinsic-images", "paper_final_net_G.pth")  # doctest: +SKIP
     """
-    code = run_checkout_file(checkout, NETWORKS, edit=_HALF)
+    code = run_checkout_file(checkout, NETWORK_FILE, edit=_HALF)
     network = code.make("MultiUnetGenerator", 3, 3, 7)
     load_exactly(network, _unwrapped(read_published(weights)), str(weights))
     return BigTime(network, {**code.files, "weights": Path(weights)}).to(device).eval()

@@ -15,7 +15,7 @@ from evaluation.adapters.adapted_network import AdaptedNetwork, choose_size, dec
 from evaluation.adapters.checkout_file import run_checkout_file
 from evaluation.adapters.published_weights import load_exactly, read_published
 
-NETWORKS = "models/networks.py"
+NETWORK_FILE = "models/networks.py"
 CGI_SIZES = ((1.73, (512, 256)), (1.41, (384, 256)), (1.15, (512, 384)))
 SQUARE = (384, 384)
 
@@ -70,7 +70,7 @@ def load_cgintrinsics(checkout: str | Path, weights: str | Path, device: str = "
     Example:
         >>> load_cgintrinsics("CGIntrinsics", "cgintrinsics_iiw_saw_final_net_G.pth")  # doctest: +SKIP
     """
-    code = run_checkout_file(checkout, NETWORKS)
+    code = run_checkout_file(checkout, NETWORK_FILE)
     network = code.make("MultiUnetGenerator", 3, 3, 7)
     load_exactly(network, read_published(weights), str(weights))
     return CGIntrinsics(network, {**code.files, "weights": Path(weights)}).to(device).eval()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from loaders.views import View
 
 ALL = "all"
-_NOT_WITH = ("score", "threshold", "saw_variant", "leave_edges", "methods", "l1", "image")
+_NOT_WITH = ("score", "threshold", "saw_variant", "leave_edges", "methods", "l1", "image", "longest")
 
 
 def protocol_names(given: Sequence[str]) -> tuple[str, ...] | None:

@@ -12,10 +12,14 @@ _REGIMES = ("supervised", "multi-illumination", "unsupervised")
 
 @click.group()
 def train() -> None:
-    """Train a model on an image set."""
+    """Train a model on an image set.
+
+    \b
+    candlelight train intrinsic relit --set train --regime supervised --out net.pt
+    """
 
 
-@train.command()
+@train.command("intrinsic")
 @data_options
 @click.option(
     "--regime",
@@ -35,7 +39,13 @@ def train() -> None:
 @click.option(
     "--epochs", type=click.IntRange(1), default=20, show_default=True, help="Passes over the images."
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all randomness.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Seed of all randomness.",
+)
 @click.option(
     "--validation",
     type=click.FloatRange(0, 0.9),
@@ -76,7 +86,7 @@ def train() -> None:
 @click.option(
     "--device", default="auto", show_default=True, help="Torch device: auto, cpu, cuda, cuda:1, ..."
 )
-def intrinsic(
+def train_decomposition(
     data: str,
     regime: Any,
     out: Path,
@@ -141,5 +151,6 @@ def _check_files(out: Path, page: Path | None) -> None:
     from evaluation.results.result_files import check_writable
 
     check_writable(out, (".pt",))
+    check_writable(out.with_suffix(".json"))
     if page is not None:
         check_writable(page, (".html", ".htm"))

@@ -25,7 +25,8 @@ def save_model(model: IntrinsicNet, path: str | Path, dtype: torch.dtype = torch
         The path.
 
     Raises:
-        InputError: the folder does not exist, cannot be written to or is full.
+        InputError: a weight is not finite in ``dtype``; or the folder does not exist, cannot be written to or
+            is full.
 
     Example:
         >>> import tempfile
@@ -38,6 +39,11 @@ def save_model(model: IntrinsicNet, path: str | Path, dtype: torch.dtype = torch
     state = {
         name: values.detach().to("cpu", dtype).contiguous() for name, values in model.state_dict().items()
     }
+    if not all(values.isfinite().all() for values in state.values()):
+        raise InputError(
+            f"{path}: a weight is nan, infinite, or too large for {str(dtype).removeprefix('torch.')}; train "
+            "with a smaller learning rate, or store 32 bits"
+        )
     content = {"format": _FORMAT, "architecture": {"width": model.width}, "state": state}
     try:
         with replacing(path) as partial, partial.open("wb") as file:

@@ -16,6 +16,9 @@ ProtocolResults = Mapping[str, Mapping[str, Result]]
 def model_ranks(protocol: str, results: Mapping[str, Result]) -> dict[str, int]:
     """Rank models by the main score of a protocol: 1 is best, equal scores share the best rank.
 
+    Scores are equal that agree in six digits, so that rounding decides nothing: predictions which differ only
+    in their scale have equal scores of every protocol that aligns them.
+
     Args:
         protocol: name of the protocol.
         results: by model.
@@ -25,7 +28,7 @@ def model_ranks(protocol: str, results: Mapping[str, Result]) -> dict[str, int]:
     """
     record = PROTOCOLS[protocol]
     scores = {name: main_score(result, record) for name, result in results.items()}
-    known = {name: score for name, score in scores.items() if not math.isnan(score)}
+    known = {name: float(f"{score:.6g}") for name, score in scores.items() if not math.isnan(score)}
     sign = -1 if record.better == "higher" else 1
     ranks = rankdata([sign * score for score in known.values()], method="min")
     return dict(zip(known, map(int, ranks), strict=True))

@@ -14,6 +14,7 @@ from evaluation.protocols.protocol_records import PROTOCOLS
 from evaluation.protocols.score_rules import prepared_view, score_rules
 from evaluation.results.result import Result
 from evaluation.running.finished_steps import FinishedSteps
+from evaluation.running.model_outputs import has_parameter
 from loaders.errors import InputError, did_you_mean
 from loaders.views import View
 
@@ -194,10 +195,15 @@ def _named(record: EvaluationProtocol, result: Result) -> Result:
 
 
 def _obstacle(record: EvaluationProtocol, view: Any, models: Mapping[str, DecompositionModel]) -> str | None:
-    """Tell from the first row why a protocol does not fit data; None if it does."""
+    """Tell why data cannot carry a protocol, from the first row that shows it; None if they can."""
     first = view[0] if len(view) else None
     if first is None:
         return f"`{view.identity.name}` has no rows"
+    bare: dict[str, Any] = {name: getattr(model, "model", model) for name, model in models.items()}
+    files = [name for name, model in bare.items() if isinstance(model, Predictions)]
+    needy = [name for name, model in bare.items() if name not in files and has_parameter(model, "lights")]
+    if needy and (record.reads != "decompositions" or prepared_view(record, view)[0].lights is None):
+        return f"`{needy[0]}` takes images under several lights, and a model is shown one image here"
     if record.reads in ("comparisons", "labels"):
         return None if getattr(first, record.reads) is not None else f"the data have no {record.reads}"
     if record.reads == "regions":
@@ -207,9 +213,6 @@ def _obstacle(record: EvaluationProtocol, view: Any, models: Mapping[str, Decomp
         return None if found else "the data have no regions of one material"
     prepared = prepared_view(record, view)[0]
     rule = cast(DecompositionRule, record.rule)
-    files = [
-        name for name, model in models.items() if isinstance(getattr(model, "model", model), Predictions)
-    ]
     if files and prepared.mask.shape != first.mask.shape:
         size = "x".join(map(str, prepared.mask.shape))
         return (

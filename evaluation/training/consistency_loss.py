@@ -5,11 +5,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from evaluation.training.log_images import (
-    differences,
     log_image,
     masked_means,
     masked_pairs,
     mean_difference,
+    pixel_steps,
     reconstruction_error,
 )
 
@@ -88,7 +88,7 @@ def _steps_in_equal_chroma(
     chroma = scene_means(log_pixels - log_pixels.mean(1, keepdim=True), scenes)
     total = log_reflectance.new_zeros(len(mask))
     for step, edge, pairs in zip(
-        differences(log_reflectance), differences(chroma), masked_pairs(mask), strict=True
+        pixel_steps(log_reflectance), pixel_steps(chroma), masked_pairs(mask), strict=True
     ):
         same = torch.exp(-edge.square().sum(1, keepdim=True) / (2 * _SAME_CHROMA**2))
         total = total + masked_means(same * step.abs(), pairs)

@@ -18,7 +18,7 @@ def log_image(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return (image + EPSILON).log()
 
 
-def differences(
+def pixel_steps(
     image: Float[Tensor, "batch channels height width"],
 ) -> tuple[Float[Tensor, "batch channels height columns"], Float[Tensor, "batch channels rows width"]]:
     """Subtract each pixel from its right and from its lower neighbour."""
@@ -28,7 +28,7 @@ def differences(
 def masked_pairs(
     mask: Bool[Tensor, "batch height width"],
 ) -> tuple[Bool[Tensor, "batch height columns"], Bool[Tensor, "batch rows width"]]:
-    """Find the neighbours of `differences` that are both inside the mask."""
+    """Find the neighbours of `pixel_steps` that are both inside the mask."""
     return mask[..., 1:] & mask[..., :-1], mask[:, 1:] & mask[:, :-1]
 
 
@@ -56,7 +56,7 @@ def mean_difference(
     """
     right, down = (
         masked_means(step.abs(), pairs)
-        for step, pairs in zip(differences(image), masked_pairs(mask), strict=True)
+        for step, pairs in zip(pixel_steps(image), masked_pairs(mask), strict=True)
     )
     return right + down
 

@@ -7,10 +7,10 @@ from torch.nn import functional
 
 from evaluation.inputs.ground_truth import GroundTruth
 from evaluation.training.log_images import (
-    differences,
     log_image,
     masked_means,
     masked_pairs,
+    pixel_steps,
     reconstruction_error,
 )
 
@@ -127,7 +127,7 @@ def content_error(
     """
     total = image.new_zeros(len(image))
     for step, allowed, pairs in zip(
-        differences(log_image(part)), differences(log_image(image)), masked_pairs(mask), strict=True
+        pixel_steps(log_image(part)), pixel_steps(log_image(image)), masked_pairs(mask), strict=True
     ):
         total = total + masked_means(functional.relu(step.abs() - allowed.abs()), pairs)
     return total

@@ -1,5 +1,6 @@
 """Train an `IntrinsicNet` to decompose images under one of three regimes."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -53,8 +54,8 @@ def train_intrinsic(
     """Train a network to predict reflectance and shading.
 
     Adam minimises `regime_loss`, with a one-cycle learning rate; the images of a scene, a group of ``data``,
-    are mirrored left to right with probability one half. Pixels without albedo are ignored. On a GPU the
-    network runs in bfloat16 where that is safe, and its loss in float32.
+    are mirrored left to right with probability one half. Pixels without albedo, or with a value that is not
+    finite, are ignored. On a GPU the network runs in bfloat16 where that is safe, and its loss in float32.
 
     Args:
         data: images with their ground-truth decomposition, all of one size (`SmallRows` scales them).
@@ -78,9 +79,11 @@ def train_intrinsic(
         The network in evaluation mode after the last epoch, and the learning curves.
 
     Raises:
-        InputError: a row does not exist or is in both lists, ground truth is missing, images have several
-            sizes, a number is below 1, scenes are too few or have one light each although the regime
-            needs more, or ``state`` is of another training.
+        InputError: a row does not exist or is in both lists, ground truth is missing, no pixel is known,
+            images have several sizes or are too small to be scored, a number is below 1, ``rate`` is not
+            finite and above 0, scenes are too few or have one light each although the regime needs more,
+            ``state`` is of another training or of other data, or the training diverges: a loss or a weight
+            becomes nan or infinite, and ``state`` is deleted.
 
     Example:
         >>> from loaders.views import DataIdentity, DecomposedImage
@@ -97,9 +100,12 @@ def train_intrinsic(
     """
     check_choice("regime", regime, Regime)
     _check_numbers(epochs=epochs, batch_size=batch_size, lights=lights)
+    if not 0 < rate < math.inf:
+        raise InputError(f"`rate` must be above 0 and finite, got {rate}")
     training, held_out = _split(len(data), rows, validation)
     reader = TrainingRows(data)
     _check_scenes(regime, [reader.scenes[row] for row in training], batch_size, lights)
+    reader.check_pixels(training, held_out)
     plan = [
         draw_batches(reader.scenes, training, batch_size, lights, _draws(seed, "order", epoch))
         for epoch in range(epochs)
@@ -108,6 +114,7 @@ def train_intrinsic(
     used: dict[str, Any] = {"regime": regime, "seed": seed, "epochs": epochs, "batch_size": batch_size}
     used |= {"lights": lights, "rate": rate, "width": width, "data": asdict(data.identity)}
     used |= {"ids": [data.ids[row] for row in training], "held_out": [data.ids[row] for row in held_out]}
+    used["content of the data"] = None if state is None else reader.sha256([*training, *held_out])
     kept = TrainingState(None if state is None else Path(state), used)
     losses, errors = run.restore(kept.read())
     bar = tqdm(plan, desc="train", unit="epoch", disable=None, initial=len(losses))
@@ -117,6 +124,12 @@ def train_intrinsic(
             batches = reader.with_others(batches, training, _draws(seed, "others", epoch))
         draws = _draws(seed, "losses", epoch)
         losses.append(float(np.mean([run.step(batch, draws) for batch in batches])))
+        if not (math.isfinite(losses[-1]) and run.is_finite()):
+            kept.remove()  # going on from there would diverge again
+            raise InputError(
+                f"the training diverged in epoch {epoch + 1}: a loss or a weight is nan or infinite; give a "
+                f"smaller learning rate (--rate, in Python `rate`) than {rate:g}"
+            )
         if held_out:
             errors.append(run.mean_lmse(reader, held_out, batch_size))
         kept.write(run.state() | {"losses": losses, "errors": errors})
@@ -165,6 +178,9 @@ class _Run:
         self.optimiser.step()
         self.schedule.step()
         return loss.item()
+
+    def is_finite(self) -> bool:
+        return all(bool(values.isfinite().all()) for values in self.network.parameters())
 
     @torch.no_grad()
     def mean_lmse(self, reader: TrainingRows, rows: list[int], batch_size: int) -> float:

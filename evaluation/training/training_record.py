@@ -1,12 +1,12 @@
 """Choose held-out scenes, and record how a network was trained."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from evaluation.models.named_streams import named_stream
+from evaluation.results.json_values import to_json
 from evaluation.results.result import package_versions
 from evaluation.training.train_intrinsic import History
 from loaders.errors import InputError
@@ -23,12 +23,14 @@ def hold_out(groups: Sequence[str], share: float, seed: int) -> list[int]:
         seed: seed of the choice.
 
     Raises:
-        InputError: no scene would be left for training.
+        InputError: ``share`` lies outside [0, 1), or no scene would be left for training.
 
     Example:
         >>> hold_out(["a", "a", "b", "b"], 0.5, seed=0)
         [0, 1]
     """
+    if not 0 <= share < 1:
+        raise InputError(f"the share of held-out scenes must be at least 0 and below 1, got {share}")
     scenes = list(dict.fromkeys(groups))
     count = max(1, round(share * len(scenes))) if share > 0 else 0
     if count >= len(scenes):
@@ -64,4 +66,4 @@ def write_record(
         "history": asdict(history),
     }
     with replacing(path) as partial:
-        partial.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        partial.write_text(to_json(facts), encoding="utf-8")

@@ -10,11 +10,13 @@ from jaxtyping import Int
 from torch import Tensor
 
 from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
+from evaluation.running.batches import Fingerprint
 from loaders.errors import InputError
 from loaders.views import Decompositions
 
 # Bytes of rows that are kept in memory; other rows are read again in each epoch.
 CACHE_BYTES = 2 * 2**30
+LMSE_WINDOW = 20  # pixels, of `evaluation.intrinsic.score_intrinsic`
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +49,36 @@ class TrainingRows:
 
     def __init__(self, data: Decompositions) -> None:
         # Image, reflectance and shading as float32, three channels each, and the mask.
+        self._ids = data.ids
         row_bytes = (3 * 4 + 1) * data[0].image.numel()
         self._item = lru_cache(maxsize=max(1, CACHE_BYTES // row_bytes))(data.__getitem__)
         numbers = {group: number for number, group in enumerate(dict.fromkeys(data.groups))}
         self.scenes = [numbers[group] for group in data.groups]
 
+    def sha256(self, rows: Sequence[int]) -> str:
+        """Hash ids and contents of rows."""
+        fingerprint = Fingerprint()
+        for row in rows:
+            fingerprint.add(self._ids[row], self._item(row))
+        return fingerprint.hexdigest()
+
+    def check_pixels(self, training: Sequence[int], held_out: Sequence[int]) -> None:
+        """Refuse rows in which nothing can be learned or scored, before the first epoch.
+
+        Raises:
+            InputError: no training image has a known pixel, or held-out images are smaller than a window of
+                LMSE.
+        """
+        if not any(bool(self.read([row]).mask.any()) for row in training):
+            raise InputError("expected training images with known pixels, got none; give other data")
+        if held_out and min(size := self.read(held_out[:1]).mask.shape[1:]) < LMSE_WINDOW:
+            raise InputError(
+                f"held-out images are scored in windows of {LMSE_WINDOW}x{LMSE_WINDOW} pixels, got images of "
+                f"{size[0]}x{size[1]} (height x width); give a larger --size, or --validation 0"
+            )
+
     def read(self, rows: Sequence[int]) -> GroundTruth:
-        """Read rows into a batch.
+        """Read rows into a batch; pixels with a value that is not finite leave the mask and become 0.
 
         Raises:
             InputError: the images have different sizes.
@@ -64,9 +89,9 @@ class TrainingRows:
             one, other = sorted(sizes)[:2]
             raise InputError(
                 f"expected training images of one size, got {one[0]} x {one[1]} and {other[0]} x {other[1]}; "
-                "scale them (`SmallRows`)"
+                "scale them (--size, in Python `SmallRows`)"
             )
-        return stack_ground_truth(items)
+        return _known(stack_ground_truth(items))
 
     def mirrored(
         self, batches: Iterable[Sequence[int]], generator: torch.Generator
@@ -129,6 +154,13 @@ def draw_batches(
             batches.append([])
         batches[-1] += parts[place]
     return batches
+
+
+def _known(truth: GroundTruth) -> GroundTruth:
+    """Remove values that are not finite: even outside the mask their gradient would be nan."""
+    layers = torch.cat([truth.image, truth.reflectance, truth.shading], 1)
+    mask = truth.mask & layers.isfinite().all(1)
+    return replace(truth.map(lambda values: values.nan_to_num(0, 0, 0)), mask=mask)
 
 
 def _flip(truth: GroundTruth, flipped: Tensor) -> GroundTruth:

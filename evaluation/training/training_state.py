@@ -62,6 +62,6 @@ class TrainingState:
         return dict(state)
 
     def remove(self) -> None:
-        """Delete the file, because the weights are written now."""
+        """Delete the file."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)

@@ -146,6 +146,7 @@ def test_files_of_another_program_leave_out_the_resized_protocol(frames, tmp_pat
         (("--protocol", "saw", "--saw-variant", "kovacs2017"), "--saw-variant: not with --protocol"),
         (("--protocol", "all", "--leave-edges", "2"), "--leave-edges: not with --protocol"),
         (("--protocol", "mit-grosse", "--input", "original"), "--input: not with --protocol"),
+        (("--protocol", "maw-2023", "--longest", "9"), "--longest: not with --protocol"),
         (("--protocol", "all", "--out", "a.csv"), "a.csv: CSV takes one protocol, because columns differ"),
     ],
 )

@@ -69,6 +69,10 @@ def test_half_weights_are_the_rounded_weights(frames, tmp_path) -> None:
         (("--out", "net.pt", "--report", "net.pdf"), "net.pdf: expected a file name that ends in .html"),
         (("--out", "net.pt", "--limit", "1"), "a share of 0.1 of 1 scenes leaves none for training"),
         (("--out", "net.pt", "--regime", "multi-illumination"), "expected scenes under several lights"),
+        (("--out", "net.pt", "--validation", "nan"), "must be at least 0 and below 1, got nan"),
+        (("--out", "net.pt", "--rate", "nan"), "`rate` must be above 0 and finite, got nan"),
+        (("--out", "net.pt", "--seed", str(2**64)), "Invalid value for '--seed'"),
+        (("--out", "net.pt", "--size", "16"), "windows of 20x20 pixels, got images of 16x16"),
         (("--out", "net.pt", "--device", "tpu"), "--device tpu: not usable here"),
     ],
 )
@@ -82,6 +86,13 @@ def test_errors_are_one_line(frames, tmp_path, monkeypatch, words: tuple[str, ..
     assert message in text
     assert "Traceback" not in text
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_record_that_cannot_be_written_is_found_before_the_training(frames, tmp_path) -> None:
+    (tmp_path / "net.json").mkdir()
+    text = run(frames, "--set", "tabletop_test", "--out", tmp_path / "net.pt", code=2)
+    assert "net.json: expected a file, but it is a folder" in text
+    assert [path.name for path in tmp_path.iterdir()] == ["net.json"]
 
 
 def test_held_out_scenes_are_whole_and_follow_the_seed() -> None:

@@ -95,3 +95,15 @@ def test_text_file(tmp_path: Path) -> None:
     path.write_text("not a network")
     with pytest.raises(InputError, match="was not written by `save_model`, or is damaged"):
         load_model(path)
+
+
+def test_weights_that_their_type_cannot_hold_are_refused(tmp_path) -> None:
+    network = IntrinsicNet(width=2, seed=0)
+    with torch.no_grad():
+        network.reflectance.head.bias[0] = 1e6
+    save_model(network, tmp_path / "whole.pt")
+    with pytest.raises(
+        InputError, match=r"half\.pt: a weight is nan, infinite, or too large for float16; train"
+    ):
+        save_model(network, tmp_path / "half.pt", torch.float16)
+    assert [path.name for path in tmp_path.iterdir()] == ["whole.pt"]

@@ -52,3 +52,8 @@ def test_neighbours_differ_only_if_two_models_change_places(three) -> None:
 def test_perfect_scores_are_ranked(three) -> None:
     perfect = results("stanford-orb", "psnr_reflectance", one=math.inf, two=30)
     assert model_ranks("stanford-orb", perfect) == {"one": 1, "two": 2}
+
+
+def test_rounding_decides_no_rank() -> None:
+    noisy = results("mit-grosse", "lmse", one=0.13130000000000002, two=0.1313, three=0.1314)
+    assert model_ranks("mit-grosse", noisy) == {"one": 1, "two": 1, "three": 3}

@@ -1,6 +1,7 @@
 """Scoring by protocols: kinds of results, failures, finished steps, files, and data that one does not fit."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -321,3 +322,28 @@ def test_data_without_the_content_are_refused_or_left_out(views, memory_view) ->
     nothing = {content: InputError("nowhere is missing") for content in poor}
     with pytest.raises(InputError, match=r"^no protocol fits the data; nowhere is missing$"):
         score_protocols(BASELINES, nothing)
+
+
+def test_photographs_without_any_region_are_left_out(views, memory_view) -> None:
+    none = torch.zeros(24, 32, dtype=torch.int64)
+    blank = [RegionImage(image.image, none, torch.zeros(0, 3)) for image in views["regions"]]
+    views["regions"] = memory_view([*blank, views["regions"][0]], synthetic=True)
+    assert "maw-2023" in score_protocols(BASELINES, views).results
+    views["regions"] = memory_view(blank, synthetic=True)
+    assert score_protocols(BASELINES, views).left_out == {"maw-2023": "the data have no regions of one material"}
+
+
+def test_a_model_of_several_lights_leaves_out_protocols_that_show_one_image(views, memory_view) -> None:
+    def brightest(image, lights):
+        return image, lights.amax(1)
+
+    models = {"plain": constant_shading, "brightest": brightest}
+    items = [replace(item, lights=torch.rand(4, 3, 24, 32)) for item in views["decompositions"]]
+    views["decompositions"] = memory_view(items, explains="image")
+    made = score_protocols(models, views)
+    assert list(made.results) == ["mit-grosse", "mit-barron", "sintel", "sintel-crefnet", "stanford-orb"]
+    message = "`brightest` takes images under several lights, and a model is shown one image here"
+    assert set(made.left_out.values()) == {message}
+    for name in ("arap-ordinal", "iiw-whdr", "saw", "maw-2023"):
+        with pytest.raises(InputError, match=rf"^protocol `{name}`: {message}$"):
+            score_protocol(models, views[PROTOCOLS[name].reads], name)

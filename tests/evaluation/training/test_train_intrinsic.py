@@ -273,3 +273,53 @@ def test_bfloat16_changes_little(lit_scenes, monkeypatch) -> None:
     mixed, other = train_intrinsic(lit_scenes, seed=0, epochs=2, width=4)
     assert not same_weights(whole, mixed)
     assert other.training == pytest.approx(history.training, rel=0.02)
+
+
+def test_a_diverging_training_is_one_line_and_leaves_nothing(scenes, tmp_path) -> None:
+    with pytest.raises(InputError, match=r"diverged in epoch \d: .*learning rate .* than 1e\+30$"):
+        train_intrinsic(scenes(2, seed=0), seed=0, rate=1e30, state=tmp_path / "state", **QUICK)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("rate", [np.nan, np.inf, 0, -1])
+def test_a_learning_rate_is_above_zero_and_finite(scenes, rate: float) -> None:
+    with pytest.raises(InputError, match=r"`rate` must be above 0 and finite, got"):
+        train_intrinsic(scenes(2, seed=0), seed=0, rate=rate, **QUICK)
+
+
+@pytest.mark.parametrize("layer", ["image", "reflectance", "shading"])
+def test_values_that_are_not_finite_leave_the_mask(scenes, layer: str) -> None:
+    unknown, spoilt = scenes(2, seed=0), scenes(2, seed=0)
+    for item in unknown.items:
+        item.mask[3] = False
+    for view, value in ((unknown, 0.0), (spoilt, np.nan)):
+        view.items = [replace(item, **{layer: getattr(item, layer).clone()}) for item in view.items]
+        for item in view.items:
+            getattr(item, layer)[:, 3] = value
+    found = [train_intrinsic(view, seed=0, **QUICK) for view in (unknown, spoilt)]
+    assert same_weights(found[0][0], found[1][0])
+    assert np.isfinite(found[1][1].training).all()
+
+
+def test_data_without_a_known_pixel_are_refused(scenes) -> None:
+    view = scenes(2, seed=0)
+    for item in view.items:
+        item.mask[:] = False
+    with pytest.raises(InputError, match="expected training images with known pixels, got none"):
+        train_intrinsic(view, seed=0, **QUICK)
+
+
+def test_small_held_out_images_are_refused_before_the_first_epoch(scenes, tmp_path) -> None:
+    view = SmallRows(scenes(3, seed=0), size=16)
+    with pytest.raises(InputError, match=r"windows of 20x20 pixels, got images of 16x16 .*larger --size"):
+        train_intrinsic(view, seed=0, validation=[0], state=tmp_path / "state", **QUICK)
+    assert list(tmp_path.iterdir()) == []
+    train_intrinsic(view, seed=0, **QUICK)
+
+
+def test_an_interrupted_training_does_not_go_on_with_changed_data(scenes, tmp_path) -> None:
+    view = scenes(2, seed=0)
+    train_intrinsic(view, seed=0, state=tmp_path / "state", **QUICK)
+    view.items[1] = replace(view.items[1], shading=view.items[1].shading * 0.5)
+    with pytest.raises(InputError, match="of a training with another content of the data; continue with"):
+        train_intrinsic(view, seed=0, state=tmp_path / "state", **QUICK)
