@@ -13,7 +13,8 @@ from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
-Fitting = Literal["ridge", "mean"]
+Fitting = Literal["mean", "ridge"]
+VectorLength = Literal["fitted", "unit"]
 
 ADVISED_IMAGES = 20  # images a set (Gupta et al. 2022, after Kim et al. 2018)
 # Cosines of a gradient with a vector below this value count as 0. Products in float32 leave cosines of about
@@ -28,7 +29,8 @@ def exchange_derivatives(
     *,
     seed: int,
     permutations: int = 999,
-    fit: Fitting = "ridge",
+    fit: Fitting = "mean",
+    length: VectorLength = "fitted",
     regularisation: float = 0.01,
 ) -> Float[Tensor, "draws inputs"]:
     """Compute the derivatives at all inputs along the concept vector, and along vectors of exchanged images.
@@ -50,35 +52,40 @@ def exchange_derivatives(
         seed: seed of the exchanges.
         permutations: number of exchanges B; p-values are multiples of 1 / (B + 1).
         fit: see `gram_exchange_derivatives`.
+        length: see `gram_exchange_derivatives`.
         regularisation: see `gram_exchange_derivatives`.
 
     Returns:
-        Derivatives along unit vectors, [1 + permutations, inputs], float64, on the device of ``concept``.
+        Derivatives along the vectors, [1 + permutations, inputs], float64, on the device of ``concept``.
 
     Warns:
         UserWarning: a set has fewer than 20 images.
 
     Raises:
         InputError: there are too few rows, inputs or permutations, rows differ in length, values are not
-            finite, ``regularisation`` is not above 0, or ``fit`` is misspelt.
+            finite, ``regularisation`` is not above 0, or an option is misspelt.
 
     Example:
         >>> g = torch.Generator().manual_seed(0)
         >>> control = torch.randn(20, 3, generator=g)
         >>> concept = torch.randn(20, 3, generator=g) + torch.tensor([9.0, 0, 0])
         >>> slopes = torch.tensor([[-2.0, 0, 0]])
-        >>> derivatives = exchange_derivatives(concept, control, slopes, seed=0, permutations=99, fit="mean")
-        >>> derivatives.shape, derivatives[0].round(decimals=1)
-        (torch.Size([100, 1]), tensor([-2.], dtype=torch.float64))
+        >>> derivatives = exchange_derivatives(concept, control, slopes, seed=0, permutations=99)
+        >>> derivatives.shape, derivatives[0].round()
+        (torch.Size([100, 1]), tensor([-18.], dtype=torch.float64))
     """
-    check_shapes(concept=(concept, "concepts dim"), control=(control, "controls dim"))
+    check_shapes(
+        concept=(concept, "concepts dim"),
+        control=(control, "controls dim"),
+        gradients=(gradients, "inputs dim"),
+    )
     warning = few_images(len(concept), len(control))
     if warning:
         warnings.warn(warning, stacklevel=2)
     members = exchanged_members(len(concept), len(control), permutations, seed).to(concept.device)
     gram, (products,) = SharedRows(control, [gradients]).stacked(concept)
     lengths = torch.linalg.vector_norm(gradients, dim=1, dtype=torch.float64)
-    return gram_exchange_derivatives(gram, products, lengths, members, fit, regularisation)
+    return gram_exchange_derivatives(gram, products, lengths, members, fit, length, regularisation)
 
 
 def few_images(concepts: int, controls: int) -> str | None:
@@ -135,30 +142,40 @@ def gram_exchange_derivatives(
     products: Float[Tensor, "inputs images"],
     lengths: Float[Tensor, " inputs"],
     members: Bool[Tensor, "draws images"],
-    fit: Fitting = "ridge",
+    fit: Fitting = "mean",
+    length: VectorLength = "fitted",
     regularisation: float = 0.01,
 ) -> Float[Tensor, "draws inputs"]:
     """Compute as `exchange_derivatives`, given inner products.
 
-    The vector of a row of ``members`` is ``v = alpha @ X`` with ``alpha = (K + p n I)^-1 z``, where K is the
-    Gram matrix about the mean of the n images, p the penalty, and z holds 1 for the concept and 0 for the
-    control, minus the mean. This is the direction of the ridge classifier of `fit_cavs` with its free
-    intercept, on all images without a split. K does not depend on the labels, so one Cholesky factor solves
-    all rows. "mean" takes ``alpha = z``, the difference of the means of the two sets. Derivatives along
-    ``v / |v|`` are ``(G X^T) alpha / sqrt(alpha K alpha)``; no vector of length dim is made.
+    The vector of a row of ``members`` is ``v = alpha @ X``, and its derivatives are ``(G X^T) alpha``; no
+    vector of length dim is made. With z = 1 / concepts for the concept's images and -1 / controls for the
+    others, "mean" takes ``alpha = z``, so v is the difference of the means of the two sets (FastCAV,
+    Schmalwasser et al. 2025). "ridge" takes ``alpha = (K + p n I)^-1 z`` with K the Gram matrix about the
+    mean of the n images and p the penalty. This is the direction of the ridge classifier of `fit_cavs` with
+    its free intercept, on all images without a split. K does not depend on the labels, so one Cholesky
+    factor solves all rows.
+
+    Prefer "mean" with the fitted length for tests. Its derivatives depend on the images through their
+    products with the gradients alone, and say how much the loss changes, to first order, from the control's
+    mean to the concept's. The other choices depend on all directions of the images. With "unit", exchanges
+    that mix two very different sets point along their difference too, and become as long as the true vector,
+    so that a strong concept is never significant. "ridge" turns the vector away from directions in which the
+    images vary, possibly towards gradients at a right angle to the difference of the sets.
 
     Args:
         gram: inner products of the images about any origin, in the order of ``members``; float64.
         products: products of the gradients with the same images, as `SharedRows.stacked` gives them.
         lengths: Euclidean norm of each gradient.
         members: images that count as the concept's, the same number in each row.
-        fit: "ridge" or "mean".
+        fit: "mean" or "ridge".
+        length: "fitted" uses the vectors as fitted, "unit" divides them by their norm.
         regularisation: weight of ``|w|^2 / 2`` relative to the mean squared distance of the images from their
             mean, as in `fit_cavs`; "mean" ignores it.
 
     Returns:
-        Derivatives along unit vectors. A derivative of at most 1e-6 of the gradient's length (`COSINE_FLOOR`)
-        is exactly 0, and so are all derivatives if all images are equal.
+        Derivatives along the vectors. A derivative of at most 1e-6 of the product of the lengths of gradient
+        and vector (`COSINE_FLOOR`) is exactly 0, and so are all derivatives if all images are equal.
 
     Raises:
         InputError: as `exchange_derivatives`.
@@ -167,10 +184,11 @@ def gram_exchange_derivatives(
         >>> rows = torch.tensor([1.0, 1.0, -1.0, -1.0], dtype=torch.float64)
         >>> members = torch.tensor([[True, True, False, False], [True, False, True, False]])
         >>> gram_exchange_derivatives(torch.outer(rows, rows), 3 * rows[None], torch.tensor([3.0]), members)
-        tensor([[3.],
+        tensor([[6.],
                 [0.]], dtype=torch.float64)
     """
     check_choice("fit", fit, Fitting)
+    check_choice("length", length, VectorLength)
     check_shapes(
         gram=(gram, "images images"),
         products=(products, "inputs images"),
@@ -187,13 +205,20 @@ def gram_exchange_derivatives(
     gram = (gram + gram.T) / 2
     means = gram.mean(0)
     gram = gram - means - means[:, None] + means.mean()
-    alpha = members.to(gram.dtype)
-    alpha = alpha - alpha.mean(1, keepdim=True)
+    alpha = _coefficients(gram, members, fit, regularisation)
+    norms = ((alpha @ gram) * alpha).sum(1, keepdim=True).clamp(min=0).sqrt()
+    derivatives = alpha @ products.T
+    derivatives = derivatives.masked_fill(derivatives.abs() <= COSINE_FLOOR * norms * lengths, 0)
+    return derivatives if length == "fitted" else torch.nan_to_num(derivatives / norms, 0, 0, 0)
+
+
+def _coefficients(gram: Tensor, members: Tensor, fit: Fitting, regularisation: float) -> Tensor:
+    """Compute the coefficients of all vectors, given the Gram matrix about the mean of the images."""
+    inside = members.to(gram.dtype)
+    alpha = inside / inside.sum(1, keepdim=True) - (1 - inside) / (1 - inside).sum(1, keepdim=True)
     scale = float(gram.diagonal().mean())
-    if fit == "ridge" and scale > 0:
-        penalised = gram.clone()
-        penalised.diagonal().add_(regularisation * scale * len(gram))
-        alpha = torch.cholesky_solve(alpha.T, torch.linalg.cholesky(penalised)).T
-    norms = ((alpha @ gram) * alpha).sum(1).clamp(min=0).sqrt()
-    derivatives = torch.nan_to_num(alpha @ products.T / norms[:, None], 0, 0, 0)
-    return derivatives.masked_fill(derivatives.abs() <= COSINE_FLOOR * lengths, 0)
+    if fit == "mean" or scale == 0:
+        return alpha
+    penalised = gram.clone()
+    penalised.diagonal().add_(regularisation * scale * len(gram))
+    return torch.cholesky_solve(alpha.T, torch.linalg.cholesky(penalised)).T

@@ -55,16 +55,16 @@ def input_scores(
     """Score each input and vector, so that a higher mean over the inputs means a higher sensitivity.
 
     "share" is the definition of the paper: 1 where the concept lowers the loss (or raises the logit), else 0
-    (Gupta et al. 2022, eq. 3). "derivative" is its smooth counterpart, the rate at which the concept lowers
-    the loss. It keeps the sign, because in eq. 3 a concept that lowers the loss at half of the inputs and
-    raises it at the others is indifferent; a mean of absolute values would call it sensitive.
+    (Gupta et al. 2022, eq. 3). "derivative" is its smooth counterpart: how much the concept lowers the loss
+    along the vector. It keeps the sign, because in eq. 3 a concept that lowers the loss at half of the inputs
+    and raises it at the others is indifferent; a mean of absolute values would call it sensitive.
 
     Blind to: effects that cancel over the inputs, for both scores. "share" is often 0 or 1 for exchanged
     images too, if gradients of the inputs are similar, and then no set can be significant: test with
     "derivative". Inputs with large gradients outweigh others in "derivative".
 
     Args:
-        derivatives: derivatives along unit vectors, as `exchange_derivatives` gives them.
+        derivatives: derivatives along vectors, as `exchange_derivatives` gives them.
         score: "derivative" or "share".
         gradient_of: the differentiated function, a loss or a logit.
 
@@ -88,13 +88,14 @@ def input_scores(
 def permutation_test(scores: Float[Tensor, "sets draws"]) -> PermutationTest:
     """Test whether concept sets score differently than sets of images exchanged with their controls.
 
-    Null hypothesis of a set: its images and those of its control are exchangeable with respect to the
-    direction that the concept vector takes along the gradients. Then the true labels are one draw among all
-    labels, and a p-value of at most p comes up with a probability of at most p, however few images there are
-    and whatever their distribution. `evaluation.concepts.sensitivity.significant` is the paper's test, which
-    takes runs that share images as independent and does not have this property. The distance of a score from
-    the mean of all draws is compared in both directions, and the p-value is ``(1 + count) / (B + 1)`` with B
-    exchanges (Phipson and Smyth 2010).
+    Null hypothesis of a set: its images and those of its control are exchangeable with respect to what the
+    concept vector points to. Then the true labels are one draw among all labels, and a p-value of at most p
+    comes up with a probability of at most p, however few images there are and whatever their distribution.
+    With the defaults of `exchange_derivatives` it is enough that the products of images and gradients are
+    exchangeable; the images may differ in every other direction. The paper's test,
+    `evaluation.concepts.sensitivity.significant`, takes runs that share images as independent, and rejects
+    far too often. The distance of a score from the mean of all draws is compared in both directions, and the
+    p-value is ``(1 + count) / (B + 1)`` with B exchanges (Phipson and Smyth 2010).
 
     ``adjusted`` holds for all sets of a run together: at most p is the probability that any of the sets
     without effect gets p or less. Distances are divided by the standard deviation of the draws of their set,
@@ -106,11 +107,9 @@ def permutation_test(scores: Float[Tensor, "sets draws"]) -> PermutationTest:
 
     Blind to: the cause of a difference. Against photographs of other scenes exchangeability is false whatever
     the concept (see `exchange_derivatives`). Few images allow few exchanges: two sets of 3 images have 20,
-    of which two have the same distance, so no p-value is much below 0.1.
-
-    A set whose images differ from the control, but not along the gradients, is not exactly exchangeable. Its
-    own difference makes up part of the unit vector, which leaves less for the gradients than an exchange
-    does, so it is found significant more rarely than the level; measured in docs/benchmarks.md.
+    in pairs of equal distance, so no p-value is much below 0.1. Sets of unequal size whose images vary
+    unequally along the gradients are not exchangeable even if their means are equal: if the smaller one
+    varies more, it is found significant too often, else too rarely. Equal sizes avoid this.
 
     Args:
         scores: mean over the inputs of `input_scores`, with the true set in column 0 and an exchange in each
