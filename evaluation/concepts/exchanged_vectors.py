@@ -14,7 +14,7 @@ from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
 Fitting = Literal["mean", "ridge"]
-VectorLength = Literal["fitted", "unit"]
+VectorLength = Literal["student", "fitted", "unit"]
 
 ADVISED_IMAGES = 20  # images a set (Gupta et al. 2022, after Kim et al. 2018)
 # Cosines of a gradient with a vector below this value count as 0. Products in float32 leave cosines of about
@@ -30,7 +30,7 @@ def exchange_derivatives(
     seed: int,
     permutations: int = 999,
     fit: Fitting = "mean",
-    length: VectorLength = "fitted",
+    length: VectorLength = "student",
     regularisation: float = 0.01,
 ) -> Float[Tensor, "draws inputs"]:
     """Compute the derivatives at all inputs along the concept vector, and along vectors of exchanged images.
@@ -70,9 +70,9 @@ def exchange_derivatives(
         >>> control = torch.randn(20, 3, generator=g)
         >>> concept = torch.randn(20, 3, generator=g) + torch.tensor([9.0, 0, 0])
         >>> slopes = torch.tensor([[-2.0, 0, 0]])
-        >>> derivatives = exchange_derivatives(concept, control, slopes, seed=0, permutations=99)
+        >>> derivatives = exchange_derivatives(concept, control, slopes, seed=0, length="fitted")
         >>> derivatives.shape, derivatives[0].round()
-        (torch.Size([100, 1]), tensor([-18.], dtype=torch.float64))
+        (torch.Size([1000, 1]), tensor([-18.], dtype=torch.float64))
     """
     check_shapes(
         concept=(concept, "concepts dim"),
@@ -143,7 +143,7 @@ def gram_exchange_derivatives(
     lengths: Float[Tensor, " inputs"],
     members: Bool[Tensor, "draws images"],
     fit: Fitting = "mean",
-    length: VectorLength = "fitted",
+    length: VectorLength = "student",
     regularisation: float = 0.01,
 ) -> Float[Tensor, "draws inputs"]:
     """Compute as `exchange_derivatives`, given inner products.
@@ -156,12 +156,16 @@ def gram_exchange_derivatives(
     its free intercept, on all images without a split. K does not depend on the labels, so one Cholesky
     factor solves all rows.
 
-    Prefer "mean" with the fitted length for tests. Its derivatives depend on the images through their
-    products with the gradients alone, and say how much the loss changes, to first order, from the control's
-    mean to the concept's. The other choices depend on all directions of the images. With "unit", exchanges
-    that mix two very different sets point along their difference too, and become as long as the true vector,
-    so that a strong concept is never significant. "ridge" turns the vector away from directions in which the
-    images vary, possibly towards gradients at a right angle to the difference of the sets.
+    Prefer the defaults for tests. Derivatives along the fitted difference of means depend on the images
+    through their products with the gradients alone, and say how much the loss changes, to first order, from
+    the control's mean to the concept's. "student" divides them by the standard error of their mean over the
+    inputs, given the spread of each set along the mean gradient (Welch's t). Without it, sets of unequal size
+    that only differ in their spread are found different too often (Janssen 1997).
+
+    The other choices depend on all directions of the images. With "unit", exchanges that mix two very
+    different sets point along their difference too, and become as long as the true vector, so that a strong
+    concept is never significant. "ridge" turns the vector away from directions in which the images vary,
+    possibly towards gradients at a right angle to the difference of the sets.
 
     Args:
         gram: inner products of the images about any origin, in the order of ``members``; float64.
@@ -169,7 +173,7 @@ def gram_exchange_derivatives(
         lengths: Euclidean norm of each gradient.
         members: images that count as the concept's, the same number in each row.
         fit: "mean" or "ridge".
-        length: "fitted" uses the vectors as fitted, "unit" divides them by their norm.
+        length: "student" divides the vectors by a standard error, "unit" by their norm; "fitted" by nothing.
         regularisation: weight of ``|w|^2 / 2`` relative to the mean squared distance of the images from their
             mean, as in `fit_cavs`; "mean" ignores it.
 
@@ -183,7 +187,8 @@ def gram_exchange_derivatives(
     Example:
         >>> rows = torch.tensor([1.0, 1.0, -1.0, -1.0], dtype=torch.float64)
         >>> members = torch.tensor([[True, True, False, False], [True, False, True, False]])
-        >>> gram_exchange_derivatives(torch.outer(rows, rows), 3 * rows[None], torch.tensor([3.0]), members)
+        >>> products, lengths = 3 * rows[None], torch.tensor([3.0])
+        >>> gram_exchange_derivatives(torch.outer(rows, rows), products, lengths, members, length="fitted")
         tensor([[6.],
                 [0.]], dtype=torch.float64)
     """
@@ -209,7 +214,22 @@ def gram_exchange_derivatives(
     norms = ((alpha @ gram) * alpha).sum(1, keepdim=True).clamp(min=0).sqrt()
     derivatives = alpha @ products.T
     derivatives = derivatives.masked_fill(derivatives.abs() <= COSINE_FLOOR * norms * lengths, 0)
+    if length == "student":
+        norms = _standard_errors(products.mean(0), members)
     return derivatives if length == "fitted" else torch.nan_to_num(derivatives / norms, 0, 0, 0)
+
+
+def _standard_errors(values: Tensor, members: Tensor) -> Tensor:
+    """Compute the standard error of the difference between the means of the two sets, for each row."""
+    values, inside = values - values.mean(), members.to(values.dtype)
+    variance = torch.zeros_like(inside[:, :1])
+    for part in (inside, 1 - inside):
+        count = part.sum(1, keepdim=True)
+        means = (part @ values)[:, None] / count
+        variance += (part * (values - means) ** 2).sum(1, keepdim=True) / (count * (count - 1))
+    # Images that are equal within each set have no spread; a floor keeps their statistic finite.
+    errors = variance.sqrt()
+    return errors.clamp(min=1e-9 * float(errors.max()))
 
 
 def _coefficients(gram: Tensor, members: Tensor, fit: Fitting, regularisation: float) -> Tensor:

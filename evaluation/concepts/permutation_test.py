@@ -107,9 +107,7 @@ def permutation_test(scores: Float[Tensor, "sets draws"]) -> PermutationTest:
 
     Blind to: the cause of a difference. Against photographs of other scenes exchangeability is false whatever
     the concept (see `exchange_derivatives`). Few images allow few exchanges: two sets of 3 images have 20,
-    in pairs of equal distance, so no p-value is much below 0.1. Sets of unequal size whose images vary
-    unequally along the gradients are not exchangeable even if their means are equal: if the smaller one
-    varies more, it is found significant too often, else too rarely. Equal sizes avoid this.
+    in pairs of equal distance, so no p-value is much below 0.1.
 
     Args:
         scores: mean over the inputs of `input_scores`, with the true set in column 0 and an exchange in each

@@ -4,6 +4,7 @@ from inspect import unwrap
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from evaluation.concepts.exchanged_vectors import (
     COSINE_FLOOR,
@@ -38,12 +39,18 @@ def _slow(concept, control, gradients, members, fit, length, regularisation):
             vector = np.linalg.solve(matrix, centred.T @ labels)
         if length == "unit":
             vector = vector / np.linalg.norm(vector)
-        derivatives.append([float(gradient @ vector) for gradient in gradients.double().numpy()])
+        slopes = gradients.double().numpy()
+        if length == "student":
+            spreads = [
+                (part @ slopes.mean(0)).var(ddof=1) / len(part) for part in (rows[inside], rows[~inside])
+            ]
+            vector = vector / sum(spreads) ** 0.5
+        derivatives.append([float(gradient @ vector) for gradient in slopes])
     return np.array(derivatives)
 
 
 @pytest.mark.parametrize("sizes", [(8, 8), (5, 12)], ids=["equal", "unequal"])
-@pytest.mark.parametrize("length", ["fitted", "unit"])
+@pytest.mark.parametrize("length", ["student", "fitted", "unit"])
 @pytest.mark.parametrize("fit", ["mean", "ridge"])
 def test_derivatives_equal_vectors_that_are_fitted_one_by_one(fit, length, sizes):
     concept, control, gradients = _rows(sizes[0]) + 3, _rows(sizes[1], seed=1) + 3, _rows(6, seed=2)
@@ -100,7 +107,7 @@ def test_gradient_at_right_angles_to_all_images_scores_zero(fit, dtype):
     vector = images[:10].mean(0) - images[10:].mean(0)
     weak = torch.nn.functional.normalize(gradients, dim=1).double()
     weak += 10 * COSINE_FLOOR * torch.nn.functional.normalize(vector, dim=0)
-    found = exchange_derivatives(images[:10], images[10:], weak, seed=0, permutations=2)
+    found = exchange_derivatives(images[:10], images[10:], weak, seed=0, permutations=2, length="fitted")
     np.testing.assert_allclose(found[0], 10 * COSINE_FLOOR * vector.norm(), rtol=0.2)
 
 
@@ -109,11 +116,12 @@ def test_known_vector():
     control -= control.mean(0)
     v = torch.zeros(40)
     v[7] = 2.0
-    derivatives = exchange_derivatives(control + v, control, torch.eye(40)[6:8], seed=0, permutations=2)
+    options = {"seed": 0, "permutations": 2, "length": "fitted"}
+    derivatives = exchange_derivatives(control + v, control, torch.eye(40)[6:8], **options)
     torch.testing.assert_close(derivatives[0], torch.tensor([0.0, 2.0], dtype=torch.float64))
 
 
-@pytest.mark.parametrize("length", ["fitted", "unit"])
+@pytest.mark.parametrize("length", ["student", "fitted", "unit"])
 @pytest.mark.parametrize("fit", ["mean", "ridge"])
 def test_equal_images_and_zero_gradients_give_zero(fit, length):
     options = {"seed": 0, "permutations": 5, "fit": fit, "length": length}
@@ -122,11 +130,28 @@ def test_equal_images_and_zero_gradients_give_zero(fit, length):
     assert (exchange_derivatives(_rows(6), _rows(6, seed=1), torch.zeros(3, 40), **options) == 0).all()
 
 
-def test_scale_of_gradients_is_kept():
+@pytest.mark.parametrize(("length", "kept"), [("student", 1), ("fitted", 1e-12), ("unit", 1e-12)])
+def test_scale_of_gradients(length, kept):
     concept, control, gradients = _rows(6), _rows(7, seed=1), _rows(3, seed=2)
-    whole = exchange_derivatives(concept, control, gradients, seed=0, permutations=5)
-    small = exchange_derivatives(concept, control, 1e-12 * gradients, seed=0, permutations=5)
-    torch.testing.assert_close(small * 1e12, whole, rtol=1e-5, atol=1e-6)
+    options = {"seed": 0, "permutations": 5, "length": length}
+    whole = exchange_derivatives(concept, control, gradients, **options)
+    small = exchange_derivatives(concept, control, 1e-12 * gradients, **options)
+    torch.testing.assert_close(small / kept, whole, rtol=1e-5, atol=1e-6)
+
+
+def test_mean_of_student_derivatives_is_welchs_t():
+    concept, control, gradients = 2 * _rows(6), _rows(9, seed=1), _rows(3, seed=2)
+    along = gradients.mean(0).double()
+    expected = stats.ttest_ind(concept.double() @ along, control.double() @ along, equal_var=False).statistic
+    derivatives = exchange_derivatives(concept, control, gradients, seed=0, permutations=2)
+    assert float(derivatives[0].mean()) == pytest.approx(expected, rel=1e-5)
+
+
+def test_sets_without_spread_are_finite_and_significant():
+    one, other = _rows(1), _rows(1, seed=1)
+    derivatives = exchange_derivatives(one.expand(8, -1), other.expand(8, -1), _rows(3), seed=0)
+    assert derivatives.isfinite().all()
+    assert derivatives[0].mean().abs() > 1e3 * derivatives[1:].mean(1).abs().median()
 
 
 def test_few_images_warn():
@@ -165,7 +190,7 @@ def test_misspelt_options_and_shapes():
         unwrap(exchange_derivatives)(two, two, _rows(2, dim=3), seed=0)
     gram = torch.eye(4, dtype=torch.float64)
     members = exchanged_members(2, 2, 2, seed=0)
-    for option, choices in (("fit", "mean, ridge"), ("length", "fitted, unit")):
+    for option, choices in (("fit", "mean, ridge"), ("length", "student, fitted, unit")):
         with pytest.raises(InputError, match=f"`{option}` must be one of: {choices}; got svm"):
             unwrap(gram_exchange_derivatives)(gram, gram, torch.ones(4), members, **{option: "svm"})
     with pytest.raises(InputError, match="`members` must be boolean"):
