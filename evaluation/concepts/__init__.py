@@ -9,6 +9,11 @@ from evaluation.concepts.cav import fit_cavs as fit_cavs
 from evaluation.concepts.cav import random_cavs as random_cavs
 from evaluation.concepts.csm import CSM as CSM
 from evaluation.concepts.csm import csm as csm
+from evaluation.concepts.exchanged_vectors import exchange_derivatives as exchange_derivatives
+from evaluation.concepts.permutation_test import PermutationTest as PermutationTest
+from evaluation.concepts.permutation_test import effect_interval as effect_interval
+from evaluation.concepts.permutation_test import input_scores as input_scores
+from evaluation.concepts.permutation_test import permutation_test as permutation_test
 from evaluation.concepts.score_concepts import score_concepts as score_concepts
 from evaluation.concepts.sensitivity import Significance as Significance
 from evaluation.concepts.sensitivity import directional_derivatives as directional_derivatives
