@@ -131,6 +131,7 @@ def concepts(
 
     \b
     candlelight evaluate concepts demo/frames --set tabletop_test --model retinex
+    candlelight evaluate concepts demo/frames --set tabletop_test --model retinex --classifier mean --runs 50
     candlelight evaluate concepts demo/frames --set tabletop_test --model demo/study/network.pt \\
         --layer reflectance.blocks.2 --layer shading.blocks.2
     """

@@ -90,8 +90,8 @@ def score_concepts(
         runs: vectors for each set and branch, at least 2; 80 are enough according to the paper.
         seed: seed of all random draws.
         p: level of the t-test.
-        classifier: "svm", "logistic", "ridge", "mean" or "sgd", see `fit_cavs`; the random vectors are trained
-            with it too.
+        classifier: "svm", "logistic", "ridge", "mean" or "sgd", see `fit_cavs`; it trains the random vectors
+            too.
         regularisation: see `fit_cavs`.
         size: height and width to which all images are resized (256 x 256 in the paper); needed if they
             differ in size.

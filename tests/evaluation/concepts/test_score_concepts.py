@@ -132,7 +132,7 @@ def test_classifiers_are_recorded_and_change_the_vectors(sets):
         assert found[one, 0.01] != found[one, 1.0]
     kinds = [found[one, 0.01] for one in get_args(Classifier)]
     assert all(one not in kinds[:number] for number, one in enumerate(kinds))
-    with pytest.raises(InputError, match="`classifier` must be one of: svm, .*; got svn"):
+    with pytest.raises(InputError, match=r"`classifier` must be one of: svm, .*; got svn"):
         unwrap(score_concepts)({"model": _blurry}, **sets, classifier="svn")
 
 
