@@ -37,6 +37,7 @@ from evaluation.concepts.solvers import Classifier
 WANTED = 350
 TESTS = 42
 LAYER = "2"
+LOGIT = 1  # the last layer of this network sets the other logit to 0, without a gradient
 
 
 def network() -> nn.Module:
@@ -48,18 +49,19 @@ def network() -> nn.Module:
 
 
 def drawn_images(images: int, side: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw concept images with a colour cast of varying strength, negatives and test images."""
+    """Draw concept images with a colour cast of varying strength, negatives and coloured test images."""
     concept, negatives = torch.rand(2, images, 3, side, side)
     cast = torch.tensor([0.1, 0.0, -0.1])[:, None, None] * torch.rand(images, 1, 1, 1)
-    return (concept + cast).clamp(0, 1), negatives, torch.rand(TESTS, 3, side, side)
+    tests = torch.rand(TESTS, 3, 1, 1) * torch.rand(TESTS, 3, side, side)
+    return (concept + cast).clamp(0, 1), negatives, tests
 
 
 def ours(
     model: nn.Module, images: tuple[Tensor, Tensor, Tensor], runs: int, batch: int
 ) -> tuple[Tensor, CAVs]:
-    """Score the first logit along all vectors."""
+    """Score the logit along all vectors."""
     concept, negatives = (layer_activations(model, [LAYER], some, batch)[LAYER] for some in images[:2])
-    gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, 0], batch)
+    gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, LOGIT], batch)
     cavs = fit_cavs(concept, negatives, generator=torch.Generator().manual_seed(0), runs=runs)
     return sensitivity(cavs, gradients, "logit"), cavs
 
@@ -67,7 +69,7 @@ def ours(
 def in_float64(model: nn.Module, images: tuple[Tensor, Tensor, Tensor], runs: int, batch: int) -> Tensor:
     """Compute the scores of `ours` from the same activations and gradients, with all products in float64."""
     concept, negatives = (layer_activations(model, [LAYER], one, batch)[LAYER].double() for one in images[:2])
-    gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, 0], batch)
+    gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, LOGIT], batch)
     cavs = fit_cavs(concept, negatives, generator=torch.Generator().manual_seed(0), runs=runs)
     return sensitivity(cavs, gradients, "logit")
 
@@ -77,7 +79,7 @@ def compare_classifiers(
 ) -> list[tuple[object, ...]]:
     """Score the vectors of each classifier, all trained on the same rows."""
     concept, negatives = (layer_activations(model, [LAYER], some, batch)[LAYER] for some in images[:2])
-    gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, 0], batch)
+    gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, LOGIT], batch)
     gram, (products,) = SharedRows(negatives, [gradients]).stacked(concept)
     table: list[tuple[object, ...]] = []
     for classifier in get_args(Classifier):
@@ -114,7 +116,7 @@ class Captum:
         """Train a new vector, and return its score."""
         for trained in self._folder.rglob("*.pkl"):
             trained.unlink()
-        scores = self._tcav().interpret(self._tests, [self._sets], target=0)
+        scores = self._tcav().interpret(self._tests, [self._sets], target=LOGIT)
         return float(scores["0-1"][LAYER]["sign_count"][0])
 
     def _tcav(self) -> Any:
@@ -169,7 +171,7 @@ def main() -> None:
         ],
     )
     table = compare_classifiers(model, images, options.runs, options.batch)
-    table.append(("captum", None, statistics.mean(theirs), statistics.pstdev(theirs), None))
+    table.append(("captum", None, statistics.mean(theirs), statistics.stdev(theirs), None))
     print_table(
         ("classifier", f"training of {options.runs} runs, CPU s", "mean score", "sd", "accuracy"), table
     )
