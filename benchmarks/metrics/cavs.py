@@ -10,7 +10,9 @@ default classifier, and the scores) on activations that are on disk already, in 
 by the number of runs, because a complete measurement would take too long. Each program draws its own splits,
 and captum uses another classifier, so the scores may differ; the second table compares our scores with scores
 from float64 Gram matrices. The last table compares the classifiers of `fit_cavs`, trained on one Gram matrix,
-with the vectors of captum: SGD on rows of full length that are neither centred nor scaled, a run per round.
+with the vectors of captum (SGD on rows of full length, neither centred nor scaled), and with SGDClassifier of
+scikit-learn with captum's settings on such rows, on centred rows, and on centred and scaled rows; a run per
+round.
 """
 
 import argparse
@@ -23,7 +25,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast, get_args
 
+import numpy as np
 import torch
+from sklearn.linear_model import SGDClassifier
+from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -92,6 +97,31 @@ def compare_classifiers(
         scores = (derivatives_along(trained.weights, products) > 0).double().mean(1)
         accuracy = float(trained.accuracy.mean())
         table.append((classifier, seconds, float(scores.mean()), float(scores.std()), accuracy))
+    return table
+
+
+def full_rows(
+    model: nn.Module, images: tuple[Tensor, Tensor, Tensor], rounds: int, batch: int
+) -> list[tuple[object, ...]]:
+    """Score the vectors of scikit-learn on rows of full length, prepared in three ways."""
+    rows = torch.cat([layer_activations(model, [LAYER], some, batch)[LAYER] for some in images[:2]])
+    gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, LOGIT], batch).numpy()
+    labels = np.repeat([1, -1], len(rows) // 2)
+    table: list[tuple[object, ...]] = []
+    for name in ("as they are", "centred", "centred and scaled"):
+        if name == "centred":
+            rows -= rows.mean(0)
+        if name == "centred and scaled":
+            rows /= rows.square().sum(1).mean().sqrt()
+        scores, accuracies = [], []
+        for seed in range(rounds):
+            split = train_test_split(rows.numpy(), labels, test_size=0.33, stratify=labels, random_state=seed)
+            train, test, known, hidden = split
+            trained = SGDClassifier(alpha=0.01, max_iter=1000, tol=1e-3, random_state=seed).fit(train, known)
+            scores.append(float((gradients @ trained.coef_[0] > 0).mean()))
+            accuracies.append(float(trained.score(test, hidden)))
+        mean, spread = statistics.mean(scores), statistics.stdev(scores)
+        table.append((f"scikit-learn, rows {name}", None, mean, spread, statistics.mean(accuracies)))
     return table
 
 
@@ -171,6 +201,7 @@ def main() -> None:
         ],
     )
     table = compare_classifiers(model, images, options.runs, options.batch)
+    table += full_rows(model, images, options.rounds, options.batch)
     table.append(("captum", None, statistics.mean(theirs), statistics.stdev(theirs), None))
     print_table(
         ("classifier", f"training of {options.runs} runs, CPU s", "mean score", "sd", "accuracy"), table
