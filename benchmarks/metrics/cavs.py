@@ -8,8 +8,11 @@ On one thread, in CPU seconds, both programs by turns in one process. The time o
 activations, loss gradients, vectors and scores of all runs. The time of captum is one run (the vector by its
 default classifier, and the scores) on activations that are on disk already, in a file per batch, multiplied
 by the number of runs, because a complete measurement would take too long. Each program draws its own splits,
-and captum uses another classifier, so the scores may differ; the last table compares our scores with scores
-from float64 Gram matrices.
+and captum uses another classifier, so the scores may differ; the second table compares our scores with scores
+from float64 Gram matrices. The last table compares the classifiers of `fit_cavs`, trained on one Gram matrix,
+with the vectors of captum (SGD on rows of full length, neither centred nor scaled), and with SGDClassifier of
+scikit-learn with captum's settings on such rows, on centred rows, and on centred and scaled rows; a run per
+round.
 """
 
 import argparse
@@ -20,18 +23,26 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
+import numpy as np
 import torch
+from sklearn.linear_model import SGDClassifier
+from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from benchmarks.processes import print_table
 from evaluation.concepts import CAVs, fit_cavs, layer_activations, layer_gradients, sensitivity
+from evaluation.concepts.cav import Fit, fit_concept
+from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.sensitivity import derivatives_along
+from evaluation.concepts.solvers import Classifier
 
 WANTED = 350
 TESTS = 42
 LAYER = "2"
+LOGIT = 1  # the last layer of this network sets the other logit to 0, without a gradient
 
 
 def network() -> nn.Module:
@@ -43,18 +54,19 @@ def network() -> nn.Module:
 
 
 def drawn_images(images: int, side: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw concept images with a colour cast of varying strength, negatives and test images."""
+    """Draw concept images with a colour cast of varying strength, negatives and coloured test images."""
     concept, negatives = torch.rand(2, images, 3, side, side)
     cast = torch.tensor([0.1, 0.0, -0.1])[:, None, None] * torch.rand(images, 1, 1, 1)
-    return (concept + cast).clamp(0, 1), negatives, torch.rand(TESTS, 3, side, side)
+    tests = torch.rand(TESTS, 3, 1, 1) * torch.rand(TESTS, 3, side, side)
+    return (concept + cast).clamp(0, 1), negatives, tests
 
 
 def ours(
     model: nn.Module, images: tuple[Tensor, Tensor, Tensor], runs: int, batch: int
 ) -> tuple[Tensor, CAVs]:
-    """Score the first logit along all vectors."""
+    """Score the logit along all vectors."""
     concept, negatives = (layer_activations(model, [LAYER], some, batch)[LAYER] for some in images[:2])
-    gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, 0], batch)
+    gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, LOGIT], batch)
     cavs = fit_cavs(concept, negatives, generator=torch.Generator().manual_seed(0), runs=runs)
     return sensitivity(cavs, gradients, "logit"), cavs
 
@@ -62,9 +74,55 @@ def ours(
 def in_float64(model: nn.Module, images: tuple[Tensor, Tensor, Tensor], runs: int, batch: int) -> Tensor:
     """Compute the scores of `ours` from the same activations and gradients, with all products in float64."""
     concept, negatives = (layer_activations(model, [LAYER], one, batch)[LAYER].double() for one in images[:2])
-    gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, 0], batch)
+    gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, LOGIT], batch)
     cavs = fit_cavs(concept, negatives, generator=torch.Generator().manual_seed(0), runs=runs)
     return sensitivity(cavs, gradients, "logit")
+
+
+def compare_classifiers(
+    model: nn.Module, images: tuple[Tensor, Tensor, Tensor], runs: int, batch: int
+) -> list[tuple[object, ...]]:
+    """Score the vectors of each classifier, all trained on the same rows."""
+    concept, negatives = (layer_activations(model, [LAYER], some, batch)[LAYER] for some in images[:2])
+    gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, LOGIT], batch)
+    gram, (products,) = SharedRows(negatives, [gradients]).stacked(concept)
+    table: list[tuple[object, ...]] = []
+    for classifier in get_args(Classifier):
+
+        def fit(name: Classifier = classifier) -> Fit:
+            return fit_concept(gram, len(concept), torch.Generator().manual_seed(0), runs, name)
+
+        fit()  # the first call imports and allocates
+        seconds, trained = timed(fit)
+        scores = (derivatives_along(trained.weights, products) > 0).double().mean(1)
+        accuracy = float(trained.accuracy.mean())
+        table.append((classifier, seconds, float(scores.mean()), float(scores.std()), accuracy))
+    return table
+
+
+def full_rows(
+    model: nn.Module, images: tuple[Tensor, Tensor, Tensor], rounds: int, batch: int
+) -> list[tuple[object, ...]]:
+    """Score the vectors of scikit-learn on rows of full length, prepared in three ways."""
+    rows = torch.cat([layer_activations(model, [LAYER], some, batch)[LAYER] for some in images[:2]])
+    gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, LOGIT], batch).numpy()
+    labels = np.repeat([1, -1], len(rows) // 2)
+    table: list[tuple[object, ...]] = []
+    for name in ("as they are", "centred", "centred and scaled"):
+        if name == "centred":
+            rows -= rows.mean(0)
+        if name == "centred and scaled":
+            rows /= rows.square().sum(1).mean().sqrt()
+        scores, accuracies = [], []
+        for seed in range(rounds):
+            split = train_test_split(rows.numpy(), labels, test_size=0.33, stratify=labels, random_state=seed)
+            train, test, known, hidden = split
+            trained = SGDClassifier(alpha=0.01, max_iter=1000, tol=1e-3, random_state=seed).fit(train, known)
+            scores.append(float((gradients @ trained.coef_[0] > 0).mean()))
+            accuracies.append(float(trained.score(test, hidden)))
+        mean, spread = statistics.mean(scores), statistics.stdev(scores)
+        table.append((f"scikit-learn, rows {name}", None, mean, spread, statistics.mean(accuracies)))
+    return table
 
 
 class Captum:
@@ -88,7 +146,7 @@ class Captum:
         """Train a new vector, and return its score."""
         for trained in self._folder.rglob("*.pkl"):
             trained.unlink()
-        scores = self._tcav().interpret(self._tests, [self._sets], target=0)
+        scores = self._tcav().interpret(self._tests, [self._sets], target=LOGIT)
         return float(scores["0-1"][LAYER]["sign_count"][0])
 
     def _tcav(self) -> Any:
@@ -141,6 +199,12 @@ def main() -> None:
                 float((scores - exact).abs().max()),
             )
         ],
+    )
+    table = compare_classifiers(model, images, options.runs, options.batch)
+    table += full_rows(model, images, options.rounds, options.batch)
+    table.append(("captum", None, statistics.mean(theirs), statistics.stdev(theirs), None))
+    print_table(
+        ("classifier", f"training of {options.runs} runs, CPU s", "mean score", "sd", "accuracy"), table
     )
 
 

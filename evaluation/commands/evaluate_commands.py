@@ -27,6 +27,7 @@ from evaluation.commands.intrinsic_command import intrinsic
 from evaluation.commands.result_commands import compare_command, report
 from loaders.errors import InputError
 
+_CLASSIFIERS = ("svm", "logistic", "ridge", "mean", "sgd")
 _SECONDARY = "SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT]"
 
 
@@ -88,6 +89,20 @@ def evaluate() -> None:
     show_default=True,
     help="Concept activation vectors per concept set.",
 )
+@click.option(
+    "--classifier",
+    type=click.Choice(_CLASSIFIERS),
+    default=_CLASSIFIERS[0],
+    show_default=True,
+    help="Classifier whose normal is the vector (docs/concepts.md).",
+)
+@click.option(
+    "--regularisation",
+    type=click.FloatRange(0, min_open=True),
+    default=0.01,
+    show_default=True,
+    help="Penalty of the vector, relative to the mean squared distance of activations from their mean.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random draws.")
 @run_options
 def concepts(
@@ -102,6 +117,8 @@ def concepts(
     size: tuple[int, int] | None,
     layer: tuple[str, ...],
     runs: int,
+    classifier: Any,
+    regularisation: float,
     seed: int,
     out: tuple[Path, ...],
     page: Path | None,
@@ -114,6 +131,7 @@ def concepts(
 
     \b
     candlelight evaluate concepts demo/frames --set tabletop_test --model retinex
+    candlelight evaluate concepts demo/frames --set tabletop_test --model retinex --classifier mean --runs 50
     candlelight evaluate concepts demo/frames --set tabletop_test --model demo/study/network.pt \\
         --layer reflectance.blocks.2 --layer shading.blocks.2
     """
@@ -137,8 +155,21 @@ def concepts(
     image_size = size or tuple(test[0].image.shape[1:])
     unrelated = open_secondary(open_images, data, negatives, limit=negatives_limit, size=image_size)
     hidden = None if not layer else layer[0] if len(layer) == 1 else (layer[0], layer[1])
-    options: dict[str, Any] = {"layer": hidden, "runs": runs, "seed": seed, "size": size, "device": chosen}
-    results = score_concepts(sources, albedo_sets, illumination_sets, unrelated, test, **options, steps=steps)
+    results = score_concepts(
+        sources,
+        albedo_sets,
+        illumination_sets,
+        unrelated,
+        test,
+        layer=hidden,
+        runs=runs,
+        seed=seed,
+        classifier=classifier,
+        regularisation=regularisation,
+        size=size,
+        device=chosen,
+        steps=steps,
+    )
     show_results(list(results.values()), out)
     if page:
         from evaluation.report.concepts_pictures import concepts_pictures

@@ -62,12 +62,12 @@ def fit_cavs(
     """Learn concept activation vectors: normals of linear classifiers of concept against negatives.
 
     Kim et al. 2018, sec. 3.2; Gupta et al. 2022, sec. 3.1. Every run draws ``q = min(concepts, negatives)``
-    rows of each class without replacement and holds out the same share of both. The normal of a linear
-    classifier with a penalty on |w|^2 lies in the span of its rows. Therefore all runs are trained together
-    in float64 on submatrices of one Gram matrix, without any vector of length ``dim`` (see
-    `evaluation.concepts.solvers.train_classifiers` for the objectives, and
-    `evaluation.concepts.gram.SharedRows` for the precision of the matrix). Kim et al. advise at least 20
-    concept images.
+    rows of each class without replacement and holds out the same share of both. The normals of all the
+    classifiers lie in the span of their rows. Therefore all runs are trained in float64 on submatrices of one
+    Gram matrix, together except for "sgd", without any vector of length ``dim`` (see
+    `evaluation.concepts.solvers.train_classifiers` for the objectives and the reasons, and
+    `evaluation.concepts.gram.SharedRows` for the precision of the matrix). With generators in the same state
+    all classifiers get the same rows. Kim et al. advise at least 20 concept images.
 
     Blind to: the cause of the difference between the two sets. A vector that separates them perfectly may
     represent the scene that all concept images share, not the factor that varies in them.
@@ -77,9 +77,11 @@ def fit_cavs(
         negatives: activations of the negative images, from which each run takes its own subset.
         generator: generator of the random draws, on any device.
         runs: number of vectors.
-        classifier: "svm" (squared hinge), "logistic", "ridge", or "mean" (FastCAV, not trained).
+        classifier: "svm" (squared hinge), "logistic", "ridge", "mean" (FastCAV and pattern CAV, not trained),
+            or "sgd" (hinge, the SGDClassifier of TCAV: slow and noisy, for comparisons).
         regularisation: weight of ``|w|^2 / 2`` relative to the mean squared distance of the rows from
-            their mean, so that the scale and the number of features do not matter; "mean" ignores it.
+            their mean, so that the scale and the number of features do not matter; "mean" ignores it. The
+            ``alpha`` of TCAV for rows that are not scaled corresponds to alpha over this distance.
         test_share: share of the drawn rows that is held out, in (0, 1); at least one row of each class.
 
     Returns:
@@ -176,7 +178,7 @@ def fit_concept(
     size = min(concepts, len(gram) - concepts)
     positive = _draw(concepts, size, runs, generator)
     negative = _draw(len(gram) - concepts, size, runs, generator) + concepts
-    return _fit(gram, positive, negative, classifier, regularisation, test_share)
+    return _fit(gram, positive, negative, generator, classifier, regularisation, test_share)
 
 
 def fit_random(
@@ -204,7 +206,7 @@ def fit_random(
     if not 2 <= size <= half:
         raise InputError(f"`size` must be 2 to {half}, half of the negatives, got {size}")
     drawn = _draw(len(gram), 2 * size, runs, generator)
-    return _fit(gram, drawn[:, :size], drawn[:, size:], classifier, regularisation, test_share)
+    return _fit(gram, drawn[:, :size], drawn[:, size:], generator, classifier, regularisation, test_share)
 
 
 def _check_rows(name: str, rows: int, least: int) -> None:
@@ -223,6 +225,7 @@ def _fit(
     gram: Tensor,
     positive: Tensor,
     negative: Tensor,
+    generator: torch.Generator,
     classifier: Classifier,
     regularisation: float,
     test_share: float,
@@ -245,7 +248,7 @@ def _fit(
     signs = gram.new_tensor([1.0, -1.0])
     penalty = regularisation * float(gram.diagonal().mean())
     beta, bias = train_classifiers(
-        gram, members, signs.repeat_interleave(size - held_out), classifier, penalty
+        gram, members, signs.repeat_interleave(size - held_out), classifier, penalty, generator
     )
     weights = gram.new_zeros(len(members), len(gram)).scatter(1, members, beta)
     products = weights @ gram

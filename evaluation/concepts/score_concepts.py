@@ -34,6 +34,7 @@ from evaluation.results.result import StatisticResult
 from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance
 from evaluation.running.finished_steps import FinishedSteps, model_key
 from evaluation.running.named_models import identify_models
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 from loaders.views import ConceptSet, ConceptSets, Decompositions, Images
 
@@ -89,7 +90,8 @@ def score_concepts(
         runs: vectors for each set and branch, at least 2; 80 are enough according to the paper.
         seed: seed of all random draws.
         p: level of the t-test.
-        classifier: see `fit_cavs`.
+        classifier: "svm", "logistic", "ridge", "mean" or "sgd", see `fit_cavs`; it trains the random vectors
+            too.
         regularisation: see `fit_cavs`.
         size: height and width to which all images are resized (256 x 256 in the paper); needed if they
             differ in size.
@@ -103,10 +105,11 @@ def score_concepts(
         A result for each model: ratios with 95 % intervals over groups of test frames, higher is better.
 
     Raises:
-        InputError: there are no concept sets, albedo and illumination sets are swapped, there are no test
-            frames or some lack ground truth, images have several sizes, a layer cannot be read, or there are
-            too few images.
+        InputError: ``classifier`` is misspelt, there are no concept sets, albedo and illumination sets are
+            swapped, there are no test frames or some lack ground truth, images have several sizes, a layer
+            cannot be read, or there are too few images.
     """
+    check_choice("classifier", classifier, Classifier)
     check_kind("albedo", albedo)
     check_kind("illumination", illumination)
     views = [view for view in (albedo, illumination, negatives, test) if view is not None]

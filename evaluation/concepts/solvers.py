@@ -8,10 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from evaluation.concepts.train_sgd import train_sgd
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
-Classifier = Literal["svm", "logistic", "ridge", "mean"]
+Classifier = Literal["svm", "logistic", "ridge", "mean", "sgd"]
 
 _TOLERANCE = 1e-10
 _MAX_STEPS = 100
@@ -28,17 +29,27 @@ def train_classifiers(
     labels: Float[Tensor, " train"],
     classifier: Classifier,
     penalty: float,
+    generator: torch.Generator,
 ) -> tuple[Float[Tensor, "runs train"], Float[Tensor, " runs"]]:
     """Train one linear classifier per run in the dual.
 
-    Each run minimises ``penalty/2 |w|^2 + mean_i loss(y_i (w.x_i + b))`` over ``w = sum_i beta_i x_i`` and
-    ``b``. There is no penalty on ``b``, so ``sum_i beta_i = 0`` and the origin of the rows does not matter.
-    The loss is ``max(0, 1 - m)^2 / 2`` ("svm"), ``log(1 + exp(-m))`` ("logistic") or ``(1 - m)^2 / 2``
-    ("ridge"). Newton's method with backtracking stops when the norm of the gradient by (w, b), for rows
-    scaled to a mean squared norm of 1, is below a tolerance of 1e-10 (or the resolution of float64 if the
-    penalty is tiny). For "ridge" the first step is the closed form. "mean" minimises nothing: ``w = mean of
-    the concept - mean of all``, and the boundary contains the mean of all (FastCAV, Schmalwasser et al.
-    2025).
+    Each run minimises ``penalty/2 |w|^2 + mean_i loss(y_i (w.x_i + b))`` over w and b. A part of w that is
+    orthogonal to all rows would change no decision value and raise the penalty; so the minimum is
+    ``w = sum_i beta_i x_i``, and b has no penalty, so ``sum_i beta_i = 0`` and the origin of the rows does
+    not matter. The loss is ``max(0, 1 - m)^2 / 2`` ("svm", as LinearSVC of scikit-learn),
+    ``log(1 + exp(-m))`` ("logistic") or ``(1 - m)^2 / 2`` ("ridge", the direction of Fisher's discriminant
+    with a shrunken covariance). Newton's method with backtracking stops when the norm of the gradient by
+    (w, b), for rows scaled to a mean squared norm of 1, is below a tolerance of 1e-10 (or the resolution of
+    float64 if the penalty is tiny). For "ridge" the first step is the closed form.
+
+    "mean" minimises nothing: ``w = mean of the concept - mean of all``, and the boundary contains the mean of
+    all (FastCAV, Schmalwasser et al. 2025). This is also the direction of the pattern CAV (Pahde et al.
+    2025), the covariance of rows and label over the variance of the label: with a share p of concept rows,
+    a label of 1 or 0, and the difference D of the two means of the classes, the covariance is ``p (1 - p) D``
+    and the variance ``p (1 - p)``, so the pattern CAV is D; and the concept's mean minus the mean of all is
+    ``(1 - p) D``.
+
+    "sgd" minimises ``max(0, 1 - m)`` roughly, see `evaluation.concepts.train_sgd.train_sgd`.
 
     Args:
         gram: inner products of all rows, float64.
@@ -46,6 +57,7 @@ def train_classifiers(
         labels: +1 or -1 for the columns of ``members``, equally many of each.
         classifier: name of the loss.
         penalty: weight of the squared norm, above 0 unless all rows are equal.
+        generator: generator of the orders of the rows of "sgd"; the others draw nothing.
 
     Returns:
         ``beta`` and ``b`` of each run.
@@ -56,10 +68,13 @@ def train_classifiers(
     Example:
         >>> gram = torch.tensor([[1.0, -1.0], [-1.0, 1.0]], dtype=torch.float64)
         >>> labels = torch.tensor([1.0, -1.0], dtype=torch.float64)
-        >>> train_classifiers(gram, torch.tensor([[0, 1]]), labels, "ridge", 1.0)[0]
+        >>> g = torch.Generator()
+        >>> train_classifiers(gram, torch.tensor([[0, 1]]), labels, "ridge", 1.0, g)[0]
         tensor([[ 0.2500, -0.2500]], dtype=torch.float64)
     """
     check_choice("classifier", classifier, Classifier)
+    if classifier == "sgd":
+        return train_sgd(gram, members, labels, penalty, generator)
     scale = float(gram.diagonal().mean())
     batch = max(1, _BATCH_ELEMENTS // members.shape[1] ** 2)
     parts = []

@@ -7,7 +7,7 @@ import torch
 from evaluation.concepts.cav import fit_cavs, random_cavs
 from loaders.errors import InputError
 
-CLASSIFIERS = ["svm", "logistic", "ridge", "mean"]
+CLASSIFIERS = ["svm", "logistic", "ridge", "mean", "sgd"]
 
 
 def _generator(seed=0):

@@ -1,4 +1,6 @@
-"""``candlelight evaluate concepts --negatives`` with all sources of negative images."""
+"""``candlelight evaluate concepts`` with all sources of negative images, and with all classifiers."""
+
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -6,6 +8,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight import main
+from evaluation.concepts.solvers import Classifier
 from evaluation.results.result_files import read_results
 from generators.engine.dataset_description import dataset_info
 from generators.engine.dead_leaves_process import DeadLeavesRenderer
@@ -93,6 +96,18 @@ def test_negatives_from_the_data_a_pack_a_folder_and_hugging_face(frames, photos
     assert found["set"].details == found["pack"].details == found["other frames"].details
     assert found["folder"].details == found["hf"].details != found["set"].details
     assert found["some"].details != found["folder"].details
+
+
+def test_every_classifier_reaches_the_result(frames, tmp_path):
+    for classifier in get_args(Classifier):
+        result, found = evaluate(frames, tmp_path, "--classifier", classifier, "--regularisation", "0.1")
+        assert result.exit_code == 0, result.output
+        settings = found.about.settings
+        assert [settings[name] for name in ("classifier", "regularisation", "runs")] == [classifier, 0.1, 3]
+    for options in (("--classifier", "lasso"), ("--regularisation", "0"), ("--runs", "1")):
+        result, _ = evaluate(frames, tmp_path, *options)
+        assert result.exit_code == 2
+        assert options[0] in result.output
 
 
 def test_errors_of_the_negatives_are_one_line(frames, photos, tmp_path, monkeypatch):

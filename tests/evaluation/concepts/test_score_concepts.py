@@ -1,5 +1,7 @@
 import json
 import math
+from inspect import unwrap
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from evaluation.concepts.branches import Probe, activations, gradients
 from evaluation.concepts.csm import csm
 from evaluation.concepts.score_concepts import score_concepts
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, RULES, BranchScore, Ratios, SetScore
+from evaluation.concepts.solvers import Classifier
 from evaluation.inputs.predictions import open_predictions
 from evaluation.running.batches import Fingerprint
 from evaluation.running.named_models import identify_models
@@ -114,6 +117,23 @@ def test_same_seed_same_scores_and_max_sets_is_a_subset(sets):
     part = score(_blurry, sets, runs=5, max_sets=1)
     assert [one["concept"] for one in part.details["sets"]] == ["albedo", "illumination"]
     assert all(one in whole.details["sets"] for one in part.details["sets"])
+
+
+def test_classifiers_are_recorded_and_change_the_vectors(sets):
+    found = {}
+    for classifier in get_args(Classifier):
+        for regularisation in (0.01, 1.0):
+            options = {"classifier": classifier, "regularisation": regularisation}
+            result = score(_blurry, sets, runs=4, max_sets=1, **options)
+            assert {name: result.about.settings[name] for name in options} == options
+            found[classifier, regularisation] = result.details
+    assert found["mean", 0.01] == found["mean", 1.0]
+    for one in ("svm", "logistic", "sgd"):
+        assert found[one, 0.01] != found[one, 1.0]
+    kinds = [found[one, 0.01] for one in get_args(Classifier)]
+    assert all(one not in kinds[:number] for number, one in enumerate(kinds))
+    with pytest.raises(InputError, match=r"`classifier` must be one of: svm, .*; got svn"):
+        unwrap(score_concepts)({"model": _blurry}, **sets, classifier="svn")
 
 
 @pytest.mark.parametrize("layer", ["encoder", ("reflectance", "shading")])

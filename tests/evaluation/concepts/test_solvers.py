@@ -21,7 +21,9 @@ def _problem(seed, rows=30, dim=4, distance=1.0):
 
 def _solve(features, labels, classifier, penalty):
     members = torch.arange(len(features))[None]
-    beta, bias = train_classifiers(features @ features.T, members, labels, classifier, penalty)
+    beta, bias = train_classifiers(
+        features @ features.T, members, labels, classifier, penalty, torch.Generator()
+    )
     return (beta @ features)[0].numpy(), float(bias[0]), beta
 
 
@@ -87,10 +89,10 @@ def test_batches_of_runs_equal_single_runs(monkeypatch, classifier):
     generator = torch.Generator().manual_seed(0)
     members = torch.stack([torch.randperm(20, generator=generator)[:10] for _ in range(5)])
     labels = torch.cat([torch.ones(5), -torch.ones(5)]).double()
-    together = train_classifiers(gram, members, labels, classifier, 0.1)
-    alone = [train_classifiers(gram, row[None], labels, classifier, 0.1) for row in members]
+    together = train_classifiers(gram, members, labels, classifier, 0.1, generator)
+    alone = [train_classifiers(gram, row[None], labels, classifier, 0.1, generator) for row in members]
     monkeypatch.setattr(solvers, "_BATCH_ELEMENTS", 250)
-    split = train_classifiers(gram, members, labels, classifier, 0.1)
+    split = train_classifiers(gram, members, labels, classifier, 0.1, generator)
     for other in (split, tuple(torch.cat(part) for part in zip(*alone, strict=True))):
         torch.testing.assert_close(other[0], together[0], atol=1e-7, rtol=1e-5)
         torch.testing.assert_close(other[1], together[1], atol=1e-7, rtol=1e-5)
@@ -125,6 +127,7 @@ def test_equal_rows_give_a_vector_of_zero(classifier):
         torch.tensor([1.0, 1, -1, -1]).double(),
         classifier,
         0.0,
+        torch.Generator(),
     )
     assert (beta == 0).all()
     assert (bias == 0).all()
@@ -158,6 +161,6 @@ def test_no_convergence_is_reported(monkeypatch):
 
 def test_misspelt_classifier():
     with pytest.raises(
-        InputError, match="`classifier` must be one of: svm, logistic, ridge, mean; got hinge"
+        InputError, match="`classifier` must be one of: svm, logistic, ridge, mean, sgd; got hinge"
     ):
-        unwrap(train_classifiers)(torch.eye(4), torch.arange(4)[None], torch.ones(4), "hinge", 1.0)
+        unwrap(train_classifiers)(torch.eye(4), torch.arange(4)[None], torch.ones(4), "hinge", 1.0, None)

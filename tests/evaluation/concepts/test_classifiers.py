@@ -1,0 +1,196 @@
+"""Vectors of every classifier against explicit vectors of the full length, trained by scikit-learn."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier
+from sklearn.model_selection import train_test_split
+from sklearn.svm import SVC, LinearSVC
+
+from evaluation.concepts.cav import fit_cavs
+from evaluation.concepts.sensitivity import directional_derivatives, sensitivity
+from loaders.errors import InputError
+
+RUNS = 3
+PENALTY = 0.03
+
+
+def _generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def _rows(count, dim=400, shift=0.0, seed=0):
+    """Draw rows far from the origin, whose first features tell the concept."""
+    rows = torch.randn(count, dim, generator=_generator(seed)) * 3 + 20
+    rows[:, :5] += shift
+    return rows
+
+
+def _unit(rows):
+    """Compute the root mean squared distance of the rows from their mean."""
+    return float((rows - rows.mean(0)).square().sum(1).mean().sqrt())
+
+
+def _ridge(x, y, penalty, unit, seed):
+    return Ridge(alpha=penalty * len(y)).fit(x, y).coef_
+
+
+def _logistic(x, y, penalty, unit, seed):
+    return LogisticRegression(C=1 / (penalty * len(y)), tol=1e-10, max_iter=1000).fit(x, y).coef_[0]
+
+
+def _svm(x, y, penalty, unit, seed):
+    # LinearSVC penalises the intercept; the penalty of a scaled intercept is close to none.
+    model = LinearSVC(C=0.5 / (penalty * len(y)), dual=False, tol=1e-10, intercept_scaling=1e4, max_iter=5000)
+    return model.fit(x, y).coef_[0]
+
+
+def _half_pattern(x, y, penalty, unit, seed):
+    """Compute half the pattern CAV: the covariance of rows and label over the variance of the label."""
+    label = (y + 1) / 2
+    return x.T @ (label - label.mean()) / len(y) / label.var() / 2
+
+
+def _sgd(x, y, penalty, unit, seed):
+    model = SGDClassifier(alpha=penalty / unit**2, max_iter=1000, tol=1e-3, random_state=seed)
+    return model.fit(x / unit, y).coef_[0] / unit
+
+
+EXPLICIT = {"ridge": _ridge, "logistic": _logistic, "svm": _svm, "mean": _half_pattern, "sgd": _sgd}
+
+
+def _explicit(concept, negatives, classifier):
+    """Train the runs of `fit_cavs` on the centred rows of full length."""
+    size, drawn = min(len(concept), len(negatives)), _generator(7)
+    sets = (concept.double(), negatives.double())
+    orders = [torch.rand(RUNS, len(rows), generator=drawn).argsort(1)[:, :size] for rows in sets]
+    seeds = torch.randint(1 << 31, (RUNS,), generator=drawn).tolist()
+    unit = _unit(torch.cat(sets))
+    vectors = []
+    for run in range(RUNS):
+        parts = [rows[order[run, round(size / 3) :]] for rows, order in zip(sets, orders, strict=True)]
+        x = torch.cat(parts).numpy()
+        y = np.repeat([1.0, -1.0], [len(part) for part in parts])
+        vectors.append(EXPLICIT[classifier](x - x.mean(0), y, PENALTY * unit**2, unit, seeds[run]))
+    return np.stack(vectors)
+
+
+@pytest.mark.parametrize("sizes", [(24, 40), (40, 24)], ids=["few concepts", "few negatives"])
+@pytest.mark.parametrize("dim", [400, 7], ids=["more features than rows", "fewer features"])
+@pytest.mark.parametrize("classifier", EXPLICIT)
+def test_derivatives_equal_those_of_explicit_vectors(classifier, dim, sizes):
+    concept, negatives = _rows(sizes[0], dim, 1.5), _rows(sizes[1], dim, seed=1)
+    cavs = fit_cavs(
+        concept, negatives, generator=_generator(7), runs=RUNS, classifier=classifier, regularisation=PENALTY
+    )
+    vectors = _explicit(concept, negatives, classifier)
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    gradients = torch.randn(9, dim, generator=_generator(3))
+    gradients /= gradients.norm(dim=1, keepdim=True)
+    expected = vectors @ gradients.double().numpy().T
+    found = directional_derivatives(cavs, gradients).numpy()
+    np.testing.assert_allclose(found / norms, expected / norms, atol=1e-5)
+    unit = directional_derivatives(cavs, gradients, "cosine").numpy()
+    np.testing.assert_allclose(unit, expected / norms, atol=1e-5)
+
+
+@pytest.mark.parametrize("raw", [False, True], ids=["centred and scaled", "as they are"])
+def test_sgd_scores_agree_with_scikit_learn_on_whole_rows(raw):
+    """Mean scores over other splits and orders differ by less than the spread over seeds."""
+    concept, negatives = _rows(30, 60, 3.0), _rows(30, 60, seed=1)
+    gradients = torch.randn(40, 60, generator=_generator(3))
+    gradients[:, :5] -= 0.5
+    ours = fit_cavs(concept, negatives, generator=_generator(), runs=40, classifier="sgd", regularisation=0.1)
+    x, y = torch.cat([concept, negatives]).double(), np.repeat([1.0, -1.0], 30)
+    alpha = 0.1 * _unit(x) ** 2 if raw else 0.1
+    x = x.numpy() if raw else ((x - x.mean(0)) / _unit(x)).numpy()
+    theirs, accuracies = [], []
+    for seed in range(40):
+        train, test, labels, truth = train_test_split(x, y, test_size=0.33, stratify=y, random_state=seed)
+        model = SGDClassifier(alpha=alpha, max_iter=1000, tol=1e-3, random_state=seed).fit(train, labels)
+        theirs.append((gradients.double().numpy() @ model.coef_[0] < 0).mean())
+        accuracies.append(model.score(test, truth))
+    scores = sensitivity(ours, gradients)
+    assert np.mean(theirs) > 0.65
+    assert abs(float(scores.mean()) - np.mean(theirs)) < min(float(scores.std()), np.std(theirs))
+    # The origin of rows as they are is far away, and their intercepts are hardly trained.
+    accuracy = float(ours.accuracy.mean())
+    assert (
+        accuracy > np.mean(accuracies) + 0.1
+        if raw
+        else accuracy == pytest.approx(np.mean(accuracies), abs=0.05)
+    )
+
+
+def test_sgd_is_close_to_the_minimum_of_the_hinge_loss():
+    concept, negatives = _rows(24, 10, 1.5), _rows(24, 10, seed=1)
+    cavs = fit_cavs(concept, negatives, generator=_generator(), runs=5, classifier="sgd", regularisation=0.1)
+    stacked = torch.cat([concept, negatives]).double()
+    for weights in cavs.weights:
+        used = (weights != 0).numpy()
+        assert used.sum() == 32
+        x, y = stacked.numpy()[used], np.repeat([1.0, -1.0], 16)
+        exact = SVC(kernel="linear", C=1 / (0.1 * _unit(stacked) ** 2 * 32)).fit(x, y).coef_[0]
+        vector = (weights @ stacked).numpy()
+        assert vector @ exact > 0.95 * np.linalg.norm(vector) * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("classifier", EXPLICIT)
+def test_runs_repeat_with_the_seed(classifier):
+    def fit(seed):
+        given = {"generator": _generator(seed), "runs": 3, "classifier": classifier}
+        return fit_cavs(_rows(9, shift=1.0), _rows(12, seed=1), **given).weights
+
+    assert torch.equal(fit(0), fit(0))
+    assert not torch.equal(fit(0), fit(1))
+
+
+def test_all_classifiers_get_the_same_rows():
+    drawn = [
+        fit_cavs(_rows(9), _rows(12, seed=1), generator=_generator(), runs=3, classifier=one).weights != 0
+        for one in ("mean", "ridge", "logistic", "sgd")
+    ]
+    assert all(torch.equal(one, drawn[0]) for one in drawn)
+
+
+@pytest.mark.parametrize("classifier", EXPLICIT)
+def test_few_images(classifier):
+    """Two images of a class are one to train on and one to test on; one image is refused."""
+    concept, negatives = _rows(2, 30, 9.0), _rows(25, 30, seed=1)
+    cavs = fit_cavs(concept, negatives, generator=_generator(), runs=6, classifier=classifier)
+    assert ((cavs.weights != 0).sum(1) == 2).all()
+    # Two rows have one direction, whatever the classifier.
+    pairs = cavs.weights / cavs.weights.abs().amax(1, keepdim=True)
+    torch.testing.assert_close(pairs.abs().sum(1), torch.full((6,), 2.0, dtype=torch.float64))
+    assert cavs.norm.isfinite().all()
+    assert (cavs.norm > 0).all()
+    for one, other in ((concept[:1], negatives), (negatives, concept[:1])):
+        with pytest.raises(InputError, match="needs at least 2 rows to train on and to test on, got 1"):
+            fit_cavs(one, other, generator=_generator(), classifier=classifier)
+
+
+@pytest.mark.parametrize("classifier", EXPLICIT)
+def test_equal_classes_are_at_chance(classifier):
+    same = _rows(30, 12)
+    cavs = fit_cavs(same, same, generator=_generator(), runs=60, classifier=classifier)
+    assert cavs.weights.isfinite().all()
+    # A row that is held out of one class may train the other, which costs accuracy.
+    assert 0.2 < float(cavs.accuracy.mean()) < 0.55
+
+
+@pytest.mark.parametrize("classifier", EXPLICIT)
+@pytest.mark.parametrize("dim", [1, 0], ids=["one feature", "no features"])
+def test_few_features(classifier, dim):
+    concept, negatives = _rows(12, dim, 20.0), _rows(12, dim, seed=1)
+    cavs = fit_cavs(concept, negatives, generator=_generator(), runs=3, classifier=classifier)
+    assert (cavs.accuracy == (1.0 if dim else 0.5)).all()
+    assert ((cavs.norm > 0) == bool(dim)).all()
+
+
+@pytest.mark.parametrize("classifier", EXPLICIT)
+def test_one_constant_class(classifier):
+    """Constant activations of one class still have a direction."""
+    concept, negatives = torch.full((9, 20), 26.0), _rows(12, 20, seed=1)
+    cavs = fit_cavs(concept, negatives, generator=_generator(), runs=4, classifier=classifier)
+    assert (cavs.accuracy >= 0.5).all()
+    assert (directional_derivatives(cavs, torch.ones(1, 20), "cosine") > 0.5).all()
