@@ -262,7 +262,7 @@ class SceneLayout(Model):
         """Leave a missing ``random_pose`` out, so that it does not change the hash of a recipe."""
         fields = write(self)
         if self.random_pose is None:
-            del fields["random_pose"]
+            fields.pop("random_pose", None)
         return fields
 
     def choices(self) -> dict[str, Any]:

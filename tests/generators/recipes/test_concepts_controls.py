@@ -197,7 +197,7 @@ def test_no_moved_objects_touch(all_scenes):
 @pytest.mark.slow
 def test_rendered_controls_change_neither_albedo_nor_light(tmp_path):
     scene = {"scene": "[cube_sphere_cone]", "texturing": "[rgb]", "temperature": "[4500]"}
-    small = ["image={width: 32, height: 32}", "render={samples: 4, bounces: 1, denoise: false}"]
+    small = ["image={width: 56, height: 56}", "render={samples: 2, bounces: 1, denoise: false}"]
     small += ["layers=[image, albedo, object]"]
     lit = few("albedo", "albedo_camera", "albedo_pose", **scene, light_azimuth="[20]")
     concepts = [*lit[:4], *few("illumination", **scene, light_azimuth="[2]")]
