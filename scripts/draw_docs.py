@@ -73,6 +73,22 @@ BY_TURNS = [
     for scene, texturing in zip(SCENES, cycle(["rgb", "textured"]), strict=False)
 ]
 ONE_SCENE = ("illumination", {"scene": "suzanne_knot_cylinder", "texturing": "rgb", "material": 0})
+CONTROL_SETS = ("albedo_camera", "albedo_pose", "negatives")
+CONTROLLED = [
+    *(
+        change
+        for name in (*CONTROL_SETS, "illumination_camera", "illumination_pose")
+        for change in fixed(name, scene=ONE_SCENE[1]["scene"], texturing="rgb")
+    ),
+    *(change for name in CONTROL_SETS[:2] for change in fixed(name, light_azimuth=-20, temperature=4500)),
+    *fixed("albedo_camera", camera_x="-0.135, 0.015, 0.135", camera_height="3.51, 3.69"),
+    *("sets.albedo_pose.factors.pose.count=6", "sets.negatives.factors.draw.count=6"),
+]
+CONTROL_LABELS = {
+    "albedo_camera": "{camera_x}, {camera_height} m",
+    "albedo_pose": "pose {pose}",
+    "negatives": "negative {draw}",
+}
 MOVES = [
     *fixed("translation", translation="0, 0.1, 0.23, 0.35"),
     *fixed("rotation", rotation="0, 1, 3.6, 10.9"),
@@ -106,6 +122,15 @@ GRIDS = {
     "candle-faithful": Grid("candle-faithful", (240, 180), 4, 12, FINE),
     "candle-published": Grid("candle-published", (240, 180), 4, 12, FINE),
     "concepts": Grid("concepts", (128, 128), 5, None, [*ALBEDO, *LIGHTS], [*BY_TURNS, ONE_SCENE]),
+    "concepts-controls": Grid(
+        "concepts-controls",
+        (128, 128),
+        6,
+        None,
+        CONTROLLED,
+        [(name, {}) for name in CONTROL_SETS],
+        CONTROL_LABELS,
+    ),
     "concepts-scans": Grid("concepts-scans", (128, 128), 5, None, ALBEDO, [("albedo", {"texturing": "rgb"})]),
     "dead-leaves": Grid("dead-leaves", (144, 144), 6, None, LEAVES),
     "identifiable": Grid("identifiable", (112, 112), 6, 12, shown=[("teapot", {}), ("shapes", {})]),

@@ -6,8 +6,8 @@ r"""Train one network under each regime with several seeds, and compare them on 
 Each training is `candlelight train intrinsic relit --set train`, a process with one thread, two at a time;
 finished ones are kept. Then all networks and the controls are scored on the set `test`: LMSE, and the
 constancy of the reflectance under ten lights. Intervals are over seeds (Student's t); differences of regimes
-are paired by seed. `RUNS/regimes.svg` shows the learning curves, `RUNS/regimes.jpg` decompositions of a few
-test images by the networks of the first seed.
+are paired by seed. `RUNS/training-curves.png` shows the learning curves,
+`RUNS/regimes.jpg` decompositions of a few test images by the networks of the first seed.
 """
 
 import argparse
@@ -135,8 +135,7 @@ def draw_curves(runs: Path, seeds: int) -> None:
         axes.fill_between(epochs, np.min(curves, 0), np.max(curves, 0), color=line.get_color(), alpha=0.2)
     axes.set(xlabel="epochs", ylabel="LMSE of held-out scenes", ylim=(0, None))
     axes.legend(frameon=False)
-    figure.savefig(runs / "regimes.svg")
-    figure.savefig(runs / "regimes.png", dpi=120)
+    figure.savefig(runs / "training-curves.png", dpi=120)
 
 
 def draw_pictures(runs: Path, test: object, networks: dict[str, torch.nn.Module]) -> None:

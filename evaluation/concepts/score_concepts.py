@@ -148,12 +148,14 @@ def check_kind(wanted: Concept, view: ConceptSets | None) -> None:
     """Check that the right concept varies in concept sets.
 
     Raises:
-        InputError: illumination varies in albedo sets, or albedo varies in illumination sets.
+        InputError: illumination varies in albedo sets, albedo in illumination sets, or the sets are controls.
     """
     if view is not None and view.varies not in (wanted, None):
+        swapped = view.varies in ("albedo", "illumination")
+        cure = "swap the two" if swapped else f"name a set in which the {wanted} varies"
         raise InputError(
             f"`{view.identity.set_name or view.identity.name}` was given for {wanted}, but in its sets the "
-            f"{view.varies} varies; swap the two"
+            f"{view.varies} varies; {cure}"
         )
 
 

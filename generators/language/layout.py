@@ -4,9 +4,10 @@
 colours linear Rec.709.
 """
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_serializer, model_validator
 
 from generators.language.dead_leaves_spec import DeadLeavesSpec
 from generators.language.field_types import (
@@ -103,6 +104,25 @@ class Scatter(Model):
         return self
 
 
+class RandomPose(Model):
+    """Random turns and moves of the objects from their poses, for each object on its own."""
+
+    variation: Annotated[
+        NumberOrReference,
+        described("Number of the drawn poses: samples of a unit with equal numbers have equal poses.", 3),
+    ] = 0.0
+    turn: Annotated[
+        float,
+        Field(ge=0),
+        described("Largest turn about the vertical to either side; turns are uniform.", 30, "degrees"),
+    ] = 0.0
+    move: Annotated[
+        float,
+        Field(ge=0),
+        described("Largest move along x, and along y, to either side; moves are uniform.", 0.05, "m"),
+    ] = 0.0
+
+
 class FloorSpec(Model):
     """The ground at height 0: a shadow catcher, one colour, or a random material."""
 
@@ -168,6 +188,13 @@ class SceneLayout(Model):
             {"count": 3, "types": ["cube"], "size": [0.5, 1], "region": [-1, 1, -1, 1]},
         ),
     ] = None
+    random_pose: Annotated[
+        RandomPose | None,
+        described(
+            "Random changes of the poses of all objects.",
+            {"variation": "$pose", "turn": 30, "move": 0.05},
+        ),
+    ] = None
     random_material: Annotated[
         RandomMaterial,
         described(
@@ -229,6 +256,14 @@ class SceneLayout(Model):
         if self.dead_leaves is not None and others:
             raise ValueError(f"expected `dead_leaves` alone, got {', '.join(others)} as well")
         return self
+
+    @model_serializer(mode="wrap")
+    def _written_layout(self, write: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Leave a missing ``random_pose`` out, so that it does not change the hash of a recipe."""
+        fields = write(self)
+        if self.random_pose is None:
+            fields.pop("random_pose", None)
+        return fields
 
     def choices(self) -> dict[str, Any]:
         """Return the fields that a factor or variable chooses (`Choice`), by their paths."""

@@ -13,6 +13,7 @@ from generators.language.layout import ObjectSpec, Scatter, SceneLayout
 from generators.scenes.layout_inputs import LayoutInputs, require_asset
 from generators.scenes.object_materials import choose_material, choose_part_materials
 from generators.scenes.plan_records import Environment, Material, SceneObject
+from generators.scenes.random_poses import vary_pose
 from loaders.errors import InputError
 
 PLACING_ATTEMPTS = 2000  # random places tried for one object
@@ -44,7 +45,8 @@ def place_objects(
         material = choose_material(
             chosen.material, kind, i, layout.random_material, inputs, library, chosen_field
         )
-        objects.append(_place_object(chosen, kind, material, inputs, library, where))
+        posed = vary_pose(chosen, layout.random_pose, i, inputs, where)
+        objects.append(_place_object(posed, kind, material, inputs, library, where))
     return tuple(objects)
 
 

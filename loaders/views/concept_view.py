@@ -1,4 +1,4 @@
-"""Open sets of images that differ in one concept: the albedo or the illumination."""
+"""Open sets of images that differ in the albedo, the illumination, or, as controls, camera or poses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,6 +50,9 @@ def open_concepts(
 
     In frames, a set holds the rows that agree in every factor but ``set_info.varies``. In public data, a set
     holds the images of one object or scene under its lights; ARAP scenes with one light are in no set.
+
+    The concept of frames is found from the metadata of two rows. They do not name the colours of textures:
+    where the camera or the poses change, recoloured textures are not seen.
 
     Args:
         data: PATH, LAYOUT:PATH (mit, arap, multi-illumination, photometric-stereo) or hf:NAME, see
@@ -169,12 +172,13 @@ def _find_varies(named: FrameRows, sets: Sequence[ConceptSet]) -> Varies | None:
     one, other = (named.reader.metadata(named.numbers[row]) for row in (chosen[0], chosen[-1]))
     lights = (one.lights, one.environment) != (other.lights, other.environment)
     materials = _materials(one) != _materials(other)
-    if not lights and not materials and (one.camera, _poses(one)) == (other.camera, _poses(other)):
-        # Recoloured textures of one name, and floors, differ only in their pixels.
-        materials = one.layers.get("albedo") != other.layers.get("albedo")
-    if lights == materials:
-        return None
-    return "illumination" if lights else "albedo"
+    if lights or materials:
+        return None if lights and materials else "illumination" if lights else "albedo"
+    camera, pose = one.camera != other.camera, _poses(one) != _poses(other)
+    if camera or pose:
+        return None if camera and pose else "camera" if camera else "pose"
+    # Recoloured textures of one name, and floors, differ only in their pixels.
+    return "albedo" if one.layers.get("albedo") != other.layers.get("albedo") else None
 
 
 def _materials(metadata: Metadata) -> list[Any]:

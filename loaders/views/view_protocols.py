@@ -22,7 +22,7 @@ else:
     Tensor = Any
 
 Explains = Literal["image", "objects"]
-Varies = Literal["albedo", "illumination"]
+Varies = Literal["albedo", "illumination", "camera", "pose"]
 Origin = Literal["human", "synthetic"]
 ItemOf = TypeVar("ItemOf", covariant=True)
 
@@ -73,7 +73,10 @@ class ConceptSets(View[Tensor], Protocol):
 
     @property
     def varies(self) -> Varies | None:
-        """Concept in which the images of a set differ, found from the data; None if it is unclear."""
+        """Concept in which the images of a set differ, found from the data; None if it is unclear.
+
+        "camera" and "pose" are controls, in which neither albedo nor illumination changes.
+        """
 
 
 @runtime_checkable

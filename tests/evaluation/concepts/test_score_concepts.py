@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from evaluation.concepts.branches import Probe, activations, gradients
 from evaluation.concepts.csm import csm
-from evaluation.concepts.score_concepts import score_concepts
+from evaluation.concepts.score_concepts import check_kind, score_concepts
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, RULES, BranchScore, Ratios, SetScore
 from evaluation.concepts.solvers import Classifier
 from evaluation.inputs.predictions import open_predictions
@@ -331,6 +331,15 @@ def test_swapped_concept_sets_are_refused(sets):
     swapped = {**sets, "albedo": sets["illumination"], "illumination": sets["albedo"]}
     with pytest.raises(InputError, match="given for albedo, but in its sets the illumination varies; swap"):
         score(_blurry, swapped, runs=2)
+
+
+def test_controls_are_no_concept_sets(memory_view):
+    moved = memory_view([], name="moved", sets=(), varies="camera")
+    message = (
+        "`moved` was given for albedo, but in its sets the camera varies; name a set in which the albedo"
+    )
+    with pytest.raises(InputError, match=message):
+        check_kind("albedo", moved)
 
 
 def test_one_kind_of_concept_is_enough(sets):

@@ -75,7 +75,7 @@ def test_a_set_shares_nothing_with_the_set_that_it_extends(write_recipe):
     assert {sample.unit.partition("scene=")[0] for sample in own.samples} == {"scale/", "test/"}
 
 
-@pytest.mark.parametrize("name", ["captures", "concepts", "demo", "invariance"])
+@pytest.mark.parametrize("name", ["captures", "concepts", "concepts-controls", "demo", "invariance"])
 def test_shipped_sets_with_a_unit_share_units(name):
     # The draws depend on these names; other names would change every frame.
     recipe = load_recipe(name)

@@ -364,13 +364,22 @@ def moved(index, metadata):
     return {"objects": (metadata.objects[0].model_copy(update={"rotation": float(index)}),)}
 
 
+def viewed(index, metadata):
+    first, *rest = metadata.camera.world_to_camera
+    pose = ((*first[:3], float(index)), *rest)
+    return {"camera": metadata.camera.model_copy(update={"world_to_camera": pose})}
+
+
 @pytest.mark.parametrize(
     ("changes", "varies"),
     [
         ((alike, light), "illumination"),
         ((alike, recolour), "albedo"),
         ((alike,), "albedo"),  # only the pixels of the albedo differ
-        ((moved,), None),
+        ((moved,), "pose"),
+        ((alike, viewed), "camera"),
+        ((moved, viewed), None),
+        ((moved, light), "illumination"),
         ((recolour, light), None),
     ],
 )

@@ -1,0 +1,66 @@
+"""Each concept set finds the one control that agrees in all factors that both fix."""
+
+import itertools
+
+import pytest
+
+from loaders.errors import InputError
+from loaders.views import ConceptSet, match_controls
+
+SCENES = ("cube", "vase")
+TEMPERATURES = (2500, 4500)
+
+
+def sets(**values):
+    """Make a set for every combination of values, each with two rows."""
+    combinations = enumerate(itertools.product(*values.values()))
+    return [
+        ConceptSet(dict(zip(values, one, strict=True)), rows=(2 * i, 2 * i + 1)) for i, one in combinations
+    ]
+
+
+ALBEDO = sets(scene=SCENES, light_azimuth=(-20, 20), temperature=TEMPERATURES)
+ILLUMINATION = sets(scene=SCENES, material=(0, 1, 2), temperature=TEMPERATURES)
+
+
+@pytest.mark.parametrize(
+    ("concepts", "controls", "shared"),
+    [
+        (
+            ALBEDO,
+            sets(scene=SCENES[::-1], light_azimuth=(-20, 20), temperature=TEMPERATURES, material=(0,)),
+            ("scene", "light_azimuth", "temperature"),
+        ),
+        (
+            ILLUMINATION,
+            sets(scene=SCENES, material=(0, 1, 2), temperature=TEMPERATURES, light_azimuth=(-22,)),
+            ("scene", "material", "temperature"),
+        ),
+        (ILLUMINATION, sets(scene=("torus", *SCENES), texturing=("rgb",)), ("scene",)),
+    ],
+    ids=["albedo", "illumination", "negatives"],
+)
+def test_controls_have_the_values_of_their_sets(concepts, controls, shared):
+    matched = match_controls(concepts, controls)
+    assert len(matched) == len(concepts)
+    for concept, control in zip(concepts, matched, strict=True):
+        assert control in controls
+        assert all(concept.fixed[name] == control.fixed[name] for name in shared)
+
+
+@pytest.mark.parametrize(
+    ("controls", "found"),
+    [
+        ([], 0),
+        (sets(scene=("torus",), material=(0,)), 0),
+        (sets(object=("cube",)), 0),  # no factor in common
+        (sets(scene=("cube",), temperature=(2500,), light_azimuth=(-20,), material=(0, 1)), 2),
+    ],
+)
+def test_a_set_with_no_control_or_several_is_refused(controls, found):
+    message = (
+        r"expected one control of the concept set with scene=cube, light_azimuth=-20, temperature=2500, "
+        rf"got {found} of {len(controls)} sets; render controls with the same values of these factors"
+    )
+    with pytest.raises(InputError, match=message):
+        match_controls(ALBEDO, controls)
