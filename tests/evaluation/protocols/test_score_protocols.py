@@ -330,7 +330,9 @@ def test_photographs_without_any_region_are_left_out(views, memory_view) -> None
     views["regions"] = memory_view([*blank, views["regions"][0]], synthetic=True)
     assert "maw-2023" in score_protocols(BASELINES, views).results
     views["regions"] = memory_view(blank, synthetic=True)
-    assert score_protocols(BASELINES, views).left_out == {"maw-2023": "the data have no regions of one material"}
+    assert score_protocols(BASELINES, views).left_out == {
+        "maw-2023": "the data have no regions of one material"
+    }
 
 
 def test_a_model_of_several_lights_leaves_out_protocols_that_show_one_image(views, memory_view) -> None:
