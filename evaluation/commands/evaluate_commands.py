@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from evaluation.commands.concepts_command import concepts
 from evaluation.commands.evaluate_options import (
     check_needed,
     check_outputs,
@@ -22,7 +23,6 @@ from evaluation.commands.evaluate_options import (
     show_results,
     size_option,
 )
-from evaluation.commands.concepts_command import concepts
 from evaluation.commands.intrinsic_command import intrinsic
 from evaluation.commands.result_commands import compare_command, report
 
