@@ -19,6 +19,7 @@ from evaluation.commands.evaluate_options import (
     show_page,
     show_results,
     size_option,
+    split_pairs,
 )
 from loaders.errors import InputError
 
@@ -56,6 +57,14 @@ _SECONDARY = "SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT]"
     show_default=True,
     help="Use only the first N negatives.",
 )
+@click.option(
+    "--control",
+    "controls",
+    multiple=True,
+    metavar="CONCEPT=SOURCE",
+    help="Sets of the same scenes in which neither concept varies, for CONCEPT albedo or illumination: "
+    f"{_SECONDARY}. Scores against them stand beside those against the negatives.",
+)
 @size_option
 @click.option(
     "--layer",
@@ -84,6 +93,21 @@ _SECONDARY = "SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT]"
     show_default=True,
     help="Penalty of the vector, relative to the mean squared distance of activations from their mean.",
 )
+@click.option(
+    "--significance",
+    type=click.Choice(["t-test", "permutation"]),
+    default="t-test",
+    show_default=True,
+    help="Test that decides whether a set is significant: the paper's, which finds far too much, or "
+    "exchanges of images (docs/concepts.md). The result has the p-values of both.",
+)
+@click.option(
+    "--permutations",
+    type=click.IntRange(2),
+    default=999,
+    show_default=True,
+    help="Exchanges of images in the permutation test; the smallest p-value is 1 / (N + 1).",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random draws.")
 @run_options
 def concepts(
@@ -95,11 +119,14 @@ def concepts(
     illumination: str,
     negatives: str,
     negatives_limit: int,
+    controls: tuple[str, ...],
     size: tuple[int, int] | None,
     layer: tuple[str, ...],
     runs: int,
     classifier: Any,
     regularisation: float,
+    significance: Any,
+    permutations: int,
     seed: int,
     out: tuple[Path, ...],
     page: Path | None,
@@ -113,6 +140,9 @@ def concepts(
     \b
     candlelight evaluate concepts demo/frames --set tabletop_test --model retinex
     candlelight evaluate concepts demo/frames --set tabletop_test --model retinex --classifier mean --runs 50
+    candlelight evaluate concepts demo/frames --set tabletop_test --model retinex \\
+        --significance permutation --control albedo=controls:albedo_pose \\
+        --control illumination=controls:illumination_pose
     candlelight evaluate concepts demo/frames --set tabletop_test --model demo/study/network.pt \\
         --layer reflectance.blocks.2 --layer shading.blocks.2
     """
@@ -132,6 +162,8 @@ def concepts(
         None if name == "none" else open_secondary(open_concepts, data, name)
         for name in (albedo, illumination)
     )
+    pairs = split_pairs(controls, "--control")
+    control_sets: Any = {name: open_secondary(open_concepts, data, source) for name, source in pairs.items()}
     # A folder of images is resized to the test frames; rendered data keep their size.
     image_size = size or tuple(test[0].image.shape[1:])
     unrelated = open_secondary(open_images, data, negatives, limit=negatives_limit, size=image_size)
@@ -142,9 +174,12 @@ def concepts(
         illumination_sets,
         unrelated,
         test,
+        controls=control_sets,
         layer=hidden,
         runs=runs,
         seed=seed,
+        significance=significance,
+        permutations=permutations,
         classifier=classifier,
         regularisation=regularisation,
         size=size,
@@ -152,6 +187,8 @@ def concepts(
         steps=steps,
     )
     show_results(list(results.values()), out)
+    for note in dict.fromkeys(line for result in results.values() for line in result.details["notes"]):
+        click.echo(f"note: {note}")
     if page:
         from evaluation.report.concepts_pictures import concepts_pictures
 

@@ -193,6 +193,25 @@ def open_files(
     return named
 
 
+def split_pairs(pairs: Sequence[str], option: str) -> dict[str, str]:
+    """Split the NAME=SOURCE of a repeatable option.
+
+    Raises:
+        InputError: there is no name or no source, or a name is given twice.
+
+    Example:
+        >>> split_pairs(["albedo=controls:albedo_pose"], "--control")
+        {'albedo': 'controls:albedo_pose'}
+    """
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, _, source = pair.partition("=")
+        if not name or not source or name in found:
+            raise InputError(f"{option}: expected NAME=SOURCE, each name once, got {', '.join(pairs)}")
+        found[name] = source
+    return found
+
+
 def open_secondary(open_view: Callable[..., Any], data: str, text: str, **options: Any) -> Any:
     """Open a second data set, such as negatives: a set of DATA, a path, LAYOUT:PATH or hf:NAME.
 

@@ -89,7 +89,7 @@ def exchange_derivatives(
 
 
 def few_images(concepts: int, controls: int) -> str | None:
-    """Word a warning on the sizes of a concept set and its control; None from 20 images in each.
+    """Word a note on the sizes of a concept set and its control; None from 20 images in each.
 
     Example:
         >>> few_images(12, 40)

@@ -1,28 +1,26 @@
 """Score intrinsic image models with the Concept Sensitivity Metrics on concept sets."""
 
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from evaluation.concepts.branches import Branches, Probe, activations, gradients
-from evaluation.concepts.cav import fit_concept, fit_random
-from evaluation.concepts.gram import SharedRows
-from evaluation.concepts.sensitivity import derivatives_along, significant
+from evaluation.concepts.branches import Probe, activations, gradients
+from evaluation.concepts.exchanged_vectors import few_images
+from evaluation.concepts.set_scorer import SetScorer, named_stream
 from evaluation.concepts.set_scores import (
-    BRANCHES,
-    BranchScore,
+    CONTROLLED,
     Concept,
     Ratios,
     SetScore,
+    SetTest,
     from_step,
     to_step,
+    with_p_values,
 )
 from evaluation.concepts.solvers import Classifier
 from evaluation.inputs.predictions import Predictions
@@ -36,9 +34,9 @@ from evaluation.running.finished_steps import FinishedSteps, model_key
 from evaluation.running.named_models import identify_models
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
-from loaders.views import ConceptSet, ConceptSets, Decompositions, Images
+from loaders.views import ConceptSet, ConceptSets, Decompositions, Images, match_controls
 
-METRIC, VERSION = "csm", 2
+METRIC, VERSION = "csm", 3
 
 
 def score_concepts(
@@ -48,10 +46,13 @@ def score_concepts(
     negatives: Images,
     test: Decompositions,
     *,
+    controls: Mapping[Concept, ConceptSets] | None = None,
     layer: str | tuple[str, str] | None = None,
     runs: int = 100,
     seed: int = 0,
+    significance: SetTest = "t-test",
     p: float = 0.01,
+    permutations: int = 999,
     classifier: Classifier = "svm",
     regularisation: float = 0.01,
     size: tuple[int, int] | None = None,
@@ -63,16 +64,23 @@ def score_concepts(
     """Score models with CSM_S and CSM_R (Gupta et al. 2022, sec. 3 and 4).
 
     For each concept set and branch, ``runs`` vectors separate the set's images from negatives (`fit_cavs`);
-    the share of test frames on which each vector lowers the loss is its score (eq. 3); and a t-test compares
-    these scores with scores of random vectors (`significant`). Both branches draw the same images. The scores
-    of a set depend on ``seed`` and its factors, not on the other sets.
+    and the share of test frames on which each vector lowers the loss is its score (eq. 3). Both branches draw
+    the same images. The scores of a set depend on ``seed`` and its factors, not on the other sets. With
+    ``controls`` all is done a second time with the control of each set in place of the negatives: then the
+    vectors cannot follow the scene, which a set and its control share.
+
+    Two tests tell whether a set matters to a branch. The paper's t-test compares the scores of the runs with
+    scores of random vectors (`significant`); it finds differences in more than half of the sets in which
+    there are none. The permutation test (`permutation_test`) exchanges images of the set with its control, or
+    with the negatives, from which it is told by its scene whatever the concept.
 
     The loss is the MSE over pixels with an albedo above 0, in two alignments. "unaligned" is the MSE of the
     prediction, as in the paper; a decomposition is defined up to one scale per image, so this CSM also
     measures the scale of the reflectance. "aligned" is the MSE after the best scale, and is reported first.
-    There are also three rules on significance (`Ratios`): all sets; the paper's rule (sec. 4.2); and the
-    paper's rule for the wanted branch alone. All sets come first, because an ideal model is not sensitive to
-    the unwanted concept, so the paper's rule would drop its sets.
+    There are also three rules on significance (`Ratios`): all sets; sets that are significant for both
+    branches, as in the paper (sec. 4.2); and sets that are significant for the wanted branch. All sets come
+    first, because an ideal model is not sensitive to the unwanted concept, so the paper's rule would drop its
+    sets.
 
     Blind to: the correctness of a prediction (a prediction that equals the ground truth has no gradient and
     counts as insensitive to everything); the common scene of the images, which vectors may represent instead
@@ -86,10 +94,16 @@ def score_concepts(
         negatives: unrelated images, at least 4. Use at least twice as many as images in the largest concept
             set, so that random vectors are trained on sets of that size.
         test: images with their ground-truth decomposition.
+        controls: control sets by concept, such as ``{"albedo": open_concepts(..., set_name="albedo_pose")}``:
+            images of the same scenes in which camera or poses vary (`loaders.views.match_controls`).
         layer: None for the output, the name of one hidden layer, or two names (reflectance first).
         runs: vectors for each set and branch, at least 2; 80 are enough according to the paper.
         seed: seed of all random draws.
-        p: level of the t-test.
+        significance: "t-test" or "permutation", the test that decides about the sets of a rule; the details
+            of a result have both.
+        p: level of this test; the permutation test is corrected for the number of sets.
+        permutations: exchanges of images; p-values of the permutation test are multiples of
+            1 / (permutations + 1).
         classifier: "svm", "logistic", "ridge", "mean" or "sgd", see `fit_cavs`; it trains the random vectors
             too.
         regularisation: see `fit_cavs`.
@@ -102,17 +116,22 @@ def score_concepts(
             run again.
 
     Returns:
-        A result for each model: ratios with 95 % intervals over groups of test frames, higher is better.
+        A result for each model: ratios with 95 % intervals over groups of test frames, higher is better. Its
+        details have the scores of all ``sets``, and ``notes`` if a set has fewer than 20 images.
 
     Raises:
-        InputError: ``classifier`` is misspelt, there are no concept sets, albedo and illumination sets are
-            swapped, there are no test frames or some lack ground truth, images have several sizes, a layer
-            cannot be read, or there are too few images.
+        InputError: ``classifier`` or ``significance`` is misspelt, there are no concept sets, albedo and
+            illumination sets are swapped, a set has no control, there are no test frames or some lack ground
+            truth, images have several sizes, a layer cannot be read, or there are too few images.
     """
     check_choice("classifier", classifier, Classifier)
+    check_choice("significance", significance, SetTest)
     check_kind("albedo", albedo)
     check_kind("illumination", illumination)
-    views = [view for view in (albedo, illumination, negatives, test) if view is not None]
+    controls = controls or {}
+    for concept, view in controls.items():
+        check_control(concept, view)
+    views = [view for view in (albedo, illumination, *controls.values(), negatives, test) if view is not None]
     named_models = identify_models(models, views, "linear", None)
     if size is not None and any(isinstance(named.model, Predictions) for named in named_models.values()):
         raise InputError("predictions are scored at their own size: omit `size`, or use a model")
@@ -121,10 +140,13 @@ def score_concepts(
             raise InputError(f"layer {layer}: `{name}` has no hidden layers; omit it, or give a network")
     settings: dict[str, Any] = {"layer": layer, "runs": runs, "seed": seed, "p": p, "classifier": classifier}
     settings |= {"regularisation": regularisation, "size": size, "max_sets": max_sets}
-    chosen_sets = _choose_sets(albedo, illumination, max_sets, seed)
+    settings |= {"significance": significance, "permutations": permutations}
+    chosen_sets = _choose_sets(albedo, illumination, controls, max_sets, seed)
     pair = (layer, layer) if isinstance(layer, str) else layer
     fitting: dict[str, Any] = {"runs": runs, "classifier": classifier, "regularisation": regularisation}
-    steps, run = steps or FinishedSteps(), {**settings, "max_sets": None, "batch_size": batch_size}
+    # The level and the choice of the test change no score of a set.
+    run = settings | {"max_sets": None, "batch_size": batch_size, "significance": None, "p": None}
+    steps = steps or FinishedSteps()
     keys = {
         name: model_key(named, device, metric=METRIC, version=VERSION, **run)
         for name, named in named_models.items()
@@ -134,13 +156,15 @@ def score_concepts(
         probe = Probe(named, pair, size, batch_size, device)
         fingerprint = Fingerprint()
         against = activations(probe, negatives, range(len(negatives.ids)), fingerprint)
-        scorer = _Scorer(against, gradients(probe, test, fingerprint), fitting, seed, p)
+        slopes = gradients(probe, test, fingerprint)
+        scorer = SetScorer(against, slopes, test.groups, fitting, permutations, seed)
         sets = []
-        for concept, view, chosen in tqdm(chosen_sets, desc=f"{name}: sets", unit="set", disable=None):
-            key = _set_key(keys[name], concept, view, chosen, fingerprint)
-            score = partial(_score, scorer, probe, concept, view, chosen)
-            sets.append(from_step(steps.get_or_compute(key, score), concept, chosen))
-        results[name] = _result(named, sets, settings, fingerprint, test, negatives)
+        for chosen in tqdm(chosen_sets, desc=f"{name}: sets", unit="set", disable=None):
+            key = chosen.key(keys[name], fingerprint)
+            computed = steps.get_or_compute(key, partial(_score, scorer, probe, chosen))
+            sets.append(from_step(computed, chosen.concept, chosen.images))
+        result = _result(named, with_p_values(sets), settings, fingerprint, test, negatives, controls)
+        results[name] = replace(result, details=result.details | {"notes": _notes(chosen_sets, negatives)})
     return results
 
 
@@ -159,91 +183,61 @@ def check_kind(wanted: Concept, view: ConceptSets | None) -> None:
         )
 
 
-def _set_key(
-    key: Mapping[str, Any] | None,
-    concept: Concept,
-    view: ConceptSets,
-    chosen: ConceptSet,
-    fingerprint: Fingerprint,
-) -> dict[str, Any] | None:
-    """Extend the key of a model to the key of one concept set, and add the set's rows to ``fingerprint``."""
-    for row in chosen.rows:
-        fingerprint.add(view.ids[row], check_srgb_image(view[row]))
-    read = {"concept": concept, "fixed": chosen.fixed, "rows": chosen.rows, "read": fingerprint.hexdigest()}
-    return None if key is None else {**key, **read}
+def check_control(concept: str, view: ConceptSets) -> None:
+    """Check that neither concept varies in control sets.
 
-
-def _score(
-    scorer: "_Scorer", probe: Probe, concept: Concept, view: ConceptSets, chosen: ConceptSet
-) -> dict[str, Tensor]:
-    """Run the model on one concept set, and score the set."""
-    features = activations(probe, view, chosen.rows, Fingerprint())
-    return to_step(scorer.score(concept, chosen, features))
+    Raises:
+        InputError: the concept is not one of the two, or albedo or illumination varies in the sets.
+    """
+    check_choice("controls", concept, Concept)
+    if view.varies in ("albedo", "illumination"):
+        raise InputError(
+            f"`{view.identity.set_name or view.identity.name}` was given as the control of {concept}, but in "
+            f"its sets the {view.varies} varies; name sets in which only camera or poses vary"
+        )
 
 
 @dataclass(frozen=True)
-class _Scorer:
-    """Inputs shared by all concept sets; ``null`` caches the scores of random vectors."""
+class _ChosenSet:
+    """A concept set with its images, and its control if it has one."""
 
-    against: Branches
-    gradients: dict[str, Branches]
-    fitting: dict[str, Any]
-    seed: int
-    p: float
-    null: dict[tuple[str, str, int], Tensor] = field(default_factory=dict)
+    concept: Concept
+    view: ConceptSets
+    images: ConceptSet
+    control_view: ConceptSets | None
+    control: ConceptSet | None
 
-    @cached_property
-    def shared(self) -> dict[str, SharedRows]:
-        """Negatives of each branch, and their products with the gradients of each alignment."""
-        return {
-            name: SharedRows(
-                getattr(self.against, name), [getattr(one, name) for one in self.gradients.values()]
-            )
-            for name in BRANCHES
-        }
+    def key(self, key: Mapping[str, Any] | None, fingerprint: Fingerprint) -> dict[str, Any] | None:
+        """Extend the key of a model to the key of the set, and add the rows to ``fingerprint``."""
+        for view, images in ((self.view, self.images), (self.control_view, self.control)):
+            if view is not None and images is not None:
+                for row in images.rows:
+                    fingerprint.add(view.ids[row], check_srgb_image(view[row]))
+        if key is None:
+            return None
+        rows = {"rows": self.images.rows, "control": None if self.control is None else self.control.rows}
+        read = {"concept": self.concept, "fixed": self.images.fixed, "read": fingerprint.hexdigest()}
+        return {**key, **read, **rows}
 
-    def score(self, concept: Concept, chosen: ConceptSet, features: Branches) -> SetScore:
-        """Score both branches on one concept set."""
-        sizes = {features.size, self.against.size, *(some.size for some in self.gradients.values())}
-        if len(sizes) > 1:
-            raise InputError(
-                f"concept, negative and test images differ in size, {sorted(sizes)}; give one `size`"
-            )
-        branches = {name: self._score_branch(name, concept, chosen, features) for name in BRANCHES}
-        return SetScore(concept, dict(chosen.fixed), len(chosen.rows), branches)
 
-    def _score_branch(
-        self, branch: str, concept: Concept, chosen: ConceptSet, features: Branches
-    ) -> dict[str, BranchScore]:
-        """Score one branch in each alignment; the vectors are the same."""
-        rows: Tensor = getattr(features, branch)
-        drawn = _generator(self.seed, concept, sorted(chosen.fixed.items()))
-        gram, products = self.shared[branch].stacked(rows)
-        fit = fit_concept(gram, len(rows), drawn, **self.fitting)
-        scores = {}
-        for alignment, product in zip(self.gradients, products, strict=True):
-            helps = derivatives_along(fit.weights, product) < 0
-            shares = helps.double().mean(1)
-            test = significant(shares, self._random(branch, alignment, len(rows)), self.p)
-            scores[alignment] = BranchScore(
-                frames=tuple(helps.double().mean(0).tolist()),
-                spread=float(shares.std()),
-                accuracy=float(fit.accuracy.mean()),
-                p_value=test.p_value,
-                significant=test.passed,
-            )
-        return scores
+def _score(scorer: SetScorer, probe: Probe, chosen: _ChosenSet) -> dict[str, Tensor]:
+    """Run the model on one concept set and its control, and score the set."""
+    features = activations(probe, chosen.view, chosen.images.rows, Fingerprint())
+    branches = scorer.score(chosen.concept, chosen.images, features)
+    if chosen.control_view is not None and chosen.control is not None:
+        against = activations(probe, chosen.control_view, chosen.control.rows, Fingerprint())
+        controlled = replace(scorer, against=against, null={}).score(chosen.concept, chosen.images, features)
+        for branch, scores in controlled.items():
+            branches[branch] |= {alignment + CONTROLLED: score for alignment, score in scores.items()}
+    return to_step(SetScore(chosen.concept, dict(chosen.images.fixed), len(chosen.images.rows), branches))
 
-    def _random(self, branch: str, alignment: str, images: int) -> Float[Tensor, " runs"]:
-        """Score random vectors that are trained on as many rows as a concept set has."""
-        gram, products = self.shared[branch].stacked()
-        size = max(2, min(images, len(gram) // 2))
-        if (branch, alignment, size) not in self.null:
-            drawn = _generator(self.seed, "random", size)
-            fit = fit_random(gram, size, drawn, **self.fitting)
-            for name, product in zip(self.gradients, products, strict=True):
-                self.null[branch, name, size] = (derivatives_along(fit.weights, product) < 0).double().mean(1)
-        return self.null[branch, alignment, size]
+
+def _notes(chosen_sets: Sequence[_ChosenSet], negatives: Images) -> list[str]:
+    """Word what is doubtful about the images."""
+    least = min(len(one.images.rows) for one in chosen_sets)
+    others = [len(negatives.ids), *(len(one.control.rows) for one in chosen_sets if one.control is not None)]
+    note = few_images(least, min(others))
+    return [] if note is None else [note]
 
 
 def _result(
@@ -253,40 +247,45 @@ def _result(
     fingerprint: Fingerprint,
     test: Decompositions,
     negatives: Images,
+    controls: Mapping[Concept, ConceptSets],
 ) -> StatisticResult:
     data = fingerprint.describe(test) | {"negatives": negatives.identity.name}
-    scores, replicates = resampled_interval(Ratios(sets), test.groups, seed=settings["seed"])
+    data |= {"controls": {concept: view.identity.set_name for concept, view in controls.items()}}
+    rule = (settings["significance"], settings["p"])
+    scores, replicates = resampled_interval(Ratios(sets, *rule), test.groups, seed=settings["seed"])
     return StatisticResult(
         make_provenance(METRIC, VERSION, "higher", named, data, settings),
         scores,
         replicates,
         distinct_groups(test.groups),
         (),
-        {"sets": [one.describe() for one in sets]},
+        {"sets": [one.describe(*rule) for one in sets]},
     )
 
 
 def _choose_sets(
-    albedo: ConceptSets | None, illumination: ConceptSets | None, max_sets: int | None, seed: int
-) -> list[tuple[Concept, ConceptSets, ConceptSet]]:
+    albedo: ConceptSets | None,
+    illumination: ConceptSets | None,
+    controls: Mapping[Concept, ConceptSets],
+    max_sets: int | None,
+    seed: int,
+) -> list[_ChosenSet]:
     """Choose all concept sets of each view, or a random subset of them, in their order."""
     kinds: tuple[tuple[Concept, ConceptSets | None], ...] = (
         ("albedo", albedo),
         ("illumination", illumination),
     )
-    chosen_sets = []
+    found = []
     for concept, view in kinds:
-        if view is not None:
-            order = torch.randperm(len(view.sets), generator=_generator(seed, concept))
-            chosen_sets += [
-                (concept, view, view.sets[number]) for number in sorted(order[:max_sets].tolist())
-            ]
-    if not chosen_sets:
+        if view is None:
+            continue
+        order = torch.randperm(len(view.sets), generator=named_stream(seed, concept))
+        sets = [view.sets[number] for number in sorted(order[:max_sets].tolist())]
+        control = controls.get(concept)
+        matched = [None] * len(sets) if control is None else match_controls(sets, control.sets)
+        found += [
+            _ChosenSet(concept, view, pair[0], control, pair[1]) for pair in zip(sets, matched, strict=True)
+        ]
+    if not found:
         raise InputError("expected concept sets of albedo or illumination, got none of either")
-    return chosen_sets
-
-
-def _generator(seed: int, *names: object) -> torch.Generator:
-    """Make a generator with an independent random stream for each purpose."""
-    digest = hashlib.sha256(repr((seed, *names)).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+    return found

@@ -1,8 +1,9 @@
 """Sensitivities of the two branches to each concept set, and the ratios CSM_S and CSM_R over sets."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from jaxtyping import Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
+from evaluation.concepts.permutation_test import permutation_test
 from loaders.schema import FactorValue
 from loaders.views import ConceptSet
 
@@ -19,50 +21,72 @@ BRANCHES = ("reflectance", "shading")
 WANTED = {"albedo": "reflectance", "illumination": "shading"}
 METRICS: dict[Concept, str] = {"albedo": "csm_s", "illumination": "csm_r"}
 ALIGNMENTS = ("aligned", "unaligned")
-RULES = ("all sets", "paper's rule", "wanted branch")
+CONTROLLED = (
+    " against control"  # ends the name of a condition in which the vectors are fitted against controls
+)
+RULES = ("all sets", "both branches", "wanted branch")
+SetTest = Literal["t-test", "permutation"]
+_LONG = ("frames", "draws")  # fields that are left out of the details of a result
 
 
 @dataclass(frozen=True)
 class BranchScore:
-    """Sensitivity of one branch to one concept set, for one alignment of the loss.
+    """Sensitivity of one branch to one concept set, under one condition.
 
     Attributes:
         frames: for each test frame, the share of the runs in which the concept lowers the loss.
         spread: standard deviation over the runs of the share of frames.
+        cosine: mean cosine of the vectors with the direction in which the loss falls, over frames and
+            runs, in [-1, 1]: the smooth counterpart of the share, which also sees how strong an effect is.
         accuracy: mean held-out accuracy of the vectors; near 0.5 the branch does not represent the concept.
-        p_value: p-value of the t-test against random vectors.
-        significant: whether the p-value is below the level.
+        t_test_p: p-value of the t-test against random vectors.
+        effect: score of `permutation_test` in standard deviations of the exchanges, and its interval.
+        draws: score of the true sets and of each exchange of images.
+        permutation_p: p-value of the permutation test; nan until `with_p_values` has seen all sets.
+        adjusted_p: the same, corrected for the number of sets.
     """
 
     frames: tuple[float, ...]
     spread: float
+    cosine: float
     accuracy: float
-    p_value: float
-    significant: bool
+    t_test_p: float
+    effect: tuple[float, float, float]
+    draws: tuple[float, ...]
+    permutation_p: float = math.nan
+    adjusted_p: float = math.nan
 
     @property
     def sensitivity(self) -> float:
         """Mean over test frames and runs, in [0, 1]."""
         return float(np.mean(self.frames))
 
+    def passes(self, significance: SetTest, p: float) -> bool:
+        """Tell whether a test finds the set significant for the branch."""
+        return (self.t_test_p if significance == "t-test" else self.adjusted_p) < p
+
 
 @dataclass(frozen=True)
 class SetScore:
-    """One concept set: its concept, its fixed factors, and the scores of each branch by alignment."""
+    """One concept set: its concept, its fixed factors, and the scores of each branch by condition.
+
+    A condition is the alignment of the loss, with `CONTROLLED` if the vectors separate the set from its
+    control instead of the negatives.
+    """
 
     concept: Concept
     fixed: dict[str, FactorValue]
     images: int
     branches: dict[str, dict[str, BranchScore]]
 
-    def passes(self, alignment: str, rule: str) -> bool:
+    def passes(self, condition: str, rule: str, significance: SetTest = "t-test", p: float = 0.01) -> bool:
         """Tell whether a rule of `RULES` keeps the set."""
         if rule == "all sets":
             return True
-        branches = BRANCHES if rule == "paper's rule" else (WANTED[self.concept],)
-        return all(self.branches[branch][alignment].significant for branch in branches)
+        branches = BRANCHES if rule == "both branches" else (WANTED[self.concept],)
+        return all(self.branches[branch][condition].passes(significance, p) for branch in branches)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, significance: SetTest = "t-test", p: float = 0.01) -> dict[str, Any]:
         """Collect the details of a result, without the shares of single frames."""
         return {
             "concept": self.concept,
@@ -70,24 +94,46 @@ class SetScore:
             "images": self.images,
             **{
                 branch: {
-                    alignment: {
+                    condition: {
                         "sensitivity": score.sensitivity,
-                        **{name: value for name, value in asdict(score).items() if name != "frames"},
+                        **{name: value for name, value in asdict(score).items() if name not in _LONG},
+                        "significant": score.passes(significance, p),
                     }
-                    for alignment, score in scores.items()
+                    for condition, score in scores.items()
                 }
                 for branch, scores in self.branches.items()
             },
         }
 
 
+def with_p_values(sets: Sequence[SetScore]) -> list[SetScore]:
+    """Compute the p-values of the permutation test, corrected over all sets of a branch and condition."""
+    found = [{branch: dict(one.branches[branch]) for branch in BRANCHES} for one in sets]
+    for branch in BRANCHES:
+        for condition in conditions(sets):
+            tested = [number for number, one in enumerate(sets) if condition in one.branches[branch]]
+            scores = [sets[number].branches[branch][condition] for number in tested]
+            test = permutation_test(torch.tensor([one.draws for one in scores], dtype=torch.float64))
+            for place, (number, one) in enumerate(zip(tested, scores, strict=True)):
+                single, adjusted = float(test.p_value[place]), float(test.adjusted[place])
+                found[number][branch][condition] = replace(one, permutation_p=single, adjusted_p=adjusted)
+    return [replace(one, branches=branches) for one, branches in zip(sets, found, strict=True)]
+
+
+def conditions(sets: Sequence[SetScore]) -> list[str]:
+    """List the conditions of all sets: the alignments first, then those against controls."""
+    return list(dict.fromkeys(name for one in sets for name in one.branches[BRANCHES[0]]))
+
+
 def to_step(score: SetScore) -> dict[str, Tensor]:
     """Convert the scores of a set to float64 tensors, which `evaluation.running.finished_steps` can keep."""
     step = {}
-    for branch, alignments in score.branches.items():
-        for alignment, one in alignments.items():
-            numbers = [one.spread, one.accuracy, one.p_value, one.significant]
-            step[f"{branch} {alignment}"] = torch.tensor([*numbers, *one.frames], dtype=torch.float64)
+    for branch, scores in score.branches.items():
+        for condition, one in scores.items():
+            numbers = [len(one.frames), one.spread, one.cosine, one.accuracy, one.t_test_p, *one.effect]
+            step[f"{branch} {condition}"] = torch.tensor(
+                [*numbers, *one.frames, *one.draws], dtype=torch.float64
+            )
     return step
 
 
@@ -95,48 +141,52 @@ def from_step(step: Mapping[str, Tensor], concept: Concept, chosen: ConceptSet) 
     """Convert the tensors of `to_step` back to the scores of a set.
 
     Example:
-        >>> branch = BranchScore((0.0, 0.5), 0.1, 0.9, 0.01, True)
+        >>> branch = BranchScore((0.0, 0.5), 0.1, 0.2, 0.9, 0.01, (3, 2, 4), (3, 0, 1))
         >>> score = SetScore("albedo", {}, 2, {name: {"aligned": branch} for name in BRANCHES})
-        >>> from_step(to_step(score), "albedo", ConceptSet({}, (0, 1))) == score
+        >>> again = from_step(to_step(score), "albedo", ConceptSet({}, (0, 1)))
+        >>> with_p_values([again])[0].describe() == with_p_values([score])[0].describe()
         True
     """
     branches: dict[str, dict[str, BranchScore]] = {branch: {} for branch in BRANCHES}
     for name, values in step.items():
-        branch, alignment = name.split()
-        spread, accuracy, p_value, significant, *frames = values.tolist()
-        one = BranchScore(tuple(frames), spread, accuracy, p_value, bool(significant))
-        branches[branch][alignment] = one
+        branch, _, condition = name.partition(" ")
+        count, spread, cosine, accuracy, t_test_p, *rest = values.tolist()
+        effect, frames, draws = rest[:3], rest[3 : 3 + int(count)], rest[3 + int(count) :]
+        one = BranchScore(
+            tuple(frames), spread, cosine, accuracy, t_test_p, (effect[0], effect[1], effect[2]), tuple(draws)
+        )
+        branches[branch][condition] = one
     return SetScore(concept, dict(chosen.fixed), len(chosen.rows), branches)
 
 
 class Ratios:
-    """CSM_S and CSM_R over any choice of test frames, for each alignment and rule.
+    """CSM_S and CSM_R over any choice of test frames, for each condition and rule.
 
-    Rules: "all sets" keeps all sets; "paper's rule" (Gupta et al. 2022, sec. 4.2, "average over the passing
-    significant CAVs") keeps sets that are significant for both branches; "wanted branch" keeps sets that are
-    significant for the branch that should respond to the concept. If no set is left, a ratio is nan.
+    Rules: "all sets" keeps all sets; "both branches" keeps sets that are significant for both branches, which
+    is the rule of the paper with its t-test ("average over the passing significant CAVs", Gupta et al. 2022,
+    sec. 4.2); "wanted branch" keeps sets that are significant for the branch that should respond to the
+    concept. If no set is left, a ratio is nan.
 
     Args:
         sets: scores of all concept sets, on the same test frames.
+        significance: the test that decides.
+        p: its level; for the permutation test, of the p-value that is corrected for the number of sets.
     """
 
-    def __init__(self, sets: Sequence[SetScore]) -> None:
-        self._concepts = {one.concept for one in sets}
-        self._frames = {
-            (branch, alignment): np.array([one.branches[branch][alignment].frames for one in sets])
-            for branch in BRANCHES
-            for alignment in ALIGNMENTS
-        }
-        self._kept = {
-            (concept, alignment, rule): [
-                number
-                for number, one in enumerate(sets)
-                if one.concept == concept and one.passes(alignment, rule)
-            ]
-            for concept in WANTED
-            for alignment in ALIGNMENTS
-            for rule in RULES
-        }
+    def __init__(self, sets: Sequence[SetScore], significance: SetTest = "t-test", p: float = 0.01) -> None:
+        self._frames: dict[tuple[str, Concept, str], Float64[ndarray, "sets frames"]] = {}
+        self._kept: dict[tuple[Concept, str, str], list[int]] = {}
+        self._conditions = conditions(sets)
+        for condition, concept in itertools.product(self._conditions, METRICS):
+            some = [s for s in sets if s.concept == concept and condition in s.branches[BRANCHES[0]]]
+            if not some:
+                continue
+            for branch in BRANCHES:
+                frames = [one.branches[branch][condition].frames for one in some]
+                self._frames[branch, concept, condition] = np.array(frames)
+            for rule in RULES:
+                passed = [one.passes(condition, rule, significance, p) for one in some]
+                self._kept[concept, condition, rule] = np.flatnonzero(passed).tolist()
 
     def __call__(self, rows: Int[ndarray, " rows"]) -> dict[str, float]:
         """Combine sensitivities over some test frames.
@@ -149,13 +199,11 @@ class Ratios:
         """
         means = {key: frames[:, rows].mean(1) for key, frames in self._frames.items()}
         ratios = {}
-        for rule in RULES:
-            for alignment in ALIGNMENTS:
-                for concept, metric in METRICS.items():
-                    if concept in self._concepts:
-                        kept = self._kept[concept, alignment, rule]
-                        wanted, other = (means[branch, alignment][kept] for branch in _order(concept))
-                        ratios[f"{metric} {alignment}, {rule}"] = _mean_ratio(wanted, other)
+        for rule, condition, concept in itertools.product(RULES, self._conditions, METRICS):
+            if (concept, condition, rule) in self._kept:
+                kept = self._kept[concept, condition, rule]
+                wanted, other = (means[branch, concept, condition][kept] for branch in _order(concept))
+                ratios[f"{METRICS[concept]} {condition}, {rule}"] = _mean_ratio(wanted, other)
         return ratios
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, WANTED
+from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, CONTROLLED, WANTED
 from evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
 from evaluation.report.drawing import COLOURS, INK, drawing, label_rows, to_svg
 from evaluation.report.tables import number, scores_table, settings_table, with_deviation
@@ -44,7 +44,8 @@ def concepts_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
         _draw(results),
         f"Aligned sensitivities of each model in four panels. Means over all sets, {heads}: {means}.",
         "Aligned sensitivity of each model's branches to the concepts. Each dot is a concept set; a filled "
-        "dot is significant for the branch. Vertical lines are means over all sets; the broad line is the "
+        'dot is significant for the branch. In the rows "against control" the vectors '
+        "separate a set from its control. Vertical lines are means over all sets; the broad line is the "
         "ideal.",
     )
     notes = [note(line) for result in results for line in _notes(result)]
@@ -53,8 +54,11 @@ def concepts_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
     return Section("concepts", "Concept sensitivity", (*before, *pictures, *after))
 
 
-def _sensitivities(result: StatisticResult, branch: str, concept: str) -> list[dict[str, Any]]:
-    return [one[branch]["aligned"] for one in result.details["sets"] if one["concept"] == concept]
+def _sensitivities(
+    result: StatisticResult, branch: str, concept: str, condition: str = "aligned"
+) -> list[dict[str, Any]]:
+    sets = (one for one in result.details["sets"] if one["concept"] == concept)
+    return [one[branch][condition] for one in sets if condition in one[branch]]
 
 
 def _means(result: StatisticResult) -> list[str]:
@@ -64,8 +68,8 @@ def _means(result: StatisticResult) -> list[str]:
 
 
 def _notes(result: StatisticResult) -> list[str]:
-    """Explain why a ratio over all sets is infinite or not defined."""
-    notes = []
+    """Word what is doubtful, and why a ratio over all sets is infinite or not defined."""
+    notes = [f"{model_name(result)}: {line}." for line in result.details.get("notes", ())]
     for metric, concept in (("csm_s", "albedo"), ("csm_r", "illumination")):
         unwanted = next(branch for branch in BRANCHES if branch != WANTED[concept])
         for alignment in ALIGNMENTS:
@@ -84,14 +88,18 @@ def _every_set(results: Sequence[StatisticResult]) -> TableBlock:
     for result in results:
         for one in result.details["sets"]:
             fixed = ", ".join(f"{name} {value_text(value)}" for name, value in one["fixed"].items())
-            for alignment in ALIGNMENTS:
-                cells = [cell for branch in BRANCHES for cell in _cells(one[branch][alignment])]
+            for condition in one[BRANCHES[0]]:
+                cells = [cell for branch in BRANCHES for cell in _cells(one[branch][condition])]
                 rows.append(
-                    (model_name(result), one["concept"], fixed, str(one["images"]), alignment, *cells)
+                    (model_name(result), one["concept"], fixed, str(one["images"]), condition, *cells)
                 )
-    branches = [head for branch in BRANCHES for head in (branch, "accuracy", "p")]
+    tests = ("accuracy", "cosine", "effect", "p of permutation", "p of t-test")
+    branches = [head for branch in BRANCHES for head in (branch, *tests)]
     head = ("model", "concept", "fixed factors", "images", "loss", *branches)
-    caption = "Every concept set: sensitivity ± deviation over runs, held-out accuracy, p of the t-test"
+    caption = (
+        "Every concept set: sensitivity ± deviation over runs, held-out accuracy, mean cosine of vector and "
+        "descent, effect in deviations of the exchanges, its p-value for all sets together, p of the t-test"
+    )
     return TableBlock(caption, head, tuple(rows), folded=True)
 
 
@@ -99,21 +107,32 @@ def _cells(score: dict[str, Any]) -> tuple[str, ...]:
     return (
         with_deviation(score["sensitivity"], score["spread"]),
         number(score["accuracy"]),
-        number(score["p_value"]),
+        number(score["cosine"]),
+        f"{number(score['effect'][0])} ({number(score['effect'][1])} to {number(score['effect'][2])})",
+        number(score["adjusted_p"]),
+        number(score["t_test_p"]),
     )
 
 
 def _draw(results: Sequence[StatisticResult]) -> str:
-    with drawing(1.7 + 0.6 * len(results)) as figure:
+    shown = [
+        (result, condition)
+        for result in results
+        for condition in ("aligned", "aligned" + CONTROLLED)
+        if any(_sensitivities(result, *panel, condition) for panel in _PANELS)
+    ]
+    with drawing(1.7 + 0.6 * len(shown)) as figure:
         grid = figure.subplots(2, 2, sharex=True, sharey=True)
         for axes, (branch, concept) in zip(grid.flat, _PANELS, strict=True):
             ideal = int(WANTED[concept] == branch)
             axes.axvline(ideal, color=COLOURS[2], linewidth=5, alpha=0.6)
             axes.axvline(0.5, color=INK, linewidth=0.6, linestyle=":")
             axes.set_title(f"{branch} to\n{concept} (ideal {ideal})")
-            for row, result in enumerate(results):
-                _draw_row(axes, row, _sensitivities(result, branch, concept))
-            label_rows(axes, [model_name(result) for result in results])
+            for row, (result, condition) in enumerate(shown):
+                _draw_row(axes, row, _sensitivities(result, branch, concept, condition))
+            label_rows(
+                axes, [model_name(one) + condition.removeprefix("aligned") for one, condition in shown]
+            )
         for axes in grid[1]:
             axes.set(xlabel="sensitivity", xlim=(-0.05, 1.05))
         return to_svg(figure, "csm")

@@ -70,7 +70,7 @@ def test_ridge_is_the_classifier_of_cavs_on_all_images():
     gram = gram - means - means[:, None] + means.mean()
     labels = torch.tensor([1.0, -1.0], dtype=torch.float64).repeat_interleave(9)
     penalty = 0.01 * float(gram.diagonal().mean())
-    beta, _ = train_classifiers(gram, torch.arange(18)[None], labels, "ridge", penalty)
+    beta, _ = train_classifiers(gram, torch.arange(18)[None], labels, "ridge", penalty, torch.Generator())
     expected = (products @ beta[0]) / (beta[0] @ gram @ beta[0]).sqrt()
     options = {"seed": 0, "permutations": 2, "fit": "ridge", "length": "unit"}
     torch.testing.assert_close(exchange_derivatives(concept, control, gradients, **options)[0], expected)

@@ -10,11 +10,15 @@ from torch import Tensor, nn
 
 from evaluation.concepts.branches import Probe, activations, gradients
 from evaluation.concepts.csm import csm
+from evaluation.concepts.exchanged_vectors import exchange_derivatives
+from evaluation.concepts.permutation_test import input_scores, permutation_test
 from evaluation.concepts.score_concepts import check_kind, score_concepts
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, RULES, BranchScore, Ratios, SetScore
 from evaluation.concepts.solvers import Classifier
 from evaluation.inputs.predictions import open_predictions
+from evaluation.models.model_spec import open_model
 from evaluation.running.batches import Fingerprint
+from evaluation.running.finished_steps import FinishedSteps
 from evaluation.running.named_models import identify_models
 from loaders.errors import InputError
 from loaders.views import ConceptSet, DecomposedImage
@@ -86,8 +90,8 @@ class Net(nn.Module):
         return self.reflectance(hidden).sigmoid(), self.shading(hidden).exp()
 
 
-def score(model, sets, **options):
-    return score_concepts({"model": model}, **sets, **options)["model"]
+def score(model, sets, permutations=99, **options):
+    return score_concepts({"model": model}, **sets, permutations=permutations, **options)["model"]
 
 
 def test_black_box_is_scored(sets):
@@ -100,7 +104,7 @@ def test_black_box_is_scored(sets):
     for branch in [one[name][alignment] for one in found for name in BRANCHES for alignment in ALIGNMENTS]:
         assert 0 <= branch["sensitivity"] <= 1
         assert 0.4 < branch["accuracy"] <= 1
-        assert branch["significant"] == (branch["p_value"] < 0.01)
+        assert branch["significant"] == (branch["t_test_p"] < 0.01)
     assert list(result.scores) == [
         f"{metric} {alignment}, {rule}"
         for rule in RULES
@@ -110,13 +114,95 @@ def test_black_box_is_scored(sets):
     assert result.groups == tuple("abcde")
 
 
+def alone(result):
+    """Leave out the p-values that are corrected for the number of sets."""
+    return [json.loads(json.dumps(one), object_hook=_uncorrected) for one in result.details["sets"]]
+
+
+def _uncorrected(values):
+    return {name: value for name, value in values.items() if name != "adjusted_p"}
+
+
 def test_same_seed_same_scores_and_max_sets_is_a_subset(sets):
     whole = score(_blurry, sets, runs=5)
     assert score(_blurry, sets, runs=5).to_json() == whole.to_json()
     assert score(_blurry, sets, runs=5, seed=1).to_json() != whole.to_json()
     part = score(_blurry, sets, runs=5, max_sets=1)
     assert [one["concept"] for one in part.details["sets"]] == ["albedo", "illumination"]
-    assert all(one in whole.details["sets"] for one in part.details["sets"])
+    assert all(one in alone(whole) for one in alone(part))
+
+
+def control_of(memory_view, view, varies="pose"):
+    """Show the first image of each set with noise of its own, as a control of the sets."""
+    generator = torch.Generator().manual_seed(5)
+    images, found = [], []
+    for one in view.sets:
+        rows = tuple(range(len(images), len(images) + 12))
+        noise = torch.randn(12, 3, HEIGHT, WIDTH, generator=generator) / 50
+        images += [(view[one.rows[0]] + each).clamp(0, 1) for each in noise]
+        found.append(ConceptSet(dict(one.fixed), rows))
+    return memory_view(images, name="control", sets=tuple(found), varies=varies)
+
+
+def test_controls_stand_beside_negatives(sets, memory_view, tmp_path):
+    controls = {"albedo": control_of(memory_view, sets["albedo"])}
+    steps = FinishedSteps(tmp_path / "csm.partial")
+    model = open_model("constant-shading")  # a model with an identity, whose steps are kept
+    result = score(model, sets, runs=5, controls=controls, steps=steps)
+    assert score(model, sets, runs=5, controls=controls, steps=steps).to_json() == result.to_json()
+    assert (steps.computed, steps.reused) == (5, 5)
+    plain = score(model, sets, runs=5)
+    for name in ("csm_s aligned, all sets", "csm_r unaligned, all sets"):
+        assert result.scores[name] == plain.scores[name]
+    assert "csm_s aligned against control, all sets" in result.scores
+    assert not any(name.startswith("csm_r") and "control" in name for name in result.scores)
+    for one in result.details["sets"]:
+        kinds = 4 if one["concept"] == "albedo" else 2
+        assert [len(one[branch]) for branch in BRANCHES] == [kinds, kinds]
+    assert result.details["notes"] == [
+        "at least 20 images in each set are advised for a permutation test, got 12 and 12"
+    ]
+
+
+def test_permutation_test_of_a_set_is_that_of_its_activations(sets, memory_view):
+    control = control_of(memory_view, sets["albedo"])
+    result = score(_blurry, sets, runs=2, controls={"albedo": control}, permutations=99, max_sets=1)
+    chosen = result.details["sets"][0]
+    probe = Probe(identify_models({"m": _blurry}, [], "linear", None)["m"])
+    slopes = gradients(probe, sets["test"], Fingerprint())
+    found = next(one for one in sets["albedo"].sets if dict(one.fixed) == chosen["fixed"])
+    other = next(one for one in control.sets if dict(one.fixed) == chosen["fixed"])
+    concept = activations(probe, sets["albedo"], found.rows, Fingerprint())
+    against = activations(probe, control, other.rows, Fingerprint())
+    for branch in BRANCHES:
+        rows = [getattr(one, branch) for one in (concept, against, slopes["aligned"])]
+        with pytest.warns(UserWarning, match="20 images"):
+            derivatives = exchange_derivatives(*rows, seed=0, permutations=99)
+        test = permutation_test(input_scores(derivatives).mean(1)[None])
+        score_found = chosen[branch]["aligned against control"]
+        assert score_found["permutation_p"] == pytest.approx(float(test.p_value))
+        assert score_found["effect"][0] == pytest.approx(float(test.effect))
+        assert score_found["adjusted_p"] == score_found["permutation_p"]  # one set
+
+
+def test_significance_decides_about_the_rules_alone(sets):
+    results = {kind: score(_blurry, sets, runs=5, significance=kind) for kind in ("t-test", "permutation")}
+    for kind, result in results.items():
+        for one in result.details["sets"]:
+            branch = one["reflectance"]["aligned"]
+            p_value = branch["t_test_p" if kind == "t-test" else "adjusted_p"]
+            assert branch["significant"] == (p_value < 0.01)
+            assert branch["adjusted_p"] >= branch["permutation_p"] >= 0.01
+    one, other = (result.scores["csm_s aligned, all sets"] for result in results.values())
+    assert one == other
+
+
+@pytest.mark.parametrize("varies", ["albedo", "illumination"])
+def test_controls_in_which_a_concept_varies_are_refused(sets, varies):
+    with pytest.raises(InputError, match=f"`{varies}` was given as the control of albedo, but in its sets"):
+        score(_blurry, sets, controls={"albedo": sets[varies]})
+    with pytest.raises(InputError, match="`controls` must be one of: albedo, illumination"):
+        score(_blurry, sets, controls={"colour": sets[varies]})
 
 
 def test_classifiers_are_recorded_and_change_the_vectors(sets):
@@ -236,9 +322,14 @@ def test_known_sensitivities(memory_view, albedo, shading, r, s):
     assert math.isnan(result.scores["csm_s aligned, all sets"].value)
 
 
+def _branch(frames, significant=True):
+    p_value = 0.001 if significant else 0.5
+    return BranchScore(frames, 0.1, 0.2, 0.9, p_value, (2.0, 1.0, 3.0), (2.0, -1.0, 1.0), p_value, p_value)
+
+
 def _set(concept, reflectance, shading, significant=(True, True)):
     scores = zip(BRANCHES, (reflectance, shading), significant, strict=True)
-    made = {name: BranchScore((value, value), 0.1, 0.9, 0.5, passed) for name, value, passed in scores}
+    made = {name: _branch((value, value), passed) for name, value, passed in scores}
     branches = {name: dict.fromkeys(ALIGNMENTS, one) for name, one in made.items()}
     return SetScore(concept, {}, 9, branches)
 
@@ -250,7 +341,7 @@ def test_ideal_model_has_ratios_unless_the_papers_rule_drops_its_sets():
     assert found["csm_s aligned, all sets"] == pytest.approx(9)
     assert found["csm_r aligned, all sets"] == pytest.approx(4)
     assert found["csm_s aligned, wanted branch"] == pytest.approx(9)
-    assert math.isnan(found["csm_s aligned, paper's rule"])
+    assert math.isnan(found["csm_s aligned, both branches"])
 
 
 def test_ratios_equal_the_metric():
@@ -272,14 +363,14 @@ def test_rules_keep_the_right_sets():
     ]
     found = Ratios(sets)(np.arange(2))
     assert found["csm_s aligned, all sets"] == pytest.approx((2 + 9 + 1) / 3)
-    assert found["csm_s aligned, paper's rule"] == pytest.approx(2)
+    assert found["csm_s aligned, both branches"] == pytest.approx(2)
     assert found["csm_s aligned, wanted branch"] == pytest.approx((2 + 9) / 2)
     assert not any(name.startswith("csm_r") for name in found)
 
 
 def test_scores_of_chosen_frames_use_these_frames_alone():
-    one = {name: BranchScore((0.0, 1.0), 0.1, 0.9, 0.5, True) for name in ("reflectance",)}
-    one["shading"] = BranchScore((0.5, 0.25), 0.1, 0.9, 0.5, True)
+    one = {name: _branch((0.0, 1.0)) for name in ("reflectance",)}
+    one["shading"] = _branch((0.5, 0.25))
     sets = [SetScore("albedo", {}, 9, {name: dict.fromkeys(ALIGNMENTS, b) for name, b in one.items()})]
     assert Ratios(sets)(np.array([1, 1]))["csm_s aligned, all sets"] == 4
 
@@ -290,7 +381,7 @@ def test_constant_model_has_no_metrics(sets):
         for branch in BRANCHES:
             assert one[branch]["unaligned"]["sensitivity"] == 0
             assert one[branch]["unaligned"]["accuracy"] == 0.5
-            assert one[branch]["unaligned"]["p_value"] == 1
+            assert one[branch]["unaligned"]["t_test_p"] == 1
     assert all(math.isnan(one.value) for one in result.scores.values())
     assert json.loads(result.to_json())["scores"]["csm_s aligned, all sets"]["value"] is None
 

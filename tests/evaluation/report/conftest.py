@@ -126,7 +126,10 @@ def intrinsic() -> list[MeanResult]:
 
 
 def branch(value: float, significant: bool = True) -> dict[str, BranchScore]:
-    score = BranchScore((value,), 0.05, 0.9, 0.001 if significant else 0.5, significant)
+    p_value = 0.001 if significant else 0.5
+    score = BranchScore(
+        (value,), 0.05, 0.2, 0.9, p_value, (2.0, 1.0, 3.0), (2.0, -1.0, 1.0), p_value, p_value
+    )
     return dict.fromkeys(ALIGNMENTS, score)
 
 
@@ -138,7 +141,7 @@ def concept_result(name: str, sets: list[SetScore], runs: int) -> StatisticResul
 
 @pytest.fixture(scope="session")
 def concepts() -> list[StatisticResult]:
-    """Results of `model`: CSM_S 5.5 over all sets and 2 by the paper's rule, CSM_R infinite."""
+    """Results of `model`: CSM_S 5.5 over all sets and 2 by the both branches, CSM_R infinite."""
 
     def item(concept: str, reflectance: dict[str, BranchScore], shading: dict[str, BranchScore]) -> SetScore:
         branches = {"reflectance": reflectance, "shading": shading}

@@ -203,7 +203,7 @@ def test_concept_numbers_and_why_some_are_missing(page):
     for alignment in ("aligned", "unaligned"):  # mean of 0.8 / 0.4 and 0.9 / 0.1
         assert page.row(f"csm_s {alignment}, all sets ↑")[0][1] == "5.50"
         assert page.row(f"csm_r {alignment}, all sets ↑")[0][1] == "∞"
-    assert page.row("csm_s aligned, paper's rule ↑")[0][1] == "2.00"
+    assert page.row("csm_s aligned, both branches ↑")[0][1] == "2.00"
     reason = "because the reflectance does not respond to some illumination set"
     assert f"model: csm_r aligned is infinite, {reason}" in page.text
     assert "blind: csm_s aligned is not defined" in page.text

@@ -1,0 +1,123 @@
+"""Score one concept set against its negatives or its control."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from evaluation.concepts.branches import Branches
+from evaluation.concepts.cav import fit_concept, fit_random
+from evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
+from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.permutation_test import effect_interval, input_scores
+from evaluation.concepts.sensitivity import derivatives_along, significant
+from evaluation.concepts.set_scores import BRANCHES, BranchScore, Concept
+from loaders.errors import InputError
+from loaders.views import ConceptSet
+
+
+@dataclass(frozen=True)
+class SetScorer:
+    """Images that are no concept, and the gradients; ``null`` keeps the scores of random vectors.
+
+    Attributes:
+        against: activations of the negatives, or of the control of one concept set.
+        gradients: gradients at the test frames, by alignment of the loss.
+        groups: the group of each test frame.
+        fitting: arguments of `fit_concept` and `fit_random`.
+        permutations: exchanges of the permutation test.
+        seed: seed of all random draws.
+    """
+
+    against: Branches
+    gradients: dict[str, Branches]
+    groups: Sequence[str]
+    fitting: dict[str, Any]
+    permutations: int
+    seed: int
+    null: dict[tuple[str, str, int], Tensor] = field(default_factory=dict)
+
+    def score(
+        self, concept: Concept, chosen: ConceptSet, features: Branches
+    ) -> dict[str, dict[str, BranchScore]]:
+        """Score both branches on one concept set, in each alignment; the vectors are the same.
+
+        Raises:
+            InputError: concept, negative and test images differ in size, or there are too few.
+        """
+        sizes = {features.size, self.against.size, *(some.size for some in self.gradients.values())}
+        if len(sizes) > 1:
+            raise InputError(
+                f"concept, negative and test images differ in size, {sorted(sizes)}; give one `size`"
+            )
+        return {name: self._score_branch(name, concept, chosen, features) for name in BRANCHES}
+
+    @cached_property
+    def _shared(self) -> dict[str, SharedRows]:
+        """Images of each branch that are no concept, and their products with the gradients."""
+        return {
+            name: SharedRows(
+                getattr(self.against, name), [getattr(one, name) for one in self.gradients.values()]
+            )
+            for name in BRANCHES
+        }
+
+    @cached_property
+    def _lengths(self) -> dict[tuple[str, str], Tensor]:
+        """Norms of the gradients of each branch and alignment."""
+        return {
+            (branch, alignment): torch.linalg.vector_norm(getattr(one, branch), dim=1, dtype=torch.float64)
+            for branch in BRANCHES
+            for alignment, one in self.gradients.items()
+        }
+
+    def _score_branch(
+        self, branch: str, concept: Concept, chosen: ConceptSet, features: Branches
+    ) -> dict[str, BranchScore]:
+        rows: Tensor = getattr(features, branch)
+        drawn = named_stream(self.seed, concept, sorted(chosen.fixed.items()))
+        gram, products = self._shared[branch].stacked(rows)
+        fit = fit_concept(gram, len(rows), drawn, **self.fitting)
+        members = exchanged_members(len(rows), len(gram) - len(rows), self.permutations, self.seed)
+        scores = {}
+        for alignment, product in zip(self.gradients, products, strict=True):
+            lengths = self._lengths[branch, alignment]
+            derivatives = derivatives_along(fit.weights, product)
+            helps = derivatives < 0
+            shares = helps.double().mean(1)
+            cosines = torch.nan_to_num(derivatives / fit.norm[:, None] / lengths, 0, 0, 0)
+            exchanged = gram_exchange_derivatives(gram, product, lengths, members.to(gram.device))
+            draws = input_scores(exchanged)
+            effect = effect_interval(draws, self.groups, self.seed)
+            scores[alignment] = BranchScore(
+                frames=tuple(helps.double().mean(0).tolist()),
+                spread=float(shares.std()),
+                cosine=-float(cosines.mean()),
+                accuracy=float(fit.accuracy.mean()),
+                t_test_p=significant(shares, self._random(branch, alignment, len(rows))).p_value,
+                effect=(effect.value, effect.low, effect.high),
+                draws=tuple(draws.mean(1).tolist()),
+            )
+        return scores
+
+    def _random(self, branch: str, alignment: str, images: int) -> Float[Tensor, " runs"]:
+        """Score random vectors that are trained on as many rows as a concept set has."""
+        gram, products = self._shared[branch].stacked()
+        size = max(2, min(images, len(gram) // 2))
+        if (branch, alignment, size) not in self.null:
+            drawn = named_stream(self.seed, "random", size)
+            fit = fit_random(gram, size, drawn, **self.fitting)
+            for name, product in zip(self.gradients, products, strict=True):
+                self.null[branch, name, size] = (derivatives_along(fit.weights, product) < 0).double().mean(1)
+        return self.null[branch, alignment, size]
+
+
+def named_stream(seed: int, *names: object) -> torch.Generator:
+    """Make a generator with an independent random stream for each purpose."""
+    digest = hashlib.sha256(repr((seed, *names)).encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
