@@ -94,7 +94,7 @@ def print_scores(found: dict[str, dict[str, float]], seeds: int) -> None:
     rows: list[list[object]] = []
     for regime in REGIMES:
         values = [[found[f"{regime}-{seed}"][name] for seed in range(seeds)] for name in columns]
-        rows.append([regime, *(_with_interval(seed_interval(some)) for some in values)])
+        rows.append([regime, *(with_interval(seed_interval(some)) for some in values)])
     for name in (key for key in found if key.rpartition("-")[0] not in REGIMES):
         known = found[name]  # a control of the reflectance alone has no LMSE
         rows.append([name, *(f"{known[column]:.4f}" if column in known else "" for column in columns)])
@@ -103,11 +103,12 @@ def print_scores(found: dict[str, dict[str, float]], seeds: int) -> None:
     for (one, other), name in itertools.product(itertools.combinations(REGIMES, 2), columns):
         pairs = [found[f"{one}-{seed}"][name] - found[f"{other}-{seed}"][name] for seed in range(seeds)]
         p_value = mean_p_value(pairs, [str(seed) for seed in range(seeds)])
-        differences.append([f"{one} - {other}", name, _with_interval(seed_interval(pairs)), f"{p_value:.2g}"])
+        differences.append([f"{one} - {other}", name, with_interval(seed_interval(pairs)), f"{p_value:.2g}"])
     print_table(["difference", "score", "mean", "p"], differences)
 
 
-def _with_interval(score: Score) -> str:
+def with_interval(score: Score) -> str:
+    """Format a score with its interval."""
     return f"{score.value:.4f} ({score.low:.4f} to {score.high:.4f})"
 
 
